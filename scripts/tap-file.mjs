@@ -19,7 +19,23 @@ export function add(a, b) {
  *                  the file as a whole; `cpuSeconds` is what it and the processes took that it had started and awaited
  */
 export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
-  const child = spawn(node, ['--enable-source-maps', file], {
+  const group = startGroup(node, [file], { cwd, env, timeoutMs })
+  const chunks = []
+  group.child.stdout.on('data', (chunk) => chunks.push(chunk))
+  group.child.stderr.on('data', (chunk) => chunks.push(chunk))
+  const { status, timedOut, cpuSeconds } = await group.ended
+  const output = Buffer.concat(chunks).toString()
+  return { ...judge(output, status, timedOut ? timeoutMs : undefined), output, cpuSeconds }
+}
+
+/**
+ * Starts a Node whose output is read.
+ *
+ * @returns `ended` resolves when it has ended and all its output has been read, after it and what it started have been
+ *          killed: its status, as `judge` takes it, and what it took; `prolong` gives it the whole time-out again
+ */
+export function startGroup(node, args, { cwd, env, timeoutMs }) {
+  const child = spawn(node, ['--enable-source-maps', ...args], {
     cwd,
     env: { ...env, TAP_TIMEOUT: String(Math.ceil(timeoutMs / 1000)) },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -27,47 +43,51 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
   })
   if (running.size === 0) cpuOfEnded() // what ended before it is nobody's
   running.add(child)
-  const chunks = []
-  child.stdout.on('data', (chunk) => chunks.push(chunk))
-  child.stderr.on('data', (chunk) => chunks.push(chunk))
-
   let timedOut = false
   const timer = setTimeout(() => {
     timedOut = true
     killGroup(child)
   }, timeoutMs)
-  let cpuSeconds
-  const status = await new Promise((done) => {
-    child.on('error', (error) => done(error.message))
-    child.on('exit', (code, signal) => {
-      cpuSeconds = cpuOfEnded()
-      done(code === null ? signal : code)
-    })
-  })
-  clearTimeout(timer)
-  killGroup(child)
-  running.delete(child)
-  if (!child.stdout.readableEnded) await new Promise((done) => child.on('close', done))
+  return { child, prolong: () => timer.refresh(), ended: whenEnded() }
 
-  const output = Buffer.concat(chunks).toString()
-  return { ...judge(output, status, timedOut ? timeoutMs : undefined), output, cpuSeconds }
+  async function whenEnded() {
+    let cpuSeconds
+    const closed = new Promise((done) => child.on('close', done))
+    const status = await new Promise((done) => {
+      child.on('error', (error) => done(error.message))
+      child.on('exit', (code, signal) => {
+        cpuSeconds = cpuOfEnded()
+        done(code === null ? signal : code)
+      })
+    })
+    clearTimeout(timer)
+    killGroup(child)
+    running.delete(child)
+    await closed
+    return { status, timedOut, cpuSeconds }
+  }
 }
 
 /** Kernel's unit of the times of a process in `/proc`: a hundredth of a second on every Linux. */
 const TICKS_PER_SECOND = 100
-let ticksBefore = 0
+let secondsBefore = 0
 
 /** @returns the CPU seconds of children that have ended since it was called last; undefined where no kernel tells it */
 function cpuOfEnded() {
+  const seconds = cpuOfChildren()
+  const since = seconds === undefined ? undefined : seconds - secondsBefore
+  secondsBefore = seconds ?? 0
+  return since
+}
+
+/** @returns the CPU seconds of this process's children that have ended; undefined where no kernel tells it */
+export function cpuOfChildren() {
   try {
     // What stands before the name's end is not to be split: it may hold spaces.
     const fields = readFileSync('/proc/self/stat', 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    const ticks = Number(fields[13]) + Number(fields[14]) // cutime and cstime, proc_pid_stat(5)
-    const seconds = (ticks - ticksBefore) / TICKS_PER_SECOND
-    ticksBefore = ticks
-    return seconds
+    return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND // cutime and cstime, proc_pid_stat(5)
   } catch {
     return undefined
   }

@@ -1,6 +1,7 @@
 // Which test files run at the same time, and in which order.
 
 import { cpus } from 'node:os'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** How often another file may be started beside the least number, ms: what was started last shows by then. */
@@ -53,14 +54,47 @@ export function cpuMeter() {
   }
 }
 
+/** How many files a process runs at most, and for how long: batches have to fill several CPUs until the end. */
+const BATCH_FILES = 16
+const BATCH_SECONDS = 30
+/** What a new file is taken for there: the first run of all puts as many together as others. */
+const NEW_SECONDS_IN_BATCH = 5
+
+/**
+ * Puts files together that one process runs, one after another: those of a folder, which share most modules.
+ *
+ * @param files     in order of their paths
+ * @param isApart   whether a file needs a process of its own
+ * @param secondsOf what a file took in the last run; undefined: it is new
+ * @returns {string[][]}
+ */
+export function batchesOf(files, isApart, secondsOf) {
+  const batches = []
+  const open = new Map() // by folder
+  for (const file of files) {
+    const seconds = secondsOf(file) ?? NEW_SECONDS_IN_BATCH
+    const batch = open.get(dirname(file))
+    if (isApart(file)) batches.push([file])
+    else if (batch && batch.files.length < BATCH_FILES && batch.seconds + seconds <= BATCH_SECONDS) {
+      batch.files.push(file)
+      batch.seconds += seconds
+    } else {
+      const made = { files: [file], seconds }
+      open.set(dirname(file), made)
+      batches.push(made.files)
+    }
+  }
+  return batches
+}
+
 /**
  * Puts those that took longest first, so that none of them is left for the end, when nothing else is to be done.
  *
  * @param secondsOf what a file took in the last run; undefined: it is new
  */
-export function longestFirst(files, secondsOf) {
-  const seconds = (file) => secondsOf(file) ?? NEW_SECONDS
-  return [...files].sort((a, b) => seconds(b) - seconds(a))
+export function longestFirst(batches, secondsOf) {
+  const seconds = (batch) => batch.reduce((sum, file) => sum + (secondsOf(file) ?? NEW_SECONDS), 0)
+  return [...batches].sort((a, b) => seconds(b) - seconds(a))
 }
 
 /** What a new file is taken for: longer than most. */

@@ -5,6 +5,7 @@
 // LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
 //                              CPU unused: up to 8, in the second tier up to two more
+// LARKWAY_TEST_APART=1         runs each file in a process of its own, as it is when it is named
 
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,8 +15,9 @@ import { compiled } from './compile.mjs'
 import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
 import { provideRedis, provideS3 } from './servers.mjs'
-import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
-import { longestFirst, runTogether } from './test-queue.mjs'
+import { runTapBatch } from './tap-batch.mjs'
+import { add, failures, killAll, NONE } from './tap-file.mjs'
+import { batchesOf, longestFirst, runTogether } from './test-queue.mjs'
 import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
 
 const SHARED_S3 = join(ROOT, 'test', 'support', 'shared-s3.ts')
@@ -42,6 +44,12 @@ const isFaults = (file) =>
 
 /** Tells whether a file measures speed or fills the machine: it runs while no other does, or either would be wrong. */
 const isAlone = (file) => /\.alone\.test\.m?[jt]s$/.test(file)
+
+/** What a file measures of its own process, which then has to be new. */
+const MEASURES = /\b(memoryUsage|cpuUsage|eventLoopUtilization|monitorEventLoopDelay)\b/
+
+/** Tells whether a file has a process to itself; of the first tier most share one, see `batchesOf`. */
+const isApart = (file) => process.env.LARKWAY_TEST_APART === '1' || MEASURES.test(readFileSync(file, 'utf8'))
 
 /** Those that are named, or those of a tier; long ones only when they are asked for. */
 function chooseFiles(given, faults) {
@@ -117,25 +125,18 @@ function startSharedS3(node, env) {
   return { env: { LARKWAY_TEST_S3: file }, end }
 }
 
-async function runFile(node, file, env) {
-  const startedAt = Date.now()
-  const { counts, faults, output, cpuSeconds } = await runTapFile(node, file, {
-    cwd: ROOT,
-    env,
-    timeoutMs: isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
-  })
-  const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
+function report(file, { counts, faults, output, cpuSeconds }, seconds) {
   const skipped = counts.skipped ? `, ${counts.skipped} skipped` : ''
   const name = relative(ROOT, file)
-  const cost = cpuSeconds === undefined ? `${seconds} s` : `${seconds} s  CPU ${cpuSeconds.toFixed(1)} s`
+  const took = `${seconds.toFixed(1)} s`
+  const cost = cpuSeconds === undefined ? took : `${took}  CPU ${cpuSeconds.toFixed(1)} s`
   if (counts.failed === 0) {
     console.log(`ok    ${name}  ${counts.passed} passed${skipped}  ${cost}`)
-    return { counts, seconds }
+    return
   }
   console.log(`FAIL  ${name}  ${counts.passed} passed, ${counts.failed} failed${skipped}  ${cost}`)
   for (const failure of failures(output)) console.log(indent(failure))
   for (const fault of faults) console.log(indent(`${fault}; the end of its output:\n${tail(output)}`))
-  return { counts, seconds }
 }
 
 const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
@@ -169,19 +170,25 @@ async function runFiles(node, files, { isTier, faults, servers }) {
   const sharedS3 = isTier && servers.LARKWAY_TEST_SERVERS ? startSharedS3(node, own) : undefined
   const env = { ...own, ...sharedS3?.env }
   const durations = readDurations()
+  const secondsOf = (file) => durations[relative(ROOT, file)]
   let sum = NONE
-  const run = async (file) => {
-    const { counts, seconds } = await runFile(node, file, env)
-    sum = add(sum, counts) // only now: another file may have ended meanwhile
-    durations[relative(ROOT, file)] = Number(seconds)
+  const onEnded = (file, result, ms) => {
+    report(file, result, ms / 1000)
+    sum = add(sum, result.counts)
+    durations[relative(ROOT, file)] = Number((ms / 1000).toFixed(1))
   }
-  const ordered = isTier ? longestFirst(files, (file) => durations[relative(ROOT, file)]) : files
+  const run = (batch) => {
+    const timeoutMs = batch.some(isLong) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
+    return runTapBatch(node, batch, { cwd: ROOT, env, timeoutMs, onEnded })
+  }
+  const beside = files.filter((file) => !isAlone(file))
+  const batches = isTier && !faults ? batchesOf(beside, isApart, secondsOf) : beside.map((file) => [file])
+  await runTogether(isTier ? longestFirst(batches, secondsOf) : batches, run, jobsOf(faults))
   await runTogether(
-    ordered.filter((file) => !isAlone(file)),
+    files.filter(isAlone).map((file) => [file]),
     run,
-    jobsOf(faults),
+    { least: 1, most: 1 },
   )
-  await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
   await sharedS3?.end()
   if (isTier) writeFileSync(DURATIONS, JSON.stringify(durations))
   return sum

@@ -27,6 +27,12 @@ const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap'), yaml
 /** Modules that look for files beside themselves: tap's `spawn` hands one to the process that it starts. */
 const UNBUNDLED = ['@tapjs/processinfo']
 
+/** What stands in the bundles in place of a package. */
+const REPLACED = { 'async-hook-domain': join(ROOT, 'scripts', 'tap-domain.mjs') }
+
+/** Of what a bundle is made beside its package: bundles of another making are not used. */
+const MAKING = [fileURLToPath(import.meta.url), ...Object.values(REPLACED)]
+
 const placeOf = (source) => join(FOLDER, crypto.hash('sha1', source))
 
 /** The environment with which processes of the tests use what has been stripped. */
@@ -64,7 +70,9 @@ function readPackage(name) {
   const entries = Object.entries(exports ?? { '.': { node: main } })
     .map(([path, { import: at, node }]) => [path, typeof at === 'string' ? at : (at?.default ?? node)])
     .filter(([, file]) => file !== undefined)
-  return { home, entries, isCommonJs: type !== 'module', folder: join(FOLDER, `bundle-${name}-${version}`) }
+  const making = crypto.hash('sha1', MAKING.map((file) => readFileSync(file, 'utf8')).join('')).slice(0, 12)
+  const folder = join(FOLDER, `bundle-${name}-${version}-${making}`)
+  return { home, entries, isCommonJs: type !== 'module', folder }
 }
 
 /** @returns the path of a module that has what a CommonJS one has, by its names */
@@ -101,6 +109,7 @@ async function bundle(name) {
     target: 'node22',
     logLevel: 'silent',
     external: UNBUNDLED,
+    alias: REPLACED,
     // What is CommonJS in it requires modules of Node.
     banner: {
       js: "import { createRequire as requirer } from 'node:module'; const require = requirer(import.meta.url);",

@@ -77,10 +77,23 @@ export function portableParts(document: unknown, folder: string, rateLimit: Rate
 }
 
 export function withAbsolutePath(record: MergedRecord, folder: string): MergedRecord {
+  if (record.kind === 'head') return { ...record, fields: withAbsoluteSecret(record.fields, folder) }
   const { api_key } = record.fields
   if (record.kind !== 'provider' || typeof api_key !== 'string' || !api_key.startsWith(FILE)) return record
   const path = resolve(folder, api_key.slice(FILE.length))
   return { ...record, fields: { ...record.fields, api_key: `${FILE}${path}` } }
+}
+
+/** The head with an absolute path of the secret of its OpenID client. */
+function withAbsoluteSecret(fields: MergedRecord['fields'], folder: string): MergedRecord['fields'] {
+  const secret = at(at(fields.console, 'oidc'), 'client_secret')
+  if (typeof secret !== 'string' || !secret.startsWith(FILE)) return fields
+  const client_secret = `${FILE}${resolve(folder, secret.slice(FILE.length))}`
+  const { console } = fields
+  return {
+    ...fields,
+    console: { ...Object(console), oidc: { ...Object(at(console, 'oidc')), client_secret } },
+  }
 }
 
 /** The document of such parts. Of records of one name the first wins. */

@@ -4,44 +4,21 @@ import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catal
 import { Day, FACT_SHAPES } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
+import { ConsoleShape } from './console.ts'
+import { formed, NAME, Name, named, optional, strict } from './field.ts'
 
-/** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
-const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
-
-/** An object that takes no other keys: a misspelled one is an error, not a setting without effect. */
-function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
-  return Type.Object(properties, {
-    additionalProperties: false,
-    ...(description === undefined ? {} : { description }),
-  })
-}
 
 function partial<Properties extends Record<string, TSchema>>(properties: Properties) {
   const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
   return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
 }
 
-function named<Value extends TSchema>(value: Value, description: string) {
-  return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
-}
-
-/** A string with a pattern, described in words where checks and editors look for them. */
-function formed(pattern: string, patternErrorMessage: string, more: Type.TStringOptions = {}) {
-  return Type.String({ pattern, patternErrorMessage, ...more })
-}
-
-/** A key that may be left out. */
-function optional<Value extends TSchema>(value: Value, description: string) {
-  return Type.Optional(Type.With(value, { description }))
-}
-
 /** The form of RFC 3339, as the source of a regular expression; the first group is the day. */
 const INSTANT = '^\\d{4}-\\d\\d-(\\d\\d)T\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
 const FORM = new RegExp(INSTANT)
 
-const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
 const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
@@ -458,6 +435,7 @@ const MetricsShape = strict(
 )
 
 const head = {
+  console: Type.Optional(ConsoleShape),
   limits: Type.Optional(LimitsShape),
   deadline_seconds: Type.Optional(
     Type.Integer({

@@ -154,7 +154,9 @@ function misfitOf({ kind, workspace, name, fields }: MergedRecord): Issue | null
   })
   if (kind === 'head') {
     const unknown = Object.keys(fields).find((key) => !Object.hasOwn(CatalogHead.properties, key))
-    return unknown === undefined ? null : noSuchKey(unknown)
+    if (unknown !== undefined) return noSuchKey(unknown)
+    const secret = at(at(fields.console, 'oidc'), 'client_secret')
+    return isRelativeFile(secret) ? absolutePath(['console', 'oidc', 'client_secret']) : null
   }
   if (kind === 'workspace') {
     const foreign = NOT_OF_WORKSPACE.find((key) => Object.hasOwn(fields, key))
@@ -167,8 +169,15 @@ function misfitOf({ kind, workspace, name, fields }: MergedRecord): Issue | null
         path: ['workspace'],
         message: workspace === null ? 'must not be there' : `must be ${workspace}`,
       }
-    if (typeof fields.api_key === 'string' && RELATIVE_FILE.test(fields.api_key))
-      return { path: ['api_key'], message: 'must be an absolute path: every node reads it' }
+    if (isRelativeFile(fields.api_key)) return absolutePath(['api_key'])
   }
   return null
+}
+
+function isRelativeFile(reference: unknown): boolean {
+  return typeof reference === 'string' && RELATIVE_FILE.test(reference)
+}
+
+function absolutePath(path: Path): Issue {
+  return { path, message: 'must be an absolute path: every node reads it' }
 }

@@ -5,6 +5,7 @@ import type { RateLimit } from '../contracts/rate-limit.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
+import { resolveSignIn } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
 import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
@@ -62,6 +63,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const context = { routes, plans, rateLimit, principals, apps, keyIds: new Set<string>(), sharing }
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
+  const signIn = resolveSignIn(head?.console ?? null, surroundings, issues)
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), issues)
   const named = { workspaces: owners, providers: new Set(providers.keys()), sources: surroundings }
   const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
@@ -81,6 +83,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
       ...(alerts === null ? {} : { alerts }),
       ...tenantLabelsIn(head?.metrics),
     },
+    signIn,
     routes: [...routes.values()].filter((route) => route !== null),
     providers: [...providers.values()].flatMap((provider) =>
       provider === null ? [] : [provider.configured],

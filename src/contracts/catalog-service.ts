@@ -1,9 +1,11 @@
 import type { ConfiguredProvider, Route, Snapshot } from './catalog.ts'
 import type { RecordFields, RecordName, RecordVersion } from './catalog-store.ts'
+import type { SignInSettings } from './sign-in.ts'
 
 /** A catalog that can be served. */
 export interface ServedCatalog {
   readonly snapshot: Snapshot
+  readonly signIn: SignInSettings
   /** Every route, also those that no key leads to. */
   readonly routes: readonly Route[]
   /** Every provider, with its credential. */

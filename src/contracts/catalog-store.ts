@@ -56,9 +56,11 @@ export interface PublishedCatalog {
 /** Author of a change, and the interface it came through. */
 export interface Actor {
   readonly via: 'console' | 'api' | 'cli'
-  /** Null for the command line, which needs none. */
+  /** Null for the command line, which needs none, and for a person who signed in without one. */
   readonly keyId: string | null
   readonly name: string
+  /** How their OpenID provider names a person, for good; absent: it was none. */
+  readonly subject?: string
 }
 
 export type CatalogStep =

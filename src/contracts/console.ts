@@ -23,16 +23,61 @@ export interface SessionEnds {
 export interface ConsoleSession {
   /** SHA-256 of the cookie's token, lower-case hex: the token itself is never kept. */
   readonly id: string
-  /** Digest of the API key that signed in; its principal is looked up again with every request. */
-  readonly keySha256: string
+  /** Digest of the API key that signed in; its principal is looked up again with every request. Null: a person did. */
+  readonly keySha256: string | null
+  /** Null: a key signed in. */
+  readonly person: SessionPerson | null
+  /** Who signed in, as one text without blanks: it is the same for all sessions of one key, and of one person. */
+  readonly holder: string
   readonly csrfToken: string
+  /** How long it lasts without a request; null: that does not matter. */
+  readonly idleMs: number | null
+}
+
+/** A person who signed in at an OpenID provider, and nothing more of them than their session needs. */
+export interface SessionPerson {
+  readonly issuer: string
+  readonly clientId: string
+  /** How the issuer names them, for good. */
+  readonly subject: string
+  /** How the audit list names them: an email address, mostly. */
+  readonly name: string
+  /** Those of their groups that the configuration named when they signed in; roles are looked up with every request. */
+  readonly groups: readonly string[]
+  /** Lower case, and verified by the issuer; null: it is not, or no role is given by it. */
+  readonly email: string | null
+  /** Names their session at the issuer; null: it did not say. */
+  readonly issuerSession: string | null
+  /** ID token, sealed, with which the issuer is asked to end that; null: it is not asked. */
+  readonly sealedIdToken: string | null
+}
+
+/** A session that has begun. Times are epoch milliseconds. */
+export interface KeptSession extends ConsoleSession {
+  readonly beganAtMs: number
+  /** When it was noted last that there are requests. */
+  readonly seenAtMs: number
+  /** Its end at the latest, whatever is requested. */
+  readonly expiresAtMs: number
 }
 
 export interface ConsoleSessions {
+  /** Begins a session unless there is one with its id. */
   begin(session: ConsoleSession, ttlMs: number): Promise<void>
-  /** Null: unknown, ended or over. */
-  find(id: string): Promise<(ConsoleSession & { readonly expiresAtMs: number }) | null>
+  /** Null: unknown, ended, over, or idle for too long. */
+  find(id: string): Promise<KeptSession | null>
+  /** Notes that there was a request. */
+  touch(id: string): Promise<void>
   end(id: string): Promise<void>
+  /** Those that go on, the one that ends last first. @param holder whose; null: everybody's */
+  list(holder: string | null, limit: number): Promise<readonly KeptSession[]>
+  /**
+   * Takes a mark that only one can have.
+   *
+   * @param mark lower-case hex
+   * @returns whether nobody had it before, within the time that it is remembered
+   */
+  claim(mark: string, ttlMs: number): Promise<boolean>
 }
 
 /** One request, or one run of a job, as the console shows it. Never a body, a transcript or a header. */

@@ -1,9 +1,12 @@
 import type { UpstreamRequest } from './upstream.ts'
 import type { TokenUsage } from './usage.ts'
 
+/** A text, or the tokens that the tokenizer of the model has made of one. */
+export type EmbeddingInput = string | readonly number[]
+
 export interface EmbeddingsCall {
-  /** At least one text. */
-  readonly input: readonly string[]
+  /** At least one. */
+  readonly input: readonly EmbeddingInput[]
   /** Null: as many as the model makes. */
   readonly dimensions: number | null
 }

@@ -7,18 +7,37 @@ const LIST_DEADLINE_MS = 15_000
 
 /** A provider's list of models. */
 export interface ListedModels {
-  /** Empty also where the protocol has no list. */
+  /** Of several replicas, what all have that answer. Empty also where the protocol has no list. */
   readonly listed: readonly string[]
-  /** Why there is no list, in our words; null when there is one. */
+  /** Why there is no list, in our words; of each replica that has none, by its place. Null when all have one. */
   readonly trouble: string | null
 }
 
 /**
- * Asks a provider for the models that its credential sees. A list proves that address and credential are right, not
- * that the credential may use the models.
+ * Asks a provider for the models that its credential sees, each replica of it. A list proves that address and
+ * credential are right, not that the credential may use the models.
  */
 export async function listModels(
-  { kind, baseUrl, credential }: ConfiguredProvider,
+  provider: ConfiguredProvider,
+  protocols: ReadonlyMap<string, Provider>,
+  send: Send,
+): Promise<ListedModels> {
+  const { baseUrl, pool } = provider
+  if (pool === null) return listModelsAt(baseUrl, provider, protocols, send)
+  const asked = await Promise.all(pool.baseUrls.map((url) => listModelsAt(url, provider, protocols, send)))
+  const troubles = asked.flatMap(({ trouble }, index) =>
+    trouble === null ? [] : [`base_urls[${index}]: ${trouble}`],
+  )
+  const [first, ...others] = asked.filter(({ trouble }) => trouble === null).map(({ listed }) => listed)
+  return {
+    listed: (first ?? []).filter((model) => others.every((listed) => listed.includes(model))),
+    trouble: troubles.length === 0 ? null : troubles.join('; '),
+  }
+}
+
+async function listModelsAt(
+  baseUrl: string,
+  { kind, credential }: Pick<ConfiguredProvider, 'kind' | 'credential'>,
   protocols: ReadonlyMap<string, Provider>,
   send: Send,
 ): Promise<ListedModels> {

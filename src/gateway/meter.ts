@@ -2,6 +2,7 @@ import type { Feature, TranscriptionCall } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { ChatCall } from '../contracts/chat.ts'
 import type { Price } from '../contracts/facts.ts'
+import type { EmbeddingInput } from '../contracts/generation.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import type { TokenUsage } from '../contracts/usage.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
@@ -144,9 +145,11 @@ const METERS: {
   chat: meterTokens,
   vision: meterTokens,
   complete: meterTokens,
-  embeddings(_payload, { usage }, price) {
-    const input_tokens = usage?.input_tokens ?? null
-    const [input] = tokenTerms(usage, price)
+  embeddings({ input: given }, { usage }, price) {
+    // What came as tokens is counted already.
+    const input_tokens = usage?.input_tokens ?? tokensIn(given)
+    const counted = input_tokens === null ? null : { input_tokens, output_tokens: null }
+    const [input] = tokenTerms(counted, price)
     return {
       usage: { input_tokens, total_tokens: input_tokens },
       terms: [input],
@@ -340,7 +343,11 @@ const ESTIMATES: { readonly [K in OperationName]: (payload: Calls[K]) => Reporte
   chat: estimateChat,
   vision: estimateChat,
   complete: ({ prompt, max_tokens }) => estimateTokens(prompt.length, max_tokens),
-  embeddings: ({ input }) => estimateTokens(sum(input), 0),
+  embeddings: ({ input }) => {
+    const texts = input.filter((one) => typeof one === 'string')
+    const tokens = tokensIn(input.filter((one) => typeof one !== 'string')) ?? 0
+    return estimateTokens(sum(texts) + tokens * CHARACTERS_PER_TOKEN, 0)
+  },
   image: ({ n }) => ({ ...NOTHING_REPORTED, images: n }),
   video: ({ duration_seconds }) => ({ ...NOTHING_REPORTED, seconds: duration_seconds ?? VIDEO_SECONDS }),
 }
@@ -353,6 +360,16 @@ function estimateChat({ messages, max_tokens }: ChatCall): ReportedUsage {
 function estimateTokens(characters: number, answer: number | null): ReportedUsage {
   const input_tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
   return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens: answer ?? ANSWER_TOKENS } }
+}
+
+/** How many tokens there are; null where there is a text among them. */
+function tokensIn(input: readonly EmbeddingInput[]): number | null {
+  let tokens = 0
+  for (const one of input) {
+    if (typeof one === 'string') return null
+    tokens += one.length
+  }
+  return tokens
 }
 
 function sum(texts: readonly string[]): number {

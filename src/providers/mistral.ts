@@ -24,7 +24,7 @@ import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
 import { lackOf, untimedWarnings, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
-import { lackedFeatures, unsent, unsupportedField } from './unsupported.ts'
+import { lackedFeatures, unsent, unsupportedField, unsupportedTokens } from './unsupported.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
 
@@ -97,13 +97,17 @@ const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
 
 const embed = embeddingsOperation(false, plain)
 
-/** As OpenAI's, but for the number of dimensions, which no model of the table lets anybody choose. */
+/** As OpenAI's, but for tokens, and the number of dimensions, which no model of the table lets anybody choose. */
 const embeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
   ...embed,
-  start: (call, target) =>
-    call.dimensions === null
+  unsupported: unsupportedTokens,
+  start(call, target) {
+    const issue = unsupportedTokens(call)
+    if (issue !== null) return unsent(issue)
+    return call.dimensions === null
       ? embed.start(call, target)
-      : { kind: 'failed', failure: refused('dimensions: must be left out for this provider') },
+      : { kind: 'failed', failure: refused('dimensions: must be left out for this provider') }
+  },
 }
 
 /** https://docs.mistral.ai/api */

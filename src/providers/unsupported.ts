@@ -1,4 +1,5 @@
 import type { Feature, Redaction } from '../contracts/calls.ts'
+import type { EmbeddingsCall } from '../contracts/generation.ts'
 import type { Unsupported } from '../contracts/provider.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { refused } from './failure.ts'
@@ -44,6 +45,12 @@ export function lackedFeatures(
 /** A field with a value that the model or its provider does not take. */
 export function unsupportedField(param: string, reason: string): Unsupported {
   return { why: 'field', param, reason }
+}
+
+/** Inputs that are tokens, of a provider that takes texts alone; null where there are none. */
+export function unsupportedTokens({ input }: Pick<EmbeddingsCall, 'input'>): Unsupported | null {
+  if (!input.some((one) => typeof one !== 'string')) return null
+  return unsupportedField('input', 'the provider takes texts, not tokens')
 }
 
 /** The failure of a call that cannot be sent, for a `start` that fails closed. */

@@ -18,9 +18,11 @@ export function embeddings(body: CallBody): Answer {
   const { name: model } = modelFor('embeddings', body)
   const given = memberOf(body.json, 'input')
   const input: unknown[] = Array.isArray(given) ? given : [given]
-  const texts = input.filter((text) => typeof text === 'string' && text !== '')
-  if (texts.length !== input.length || texts.length === 0 || texts.length > INPUTS_MAX)
-    throw new Refusal(400, `input takes 1 to ${INPUTS_MAX} texts`, { param: 'input' })
+  // One list of tokens is one input.
+  const inputs = input.some((one) => typeof one === 'number') ? [input] : input
+  const texts = inputs.map(textOf).filter((text) => text !== '')
+  if (texts.length !== inputs.length || texts.length === 0 || texts.length > INPUTS_MAX)
+    throw new Refusal(400, `input takes 1 to ${INPUTS_MAX} texts, or lists of tokens`, { param: 'input' })
   const dimensions = memberOf(body.json, 'dimensions') ?? DIMENSIONS
   if (
     typeof dimensions !== 'number' ||
@@ -31,13 +33,23 @@ export function embeddings(body: CallBody): Answer {
     throw new Refusal(400, `dimensions takes 1 to ${DIMENSIONS}`, { param: 'dimensions' })
   const packed = memberOf(body.json, 'encoding_format') === 'base64'
   const data = texts.map((text, index) => {
-    const vector = embed(String(text), dimensions)
+    const vector = embed(text, dimensions)
     const embedding = packed ? Buffer.from(vector.buffer).toString('base64') : [...vector]
     return { object: 'embedding', index, embedding }
   })
-  const characters = texts.reduce<number>((sum, text) => sum + String(text).length, 0)
-  const prompt_tokens = Math.ceil(characters / 4)
+  const prompt_tokens = Math.ceil(inputs.reduce<number>((sum, one) => sum + tokensOf(one), 0))
   return json(200, { object: 'list', data, model, usage: { prompt_tokens, total_tokens: prompt_tokens } })
+}
+
+/** A text; of tokens one that has a word for each. Empty: it is neither. */
+function textOf(input: unknown): string {
+  if (typeof input === 'string') return input
+  const isTokens = Array.isArray(input) && input.every((token) => Number.isSafeInteger(token) && token >= 0)
+  return isTokens ? input.map((token) => `<${token}>`).join(' ') : ''
+}
+
+function tokensOf(input: unknown): number {
+  return typeof input === 'string' ? input.length / 4 : (input as readonly unknown[]).length
 }
 
 function embed(text: string, dimensions: number): Float32Array {

@@ -77,11 +77,12 @@ export class UsageLedger implements UsageKeeper {
   /** The call is over, but for its money. */
   over(exchange: EndedExchange, call: EndedCall): void {
     if (!isCall(exchange, call)) return
-    if (call.isSettled) return this.#record(exchange, call)
-    call.onSettled(() => {
-      call.onSettled(null)
-      this.#record(exchange, call)
-    })
+    if (call.isSettled) this.#record(exchange, call)
+    else
+      call.onSettled(() => {
+        call.onSettled(null)
+        this.#record(exchange, call)
+      })
   }
 
   ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {

@@ -43,6 +43,27 @@ t.test('each provider is asked, and what that does not prove is said', async (t)
   t.notMatch(await runInProcess(['check'], { cwd, env }), { output: /ANSWER/ })
 })
 
+t.test('every replica is asked, and named where it does not answer', async (t) => {
+  const base_urls = [sandbox.url, 'http://127.0.0.1:1/v1', `${sandbox.url}/v2`]
+  const pool = { kind: 'openai-compatible', ...byok }
+  const models = [
+    ['well', 'whisper-1'],
+    ['well', 'house-blend'],
+  ] as const
+  const well = { ...pool, base_urls: [sandbox.url, sandbox.url.replace('127.0.0.1', 'localhost')] }
+  const good = await runInProcess(['check', '--providers'], { cwd: directory({ well }, models), env })
+  t.equal(good.code, 0)
+  t.match(good.output, /\nwell +openai-compatible +answers, \d+ models +house-blend\n/)
+
+  const cwd = directory({ well: { ...pool, base_urls } }, models)
+  const { code, output } = await runInProcess(['check', '--providers'], { cwd, env })
+  t.equal(code, 1)
+  t.match(
+    output,
+    /\nwell +openai-compatible +base_urls\[1\]: no connection[^;]*; base_urls\[2\]: 404: there is no/,
+  )
+})
+
 t.test('a provider that refuses the key or is not there ends with 1', async (t) => {
   const cwd = directory(
     {

@@ -96,6 +96,7 @@ function openShell(page: string): Shell {
     LARKWAY_DATA: join(cwd, 'data'),
     OPENAI_API_KEY: 'sk-1',
     DEEPGRAM_API_KEY: 'sk-3',
+    OIDC_CLIENT_SECRET: 'sk-4',
   })
   return { cwd, env, server: { url: demo.url, metricsUrl: METRICS }, ids: new Map() }
 }

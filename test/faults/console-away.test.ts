@@ -32,7 +32,7 @@ t.test(
     process.kill(redis.pid, 'SIGSTOP')
     try {
       const rest = consoleEndpoints().filter(
-        ({ method, path }) => !(method === 'POST' && path.endsWith('/session')),
+        ({ method, path }) => !(method === 'POST' && path.endsWith('/session')) && !path.includes('/sign-in'),
       )
       const answers = await Promise.all(rest.map(ask))
       t.ok(answers.length > 40)

@@ -180,12 +180,10 @@ t.test('a GET changes nothing, whatever it says that it is', async (t) => {
     'x-http-method': 'DELETE',
     'x-method-override': 'DELETE',
   }
-  const paths = new Set(consoleEndpoints().map(pathTo))
-  const read = new Set(
-    consoleEndpoints()
-      .filter(({ method }) => method === 'GET')
-      .map(pathTo),
-  )
+  // What signs in has nothing to read, and answers whoever asks.
+  const endpoints = consoleEndpoints().filter(({ path }) => !path.includes('/sign-in'))
+  const paths = new Set(endpoints.map(pathTo))
+  const read = new Set(endpoints.filter(({ method }) => method === 'GET').map(pathTo))
   const odd: string[] = []
   for (const path of paths)
     for (const [query, headers] of [

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { assertStopsClean } from '../support/gateway.ts'
 import { startModelGateway } from '../support/model-gateway.ts'
+import { secret, startRouteGateway } from '../support/route-gateway.ts'
 import { vectorOf } from '../support/upstream/openai.ts'
 
 const ENTRY = { model: 'embedder', capabilities: ['embeddings'], price: { per_1m_input_tokens_usd: 1_000 } }
@@ -82,5 +83,61 @@ t.test('a large answer arrives whole, and others meanwhile', { timeout: 60_000 }
   const { embeddings } = (await (await large).json()) as Embedded
   t.equal(embeddings.length, 1_000)
   for (const index of [0, 1, 499, 999]) t.same(embeddings[index], vectorOf(input[index] ?? '', 1_500))
+  await assertStopsClean(t, gateway)
+})
+
+t.test("tokens at OpenAI's path, counted as they are", async (t) => {
+  const gateway = await startModelGateway(t, [ENTRY])
+  // A provider that does not say how many it counted.
+  gateway.upstream.behave('embedder', { usage: {} })
+  const rows: [input: unknown, passed: readonly (string | readonly number[])[], tokens: number][] = [
+    [[5, 6, 7], [[5, 6, 7]], 3],
+    // As LangChain's `OpenAIEmbeddings` for Python asks: each text as the tokens of tiktoken.
+    [[[15339, 1917], [9906]], [[15339, 1917], [9906]], 3],
+    [[[0]], [[0]], 1],
+  ]
+  for (const [input, passed, tokens] of rows) {
+    const body = { input, model: 'text-embedding-3-small', encoding_format: 'base64' }
+    const response = await gateway.post('/openai/v1/embeddings', body)
+    t.equal(response.status, 200)
+    t.match(gateway.upstream.received.at(-1)?.body, { model: 'embedder', input: passed })
+    const answer = (await response.json()) as { data: { embedding: string }[]; usage: object }
+    t.same(answer.usage, { prompt_tokens: tokens, total_tokens: tokens })
+    t.equal(response.headers.get('x-lk-usage-input-tokens'), String(tokens))
+    t.equal(response.headers.get('x-lk-cost-usd'), String(tokens / 1_000))
+    t.equal(answer.data.length, passed.length)
+    for (const [index, { embedding }] of answer.data.entries()) {
+      const expected = Buffer.from(new Float32Array(vectorOf(passed[index] ?? '', 8)).buffer)
+      t.equal(embedding, expected.toString('base64'))
+    }
+  }
+  const texts = await gateway.post('/openai/v1/embeddings', { input: ['a'], model: 'x' })
+  t.match(await texts.json(), { usage: { prompt_tokens: 0 } }, 'texts are not counted here')
+  await assertStopsClean(t, gateway)
+})
+
+t.test('entries that take texts alone are not asked with tokens', async (t) => {
+  const gemini = { kind: 'gemini', access: 'byok', workspace: 'acme', api_key: secret('KEY') }
+  const mistral = { ...gemini, kind: 'mistral' }
+  const capabilities = ['embeddings']
+  const gateway = await startRouteGateway(t, {
+    providers: {
+      gemini: { ...gemini, base_url: 'http://127.0.0.1:1' },
+      mistral: { ...mistral, base_url: 'http://127.0.0.1:1' },
+    },
+    entries: [
+      { provider: 'gemini', model: 'embedder', capabilities },
+      { provider: 'mistral', model: 'embedder', capabilities },
+    ],
+    env: { KEY: 'any' },
+  })
+  const refused = await gateway.post('/openai/v1/embeddings', { model: 'x', input: [[1, 2], [3]] })
+  t.equal(refused.status, 400)
+  t.match(await refused.json(), {
+    error: {
+      ...{ code: 'INVALID_REQUEST', param: 'input', message: /takes texts, not tokens/ },
+      details: { entries: [{ left: 'limits' }, { left: 'limits' }] },
+    },
+  })
   await assertStopsClean(t, gateway)
 })

@@ -52,6 +52,16 @@ t.test('chat, whole and streamed, with tools', async (t) => {
   })
 })
 
+t.test('embeddings of tokens', async (t) => {
+  const { data, usage } = await openai.embeddings.create({ model, input: [[1, 2, 3], [4]] })
+  t.equal(data.length, 2)
+  t.equal(usage.prompt_tokens, 4)
+  const alone = await openai.embeddings.create({ model, input: [1, 2, 3] })
+  t.same(alone.data[0]?.embedding, data[0]?.embedding)
+  t.notSame(data[1]?.embedding, data[0]?.embedding)
+  await t.rejects(openai.embeddings.create({ model, input: [[1], []] }), /^400 /)
+})
+
 t.test('embeddings, which the client asks for as base64', async (t) => {
   const { data } = await openai.embeddings.create({ model, input: ['a', 'b'] })
   t.equal(data.length, 2)

@@ -1,7 +1,7 @@
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
-import { cpuMeter, longestFirst, runTogether } from '../../scripts/test-queue.mjs'
+import { batchesOf, cpuMeter, longestFirst, runTogether } from '../../scripts/test-queue.mjs'
 
 const FILES = Array.from({ length: 12 }, (_, at) => `${at}.test.ts`)
 
@@ -46,10 +46,35 @@ test('the CPU that is used is measured', async (t) => {
 })
 
 test('the longest are first, and new ones before most', (t) => {
-  const seconds = { short: 1, long: 30, middle: 9 }
+  const seconds = { short: 1, long: 30, middle: 9, b: 4 }
   t.same(
-    longestFirst(['short', 'new', 'long', 'middle'], (file) => seconds[file]),
-    [...['long', 'new', 'middle', 'short']],
+    longestFirst([['short'], ['new'], ['long'], ['middle', 'b']], (file) => seconds[file]),
+    [['long'], ['middle', 'b'], ['new'], ['short']],
+  )
+  t.end()
+})
+
+test('files of a folder share a process, unless they last long or have to be apart', (t) => {
+  const small = Array.from({ length: 20 }, (_, at) => `a/${at}.test.ts`)
+  const files = [
+    ...small,
+    'a/apart.test.ts',
+    'b/long.test.ts',
+    'b/longer.test.ts',
+    'b/new.test.ts',
+    'b/short.test.ts',
+  ]
+  const seconds = { 'b/long.test.ts': 20, 'b/longer.test.ts': 24, 'b/new.test.ts': undefined }
+  const secondsOf = (file) => (file in seconds ? seconds[file] : 0.5)
+  t.same(
+    batchesOf(files, (file) => file === 'a/apart.test.ts', secondsOf),
+    [
+      small.slice(0, 16),
+      small.slice(16),
+      ['a/apart.test.ts'],
+      ['b/long.test.ts'],
+      ['b/longer.test.ts', 'b/new.test.ts', 'b/short.test.ts'],
+    ],
   )
   t.end()
 })

@@ -4,9 +4,9 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { startBareOperations } from '../support/bare-operations.ts'
-import { requestFilter, requestRecord } from '../support/console-record.ts'
+import { consoleSession, requestFilter, requestRecord } from '../support/console-record.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
+import { newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 import { consoleContract } from './console.contract.ts'
 
 const log = pino({ level: 'silent' })
@@ -23,7 +23,7 @@ t.test('a file', async (t) => consoleContract(t, startFile))
 t.test('what the console keeps is there after a restart', async (t) => {
   const file = join(await tempFolder(t), 'state.sqlite')
   const workspace = newWorkspace()
-  const session = { id: newDigest(), keySha256: newDigest(), csrfToken: 'token' }
+  const session = consoleSession()
   const [record, token] = [requestRecord(workspace), newToken()]
   const first = await openEmbeddedState({ file, log })
   await first.console.sessions.begin(session, 3_600_000)

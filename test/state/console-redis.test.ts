@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
+import { consoleSession, nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -54,7 +54,7 @@ t.test('what the console keeps, on one server', { skip: withoutServers }, async 
   await t.test('batches and sessions leave nothing behind', async (t) => {
     await redis.flushall()
     await requests.add('token', [requestRecord('acme')])
-    await state.console.sessions.begin({ id: 'f'.repeat(64), keySha256: 'a', csrfToken: 'b' }, 60_000)
+    await state.console.sessions.begin(consoleSession({ id: 'f'.repeat(64) }), 60_000)
     await state.console.samples.add(nodeSample('n', Date.now()), 60_000)
     for (const key of await redis.keys('*')) t.ok((await redis.pttl(key)) > 0, key)
   })

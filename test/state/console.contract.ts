@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../src/contracts/console.ts'
-import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
+import { consoleSession, nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
 import { Dice } from '../support/dice.ts'
 import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 
@@ -36,12 +36,14 @@ function sessionEnds(t: Test, start: Start): void {
 function sessions(t: Test, start: Start): void {
   t.test('a session is found until it is ended', async (t) => {
     const { sessions } = (await start(t)).state.console
-    const session = { id: newDigest(), keySha256: newDigest(), csrfToken: 'token' }
+    const session = consoleSession()
     t.equal(await sessions.find(session.id), null)
     await sessions.begin(session, HOUR_MS)
     const found = await sessions.find(session.id)
-    t.same(found, { ...session, expiresAtMs: found?.expiresAtMs })
-    t.ok(Math.abs((found?.expiresAtMs ?? 0) - (Date.now() + HOUR_MS)) < 5000, 'by the clock of the state')
+    const { beganAtMs, seenAtMs, expiresAtMs } = found!
+    t.same(found, { ...session, beganAtMs, seenAtMs, expiresAtMs })
+    t.ok(Math.abs(expiresAtMs - (Date.now() + HOUR_MS)) < 5000, 'by the clock of the state')
+    t.same([seenAtMs, expiresAtMs - beganAtMs], [beganAtMs, HOUR_MS])
     await sessions.begin({ ...session, csrfToken: 'other' }, 2 * HOUR_MS)
     t.same(await sessions.find(session.id), found, 'what begins again is the same')
     t.equal(await sessions.find(newDigest()), null)
@@ -54,12 +56,85 @@ function sessions(t: Test, start: Start): void {
     const { state, pass } = await start(t)
     const { sessions } = state.console
     const [one, two] = [newDigest(), newDigest()]
-    await sessions.begin({ id: one, keySha256: newDigest(), csrfToken: 'a' }, 1200)
-    await sessions.begin({ id: two, keySha256: newDigest(), csrfToken: 'b' }, HOUR_MS)
+    await sessions.begin(consoleSession({ id: one }), 1200)
+    await sessions.begin(consoleSession({ id: two }), HOUR_MS)
     t.ok(await sessions.find(one))
     await pass(1250)
     t.equal(await sessions.find(one), null)
     t.ok(await sessions.find(two))
+  })
+
+  t.test('a session that may not be idle goes on with every touch, and not beyond its end', async (t) => {
+    const { state, pass } = await start(t)
+    const { sessions } = state.console
+    const idle = consoleSession({ idleMs: 2_000 })
+    const used = consoleSession({ idleMs: 2_000 })
+    const short = consoleSession({ idleMs: HOUR_MS })
+    for (const session of [idle, used]) await sessions.begin(session, HOUR_MS)
+    await sessions.begin(short, 2_500)
+    await pass(1_500)
+    for (const { id } of [used, short]) await sessions.touch(id)
+    const touched = await sessions.find(used.id)
+    t.ok(touched!.seenAtMs >= touched!.beganAtMs + 1_000, 'it is known when it was used')
+    await pass(1_200)
+    t.equal(await sessions.find(idle.id), null)
+    t.ok(await sessions.find(used.id))
+    t.equal(await sessions.find(short.id), null, 'its end stays')
+    await sessions.touch(idle.id)
+    t.equal(await sessions.find(idle.id), null, 'what is over is not begun again')
+    t.same(
+      (await sessions.list(used.holder, 9)).map(({ id }) => id),
+      [used.id],
+    )
+    t.same(await sessions.list(idle.holder, 9), [])
+  })
+
+  t.test('the session of a person is kept as it is, and sessions are listed by whose they are', async (t) => {
+    const { sessions } = (await start(t)).state.console
+    const person = {
+      issuer: 'https://id.example',
+      clientId: 'larkway',
+      subject: `Größe '"{}[]`,
+      name: 'ada@example.com',
+      groups: ['speech team', 'b'],
+      email: null,
+      issuerSession: 's1',
+      sealedIdToken: 'sealed1.x',
+    }
+    const holder = `person:${newDigest()}`
+    const hers = [1, 2, 3].map(() => consoleSession({ keySha256: null, person, holder }))
+    for (const [index, session] of hers.entries()) await sessions.begin(session, HOUR_MS + index * 10_000)
+    const other = consoleSession()
+    await sessions.begin(other, HOUR_MS)
+    t.match(await sessions.find(hers[0]!.id), hers[0]!)
+    const listed = await sessions.list(holder, 9)
+    t.same(
+      listed.map(({ id }) => id),
+      hers.map(({ id }) => id).reverse(),
+      'the one that ends last first',
+    )
+    t.match(listed[0], hers[2]!)
+    t.same((await sessions.list(holder, 2)).length, 2)
+    const all = new Set((await sessions.list(null, 100)).map(({ id }) => id))
+    t.ok([...hers, other].every(({ id }) => all.has(id)))
+    await sessions.end(hers[1]!.id)
+    t.same(
+      (await sessions.list(holder, 9)).map(({ id }) => id),
+      [hers[2]!.id, hers[0]!.id],
+    )
+    t.same(await sessions.list('key:none', 9), [])
+  })
+
+  t.test('a mark is taken by one alone, until it is forgotten', async (t) => {
+    const { state, pass } = await start(t)
+    const { sessions } = state.console
+    const [one, two] = [newDigest(), newDigest()]
+    const taken = await Promise.all([1, 2, 3].map(() => sessions.claim(one, 1_200)))
+    t.same(taken.filter(Boolean).length, 1)
+    t.equal(await sessions.claim(two, HOUR_MS), true)
+    await pass(1_250)
+    t.equal(await sessions.claim(one, 1_000), true)
+    t.equal(await sessions.claim(two, 1_000), false)
   })
 }
 

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import type { State } from '../../src/contracts/state.ts'
 import type { StoredKey } from '../../src/contracts/stored-keys.ts'
 import { newId } from '../../src/ids.ts'
-import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
+import { consoleSession, nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
 import { CUTS, type CutState, insist, judge, startCutCluster, startCutServer } from '../support/redis-cuts.ts'
 import { startRedisProxy } from '../support/redis-proxy.ts'
 import { startSentinels } from '../support/redis-sentinel.ts'
@@ -92,7 +92,7 @@ const PUT_DOMAINS: Operation = {
 
 const SAMPLED_AT_MS = Date.now()
 const beginSession = (state: State, { slotId }: Place) =>
-  state.console.sessions.begin({ id: slotId, keySha256: 'f'.repeat(64), csrfToken: 'token' }, LONG_MS)
+  state.console.sessions.begin(consoleSession({ id: slotId }), LONG_MS)
 const addRequests = (state: State, { token, workspace }: Place) =>
   state.console.requests.add(token, [requestRecord(workspace, { id: 'req_1' })])
 // Failed ones are kept apart: all of them together would be two commands.

@@ -52,6 +52,11 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     ({ field }) => ({ key: field }),
     ({ prompt }) => `{"key":"${prompt}`,
   ),
+  'GET /console/api/sign-in': looks(`${API}/sign-in`, `${API}/sign-in?x=FIELD`),
+  'GET /console/api/sign-in/oidc': looks(`${API}/sign-in/oidc?return_to=FIELD`),
+  'GET /console/api/sign-in/oidc/callback': looks(`${API}/sign-in/oidc/callback?state=FIELD&code=FIELD`),
+  'GET /console/api/sessions': looks(`${API}/sessions`),
+  'DELETE /console/api/sessions/:id': sends('DELETE', `${API}/sessions/FIELD`, () => undefined),
   'GET /console/api/session': looks(`${API}/session`),
   'DELETE /console/api/session': ({ field }, { session }) => [
     ask('DELETE', `${API}/session`, { session: { ...session, cookie: `lk_console=${field}` } } as Found),

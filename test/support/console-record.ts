@@ -1,5 +1,6 @@
-import type { NodeSample, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
+import type { ConsoleSession, NodeSample, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
 import { newId } from '../../src/ids.ts'
+import { newDigest } from './state-under-test.ts'
 
 /** A request as the console keeps it: one that went well. */
 export function requestRecord(workspace: string, over: Partial<RequestRecord> = {}): RequestRecord {
@@ -63,4 +64,11 @@ export function nodeSample(node: string, atMs: number, over: Partial<NodeSample>
     ],
     ...over,
   }
+}
+
+/** A session of a key, without an idle limit unless `more` says so. */
+export function consoleSession(more: Partial<ConsoleSession> = {}): ConsoleSession {
+  const keySha256 = newDigest()
+  const common = { id: newDigest(), keySha256, person: null, holder: `key:${keySha256}` }
+  return { ...common, csrfToken: 'token', idleMs: null, ...more }
 }

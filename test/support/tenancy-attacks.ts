@@ -139,8 +139,16 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   'GET /console/api/audit': none,
 }
 
-/** What signs in or out: of no workspace, and the end of the attacker's session. */
-export const NOT_ATTACKED = ['POST /console/api/session', 'DELETE /console/api/session']
+/** What signs in or out, and sessions: of no workspace, and the end of the attacker's session. */
+export const NOT_ATTACKED = [
+  'GET /console/api/sign-in',
+  'GET /console/api/sign-in/oidc',
+  'GET /console/api/sign-in/oidc/callback',
+  'POST /console/api/session',
+  'DELETE /console/api/session',
+  'GET /console/api/sessions',
+  'DELETE /console/api/sessions/:id',
+]
 
 /** What is made there has the name of the path, whatever another workspace calls so: both twins would make the same. */
 const MAKES_ANY_NAME = /^PUT .*:(app|purpose)$/

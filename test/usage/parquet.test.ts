@@ -56,7 +56,7 @@ t.test('records come out as they went in, whatever their values', async (t: Test
     { numRuns: 60 },
   )
   const [record] = fc.sample(anyRecord, { numRuns: 1, seed: 1 })
-  const many = Array.from({ length: 70_000 }, (_, at) => ({
+  const many = Array.from({ length: 3_000 }, (_, at) => ({
     ...record!,
     record_id: `use_${at}`,
     app: `a${at}`,

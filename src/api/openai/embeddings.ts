@@ -1,18 +1,37 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import type { EmbeddingInput, EmbeddingsCall } from '../../contracts/generation.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
 import { endpoint } from '../endpoint.ts'
 import { type Large, largeRows } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
-import { EmbeddingsBody, readEmbeddings } from '../native/embeddings.ts'
+import { EmbeddingsBody } from '../native/embeddings.ts'
 import { TOKEN_FACTS } from '../openapi/headers.ts'
 import { OpenAiEmbeddings } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
 import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, USER_FIELD } from './door.ts'
 
+const Text = Type.String({ minLength: 1 })
+/** Most tokens of one input, and most inputs: what a model takes is less. */
+const TOKENS_MAX = 100_000
+const INPUTS_MAX = 2_048
+const Tokens = Type.Array(Type.Integer({ minimum: 0, maximum: 0xffff_ffff }), {
+  minItems: 1,
+  maxItems: TOKENS_MAX,
+})
+
 const OpenAiEmbeddingsBody = Type.Object({
   model: MODEL_FIELD,
   ...EmbeddingsBody.properties,
+  input: Type.Union(
+    [
+      Text,
+      Type.Array(Text, { minItems: 1, maxItems: INPUTS_MAX }),
+      Tokens,
+      Type.Array(Tokens, { minItems: 1, maxItems: INPUTS_MAX }),
+    ],
+    { description: 'text, or its tokens; or up to 2048 of them; tokens by entries that take them' },
+  ),
   encoding_format: optional(
     Type.Enum(['float', 'base64']),
     'float unless said; base64 is of little-endian 32-bit floats',
@@ -20,7 +39,21 @@ const OpenAiEmbeddingsBody = Type.Object({
   ...USER_FIELD,
 })
 
-const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings)
+const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readInputs)
+
+function readInputs({ input, dimensions }: Static<typeof OpenAiEmbeddingsBody>): EmbeddingsCall {
+  return { input: inputsOf(input), dimensions: dimensions ?? null }
+}
+
+/** One list of tokens is one input. */
+function inputsOf(input: Static<typeof OpenAiEmbeddingsBody>['input']): readonly EmbeddingInput[] {
+  if (typeof input === 'string') return [input]
+  return isTokens(input) ? [input] : input
+}
+
+function isTokens(input: readonly unknown[]): input is readonly number[] {
+  return typeof input[0] === 'number'
+}
 
 export const openaiEmbeddings = endpoint({
   ...OPENAI,

@@ -28,6 +28,9 @@ export function onSignedOut(listener: () => void): void {
   whenSignedOut = listener
 }
 
+/** What is asked without a session, too. */
+const SIGNED_OUT_PATHS: ReadonlySet<string> = new Set(['/session', '/sign-in'])
+
 interface Options {
   readonly signal?: AbortSignal
 }
@@ -42,7 +45,7 @@ export const api = {
 }
 
 async function call<Answer>(method: string, path: string, body: unknown, { signal }: Options = {}) {
-  if (isOver && path !== '/session') throw sessionOver()
+  if (isOver && !SIGNED_OUT_PATHS.has(path)) throw sessionOver()
   const changes = method !== 'GET'
   const init: RequestInit = {
     method,
@@ -67,7 +70,7 @@ async function call<Answer>(method: string, path: string, body: unknown, { signa
     const { headers } = answer
     const error = apiErrorOf(answer.status, text, headers.get('x-lk-request-id'), headers.get('retry-after'))
     // A wrong key at sign-in is 401, too, and ends nothing.
-    if (answer.status === 401 && path !== '/session') {
+    if (answer.status === 401 && !SIGNED_OUT_PATHS.has(path)) {
       isOver = true
       whenSignedOut()
     }
@@ -178,7 +181,7 @@ export function toApiError(thrown: unknown): ApiError {
 export function adviceFor({ code, status, retryAfterMs }: ApiError, retries = false): string | null {
   if (code === 'UNREACHABLE') return 'Check your connection, then try again.'
   if (code === 'DEPENDENCY_UNAVAILABLE') return 'Try again in a moment.'
-  if (status === 403) return 'The key you signed in with isn’t allowed to do this.'
+  if (status === 403) return 'You aren’t allowed to do this with what you signed in with.'
   if (status === 404) return 'It may have been removed.'
   if (status === 409) return 'Someone else changed it. Reload, then make your change again.'
   if (status === 429) {

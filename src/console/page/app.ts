@@ -11,7 +11,7 @@ import { h } from './h.ts'
 import { useLoad } from './load.ts'
 import { apiPath, pathOf, placeOf } from './paths.ts'
 import { navigate, useLocation } from './router.ts'
-import { currentSession, signOut } from './session.ts'
+import { currentSession, signOut, viewerIn } from './session.ts'
 import { Shell } from './shell.ts'
 import { SignIn, SignInAgain } from './sign-in.ts'
 import { PLATFORM_VIEWS, WORKSPACE_VIEWS } from './views.ts'
@@ -49,7 +49,8 @@ export function App() {
   }, [session])
   const leave = () =>
     signOut().then(
-      () => {
+      (issuerUrl) => {
+        if (issuerUrl !== null) location.assign(issuerUrl)
         setStanding({ is: 'out' })
         navigate('/console')
       },
@@ -68,13 +69,13 @@ export function App() {
     signedInAgain()
   }
   if (standing.is === 'out') return h(SignIn, { ended: false, onSession: enter })
-  // Edits that were not saved yet go on where they were, for the same key: it is another page for another.
+  // Edits that were not saved yet go on where they were, for the same viewer: it is another page for another.
   return [
     standing.over ? h(SignInAgain, { onSession: enter }) : null,
     h(
       'div',
       { class: 'signed', hidden: standing.over },
-      h(Signed, { key: standing.session.key.id, session: standing.session, onSignOut: leave }),
+      h(Signed, { key: viewerIn(standing.session).id, session: standing.session, onSignOut: leave }),
     ),
   ]
 }
@@ -95,7 +96,8 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   if (!place) return null
   const { workspace, view, rest } = place
   const isOperator = session.role === 'operator'
-  const allowed = workspace === null ? isOperator : isOperator ? !unknown : workspace === session.workspace
+  const allowed =
+    workspace === null ? isOperator : isOperator ? !unknown : session.workspaces.includes(workspace)
   const entry = (workspace === null ? PLATFORM_VIEWS : WORKSPACE_VIEWS).find(({ id }) => id === view)
   return h(
     Shell,
@@ -125,13 +127,13 @@ function useUnknown({ role }: SessionAnswer, workspace: string | null): boolean 
   return load.value === false
 }
 
-function NotFound({ workspace }: { readonly workspace: string }) {
+function NotFound({ workspace }: { readonly workspace: string | null }) {
   return [
     h(PageHead, { title: 'Page not found' }),
     h(
       EmptyState,
       {
-        title: 'This page doesn’t exist, or your key can’t access it',
+        title: 'This page doesn’t exist, or you can’t access it',
         action: h(LinkButton, { href: pathOf(workspace) }, 'Go to the overview'),
       },
       h('p', null, 'Check the address, or pick a page from the menu.'),

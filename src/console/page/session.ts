@@ -1,5 +1,5 @@
 import { useEffect } from 'preact/hooks'
-import type { SessionAnswer, WorkspaceSummary } from '../server/api/answers.ts'
+import type { SessionAnswer, SignInAnswer, SignOutAnswer, WorkspaceSummary } from '../server/api/answers.ts'
 import { ApiError, api, setCsrfToken } from './api.ts'
 import { type Load, useLoad } from './load.ts'
 
@@ -25,10 +25,23 @@ export function beforeSignOut(giveBack: () => Promise<void>): void {
   leaving.add(giveBack)
 }
 
-export async function signOut(): Promise<void> {
+/** Ends the session. @returns where to go to end the one at the issuer, too; null: there is none */
+export async function signOut(): Promise<string | null> {
   await Promise.all([...leaving].map((giveBack) => giveBack()))
-  await api.delete('/session')
+  const { logout_url: url } = await api.delete<SignOutAnswer>('/session')
   setCsrfToken('')
+  return url ?? null
+}
+
+/** The ways to sign in at this server. */
+export function useWaysIn(): Load<SignInAnswer> {
+  return useLoad((signal) => api.get<SignInAnswer>('/sign-in', { signal }), [])
+}
+
+/** Who has signed in: the holder of a key, or a person. */
+export function viewerIn({ key, person }: SessionAnswer): { readonly id: string; readonly name: string } {
+  if (person !== null) return { id: person.subject, name: person.name }
+  return key ?? { id: '', name: '' }
 }
 
 function begun(session: SessionAnswer): SessionAnswer {

@@ -8,7 +8,7 @@ import { h } from './h.ts'
 import { isSameName } from './names.ts'
 import { type Place, pathOf } from './paths.ts'
 import { navigate } from './router.ts'
-import { useWorkspaces } from './session.ts'
+import { useWorkspaces, viewerIn } from './session.ts'
 import { chooseTheme, storedTheme, type Theme } from './theme.ts'
 import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
 
@@ -26,7 +26,9 @@ export function Shell(props: {
   const last = useRef(keptWorkspace(session))
   if (place.workspace !== null && isKnown) last.current = place.workspace
   const workspace = last.current
-  useEffect(() => keepWorkspace(workspace), [workspace])
+  useEffect(() => {
+    if (workspace !== null) keepWorkspace(workspace)
+  }, [workspace])
   const [open, setOpen] = useState(false)
   useEffect(() => setOpen(false), [place])
   const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
@@ -56,13 +58,13 @@ export function Shell(props: {
         h(Mark, null),
         h('span', { class: 'brand-name' }, 'Larkway'),
       ),
-      h(WorkspacePicker, { session, workspace, place }),
-      h(AccountMenu, { session, onSignOut }),
+      workspace === null ? null : h(WorkspacePicker, { session, workspace, place }),
+      h(AccountMenu, { session, workspace, onSignOut }),
     ),
     h(
       'nav',
       { class: 'side', id: 'navigation', 'aria-label': 'Console' },
-      h(Group, { title: 'Workspace', views: WORKSPACE_VIEWS, workspace, place }),
+      workspace === null ? null : h(Group, { title: 'Workspace', views: WORKSPACE_VIEWS, workspace, place }),
       session.role === 'operator'
         ? h(Group, { title: 'Platform', views: PLATFORM_VIEWS, workspace: null, place })
         : null,
@@ -81,9 +83,10 @@ export function Shell(props: {
 const LAST = 'lk-workspace'
 
 /** The workspace that this tab was in before it was loaded again, on one of the platform's views for one. */
-function keptWorkspace({ role, workspace }: SessionAnswer): string {
+function keptWorkspace({ role, workspace, workspaces }: SessionAnswer): string | null {
   try {
-    return (role === 'operator' ? sessionStorage.getItem(LAST) : null) ?? workspace
+    const kept = sessionStorage.getItem(LAST)
+    return kept !== null && (role === 'operator' || workspaces.includes(kept)) ? kept : workspace
   } catch {
     return workspace
   }
@@ -129,14 +132,14 @@ function Group(props: {
   )
 }
 
-/** Which workspace the console is about: operators choose, and admins have one. */
+/** Which workspace the console is about: operators choose, and admins who have several. */
 function WorkspacePicker(props: {
   readonly session: SessionAnswer
   readonly workspace: string
   readonly place: Place
 }) {
   const { session, workspace, place } = props
-  if (session.role === 'admin')
+  if (session.role === 'admin' && session.workspaces.length < 2)
     return h(
       'p',
       { class: 'picker-name cut', title: workspace },
@@ -181,14 +184,20 @@ const THEMES: readonly (readonly [Theme, string])[] = [
 ]
 
 /** Shows the session and when it ends, the theme, and the way out. */
-function AccountMenu(props: { readonly session: SessionAnswer; readonly onSignOut: () => void }) {
-  const { key, role, expires_at: expiresAt, version } = props.session
+function AccountMenu(props: {
+  readonly session: SessionAnswer
+  readonly workspace: string | null
+  readonly onSignOut: () => void
+}) {
+  const { role, expires_at: expiresAt, version } = props.session
+  const { id, name } = viewerIn(props.session)
+  const sessions = pathOf(role === 'operator' ? null : props.workspace, 'sessions')
   return [
     h(
       'button',
       { class: 'account', type: 'button', popovertarget: 'account', title: 'Session and theme' },
       h(Icon, { name: 'user' }),
-      h('span', { class: 'account-name' }, key.name),
+      h('span', { class: 'account-name' }, name),
       h('span', { class: 'hidden' }, ', session and theme'),
     ),
     h(
@@ -197,9 +206,14 @@ function AccountMenu(props: { readonly session: SessionAnswer; readonly onSignOu
       h(
         'div',
         null,
-        h('p', { class: 'account-key' }, key.name),
-        h('p', { class: 'quiet small' }, h('code', null, key.id), ' · ', role),
+        h('p', { class: 'account-key' }, name),
+        h('p', { class: 'quiet small' }, h('code', null, id), ' · ', role),
         h('p', { class: 'quiet small' }, 'Session ends ', h(Time, { at: expiresAt })),
+        h(
+          'p',
+          { class: 'small' },
+          h('a', { href: sessions }, role === 'operator' ? 'Sessions' : 'Your sessions'),
+        ),
       ),
       h(ThemeChoice, null),
       h(

@@ -24,6 +24,10 @@ const audit = view('audit', 'Audit', { load: async () => (await import('./views/
 
 const live = view('live', 'Live', { load: async () => (await import('./views/live.ts')).LiveView })
 
+const sessions = view('sessions', 'Sessions', {
+  load: async () => (await import('./views/sessions.ts')).SessionsView,
+})
+
 const setup: ViewEntry = {
   ...view('setup', 'Setup', {
     style: 'setup',
@@ -63,6 +67,7 @@ export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
     load: async () => ofWorkspace((await import('./views/settings/view.ts')).SettingsView),
   }),
   audit,
+  { ...sessions, unlisted: true },
   setup,
 ]
 
@@ -75,6 +80,7 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
   providers,
   live,
   audit,
+  sessions,
   setup,
 ]
 

@@ -15,7 +15,7 @@ import { invalidField } from '../../inbound/refusals.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
 import type { ConsoleContext } from './context.ts'
 import { requireCsrfToken, requireSameOrigin } from './security.ts'
-import { takeToken, type Viewer, viewerOf } from './session.ts'
+import { bucketOf, takeToken, type Viewer, viewerIn, viewerOf } from './session.ts'
 
 const API = '/console/api'
 /** The longest route that anybody builds is far shorter. */
@@ -99,10 +99,11 @@ export function consoleEndpoint<
   const names = path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : []))
   return observedRoute(context.dependencies, { method, path: API + path }, async (exchange, call) => {
     call.headers['cache-control'] = 'no-store'
-    const viewer = await viewerOf(exchange, call, context)
+    const found = await viewerOf(exchange, call, context)
     // Behind a balancer the change that a page has just made may have been another node's.
     await context.catalog.refresh()
     const params = Object.fromEntries(names.map((name, index) => [name, exchange.params[index] ?? '']))
+    const viewer = params.workspace === undefined ? found : viewerIn(found, params.workspace)
     const isMade = makesWorkspace === true && viewer.role === 'operator'
     if (params.workspace !== undefined && !isMade)
       requireWorkspace(viewer.actor, params.workspace, context.catalog)
@@ -111,14 +112,12 @@ export function consoleEndpoint<
       requireSameOrigin(exchange)
       requireCsrfToken(exchange, viewer.session)
     }
-    await takeToken(context, viewer.principal, {
-      id: `console/${viewer.principal.key.id}`,
-      rateLimit: RATE_LIMIT,
-    })
+    const bucket = bucketOf(viewer)
+    await takeToken(context, { ...bucket, id: `console/${bucket.id}`, rateLimit: RATE_LIMIT })
     if (method !== 'GET' && viewer.role === 'admin') {
+      const workspace = viewer.actor.workspace ?? ''
       // An embedded state knows a bucket by its id alone: without the workspace one of them would hinder all.
-      const id = `console-changes/${viewer.principal.workspace.id}`
-      await takeToken(context, viewer.principal, { id, rateLimit: CHANGES })
+      await takeToken(context, { workspace, id: `console-changes/${workspace}`, rateLimit: CHANGES })
     }
     const answer = await handle({
       exchange,
@@ -216,12 +215,17 @@ type ScopedCall = Pick<
 >
 
 /**
- * The workspace that a list spans; null: all of them. For an admin it is their own by default.
+ * The workspace that a list spans; null: all of them. For an admin of one workspace it is that by default.
  *
- * @throws GatewayError NOT_FOUND
+ * @throws GatewayError NOT_FOUND, INVALID_REQUEST when an admin of several does not say which
  */
 export function scopeOf({ context, viewer, query: { workspace } }: ScopedCall): string | null {
-  if (workspace === undefined) return viewer.role === 'operator' ? null : viewer.principal.workspace.id
-  requireWorkspace(viewer.actor, workspace, context.catalog)
+  if (workspace === undefined) {
+    if (viewer.role === 'operator') return null
+    const [only = '', ...others] = viewer.workspaces
+    if (others.length > 0) throw invalidField('workspace', 'must say which of your workspaces is meant')
+    return only
+  }
+  requireWorkspace(viewerIn(viewer, workspace).actor, workspace, context.catalog)
   return workspace
 }

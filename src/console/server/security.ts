@@ -25,14 +25,19 @@ const ADDRESS_LENGTH_MAX = 45
  * The session token that a browser sends; null when it sends none, or two: another host of the same domain may have set
  * one of them.
  */
-export function sessionToken({ headers }: Pick<Exchange, 'headers'>): string | null {
-  const tokens = (headers.cookie ?? '')
+export function sessionToken(exchange: Pick<Exchange, 'headers'>): string | null {
+  return cookieOf(exchange, COOKIE)
+}
+
+/** The value of a cookie; null when there is none, or there are two. */
+export function cookieOf({ headers }: Pick<Exchange, 'headers'>, name: string): string | null {
+  const values = (headers.cookie ?? '')
     .split(/[;,]/)
     .map((pair) => pair.trim())
-    .filter((pair) => pair.startsWith(`${COOKIE}=`))
-    .map((pair) => pair.slice(COOKIE.length + 1))
-  const [token] = tokens
-  return tokens.length === 1 && token !== undefined && token !== '' ? token : null
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1))
+  const [value] = values
+  return values.length === 1 && value !== undefined && value !== '' ? value : null
 }
 
 /** Value of `set-cookie`. @param seconds how long the browser keeps it; 0 removes it */
@@ -89,9 +94,9 @@ interface Window {
 }
 
 /**
- * Slows down sign-ins with wrong keys. A key cannot be guessed; this keeps attempts from filling the log and taking the
- * node's time. Counts by the address that the proxy next to this node has put at the end of `x-forwarded-for`, and
- * besides by the peer itself, since that header may be made up.
+ * Slows down sign-ins with wrong keys, or with wrong codes. Neither can be guessed; this keeps attempts from filling
+ * the log and taking the node's time. Counts by the address that the proxy next to this node has put at the end of
+ * `x-forwarded-for`, and besides by the peer itself, since that header may be made up.
  */
 export class SignInThrottle {
   readonly #windows = new Map<string, Window>()
@@ -103,13 +108,18 @@ export class SignInThrottle {
 
   /** @throws GatewayError RATE_LIMITED when too many wrong keys came from the caller's address */
   refuseTooMany(caller: Caller): void {
+    const retryAfterMs = this.waitMs(caller)
+    if (retryAfterMs === null) return
+    throw new GatewayError('RATE_LIMITED', 'too many wrong keys from this address', { retryAfterMs })
+  }
+
+  /** How long the caller's address has to wait; null: not at all. */
+  waitMs(caller: Caller): number | null {
     for (const { name, limit } of throttledAddresses(caller)) {
       const window = this.#open(name)
-      if (window === null || window.count < limit) continue
-      throw new GatewayError('RATE_LIMITED', 'too many wrong keys from this address', {
-        retryAfterMs: window.untilMs - this.#nowMs(),
-      })
+      if (window !== null && window.count >= limit) return window.untilMs - this.#nowMs()
     }
+    return null
   }
 
   note(caller: Caller): void {

@@ -1,34 +1,73 @@
-import { hash } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { AdminActor, Role } from '../../admin/actor.ts'
 import type { Principal } from '../../contracts/catalog.ts'
-import type { ConsoleSession } from '../../contracts/console.ts'
+import type { ConsoleSession, KeptSession, SessionPerson } from '../../contracts/console.ts'
+import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { GatewayError } from '../../errors.ts'
 import { holderOf } from '../../gateway/authentication.ts'
 import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { ConsoleContext } from './context.ts'
+import { type Reach, reachOf } from './oidc/roles.ts'
 import { sessionToken } from './security.ts'
 
-/** The person at the console. Looked up with every request: a session ends with the permissions of its key. */
+const TOKEN_BYTES = 32
+/** How old the note of the last request may get, so that not every request is a write. */
+const TOUCH_MS = 60_000
+
+/** Who is at the console. Looked up with every request: a session ends with the permissions that it was begun on. */
 export interface Viewer {
   readonly role: Role
-  readonly principal: Principal
-  /** For commands, and through them the audit list. */
+  /** Holder of the key that signed in; null: a person did, at the OpenID provider. */
+  readonly principal: Principal | null
+  /** Those of an admin, at least one; empty for operators, who see all. */
+  readonly workspaces: readonly string[]
+  /** For commands, and through them the audit list. An admin acts in the first, unless `viewerIn` says in which. */
   readonly actor: AdminActor
-  readonly session: ConsoleSession & { readonly expiresAtMs: number }
+  readonly session: KeptSession
 }
 
-export function viewerWith(principal: Principal, role: Role, session: Viewer['session']): Viewer {
+export function keyViewer(principal: Principal, role: Role, session: KeptSession): Viewer {
   const { workspace, key } = principal
   const author = { via: 'console', keyId: key.id, name: key.name } as const
-  return { role, principal, session, actor: { role, workspace: workspace.id, author } }
+  const workspaces = role === 'operator' ? [] : [workspace.id]
+  return { role, principal, workspaces, session, actor: { role, workspace: workspace.id, author } }
+}
+
+/** Null: no role is theirs any more. */
+export function personViewer(
+  person: SessionPerson,
+  session: KeptSession,
+  { catalog }: ConsoleContext,
+): Viewer | null {
+  const { oidc } = catalog.good().signIn
+  const isTheirs = oidc !== null && oidc.issuer === person.issuer && oidc.clientId === person.clientId
+  const reach = isTheirs ? reachOf(person, oidc.grants, (id) => catalog.current().apps.has(id)) : null
+  if (reach === null) return null
+  return { ...reach, principal: null, session, actor: personActor(person, reach) }
+}
+
+export function personActor({ name, subject }: SessionPerson, { role, workspaces }: Reach): AdminActor {
+  const author = { via: 'console', keyId: null, name, subject } as const
+  return { role, workspace: workspaces[0] ?? null, author }
+}
+
+/** How the audit list calls a session: enough of its id to tell it from others. */
+export function sessionTarget(id: string): string {
+  return `session/${id.slice(0, 12)}`
+}
+
+/** The same viewer where a call is about one of their workspaces: there they are its admin. */
+export function viewerIn(viewer: Viewer, workspace: string): Viewer {
+  if (!viewer.workspaces.includes(workspace)) return viewer
+  return { ...viewer, actor: { ...viewer.actor, workspace } }
 }
 
 /**
  * The viewer whose session the cookie names.
  *
- * @throws GatewayError UNAUTHENTICATED when there is none, or its key is revoked, expired or no longer for the console,
- *         which ends the session; DEPENDENCY_UNAVAILABLE
+ * @throws GatewayError UNAUTHENTICATED when there is none, or whoever began it may not sign in any more, which ends the
+ *         session; DEPENDENCY_UNAVAILABLE
  */
 export async function viewerOf(
   exchange: Exchange,
@@ -39,31 +78,105 @@ export async function viewerOf(
   const token = sessionToken(exchange)
   const session = token === null ? null : await sessions.find(sessionId(token))
   if (session === null) throw signedOut()
-  const principal = await newestHolder(session.keySha256, context)
-  const role = principal && roleOf(principal)
-  if (principal === null || role === null) {
+  const viewer = await viewerWith(session, context)
+  if (viewer === null) {
     await sessions.end(session.id)
     throw signedOut()
   }
-  call.principal = principal
-  return viewerWith(principal, role, session)
+  const { idleMs, seenAtMs } = session
+  if (idleMs !== null && context.nowMs() - seenAtMs > Math.min(TOUCH_MS, idleMs / 4))
+    await sessions.touch(session.id)
+  call.principal = viewer.principal
+  return viewer
+}
+
+/** Who has begun a session, as they stand now; null: they may not sign in any more. */
+export async function viewerWith(session: KeptSession, context: ConsoleContext): Promise<Viewer | null> {
+  const { keySha256, person } = session
+  if (person !== null) return personViewer(person, session, context)
+  if (keySha256 === null || !context.catalog.good().signIn.keys) return null
+  const principal = await newestHolder(keySha256, context)
+  const role = principal && roleOf(principal)
+  return principal === null || role === null ? null : keyViewer(principal, role, session)
+}
+
+/** Who begins a session: `ConsoleSession` has the words. */
+type Beginner = Pick<ConsoleSession, 'keySha256' | 'person' | 'holder'>
+
+/**
+ * Begins a session.
+ *
+ * @param ttlMs its length at most; the configuration may say less
+ * @returns it, and the token for the cookie, which is kept nowhere
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE
+ */
+export async function beginSession(
+  beginner: Beginner,
+  ttlMs: number,
+  { state, catalog, nowMs }: ConsoleContext,
+): Promise<{ readonly token: string; readonly session: KeptSession }> {
+  const { sessionMs, idleMs } = catalog.good().signIn
+  const token = randomBytes(TOKEN_BYTES).toString('base64url')
+  const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
+  const session = { ...beginner, id: sessionId(token), csrfToken, idleMs }
+  const length = Math.min(ttlMs, sessionMs)
+  await state.sessions.begin(session, length)
+  const beganAtMs = nowMs()
+  return { token, session: { ...session, beganAtMs, seenAtMs: beganAtMs, expiresAtMs: beganAtMs + length } }
+}
+
+/** Who signed in, as answers have it. */
+export function holderAnswer({ principal, session }: Pick<Viewer, 'principal' | 'session'>) {
+  const { person } = session
+  return {
+    key: principal && { id: principal.key.id, name: principal.key.name },
+    person: person && { name: person.name, subject: person.subject },
+  }
+}
+
+/** As `ConsoleSession.holder`. */
+export function keyHolder(sha256: string): string {
+  return `key:${sha256}`
+}
+
+/** As `ConsoleSession.holder`. */
+export function personHolder({ issuer, subject }: Pick<SessionPerson, 'issuer' | 'subject'>): string {
+  return `person:${hash('sha256', JSON.stringify([issuer, subject]))}`
+}
+
+/** A token bucket: the workspace that it is kept with, its id and its size. */
+interface Bucket {
+  readonly workspace: string
+  readonly id: string
+  readonly rateLimit: RateLimit
 }
 
 /**
  * Takes one token of a bucket.
  *
- * @param key names the bucket, and how large it is
  * @throws GatewayError RATE_LIMITED
  */
 export async function takeToken(
   { dependencies }: ConsoleContext,
-  { workspace }: Principal,
-  { id, rateLimit }: Pick<Principal['key'], 'id' | 'rateLimit'>,
+  { workspace, id, rateLimit }: Bucket,
 ): Promise<void> {
   const { rateLimiter } = dependencies.services.state
-  const taking = { workspace: workspace.id, keyId: id, limit: rateLimit, slotId: null }
-  const { allowed, retryAfterMs } = await rateLimiter.take(taking)
+  const { allowed, retryAfterMs } = await rateLimiter.take({
+    workspace,
+    keyId: id,
+    limit: rateLimit,
+    slotId: null,
+  })
   if (!allowed) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs })
+}
+
+/** Where buckets of people are kept, who belong to no workspace. No workspace has a name like this one. */
+const NO_WORKSPACE = '~console'
+
+/** Names the bucket of a viewer's own requests: that of their key, or of the person. */
+export function bucketOf({ principal, session }: Viewer): Pick<Bucket, 'workspace' | 'id'> {
+  if (principal === null) return { workspace: NO_WORKSPACE, id: session.holder }
+  return { workspace: principal.workspace.id, id: principal.key.id }
 }
 
 /** The holder of a key; looks twice, since another node may have made the key, or its app, just now. */
@@ -81,7 +194,7 @@ export function roleOf({ key: { scopes } }: Principal): Role | null {
   return scopes.includes('admin') ? 'admin' : null
 }
 
-export function sessionId(token: string): string {
+function sessionId(token: string): string {
   return hash('sha256', token)
 }
 

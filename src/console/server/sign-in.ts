@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Type } from 'typebox'
 import { observedRoute } from '../../api/endpoint.ts'
 import { jsonReply, timestamp } from '../../api/json-reply.ts'
@@ -9,15 +8,23 @@ import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
 import { readVersion } from '../../version.ts'
-import type { SessionAnswer } from './api/answers.ts'
+import type { SessionAnswer, SignInAnswer, SignOutAnswer } from './api/answers.ts'
 import type { ConsoleContext } from './context.ts'
-import { consoleEndpoint, readStrict, WrittenReply } from './endpoint.ts'
+import { type ConsoleCall, consoleEndpoint, readStrict, WrittenReply } from './endpoint.ts'
+import { type SingleSignOn, START_PATH } from './oidc/endpoints.ts'
 import { requireSameOrigin, SignInThrottle, sessionCookie } from './security.ts'
-import { newestHolder, roleOf, sessionId, takeToken, type Viewer, viewerWith } from './session.ts'
+import {
+  beginSession,
+  holderAnswer,
+  keyHolder,
+  keyViewer,
+  newestHolder,
+  roleOf,
+  takeToken,
+  type Viewer,
+} from './session.ts'
 
 const PATH = '/session'
-const SESSION_MS = 12 * 60 * 60 * 1000
-const TOKEN_BYTES = 32
 /** Sign-ins with one key: each session is kept until it is over, however few are in use. */
 const SIGN_INS: RateLimit = { requestsPerMinute: 30, burst: 60 }
 
@@ -25,10 +32,21 @@ const SignIn = Type.Object({
   key: Type.String({ maxLength: 256, description: 'an API key with the scope operator or admin' }),
 })
 
-/** POST, GET and DELETE of the session: sign in with an API key, ask who is signed in, and sign out. */
-export function consoleSession(context: ConsoleContext): EdgeRoute[] {
+/**
+ * The ways in, for whoever asks; POST, GET and DELETE of the session: sign in with an API key, ask who is signed in,
+ * and sign out.
+ */
+export function consoleSession(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
   const throttle = new SignInThrottle(context.nowMs)
   return [
+    observedRoute(
+      context.dependencies,
+      { method: 'GET', path: '/console/api/sign-in' },
+      async (_exchange, call) => {
+        call.headers['cache-control'] = 'no-store'
+        return jsonReply(waysIn(context))
+      },
+    ),
     observedRoute(
       context.dependencies,
       { method: 'POST', path: `/console/api${PATH}` },
@@ -40,12 +58,15 @@ export function consoleSession(context: ConsoleContext): EdgeRoute[] {
         return signIn(key, { exchange, call, context, throttle })
       },
     ),
-    consoleEndpoint(context, 'GET', PATH, {}, ({ viewer }) => sessionAnswer(viewer)),
-    consoleEndpoint(context, 'DELETE', PATH, {}, async ({ viewer, exchange }) => {
-      await context.state.sessions.end(viewer.session.id)
-      return new WrittenReply(withCookie(await jsonReply({ ended: true }), sessionCookie('', 0, exchange)))
-    }),
+    consoleEndpoint(context, 'GET', PATH, {}, ({ viewer }) => sessionAnswer(viewer, context)),
+    consoleEndpoint(context, 'DELETE', PATH, {}, (call) => signOut(call, singleSignOn)),
   ]
+}
+
+function waysIn({ catalog }: ConsoleContext): SignInAnswer {
+  const { keys, oidc } = catalog.good().signIn
+  // At another origin than the public one the browser would come back without its cookie.
+  return { keys, oidc: oidc && { name: oidc.name, url: oidc.publicUrl + START_PATH } }
 }
 
 interface SigningIn {
@@ -58,10 +79,12 @@ interface SigningIn {
 /**
  * Begins a session for the holder of a key.
  *
- * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED for a key that is not for the console, RATE_LIMITED,
- *         DEPENDENCY_UNAVAILABLE
+ * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED for a key that is not for the console, or where keys do not
+ *         sign in, RATE_LIMITED, DEPENDENCY_UNAVAILABLE
  */
 async function signIn(key: string, { exchange, call, context, throttle }: SigningIn): Promise<Reply> {
+  if (!context.catalog.good().signIn.keys)
+    throw new GatewayError('PERMISSION_DENIED', 'API keys do not sign in here: use single sign-on')
   const keySha256 = hashKey(key)
   const principal = looksLikeKey(key) ? await newestHolder(keySha256, context) : null
   if (principal === null) {
@@ -69,34 +92,48 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
     throw new GatewayError('UNAUTHENTICATED', 'the API key is malformed, unknown, revoked or expired')
   }
   call.principal = principal
-  await takeToken(context, principal, principal.key)
+  const { id, rateLimit, expiresAtMs } = principal.key
+  const workspace = principal.workspace.id
+  await takeToken(context, { workspace, id, rateLimit })
   const role = roleOf(principal)
   if (role === null)
     throw new GatewayError(
       'PERMISSION_DENIED',
       'the console needs an API key with the scope operator or admin',
     )
-  await takeToken(context, principal, { id: `console-sign-in/${principal.key.id}`, rateLimit: SIGN_INS })
+  await takeToken(context, { workspace, id: `console-sign-in/${id}`, rateLimit: SIGN_INS })
 
-  const token = randomBytes(TOKEN_BYTES).toString('base64url')
-  const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
-  const session = { id: sessionId(token), keySha256, csrfToken }
-  const nowMs = context.nowMs()
-  const ttlMs = Math.min(SESSION_MS, (principal.key.expiresAtMs ?? Number.POSITIVE_INFINITY) - nowMs)
-  await context.state.sessions.begin(session, ttlMs)
-  const viewer = viewerWith(principal, role, { ...session, expiresAtMs: nowMs + ttlMs })
+  const ttlMs = (expiresAtMs ?? Number.POSITIVE_INFINITY) - context.nowMs()
+  const beginner = { keySha256, person: null, holder: keyHolder(keySha256) }
+  const { token, session } = await beginSession(beginner, ttlMs, context)
+  const seconds = Math.max(1, Math.floor((session.expiresAtMs - session.beganAtMs) / 1000))
   return withCookie(
-    await jsonReply(await sessionAnswer(viewer)),
-    sessionCookie(token, Math.max(1, Math.floor(ttlMs / 1000)), exchange),
+    await jsonReply(await sessionAnswer(keyViewer(principal, role, session), context)),
+    sessionCookie(token, seconds, exchange),
   )
 }
 
-async function sessionAnswer({ role, principal, session }: Viewer): Promise<SessionAnswer> {
-  const { id, name } = principal.key
+/** Ends the session here, and says where the one at the issuer can be ended. */
+async function signOut(
+  { viewer, exchange, context }: ConsoleCall<typeof PATH, unknown, unknown>,
+  singleSignOn: SingleSignOn,
+): Promise<WrittenReply> {
+  const { id, person } = viewer.session
+  await context.state.sessions.end(id)
+  const url = person === null ? null : await singleSignOn.logoutUrl(person)
+  const answer: SignOutAnswer = { ended: true, ...(url === null ? {} : { logout_url: url }) }
+  return new WrittenReply(withCookie(await jsonReply(answer), sessionCookie('', 0, exchange)))
+}
+
+async function sessionAnswer(viewer: Viewer, { catalog }: ConsoleContext): Promise<SessionAnswer> {
+  const { role, principal, workspaces, session } = viewer
+  // An operator who belongs to no workspace begins at any.
+  const [first = null] = role === 'admin' ? workspaces : catalog.current().apps.keys()
   return {
     role,
-    workspace: principal.workspace.id,
-    key: { id, name },
+    workspace: principal?.workspace.id ?? first,
+    workspaces,
+    ...holderAnswer(viewer),
     csrf_token: session.csrfToken,
     expires_at: timestamp(session.expiresAtMs),
     version: await readVersion(),

@@ -14,11 +14,13 @@ import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
 import { providerEndpoints } from './api/providers.ts'
 import { requestEndpoints } from './api/requests.ts'
 import { routeEndpoints } from './api/routes.ts'
+import { sessionEndpoints } from './api/sessions.ts'
 import { settingsEndpoints } from './api/settings.ts'
 import { setupEndpoint } from './api/setup.ts'
 import { shadowEndpoint } from './api/shadows.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
+import { oidcEndpoints, SingleSignOn } from './oidc/endpoints.ts'
 import { consolePage } from './page-assets.ts'
 import { consoleSession } from './sign-in.ts'
 
@@ -27,8 +29,11 @@ const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 /** Every path of the console: its API, then the page, whose last path takes everything else below `/console`. */
 export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
   const history = new NodeHistory(context)
+  const singleSignOn = new SingleSignOn(context)
   const api = [
-    ...consoleSession(context),
+    ...consoleSession(context, singleSignOn),
+    ...oidcEndpoints(context, singleSignOn),
+    ...sessionEndpoints(context),
     ...workspaceEndpoints(context),
     setupEndpoint(context),
     ...appEndpoints(context),

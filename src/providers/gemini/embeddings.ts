@@ -4,11 +4,15 @@ import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { quantityOf } from '../numbers.ts'
+import { unsent, unsupportedTokens } from '../unsupported.ts'
 import { methodUrl, postJson } from './wire.ts'
 
 /** `POST /models/{model}:batchEmbedContents`, https://ai.google.dev/api/embeddings */
 export const geminiEmbeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
+  unsupported: unsupportedTokens,
   start({ input, dimensions }, target) {
+    const issue = unsupportedTokens({ input })
+    if (issue !== null) return unsent(issue)
     const requests = input.map((text) => ({
       model: `models/${target.model}`,
       content: { parts: [{ text }] },

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { ConsoleSessions, KeyUses } from '../../contracts/console.ts'
+import type { ConsoleSessions, KeptSession, KeyUses, SessionPerson } from '../../contracts/console.ts'
 import { createPurge } from './database.ts'
 import type { Operations, Subjects } from './subjects.ts'
 
@@ -14,7 +14,12 @@ const PURGE_ROWS = 2_000
 type SessionRow = {
   readonly id: string
   readonly key_sha256: string
+  readonly person: string | null
+  readonly holder: string
   readonly csrf_token: string
+  readonly idle_ms: number | null
+  readonly began_at_ms: number
+  readonly seen_at_ms: number
   readonly expires_at_ms: number
 }
 
@@ -28,24 +33,62 @@ export function createConsole(db: DatabaseSync, now: () => number) {
   }
 }
 
+/** Of a session that goes on. */
+const GOES_ON = 'expires_at_ms > $now AND (idle_ms IS NULL OR seen_at_ms + idle_ms > $now)'
+
 function createSessions(db: DatabaseSync, now: () => number): Operations<ConsoleSessions> {
   const put = db.prepare(`
-    INSERT OR IGNORE INTO console_sessions (id, key_sha256, csrf_token, expires_at_ms) VALUES (?, ?, ?, ?)`)
-  const find = db.prepare('SELECT * FROM console_sessions WHERE id = ? AND expires_at_ms > ?')
+    INSERT OR IGNORE INTO console_sessions
+      (id, key_sha256, person, holder, csrf_token, idle_ms, began_at_ms, seen_at_ms, expires_at_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  const find = db.prepare(`SELECT * FROM console_sessions WHERE id = $id AND ${GOES_ON}`)
+  const touch = db.prepare(`UPDATE console_sessions SET seen_at_ms = $now WHERE id = $id AND ${GOES_ON}`)
   const remove = db.prepare('DELETE FROM console_sessions WHERE id = ?')
+  const list = db.prepare(`
+    SELECT * FROM console_sessions WHERE ${GOES_ON} AND ($holder IS NULL OR holder = $holder)
+    ORDER BY expires_at_ms DESC, id LIMIT $limit + 0`)
+  const claim = db.prepare(`
+    INSERT INTO console_marks (mark, until_ms) VALUES ($mark, $until)
+    ON CONFLICT (mark) DO UPDATE SET until_ms = excluded.until_ms WHERE until_ms <= $now`)
   return {
-    begin({ id, keySha256, csrfToken }, ttlMs) {
-      put.run(id, keySha256, csrfToken, now() + ttlMs)
+    begin({ id, keySha256, person, holder, csrfToken, idleMs }, ttlMs) {
+      const nowMs = now()
+      const text = person === null ? null : JSON.stringify(person)
+      put.run(id, keySha256 ?? '', text, holder, csrfToken, idleMs, nowMs, nowMs, nowMs + ttlMs)
     },
 
     find(id) {
-      const row = find.get(id, now()) as SessionRow | undefined
-      if (row === undefined) return null
-      const { key_sha256: keySha256, csrf_token: csrfToken, expires_at_ms: expiresAtMs } = row
-      return { id, keySha256, csrfToken, expiresAtMs }
+      const row = find.get({ $id: id, $now: now() }) as SessionRow | undefined
+      return row === undefined ? null : sessionOf(row)
     },
 
+    touch: (id) => void touch.run({ $id: id, $now: now() }),
+
     end: (id) => void remove.run(id),
+
+    list(holder, limit) {
+      const rows = list.all({ $holder: holder, $now: now(), $limit: limit }) as SessionRow[]
+      return rows.map(sessionOf)
+    },
+
+    claim(mark, ttlMs) {
+      const nowMs = now()
+      return claim.run({ $mark: mark, $now: nowMs, $until: nowMs + ttlMs }).changes === 1
+    },
+  }
+}
+
+function sessionOf(row: SessionRow): KeptSession {
+  return {
+    id: row.id,
+    keySha256: row.key_sha256 === '' ? null : row.key_sha256,
+    person: row.person === null ? null : (JSON.parse(row.person) as SessionPerson),
+    holder: row.holder,
+    csrfToken: row.csrf_token,
+    idleMs: row.idle_ms,
+    beganAtMs: row.began_at_ms,
+    seenAtMs: row.seen_at_ms,
+    expiresAtMs: row.expires_at_ms,
   }
 }
 
@@ -119,6 +162,7 @@ function createSamples(db: DatabaseSync, now: () => number): Operations<Subjects
     createPurge(db, 'requests', 'kept_until_ms'),
     createPurge(db, 'request_batches', 'until_ms'),
     createPurge(db, 'console_sessions', 'expires_at_ms'),
+    createPurge(db, 'console_marks', 'until_ms'),
   ]
   return {
     /** Deletes expired rows as well, so that transactions of calls need not look for them. */

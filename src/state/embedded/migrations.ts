@@ -455,4 +455,22 @@ export const MIGRATIONS: readonly string[] = [
   -- JSON: the key that this one has taken the place of, and until when that is taken too.
   ALTER TABLE stored_keys ADD COLUMN former TEXT;
   `,
+  `
+  -- Sessions of people beside those of keys, whose digest is empty then. Those that began before have no idle limit.
+  ALTER TABLE console_sessions ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+  ALTER TABLE console_sessions ADD COLUMN person TEXT;
+  ALTER TABLE console_sessions ADD COLUMN began_at_ms INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE console_sessions ADD COLUMN seen_at_ms INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE console_sessions ADD COLUMN idle_ms INTEGER;
+  UPDATE console_sessions
+  SET holder = 'key:' || key_sha256, began_at_ms = expires_at_ms - 43200000, seen_at_ms = expires_at_ms - 43200000;
+  CREATE INDEX console_sessions_of_holder ON console_sessions (holder, expires_at_ms);
+
+  -- Marks of the console that one sign-in each may take.
+  CREATE TABLE console_marks (
+    mark TEXT PRIMARY KEY,
+    until_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX console_marks_by_end ON console_marks (until_ms);
+  `,
 ]

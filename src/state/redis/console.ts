@@ -1,6 +1,7 @@
 import type {
   ConsoleSessions,
   ConsoleState,
+  KeptSession,
   KeyUses,
   NodeSample,
   NodeSamples,
@@ -8,6 +9,7 @@ import type {
   RequestRecord,
   RequestRecords,
   SessionEnds,
+  SessionPerson,
 } from '../../contracts/console.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { keys } from './key-names.ts'
@@ -15,7 +17,13 @@ import { type Ask, replyInteger, replyText, script } from './script.ts'
 
 const beginSession = script('console/begin_session', {
   keys: ['session'],
-  args: ['key_sha256', 'csrf_token', 'ttl_ms'],
+  args: ['key_sha256', 'person', 'holder', 'csrf_token', 'idle_ms', 'ttl_ms'],
+  reply: (untilMs) => (typeof untilMs === 'string' ? Number(untilMs) : null),
+})
+
+const touchSession = script('console/touch_session', {
+  keys: ['session'],
+  args: [],
   reply: () => undefined,
 })
 
@@ -57,25 +65,85 @@ function createSessionEnds(ask: Ask): SessionEnds {
   }
 }
 
+const SESSION_FIELDS = [
+  'key_sha256',
+  'person',
+  'holder',
+  'csrf_token',
+  'idle_ms',
+  'began_at_ms',
+  'seen_at_ms',
+  'expires_at_ms',
+] as const
+/** Ids that are looked up at a time. Some are of sessions that have ended: they go with the time that they had. */
+const SESSIONS_AT_ONCE = 200
+/** How much the clock of Redis may differ from that of a node when lists of sessions are cut. */
+const CLOCKS_MS = 3_600_000
+
 function createSessions(ask: Ask): ConsoleSessions {
+  const find = (id: string) =>
+    ask(async (redis) => sessionOf(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
   return {
-    begin: ({ id, keySha256, csrfToken }, ttlMs) =>
-      ask((redis) =>
+    async begin({ id, keySha256, person, holder, csrfToken, idleMs }, ttlMs) {
+      const untilMs = await ask((redis) =>
         beginSession(redis, {
           session: keys.consoleSession(id),
-          key_sha256: keySha256,
+          key_sha256: keySha256 ?? '',
+          person: person === null ? '' : JSON.stringify(person),
+          holder,
           csrf_token: csrfToken,
+          idle_ms: idleMs ?? '',
           ttl_ms: ttlMs,
         }),
-      ),
-    find: (id) =>
-      ask(async (redis) => {
-        const fields = ['key_sha256', 'csrf_token', 'expires_at_ms'] as const
-        const [keySha256, csrfToken, expiresAtMs] = await redis.hmget(keys.consoleSession(id), ...fields)
-        if (typeof keySha256 !== 'string') return null
-        return { id, keySha256, csrfToken: replyText(csrfToken), expiresAtMs: replyInteger(expiresAtMs) }
-      }),
-    end: (id) => ask(async (redis) => void (await redis.del(keys.consoleSession(id)))),
+      )
+      if (untilMs === null) return
+      // They are in other slots of a cluster: a session that is in no list can be used all the same.
+      for (const list of [keys.consoleSessions(null), keys.consoleSessions(holder)]) {
+        await ask((redis) => redis.zadd(list, untilMs, id))
+        await ask((redis) => redis.zremrangebyscore(list, '-inf', Date.now() - CLOCKS_MS))
+        await ask((redis) => redis.expire(list, Math.ceil((ttlMs + CLOCKS_MS) / 1000), 'GT'))
+        await ask((redis) => redis.expire(list, Math.ceil((ttlMs + CLOCKS_MS) / 1000), 'NX'))
+      }
+    },
+    find,
+    touch: (id) => ask((redis) => touchSession(redis, { session: keys.consoleSession(id) })),
+    async end(id) {
+      const holder = await ask((redis) => redis.hget(keys.consoleSession(id), 'holder'))
+      await ask((redis) => redis.del(keys.consoleSession(id)))
+      const lists = [null, ...(typeof holder === 'string' ? [holder] : [])]
+      for (const list of lists) await ask((redis) => redis.zrem(keys.consoleSessions(list), id))
+    },
+    async list(holder, limit) {
+      const found: KeptSession[] = []
+      for (let from = 0; found.length < limit; from += SESSIONS_AT_ONCE) {
+        const ids = await ask((redis) =>
+          redis.zrevrange(keys.consoleSessions(holder), from, from + SESSIONS_AT_ONCE - 1),
+        )
+        const sessions = await Promise.all(ids.map(find))
+        found.push(...sessions.filter((session) => session !== null))
+        if (ids.length < SESSIONS_AT_ONCE) break
+      }
+      return found.slice(0, limit)
+    },
+    claim: (mark, ttlMs) =>
+      ask(async (redis) => (await redis.set(keys.consoleMark(mark), '', 'PX', ttlMs, 'NX')) === 'OK'),
+  }
+}
+
+/** A session out of its fields, some of which those have not that an earlier version began. Null: there is none. */
+function sessionOf(id: string, fields: readonly (string | null)[]): KeptSession | null {
+  const [keySha256, person, holder, csrfToken, idleMs, beganAtMs, seenAtMs, expiresAtMs] = fields
+  if (typeof keySha256 !== 'string' && typeof person !== 'string') return null
+  return {
+    id,
+    keySha256: keySha256 ?? null,
+    person: typeof person === 'string' ? (JSON.parse(person) as SessionPerson) : null,
+    holder: holder ?? `key:${keySha256}`,
+    csrfToken: replyText(csrfToken),
+    idleMs: typeof idleMs === 'string' ? replyInteger(idleMs) : null,
+    beganAtMs: replyInteger(beganAtMs),
+    seenAtMs: replyInteger(seenAtMs),
+    expiresAtMs: replyInteger(expiresAtMs),
   }
 }
 

@@ -57,6 +57,11 @@ export const keys = {
   sessionEnds: 'lk:{console}:session-ends',
   /** A session of the console, by the digest of its token. */
   consoleSession: (id: string) => `lk:{console:${id}}:session`,
+  /** Ids of sessions of the console by their ends; null: of everybody. */
+  consoleSessions: (holder: string | null) =>
+    holder === null ? 'lk:{console}:sessions' : `lk:{console:${holder}}:sessions`,
+  /** A mark that one sign-in may take. */
+  consoleMark: (mark: string) => `lk:{console:${mark}}:mark`,
   /** A partition of the jobs; see `jobs/job_steps.lua` for what else it has under its hash tag. */
   jobs: (partition: number) => `lk:{jobs:${partition}}`,
   /** A key of the same hash tag that is never written. */

@@ -113,7 +113,7 @@ function textOf({ mark }: ReceivedRequest): string {
 }
 
 function embed({ request: { body, model }, script }: Asked): Answer {
-  const texts = body?.input as readonly string[]
+  const texts = body?.input as readonly (string | readonly number[])[]
   const data = texts.map((text, index) => ({
     object: 'embedding',
     index,
@@ -124,8 +124,8 @@ function embed({ request: { body, model }, script }: Asked): Answer {
   return jsonAnswer({ object: 'list', model, data: data.reverse(), usage })
 }
 
-/** The vector that the upstream makes of a text. */
-export function vectorOf(text: string, dimensions: number): number[] {
+/** The vector that the upstream makes of a text, or of tokens. */
+export function vectorOf(text: string | readonly number[], dimensions: number): number[] {
   return Array.from({ length: dimensions }, (_, index) => Math.sin(text.length * 31 + index))
 }
 

@@ -36,7 +36,10 @@ const WHAT: readonly Column<AuditAnswer>[] = [
     head: 'Who',
     cell: (line) => {
       const { name, via } = byWhom(line)
-      return [h('span', { title: line.by.key_id ?? undefined }, name), h('span', { class: 'quiet' }, via)]
+      return [
+        h('span', { title: line.by.key_id ?? line.by.subject }, name),
+        h('span', { class: 'quiet' }, via),
+      ]
     },
   },
   {

@@ -44,7 +44,10 @@ function auditAnswer({ by, atMs, ...line }: AuditLine): AuditAnswer {
   return {
     number,
     at: timestamp(atMs),
-    by: { via: by.via, key_id: by.keyId, name: by.name },
+    by: {
+      ...{ via: by.via, key_id: by.keyId, name: by.name },
+      ...(by.subject === undefined ? {} : { subject: by.subject }),
+    },
     action,
     workspace,
     target,

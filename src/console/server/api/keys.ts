@@ -150,7 +150,7 @@ async function postPlaygroundKey(call: PlaygroundCall): Promise<PlaygroundKeyAns
 /** Revokes a key, on this node at once. With their own key viewers end their session. */
 async function deleteKey({ context, viewer, params }: RevokeCall): Promise<KeyAnswer> {
   const revoked = await revokeKey(viewer.actor, params, context.admin)
-  if (viewer.principal.key.id === params.id) await context.state.sessions.end(viewer.session.id)
+  if (viewer.principal?.key.id === params.id) await context.state.sessions.end(viewer.session.id)
   return storedKeyAnswer(context, revoked)
 }
 

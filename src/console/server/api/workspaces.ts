@@ -60,7 +60,7 @@ function listWorkspaces({ context, viewer }: Viewing): { workspaces: WorkspaceSu
   const { snapshot, routes } = catalog.good()
   const counts = new Map<string, number>()
   for (const { workspace } of routes) counts.set(workspace, (counts.get(workspace) ?? 0) + 1)
-  const isSeen = ({ name: id }: Part) => viewer.role === 'operator' || id === viewer.principal.workspace.id
+  const isSeen = ({ name: id }: Part) => viewer.role === 'operator' || viewer.workspaces.includes(id)
   const workspaces = partsOf(catalog, 'workspace', null)
     .filter((part) => isSeen(part) && part.issues.length === 0)
     .map(({ name: id, fields, managedBy }) => ({

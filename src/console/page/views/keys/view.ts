@@ -125,7 +125,7 @@ function OpenDialog(props: {
 
 /** The key that this session was signed in with: with it the session is over, too. */
 function isOwn({ id }: KeyAnswer, session: SessionAnswer): boolean {
-  return id === session.key.id
+  return id === session.key?.id
 }
 
 function NoApp({ workspace }: { readonly workspace: string }) {
@@ -223,7 +223,7 @@ function nameOf({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session:
       null,
       name,
       ' ',
-      id === session.key.id ? h(Badge, { tone: 'accent' }, 'you') : null,
+      id === session.key?.id ? h(Badge, { tone: 'accent' }, 'you') : null,
       ' ',
       h(FileBadge, { managedBy }),
     ),

@@ -1,0 +1,109 @@
+// Runs tap test files in this process, one after another, each with a root test of its own, and marks in its output
+// where each ends: `tap-batch.mjs` starts it and reads that. A file ends as its own process would have: when nothing
+// keeps the process running any more. What would have ended a file's own process early ends this one.
+
+import module from 'node:module'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
+import { Test, t as unused } from 'tap'
+import { cpuOfChildren } from './tap-file.mjs'
+
+/** Where tap keeps its root. */
+const TAP = Symbol.for('TAP private constructor')
+const FACADE = 'larkway-test:tap'
+/** Node's status for a module that waits for ever. */
+const UNSETTLED = 13
+
+unused.setTimeout(0) // of the process, which lasts longer than a file
+
+const [mark, ...files] = process.argv.splice(2)
+const environment = { ...process.env }
+const folder = process.cwd()
+let at = 0
+let current = begin(0)
+
+// What a test file imports as tap is its own root, not that of the process.
+module.registerHooks({
+  resolve(specifier, context, next) {
+    if (specifier !== 'tap' || context.parentURL !== current.url) return next(specifier, context)
+    return { url: `${FACADE}?${at}`, format: 'module', shortCircuit: true }
+  },
+  load(url, context, next) {
+    if (!url.startsWith(FACADE)) return next(url, context)
+    const source = `
+      export const t = globalThis[Symbol.for('${TAP.description}')]
+      export const test = t.test.bind(t)
+      export default t`
+    return { format: 'module', source, shortCircuit: true }
+  },
+})
+
+process.on('beforeExit', () => {
+  if (!current.isEnded) process.exit(current.isLoaded ? 1 : UNSETTLED)
+  close()
+  if (++at === files.length) return
+  current = begin(cpuSeconds())
+  setImmediate(run) // something has to go on, or this event does not come again
+})
+// Tells and counts what is unfinished, as tap's own root does.
+process.on('exit', () => current.root.results ?? current.root.endAll())
+run()
+
+function begin(cpuBefore) {
+  process.argv[1] = files[at] // after it tap names folders
+  const root = new Test({ name: 'TAP', timeout: Number(process.env.TAP_TIMEOUT ?? 30) * 1000 })
+  globalThis[TAP] = root
+  root.on('data', (chunk) => process.stdout.write(chunk))
+  root.on('complete', () => root.comment(root.counts.toJSON()))
+  root.runMain(() => {})
+  return { root, url: pathToFileURL(files[at]).href, cpuBefore, isLoaded: false, isEnded: false }
+}
+
+async function run() {
+  const file = current
+  file.root.on('end', () => {
+    file.isEnded = true
+  })
+  await import(file.url).catch((error) => {
+    console.error(error)
+    process.exit(1)
+  })
+  file.isLoaded = true
+  await idleness(file.root)
+  if (!file.root.ended) file.root.end()
+}
+
+/** Resolves when a root has had no test for three turns, which is when tap ends its own, or has ended otherwise. */
+function idleness(root) {
+  return new Promise((done) => {
+    const look = async () => {
+      for (let turn = 0; turn < 3; turn++) {
+        await sleep(0)
+        if (!root.idle) return
+      }
+      done()
+    }
+    root.on('idle', look)
+    root.on('end', done)
+    if (root.idle) look()
+  })
+}
+
+/** Says how the file has ended, and leaves the next one what this one found. */
+function close() {
+  const status = Number(process.exitCode ?? 0) || (current.root.results.ok ? 0 : 1)
+  process.exitCode = undefined
+  process.chdir(folder)
+  for (const name of Object.keys(process.env)) if (!Object.hasOwn(environment, name)) delete process.env[name]
+  for (const [name, value] of Object.entries(environment)) {
+    if (process.env[name] !== value) process.env[name] = value
+  }
+  process.stderr.write(`\n${mark}\n`)
+  process.stdout.write(`\n${mark} ${status} ${cpuSeconds() - current.cpuBefore}\n`)
+}
+
+/** Of this process, and of those that it has started and awaited. */
+function cpuSeconds() {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6 + (cpuOfChildren() ?? 0)
+}

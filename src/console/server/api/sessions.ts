@@ -1,0 +1,65 @@
+import { audit } from '../../../admin/audit.ts'
+import { timestamp } from '../../../api/json-reply.ts'
+import type { KeptSession } from '../../../contracts/console.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { holderAnswer, sessionTarget, type Viewer, viewerWith } from '../session.ts'
+import type { ListedSession } from './answers.ts'
+
+const PATH = '/sessions'
+const ONE = '/sessions/:id'
+/** Longer than a list that somebody reads; the ones that end first are left out. */
+const LISTED_MAX = 500
+
+/** The sessions of the console: of everybody for operators, else one's own. They can be ended one by one. */
+export function sessionEndpoints(context: ConsoleContext): EdgeRoute[] {
+  return [
+    consoleEndpoint(context, 'GET', PATH, {}, listSessions),
+    consoleEndpoint(context, 'DELETE', ONE, {}, endSession),
+  ]
+}
+
+async function listSessions({ viewer, context }: ConsoleCall<typeof PATH, unknown, unknown>) {
+  const { sessions } = context.state
+  const holder = viewer.role === 'operator' ? null : viewer.session.holder
+  const found = await sessions.list(holder, LISTED_MAX)
+  return { sessions: await Promise.all(found.map((session) => sessionAnswer(session, viewer, context))) }
+}
+
+async function sessionAnswer(
+  session: KeptSession,
+  viewer: Viewer,
+  context: ConsoleContext,
+): Promise<ListedSession> {
+  const its = await viewerWith(session, context)
+  return {
+    id: session.id,
+    current: session.id === viewer.session.id,
+    own: session.holder === viewer.session.holder,
+    role: its?.role ?? null,
+    workspaces: its?.workspaces ?? [],
+    ...holderAnswer(its ?? { principal: null, session }),
+    began_at: timestamp(session.beganAtMs),
+    seen_at: timestamp(session.seenAtMs),
+    expires_at: timestamp(session.expiresAtMs),
+  }
+}
+
+/** Ends a session at once, on every node. Others' sessions are as good as none, but for operators. */
+async function endSession({ viewer, params, context }: ConsoleCall<typeof ONE, unknown, unknown>) {
+  const { sessions } = context.state
+  const session = await sessions.find(params.id)
+  const isSeen = session !== null && (viewer.role === 'operator' || session.holder === viewer.session.holder)
+  if (!isSeen) throw new GatewayError('NOT_FOUND', 'there is no such session')
+  const { person } = session
+  await audit(context.admin.state.catalog, viewer.actor, {
+    action: 'session.revoke',
+    workspace: null,
+    target: sessionTarget(session.id),
+    detail: person === null ? 'of an API key' : `of ${person.name}`,
+  })
+  await sessions.end(session.id)
+  return { ended: true }
+}

@@ -1,0 +1,168 @@
+import { hash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { audit } from '../../../admin/audit.ts'
+import { observedRoute } from '../../../api/endpoint.ts'
+import type { SessionPerson } from '../../../contracts/console.ts'
+import type { OidcSettings } from '../../../contracts/sign-in.ts'
+import { GatewayError } from '../../../errors.ts'
+import type { Exchange, WholeReply } from '../../../inbound/exchange.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import { open, seal } from '../../../sealing.ts'
+import type { ConsoleContext } from '../context.ts'
+import { SignInThrottle, sessionCookie } from '../security.ts'
+import { beginSession, personActor, personHolder, sessionTarget } from '../session.ts'
+import { FLOW_MS, type Flow, flowCookie, flowOf, ownPath } from './flow.ts'
+import { CALLBACK_PATH, failureOf, Issuer, type Vouched } from './issuer.ts'
+import { personOf, reachOf } from './roles.ts'
+
+/** Where a browser begins to sign in. */
+export const START_PATH = '/console/api/sign-in/oidc'
+/** Longer than any code with its state. */
+const QUERY_MAX = 8 * 1024
+const ID_TOKEN: Parameters<typeof seal>[2] = { purpose: 'console-id-token', workspace: '' }
+
+/** Why the sign-in page is shown again; it has a sentence for each. */
+export type SignInFault = ReturnType<typeof failureOf>['page'] | 'expired' | 'no_role' | 'off' | 'too_many'
+
+/** Single sign-on of this node, by whichever issuer the configuration names at the moment. */
+export class SingleSignOn {
+  readonly #context: ConsoleContext
+  readonly #throttle: SignInThrottle
+  #issuer: { readonly of: OidcSettings; readonly issuer: Issuer } | null = null
+
+  constructor(context: ConsoleContext) {
+    this.#context = context
+    this.#throttle = new SignInThrottle(context.nowMs)
+  }
+
+  get settings(): OidcSettings | null {
+    return this.#context.catalog.good().signIn.oidc
+  }
+
+  /** Sends the browser to the issuer. */
+  async start(exchange: Exchange): Promise<WholeReply> {
+    const { settings } = this
+    if (settings === null) return backWith('off')
+    const { secretKeys } = this.#context.dependencies
+    try {
+      const query = new URLSearchParams(exchange.query)
+      const { checks, url } = await this.#issuerOf(settings).begin(query.get('again') === 'true')
+      const { issuer, clientId } = settings
+      const returnTo = ownPath(query.get('return_to'))
+      const flow = { ...checks, issuer, clientId, returnTo, untilMs: this.#context.nowMs() + FLOW_MS }
+      return redirect(url, flowCookie(flow, secretKeys, settings))
+    } catch (error) {
+      return this.#failed(error)
+    }
+  }
+
+  /** Begins the session of whom the issuer sends back, and sends the browser on to the console. */
+  async finish(exchange: Exchange): Promise<WholeReply> {
+    const { settings } = this
+    if (settings === null) return backWith('off')
+    if (exchange.query.length > QUERY_MAX) return backWith('refused')
+    const context = this.#context
+    const { secretKeys } = context.dependencies
+    const state = new URLSearchParams(exchange.query).get('state') ?? ''
+    const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.nowMs() })
+    if (flow === null) return backWith('expired')
+    if (this.#throttle.waitMs(exchange) !== null) return backWith('too_many')
+    let vouched: Vouched
+    try {
+      vouched = await this.#issuerOf(settings).redeem(exchange.query, flow)
+    } catch (error) {
+      // With a flow of one's own, codes could be made up for as long as one likes.
+      this.#throttle.note(exchange)
+      return this.#failed(error)
+    }
+    try {
+      return await this.#enter(vouched, flow, settings, exchange)
+    } catch (error) {
+      return this.#failed(error)
+    }
+  }
+
+  async #enter(
+    { claims, idToken }: Vouched,
+    flow: Flow,
+    settings: OidcSettings,
+    exchange: Exchange,
+  ): Promise<WholeReply> {
+    const context = this.#context
+    const { state, catalog, dependencies, admin } = context
+    // An issuer should take each code once; here each sign-in ends once whatever it does.
+    if (!(await state.sessions.claim(hash('sha256', flow.state), 2 * FLOW_MS))) return backWith('expired')
+    const sealedIdToken = settings.issuerLogout ? seal(dependencies.secretKeys, idToken, ID_TOKEN) : null
+    const person: SessionPerson = { ...personOf(claims, settings), sealedIdToken }
+    // The newest workspaces may be another node's.
+    await catalog.refresh()
+    const reach = reachOf(person, settings.grants, (id) => catalog.current().apps.has(id))
+    if (reach === null) {
+      dependencies.log.warn({ reason: 'no role' }, 'sign-in by OpenID Connect refused')
+      return backWith('no_role')
+    }
+    const beginner = { keySha256: null, person, holder: personHolder(person) }
+    const { token, session } = await beginSession(beginner, catalog.good().signIn.sessionMs, context)
+    await audit(admin.state.catalog, personActor(person, reach), {
+      action: 'session.begin',
+      workspace: null,
+      target: sessionTarget(session.id),
+      detail: `as ${reach.role} of ${reach.role === 'operator' ? 'all workspaces' : reach.workspaces.join(', ')}`,
+    })
+    const encrypted = exchange.encrypted || settings.publicUrl.startsWith('https:')
+    const seconds = Math.floor((session.expiresAtMs - session.beganAtMs) / 1000)
+    return redirect(flow.returnTo, sessionCookie(token, seconds, { headers: exchange.headers, encrypted }))
+  }
+
+  /** Where the browser is to go when a person has signed out here; null: nowhere. */
+  async logoutUrl(person: SessionPerson): Promise<string | null> {
+    const { settings } = this
+    if (settings === null || !settings.issuerLogout || settings.issuer !== person.issuer) return null
+    const { secretKeys } = this.#context.dependencies
+    const idToken = person.sealedIdToken === null ? null : open(secretKeys, person.sealedIdToken, ID_TOKEN)
+    return this.#issuerOf(settings).logoutUrl(idToken)
+  }
+
+  #issuerOf(settings: OidcSettings): Issuer {
+    // Every change of the catalog makes new settings, mostly equal ones.
+    if (!isDeepStrictEqual(this.#issuer?.of, settings))
+      this.#issuer = { of: settings, issuer: new Issuer(settings, this.#context.nowMs) }
+    return this.#issuer!.issuer
+  }
+
+  #failed(error: unknown): WholeReply {
+    const away = error instanceof GatewayError && { page: 'unavailable' as const, reason: error.code }
+    const { page, reason } = away || failureOf(error)
+    this.#context.dependencies.log.warn({ reason }, 'sign-in by OpenID Connect failed')
+    return backWith(page)
+  }
+}
+
+/** The two visits of a browser that signs in at the OpenID provider. They answer with redirects alone. */
+export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
+  const visit = (path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
+    observedRoute(context.dependencies, { method: 'GET', path }, (exchange) => answer(exchange))
+  return [
+    visit(START_PATH, (exchange) => singleSignOn.start(exchange)),
+    visit(CALLBACK_PATH, (exchange) => singleSignOn.finish(exchange)),
+  ]
+}
+
+function backWith(fault: SignInFault): WholeReply {
+  return redirect(`/console?sign_in=${fault}`)
+}
+
+function redirect(location: string, cookie?: string): WholeReply {
+  return {
+    status: 303,
+    headers: {
+      location,
+      'cache-control': 'no-store',
+      // The address that is left holds a code.
+      'referrer-policy': 'no-referrer',
+      'content-type': 'text/plain; charset=utf-8',
+      ...(cookie === undefined ? {} : { 'set-cookie': cookie }),
+    },
+    body: '',
+  }
+}

@@ -1,0 +1,82 @@
+import { Type } from 'typebox'
+import { Value } from 'typebox/value'
+import type { OidcSettings } from '../../../contracts/sign-in.ts'
+import type { Exchange } from '../../../inbound/exchange.ts'
+import { open, seal } from '../../../sealing.ts'
+import { cookieOf } from '../security.ts'
+import type { SignInChecks } from './issuer.ts'
+
+/**
+ * A sign-in between the two visits of its browser. All of it travels in a sealed cookie, so that any node can go on
+ * with it, and nobody can fill the state with sign-ins that they begin.
+ */
+export interface Flow extends SignInChecks {
+  readonly issuer: string
+  readonly clientId: string
+  /** A path of the console, as `ownPath` returns it. */
+  readonly returnTo: string
+  readonly untilMs: number
+}
+
+/** Longest that somebody takes at the issuer. */
+export const FLOW_MS = 600_000
+const COOKIE = 'lk_console_oidc_'
+/** Each sign-in has a cookie of its own, so that two tabs do not hinder one another. */
+const COOKIE_NAME_LENGTH = 8
+/** Sent when a page of another site leads back here, unlike that of the session; and to no other path. */
+const COOKIE_SCOPE = 'Path=/console/api/sign-in/oidc; HttpOnly; SameSite=Lax'
+const CONTEXT = { purpose: 'console-sign-in', workspace: '' }
+
+const FlowShape = Type.Object({
+  state: Type.String({ minLength: 1 }),
+  nonce: Type.String({ minLength: 1 }),
+  codeVerifier: Type.String({ minLength: 1 }),
+  issuer: Type.String(),
+  clientId: Type.String(),
+  returnTo: Type.String(),
+  untilMs: Type.Integer(),
+})
+
+/** Value of `set-cookie` that takes a flow along. */
+export function flowCookie(flow: Flow, keys: readonly Buffer[], { publicUrl }: OidcSettings): string {
+  const secure = publicUrl.startsWith('https:') ? '; Secure' : ''
+  const sealed = seal(keys, JSON.stringify(flow), CONTEXT)
+  return `${nameOf(flow.state)}=${sealed}; ${COOKIE_SCOPE}; Max-Age=${FLOW_MS / 1000}${secure}`
+}
+
+/**
+ * The flow that this browser began and that a callback belongs to. Null: it began none with this state, or too long
+ * ago, or with another issuer or client than the configuration now names.
+ */
+export function flowOf(
+  exchange: Pick<Exchange, 'headers'>,
+  state: string,
+  keys: readonly Buffer[],
+  { settings, nowMs }: { readonly settings: OidcSettings; readonly nowMs: number },
+): Flow | null {
+  const sealed = cookieOf(exchange, nameOf(state))
+  const text = sealed === null ? null : open(keys, sealed, CONTEXT)
+  const flow: unknown = text === null ? null : JSON.parse(text)
+  if (!Value.Check(FlowShape, flow) || flow.state !== state || flow.untilMs <= nowMs) return null
+  return flow.issuer === settings.issuer && flow.clientId === settings.clientId ? flow : null
+}
+
+function nameOf(state: string): string {
+  return COOKIE + state.slice(0, COOKIE_NAME_LENGTH)
+}
+
+const RETURN_MAX = 1_024
+
+/**
+ * A path of the console to go to, as it was asked for when it is one: no other path of this host, and no other host,
+ * however a browser would read the text.
+ */
+export function ownPath(asked: string | null): string {
+  const home = '/console'
+  // What browsers drop or read as a slash may stand nowhere in it.
+  if (asked === null || asked.length > RETURN_MAX || !/^\/console(?:[/?#][!-[\]-~]*)?$/.test(asked))
+    return home
+  const url = URL.parse(asked, 'http://own.invalid')
+  if (url === null || url.host !== 'own.invalid' || !/^\/console(?:\/|$)/.test(url.pathname)) return home
+  return url.pathname.startsWith('/console/api') ? home : url.pathname + url.search + url.hash
+}

@@ -1,0 +1,39 @@
+/** How people come into the console, as the configuration says. */
+export interface SignInSettings {
+  /** Whether holders of API keys may sign in with them. */
+  readonly keys: boolean
+  /** Longest that a session lasts. */
+  readonly sessionMs: number
+  /** Longest that it lasts without a request. */
+  readonly idleMs: number
+  /** Null: there is no single sign-on. */
+  readonly oidc: OidcSettings | null
+}
+
+/** An OpenID provider that vouches for people, and who they are here. */
+export interface OidcSettings {
+  /** What the button of the sign-in page calls it. */
+  readonly name: string
+  readonly issuer: string
+  readonly clientId: string
+  /** Null: a public client, which shows by PKCE alone that a code is its own. */
+  readonly clientSecret: string | null
+  /** Origin under which browsers reach the console. */
+  readonly publicUrl: string
+  readonly scopes: readonly string[]
+  /** Name of the claim that holds groups; of one within others, with dots between. */
+  readonly groupsClaim: string
+  /** Name of the claim by which the audit list calls people. */
+  readonly nameClaim: string
+  readonly grants: readonly RoleGrant[]
+  /** Whether to sign out at the issuer, too. */
+  readonly issuerLogout: boolean
+}
+
+/** Gives a role to the members of a group, or to one person. */
+export interface RoleGrant {
+  readonly to: { readonly group: string } | { readonly email: string }
+  readonly role: 'operator' | 'admin'
+  /** Those that an admin administers; empty for operators. */
+  readonly workspaces: readonly string[]
+}

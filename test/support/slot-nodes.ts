@@ -1,0 +1,101 @@
+import type { ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { type Fleet, startFleet } from './fleet.ts'
+import { serveHttp } from './http-server.ts'
+
+const NODES = 3
+/** Calls that the account has at once at its provider. */
+export const SLOTS = 8
+const SERVICE_MS = 200
+/** Each has a key and credits; any of them may be the one that floods. */
+export const SLOTS_TENANTS = ['one', 'two', 'flood'] as const
+type Tenant = (typeof SLOTS_TENANTS)[number]
+
+/** A provider that takes its time, and knows how many calls it has had at once. */
+async function openProvider(t: Test) {
+  const open = new Set<ServerResponse>()
+  let most = 0
+  const body = JSON.stringify({ choices: [{ message: { role: 'assistant', content: 'hello' } }] })
+  const origin = await serveHttp(t, (request, response) => {
+    open.add(response)
+    most = Math.max(most, open.size)
+    // Also when its node is killed.
+    response.on('close', () => open.delete(response))
+    request.resume().on('end', async () => {
+      await sleep(SERVICE_MS)
+      open.delete(response)
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+    })
+  })
+  return {
+    origin,
+    open: () => open.size,
+    /** The most since this was asked last. */
+    most: () => {
+      const found = most
+      most = open.size
+      return found
+    },
+  }
+}
+
+/** Three nodes on one Redis, whose one account of a provider has `SLOTS` slots for all tenants. */
+export async function startSlotNodes(t: Test) {
+  const provider = await openProvider(t)
+  const entries = [{ provider: 'slow', model: 'gpt-4o-mini' }]
+  const fleet = await startFleet(t, {
+    nodes: NODES,
+    redis: {},
+    providers: {
+      slow: {
+        ...{ kind: 'openai-compatible', access: 'platform', base_url: `${provider.origin}/v1` },
+        ...{ capabilities: ['text'], price: { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 } },
+        ...{ concurrency: SLOTS, queue_ms: 30_000 },
+      },
+    },
+    workspaces: Object.fromEntries(
+      SLOTS_TENANTS.map((name) => [name, { entries, terms: { credits_usd: 1, grant_id: 'first' } }]),
+    ),
+  })
+  return { provider, fleet }
+}
+
+/** Calls of a tenant, one after the other, at every node in turn, until it is told to stop. */
+export function callOn(fleet: Fleet, tenant: Tenant, callers: number) {
+  let isOver = false
+  const tookMs: number[] = []
+  const statuses = new Map<number, number>()
+  const one = async (first: number) => {
+    for (let turn = first; !isOver; turn += 1) {
+      const startMs = performance.now()
+      const status = await chat(fleet, tenant, turn % NODES)
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      if (status === 200) tookMs.push(performance.now() - startMs)
+      // Its node is being killed.
+      else await sleep(50)
+    }
+  }
+  const over = Promise.all(Array.from({ length: callers }, (_, at) => one(at)))
+  const stop = async () => {
+    isOver = true
+    await over
+    return { tookMs: tookMs.sort((a, b) => a - b), statuses }
+  }
+  return { stop }
+}
+
+/** @returns 0 when there is no answer */
+async function chat(fleet: Fleet, tenant: Tenant, at: number): Promise<number> {
+  try {
+    const response = await fetch(`${fleet.node(at).url}/v1/chat`, {
+      method: 'POST',
+      headers: { authorization: fleet.authorizationOf(tenant), 'content-type': 'application/json' },
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'hello' }] }),
+    })
+    await response.arrayBuffer()
+    return response.status
+  } catch {
+    return 0
+  }
+}

@@ -12,6 +12,7 @@ import {
 import { HIT } from './scenarios/cache.ts'
 import { SUBMITTED } from './scenarios/jobs.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
+import { USAGE_LOADS } from './scenarios/usage.ts'
 
 /** A promise about one scenario, as a figure and its limit. */
 interface Gate {
@@ -89,6 +90,7 @@ const GATES: readonly Gate[] = [
     pairGate('console', load, 'larkway', 'larkway-unrecorded', 1.01),
     pairGate('console', load, 'larkway-consoles', 'larkway', 1.02),
   ]),
+  ...USAGE_LOADS.map((load) => pairGate('usage', load, 'larkway-usage', 'larkway', 1.02)),
   {
     scenario: 'cache',
     what: 'CPU of speech that was made before, 3 KB of audio, against GET /v1/me and what the bytes cost',

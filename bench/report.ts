@@ -62,6 +62,7 @@ const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['limiter', PER_REQUEST],
   ['observability', PER_REQUEST],
   ['console', PER_REQUEST],
+  ['usage', PER_REQUEST],
 ]
 
 /** A line of the README's table: one figure of one load, at each server that was measured under it. */

@@ -23,6 +23,7 @@ import type { Scenario } from './scenarios/scenario.ts'
 import { slowProvider } from './scenarios/slow-provider.ts'
 import { small } from './scenarios/small.ts'
 import { idle, start } from './scenarios/start.ts'
+import { usage } from './scenarios/usage.ts'
 import { textTable } from './table.ts'
 
 // `npm run bench`: measures Larkway beside its peers and writes bench/results.
@@ -32,6 +33,7 @@ const SCENARIOS: readonly Scenario[] = [
   limiter,
   observability,
   consoleScenario,
+  usage,
   cache,
   chat,
   multipart,

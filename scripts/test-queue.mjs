@@ -1,7 +1,6 @@
 // Which test files run at the same time, and in which order.
 
 import { cpus } from 'node:os'
-import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** How often another file may be started beside the least number, ms: what was started last shows by then. */
@@ -61,7 +60,7 @@ const BATCH_SECONDS = 30
 const NEW_SECONDS_IN_BATCH = 5
 
 /**
- * Puts files together that one process runs, one after another: those of a folder, which share most modules.
+ * Puts files together that one process runs, one after another: neighbours, which share most modules.
  *
  * @param files     in order of their paths
  * @param isApart   whether a file needs a process of its own
@@ -69,22 +68,24 @@ const NEW_SECONDS_IN_BATCH = 5
  * @returns {string[][]}
  */
 export function batchesOf(files, isApart, secondsOf) {
+  const apart = []
   const batches = []
-  const open = new Map() // by folder
+  let seconds = 0
   for (const file of files) {
-    const seconds = secondsOf(file) ?? NEW_SECONDS_IN_BATCH
-    const batch = open.get(dirname(file))
-    if (isApart(file)) batches.push([file])
-    else if (batch && batch.files.length < BATCH_FILES && batch.seconds + seconds <= BATCH_SECONDS) {
-      batch.files.push(file)
-      batch.seconds += seconds
-    } else {
-      const made = { files: [file], seconds }
-      open.set(dirname(file), made)
-      batches.push(made.files)
+    if (isApart(file)) {
+      apart.push([file])
+      continue
+    }
+    const own = secondsOf(file) ?? NEW_SECONDS_IN_BATCH
+    seconds += own
+    const batch = batches.at(-1)
+    if (batch && batch.length < BATCH_FILES && seconds <= BATCH_SECONDS) batch.push(file)
+    else {
+      batches.push([file])
+      seconds = own
     }
   }
-  return batches
+  return [...apart, ...batches]
 }
 
 /**

@@ -40,8 +40,9 @@ export async function putWorkspace(
       throw invalidField('workspace', 'must be a name of 1 to 40 letters, digits, ".", "_" or "-"')
     if (typeof fields.name === 'string' && hasUnseen(fields.name))
       throw invalidField('name', 'must have no characters that are invisible or turn the text direction')
-    const { credits_usd, grant_id } = part?.fields ?? {}
-    const published = withoutNothing({ ...fields, credits_usd, grant_id })
+    // What is set elsewhere stays: what calls have to demand would else be gone with the next name.
+    const { credits_usd, grant_id, require } = part?.fields ?? {}
+    const published = withoutNothing({ ...fields, credits_usd, grant_id, require })
     return { record, fields: published, action: 'workspace.publish' }
   }
   await changePart(actor, decide, context)

@@ -305,8 +305,8 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 /** Answers a request, or throws GatewayError. A handshake is answered at once. */
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
-/** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//
+/** Paths whose requests are recorded: those of calls, and not those of the console itself or of management. */
+const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs|assemblyai))?\/v[12]\/(?!admin\/)/
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(

@@ -68,12 +68,15 @@ import { realtime } from './openai/realtime.ts'
 import { responses } from './openai/responses.ts'
 import { audioSpeech } from './openai/speech.ts'
 import { audioTranscriptions, audioTranslations } from './openai/transcriptions.ts'
+import type { Operation } from './openapi/operation.ts'
 
 /** Parts of a node that its endpoints work with. */
 export interface ApiContext extends Dependencies, ReadinessNeeds, ResultNeeds, UsageNeeds, WebhookNeeds {
   /** Style sheet and script that give the API reference the look of the console; absent: it has none. */
   readonly docsLook?: Readonly<Record<string, Asset>>
   readonly webhooks: WebhookNeeds['webhooks']
+  /** Operations of the node beside these; absent: there are none. */
+  readonly moreOperations?: readonly Operation[]
 }
 
 type Needs = ApiContext & JobNeeds & DocsNeeds
@@ -162,9 +165,9 @@ export const ENDPOINTS = table({
 export function createRoutes(context: ApiContext): EdgeRoute[] {
   // The node has no endpoint for results when the object store opens its URLs itself.
   const served = ENDPOINTS.filter((endpoint) => context.links !== null || endpoint !== result)
-  const { services, jobs, docsLook = {} } = context
+  const { services, jobs, docsLook = {}, moreOperations = [] } = context
   const watch = createJobWatch(services.state.jobs, jobs.signals)
-  const needs: Needs = { ...context, watch, docs: createDocs(served, docsLook) }
+  const needs: Needs = { ...context, watch, docs: createDocs([...served, ...moreOperations], docsLook) }
   return served.map((endpoint) => endpoint.route(needs))
 }
 

@@ -142,17 +142,22 @@ function resolveEndUsers(
 ): EndUserSettings | null {
   if (fields === undefined) return null
   const { hash: isHashed = false, overrides = {}, ...all } = fields
-  const termsOf = (one: Omit<EndUserFields, 'hash' | 'overrides'>, at: Path): EndUserTerms => ({
-    budgetMicros: resolveBudget(one.budget_usd, at, issues),
-    rateLimit: one.rate_limit === undefined ? null : rateLimitOf(one.rate_limit, fallback),
+  const termsOf = (one: Omit<EndUserFields, 'hash' | 'overrides'>, otherwise: EndUserTerms, at: Path) => ({
+    budgetMicros:
+      one.budget_usd === undefined ? otherwise.budgetMicros : resolveBudget(one.budget_usd, at, issues),
+    rateLimit:
+      one.rate_limit === undefined
+        ? otherwise.rateLimit
+        : rateLimitOf(one.rate_limit, otherwise.rateLimit ?? fallback),
   })
+  const terms = termsOf(all, { budgetMicros: null, rateLimit: null }, path)
   const ofSingle = Object.entries(overrides).map(([id, one]) => {
+    const at = [...path, 'overrides', id]
     if (isHashed && !END_USER_HASH.test(id))
-      issues.add([...path, 'overrides', id], 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
-    // What one does not say is as for all.
-    return [id, termsOf({ ...all, ...one }, [...path, 'overrides', id])] as const
+      issues.add(at, 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
+    return [id, termsOf(one, terms, at)] as const
   })
-  return { isHashed, terms: termsOf(all, path), overrides: new Map(ofSingle) }
+  return { isHashed, terms, overrides: new Map(ofSingle) }
 }
 
 /** A rate limit out of its fields; what they leave out is taken from `fallback`. */

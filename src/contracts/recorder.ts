@@ -96,9 +96,9 @@ export type RecorderNote = object | null
 /** Listens to every request with a key and every run of a job. None of its methods throws. */
 export interface Recorder {
   /** The answer is there and not on its way yet. @returns what `ended` is handed */
-  answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote
+  answered(exchange: EndedExchange, call: OpenCall, status: number): RecorderNote
   /** The answer is out, or the client has left. */
-  ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void
+  ended(exchange: EndedExchange, call: OpenCall, note: RecorderNote): void
   /** The call has ended, after its client left. */
   wentOn(exchange: EndedExchange, call: EndedCall): void
   /** A run of a job is over. */
@@ -123,6 +123,10 @@ export interface EndedRun {
 export type OpenCall = EndedCall & {
   /** Null: it is of a job, or a part of another. */
   readonly exchange: EndedExchange | null
+  /** The keeper's own: its place among the calls that were charged and are not over; below 0: it is none of them. */
+  chargedAt: number
+  /** The keeper's own: where its record is by now; null: it has none. */
+  usagePlace: object | null
 }
 
 /** Keeps records of calls safe before their money is settled in the state. None of its methods throws. */

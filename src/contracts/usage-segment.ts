@@ -12,3 +12,14 @@ export interface ClosedSegment {
  * id. One segment is handed over at a time, the oldest first.
  */
 export type RollSegment = (segment: ClosedSegment) => Promise<void>
+
+/** What became of records, for metrics. */
+export interface UsageFigures {
+  readonly written: number
+  readonly lost: number
+  /** Bytes of segments that nobody has taken yet. */
+  readonly backlogBytes: number
+  /** Age of the oldest of these. */
+  readonly oldestMs: number
+  readonly rolled: number
+}

@@ -78,6 +78,9 @@ export class CallContext {
   sessionId: string | null = null
   /** What its reservations were settled at so far, micro-USD. */
   chargedMicros = 0
+  /** See `OpenCall`. */
+  chargedAt = -1
+  usagePlace: object | null = null
   #unsettled = 0
   #onSettled: (() => void) | null = null
   /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */

@@ -3,6 +3,7 @@ import type { ConfiguredProvider, Entry, Route, Snapshot } from '../contracts/ca
 import type { JobFigures } from '../contracts/jobs.ts'
 import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import { callLimit, type Slots } from '../contracts/slots.ts'
+import type { UsageFigures } from '../contracts/usage-segment.ts'
 import type { Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
@@ -28,6 +29,8 @@ export interface NodeParts {
   readonly jobs?: { readonly running: number }
   readonly budget: { readonly used: number; readonly limit: number; readonly waiting: number }
   readonly settlements: { readonly pending: number }
+  /** Absent: no records of usage are written. */
+  readonly usage?: () => UsageFigures
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
   readonly slots: Pick<Slots, 'held' | 'waiting'>
   /** The servers of a provider; null: it has one. */
@@ -79,12 +82,37 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     gauge('larkway_memory_limit_bytes', 'Bytes that may be held for them.', budget.limit),
     gauge('larkway_memory_waiting', 'Bodies that wait for memory.', budget.waiting),
     gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
+    ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
     slotReading(parts),
     ...replicaReadings(parts),
     breakers(parts),
     eventLoop(),
+  ]
+}
+
+function usageReadings({ written, lost, rolled, backlogBytes, oldestMs }: UsageFigures): Reading[] {
+  return [
+    {
+      name: 'larkway_usage_records_total',
+      help: 'Records of usage, by what became of them.',
+      type: 'counter',
+      labels: ['outcome'],
+      values: [
+        [['written'], written],
+        [['lost'], lost],
+      ],
+    },
+    {
+      name: 'larkway_usage_segments_total',
+      help: 'Segments of records that were handed on.',
+      type: 'counter',
+      labels: [],
+      values: [[[], rolled]],
+    },
+    gauge('larkway_usage_backlog_bytes', 'Records that are not handed on yet.', backlogBytes),
+    gauge('larkway_usage_backlog_oldest_seconds', 'Age of the oldest segment of these.', oldestMs / 1_000),
   ]
 }
 

@@ -5,7 +5,7 @@ import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes } from '../api/table.ts'
 import { LOOK } from '../console/server/page-assets.ts'
-import { consoleRoutes } from '../console/server/table.ts'
+import { consoleRoutes, managementOperations } from '../console/server/table.ts'
 import { receiveBufferWarning } from '../inbound/receive-window.ts'
 import { type EdgeOptions, type EdgeServer, startServer } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
@@ -167,6 +167,14 @@ async function listen(
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const consoleContext = {
+    dependencies,
+    admin: adminContext(parts),
+    catalog: parts.catalog.desk,
+    state: state.console,
+    nodeName: NODE_NAME,
+    nowMs: Date.now,
+  }
   const api = createRoutes({
     ...dependencies,
     readiness: { accepting, stateHealthy: () => state.healthy() },
@@ -174,15 +182,9 @@ async function listen(
     webhooks,
     usage: usageQuestions(parts, closers),
     docsLook: LOOK,
+    moreOperations: managementOperations(consoleContext),
   })
-  const console = consoleRoutes({
-    dependencies,
-    admin: adminContext(parts),
-    catalog: parts.catalog.desk,
-    state: state.console,
-    nodeName: NODE_NAME,
-    nowMs: Date.now,
-  })
+  const console = consoleRoutes(consoleContext)
   const routes = [...api, ...unservedRoutes(dependencies), ...console]
   const { HOST: host, PORT: port, LARKWAY_TLS_HOST: tlsHost = host, LARKWAY_TLS_PORT: tlsPort } = environment
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }

@@ -61,8 +61,11 @@ export class UsageLedger implements UsageKeeper {
   readonly #paramOf: LedgerParts['paramOf']
   /** One for all: it is read when it is added. */
   readonly #row: UsageRow
-  /** Calls that were charged and are not over, and where their record is by now. */
-  readonly #charged = new Map<EndedCall, KeptPlace | null>()
+  /**
+   * Calls that were charged and are not over; each knows its place in here. A map of them would cost as much as the
+   * rest of a record.
+   */
+  readonly #charged: OpenCall[] = []
   /** `POST /v1/chat` of the methods and patterns that were met. */
   readonly #endpoints = new Map<string, Map<string, string>>()
   /** The reasons that came last of one attempt. */
@@ -75,7 +78,7 @@ export class UsageLedger implements UsageKeeper {
   }
 
   /** The call is over, but for its money. */
-  over(exchange: EndedExchange, call: EndedCall): void {
+  over(exchange: EndedExchange, call: OpenCall): void {
     if (!isCall(exchange, call)) return
     if (call.isSettled) this.#record(exchange, call)
     else
@@ -118,36 +121,45 @@ export class UsageLedger implements UsageKeeper {
     const { exchange } = call
     // A job whose worker dies is run again, and recorded then.
     if (exchange === null || call.sessionId !== null || !isCall(exchange, call)) return
-    if (!isSettling) {
-      if (!this.#charged.has(call)) this.#charged.set(call, null)
-      return
+    if (call.chargedAt < 0) {
+      call.chargedAt = this.#charged.length
+      this.#charged.push(call)
     }
+    if (!isSettling) return
     this.#keep(exchange, call)
     this.#rows.flush()
   }
 
   beforeReport(): void {
-    for (const [call, kept] of this.#charged)
-      if (kept === null) this.#keep((call as OpenCall).exchange as EndedExchange, call)
+    for (const call of this.#charged)
+      if (call.usagePlace === null) this.#keep(call.exchange as EndedExchange, call)
     this.#rows.flush()
   }
 
   /** Writes what is known of a call that is not over. */
-  #keep(exchange: EndedExchange, call: EndedCall): void {
+  #keep(exchange: EndedExchange, call: OpenCall): void {
     this.#fill(exchange, call)
-    const before = this.#charged.get(call) ?? null
-    if (before !== null) {
-      this.#rows.addAgain(this.#row, before)
-      before.segment.kept += 1
-    } else this.#charged.set(call, this.#rows.addKept(this.#row))
+    const before = call.usagePlace as KeptPlace | null
+    if (before === null) call.usagePlace = this.#rows.addKept(this.#row)
+    else this.#rows.addAgain(this.#row, before, true)
   }
 
-  #record(exchange: EndedExchange, call: EndedCall): void {
+  #record(exchange: EndedExchange, call: OpenCall): void {
     this.#fill(exchange, call)
-    const kept = this.#charged.size === 0 ? undefined : this.#charged.get(call)
-    if (kept !== undefined) this.#charged.delete(call)
-    if (kept === undefined || kept === null) this.#rows.add(this.#row)
+    const kept = call.usagePlace as KeptPlace | null
+    if (call.chargedAt >= 0) this.#forget(call)
+    if (kept === null) this.#rows.add(this.#row)
     else this.#rows.addAgain(this.#row, kept)
+  }
+
+  #forget(call: OpenCall): void {
+    const last = this.#charged.pop() as OpenCall
+    if (last !== call) {
+      this.#charged[call.chargedAt] = last
+      last.chargedAt = call.chargedAt
+    }
+    call.chargedAt = -1
+    call.usagePlace = null
   }
 
   #fill(exchange: EndedExchange, call: EndedCall): void {
@@ -337,14 +349,14 @@ export class LedgerRecorder implements ConsoleRecorder {
     this.#recorder.start(inFlight)
   }
 
-  answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote {
+  answered(exchange: EndedExchange, call: OpenCall, status: number): RecorderNote {
     const note = this.#recorder.answered(exchange, call, status)
     // The client has left before, and `ended` has waited for this.
     if (exchange.status !== null) this.#ledger.over(exchange, call)
     return note ?? ANSWERED
   }
 
-  ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void {
+  ended(exchange: EndedExchange, call: OpenCall, note: RecorderNote): void {
     this.#recorder.ended(exchange, call, note)
     // Else its handler is still at work: `answered` is called when it is done.
     if (note !== null) this.#ledger.over(exchange, call)

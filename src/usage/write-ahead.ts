@@ -1,5 +1,5 @@
 import { rmdir } from 'node:fs/promises'
-import type { RollSegment } from '../contracts/usage-segment.ts'
+import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
@@ -7,6 +7,8 @@ import type { UsageRow } from './encoder.ts'
 import { type KeptPlace, OpenSegment } from './open-segment.ts'
 
 export interface WriteAheadTiming {
+  /** How long rows are gathered for one write, where the state is told nothing of their money. */
+  readonly gatherMs: number
   /** How long rows are added to one segment. */
   readonly segmentMs: number
   /** How long one is kept open for records that are to be written again. */
@@ -21,6 +23,7 @@ export interface WriteAheadTiming {
 }
 
 const TIMING: WriteAheadTiming = {
+  gatherMs: 10,
   segmentMs: 60_000,
   keptMs: 10_000,
   syncMs: 1_000,
@@ -46,20 +49,11 @@ export interface WriteAheadParts {
   readonly timing?: Partial<WriteAheadTiming>
 }
 
-/** What became of records, for metrics. */
-export interface UsageFigures {
-  readonly written: number
-  readonly lost: number
-  /** Bytes of segments that nobody has taken yet. */
-  readonly backlogBytes: number
-  /** Age of the oldest of these. */
-  readonly oldestMs: number
-  readonly rolled: number
-}
-
 /**
- * Writes records of usage ahead of everything else that becomes of them: into a segment of this process, by one write
- * for all of a turn of the loop, so that they outlive the process. Closed segments are handed on.
+ * Writes records of usage ahead of everything else that becomes of them: into a segment of this process, where they
+ * outlive it. One write takes all that were gathered for some milliseconds, or since the last `flush`: a write for each
+ * turn of the loop, with one or two records, took 2 to 4 µs for each of them, ten times what a record takes. Closed
+ * segments are handed on.
  */
 export class WriteAhead {
   readonly #parts: WriteAheadParts
@@ -73,6 +67,7 @@ export class WriteAhead {
   readonly #kept = new Set<OpenSegment>()
   readonly #closing = new Set<Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
+  #adopting: Promise<void> = Promise.resolve()
   #isDue = false
   #isFull = false
   #isAway = false
@@ -89,7 +84,9 @@ export class WriteAhead {
     this.#backlog = new Backlog({ folder, roll, log, retryMs: this.#timing.retryMs })
     const { segmentMs, syncMs } = this.#timing
     this.#timers = [
-      setInterval(() => void this.#adopt(), segmentMs).unref(),
+      setInterval(() => {
+        this.#adopting = this.#adopting.then(() => this.#adopt())
+      }, segmentMs).unref(),
       setInterval(() => this.#tick(), Math.min(syncMs, segmentMs)).unref(),
     ]
   }
@@ -103,7 +100,7 @@ export class WriteAhead {
     return opened
   }
 
-  /** Adds a record, which is in the kernel at the end of this turn of the loop. */
+  /** Adds a record, which is in the kernel a little later, at the latest with the next `flush`. */
   add(row: UsageRow): void {
     this.#segment()?.add(row)
   }
@@ -120,9 +117,13 @@ export class WriteAhead {
     return { segment, place: segment.add(row) }
   }
 
-  /** Writes a record again: readers see it once. */
-  addAgain(row: UsageRow, { segment, place }: KeptPlace): void {
-    segment.kept -= 1
+  /**
+   * Writes a record again: readers see it once.
+   *
+   * @param isKept it is to be written yet again
+   */
+  addAgain(row: UsageRow, { segment, place }: KeptPlace, isKept = false): void {
+    if (!isKept) segment.kept -= 1
     const isOpen = segment === this.#current || this.#kept.has(segment)
     // It was closed because it took too long: there are two records of one id.
     if (!isOpen) row.record_id ||= segment.idOf(place)
@@ -160,7 +161,7 @@ export class WriteAhead {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all(this.#closing)
+    await Promise.all([...this.#closing, this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.
@@ -188,7 +189,7 @@ export class WriteAhead {
     this.#written += 1
     if (!this.#isDue) {
       this.#isDue = true
-      setImmediate(this.flush)
+      setTimeout(this.flush, this.#timing.gatherMs)
     } else if (this.#current !== null && this.#current.waitingBytes > WAITING_BYTES) this.flush()
     this.#current ??= new OpenSegment(this.#folder)
     return this.#current

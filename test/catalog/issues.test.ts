@@ -269,6 +269,20 @@ const rows: readonly [string, Bend, readonly string[]][] = [
     ],
   ],
   [
+    'terms of end users that cannot be',
+    (file) =>
+      file.set('/workspaces/acme/end_users', {
+        hash: true,
+        budget_usd: { per_month: 0.1 + 0.2 },
+        overrides: { ann: { budget_usd: { per_month: 2e-7 } } },
+      }),
+    [
+      '/workspaces/acme/end_users/budget_usd/per_month: must be USD with at most 6 decimals',
+      '/workspaces/acme/end_users/overrides/ann: must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"',
+      '/workspaces/acme/end_users/overrides/ann/budget_usd/per_month: must be USD with at most 6 decimals',
+    ],
+  ],
+  [
     'amounts that are out of range, and none',
     (file) =>
       file

@@ -95,6 +95,36 @@ t.test('what a workspace may spend, in micro-USD', async (t) => {
   )
 })
 
+t.test('what end users may spend and ask, and single ones where they differ', async (t) => {
+  const endUsersAfter = (end_users: object) =>
+    exampleAfter((file) => file.set('/workspaces/acme/end_users', end_users)).snapshot.keys.get(
+      '0a'.repeat(32),
+    )?.workspace.endUsers
+  const unlimited = { budgetMicros: null, rateLimit: null }
+  t.same(endUsersAfter({}), { isHashed: false, terms: unlimited, overrides: new Map() })
+  const limit = { requestsPerMinute: 30, burst: 5 }
+  t.same(
+    endUsersAfter({
+      budget_usd: { per_month: 2.5 },
+      rate_limit: { requests_per_minute: 30, burst: 5 },
+      overrides: {
+        vip: { budget_usd: { per_month: 50 } },
+        bot: { rate_limit: { burst: 1 } },
+        same: {},
+      },
+    }),
+    {
+      isHashed: false,
+      terms: { budgetMicros: 2_500_000, rateLimit: limit },
+      overrides: new Map([
+        ['vip', { budgetMicros: 50_000_000, rateLimit: limit }],
+        ['bot', { budgetMicros: 2_500_000, rateLimit: { requestsPerMinute: 30, burst: 1 } }],
+        ['same', { budgetMicros: 2_500_000, rateLimit: limit }],
+      ]),
+    },
+  )
+})
+
 t.test('every app can have keys elsewhere, and has what those of the file have', async (t) => {
   const { snapshot } = exampleAfter((file) =>
     file

@@ -1,9 +1,11 @@
 import t from 'tap'
 import type { CallsSample, NodeSample } from '../../src/contracts/console.ts'
 import { STORES, sameFor, startConsoleBench, type Told } from '../support/console-bench.ts'
+import { startConsoleNode } from '../support/console-node.ts'
 import { specOf } from '../support/jobs-under-test.ts'
 import { startRedisMonitor } from '../support/redis-monitor.ts'
 import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const STEP_MS = 5_000
 
@@ -247,4 +249,32 @@ t.test('many open pages cost the state one reading', { skip: withoutServers }, a
   t.ok(samples >= 1 && samples <= most, `${samples} readings of samples`)
   t.ok(accounts >= 1 && accounts <= most, `${accounts} of the account`)
   t.ok(figures >= 1 && figures <= most * 16, `${figures} of the queue, in 16 partitions`)
+})
+
+t.test('what alerts have told of is shown to those whom it is about', async (t) => {
+  const node = await startConsoleNode(t, {
+    env: { ALERTS: `whsec_${Buffer.alloc(32).toString('base64')}` },
+    config: (config) => ({
+      ...config,
+      alerts: {
+        webhook: { url: 'https://hooks.example/alerts', secret: `\${ALERTS}` },
+        rules: { ends: { model_ends: {} } },
+      },
+      routes: {
+        ...Object(config.routes),
+        voice: {
+          workspace: 'acme',
+          entries: [{ provider: 'acme-own', model: 'morse-1', ends_on: '2020-01-31' }],
+        },
+      },
+    }),
+  })
+  const operator = await node.signIn(node.keys.operator)
+  const incidents = async () => (await operator.get('/overview')).body.incidents as readonly object[]
+  t.ok(await waitUntil(async () => (await incidents()).length > 0, 20_000))
+  t.match(await incidents(), [
+    { id: /^inc_/, rule: 'ends', subject: { provider: 'acme-own', model: 'morse-1' }, threshold: 30 },
+  ])
+  const admin = await node.signIn(node.keys.admin)
+  t.same((await admin.get('/overview')).body.incidents, [], 'it is about no workspace')
 })

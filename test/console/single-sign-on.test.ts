@@ -304,6 +304,51 @@ t.test('signing out ends the session here, and says where to end it at the issue
   t.same((await local.ask('/session', 'DELETE')).body, { ended: true })
 })
 
+t.test('the issuer ends sessions, by orders that only it can give', async (t) => {
+  const order = async (token: string, address: string) => {
+    const body = new URLSearchParams({ logout_token: token })
+    const headers = { 'x-forwarded-for': address }
+    return (await fetch(`${node.url}${START}/logout`, { method: 'POST', body, headers })).status
+  }
+  const [ada, ben] = [await signInAs(node, issuer, 'ada'), await signInAs(node, issuer, 'ben')]
+  const isThere = async () => (await ada.ask('/session')).status === 200
+  const now = Math.floor(Date.now() / 1000)
+  const rows: [string, string][] = [
+    ['of another issuer', issuer.logoutToken({ sub: 'ada', iss: 'https://other.example' })],
+    ['for another client', issuer.logoutToken({ sub: 'ada', aud: ['other'] })],
+    ['of nobody', issuer.logoutToken({})],
+    ['without an event', issuer.logoutToken({ sub: 'ada', events: { other: {} } })],
+    ['with the nonce of an ID token', issuer.logoutToken({ sub: 'ada', nonce: 'n' })],
+    ['of an hour ago', issuer.logoutToken({ sub: 'ada', iat: now - 3_600 })],
+    ['that has expired', issuer.logoutToken({ sub: 'ada', exp: now - 60 })],
+    ['of tomorrow', issuer.logoutToken({ sub: 'ada', iat: now + 86_400 })],
+    ['without a name', issuer.logoutToken({ sub: 'ada', jti: undefined })],
+    ['that is not signed', issuer.logoutToken({ sub: 'ada' }, 'none')],
+    ['signed with the secret', issuer.logoutToken({ sub: 'ada' }, 'HS256')],
+    ['signed by somebody else', issuer.logoutToken({ sub: 'ada' }, 'foreign')],
+    ['an ID token', issuer.secrets.at(-1) ?? ''],
+    ['no token', 'x.y.z'],
+  ]
+  for (const [index, [what, token]] of rows.entries())
+    t.equal(await order(token, `203.0.113.${index}`), 400, what)
+  t.equal(await isThere(), true)
+  const good = issuer.logoutToken({ sub: 'ada' })
+  t.equal(await order(good, '192.0.2.9'), 200)
+  t.equal(await isThere(), false)
+  t.equal((await ben.ask('/session')).status, 200, 'and nobody else’s')
+  const again = await signInAs(node, issuer, 'ada')
+  t.equal(await order(good, '192.0.2.9'), 200)
+  t.equal((await again.ask('/session')).status, 200, 'an order counts once')
+
+  // As the issuer sends it itself, when somebody signs out there.
+  issuer.person = 'ben'
+  const { browser } = ben
+  const page = await (await browser.visit(`${issuer.url}/session/end`)).text()
+  const xsrf = /name="xsrf" value="([^"]+)"/.exec(page)?.[1] ?? ''
+  await browser.post(`${issuer.url}/session/end/confirm`, { xsrf, logout: 'yes' })
+  t.equal((await ben.ask('/session')).status, 401, 'ended with the session at the issuer')
+})
+
 t.test('operators see and end all sessions, others their own', async (t) => {
   type Listed = {
     sessions: { id: string; current: boolean; own: boolean; person: { name: string } | null }[]

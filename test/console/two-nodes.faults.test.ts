@@ -6,8 +6,17 @@ import {
   startConsoleNode,
   type Told,
 } from '../support/console-node.ts'
+import { startIssuer, Wanderer } from '../support/oidc-issuer.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import {
+  arrivalOf,
+  CALLBACK,
+  configure,
+  consoleFields,
+  SECRET_ENV,
+  START,
+} from '../support/single-sign-on.ts'
 
 const ROUTES = '/workspaces/acme/routes'
 const entry = { provider: 'acme-own', model: 'morse-1' }
@@ -15,7 +24,7 @@ const revisionOf = ({ body }: Told) => (body.draft as { revision: number }).revi
 
 async function startTwo(t: Test): Promise<[ConsoleNode, ConsoleNode]> {
   const { url } = await startRedis(t)
-  const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+  const env = { ...SECRET_ENV, REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
   const shared = { env, keys: consoleKeys(), sandboxOrigin: await openSandbox(t) }
   return Promise.all([startConsoleNode(t, shared), startConsoleNode(t, shared)])
 }
@@ -116,7 +125,7 @@ t.test(
   { skip: withoutServers },
   async (t) => {
     const { url } = await startRedis(t)
-    const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+    const env = { ...SECRET_ENV, REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
     const shared = { env, keys: consoleKeys(), sandboxOrigin: await openSandbox(t) }
     const [whole, other] = await Promise.all([
       startConsoleNode(t, shared),
@@ -134,5 +143,36 @@ t.test(
     t.equal((await here.put(path, {})).status, 200, 'the other one can')
     t.equal((await here.put('/workspaces/fresh', {})).status, 200)
     t.equal((await there.put('/workspaces/acme/purposes/last', {})).status, 200, 'and this one again')
+  },
+)
+
+t.test(
+  'a sign-in at the issuer goes on at any node, once, and its session is one on all',
+  { skip: withoutServers },
+  async (t) => {
+    const [one, other] = await startTwo(t)
+    const issuer = await startIssuer(t)
+    issuer.register(one.url)
+    Object.assign(issuer.people, { ada: { email: 'ada@example.com', groups: ['gateway-operators'] } })
+    issuer.person = 'ada'
+    // Both are reached under one address, as behind a balancer.
+    for (const node of [one, other])
+      await configure(node, consoleFields(one.url, issuer), ({ oidc }) => oidc !== null)
+    const browser = new Wanderer()
+    const callback = await browser.follow(`${one.url}${START}`, CALLBACK)
+    const [flow = ''] = browser.names(one.url)
+    browser.take(other.url, flow, browser.cookie(one.url, flow) ?? '')
+    const there = callback.replace(one.url, other.url)
+    t.equal((await browser.visit(there)).headers.get('location'), '/console')
+    const ada = arrivalOf(other.url, browser, there)
+    const here = { cookie: ada.cookie }
+    t.match(await one.ask('/session', { headers: here }), {
+      status: 200,
+      body: { person: { subject: 'ada' } },
+    })
+    t.equal((await browser.visit(callback)).headers.get('location'), '/console?sign_in=refused')
+    await ada.ask('/session')
+    t.equal((await ada.ask('/session', 'DELETE')).status, 200)
+    t.equal((await one.ask('/session', { headers: here })).status, 401)
   },
 )

@@ -143,7 +143,9 @@ t.test(
 )
 
 t.test('an operator makes a workspace, changes it and takes it away', async (t) => {
+  const end_users = { hash: true, rate_limit: { requests_per_minute: 3 } }
   const made = await operator.put('/workspaces/neu', {
+    end_users,
     name: 'Neu',
     plan: 'small',
     budget_usd_per_month: 4.5,
@@ -153,11 +155,13 @@ t.test('an operator makes a workspace, changes it and takes it away', async (t) 
     status: 200,
     body: { id: 'neu', name: 'Neu', plan: 'small', managed_by: 'console', budget_usd_per_month: 4.5 },
   })
-  t.match(made.body, { account: { trial_allowance_usd: 2 } })
+  t.match(made.body, { account: { trial_allowance_usd: 2 }, end_users })
+  const misspelled = { end_users: { budget: 1 } }
+  t.equal((await operator.put('/workspaces/neu', misspelled)).status, 400)
   const changed = await operator.put('/workspaces/neu', { plan: null })
   t.match(
     changed.body,
-    { name: 'neu', plan: null, budget_usd_per_month: null },
+    { name: 'neu', plan: null, budget_usd_per_month: null, end_users: null },
     'what is left out is taken away',
   )
   t.match(changed.body, { account: { trial_allowance_usd: null } })

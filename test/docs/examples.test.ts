@@ -72,7 +72,10 @@ interface Shell {
 }
 
 const demo = await startGateway(t)
-const folder = t.testdir({ bin: {}, secrets: { eleven: 'sk-2' } })
+const folder = t.testdir({
+  bin: {},
+  secrets: { eleven: 'sk-2', 'larkway-alerts': `whsec_${Buffer.alloc(32).toString('base64')}` },
+})
 // `npx larkway` of a clone, without the search for a Node that fits.
 const program = await programOf('cli.ts')
 const settings = Object.entries(program.env).map(([name, value]) => `${name}='${value}'`)

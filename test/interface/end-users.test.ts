@@ -5,6 +5,7 @@ import { createEndUserHash, END_USER_LENGTH_MAX } from '../../src/gateway/end-us
 import { tenantsOf, type WorkspaceOptions } from '../support/fleet.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
+import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -54,7 +55,7 @@ async function start(t: Test) {
     Object.entries(WORKSPACES).map(([name, of]) => [name, { ...of, terms: { ...terms, ...of.terms } }]),
   )
   const tenants = tenantsOf({ providers: { one: provider }, workspaces })
-  const gateway = await startGateway(t, { config: tenants.config })
+  const gateway = await startGateway(t, { config: tenants.config, env: { LARKWAY_USAGE: 'true' } })
   const ask = async (
     workspace: string,
     path: string,
@@ -219,6 +220,15 @@ t.test('end users at one node', { timeout: 120_000 }, async (t) => {
     await ask('hashed', '/v1/transcription/jobs', { audio: sound(1) }, headers)
     await ask('hashed', '/openai/v1/chat/completions', { ...CHAT, user: PLAIN })
     await gateway.signal('SIGTERM')
+    const records = await usageRecords(join(gateway.dataFolder, 'usage-segments'))
+    const namedIn = (name: string) =>
+      new Set(records.flatMap(({ workspace, end_user }) => (workspace === name ? [end_user] : [])))
+    t.ok(
+      ['ann', 'vip', 'eve', 'none', null].every((one) => namedIn('capped').has(one)),
+      'the ledger has them',
+    )
+    t.ok(records.some(({ kind, end_user }) => kind === 'job' && end_user === 'none'))
+    t.match([...namedIn('hashed')], [/^eu_[A-Za-z0-9_-]{32}$/], 'or one hash')
     const files = await readdir(gateway.dataFolder, { recursive: true, withFileTypes: true })
     let looked = 0
     for (const file of files.filter((one) => one.isFile() && one.name !== 'larkway.yaml')) {

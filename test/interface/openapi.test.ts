@@ -141,6 +141,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   await seeJobs(see, recordings.audio)
   await seeTranscripts(see, recordings.audio)
   await seeResults(see)
+  await seeManagement(see)
   for (const [id, path] of [
     ['transcriptionStream', '/v1/transcription/stream'],
     ['speechStream', '/v1/speech/stream'],
@@ -217,4 +218,103 @@ async function seeResults(see: See): Promise<void> {
   await see({ ...result, summary: 'The whole', status: 200 })
   await see({ ...result, summary: 'A part', status: 206, headers: { range: 'bytes=0-9' } })
   await see({ ...result, summary: 'A forged one', status: 404, path: '/results/x' })
+}
+
+const FIELDS = { entries: [{ provider: 'extra.own', model: 'nova-3' }] }
+
+/** A workspace is made, filled, looked at and removed. */
+async function seeManagement(see: See): Promise<void> {
+  const W = '/workspaces/extra'
+  const go = (name: string, method: string, path: string, over: Partial<DocumentedCall> = {}) =>
+    see({ id: `admin${name}`, method, path: `/v1/admin${path}`, summary: 'In short', status: 200, ...over })
+  const sent = (json: object, over: Partial<DocumentedCall> = {}) => ({
+    json: { ...json },
+    shown: true,
+    ...over,
+  })
+  const shown = { shown: true }
+  await go('PutWorkspace', 'PUT', W, sent({ name: 'Extra', budget_usd_per_month: 50 }))
+  await go('ListWorkspaces', 'GET', '/workspaces', shown)
+  await go('AddCredits', 'POST', `${W}/credits`, sent({ amount_usd: 5, grant_id: 'first' }))
+  await go('PutContentShown', 'PUT', `${W}/content`, sent({ shown: false }))
+  await go('PutPurpose', 'PUT', `${W}/purposes/calls`, sent({ description: 'Support calls', enabled: true }))
+  await go(
+    'PutProvider',
+    'PUT',
+    `${W}/providers/extra.own`,
+    sent({ kind: 'deepgram', credential: 'sk-example' }),
+  )
+  await go('ListProviders', 'GET', `${W}/providers`)
+  await go('CheckProvider', 'POST', `${W}/providers/none/check`, { status: 404, summary: 'None' })
+  const drafted = await go(
+    'PutDraft',
+    'PUT',
+    `${W}/routes/extra.voice/draft`,
+    sent({ fields: FIELDS, revision: null }),
+  )
+  const { revision } = (jsonOf(drafted) as { draft: { revision: number } }).draft
+  await go(
+    'ExplainRoute',
+    'POST',
+    `${W}/explain`,
+    sent({ route: 'extra.voice', endpoint: 'transcription', fields: FIELDS }),
+  )
+  await go('PublishRoute', 'POST', `${W}/routes/extra.voice/publish`, sent({ revision }))
+  await go('GetRoute', 'GET', `${W}/routes/extra.voice`, shown)
+  await go('ListRoutes', 'GET', `${W}/routes?limit=10`, shown)
+  await go('ListVersions', 'GET', `${W}/routes/extra.voice/versions`, shown)
+  await go('RollBackRoute', 'POST', `${W}/routes/extra.voice/rollback`, {
+    ...sent({ number: 9 }),
+    status: 404,
+  })
+  await go('DeleteDraft', 'DELETE', `${W}/routes/extra.voice/draft`)
+  await go(
+    'PutApp',
+    'PUT',
+    `${W}/apps/web`,
+    sent({ route: 'extra.voice', purposes: { calls: 'extra.voice' } }),
+  )
+  await go('ListApps', 'GET', `${W}/apps`, shown)
+  const made = await go(
+    'CreateKey',
+    'POST',
+    `${W}/keys`,
+    sent({ name: 'web-1', app: 'web' }, { status: 201 }),
+  )
+  await go('ListKeys', 'GET', `${W}/keys?search=web`)
+  const id = String(jsonOf(made).id)
+  await go('PutKey', 'PUT', `${W}/keys/${id}`, sent({ name: 'web-1', budget_usd_per_month: 20 }))
+  await go('RotateKey', 'POST', `${W}/keys/${id}/rotation`, sent({ overlap_seconds: 3600 }, { status: 201 }))
+  await go('RevokeKey', 'DELETE', `${W}/keys/${id}`)
+  await go('PutDomains', 'PUT', `${W}/audio-url-domains`, sent({ domains: ['cdn.example.com'] }))
+  await go('GetDomains', 'GET', `${W}/audio-url-domains`)
+  await go('TestWebhook', 'POST', `${W}/webhook/test`, { status: 404, summary: 'None' })
+  await go('PutWebhook', 'PUT', `${W}/webhook`, sent({ url: 'https://hooks.example.com/jobs' }))
+  await go('GetWebhook', 'GET', `${W}/webhook`)
+  await go('ListDeliveries', 'GET', `${W}/webhook/deliveries`)
+  await go('DeleteWebhook', 'DELETE', `${W}/webhook`)
+  const jobs = jsonOf(await go('ListJobs', 'GET', '/workspaces/demo/jobs?limit=1')) as {
+    jobs: { id: string }[]
+  }
+  const job = `/workspaces/demo/jobs/${jobs.jobs[0]?.id}`
+  await go('GetJob', 'GET', job)
+  await go('CancelAnyJob', 'POST', `${job}/cancel`)
+  await go('RetryJob', 'POST', `${job}/retry`, { status: 400, summary: 'One that has not failed' })
+  await go('Redeliver', 'POST', `${W}/webhook/deliveries/none/redeliver`, { status: 404, summary: 'None' })
+  await go('GetWorkspace', 'GET', W, shown)
+  await go(
+    'PutPlatformProvider',
+    'PUT',
+    '/providers/shared',
+    sent({ kind: 'deepgram', credential: 'sk-example' }),
+  )
+  await go('ListPlatformProviders', 'GET', '/providers')
+  await go('CheckPlatformProvider', 'POST', '/providers/none/check', { status: 404, summary: 'None' })
+  await go('DeletePlatformProvider', 'DELETE', '/providers/shared')
+  await go('DeleteApp', 'DELETE', `${W}/apps/web`)
+  await go('DeleteRoute', 'DELETE', `${W}/routes/extra.voice`)
+  await go('DeletePurpose', 'DELETE', `${W}/purposes/calls`)
+  await go('DeleteProvider', 'DELETE', `${W}/providers/extra.own`)
+  await go('ListAudit', 'GET', '/audit?workspace=extra')
+  await go('DeleteWorkspace', 'DELETE', W)
 }

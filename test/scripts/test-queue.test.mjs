@@ -54,27 +54,26 @@ test('the longest are first, and new ones before most', (t) => {
   t.end()
 })
 
-test('files of a folder share a process, unless they last long or have to be apart', (t) => {
-  const small = Array.from({ length: 20 }, (_, at) => `a/${at}.test.ts`)
+test('neighbours share a process, unless they last long or have to be apart', (t) => {
+  const small = Array.from({ length: 20 }, (_, at) => `a/${String(at).padStart(2, '0')}.test.ts`)
   const files = [
     ...small,
-    'a/apart.test.ts',
+    'b/apart.test.ts',
     'b/long.test.ts',
     'b/longer.test.ts',
     'b/new.test.ts',
-    'b/short.test.ts',
+    'c/short.test.ts',
   ]
-  const seconds = { 'b/long.test.ts': 20, 'b/longer.test.ts': 24, 'b/new.test.ts': undefined }
+  const seconds = { 'b/long.test.ts': 29, 'b/longer.test.ts': 24, 'b/new.test.ts': undefined }
   const secondsOf = (file) => (file in seconds ? seconds[file] : 0.5)
-  t.same(
-    batchesOf(files, (file) => file === 'a/apart.test.ts', secondsOf),
-    [
-      small.slice(0, 16),
-      small.slice(16),
-      ['a/apart.test.ts'],
-      ['b/long.test.ts'],
-      ['b/longer.test.ts', 'b/new.test.ts', 'b/short.test.ts'],
-    ],
-  )
+  const batches = batchesOf(files, (file) => file === 'b/apart.test.ts', secondsOf)
+  t.same(batches, [
+    ['b/apart.test.ts'],
+    small.slice(0, 16),
+    small.slice(16),
+    ['b/long.test.ts'],
+    ['b/longer.test.ts', 'b/new.test.ts', 'c/short.test.ts'],
+  ])
+  t.same(batches.flat().sort(), files, 'each is run once')
   t.end()
 })

@@ -55,6 +55,11 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
   'GET /console/api/sign-in': looks(`${API}/sign-in`, `${API}/sign-in?x=FIELD`),
   'GET /console/api/sign-in/oidc': looks(`${API}/sign-in/oidc?return_to=FIELD`),
   'GET /console/api/sign-in/oidc/callback': looks(`${API}/sign-in/oidc/callback?state=FIELD&code=FIELD`),
+  'POST /console/api/sign-in/oidc/logout': sends(
+    'POST',
+    `${API}/sign-in/oidc/logout`,
+    ({ field }) => `logout_token=${field}`,
+  ),
   'GET /console/api/sessions': looks(`${API}/sessions`),
   'DELETE /console/api/sessions/:id': sends('DELETE', `${API}/sessions/FIELD`, () => undefined),
   'GET /console/api/session': looks(`${API}/session`),

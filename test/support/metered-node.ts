@@ -68,7 +68,13 @@ export async function startMeteredNode(
   const tls = { LARKWAY_TLS_CERT: files.certFile, LARKWAY_TLS_KEY: files.keyFile, LARKWAY_TLS_PORT: '0' }
   const larkway = await startLarkway(t, {
     config: configuration(`${new URL(sandbox.url).origin}/v1`, keys),
-    env: { LARKWAY_METRICS_PORT: '0', LARKWAY_INSECURE_WEBHOOKS: 'true', ...tls, ...env },
+    env: {
+      LARKWAY_METRICS_PORT: '0',
+      LARKWAY_USAGE: 'true',
+      LARKWAY_INSECURE_WEBHOOKS: 'true',
+      ...tls,
+      ...env,
+    },
   })
   const metricsPort = Number(larkway.log.find(({ msg }) => msg === 'listening')?.metrics_port)
   const ask = (method: string, path: string, body?: unknown, more = {}, app: App = 'well') =>

@@ -32,6 +32,8 @@ export interface TestIssuer {
   readonly secrets: string[]
   /** From now on it signs with another key, and knows the one before no more. */
   rotate(): void
+  /** A token that orders a logout, of the newest key. @param more claims; undefined takes one away */
+  logoutToken(more: Claims, by?: Tampering['by']): string
   /** Registers where the gateway is reached. */
   register(publicUrl: string): void
 }
@@ -86,9 +88,13 @@ export async function startIssuer(
   const tampered = (token: string): string => {
     const { claims = {}, by = 'own' } = issuer.tampering ?? {}
     const payload = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Claims
+    return signedToken({ ...payload, ...claims }, by)
+  }
+
+  const signedToken = (claims: Claims, by: NonNullable<Tampering['by']>): string => {
     const alg = by === 'own' || by === 'foreign' ? 'RS256' : by
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-    const signed = `${part({ alg, kid })}.${part({ ...payload, ...claims })}`
+    const signed = `${part({ alg, kid })}.${part(claims)}`
     return `${signed}.${signatureOf(signed)}`
     function signatureOf(text: string): string {
       if (by === 'none') return ''
@@ -122,6 +128,7 @@ export async function startIssuer(
           redirect_uris: [`${publicUrl}/console/api/sign-in/oidc/callback`],
           post_logout_redirect_uris: [`${publicUrl}/console`],
           backchannel_logout_uri: `${publicUrl}/console/api/sign-in/oidc/logout`,
+          backchannel_logout_session_required: true,
           grant_types: ['authorization_code'],
           response_types: ['code'],
         },
@@ -137,7 +144,13 @@ export async function startIssuer(
       },
       conformIdTokenClaims: false,
       pkce: { required: () => true },
-      features: { devInteractions: { enabled: false }, rpInitiatedLogout: { enabled: true } },
+      features: {
+        devInteractions: { enabled: false },
+        rpInitiatedLogout: { enabled: true },
+        backchannelLogout: { enabled: true },
+      },
+      // Its own refuses addresses of this machine.
+      fetch: (at: string, { dispatcher: _, ...options }: Record<string, unknown>) => fetch(at, options),
       interactions: { url: (_: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
       findAccount: async (_: unknown, id: string) => {
         return { accountId: id, claims: async () => ({ sub: id, ...issuer.people[id] }) }
@@ -165,6 +178,16 @@ export async function startIssuer(
     rotate() {
       ;({ key, kid } = newKey())
       build()
+    },
+    logoutToken(more, by = 'own') {
+      const claims = {
+        iss: url,
+        aud: CLIENT.id,
+        iat: Math.floor(Date.now() / 1000),
+        jti: `order ${Math.random()}`,
+        events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+      }
+      return signedToken({ ...claims, ...more }, by)
     },
     register(at) {
       publicUrl = at
@@ -201,10 +224,19 @@ export class Wanderer {
     return [...(this.#cookies.get(new URL(url).host)?.keys() ?? [])]
   }
 
-  async visit(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+  /** Sends a form. */
+  post(url: string, fields: Readonly<Record<string, string>>): Promise<Response> {
+    return this.visit(url, {}, { method: 'POST', body: new URLSearchParams(fields) })
+  }
+
+  async visit(
+    url: string,
+    headers: Readonly<Record<string, string>> = {},
+    more: RequestInit = {},
+  ): Promise<Response> {
     const { host } = new URL(url)
     const cookie = [...(this.#cookies.get(host) ?? [])].map(([name, value]) => `${name}=${value}`).join('; ')
-    const response = await fetch(url, { redirect: 'manual', headers: { ...headers, cookie } })
+    const response = await fetch(url, { ...more, redirect: 'manual', headers: { ...headers, cookie } })
     for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
       if (value === '' || /Max-Age=0/i.test(line)) this.#cookies.get(host)?.delete(name)

@@ -144,6 +144,7 @@ export const NOT_ATTACKED = [
   'GET /console/api/sign-in',
   'GET /console/api/sign-in/oidc',
   'GET /console/api/sign-in/oidc/callback',
+  'POST /console/api/sign-in/oidc/logout',
   'POST /console/api/session',
   'DELETE /console/api/session',
   'GET /console/api/sessions',

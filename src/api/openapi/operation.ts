@@ -18,6 +18,9 @@ export const TAGS = {
   AssemblyAI:
     "For AssemblyAI's client libraries, with `/assemblyai` here as base URL: AssemblyAI's schemas and errors.",
   Account: 'The current key, and the settings of its workspace.',
+  Management:
+    'Workspaces, providers, routes, apps, keys and settings, for keys with the scope `admin` (of their own ' +
+    'workspace) or `operator` (of all).',
   Node: 'Health, signed result URLs, and this reference.',
 } as const
 

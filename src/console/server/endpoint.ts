@@ -9,15 +9,48 @@ import { jsonReply } from '../../api/json-reply.ts'
 import { checkShape, Issues, linesOf } from '../../catalog/issues.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { GatewayError } from '../../errors.ts'
+import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange, Reply, WholeReply } from '../../inbound/exchange.ts'
 import { isObject, readJson } from '../../inbound/json-body.ts'
 import { invalidField } from '../../inbound/refusals.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
 import type { ConsoleContext } from './context.ts'
 import { requireCsrfToken, requireSameOrigin } from './security.ts'
-import { bucketOf, takeToken, type Viewer, viewerIn, viewerOf } from './session.ts'
+import { bucketOf, callerByKey, sessionOf, takeToken, type Viewer, viewerIn, viewerOf } from './session.ts'
 
-const API = '/console/api'
+/** How callers come in, and how it is known that they mean a change. */
+interface Door {
+  readonly prefix: string
+  readonly viewerOf: (
+    exchange: Exchange,
+    call: CallContext,
+    context: ConsoleContext,
+  ) => Viewer | Promise<Viewer>
+  /** @throws GatewayError PERMISSION_DENIED */
+  readonly requireIntent: (exchange: Exchange, viewer: Viewer) => void
+  /** Names the bucket of a key. */
+  readonly bucket: string
+}
+
+/** For our own page: by its session, and nobody else's page may make changes with it. */
+const PAGE_DOOR: Door = {
+  prefix: '/console/api',
+  viewerOf,
+  requireIntent(exchange, viewer) {
+    requireSameOrigin(exchange)
+    requireCsrfToken(exchange, sessionOf(viewer))
+  },
+  bucket: 'console',
+}
+
+/** For programs: by a key, which no browser sends by itself. */
+const KEY_DOOR: Door = {
+  prefix: '/v1/admin',
+  viewerOf: callerByKey,
+  requireIntent() {},
+  bucket: 'admin',
+}
+
 /** The longest route that anybody builds is far shorter. */
 const BODY_BYTES_MAX = 256 * 1024
 /** A bucket of its own, so that open consoles take nothing from the calls of the key that signed in. */
@@ -55,7 +88,7 @@ export interface ConsoleCall<Path extends string, Body, Query> {
   readonly query: Query
 }
 
-interface ConsoleOptions<Body extends TObject, Query extends TObject> {
+export interface ConsoleOptions<Body extends TObject, Query extends TObject> {
   /** Fields of the JSON body; absent: the body is not looked at. */
   readonly body?: Body
   /** Parameters of the query, strings and integers; absent: there are none. */
@@ -77,10 +110,20 @@ export class WrittenReply {
   }
 }
 
+/** An endpoint of the console's API, bound to the edge, and the same for holders of keys. */
+export interface ConsoleRoute extends EdgeRoute {
+  /** Below the path of either door: `/workspaces/:workspace`. */
+  readonly name: string
+  readonly options: ConsoleOptions<TObject, TObject>
+  /** The same at the management API, if it is served there. */
+  readonly byKey: EdgeRoute
+}
+
 /**
- * Binds an endpoint of the console's API to the edge. Checks, in this order: the session; the newest catalog; whether
- * the viewer may see the workspace of the path; the role; for everything but GET, that the request comes from our own
- * page; the rate; query and body, which must hold nothing unknown. No cache keeps the answers.
+ * Binds an endpoint of the console's API to the edge, for its page and for keys. Checks, in this order: the session, or
+ * the key; the newest catalog; whether the viewer may see the workspace of the path; the role; for everything but GET,
+ * that the request comes from our own page; the rate; query and body, which must hold nothing unknown. No cache keeps
+ * the answers.
  *
  * @param path   below `/console/api`
  * @param handle returns the answer as JSON, or a `WrittenReply`; throws GatewayError
@@ -93,13 +136,30 @@ export function consoleEndpoint<
   context: ConsoleContext,
   method: Method,
   path: Path,
-  { body, query, role, makesWorkspace, status = 200 }: ConsoleOptions<Body, Query>,
+  options: ConsoleOptions<Body, Query>,
   handle: (call: ConsoleCall<NoInfer<Path>, Static<Body>, Static<Query>>) => object | Promise<object>,
+): ConsoleRoute {
+  const bound = (door: Door) => boundTo(door, { context, method, path, options, handle })
+  return { ...bound(PAGE_DOOR), name: path, options, byKey: bound(KEY_DOOR) }
+}
+
+interface Bound<Path extends string, Body extends TObject, Query extends TObject> {
+  readonly context: ConsoleContext
+  readonly method: Method
+  readonly path: Path
+  readonly options: ConsoleOptions<Body, Query>
+  readonly handle: (call: ConsoleCall<Path, Static<Body>, Static<Query>>) => object | Promise<object>
+}
+
+function boundTo<Path extends string, Body extends TObject, Query extends TObject>(
+  door: Door,
+  { context, method, path, options, handle }: Bound<Path, Body, Query>,
 ): EdgeRoute {
+  const { body, query, role, makesWorkspace, status = 200 } = options
   const names = path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : []))
-  return observedRoute(context.dependencies, { method, path: API + path }, async (exchange, call) => {
+  return observedRoute(context.dependencies, { method, path: door.prefix + path }, async (exchange, call) => {
     call.headers['cache-control'] = 'no-store'
-    const found = await viewerOf(exchange, call, context)
+    const found = await door.viewerOf(exchange, call, context)
     // Behind a balancer the change that a page has just made may have been another node's.
     await context.catalog.refresh()
     const params = Object.fromEntries(names.map((name, index) => [name, exchange.params[index] ?? '']))
@@ -108,12 +168,9 @@ export function consoleEndpoint<
     if (params.workspace !== undefined && !isMade)
       requireWorkspace(viewer.actor, params.workspace, context.catalog)
     if (role === 'operator') requireOperator(viewer)
-    if (method !== 'GET') {
-      requireSameOrigin(exchange)
-      requireCsrfToken(exchange, viewer.session)
-    }
+    if (method !== 'GET') door.requireIntent(exchange, viewer)
     const bucket = bucketOf(viewer)
-    await takeToken(context, { ...bucket, id: `console/${bucket.id}`, rateLimit: RATE_LIMIT })
+    await takeToken(context, { ...bucket, id: `${door.bucket}/${bucket.id}`, rateLimit: RATE_LIMIT })
     if (method !== 'GET' && viewer.role === 'admin') {
       const workspace = viewer.actor.workspace ?? ''
       // An embedded state knows a bucket by its id alone: without the workspace one of them would hinder all.

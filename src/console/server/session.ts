@@ -4,7 +4,7 @@ import type { Principal } from '../../contracts/catalog.ts'
 import type { ConsoleSession, KeptSession, SessionPerson } from '../../contracts/console.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { GatewayError } from '../../errors.ts'
-import { holderOf } from '../../gateway/authentication.ts'
+import { authenticate, holderOf, requireScope } from '../../gateway/authentication.ts'
 import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { ConsoleContext } from './context.ts'
@@ -15,21 +15,25 @@ const TOKEN_BYTES = 32
 /** How old the note of the last request may get, so that not every request is a write. */
 const TOUCH_MS = 60_000
 
-/** Who is at the console. Looked up with every request: a session ends with the permissions that it was begun on. */
+/**
+ * Who is at the console, or holds a key that came by itself. Looked up with every request: a session ends with the
+ * permissions that it was begun on.
+ */
 export interface Viewer {
   readonly role: Role
-  /** Holder of the key that signed in; null: a person did, at the OpenID provider. */
+  /** Holder of the key that signed in, or came; null: a person did, at the OpenID provider. */
   readonly principal: Principal | null
   /** Those of an admin, at least one; empty for operators, who see all. */
   readonly workspaces: readonly string[]
   /** For commands, and through them the audit list. An admin acts in the first, unless `viewerIn` says in which. */
   readonly actor: AdminActor
-  readonly session: KeptSession
+  /** Null: a key came by itself, at the management API. */
+  readonly session: KeptSession | null
 }
 
-export function keyViewer(principal: Principal, role: Role, session: KeptSession): Viewer {
+export function keyViewer(principal: Principal, role: Role, session: KeptSession | null): Viewer {
   const { workspace, key } = principal
-  const author = { via: 'console', keyId: key.id, name: key.name } as const
+  const author = { via: session === null ? 'api' : 'console', keyId: key.id, name: key.name } as const
   const workspaces = role === 'operator' ? [] : [workspace.id]
   return { role, principal, workspaces, session, actor: { role, workspace: workspace.id, author } }
 }
@@ -61,6 +65,29 @@ export function sessionTarget(id: string): string {
 export function viewerIn(viewer: Viewer, workspace: string): Viewer {
   if (!viewer.workspaces.includes(workspace)) return viewer
   return { ...viewer, actor: { ...viewer.actor, workspace } }
+}
+
+/**
+ * The session of a viewer who came by one.
+ *
+ * @throws GatewayError UNAUTHENTICATED
+ */
+export function sessionOf({ session }: Pick<Viewer, 'session'>): KeptSession {
+  if (session === null) throw signedOut()
+  return session
+}
+
+/**
+ * The viewer whose key stands in the header, without a session.
+ *
+ * @throws GatewayError UNAUTHENTICATED; PERMISSION_DENIED for a key that manages nothing
+ */
+export function callerByKey(exchange: Exchange, call: CallContext, { dependencies }: ConsoleContext): Viewer {
+  const { principal } = authenticate(dependencies.services.keys, call, exchange.headers.authorization)
+  call.trace?.end()
+  const role = roleOf(principal)
+  if (role === null) requireScope(principal, 'admin')
+  return keyViewer(principal, role ?? 'admin', null)
 }
 
 /**
@@ -127,7 +154,7 @@ export async function beginSession(
 
 /** Who signed in, as answers have it. */
 export function holderAnswer({ principal, session }: Pick<Viewer, 'principal' | 'session'>) {
-  const { person } = session
+  const person = session?.person ?? null
   return {
     key: principal && { id: principal.key.id, name: principal.key.name },
     person: person && { name: person.name, subject: person.subject },
@@ -175,7 +202,7 @@ const NO_WORKSPACE = '~console'
 
 /** Names the bucket of a viewer's own requests: that of their key, or of the person. */
 export function bucketOf({ principal, session }: Viewer): Pick<Bucket, 'workspace' | 'id'> {
-  if (principal === null) return { workspace: NO_WORKSPACE, id: session.holder }
+  if (principal === null) return { workspace: NO_WORKSPACE, id: sessionOf({ session }).holder }
   return { workspace: principal.workspace.id, id: principal.key.id }
 }
 

@@ -20,6 +20,7 @@ import {
   keyViewer,
   newestHolder,
   roleOf,
+  sessionOf,
   takeToken,
   type Viewer,
 } from './session.ts'
@@ -118,7 +119,7 @@ async function signOut(
   { viewer, exchange, context }: ConsoleCall<typeof PATH, unknown, unknown>,
   singleSignOn: SingleSignOn,
 ): Promise<WrittenReply> {
-  const { id, person } = viewer.session
+  const { id, person } = sessionOf(viewer)
   await context.state.sessions.end(id)
   const url = person === null ? null : await singleSignOn.logoutUrl(person)
   const answer: SignOutAnswer = { ended: true, ...(url === null ? {} : { logout_url: url }) }
@@ -126,7 +127,8 @@ async function signOut(
 }
 
 async function sessionAnswer(viewer: Viewer, { catalog }: ConsoleContext): Promise<SessionAnswer> {
-  const { role, principal, workspaces, session } = viewer
+  const { role, principal, workspaces } = viewer
+  const session = sessionOf(viewer)
   // An operator who belongs to no workspace begins at any.
   const [first = null] = role === 'admin' ? workspaces : catalog.current().apps.keys()
   return {

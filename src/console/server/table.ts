@@ -1,4 +1,5 @@
 import { keyless } from '../../api/endpoint.ts'
+import type { Operation } from '../../api/openapi/operation.ts'
 import { GatewayError } from '../../errors.ts'
 import { Router } from '../../inbound/router.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
@@ -20,20 +21,18 @@ import { setupEndpoint } from './api/setup.ts'
 import { shadowEndpoint } from './api/shadows.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
+import type { ConsoleRoute } from './endpoint.ts'
+import { managementRoutes, operationsOf } from './management.ts'
 import { oidcEndpoints, SingleSignOn } from './oidc/endpoints.ts'
 import { consolePage } from './page-assets.ts'
 import { consoleSession } from './sign-in.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
-/** Every path of the console: its API, then the page, whose last path takes everything else below `/console`. */
-export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
+/** Every endpoint of the console's API but those of its sessions. */
+function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
   const history = new NodeHistory(context)
-  const singleSignOn = new SingleSignOn(context)
-  const api = [
-    ...consoleSession(context, singleSignOn),
-    ...oidcEndpoints(context, singleSignOn),
-    ...sessionEndpoints(context),
+  return [
     ...workspaceEndpoints(context),
     setupEndpoint(context),
     ...appEndpoints(context),
@@ -51,8 +50,32 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     healthEndpoint(context, history),
     auditEndpoint(context),
   ]
+}
+
+/** The operations of the management API, for the reference. */
+export function managementOperations(context: ConsoleContext): Operation[] {
+  return operationsOf(endpointsOf(context))
+}
+
+/**
+ * Every path of the console: its API, for its page and for keys, then the page, whose last path takes everything else
+ * below `/console`.
+ */
+export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
+  const singleSignOn = new SingleSignOn(context)
+  const endpoints = endpointsOf(context)
+  const api = [
+    ...consoleSession(context, singleSignOn),
+    ...oidcEndpoints(context, singleSignOn),
+    ...sessionEndpoints(context),
+    ...endpoints,
+  ]
   const rest = [...unknownPaths(api), ...consolePage()]
-  return [...api, ...rest.map((route) => keyless(context.dependencies, route))]
+  return [
+    ...api,
+    ...managementRoutes(endpoints),
+    ...rest.map((route) => keyless(context.dependencies, route)),
+  ]
 }
 
 /** Refuses paths below the API that are not endpoints: otherwise the page would be the answer. */

@@ -3,16 +3,21 @@ import { test } from 'tap'
 import { WebSocket } from 'ws'
 import { openSecret } from '../../../src/api/openai/client-secrets.ts'
 import { looksLikeKey } from '../../../src/catalog/key.ts'
+import type { Principal } from '../../../src/contracts/catalog.ts'
+import { createEndUserHash } from '../../../src/gateway/end-users.ts'
+import { principal } from '../../support/catalog.ts'
 import { LiveClient, type LiveRig, openLive, wordsEntry } from '../../support/live-rig.ts'
 import { serveWords } from '../../support/live-words.ts'
 
 const SECRET_KEYS = [Buffer.alloc(32, 5)]
+/** Of which the rig's services hash end users. */
+const RIG_SECRET = Buffer.alloc(32, 7)
 const clientOf = ({ origin, authorization }: LiveRig) =>
   new OpenAI({ baseURL: `${origin}/openai/v1`, apiKey: authorization.slice('Bearer '.length), maxRetries: 0 })
 
-async function open(t: Parameters<typeof openLive>[0]) {
+async function open(t: Parameters<typeof openLive>[0], caller: Partial<Principal> = {}) {
   const provider = await serveWords(t)
-  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')], { caller })
   const url = `${rig.origin.replace('http:', 'ws:')}/openai/v1/realtime`
   return { rig, url }
 }
@@ -89,6 +94,40 @@ test('a secret opens sessions, as many and as long as it may, while its key is i
   const last = byHeader()
   await last.closed
   t.match(last.refusal, { error: { code: 'UNAUTHENTICATED' } })
+})
+
+test('a secret is for the end user of the request that made it, whatever its holder says', async (t) => {
+  const { workspace } = principal()
+  const spent = { budgetMicros: 0, rateLimit: null }
+  const endUsers = {
+    isHashed: true,
+    terms: { budgetMicros: null, rateLimit: null },
+    overrides: new Map([[createEndUserHash([RIG_SECRET])('acme', 'ann'), spent]]),
+  }
+  const { rig, url } = await open(t, { workspace: { ...workspace, endUsers } })
+  const secretFor = async (endUser: string) => {
+    const { value } = await clientOf(rig).realtime.clientSecrets.create(
+      { session: { type: 'transcription' } },
+      { headers: { 'X-LK-End-User': endUser } },
+    )
+    return value
+  }
+  const ended = async (authorization: string, endUser: string) => {
+    const headers = { authorization, 'x-lk-end-user': endUser }
+    const caller = new LiveClient(t, new WebSocket(`${url}?intent=transcription`, { headers }))
+    await caller.message('session.created')
+    caller.send({ type: 'input_audio_buffer.append', audio: Buffer.alloc(4_800).toString('base64') })
+    caller.send({ type: 'input_audio_buffer.commit' })
+    const told = ['error', 'conversation.item.input_audio_transcription.completed']
+    const first = await Promise.race(told.map((type) => caller.message(type)))
+    return (first as { error?: { code: string } }).error?.code ?? 'heard'
+  }
+  const [ann, ben] = [await secretFor('ann'), await secretFor('ben')]
+  t.match(openSecret(SECRET_KEYS, ann)?.endUser, /^eu_/, 'by its hash')
+  t.equal(await ended(`Bearer ${ann}`, 'ben'), 'BUDGET_EXCEEDED')
+  t.equal(await ended(`Bearer ${ben}`, 'ann'), 'heard')
+  t.equal(await ended(rig.authorization, 'ann'), 'BUDGET_EXCEEDED', 'who has the key says for whom')
+  t.equal(await ended(rig.authorization, 'ben'), 'heard')
 })
 
 test('sessions of another kind are refused, and so is a secret elsewhere', async (t) => {

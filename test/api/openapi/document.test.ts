@@ -8,8 +8,10 @@ import { type Examples, openApiDocument } from '../../../src/api/openapi/documen
 import { PlainSchemas } from '../../../src/api/openapi/schema.ts'
 import { type ApiContext, createRoutes, ENDPOINTS } from '../../../src/api/table.ts'
 import { CatalogFile } from '../../../src/catalog/file.ts'
+import { managementOperations } from '../../../src/console/server/table.ts'
 import { ERRORS } from '../../../src/errors.ts'
 import { ENVIRONMENT_SCHEMA } from '../../../src/node/config.ts'
+import { emptyConsoleContext } from '../../support/console-endpoints.ts'
 import { DocumentUnderTest, type OpenApi } from '../../support/openapi-document.ts'
 
 const document = (await openApiDocument(ENDPOINTS)) as unknown as OpenApi
@@ -113,7 +115,8 @@ t.test('every example fits its schema', async (t) => {
   const examples = JSON.parse(
     await readFile(new URL('../../../src/api/openapi/examples.json', import.meta.url), 'utf8'),
   ) as Examples
-  const ids = new Set(ENDPOINTS.map(({ id }) => id))
+  const managed = managementOperations(emptyConsoleContext())
+  const ids = new Set([...ENDPOINTS, ...managed].map(({ id }) => id))
   t.same(
     Object.keys(examples).filter((id) => !ids.has(id)),
     [],

@@ -6,6 +6,7 @@ import {
   edited,
   editingOf,
   fieldsOf,
+  readIssues,
   saysTheSame,
 } from '../../../src/console/page/views/routes/editing.ts'
 
@@ -40,6 +41,22 @@ t.test('what is the default is not written', async (t) => {
   const batch = { do: 'live_fallback', liveFallback: 'batch' } as const
   t.same(fieldsOf(after(batch)).live_fallback, 'batch')
   t.same(fieldsOf(after(batch, { ...batch, liveFallback: 'none' })), ROUTE)
+})
+
+t.test('a shadow is set, changed in what the page has fields for, and taken away', async (t) => {
+  const shadow = {
+    entry: { provider: 'dg', model: 'nova-3' },
+    share: 0.05,
+    references: { ttl_seconds: 60 },
+  } as const
+  const set = after({ do: 'shadow', shadow })
+  t.same(fieldsOf(set), { ...ROUTE, shadow })
+  t.same(fieldsOf(edited(set, { do: 'shadow', shadow: undefined })), ROUTE)
+  t.notOk(saysTheSame(fieldsOf(set), ROUTE))
+  const more = edited(set, { do: 'shadow', shadow: { ...shadow, share: 1 } })
+  t.same(fieldsOf(more).shadow, { ...shadow, share: 1 }, 'the rest of it stays')
+  const { fields } = readIssues(['/routes/main/shadow/entry/model: must be given'], 'main')
+  t.match(fields.get('shadow'), [/must be given/])
 })
 
 t.test('entries are added, moved, changed and removed by keys that stay theirs', async (t) => {

@@ -16,6 +16,12 @@ const ACME: WorkspaceAnswer = {
   managed_by: 'console',
   budget_usd_per_month: 50,
   trial: { allowance_usd: 5, expires_at: '2027-01-31T12:00:00Z' },
+  end_users: {
+    hash: true,
+    budget_usd: { per_month: 2 },
+    rate_limit: { requests_per_minute: 30 },
+    overrides: { eu_x: { budget_usd: { per_month: 9 } } },
+  },
   account: null,
   content_shown: false,
   purposes: [],
@@ -30,14 +36,25 @@ t.test('a workspace that is loaded and saved stays as it was', async (t) => {
     plan: 'pro',
     budget_usd_per_month: 50,
     trial: ACME.trial,
+    end_users: ACME.end_users,
   })
-  const bare: WorkspaceAnswer = { ...ACME, name: 'acme', plan: null, budget_usd_per_month: null, trial: null }
+  const nothing = { plan: null, budget_usd_per_month: null, trial: null, end_users: null }
+  const bare: WorkspaceAnswer = { ...ACME, name: 'acme', ...nothing }
   t.same(bodyOf(workspaceForm(bare), bare), {
     name: null,
-    plan: null,
-    budget_usd_per_month: null,
-    trial: null,
+    ...nothing,
   })
+})
+
+t.test('terms of end users are set and taken away, those of single ones stay', async (t) => {
+  const none = { endUserBudget: '', endUserPerMinute: '', endUserBurst: '', hashEndUsers: false }
+  t.same(bodyOf(form(none), ACME).end_users, { overrides: ACME.end_users?.overrides })
+  t.same(bodyOf(form({ endUserBurst: '5', endUserBudget: '0' }), null).end_users, {
+    ...{ hash: true, budget_usd: { per_month: 0 } },
+    rate_limit: { requests_per_minute: 30, burst: 5 },
+  })
+  const wrong = { endUserBudget: 'x', endUserPerMinute: '1.5', endUserBurst: '100001' }
+  t.same(Object.keys(workspaceIssues(form(wrong), null)), Object.keys(wrong))
 })
 
 t.test('a trial ends with the day that was picked', async (t) => {

@@ -1,6 +1,6 @@
 import type { Role } from '../../../admin/actor.ts'
 import type { ManagedBy } from '../../../admin/parts.ts'
-import type { AppFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
+import type { AppFields, EndUserFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
 import type { Capability, Feature, Hint } from '../../../contracts/calls.ts'
 import type { Scope } from '../../../contracts/catalog.ts'
 import type { BreakerView, RecordedFailure } from '../../../contracts/console.ts'
@@ -90,6 +90,8 @@ export interface WorkspaceAnswer {
   readonly budget_usd_per_month: number | null
   /** As it was set; null: there is none. */
   readonly trial?: { readonly allowance_usd: number; readonly expires_at: string } | null
+  /** As in the configuration; null: nothing is said of them. */
+  readonly end_users: EndUserFields | null
   /** Null: the state does not answer. */
   readonly account: {
     readonly credits_usd: number
@@ -581,9 +583,23 @@ export interface OverviewAnswer {
     | null
   readonly breakers: readonly BreakerAnswer[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
+  /** What alerts have told of and is not over, of the workspace or of all. Absent: nothing is watched. */
+  readonly incidents?: readonly IncidentAnswer[]
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
   readonly credits_usd: number | null
+}
+
+export interface IncidentAnswer {
+  readonly id: string
+  /** Name of the rule in the configuration. */
+  readonly rule: string
+  /** What breaks it, e.g. `provider` and `model`. */
+  readonly subject: Readonly<Record<string, string>>
+  readonly since: string
+  /** When it began, in the unit of the rule. */
+  readonly value: number
+  readonly threshold: number
 }
 
 export interface OverviewStep {

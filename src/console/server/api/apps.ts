@@ -3,9 +3,8 @@ import { putApp, putPurpose, removeApp, removePurpose } from '../../../admin/cat
 import { storedKeys } from '../../../admin/keys.ts'
 import { partsOf } from '../../../admin/parts.ts'
 import { AppShape, PurposeShape } from '../../../catalog/file.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { AppsAnswer, NamesAnswer, WorkspaceAnswer } from './answers.ts'
 import { fileKeys } from './keys.ts'
 import { PAGING, paged } from './lists.ts'
@@ -32,7 +31,7 @@ type AppCall<Body = unknown> = ConsoleCall<typeof APP, Body, unknown>
 type PurposeCall<Body = unknown> = ConsoleCall<typeof PURPOSE, Body, unknown>
 
 /** The apps of a workspace, the purposes that they may bind to routes, and names for pickers. */
-export function appEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function appEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', LIST, { query: ListQuery }, listApps),
     consoleEndpoint(context, 'GET', NAMES, { query: NamesQuery }, listNames),

@@ -2,9 +2,8 @@ import { type Static, Type } from 'typebox'
 import { PLAYGROUND_ACTIONS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { AuditLine } from '../../../contracts/catalog-store.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
 import type { AuditAnswer } from './answers.ts'
 import { PlaygroundField } from './keys.ts'
 
@@ -18,7 +17,7 @@ const Query = Type.Object({
 })
 
 /** The audit list, newest first, a page at a time: of one workspace, or of all. */
-export function auditEndpoint(context: ConsoleContext): EdgeRoute {
+export function auditEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, { query: Query }, listAudit)
 }
 

@@ -15,9 +15,8 @@ import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../../gateway/sample.t
 import { select } from '../../../gateway/selection.ts'
 import { explainRows } from '../../../gateway/verdict.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { ExplainAnswer } from './answers.ts'
 
 const PATH = '/workspaces/:workspace/explain'
@@ -68,7 +67,9 @@ const Body = Type.Object({
   endpoint: Type.Enum([...OPERATION_NAMES]),
   sample: Type.Optional(SampleBody),
   route: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-  fields: Type.Optional(Type.Object({}, { description: 'the route as it is being edited' })),
+  fields: Type.Optional(
+    Type.Object({}, { additionalProperties: true, description: 'the route as it is being edited' }),
+  ),
 })
 
 type Call = ConsoleCall<typeof PATH, Static<typeof Body>, unknown>
@@ -78,7 +79,7 @@ type Call = ConsoleCall<typeof PATH, Static<typeof Body>, unknown>
  * catalog in force or as if the given fields of a route were. Breakers and latencies are those of this node; heavier
  * entries go before lighter ones.
  */
-export function explainEndpoint(context: ConsoleContext): EdgeRoute {
+export function explainEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'POST', PATH, { body: Body }, explain)
 }
 

@@ -3,10 +3,9 @@ import { cancelForApp, jobOf, retryJob } from '../../../admin/jobs.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import { JOB_STATUSES, type Job } from '../../../contracts/jobs.ts'
 import { GatewayError } from '../../../errors.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import { openResult } from '../../../jobs/results.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint, WrittenReply } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, WrittenReply } from '../endpoint.ts'
 import type { JobAnswer, JobDetailAnswer } from './answers.ts'
 import { keyNames } from './keys.ts'
 import { requestAnswer } from './requests.ts'
@@ -28,7 +27,7 @@ type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 type JobCall = ConsoleCall<typeof ONE, unknown, unknown>
 
 /** The jobs of a workspace, of both kinds and of all its apps. */
-export function jobEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function jobEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listJobs),
     consoleEndpoint(context, 'GET', ONE, {}, async (call) => jobDetail(context, await seenJob(call))),

@@ -19,9 +19,8 @@ import { SCOPES, type Snapshot } from '../../../contracts/catalog.ts'
 import type { RateLimit } from '../../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../../contracts/stored-keys.ts'
 import { usdOf } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { KeyAnswer, KeysAnswer, ManagedBy, NewKeyAnswer, PlaygroundKeyAnswer } from './answers.ts'
 import { PAGING, paged } from './lists.ts'
 import { accountOf } from './workspaces.ts'
@@ -78,7 +77,7 @@ type RotateCall = ConsoleCall<`${typeof PATH}/:id/rotation`, Static<typeof Rotat
 type RevokeCall = ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>
 
 /** The API keys of a workspace: list, create, change, rotate and revoke; and a key for the playground itself. */
-export function keyEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function keyEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listKeys),
     consoleEndpoint(context, 'POST', PATH, { body: NewKeyBody, status: 201 }, postKey),
@@ -150,7 +149,8 @@ async function postPlaygroundKey(call: PlaygroundCall): Promise<PlaygroundKeyAns
 /** Revokes a key, on this node at once. With their own key viewers end their session. */
 async function deleteKey({ context, viewer, params }: RevokeCall): Promise<KeyAnswer> {
   const revoked = await revokeKey(viewer.actor, params, context.admin)
-  if (viewer.principal?.key.id === params.id) await context.state.sessions.end(viewer.session.id)
+  const { session, principal } = viewer
+  if (session !== null && principal?.key.id === params.id) await context.state.sessions.end(session.id)
   return storedKeyAnswer(context, revoked)
 }
 

@@ -2,9 +2,8 @@ import { type Static, Type } from 'typebox'
 import { endSession } from '../../../admin/live.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { LiveSample } from '../../../contracts/console.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
 import type { LiveSessionAnswer, LiveSessionsAnswer } from './answers.ts'
 import { keyNames } from './keys.ts'
 import { type NodeHistory, RECENT_MS } from './node-history.ts'
@@ -17,7 +16,7 @@ const SESSIONS_MAX = 200
 const Query = Type.Object({ workspace: WorkspaceField })
 
 /** The open live sessions of one workspace or of all, and ending one. */
-export function liveEndpoints(context: ConsoleContext, history: NodeHistory): EdgeRoute[] {
+export function liveEndpoints(context: ConsoleContext, history: NodeHistory): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => listSessions(call, history)),
     consoleEndpoint(context, 'POST', `${ONE}/end`, {}, (call) => endOne(call, history)),

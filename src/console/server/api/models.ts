@@ -4,16 +4,15 @@ import type { ProviderFields } from '../../../catalog/file.ts'
 import { Issues } from '../../../catalog/issues.ts'
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { priceOn } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import { datedModels, factsOf } from '../../../providers/facts.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { ModelAnswer, ModelsAnswer } from './answers.ts'
 
 const PATH = '/workspaces/:workspace/models'
 
 /** What routes of a workspace can be built of: its own providers and the platform's, with the models that are known. */
-export function modelsEndpoint(context: ConsoleContext): EdgeRoute {
+export function modelsEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, {}, listModelsOf)
 }
 

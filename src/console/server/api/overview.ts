@@ -1,13 +1,13 @@
 import { type Static, Type } from 'typebox'
 import { timestamp } from '../../../api/json-reply.ts'
+import type { Incident } from '../../../contracts/alerts.ts'
 import type { NodeSample } from '../../../contracts/console.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
-import type { OverviewAnswer } from './answers.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import type { IncidentAnswer, OverviewAnswer } from './answers.ts'
 import {
   breakersOf,
   FRESH_MS,
@@ -35,20 +35,22 @@ interface Sources {
   readonly history: NodeHistory
   readonly figures: TtlCache<'all', JobFigures>
   readonly accounts: TtlCache<string, AccountView | null>
+  readonly incidents: TtlCache<'all', readonly Incident[]>
 }
 
 /** Health of providers and entries: failures of the last five minutes, and breakers that are not closed. */
-export function healthEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+export function healthEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   const query = Type.Object({ workspace: WorkspaceField })
   return consoleEndpoint(context, 'GET', '/health', { query }, (call) => history.health(scopeOf(call)))
 }
 
 /** The overview of one workspace or of all: steps of the last hour, and the present figures. */
-export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   const sources: Sources = {
     history,
     figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS),
     accounts: new TtlCache((workspace) => accountOf(context, workspace), FRESH_MS),
+    incidents: new TtlCache(() => context.dependencies.services.state.alerts.open(), FRESH_MS),
   }
   return consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => overview(call, sources))
 }
@@ -60,10 +62,12 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
   const sinceMs = Math.max(query.since ?? 0, nowMs - HISTORY_MS)
   const isOperator = viewer.role === 'operator'
   const isRecent = nowMs - sinceMs < RECENT_MS - 2 * STEP_MS
-  const [samples, figures, account] = await Promise.all([
+  const isWatched = context.catalog.current().alerts !== undefined
+  const [samples, figures, account, incidents] = await Promise.all([
     sources.history.samples(isRecent ? RECENT_MS : HISTORY_MS),
     isOperator ? sources.figures.of('all') : null,
     scope === null ? null : sources.accounts.of(scope),
+    isWatched ? sources.incidents.of('all') : null,
   ])
   const wanted = samples.filter(({ atMs }) => atMs > sinceMs - STEP_MS)
   const steps = stepsOf(wanted, scope, isOperator).filter(
@@ -76,9 +80,19 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     nodes: isOperator ? latest.map(nodeAnswer) : null,
     breakers: breakersOf(latest, scope),
     queue: figures && queueAnswer(figures),
+    ...(incidents === null ? {} : { incidents: incidents.filter(isOf(scope)).map(incidentAnswer) }),
     refused: isOperator ? context.catalog.refused() : null,
     credits_usd: account && usdOf(account.creditsMicros),
   }
+}
+
+/** Of all workspaces, or of the one that it is about. */
+function isOf(scope: string | null) {
+  return ({ subject }: Incident) => scope === null || subject.workspace === scope
+}
+
+function incidentAnswer({ id, rule, subject, openedAtMs, value, threshold }: Incident): IncidentAnswer {
+  return { id, rule, subject, since: timestamp(openedAtMs), value, threshold }
 }
 
 function nodeAnswer(sample: NodeSample) {

@@ -6,9 +6,8 @@ import { optional } from '../../../api/json-request.ts'
 import { ProviderShape } from '../../../catalog/file.ts'
 import { GatewayError } from '../../../errors.ts'
 import { listModels } from '../../../gateway/list-models.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, ReplicaAnswer, Role } from './answers.ts'
 import type { Viewing } from './workspaces.ts'
 
@@ -30,7 +29,7 @@ const Body = Type.Object({
 })
 
 /** Providers of a workspace, with its own credentials, and for operators those of the platform, for every workspace. */
-export function providerEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function providerEndpoints(context: ConsoleContext): ConsoleRoute[] {
   const body = { body: Body }
   const operator = { role: 'operator' } as const
   return [

@@ -2,9 +2,8 @@ import { type Static, Type } from 'typebox'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { RecordedFailure, RequestFilter, RequestRecord } from '../../../contracts/console.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { FailureAnswer, RequestAnswer, RequestsAnswer } from './answers.ts'
 import { keyNames } from './keys.ts'
 import { timeParameter } from './lists.ts'
@@ -28,7 +27,7 @@ const ListQuery = Type.Object({
 })
 
 /** The newest requests of a workspace, filtered, and one of them. */
-export function requestEndpoints(context: ConsoleContext, history: NodeHistory): EdgeRoute[] {
+export function requestEndpoints(context: ConsoleContext, history: NodeHistory): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, (call) => listRequests(call, history)),
     consoleEndpoint(context, 'GET', `${PATH}/:id`, {}, showRequest),

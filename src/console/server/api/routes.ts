@@ -24,9 +24,8 @@ import type {
   RecordFields,
   RecordVersion,
 } from '../../../contracts/catalog-store.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from './answers.ts'
 import { PAGING, paged } from './lists.ts'
 import type { Viewing } from './workspaces.ts'
@@ -39,7 +38,10 @@ const Revision = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const VersionNumber = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
 
 const DraftBody = Type.Object({
-  fields: Type.Object({}, { description: 'as in a configuration file; they may have issues' }),
+  fields: Type.Object(
+    {},
+    { additionalProperties: true, description: 'as in a configuration file; they may have issues' },
+  ),
   revision: Type.Union([Revision, Type.Null()], {
     description: 'of the draft that is replaced; null: there is none',
   }),
@@ -53,7 +55,7 @@ const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
 type Call<Body = unknown, Query = unknown> = ConsoleCall<typeof PATH, Body, Query>
 
 /** The routes of a workspace: their drafts, publication, versions and roll-back. */
-export function routeEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function routeEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', LIST, { query: ListQuery }, (call) =>
       routeSummaries(call, call.params.workspace, call.query),

@@ -5,7 +5,7 @@ import { GatewayError } from '../../../errors.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
-import { holderAnswer, sessionTarget, type Viewer, viewerWith } from '../session.ts'
+import { holderAnswer, sessionOf, sessionTarget, type Viewer, viewerWith } from '../session.ts'
 import type { ListedSession } from './answers.ts'
 
 const PATH = '/sessions'
@@ -23,7 +23,7 @@ export function sessionEndpoints(context: ConsoleContext): EdgeRoute[] {
 
 async function listSessions({ viewer, context }: ConsoleCall<typeof PATH, unknown, unknown>) {
   const { sessions } = context.state
-  const holder = viewer.role === 'operator' ? null : viewer.session.holder
+  const holder = viewer.role === 'operator' ? null : sessionOf(viewer).holder
   const found = await sessions.list(holder, LISTED_MAX)
   return { sessions: await Promise.all(found.map((session) => sessionAnswer(session, viewer, context))) }
 }
@@ -36,8 +36,8 @@ async function sessionAnswer(
   const its = await viewerWith(session, context)
   return {
     id: session.id,
-    current: session.id === viewer.session.id,
-    own: session.holder === viewer.session.holder,
+    current: session.id === sessionOf(viewer).id,
+    own: session.holder === sessionOf(viewer).holder,
     role: its?.role ?? null,
     workspaces: its?.workspaces ?? [],
     ...holderAnswer(its ?? { principal: null, session }),
@@ -51,7 +51,8 @@ async function sessionAnswer(
 async function endSession({ viewer, params, context }: ConsoleCall<typeof ONE, unknown, unknown>) {
   const { sessions } = context.state
   const session = await sessions.find(params.id)
-  const isSeen = session !== null && (viewer.role === 'operator' || session.holder === viewer.session.holder)
+  const isSeen =
+    session !== null && (viewer.role === 'operator' || session.holder === sessionOf(viewer).holder)
   if (!isSeen) throw new GatewayError('NOT_FOUND', 'there is no such session')
   const { person } = session
   await audit(context.admin.state.catalog, viewer.actor, {

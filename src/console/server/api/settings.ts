@@ -4,9 +4,8 @@ import { redeliver, removeWebhook, setWebhook, testWebhook } from '../../../admi
 import { timestamp } from '../../../api/json-reply.ts'
 import { DomainsBody, WebhookBody } from '../../../api/native/workspace.ts'
 import type { EventView } from '../../../contracts/outbox.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { DeliveryAnswer, DomainsAnswer, WebhookAnswer, WebhookTestAnswer } from './answers.ts'
 import { jobName } from './jobs.ts'
 
@@ -22,7 +21,7 @@ type DomainsCall<Body = unknown> = ConsoleCall<typeof DOMAINS, Body, unknown>
 type WebhookCall<Body = unknown> = ConsoleCall<typeof WEBHOOK, Body, unknown>
 
 /** Audio-URL domains, the webhook with a test delivery, and deliveries that wait or were given up. */
-export function settingsEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function settingsEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', DOMAINS, {}, showDomains),
     consoleEndpoint(context, 'PUT', DOMAINS, { body: DomainsBody }, putDomains),

@@ -1,8 +1,7 @@
 import { isValid, storedKeys } from '../../../admin/keys.ts'
 import { partsOf } from '../../../admin/parts.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { SetupAnswer } from './answers.ts'
 import { fileKeys } from './keys.ts'
 
@@ -11,7 +10,7 @@ const PATH = '/workspaces/:workspace/setup'
 const LOOKED_AT = 20
 
 /** How far a workspace has come on its way to the first request. */
-export function setupEndpoint(context: ConsoleContext): EdgeRoute {
+export function setupEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, {}, showSetup)
 }
 

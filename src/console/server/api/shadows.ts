@@ -1,14 +1,13 @@
 import type { ShadowSample } from '../../../contracts/console.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { ShadowAnswer, ShadowPairAnswer } from './answers.ts'
 import { HISTORY_MS, type NodeHistory } from './node-history.ts'
 
 const PATH = '/workspaces/:workspace/routes/:route/shadow'
 
 /** What the shadow of a route found on all nodes during the last hour. */
-export function shadowEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+export function shadowEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, {}, async ({ params }): Promise<ShadowAnswer> => {
     const samples = (await history.samples(HISTORY_MS)).flatMap(({ shadows }) => shadows ?? [])
     const own = samples.filter(

@@ -9,22 +9,22 @@ import { optional } from '../../../api/json-request.ts'
 import { WorkspaceShape } from '../../../catalog/file.ts'
 import type { AccountTerms, AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { AppAnswer, PurposeAnswer, Role, WorkspaceAnswer, WorkspaceSummary } from './answers.ts'
 
 const PATH = '/workspaces/:workspace'
 const CREDITS = `${PATH}/credits` as const
 const CONTENT = `${PATH}/content` as const
 
-const { name, plan, trial, budget_usd: budget } = WorkspaceShape.properties
+const { name, plan, trial, budget_usd: budget, end_users: endUsers } = WorkspaceShape.properties
 
 const WorkspaceBody = Type.Object({
   name: optional(name, 'shown in GET /v1/me'),
   plan: optional(plan, 'everything is included by default'),
   budget_usd_per_month: optional(budget.properties.per_month, 'cap for all its keys together'),
   trial: optional(trial, 'allowance for platform calls before credits are needed'),
+  end_users: optional(endUsers, 'what its own customers may spend and ask, as in the configuration'),
 })
 
 const CreditsBody = Type.Object({
@@ -42,7 +42,7 @@ type Call<Body = unknown> = ConsoleCall<typeof PATH, Body, unknown>
 export type Viewing = Pick<Call, 'context' | 'viewer'>
 
 /** The workspaces: their list, their contents, and for operators what they may spend. */
-export function workspaceEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function workspaceEndpoints(context: ConsoleContext): ConsoleRoute[] {
   const operator = { role: 'operator' } as const
   const put = { ...operator, body: WorkspaceBody, makesWorkspace: true } as const
   return [
@@ -97,6 +97,7 @@ export async function workspaceAnswer(
     managed_by: managedBy,
     budget_usd_per_month: terms.budgetMicros === null ? null : usdOf(terms.budgetMicros),
     trial: (fields.trial ?? null) as NonNullable<WorkspaceAnswer['trial']> | null,
+    end_users: (fields.end_users ?? null) as WorkspaceAnswer['end_users'],
     account: account && accountAnswer(account, terms),
     content_shown: contentShown,
     purposes: partsOf(catalog, 'purpose', workspace).map(purposeAnswer),

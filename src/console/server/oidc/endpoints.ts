@@ -6,6 +6,7 @@ import type { SessionPerson } from '../../../contracts/console.ts'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
 import { GatewayError } from '../../../errors.ts'
 import type { Exchange, WholeReply } from '../../../inbound/exchange.ts'
+import { readBody } from '../../../inbound/read-body.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
 import { open, seal } from '../../../sealing.ts'
 import type { ConsoleContext } from '../context.ts'
@@ -13,10 +14,16 @@ import { SignInThrottle, sessionCookie } from '../security.ts'
 import { beginSession, personActor, personHolder, sessionTarget } from '../session.ts'
 import { FLOW_MS, type Flow, flowCookie, flowOf, ownPath } from './flow.ts'
 import { CALLBACK_PATH, failureOf, Issuer, type Vouched } from './issuer.ts'
+import { type LogoutOrder, ORDER_MS, readLogoutToken } from './logout-token.ts'
 import { personOf, reachOf } from './roles.ts'
 
 /** Where a browser begins to sign in. */
 export const START_PATH = '/console/api/sign-in/oidc'
+/** Where the issuer itself says that somebody has signed out there. */
+const LOGOUT_PATH = `${START_PATH}/logout`
+/** Longer than any order of that, and more sessions than one is about. */
+const ORDER_BYTES_MAX = 16 * 1024
+const SESSIONS_MAX = 10_000
 /** Longer than any code with its state. */
 const QUERY_MAX = 8 * 1024
 const ID_TOKEN: Parameters<typeof seal>[2] = { purpose: 'console-id-token', workspace: '' }
@@ -114,6 +121,51 @@ export class SingleSignOn {
     return redirect(flow.returnTo, sessionCookie(token, seconds, { headers: exchange.headers, encrypted }))
   }
 
+  /**
+   * Ends the sessions that the issuer wants ended.
+   *
+   * @throws GatewayError INVALID_REQUEST for anything but an order of the issuer, RATE_LIMITED, DEPENDENCY_UNAVAILABLE
+   */
+  async obey(exchange: Exchange): Promise<WholeReply> {
+    const { settings } = this
+    const { state } = this.#context
+    const waitMs = this.#throttle.waitMs(exchange)
+    if (waitMs !== null) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: waitMs })
+    const token = await logoutTokenIn(exchange)
+    const order = settings && (await this.#orderIn(token, settings))
+    if (order === null) {
+      this.#throttle.note(exchange)
+      throw new GatewayError('INVALID_REQUEST', 'the logout_token is none of the issuer', {
+        param: 'logout_token',
+      })
+    }
+    const { subject, issuerSession } = order
+    if (await state.sessions.claim(hash('sha256', `logout ${order.id}`), 2 * ORDER_MS)) {
+      const { issuer } = settings!
+      const holder = subject === null ? null : personHolder({ issuer, subject })
+      const found = await state.sessions.list(holder, SESSIONS_MAX)
+      const meant = found.filter(({ person }) => {
+        if (person === null || person.issuer !== issuer) return false
+        return issuerSession === null || person.issuerSession === issuerSession
+      })
+      await Promise.all(meant.map(({ id }) => state.sessions.end(id)))
+      this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
+    }
+    return { status: 200, body: '{}' }
+  }
+
+  async #orderIn(token: string, settings: OidcSettings): Promise<LogoutOrder | null> {
+    const { issuer, keys } = await this.#issuerOf(settings)
+      .orders()
+      .catch((error: unknown) => {
+        throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, {
+          cause: new Error(failureOf(error).reason),
+        })
+      })
+    const { clientId } = settings
+    return readLogoutToken(token, keys, { issuer, clientId, nowMs: this.#context.nowMs() })
+  }
+
   /** Where the browser is to go when a person has signed out here; null: nowhere. */
   async logoutUrl(person: SessionPerson): Promise<string | null> {
     const { settings } = this
@@ -138,13 +190,28 @@ export class SingleSignOn {
   }
 }
 
-/** The two visits of a browser that signs in at the OpenID provider. They answer with redirects alone. */
+/** The `logout_token` of a form. @throws GatewayError INVALID_REQUEST without one, REQUEST_TOO_LARGE */
+async function logoutTokenIn(exchange: Exchange): Promise<string> {
+  const chunks: Buffer[] = []
+  await readBody(exchange, ORDER_BYTES_MAX, exchange.signal, (view) => {
+    chunks.push(Buffer.from(view))
+  })
+  const token = new URLSearchParams(Buffer.concat(chunks).toString()).get('logout_token')
+  if (token === null) throw new GatewayError('INVALID_REQUEST', undefined, { param: 'logout_token' })
+  return token
+}
+
+/** The two visits of a browser that signs in at the OpenID provider, which answer with redirects alone, and logout. */
 export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
-  const visit = (path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
-    observedRoute(context.dependencies, { method: 'GET', path }, (exchange) => answer(exchange))
+  const route = (method: 'GET' | 'POST', path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
+    observedRoute(context.dependencies, { method, path }, (exchange, call) => {
+      call.headers['cache-control'] = 'no-store'
+      return answer(exchange)
+    })
   return [
-    visit(START_PATH, (exchange) => singleSignOn.start(exchange)),
-    visit(CALLBACK_PATH, (exchange) => singleSignOn.finish(exchange)),
+    route('GET', START_PATH, (exchange) => singleSignOn.start(exchange)),
+    route('GET', CALLBACK_PATH, (exchange) => singleSignOn.finish(exchange)),
+    route('POST', LOGOUT_PATH, (exchange) => singleSignOn.obey(exchange)),
   ]
 }
 
@@ -157,12 +224,10 @@ function redirect(location: string, cookie?: string): WholeReply {
     status: 303,
     headers: {
       location,
-      'cache-control': 'no-store',
       // The address that is left holds a code.
       'referrer-policy': 'no-referrer',
-      'content-type': 'text/plain; charset=utf-8',
       ...(cookie === undefined ? {} : { 'set-cookie': cookie }),
     },
-    body: '',
+    body: '{}',
   }
 }

@@ -1,3 +1,4 @@
+import type { JsonWebKey } from 'node:crypto'
 import type { Configuration, ServerMetadata } from 'openid-client'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
 import { type Claims, lacksClaims } from './roles.ts'
@@ -13,6 +14,8 @@ const ANSWER_SECONDS = 5
 const SIGN_IN_MS = 12_000
 /** Longer than any answer with tokens, keys or claims. */
 const ANSWER_BYTES_MAX = 256 * 1024
+/** How long its keys are kept for orders to log out, which anybody may send. */
+const KEYS_MS = 30_000
 /** By how much the clock of the issuer may differ. */
 const CLOCK_TOLERANCE_SECONDS = 30
 /** An ID token that is longer would not fit into an address. */
@@ -57,6 +60,7 @@ export class Issuer {
   readonly #nowMs: () => number
   #known: Known | null = null
   #reading: Promise<Known> | null = null
+  #keys: { readonly keys: Promise<readonly JsonWebKey[]>; readonly atMs: number } | null = null
 
   constructor(settings: OidcSettings, nowMs: () => number) {
     this.#settings = settings
@@ -135,6 +139,26 @@ export class Issuer {
     }
   }
 
+  /**
+   * Its name for itself, and its keys as of half a minute ago at most.
+   *
+   * @throws Error when it does not answer
+   */
+  async orders(): Promise<{ readonly issuer: string; readonly keys: readonly JsonWebKey[] }> {
+    const { metadata } = await this.#newest(await load())
+    if (this.#keys === null || this.#nowMs() - this.#keys.atMs > KEYS_MS)
+      this.#keys = { keys: this.#readKeys(metadata.jwks_uri ?? ''), atMs: this.#nowMs() }
+    return { issuer: metadata.issuer, keys: await this.#keys.keys }
+  }
+
+  async #readKeys(url: string): Promise<readonly JsonWebKey[]> {
+    const isSafe = url.startsWith('https:') || isLocal(this.#settings.issuer)
+    if (!isSafe) throw new Error('keys come over https')
+    const answer = await boundedFetch(AbortSignal.timeout(ANSWER_SECONDS * 1000))(url, { redirect: 'manual' })
+    const { keys } = (await answer.json()) as { keys?: unknown }
+    return Array.isArray(keys) ? keys.filter((key) => typeof key === 'object' && key !== null) : []
+  }
+
   /** For one sign-in: the library keeps the keys of the issuer with it. */
   async #configuration(client: Library): Promise<Configuration> {
     const { metadata } = await this.#newest(client)
@@ -203,7 +227,10 @@ function isLocal(issuer: string): boolean {
 
 /** A `fetch` that takes no answer that is too long, and none after a moment. */
 function boundedFetch(deadline: AbortSignal) {
-  return async (url: string, options: { signal?: AbortSignal } & object): Promise<Response> => {
+  return async (
+    url: string,
+    options: { signal?: AbortSignal; redirect?: string } & object,
+  ): Promise<Response> => {
     const signal = options.signal === undefined ? deadline : AbortSignal.any([options.signal, deadline])
     const response = await fetch(url, { ...options, signal } as RequestInit)
     const chunks: Uint8Array[] = []

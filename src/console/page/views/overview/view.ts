@@ -39,6 +39,7 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
   const breakers = h(Breakers, { breakers: answer.breakers, all: workspace === null })
   return [
     h(Refused, { issues: answer.refused ?? [] }),
+    h(Incidents, { incidents: answer.incidents ?? [] }),
     h(Numbers, { seen, platform: workspace === null }),
     idle
       ? h(FirstRequest, { workspace })
@@ -71,6 +72,29 @@ function Refused({ issues }: { readonly issues: readonly string[] }) {
     ),
   )
 }
+
+/** What alerts have told of and is not over. */
+function Incidents({ incidents }: { readonly incidents: NonNullable<OverviewAnswer['incidents']> }) {
+  if (incidents.length === 0) return null
+  const line = ({ id, rule, subject, since, value, threshold }: (typeof incidents)[number]) =>
+    h(
+      'li',
+      { key: id },
+      `${rule}: ${Object.values(subject).join(' / ')}, ${figure(value)} against ${figure(threshold)}, since `,
+      h(Time, { at: since }),
+    )
+  return h(
+    Note,
+    { tone: 'warn' },
+    h('p', null, 'Alerts that were sent, and are not over:'),
+    h('ul', { class: 'issues' }, incidents.slice(0, INCIDENTS_SHOWN).map(line)),
+  )
+}
+
+/** Shares have decimals that tell, counts have none. */
+const figure = (value: number) => number(value, Number.isInteger(value) ? 0 : 2)
+/** More of them say no more. */
+const INCIDENTS_SHOWN = 10
 
 /** Says whether the figures are current. */
 function Live({ late }: { readonly late: boolean }) {

@@ -34,7 +34,7 @@ import { EntryList } from './entries.ts'
 import { TryRequest, useExplain } from './preview.ts'
 import { ChangeLines, DeleteRoute, DiscardDraft, PublishRoute } from './publish.ts'
 import { PLAIN_FORM } from './sample.ts'
-import { ShadowCard } from './shadow.ts'
+import { ShadowCard, ShadowSettings } from './shadow.ts'
 import { verdictsOf } from './verdicts.ts'
 import { members, RouteState, STRATEGY_WORDS } from './words.ts'
 
@@ -217,7 +217,7 @@ function Building(props: {
     h(
       'div',
       { class: 'stack stack-loose' },
-      h(RouteSettings, { editing, edit, issues, readOnly }),
+      h(RouteSettings, { editing, edit, issues, models: context.models, readOnly }),
       h(EntryList, { editing, edit, issues, verdicts, context, route: known.name, health, readOnly }),
       h(ShadowCard, { workspace: known.workspace, route: known.name, shadow: shadowName(known) }),
     ),
@@ -243,9 +243,10 @@ function RouteSettings(props: {
   readonly editing: Editing
   readonly edit: (edit: Edit) => void
   readonly issues: RouteIssues
+  readonly models: ModelsAnswer
   readonly readOnly: boolean
 }) {
-  const { editing, edit, issues, readOnly } = props
+  const { editing, edit, issues, models, readOnly } = props
   const { strategy, published, rest } = editing
   return h(
     'div',
@@ -295,6 +296,13 @@ function RouteSettings(props: {
         checked: rest.cache !== undefined,
         onChange: (on: boolean) => edit({ do: 'cache', cache: on ? {} : undefined }),
         hint: issues.fields.get('cache')?.join(' ') ?? 'Same text, same voice: made once, then kept.',
+        disabled: readOnly,
+      }),
+      h(ShadowSettings, {
+        shadow: rest.shadow,
+        onChange: (shadow: RouteFields['shadow']) => edit({ do: 'shadow', shadow }),
+        models,
+        error: issues.fields.get('shadow')?.join(' ') ?? null,
         disabled: readOnly,
       }),
     ),

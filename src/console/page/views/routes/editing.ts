@@ -32,6 +32,7 @@ export type Edit =
   | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
   | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
+  | { readonly do: 'shadow'; readonly shadow: RouteFields['shadow'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
   | { readonly do: 'move'; readonly from: number; readonly to: number }
@@ -64,6 +65,10 @@ export function edited(editing: Editing, edit: Edit): Editing {
     case 'cache': {
       const { cache: _, ...rest } = editing.rest
       return { ...editing, rest: edit.cache === undefined ? rest : { ...rest, cache: edit.cache } }
+    }
+    case 'shadow': {
+      const { shadow: _, ...rest } = editing.rest
+      return { ...editing, rest: edit.shadow === undefined ? rest : { ...rest, shadow: edit.shadow } }
     }
     case 'add': {
       const entry = { key: nextKey, fields: edit.entry, unread: {} }
@@ -340,7 +345,7 @@ export function readIssues(lines: readonly string[], route: string): RouteIssues
   return { entries, fields, others }
 }
 
-const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'cache', 'workspace']
+const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'cache', 'shadow', 'workspace']
 
 /** Issues of one field of an entry. */
 export function entryIssues(issues: RouteIssues, index: number, field: string): readonly string[] {

@@ -1,12 +1,67 @@
-import type { ShadowAnswer, ShadowPairAnswer } from '../../../server/api/answers.ts'
+import type { RouteFields } from '../../../../catalog/file.ts'
+import type { ModelsAnswer, ShadowAnswer, ShadowPairAnswer } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
+import { Select } from '../../components/field.ts'
 import { Facts, Section } from '../../components/page-head.ts'
 import { milliseconds, number, orNone, percent, plural, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath } from '../../paths.ts'
+import { choicesOf, matching } from './words.ts'
 
 const EVERY_MS = 30_000
+
+const NO_SHADOW = ''
+/** Shares that are offered; another one that is set is offered beside them. */
+const SHARES = [0.01, 0.05, 0.2, 1]
+const SHARE = 0.05
+
+/** The model that answers beside the route's, to be compared with it, and how many of the calls it gets. */
+export function ShadowSettings(props: {
+  readonly shadow: RouteFields['shadow']
+  readonly onChange: (shadow: RouteFields['shadow']) => void
+  readonly models: ModelsAnswer
+  readonly error: string | null
+  readonly disabled: boolean
+}) {
+  const { shadow, onChange, models, error, disabled } = props
+  const choices = matching(choicesOf(models), '', 'audio_input')
+  const current = shadow === undefined ? NO_SHADOW : `${shadow.entry.provider}/${shadow.entry.model}`
+  const isOffered = shadow === undefined || choices.some(({ id }) => id === current)
+  const shares = [...new Set([...SHARES, shadow?.share ?? SHARE])].toSorted((a, b) => a - b)
+  const choose = (id: string) => {
+    if (id === NO_SHADOW) return onChange(undefined)
+    const chosen = choices.find((one) => one.id === id)
+    if (chosen === undefined) return
+    const entry = { provider: chosen.provider.name, model: chosen.model.model }
+    onChange({ share: SHARE, ...shadow, entry })
+  }
+  return [
+    h(Select<string>, {
+      label: 'Shadow',
+      value: current,
+      onChange: choose,
+      options: [
+        { value: NO_SHADOW, label: 'None' },
+        ...(isOffered ? [] : [{ value: current, label: current }]),
+        ...choices.map(({ id }) => ({ value: id, label: id })),
+      ],
+      hint: 'Asked beside the model that answers, to compare their transcripts. Callers never see it.',
+      error,
+      disabled,
+    }),
+    shadow === undefined
+      ? null
+      : h(Select<string>, {
+          label: 'Share of the calls',
+          value: String(shadow.share),
+          onChange: (share: string) => onChange({ ...shadow, share: Number(share) }),
+          options: shares.map((share) => ({ value: String(share), label: percent(share) })),
+          hint: 'Its provider is paid for each of them by whoever holds the account.',
+          disabled,
+        }),
+  ]
+}
 
 /** What the shadow of a route found; nothing where it has none and none was asked lately. */
 export function ShadowCard(props: {

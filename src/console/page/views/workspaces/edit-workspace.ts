@@ -1,5 +1,6 @@
 import type { WorkspaceAnswer } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
+import { Checkbox } from '../../components/choice.ts'
 import { FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { toast } from '../../components/toasts.ts'
@@ -102,5 +103,57 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
       ),
     ),
     h('p', { class: 'field-hint' }, 'Trial credit is used before paid credit.'),
+    h(EndUsers, { form }),
+  ]
+}
+
+/** Its own customers, whom calls name. */
+function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
+  const { fields, set, issue } = form
+  return [
+    h(TextInput, {
+      label: 'Budget per month of each end user',
+      value: fields.endUserBudget,
+      onInput: (endUserBudget: string) => set({ endUserBudget }),
+      optional: true,
+      suffix: 'USD',
+      inputMode: 'decimal',
+      hint: 'End users are named by X-LK-End-User, or by user in requests to /openai/v1.',
+      error: issue('endUserBudget'),
+    }),
+    h(
+      'div',
+      { class: 'columns' },
+      h(
+        'div',
+        null,
+        h(TextInput, {
+          label: 'Requests per minute of each',
+          value: fields.endUserPerMinute,
+          onInput: (endUserPerMinute: string) => set({ endUserPerMinute }),
+          optional: true,
+          inputMode: 'numeric',
+          error: issue('endUserPerMinute'),
+        }),
+      ),
+      h(
+        'div',
+        null,
+        h(TextInput, {
+          label: 'Burst of each',
+          value: fields.endUserBurst,
+          onInput: (endUserBurst: string) => set({ endUserBurst }),
+          optional: true,
+          inputMode: 'numeric',
+          error: issue('endUserBurst'),
+        }),
+      ),
+    ),
+    h(Checkbox, {
+      label: 'Keep a keyed hash of their IDs',
+      checked: fields.hashEndUsers,
+      onChange: (hashEndUsers: boolean) => set({ hashEndUsers }),
+      hint: 'Switching it makes other end users of them, with new budgets.',
+    }),
   ]
 }

@@ -13,6 +13,12 @@ export interface WorkspaceForm {
   readonly trialAllowance: string
   /** `YYYY-MM-DD`, until the end of that day in UTC. */
   readonly trialEnds: string
+  /** USD for each end user; empty: no cap. */
+  readonly endUserBudget: string
+  /** Of each end user; empty: no limit. */
+  readonly endUserPerMinute: string
+  readonly endUserBurst: string
+  readonly hashEndUsers: boolean
 }
 
 export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm {
@@ -22,7 +28,9 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
     plan = null,
     budget_usd_per_month: budget = null,
     trial = null,
+    end_users: endUsers = null,
   } = workspace ?? {}
+  const { hash = false, budget_usd: ofEach, rate_limit: limit } = endUsers ?? {}
   return {
     id,
     name: name === id ? '' : name,
@@ -30,6 +38,10 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
     budget: budget === null ? '' : String(budget),
     trialAllowance: trial === null ? '' : String(trial.allowance_usd),
     trialEnds: trial === null ? '' : trial.expires_at.slice(0, 10),
+    endUserBudget: ofEach === undefined ? '' : String(ofEach.per_month),
+    endUserPerMinute: String(limit?.requests_per_minute ?? ''),
+    endUserBurst: String(limit?.burst ?? ''),
+    hashEndUsers: hash,
   }
 }
 
@@ -63,7 +75,22 @@ export function workspaceIssues(form: WorkspaceForm, taken: readonly string[] | 
   const hasAllowance = trialAllowance.trim() !== ''
   if (hasAllowance && trialEnds === '') issues.trialEnds = 'Enter an end date.'
   if (!hasAllowance && trialEnds !== '') issues.trialAllowance = 'Enter an amount, or clear the end date.'
+  if (readUsd(form.endUserBudget) === null) issues.endUserBudget = AMOUNT
+  if (wholeOf(form.endUserPerMinute, PER_MINUTE_MAX) === null)
+    issues.endUserPerMinute = 'Enter a whole number, 1 or more.'
+  if (wholeOf(form.endUserBurst, BURST_MAX) === null)
+    issues.endUserBurst = 'Enter a whole number from 1 to 100,000.'
   return issues
+}
+
+const PER_MINUTE_MAX = 100_000_000
+const BURST_MAX = 100_000
+
+/** Null: it is none from 1 to `most`. Undefined: it is empty. */
+function wholeOf(text: string, most: number): number | undefined | null {
+  if (text.trim() === '') return undefined
+  const whole = Number(text)
+  return Number.isInteger(whole) && whole >= 1 && whole <= most ? whole : null
 }
 
 const AMOUNT = 'Enter an amount in USD, such as 25 or 12.50.'
@@ -86,7 +113,27 @@ export function bodyOf(
     plan: plan || null,
     budget_usd_per_month: readUsd(budget) ?? null,
     trial: typeof allowance === 'number' ? { allowance_usd: allowance, expires_at: ends } : null,
+    end_users: endUsersOf(form, before),
   }
+}
+
+/** The terms of single end users are of the configuration, and stay. */
+function endUsersOf(form: WorkspaceForm, before: WorkspaceAnswer | null) {
+  const budget = readUsd(form.endUserBudget)
+  const perMinute = wholeOf(form.endUserPerMinute, PER_MINUTE_MAX)
+  const burst = wholeOf(form.endUserBurst, BURST_MAX)
+  const overrides = before?.end_users?.overrides
+  const limit = {
+    ...(typeof perMinute === 'number' ? { requests_per_minute: perMinute } : {}),
+    ...(typeof burst === 'number' ? { burst } : {}),
+  }
+  const endUsers = {
+    ...(form.hashEndUsers ? { hash: true } : {}),
+    ...(typeof budget === 'number' ? { budget_usd: { per_month: budget } } : {}),
+    ...(Object.keys(limit).length === 0 ? {} : { rate_limit: limit }),
+    ...(overrides === undefined ? {} : { overrides }),
+  }
+  return Object.keys(endUsers).length === 0 ? null : endUsers
 }
 
 /** Identifies an addition of credits, so that it counts once however often it is sent. */

@@ -1,0 +1,51 @@
+import { larkway } from '../candidates.ts'
+import { larkwayChat } from '../larkway.ts'
+import { type Scenario, sort } from './scenario.ts'
+import { type TinyKind, tinyTrial } from './tiny.ts'
+
+const DEFAULT_BUDGET_MIB = 256
+const INPUT = 'Hello.'
+
+/** Chats at the customer's own provider, and at one of the platform, whose money is leased. */
+export const USAGE_LOADS = ['chat', 'billed chat'] as const
+
+const KINDS: readonly TinyKind[] = USAGE_LOADS.map((load) => ({
+  load,
+  generator: 'requests',
+  request: larkwayChat(INPUT, load === 'chat' ? 'own' : 'platform'),
+  isRight: (body) => (JSON.parse(body) as { content: string }).content.length > 0,
+}))
+
+const VARIANTS = [
+  { name: 'larkway', label: 'Larkway', env: { LARKWAY_USAGE: 'false' } },
+  {
+    name: 'larkway-usage',
+    label: 'Larkway, usage ledger on',
+    env: { LARKWAY_USAGE: 'true' },
+    against: 'larkway',
+  },
+]
+
+/** What a record of each call costs: the same chats, in pairs of runs that follow one another. */
+export const usage: Scenario = {
+  name: 'usage',
+  title: 'Usage ledger',
+  cpuUnit: 'us/request',
+  network: 'system',
+  rounds: 9,
+  upstream: { program: 'upstream.ts', args: [] },
+
+  async plan({ quick }) {
+    const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 3, run: 4 }
+    const { found, skipped } = await sort<{ readonly against?: string }>(
+      VARIANTS.map(
+        ({ name, label, env, ...rest }) =>
+          [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env }), rest] as const,
+      ),
+    )
+    const trials = KINDS.flatMap((kind) =>
+      found.map(([candidate, against]) => ({ ...tinyTrial(candidate, kind, seconds), ...against })),
+    )
+    return { trials, skipped }
+  },
+}

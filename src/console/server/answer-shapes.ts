@@ -1,0 +1,331 @@
+import { type TSchema, Type } from 'typebox'
+import { amount, count, lines, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
+import { AppShape } from '../../catalog/file.ts'
+import { SCOPES } from '../../contracts/catalog.ts'
+
+// What endpoints of the management API answer, for its reference: `api/answers.ts` as schemas. A test holds the answers
+// of a node to them.
+
+const open = (description: string) => Type.Object({}, { additionalProperties: true, description })
+const optional = <Value extends TSchema>(value: Value) => Type.Optional(value)
+const flag = (description: string) => Type.Boolean({ description })
+const among = (values: readonly string[], description: string) => Type.Enum([...values], { description })
+
+const ManagedBy = among(
+  ['file', 'console'],
+  '`file`: stands in the configuration file and cannot be changed here',
+)
+const Issues = optional(lines('why it is not in force; absent: it is'))
+const total = { total: count('matches on all pages'), all: count('of the workspace') }
+const by = {
+  published_at: nullable(moment('when'), 'null: never, or managed by file'),
+  published_by: nullable(text('who'), 'the same'),
+}
+
+/** An answer that is a list in a member. */
+export function listOf(
+  title: string,
+  name: string,
+  item: TSchema,
+  more: Record<string, TSchema> = {},
+): TSchema {
+  return shape(title, { [name]: Type.Array(item), ...more })
+}
+
+export const Deleted = shape('ManagedDeleted', { deleted: Type.Literal(true) })
+
+const ManagedApp = shape('ManagedApp', {
+  id: text('its name'),
+  fields: Type.Object(AppShape.properties, { description: 'as in a configuration file' }),
+  managed_by: ManagedBy,
+  issues: Issues,
+})
+
+export const Apps = listOf('ManagedApps', 'apps', ManagedApp, total)
+
+export const WorkspaceSummaries = listOf(
+  'ManagedWorkspaces',
+  'workspaces',
+  shape('ManagedWorkspaceSummary', {
+    id: text('its name in paths'),
+    name: text('for people'),
+    plan: nullable(text('its plan'), 'null: everything is included'),
+    managed_by: ManagedBy,
+    apps: count('how many'),
+    routes: count('how many'),
+  }),
+)
+
+export const Workspace = shape('ManagedWorkspace', {
+  id: text('its name in paths'),
+  name: text('for people'),
+  plan: nullable(text('its plan'), 'null: everything is included'),
+  plans: lines('plans that there are, for operators'),
+  managed_by: ManagedBy,
+  budget_usd_per_month: nullable(amount('cap for all its keys together'), 'null: none'),
+  trial: optional(
+    nullable(
+      shape('ManagedTrial', {
+        allowance_usd: amount('what calls may come to'),
+        expires_at: text('until when'),
+      }),
+      'null: none',
+    ),
+  ),
+  end_users: nullable(open('as in a configuration file'), 'null: nothing is said of them'),
+  account: nullable(
+    shape('ManagedAccount', {
+      credits_usd: Type.Number({ description: 'left to spend' }),
+      reserved_usd: amount('by calls under way'),
+      spent_usd: amount('this month'),
+      month: text('`2026-11`, in UTC'),
+      trial_spent_usd: amount('of the trial'),
+      trial_allowance_usd: nullable(amount('of the trial'), 'null: there is none'),
+    }),
+    'null: the state does not answer',
+  ),
+  content_shown: flag('whether the console may show audio and transcripts'),
+  purposes: Type.Array(
+    shape('ManagedPurpose', {
+      purpose: text('the label'),
+      description: text('shown in GET /v1/me'),
+      enabled: flag('false falls back to the routing of the app'),
+      managed_by: ManagedBy,
+    }),
+  ),
+  apps: Type.Array(ManagedApp),
+})
+
+const RouteFields = open('as in a configuration file')
+
+export const Routes = listOf(
+  'ManagedRoutes',
+  'routes',
+  shape('ManagedRouteSummary', {
+    name: text('its name'),
+    managed_by: ManagedBy,
+    version: nullable(text('`pv_…` that serves'), 'null: never published'),
+    number: nullable(count('of the published version'), 'null: never published, or managed by file'),
+    in_service: flag('false: taken out of service, or never published'),
+    strategy: text('how candidates are ordered'),
+    entries: lines('`provider/model` of what serves, else of the draft'),
+    has_draft: flag('a draft is not published yet'),
+    apps: lines('that lead to it'),
+    ...by,
+    issues: Issues,
+  }),
+  total,
+)
+
+export const Route = shape('ManagedRoute', {
+  name: text('its name'),
+  workspace: text('its owner'),
+  managed_by: ManagedBy,
+  apps: lines('that lead to it'),
+  published: nullable(
+    shape('ManagedPublication', {
+      number: nullable(count('of the version'), 'null: managed by file'),
+      version: text('`pv_…`'),
+      fields: RouteFields,
+      ...by,
+    }),
+    'null: never published',
+  ),
+  draft: nullable(
+    shape('ManagedDraft', {
+      revision: count('which to name when it is replaced or published'),
+      fields: RouteFields,
+      version: nullable(text('`pv_…` that it would have'), 'null: it has issues'),
+      saved_at: moment('when'),
+      saved_by: text('who'),
+      issues: lines('why it cannot be published'),
+      changes: lines('against what is published'),
+    }),
+    'null: there is none',
+  ),
+  issues: Issues,
+})
+
+export const Versions = listOf(
+  'ManagedVersions',
+  'versions',
+  shape('ManagedVersion', {
+    number: count('from 1'),
+    version: nullable(text('`pv_…`'), 'null: it could not be served now'),
+    hash: text('of its fields, SHA-256'),
+    published_at: moment('when'),
+    published_by: text('who'),
+    note: nullable(text('why'), 'null: nothing was said'),
+    fields: RouteFields,
+    current: flag('it is the one in force'),
+  }),
+)
+
+export const Explanation = shape('ManagedExplanation', {
+  refusal: nullable(
+    shape('ManagedRefusal', { code: text('of the error'), message: text('in words') }),
+    'why nothing would serve; null: the entry of rank 1 would',
+  ),
+  entries: Type.Array(open('an entry with `route`, `provider`, `model`, `rank`, and why it is left out')),
+  issues: lines('why the fields that were sent are no route'),
+})
+
+export const Provider = shape('ManagedProvider', {
+  name: text('its name'),
+  kind: text('its protocol'),
+  access: among(['byok', 'platform'], 'whose account it is'),
+  workspace: nullable(text('its owner'), 'null: of the platform'),
+  base_url: nullable(text('its address'), 'null: that of the kind, or for operators only'),
+  credential: among(
+    ['stored', 'reference', 'none'],
+    '`reference`: of the environment or a file; never shown',
+  ),
+  managed_by: ManagedBy,
+  facts: open('what was declared beside that: prices, capabilities, limits'),
+  base_urls: optional(lines('its servers, for operators')),
+  health: optional(open('how they are probed, for operators')),
+  replicas: optional(Type.Array(open('a server: `up`, `calls`, `ejections`, `trouble`'))),
+  issues: Issues,
+})
+
+export const Providers = listOf('ManagedProviders', 'providers', Provider, {
+  kinds: Type.Array(
+    shape('ManagedKind', {
+      kind: text('its name'),
+      needs_credential: flag('it takes a key'),
+      base_url: nullable(text('its address'), 'null: it has to be given'),
+    }),
+  ),
+})
+
+export const ProviderCheck = shape('ManagedProviderCheck', {
+  ok: flag('it took the credential'),
+  models: lines('that it lists'),
+  trouble: nullable(text('in our words'), 'null: it answered well'),
+})
+
+const keyMembers = {
+  id: text('`key_…`'),
+  name: text('for people'),
+  prefix: nullable(text('the first characters'), 'null: the file has only the hash'),
+  app: text('whom it stands for'),
+  scopes: Type.Array(Type.Enum([...SCOPES])),
+  rate_limit: Type.Object({
+    requests_per_minute: count('how fast its bucket fills'),
+    burst: count('how many requests at once'),
+  }),
+  rate_limit_is_default: flag('it has none of its own'),
+  budget_usd_per_month: nullable(amount('cap of its own'), 'null: none'),
+  spent_usd: nullable(amount('this month'), 'null: the state does not answer'),
+  created_at: nullable(moment('when'), 'null: of the file'),
+  expires_at: nullable(moment('when'), 'null: never'),
+  revoked_at: nullable(moment('when'), 'null: it is not'),
+  last_used_at: nullable(moment('to a few seconds'), 'null: never'),
+  former: nullable(
+    shape('FormerKey', { prefix: text('the first characters'), until: moment('until when it is taken') }),
+    'what it was before it was rotated; null: that is not taken any more',
+  ),
+  managed_by: ManagedBy,
+}
+
+export const Key = shape('ManagedKey', keyMembers)
+export const NewKey = shape('NewManagedKey', { ...keyMembers, key: text('the key, shown this once') })
+export const Keys = listOf('ManagedKeys', 'keys', Key, total)
+
+export const Domains = shape('ManagedDomains', {
+  domains: lines('hosts that audio may be fetched from'),
+  max_domains: count('how many there may be'),
+  platform_domains: lines('those of the configuration'),
+})
+
+export const ManagedWebhook = shape('ManagedWebhook', {
+  webhook: nullable(
+    shape('ManagedWebhookTarget', { url: text('what is called'), created_at: moment('when it was set') }),
+    'null: there is none',
+  ),
+  signing_secret: optional(text('`whsec_…`, shown when it is set')),
+})
+
+export const WebhookTest = shape('ManagedWebhookTest', {
+  ok: flag('answered with 2xx'),
+  status: nullable(count('HTTP status'), 'null: no answer'),
+  milliseconds: count('until then'),
+  reason: nullable(text('in our words'), 'null: it was taken'),
+})
+
+const JOB_STATUS = ['queued', 'processing', 'succeeded', 'failed', 'cancelled']
+
+export const WebhookDeliveries = listOf(
+  'ManagedDeliveries',
+  'deliveries',
+  shape('ManagedDelivery', {
+    id: text('`evt_…`'),
+    job_id: text('whose end it tells'),
+    status: among(JOB_STATUS, 'of the job'),
+    occurred_at: moment('when the job ended'),
+    attempts: count('so far'),
+    next_attempt_at: nullable(moment('when'), 'null: it was given up'),
+    reason: nullable(text('why the last attempt failed'), 'null: none was made'),
+  }),
+)
+
+export const Redelivered = shape('ManagedRedelivery', { redelivered: Type.Literal(true) })
+
+const jobMembers = {
+  id: text('`tj_…` or `qj_…`'),
+  kind: among(['transcription', 'queue'], 'how it was submitted'),
+  endpoint: text('what it calls'),
+  mode: text('how urgent it is'),
+  app: text('whose it is'),
+  key_id: text('that submitted it'),
+  status: among(JOB_STATUS, 'now'),
+  cancel_requested: flag('it is to end'),
+  created_at: moment('when'),
+  started_at: nullable(moment('when'), 'null: not yet'),
+  completed_at: nullable(moment('when'), 'null: not yet'),
+  expires_at: nullable(moment('when its record goes'), 'null: not yet known'),
+  attempts: count('times that it was taken up'),
+  error: nullable(
+    shape('ManagedJobError', { code: text('of the error'), message: text('in words') }),
+    'null: none',
+  ),
+  policy_version_id: nullable(text('`pv_…`'), 'null: not run'),
+  can_retry: flag('it failed in the queue'),
+  has_result: flag('it has one; results are read by the key of the app'),
+}
+
+export const JobList = listOf('ManagedJobs', 'jobs', shape('ManagedJob', jobMembers))
+export const JobDetail = shape('ManagedJobDetail', {
+  ...jobMembers,
+  key_name: nullable(text('of the key'), 'null: the key is not known any more'),
+  request_id: text('of its submission'),
+  history: Type.Array(
+    shape('ManagedJobStep', {
+      at: moment('when'),
+      status: among(JOB_STATUS, 'from then on'),
+      claim: count('of workers'),
+    }),
+  ),
+  runs: Type.Array(open('a run, with what was tried: as a line of the request log')),
+})
+
+export const Audit = listOf(
+  'ManagedAudit',
+  'lines',
+  shape('ManagedAuditLine', {
+    number: count('of the line; pages go on `below` it'),
+    at: moment('when'),
+    by: Type.Object({
+      via: among(['console', 'api', 'cli'], 'by which way'),
+      key_id: nullable(text('the key'), 'null: of the machine'),
+      name: text('of the key, the person or the command'),
+      subject: optional(text('how their OpenID provider names a person')),
+    }),
+    action: text('`route.publish` …'),
+    workspace: nullable(text('whose'), 'null: of the platform'),
+    target: text('what was changed'),
+    before: nullable(text('hash of it before'), 'null: there was none'),
+    after: nullable(text('hash of it after'), 'null: there is none'),
+    detail: nullable(text('more'), 'null: nothing more'),
+  }),
+)

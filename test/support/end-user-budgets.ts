@@ -1,0 +1,107 @@
+import type { Test } from 'tap'
+import { Pool } from 'undici'
+import { type Fleet, startFleet } from './fleet.ts'
+import { serveHttp } from './http-server.ts'
+import { waitUntil } from './wait-until.ts'
+
+/** How often each end user calls. */
+const CALLS = 10
+/** Calls that the budget of each pays for. */
+const PAID = 3
+const CONNECTIONS = 32
+/** `hello` is taken for two tokens, which is what the provider tells, at 1 USD for a million. */
+const COST_MICROS = 2
+const USAGE = { prompt_tokens: 2, total_tokens: 2 }
+
+const body = JSON.stringify({ input: 'hello' })
+
+/** A provider that remembers nothing of a million calls but their number. */
+async function startProvider(t: Test) {
+  const data = [{ object: 'embedding', index: 0, embedding: [0.5, -0.5] }]
+  const answer = JSON.stringify({ object: 'list', model: 'm', data, usage: USAGE })
+  let asked = 0
+  const origin = await serveHttp(t, (request, response) => {
+    request.resume().on('end', () => {
+      asked += 1
+      response.setHeader('content-type', 'application/json').end(answer)
+    })
+  })
+  return { origin, asked: () => asked }
+}
+
+const idOf = (index: number) => `customer-${index}@shop.example`
+
+/**
+ * Makes the calls of each end user at once, at both nodes.
+ *
+ * @returns calls that were answered, by end user; and how many ended otherwise than answered or over the budget
+ */
+async function callAll({ nodes, authorizationOf }: Fleet, workspace: string, endUsers: number) {
+  const pools = nodes.map(({ url }) => new Pool(url, { connections: CONNECTIONS, pipelining: 1 }))
+  const answered = new Uint8Array(endUsers)
+  let strange = 0
+  let next = 0
+  const call = async (index: number, pool: Pool) => {
+    const headers = {
+      ...{ authorization: authorizationOf(workspace), 'content-type': 'application/json' },
+      'x-lk-end-user': idOf(index),
+    }
+    const reply = await pool.request({ path: '/openai/v1/embeddings', method: 'POST', headers, body })
+    const text = await reply.body.text()
+    if (reply.statusCode === 200) answered[index] = (answered[index] ?? 0) + 1
+    else if (reply.statusCode !== 402 || !text.includes('"budget":"end_user"')) strange += 1
+  }
+  const lane = async () => {
+    for (;;) {
+      const at = next++
+      if (at >= endUsers) return
+      // The lines of a million requests would fill the memory of the test.
+      if (at % 1_000 === 0) for (const { log } of nodes) (log as unknown[]).length = 0
+      await Promise.all(Array.from({ length: CALLS }, (_, n) => call(at, pools[n % pools.length]!)))
+    }
+  }
+  await Promise.all(Array.from({ length: (CONNECTIONS * nodes.length) / CALLS }, lane))
+  await Promise.all(pools.map((pool) => pool.close()))
+  return { answered, strange }
+}
+
+/** Holds the budgets of so many end users to the call, over two nodes that share a Redis. */
+export async function exactBudgets(t: Test, endUsers: number): Promise<void> {
+  const provider = await startProvider(t)
+  const entry = {
+    provider: 'one',
+    model: 'm',
+    capabilities: ['embeddings'],
+    price: { per_1m_input_tokens_usd: 1 },
+  }
+  const budget = { budget_usd: { per_month: (PAID * COST_MICROS) / 1_000_000 } }
+  const fleet = await startFleet(t, {
+    providers: {
+      one: { kind: 'openai-compatible', base_url: `${provider.origin}/v1`, access: 'platform' },
+    },
+    workspaces: {
+      // Its own money is leased by the nodes: what has a budget of an end user must not go by that.
+      all: { entries: [entry], terms: { end_users: budget, credits_usd: 1_000_000, grant_id: 'initial' } },
+    },
+    nodes: 2,
+    redis: {},
+  })
+  const startedMs = performance.now()
+  const { answered, strange } = await callAll(fleet, 'all', endUsers)
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
+  t.equal(strange, 0, 'every other call is over the budget of its end user')
+  t.equal(
+    answered.findIndex((calls) => calls !== PAID),
+    -1,
+    'each has as many answers as its budget pays for',
+  )
+  t.equal(provider.asked(), endUsers * PAID, 'and the provider was asked as often')
+  const { accounts } = await fleet.openState()
+  const NO_TERMS = { grant: null, trial: null, budgetMicros: null }
+  const peaks = await Promise.all(fleet.nodes.map((node) => node.peakRssMiB()))
+  const mib = peaks.map((peak) => Math.round(peak)).join(' and ')
+  t.comment(`${endUsers} × ${CALLS} calls in ${seconds} s; the nodes took ${mib} MiB`)
+  t.ok(await waitUntil(async () => (await accounts.show('all', NO_TERMS)).reservedMicros === 0))
+  const { spentMicros } = await accounts.show('all', NO_TERMS)
+  t.equal(spentMicros, endUsers * PAID * COST_MICROS, 'and so much was charged')
+}

@@ -94,9 +94,7 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
-  const usage = environment.LARKWAY_USAGE
-    ? await openUsage({ environment, log, timing, objects: store.objects, state }, closers)
-    : null
+  const usage = await openUsage({ environment, log, timing, objects: store.objects, state }, closers)
   const gateway = await openGateway()
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
@@ -155,9 +153,13 @@ interface UsageParts {
   readonly state: State
 }
 
-/** Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. */
+/**
+ * Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. Null: nobody
+ * asks for it.
+ */
 async function openUsage({ environment, log, timing, objects, state }: UsageParts, closers: Closer[]) {
   const { LARKWAY_USAGE_FOLDER, LARKWAY_DATA, LARKWAY_USAGE_BACKLOG_MIB } = environment
+  if (!environment.LARKWAY_USAGE) return null
   const retention = () => ({ days: USAGE_DAYS, byWorkspace: new Map<string, number>() })
   const healthy = () => state.healthy()
   const files = openUsageStore({ objects, slots: state.slots, healthy, retention, log })

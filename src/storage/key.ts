@@ -19,9 +19,9 @@ const PARTITION = /^date=\d{4}-\d{2}-\d{2}$/
 const MAX_KEY_LENGTH = 200
 
 /**
- * Refuses every key that is not `<kind>/<segment>/…` out of `[A-Za-z0-9_.-]`, no segment beginning with a dot, but for a
- * partition of usage: what is left cannot leave its folder and needs no escaping in a URL other than `=`. A refusal is a
- * fault of the caller in this process.
+ * Refuses every key that is not `<kind>/<segment>/…` out of `[A-Za-z0-9_.-]`, no segment beginning with a dot, but for
+ * a partition of usage: what is left cannot leave its folder and needs no escaping in a URL other than `=`. A refusal
+ * is a fault of the caller in this process.
  */
 export function checkKey(key: string): string {
   const [kind = '', ...rest] = key.split('/')

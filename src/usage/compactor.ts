@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000
 const JITTER = 0.2
 /** How long a file is left that a merged one took the place of, so that whoever has listed it can read it. */
 const GRACE_MS = 60_000
-/** Days for which a day is looked at for what its workspaces keep no longer, and for what is small: nodes may be down. */
+/** Days for which a day is looked at for what nobody keeps any more, and for what is small: nodes may be down. */
 const CATCH_UP_DAYS = 7
 
 /** One node at a time merges; what two of them merged at once is merged again. */

@@ -16,6 +16,8 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/\b(tj|qj)_[0-9a-z]{26,}\b/g, '$1_01m7vpxmwhcxyhwv0c3a668m1h'],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '2026-11-20T09:00:00.000Z'],
   [/"(created|created_at|completed_at)":\d{10}\b/g, '"$1":1795165200'],
+  [/\bkey_[0-9a-z]{26}\b/g, 'key_01m7vpxmwhcxyhwv0c3a668m1h'],
+  [/"month":"\d{4}-\d\d"/g, '"month":"2026-11"'],
   [/whsec_[A-Za-z0-9+/=]+/g, 'whsec_…'],
   [/lk_live_\w+/g, 'lk_live_xxxx'],
   [/\bek_sealed1[\w.-]+/g, 'ek_…'],

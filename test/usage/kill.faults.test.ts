@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const NODES = 3
 const RECORDS = Number(
-  process.env.LARKWAY_TEST_USAGE_RECORDS ?? (process.env.LARKWAY_TEST_LONG === '1' ? 10_000_000 : 30_000),
+  process.env.LARKWAY_TEST_USAGE_RECORDS ?? (process.env.LARKWAY_TEST_LONG === '1' ? 10_000_000 : 15_000),
 )
 const EACH = RECORDS / NODES
 /** Kills of each node, and outages of the store. */

@@ -5,8 +5,8 @@ import type { UsageReader } from './reader.ts'
 
 /**
  * Usage in the columns of the FinOps Open Cost and Usage Specification, FOCUS 1.2 (https://focus.finops.org): all that
- * are mandatory, those that are conditional and have a value here, and what only Larkway knows as `x_` columns. A row is
- * the charge of one day for one app, key and model; workspaces are billing accounts, apps sub accounts.
+ * are mandatory, those that are conditional and have a value here, and what only Larkway knows as `x_` columns. A row
+ * is the charge of one day for one app, key and model; workspaces are billing accounts, apps sub accounts.
  */
 export const FOCUS_COLUMNS = [
   { name: 'BilledCost', isNumber: true },
@@ -100,8 +100,7 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
   const tags = Object.entries({ key_id: of.key_id, purpose: of.purpose, route: of.route })
   const charge: Record<(typeof FOCUS_COLUMNS)[number]['name'], CsvCell> = {
     BilledCost: cost,
-    BillingAccountId: of.workspace,
-    BillingAccountName: of.workspace,
+    ...{ BillingAccountId: of.workspace, BillingAccountName: of.workspace },
     BillingCurrency: 'USD',
     BillingPeriodEnd: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)),
     BillingPeriodStart: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth())),
@@ -111,26 +110,18 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
     ChargeFrequency: 'Usage-Based',
     ChargePeriodEnd: timeOf(dayMs + DAY_MS),
     ChargePeriodStart: timeOf(dayMs),
-    ConsumedQuantity: quantity,
-    ConsumedUnit: unit,
-    ContractedCost: cost,
-    EffectiveCost: cost,
-    InvoiceIssuerName: of.provider,
+    ...{ ConsumedQuantity: quantity, ConsumedUnit: unit },
+    ...{ ContractedCost: cost, EffectiveCost: cost },
+    ...{ InvoiceIssuerName: of.provider, ProviderName: of.provider, PublisherName: of.provider },
     ListCost: cost,
     PricingCategory: 'Standard',
-    PricingQuantity: quantity,
-    PricingUnit: unit,
-    ProviderName: of.provider,
-    PublisherName: of.provider,
-    RegionId: of.region,
-    RegionName: of.region,
+    ...{ PricingQuantity: quantity, PricingUnit: unit },
+    ...{ RegionId: of.region, RegionName: of.region },
     ServiceCategory: 'AI and Machine Learning',
     ServiceName: operation,
     ServiceSubcategory: 'Generative AI',
-    SkuId: sku,
-    SkuPriceId: sku,
-    SubAccountId: of.app,
-    SubAccountName: of.app,
+    ...{ SkuId: sku, SkuPriceId: sku },
+    ...{ SubAccountId: of.app, SubAccountName: of.app },
     Tags: JSON.stringify(Object.fromEntries(tags.filter(([, value]) => value !== null))),
     x_Calls: sums.calls,
     x_KeyId: of.key_id,

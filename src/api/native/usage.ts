@@ -29,8 +29,8 @@ export const usage = endpoint({
   tag: 'Account',
   summary: 'Usage of a time',
   description:
-    'Calls, errors, cost, quantities and latencies of the workspace, by any dimension. Keys with the scope `operator` ' +
-    'are told of all workspaces, or of those that `workspace` names.',
+    'Calls, errors, cost, quantities and latencies of the workspace, by any dimension. Keys with the scope ' +
+    '`operator` are told of all workspaces, or of those that `workspace` names.',
   scope: 'admin',
   parameters: [usageParameters()],
   answers: [

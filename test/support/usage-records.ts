@@ -1,16 +1,28 @@
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { readSegmentFile } from '../../src/usage/segment.ts'
+import { recordsOf } from './usage-lake.ts'
 
-/** The records of all segments below a folder, whoever they belong to. Files that go away meanwhile are passed over. */
+/**
+ * The records of all segments below a folder, whoever they belong to, and of those that were rolled into the data
+ * folder around it. Files that go away meanwhile are passed over.
+ */
 export async function usageRecords(folder: string): Promise<UsageRecord[]> {
+  const segments = (await namesIn(folder, '.usage')).map((path) =>
+    readSegmentFile(path).then((segment) => [...segment.records()]),
+  )
+  const rolled = (await namesIn(join(dirname(folder), 'usage'), '.parquet')).map(async (path) =>
+    recordsOf(Uint8Array.from(await readFile(path))),
+  )
+  const read = await Promise.allSettled([...segments, ...rolled])
+  return read.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+}
+
+async function namesIn(folder: string, end: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => [])
-  const read = names
-    .filter((name) => name.endsWith('.usage'))
-    .sort()
-    .map((name) => readSegmentFile(join(folder, name)).then((segment) => [...segment.records()]))
-  return (await Promise.allSettled(read)).flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  const wanted = names.filter((name) => name.endsWith(end)).sort()
+  return wanted.map((name) => join(folder, name))
 }
 
 /** What they cost together, micro-USD. */

@@ -247,7 +247,7 @@ function stateOf(key: KeyAnswer, nowMs: number) {
     key.expires_at === null ? null : h('span', { class: 'quiet' }, 'ends ', h(Time, { at: key.expires_at })),
     former === null
       ? null
-      : h('span', { class: 'quiet' }, `old key ${former.prefix}… until `, h(Time, { at: former.until })),
+      : h('span', { class: 'quiet' }, `old key ${former.prefix}… ends `, h(Time, { at: former.until })),
   ]
 }
 

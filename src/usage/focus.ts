@@ -69,14 +69,8 @@ export async function* focusRows(
   { fromMs, toMs, where }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'where'>,
 ): AsyncGenerator<CsvCell[]> {
   for (let dayMs = Math.floor(fromMs / DAY_MS) * DAY_MS; dayMs < toMs; dayMs += DAY_MS) {
-    const day = {
-      fromMs: dayMs,
-      toMs: dayMs + DAY_MS,
-      where,
-      by: BY,
-      step: 'none',
-      sort: 'cost_usd',
-    } as const
+    const time = { fromMs: dayMs, toMs: dayMs + DAY_MS, step: 'none' } as const
+    const day = { ...time, where, by: BY, sort: 'cost_usd' } as const
     for (let offset = 0, groups = 1; offset < groups; offset += PAGE) {
       const answer = await reader.ask({ ...day, offset, limit: PAGE })
       groups = answer.groups

@@ -37,7 +37,7 @@ export const NODE_FLAGS = []
 const PROGRAMS = ['main.ts', 'cli.ts']
 
 /** Find files of their own beside them: native builds, and the program of a thread. */
-const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina']
+const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api']
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
 const CODE = 'v8'

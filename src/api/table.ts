@@ -47,6 +47,7 @@ import {
 } from './native/transcription-jobs.ts'
 import { transcriptionReferences } from './native/transcription-references.ts'
 import { transcriptionStream } from './native/transcription-stream.ts'
+import { type UsageNeeds, usage } from './native/usage.ts'
 import { video } from './native/video.ts'
 
 import {
@@ -70,7 +71,7 @@ import { audioTranscriptions, audioTranslations } from './openai/transcriptions.
 import type { Operation } from './openapi/operation.ts'
 
 /** Parts of a node that its endpoints work with. */
-export interface ApiContext extends Dependencies, ReadinessNeeds, ResultNeeds, WebhookNeeds {
+export interface ApiContext extends Dependencies, ReadinessNeeds, ResultNeeds, UsageNeeds, WebhookNeeds {
   /** Style sheet and script that give the API reference the look of the console; absent: it has none. */
   readonly docsLook?: Readonly<Record<string, Asset>>
   readonly webhooks: WebhookNeeds['webhooks']
@@ -145,6 +146,7 @@ export const ENDPOINTS = table({
   'GET /assemblyai/v2/transcript/:job_id/redacted-audio': redactedAudio,
 
   'GET /v1/me': me,
+  'GET /v1/usage': usage,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,
   'PUT /workspace/:tenant_id/audio-url-domains': putAudioUrlDomains,
   'PUT /workspace/:tenant_id/stt-webhook': putWebhook,

@@ -21,6 +21,7 @@ const HELP = `larkway <command>
   credits add|show             add credits to workspaces; show balances and spending
   jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list
   webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
+  usage [--by D] [--sql Q]     calls, cost, quantities and latencies by workspace, app, model, …; for finance as FOCUS
   export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
   listen FILE|-                stream audio to a node at real time, and print the transcript as it grows
@@ -29,7 +30,7 @@ const HELP = `larkway <command>
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, export, import, listen and route explain have a --help of their own.
+key, credits, jobs, webhooks, usage, export, import, listen and route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -44,6 +45,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   credits,
   jobs,
   webhooks,
+  usage,
   listen,
   export: exportCommand,
   import: importCommand,
@@ -60,6 +62,7 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'credits',
   'jobs',
   'webhooks',
+  'usage',
   'export',
   'import',
   'listen',
@@ -161,6 +164,11 @@ async function jobs(args: string[], context: CliContext): Promise<number> {
 async function webhooks(args: string[], context: CliContext): Promise<number> {
   const { webhooks } = await import('./webhooks.ts')
   return webhooks(args, context)
+}
+
+async function usage(args: string[], context: CliContext): Promise<number> {
+  const { usage } = await import('./usage.ts')
+  return usage(args, context)
 }
 
 async function listen(args: string[], context: CliContext): Promise<number> {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { AdminContext } from '../admin/actor.ts'
+import type { UsageAdminContext } from '../admin/usage.ts'
 import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes } from '../api/table.ts'
@@ -11,6 +12,9 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { UsageLake } from '../usage/lake.ts'
+import { createUsageReader } from '../usage/reader.ts'
+import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
@@ -68,7 +72,7 @@ export async function openServer(
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
   const certificate = files === undefined ? null : await openCertificate(files, log, renewCertificate)
-  const server = await listen(parts, { shared, certificate }, () => accepting.value)
+  const server = await listen(parts, { shared, certificate, closers }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
   parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
@@ -131,9 +135,25 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
   }
 }
 
+/** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
+function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminContext {
+  const worker = usage?.files.worker ?? createUsageWorker()
+  if (usage === null) closers.push(() => worker.close())
+  const lake = usage?.files.lake ?? new UsageLake(store.objects)
+  const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
+    (await worker.merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
+  return { reader: createUsageReader({ lake, sumUp }), nowMs: Date.now }
+}
+
+interface ListenOptions {
+  readonly shared: boolean
+  readonly certificate: WatchedCertificate | null
+  readonly closers: Closer[]
+}
+
 async function listen(
   parts: Node,
-  { shared, certificate }: { readonly shared: boolean; readonly certificate: WatchedCertificate | null },
+  { shared, certificate, closers }: ListenOptions,
   accepting: () => boolean,
 ): Promise<EdgeServer> {
   const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
@@ -160,6 +180,7 @@ async function listen(
     readiness: { accepting, stateHealthy: () => state.healthy() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
+    usage: usageQuestions(parts, closers),
     docsLook: LOOK,
     moreOperations: managementOperations(consoleContext),
   })

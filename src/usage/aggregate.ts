@@ -203,10 +203,8 @@ class TableBuilder {
 
   addTable(table: AggregateTable, step: AggregateStep, keeps: (workspace: string) => boolean): void {
     const columns = this.#dimensions.map((name) => table.dimensions[name])
-    const numbers = columns.map((column, index) => [
-      0,
-      ...(column?.values.map((value) => this.#numberOf(index, value)) ?? []),
-    ])
+    // Values get their numbers with the first row that is kept: of what is left out not a name stays.
+    const numbers = columns.map((column) => new Int32Array((column?.values.length ?? 0) + 1).fill(-1))
     const workspaces = table.dimensions.workspace
     const kept = [true, ...(workspaces?.values.map(keeps) ?? [])]
     const rowOf = new Int32Array(table.rows).fill(-1)
@@ -214,8 +212,13 @@ class TableBuilder {
       if (!kept[workspaces?.indices[from] ?? 0]) continue
       const hour = table.hours[from]!
       this.#key[0] = step === 'day' ? hour - (hour % HOURS_PER_DAY) : hour
-      for (let index = 0; index < columns.length; index += 1)
-        this.#key[index + 1] = numbers[index]![columns[index]?.indices[from] ?? 0]!
+      for (let index = 0; index < columns.length; index += 1) {
+        const place = columns[index]?.indices[from] ?? 0
+        const known = numbers[index]!
+        if (known[place]! < 0)
+          known[place] = place === 0 ? 0 : this.#numberOf(index, columns[index]!.values[place - 1]!)
+        this.#key[index + 1] = known[place]!
+      }
       rowOf[from] = this.#row()
     }
     for (const name of USAGE_MEASURES) {

@@ -267,6 +267,19 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
     },
     { path: WEBHOOK, id: 'showWebhook', status: 200, summary: 'The webhook', shown: true },
     {
+      path: '/v1/usage?by=app,model&from=2026-11-01&to=2026-11-20',
+      id: 'usage',
+      status: 200,
+      summary: 'By app and model',
+      shown: true,
+    },
+    {
+      path: '/v1/usage?by=key_id&step=day&format=csv',
+      id: 'usage',
+      status: 200,
+      summary: 'By key and day, as CSV',
+    },
+    {
       path: '/elevenlabs/v1/speech-to-text',
       id: 'elevenlabsSpeechToText',
       status: 202,

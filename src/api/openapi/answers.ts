@@ -239,6 +239,52 @@ const Limits = shape('Limits', {
   live_max_sessions_per_workspace: count('live sessions of a workspace at once'),
 })
 
+const Percentiles = shape(
+  'LatencyPercentiles',
+  { p50: count('milliseconds'), p95: count('milliseconds'), p99: count('milliseconds') },
+  'to 6.25 %',
+)
+
+const USAGE_SUMS = {
+  calls: count('records: calls, jobs and live sessions'),
+  errors: count('records whose outcome is an error'),
+  unpriced: count('records that succeeded, and whose price or quantity is not known'),
+  estimated: count('records whose end nobody saw: quantities and cost are supposed'),
+  replayed: count('answers that were given before; nothing was charged'),
+  cost_usd: amount('USD, exact to the sixth decimal'),
+  audio_seconds: amount('seconds of audio read, or of live audio'),
+  billable_audio_seconds: amount('seconds that the price counts'),
+  video_seconds: amount('seconds of video made'),
+  input_tokens: count('tokens read'),
+  output_tokens: count('tokens written'),
+  characters: count('characters of text spoken or translated'),
+  images: count('images made'),
+  credits: amount('credits of providers'),
+  total_ms: nullable(Percentiles, 'from the request to the end of the answer; null by end user'),
+  first_ms: nullable(Percentiles, 'to the first byte of the answer; null where none is known'),
+}
+
+export const Usage = shape('Usage', {
+  from: moment('beginning, at a full hour or day'),
+  to: moment('end, exclusive'),
+  step: Type.Enum(['none', 'hour', 'day']),
+  by: lines('dimensions'),
+  sort: text('measure that groups are ordered by'),
+  complete_until: moment('what ended later may be missing'),
+  groups: count('groups that there are'),
+  offset: count('groups left out at the beginning'),
+  limit: count('most groups told of'),
+  truncated: Type.Boolean({ description: 'there are more groups than those told of' }),
+  data: Type.Array(
+    shape('UsageGroup', {
+      time: Type.Optional(moment('when its hour or day begins, with `step`')),
+      ...USAGE_SUMS,
+    }),
+    { description: 'groups, each with its value of every dimension asked by' },
+  ),
+  total: shape('UsageTotal', USAGE_SUMS, 'of all groups, told of or not'),
+})
+
 export const Me = shape('Me', {
   workspace: Type.Object({
     id: Type.String(),

@@ -1,0 +1,57 @@
+import type { Principal } from '../contracts/catalog.ts'
+import { GatewayError } from '../errors.ts'
+import { invalidField } from '../inbound/refusals.ts'
+import { GROUPS_MAX, TooManyGroups, type UsageQuestion } from '../usage/answer.ts'
+import type { UsageReader } from '../usage/reader.ts'
+import type { UsageReport } from '../usage/report.ts'
+import { type AdminActor, workspaceAdmin } from './actor.ts'
+import { readUsageQuestion, type UsageInput } from './usage-question.ts'
+
+/** What questions of usage are answered with. */
+export interface UsageAdminContext {
+  readonly reader: UsageReader
+  readonly nowMs: () => number
+}
+
+/**
+ * How long another node may have a record before it is in the store: it closes a file each minute, and puts it within
+ * another. One that cannot reach the store says so in its metrics.
+ */
+const ROLLING_MS = 120_000
+
+/** Whom a key of the scope `admin` stands for where it may have the scope `operator` too. */
+export function keyActor(principal: Principal): AdminActor {
+  const admin = workspaceAdmin(principal)
+  return principal.key.scopes.includes('operator') ? { ...admin, role: 'operator', workspace: null } : admin
+}
+
+/**
+ * Answers a question of usage: to admins of their workspace, to operators of all.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace, DEPENDENCY_UNAVAILABLE
+ */
+export async function askUsage(
+  actor: AdminActor,
+  input: UsageInput,
+  { reader, nowMs }: UsageAdminContext,
+): Promise<UsageReport> {
+  const asked = nowMs()
+  const question = ofActor(actor, readUsageQuestion(input, asked))
+  const completeUntilMs = Math.min(question.toMs, asked - ROLLING_MS)
+  try {
+    return { question, answer: await reader.ask(question), completeUntilMs }
+  } catch (error) {
+    if (!(error instanceof TooManyGroups)) throw error
+    throw invalidField('by', `makes over ${GROUPS_MAX} groups: ask for less at a time`)
+  }
+}
+
+/** The question of the actor's own workspace alone. */
+function ofActor({ role, workspace }: AdminActor, question: UsageQuestion): UsageQuestion {
+  if (role === 'operator') return question
+  if (workspace === null) throw new GatewayError('INTERNAL', 'an admin without a workspace')
+  const { where } = question
+  if (where.workspace?.some((named) => named !== workspace))
+    throw new GatewayError('NOT_FOUND', 'there is no such workspace', { param: 'workspace' })
+  return { ...question, where: { ...where, workspace: [workspace] } }
+}

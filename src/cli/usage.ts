@@ -1,0 +1,226 @@
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { askUsage } from '../admin/usage.ts'
+import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
+import { GatewayError } from '../errors.ts'
+import { openObjects } from '../node/stores.ts'
+import { type CsvCell, csvLine } from '../usage/csv.ts'
+import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
+import { UsageLake } from '../usage/lake.ts'
+import { createUsageReader, type UsageReader } from '../usage/reader.ts'
+import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } from '../usage/report.ts'
+import { createUsageWorker } from '../usage/worker.ts'
+import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
+import { type CliContext, EXIT_HELP, environmentOf, operatorBy } from './context.ts'
+import { askSql } from './usage-sql.ts'
+
+const USAGE = `larkway usage [--by DIMENSIONS] [--from T] [--to T] [...]
+
+Usage of all workspaces, as the servers with the same S3_BUCKET, else the same LARKWAY_DATA, have put it into the store.
+Servers may be running; a record is there within two minutes of its call.
+
+  --by D,D             one sum for each combination of values, of: ${USAGE_DIMENSIONS.slice(0, 8).join(', ')},
+                       ${USAGE_DIMENSIONS.slice(8).join(', ')}; end_user goes with workspace alone
+  --from T, --to T     dates or times, --to exclusive; default: the last 30 days
+  --where D=VALUE      only records with that value, or with none: D= ; may be repeated
+  --step hour|day      one sum for each hour or day
+  --sort MEASURE       order of groups, the most first; default: cost_usd
+  --limit N            most groups, default 100; --offset N leaves out the first
+  --json, --csv, --parquet
+                       instead of a table; --parquet needs --out
+  --focus              charges by day in the columns of FOCUS 1.2 instead, as --csv or --parquet
+  --sql QUERY          answer from the records themselves, which are the view "usage", with DuckDB; --from and --to
+                       name the days of whose records it consists
+  --out FILE           write to a file
+
+${EXIT_HELP}
+`
+
+const text = { type: 'string' } as const
+const texts = { type: 'string', multiple: true } as const
+const flag = { type: 'boolean' } as const
+const FLAGS = {
+  ...{ by: text, from: text, to: text, step: text, sort: text, limit: text, offset: text },
+  ...{ where: texts, sql: text, out: text },
+  ...{ json: flag, csv: flag, parquet: flag, focus: flag },
+} as const
+
+type Values = ReturnType<typeof parse<typeof FLAGS>>['values']
+const FORMATS = ['json', 'csv', 'parquet'] as const
+type Format = (typeof FORMATS)[number] | 'table'
+
+/**
+ * `larkway usage`: what was used, by whom.
+ *
+ * @returns the exit code
+ * @throws UsageError, CommandFailure
+ */
+export async function usage(args: readonly string[], context: CliContext): Promise<number> {
+  if (args.includes('--help')) {
+    context.print(USAGE)
+    return 0
+  }
+  const { values } = parse(args, FLAGS, 0)
+  const format = formatOf(values)
+  if (format === 'parquet' && values.out === undefined) throw new UsageError('--parquet needs --out FILE')
+  try {
+    const answered = await withLake(context, ({ lake, reader }) => {
+      if (values.sql !== undefined) return sql(values.sql, { lake, values, format, context })
+      return values.focus === true ? focus({ reader, values, format }) : ask({ reader, values, format })
+    })
+    if (values.out === undefined) context.print(String(answered))
+    else await writeFile(values.out, answered)
+  } catch (error) {
+    throw refusal(error)
+  }
+  return 0
+}
+
+function formatOf(values: Values): Format {
+  const named = FORMATS.filter((format) => values[format] === true)
+  if (named.length > 1) throw new UsageError(`--${named.join(' and --')} exclude each other`)
+  return named[0] ?? 'table'
+}
+
+/** The question of the flags, as the endpoint would have it. */
+function inputOf(values: Values): UsageInput {
+  const input = new Map<string, string[]>()
+  for (const name of ['by', 'from', 'to', 'step', 'sort', 'limit', 'offset'] as const) {
+    const value = values[name]
+    if (value !== undefined) input.set(name, [value])
+  }
+  for (const filter of values.where ?? []) {
+    const [, name = '', value = ''] = /^([a-z_]+)=(.*)$/s.exec(filter) ?? []
+    if (!USAGE_DIMENSIONS.some((known) => known === name))
+      throw new UsageError(`--where takes DIMENSION=VALUE, of ${USAGE_DIMENSIONS.join(', ')}`)
+    input.set(name, [...(input.get(name) ?? []), value])
+  }
+  return input
+}
+
+interface Asked {
+  readonly reader: UsageReader
+  readonly values: Values
+  readonly format: Format
+}
+
+async function ask({ reader, values, format }: Asked): Promise<string | Uint8Array> {
+  const usage = { reader, nowMs: Date.now }
+  const report = await askUsage(operatorBy('usage'), inputOf(values), usage)
+  if (format === 'json') return json(usageJson(report))
+  if (format === 'csv') return usageCsv(report)
+  if (format === 'table') return tableOf(report)
+  const columns = reportColumns(report.question)
+  const words = columns.filter((name) => name === 'time' || report.question.by.some((by) => by === name))
+  return parquetOf(
+    columns.map((name) => ({ name, isNumber: !words.includes(name) })),
+    report.answer.rows.map(reportCells),
+  )
+}
+
+const SHOWN = ['calls', 'errors', 'cost_usd', 'audio_seconds', 'input_tokens', 'output_tokens'] as const
+
+function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
+  const { data, total } = usageJson({ question, answer, completeUntilMs })
+  const groups = [...(question.step === 'none' ? [] : ['time']), ...question.by]
+  const latencies = (row: typeof total) =>
+    row.total_ms === null ? ['', ''] : [`${row.total_ms.p50}`, `${row.total_ms.p95}`]
+  const cells = (row: typeof total) => [...SHOWN.map((name) => `${row[name]}`), ...latencies(row)]
+  const rows = data.map((row) => [
+    ...groups.map((name) => `${(row as Readonly<Record<string, unknown>>)[name] ?? '-'}`),
+    ...cells(row),
+  ])
+  const head = [...groups, ...SHOWN, 'p50_ms', 'p95_ms']
+  const summed =
+    groups.length === 0 ? [] : [[...groups.map((_, at) => (at === 0 ? 'total' : '')), ...cells(total)]]
+  const shown = new Set(answer.rows.map(({ values }) => values)).size
+  const left = answer.groups - shown
+  const more = left > 0 ? `${left} more groups; see --limit and --offset\n` : ''
+  const until = completeUntilMs < question.toMs ? `complete until ${rfc3339(completeUntilMs)}\n` : ''
+  return table([head, ...rows, ...summed]) + more + until
+}
+
+async function focus({ reader, values, format }: Asked): Promise<string | Uint8Array> {
+  if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
+  const question = readUsageQuestion(inputOf(values), Date.now())
+  const rows: CsvCell[][] = []
+  for await (const row of focusRows(reader, question)) rows.push(row)
+  if (format === 'parquet') return parquetOf(FOCUS_COLUMNS, rows)
+  return [FOCUS_COLUMNS.map(({ name }) => name), ...rows].map(csvLine).join('')
+}
+
+interface SqlAsked extends Pick<Asked, 'values' | 'format'> {
+  readonly lake: UsageLake
+  readonly context: CliContext
+}
+
+async function sql(query: string, { lake, values, format, context }: SqlAsked): Promise<string> {
+  if (format === 'parquet') throw new UsageError("--sql writes Parquet by itself: COPY (…) TO 'file.parquet'")
+  const { fromMs, toMs } = readUsageQuestion(inputOf(values), Date.now())
+  const { S3_BUCKET, LARKWAY_DATA: folder } = environmentOf(context)
+  const local = S3_BUCKET === undefined ? folder : null
+  const { names, rows } = await askSql(query, { lake, fromMs, toMs, folder: local })
+  const cells = rows.map((row) => row.map((cell) => (isCell(cell) ? cell : JSON.stringify(cell))))
+  if (format === 'csv') return [names, ...cells].map(csvLine).join('')
+  if (format === 'table') return table([names, ...cells.map((row) => row.map((cell) => `${cell ?? '-'}`))])
+  return json(rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]]))))
+}
+
+function isCell(value: unknown): value is CsvCell {
+  return value === null || typeof value === 'string' || typeof value === 'number'
+}
+
+async function parquetOf(
+  columns: readonly { readonly name: string; readonly isNumber?: boolean }[],
+  rows: readonly (readonly CsvCell[])[],
+): Promise<Uint8Array> {
+  const { parquetWriteBuffer } = await import('hyparquet-writer')
+  const columnData = columns.map(({ name, isNumber = false }, at) => ({
+    name,
+    data: rows.map((row) => row[at] ?? null),
+    type: isNumber ? ('DOUBLE' as const) : ('STRING' as const),
+    nullable: true,
+  }))
+  return new Uint8Array(parquetWriteBuffer({ columnData }))
+}
+
+interface OpenLake {
+  readonly lake: UsageLake
+  readonly reader: UsageReader
+}
+
+async function withLake<Result>(
+  context: CliContext,
+  work: (lake: OpenLake) => Promise<Result>,
+): Promise<Result> {
+  const environment = environmentOf(context)
+  const { S3_BUCKET, LARKWAY_DATA } = environment
+  if (S3_BUCKET === undefined && !existsSync(LARKWAY_DATA))
+    throw new CommandFailure(`there is no data folder ${LARKWAY_DATA}: set LARKWAY_DATA to the server's`)
+  const objects = await openObjects(environment)
+  const worker = createUsageWorker()
+  try {
+    const lake = new UsageLake(objects)
+    const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
+      (await worker.merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
+    return await work({ lake, reader: createUsageReader({ lake, sumUp }) })
+  } finally {
+    await worker.close()
+    await objects.close()
+  }
+}
+
+/** A refusal in the words of the command line: flags instead of parameters. */
+function refusal(error: unknown): unknown {
+  if (!(error instanceof GatewayError)) return error
+  const { code, message, extra, cause } = error
+  if (code === 'DEPENDENCY_UNAVAILABLE')
+    return new CommandFailure(
+      `the store does not answer${cause instanceof Error ? `: ${cause.message}` : ''}`,
+    )
+  if (extra.param === undefined) return new CommandFailure(message, { cause: error })
+  const isFilter = USAGE_DIMENSIONS.some((name) => name === extra.param)
+  return new UsageError(
+    message.replace(`\`${extra.param}\``, isFilter ? `--where ${extra.param}` : `--${extra.param}`),
+  )
+}

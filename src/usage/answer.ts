@@ -1,0 +1,324 @@
+import {
+  type AggregateTable,
+  END_USER_DIMENSIONS,
+  HOUR_MS,
+  USAGE_LATENCIES,
+  USAGE_MEASURES,
+  type UsageDimension,
+  type UsageLatency,
+  type UsageMeasure,
+} from './aggregate.ts'
+import { BUCKETS, percentile } from './histogram.ts'
+import { KeyTable } from './key-table.ts'
+
+/** A question that aggregates answer. */
+export interface UsageQuestion {
+  /** Epoch milliseconds at which an hour begins; a day, where it is about end users. */
+  readonly fromMs: number
+  /** The same, exclusive. */
+  readonly toMs: number
+  readonly step: UsageStep
+  readonly by: readonly UsageDimension[]
+  /** Values of which each dimension has one; null: it has none. */
+  readonly where: { readonly [Name in UsageDimension]?: readonly (string | null)[] }
+  /** The most first. */
+  readonly sort: UsageMeasure
+  /** Groups to leave out at the beginning, and the most to tell of. */
+  readonly offset: number
+  readonly limit: number
+}
+
+export const USAGE_STEPS = ['none', 'hour', 'day'] as const
+export type UsageStep = (typeof USAGE_STEPS)[number]
+
+export interface UsageAnswer {
+  /** How many groups there are, told or not. */
+  readonly groups: number
+  /** Groups in the order asked for, each in the order of time; those of no record are left out. */
+  readonly rows: readonly UsageAnswerRow[]
+  /** Of all groups, told or not. */
+  readonly total: UsageSums
+}
+
+export interface UsageAnswerRow extends UsageSums {
+  /** When its hour or day begins; null: the whole time. */
+  readonly timeMs: number | null
+  /** In the order of `by`. */
+  readonly values: readonly (string | null)[]
+}
+
+export interface UsageSums {
+  /** Whole numbers: money in micro-USD, seconds in milliseconds. */
+  readonly sums: Readonly<Record<UsageMeasure, number>>
+  /** Null: no record has that latency. Absent: not known of end users. */
+  readonly latencies: { readonly [Name in UsageLatency]?: Percentiles | null }
+}
+
+/** Milliseconds, to 6.25 %. */
+export interface Percentiles {
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+}
+
+/** The most that there may be of combinations of values; a question of more has to be narrowed. */
+export const GROUPS_MAX = 500_000
+/** The most rows of an answer: some 2 KB of memory for each. */
+export const ANSWER_ROWS_MAX = 10_000
+
+/** A question that has too many groups. */
+export class TooManyGroups extends Error {}
+
+/** The table that has the answer to a question. */
+export function tableFor({ by, where }: Pick<UsageQuestion, 'by' | 'where'>): 'calls' | 'endUsers' {
+  return by.includes('end_user') || where.end_user !== undefined ? 'endUsers' : 'calls'
+}
+
+/** Dimensions that a question of end users can name. */
+export function isOfEndUsers(dimension: UsageDimension): boolean {
+  return END_USER_DIMENSIONS.some((name) => name === dimension)
+}
+
+export function stepMs(step: Exclude<UsageStep, 'none'>): number {
+  return step === 'hour' ? HOUR_MS : 24 * HOUR_MS
+}
+
+/** How many steps the time of a question has. */
+export function stepsOf({ fromMs, toMs, step }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'step'>): number {
+  if (step === 'none') return 1
+  const length = stepMs(step)
+  return Math.max(0, Math.ceil(toMs / length) - Math.floor(fromMs / length))
+}
+
+/**
+ * Answers a question from tables. They are looked at twice: to find the groups, and to add up those that are told of.
+ *
+ * @param tables gives the same tables each time that it is called, in any order
+ * @throws TooManyGroups
+ */
+export async function answerFrom(
+  question: UsageQuestion,
+  tables: () => AsyncIterable<AggregateTable> | Iterable<AggregateTable>,
+): Promise<UsageAnswer> {
+  const grouping = new Grouping(question)
+  const whole = new Sums(1, false)
+  for await (const table of tables()) whole.grow(grouping.groupsOf(table), table, () => grouping.size)
+  const times = new Times(question)
+  const { sort, offset } = question
+  const limit = Math.min(question.limit, Math.floor(ANSWER_ROWS_MAX / Math.max(1, times.steps)))
+  const order = grouping.sorted((group) => whole.of(sort, group)).slice(offset, offset + limit)
+  const place = new Int32Array(grouping.size).fill(-1)
+  for (const [at, group] of order.entries()) place[group] = at
+  const cells = new Sums(order.length * times.steps, true)
+  const total = new Sums(1, true)
+  for await (const table of tables()) {
+    const groups = grouping.groupsOf(table)
+    const cellOf = groups.map((group, row) => {
+      const at = group < 0 ? -1 : place[group]!
+      return at < 0 ? -1 : at * times.steps + times.stepAt(table.hours[row]!)
+    })
+    cells.add(cellOf, table)
+    total.add(
+      groups.map((group) => Math.min(group, 0)),
+      table,
+    )
+  }
+  const rows = order.flatMap((group, at) => {
+    const values = grouping.valuesOf(group)
+    const steps = Array.from({ length: times.steps }, (_, step) => ({ step, cell: at * times.steps + step }))
+    return steps
+      .filter(({ cell }) => cells.of('calls', cell) > 0)
+      .map(({ step, cell }) => ({ timeMs: times.startOf(step), values, ...cells.told(cell) }))
+  })
+  return { groups: grouping.size, rows, total: total.told(0) }
+}
+
+/** The steps of a question. */
+class Times {
+  readonly steps: number
+  /** 0: there is one step, the whole time. */
+  readonly #hoursPerStep: number
+  readonly #first: number
+
+  constructor(question: UsageQuestion) {
+    const { step, fromMs } = question
+    this.steps = stepsOf(question)
+    this.#hoursPerStep = step === 'none' ? 0 : stepMs(step) / HOUR_MS
+    this.#first = step === 'none' ? 0 : Math.floor(fromMs / stepMs(step))
+  }
+
+  stepAt(hour: number): number {
+    return this.#hoursPerStep === 0 ? 0 : Math.floor(hour / this.#hoursPerStep) - this.#first
+  }
+
+  startOf(step: number): number | null {
+    return this.#hoursPerStep === 0 ? null : (this.#first + step) * this.#hoursPerStep * HOUR_MS
+  }
+}
+
+/** Numbers the groups of a question, over all tables. */
+class Grouping {
+  readonly #question: UsageQuestion
+  readonly #groups: KeyTable
+  readonly #key: Uint32Array
+  readonly #numbers: readonly Map<string, number>[]
+
+  constructor(question: UsageQuestion) {
+    this.#question = question
+    this.#groups = new KeyTable(Math.max(1, question.by.length))
+    this.#key = new Uint32Array(Math.max(1, question.by.length))
+    this.#numbers = question.by.map(() => new Map())
+  }
+
+  get size(): number {
+    return this.#groups.size
+  }
+
+  /** The group of each row; -1 where the row is not asked for. */
+  groupsOf(table: AggregateTable): Int32Array {
+    const { by, fromMs, toMs } = this.#question
+    const groups = new Int32Array(table.rows).fill(-1)
+    const [fromHour, toHour] = [fromMs / HOUR_MS, toMs / HOUR_MS]
+    const filters = this.#filters(table)
+    const columns = by.map((name, index) => this.#column(table, name, index))
+    const key = this.#key
+    for (let row = 0; row < table.rows; row += 1) {
+      const hour = table.hours[row]!
+      if (hour < fromHour || hour >= toHour) continue
+      if (!filters.every(({ indices, takes }) => takes[indices?.[row] ?? 0])) continue
+      for (let index = 0; index < columns.length; index += 1) {
+        const { indices, numbers } = columns[index]!
+        key[index] = numbers[indices?.[row] ?? 0]!
+      }
+      groups[row] = this.#groups.numberOf(key)
+      if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
+    }
+    return groups
+  }
+
+  valuesOf(group: number): (string | null)[] {
+    return this.#texts().map((texts, index) => texts[this.#groups.part(group, index)] ?? null)
+  }
+
+  /** Groups by a figure, the most first, and where they have the same by their values. */
+  sorted(figureOf: (group: number) => number): number[] {
+    const texts = this.#texts()
+    const order = Array.from({ length: this.size }, (_, group) => group)
+    return order.sort((a, b) => {
+      const difference = figureOf(b) - figureOf(a)
+      if (difference !== 0) return difference
+      for (const [index, values] of texts.entries()) {
+        const [one, other] = [values[this.#groups.part(a, index)], values[this.#groups.part(b, index)]]
+        if (one !== other) return (one ?? '') < (other ?? '') ? -1 : 1
+      }
+      return 0
+    })
+  }
+
+  #known: (string | null)[][] | null = null
+
+  /** By dimension, the value of each number. */
+  #texts(): (string | null)[][] {
+    const isKnown = this.#known?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
+    if (this.#known === null || !isKnown)
+      this.#known = this.#numbers.map((numbers) => [null, ...numbers.keys()])
+    return this.#known
+  }
+
+  #filters(table: AggregateTable) {
+    return Object.entries(this.#question.where).map(([name, wanted]) => {
+      const column = table.dimensions[name as UsageDimension]
+      const takes = [null, ...(column?.values ?? [])].map((value) => wanted.includes(value))
+      return { indices: column?.indices, takes }
+    })
+  }
+
+  #column(table: AggregateTable, name: UsageDimension, index: number) {
+    const column = table.dimensions[name]
+    const known = this.#numbers[index]!
+    const numbers = [0]
+    for (const value of column?.values ?? []) {
+      if (!known.has(value)) known.set(value, known.size + 1)
+      numbers.push(known.get(value)!)
+    }
+    return { indices: column?.indices, numbers }
+  }
+}
+
+/** Sums by cell. */
+class Sums {
+  #size: number
+  readonly #sums: Record<UsageMeasure, Float64Array>
+  /** Counts by cell and bucket; null: nobody asks. */
+  readonly #latencies: Record<UsageLatency, Uint32Array> | null
+  #hasLatencies = false
+
+  constructor(size: number, withLatencies: boolean) {
+    this.#size = size
+    this.#sums = byName(USAGE_MEASURES, () => new Float64Array(size))
+    this.#latencies = withLatencies ? byName(USAGE_LATENCIES, () => new Uint32Array(size * BUCKETS)) : null
+  }
+
+  /** Makes room for cells that there were not before, then adds. */
+  grow(cellOf: Int32Array, table: AggregateTable, sizeNow: () => number): void {
+    const size = sizeNow()
+    if (size > this.#size) {
+      this.#size = Math.max(size, this.#size * 2)
+      for (const name of USAGE_MEASURES) {
+        const larger = new Float64Array(this.#size)
+        larger.set(this.#sums[name])
+        this.#sums[name] = larger
+      }
+    }
+    this.add(cellOf, table)
+  }
+
+  /** @param cellOf the cell of each row; -1: none */
+  add(cellOf: Int32Array, { rows, measures, latencies }: AggregateTable): void {
+    for (const name of USAGE_MEASURES) {
+      const [added, sums] = [measures[name], this.#sums[name]]
+      if (added === undefined) continue
+      for (let row = 0; row < rows; row += 1) if (cellOf[row]! >= 0) sums[cellOf[row]!]! += added[row]!
+    }
+    if (this.#latencies === null) return
+    for (const name of USAGE_LATENCIES) {
+      const column = latencies[name]
+      if (column === undefined) continue
+      this.#hasLatencies = true
+      const counts = this.#latencies[name]
+      for (let row = 0, at = 0; row < rows; row += 1) {
+        const cell = cellOf[row]! * BUCKETS
+        if (cell < 0) at = column.ends[row]!
+        for (; at < column.ends[row]!; at += 1) counts[cell + column.buckets[at]!]! += column.counts[at]!
+      }
+    }
+  }
+
+  of(measure: UsageMeasure, cell: number): number {
+    return this.#sums[measure][cell] ?? 0
+  }
+
+  told(cell: number): UsageSums {
+    const latencies = this.#latencies
+    return {
+      sums: byName(USAGE_MEASURES, (name) => this.of(name, cell)),
+      latencies:
+        latencies === null || !this.#hasLatencies
+          ? {}
+          : byName(USAGE_LATENCIES, (name) => percentilesOf(latencies[name], cell * BUCKETS)),
+    }
+  }
+}
+
+function percentilesOf(counts: Uint32Array, from: number): Percentiles | null {
+  const p50 = percentile(counts, from, 0.5)
+  if (p50 === null) return null
+  return { p50, p95: percentile(counts, from, 0.95)!, p99: percentile(counts, from, 0.99)! }
+}
+
+function byName<const Name extends string, Value>(
+  names: readonly Name[],
+  make: (name: Name) => Value,
+): Record<Name, Value> {
+  return Object.fromEntries(names.map((name) => [name, make(name)])) as Record<Name, Value>
+}

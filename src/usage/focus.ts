@@ -1,0 +1,142 @@
+import { HOUR_MS, type UsageDimension } from './aggregate.ts'
+import type { UsageAnswerRow, UsageQuestion } from './answer.ts'
+import type { CsvCell } from './csv.ts'
+import type { UsageReader } from './reader.ts'
+
+/**
+ * Usage in the columns of the FinOps Open Cost and Usage Specification, FOCUS 1.2 (https://focus.finops.org): all that
+ * are mandatory, those that are conditional and have a value here, and what only Larkway knows as `x_` columns. A row
+ * is the charge of one day for one app, key and model; workspaces are billing accounts, apps sub accounts.
+ */
+export const FOCUS_COLUMNS = [
+  { name: 'BilledCost', isNumber: true },
+  { name: 'BillingAccountId' },
+  { name: 'BillingAccountName' },
+  { name: 'BillingCurrency' },
+  { name: 'BillingPeriodEnd' },
+  { name: 'BillingPeriodStart' },
+  { name: 'ChargeCategory' },
+  { name: 'ChargeClass' },
+  { name: 'ChargeDescription' },
+  { name: 'ChargeFrequency' },
+  { name: 'ChargePeriodEnd' },
+  { name: 'ChargePeriodStart' },
+  { name: 'ConsumedQuantity', isNumber: true },
+  { name: 'ConsumedUnit' },
+  { name: 'ContractedCost', isNumber: true },
+  { name: 'EffectiveCost', isNumber: true },
+  { name: 'InvoiceIssuerName' },
+  { name: 'ListCost', isNumber: true },
+  { name: 'PricingCategory' },
+  { name: 'PricingQuantity', isNumber: true },
+  { name: 'PricingUnit' },
+  { name: 'ProviderName' },
+  { name: 'PublisherName' },
+  { name: 'RegionId' },
+  { name: 'RegionName' },
+  { name: 'ServiceCategory' },
+  { name: 'ServiceName' },
+  { name: 'ServiceSubcategory' },
+  { name: 'SkuId' },
+  { name: 'SkuPriceId' },
+  { name: 'SubAccountId' },
+  { name: 'SubAccountName' },
+  { name: 'Tags' },
+  { name: 'x_Calls', isNumber: true },
+  { name: 'x_KeyId' },
+  { name: 'x_UnpricedCalls', isNumber: true },
+] as const satisfies readonly { readonly name: string; readonly isNumber?: true }[]
+
+const BY = [
+  'workspace',
+  'app',
+  'key_id',
+  'purpose',
+  'operation',
+  'route',
+  'provider',
+  'model',
+  'region',
+] as const satisfies readonly UsageDimension[]
+
+const DAY_MS = 24 * HOUR_MS
+/** Groups that are asked for at a time. */
+const PAGE = 10_000
+
+/** The charges of whole days, day after day, each in the order of `FOCUS_COLUMNS`. */
+export async function* focusRows(
+  reader: UsageReader,
+  { fromMs, toMs, where }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'where'>,
+): AsyncGenerator<CsvCell[]> {
+  for (let dayMs = Math.floor(fromMs / DAY_MS) * DAY_MS; dayMs < toMs; dayMs += DAY_MS) {
+    const time = { fromMs: dayMs, toMs: dayMs + DAY_MS, step: 'none' } as const
+    const day = { ...time, where, by: BY, sort: 'cost_usd' } as const
+    for (let offset = 0, groups = 1; offset < groups; offset += PAGE) {
+      const answer = await reader.ask({ ...day, offset, limit: PAGE })
+      groups = answer.groups
+      // What no provider was asked for is no charge of one.
+      for (const row of answer.rows)
+        if (row.values[BY.indexOf('provider')] !== null) yield chargeOf(row, dayMs)
+    }
+  }
+}
+
+function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
+  const of = Object.fromEntries(BY.map((name, index) => [name, values[index] ?? null])) as Record<
+    (typeof BY)[number],
+    string | null
+  >
+  const cost = sums.cost_usd / 1_000_000
+  const { quantity, unit } = quantityOf(sums)
+  const day = new Date(dayMs)
+  const operation = of.operation ?? 'call'
+  const sku = `${of.provider}/${of.model ?? 'unknown'}/${operation}`
+  const tags = Object.entries({ key_id: of.key_id, purpose: of.purpose, route: of.route })
+  const charge: Record<(typeof FOCUS_COLUMNS)[number]['name'], CsvCell> = {
+    BilledCost: cost,
+    ...{ BillingAccountId: of.workspace, BillingAccountName: of.workspace },
+    BillingCurrency: 'USD',
+    BillingPeriodEnd: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)),
+    BillingPeriodStart: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth())),
+    ChargeCategory: 'Usage',
+    ChargeClass: null,
+    ChargeDescription: `${operation} with ${of.model ?? 'an unknown model'} of ${of.provider}`,
+    ChargeFrequency: 'Usage-Based',
+    ChargePeriodEnd: timeOf(dayMs + DAY_MS),
+    ChargePeriodStart: timeOf(dayMs),
+    ...{ ConsumedQuantity: quantity, ConsumedUnit: unit },
+    ...{ ContractedCost: cost, EffectiveCost: cost },
+    ...{ InvoiceIssuerName: of.provider, ProviderName: of.provider, PublisherName: of.provider },
+    ListCost: cost,
+    PricingCategory: 'Standard',
+    ...{ PricingQuantity: quantity, PricingUnit: unit },
+    ...{ RegionId: of.region, RegionName: of.region },
+    ServiceCategory: 'AI and Machine Learning',
+    ServiceName: operation,
+    ServiceSubcategory: 'Generative AI',
+    ...{ SkuId: sku, SkuPriceId: sku },
+    ...{ SubAccountId: of.app, SubAccountName: of.app },
+    Tags: JSON.stringify(Object.fromEntries(tags.filter(([, value]) => value !== null))),
+    x_Calls: sums.calls,
+    x_KeyId: of.key_id,
+    x_UnpricedCalls: sums.unpriced,
+  }
+  return FOCUS_COLUMNS.map(({ name }) => charge[name])
+}
+
+/** The unit that a charge is counted in, as FOCUS writes units: the first that was metered. */
+function quantityOf(sums: UsageAnswerRow['sums']): { readonly quantity: number; readonly unit: string } {
+  if (sums.billable_audio_seconds > 0)
+    return { quantity: sums.billable_audio_seconds / 1000, unit: 'Seconds' }
+  if (sums.video_seconds > 0) return { quantity: sums.video_seconds / 1000, unit: 'Seconds' }
+  if (sums.images > 0) return { quantity: sums.images, unit: 'Images' }
+  if (sums.characters > 0) return { quantity: sums.characters, unit: 'Characters' }
+  const tokens = sums.input_tokens + sums.output_tokens
+  if (tokens > 0) return { quantity: tokens, unit: 'Tokens' }
+  return { quantity: sums.calls, unit: 'Requests' }
+}
+
+/** FOCUS has moments without fractions of a second. */
+function timeOf(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z')
+}

@@ -1,0 +1,258 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { workspaceAdmin } from '../../src/admin/actor.ts'
+import { askUsage } from '../../src/admin/usage.ts'
+import { runCommand } from '../../src/cli/commands.ts'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
+import type { UsageQuestion } from '../../src/usage/answer.ts'
+import { csvLine } from '../../src/usage/csv.ts'
+import { UsageLake } from '../../src/usage/lake.ts'
+import { createUsageReader } from '../../src/usage/reader.ts'
+import { merge, rollRecords } from '../../src/usage/tasks.ts'
+import { usageRecord } from '../support/chat-usage.ts'
+
+const HOUR_MS = 3_600_000
+const FROM_MS = Date.parse('2026-11-03T00:00:00Z')
+
+/** Records of two days: 40 hours of calls of two workspaces, and a job that two nodes have ended. */
+const CALLS: readonly UsageRecord[] = Array.from({ length: 400 }, (_, at) => {
+  const isError = at % 10 === 0
+  const isSpeech = at % 3 === 0
+  return usageRecord({
+    record_id: `use_01k9z0000000000000000000aa_${at}`,
+    workspace: at % 4 === 0 ? 'beta' : 'acme',
+    app: at % 2 === 0 ? 'notes' : '=cmd|calc',
+    end_user: `user-${at % 7}`,
+    ended_at: FROM_MS + Math.floor((at * 40 * HOUR_MS) / 400),
+    ...(isSpeech ? { operation: 'speech', provider: 'elevenlabs', model: 'flash', characters: at } : {}),
+    ...(isSpeech ? { input_tokens: null, output_tokens: null } : {}),
+    ...(isError
+      ? { outcome: 'error', status: 502, error_code: 'UPSTREAM_ERROR', cost_usd: null }
+      : { cost_usd: at }),
+    total_ms: 100 + at,
+  })
+})
+const JOB = usageRecord({
+  record_id: 'job_1',
+  kind: 'job',
+  job_id: 'tj_1',
+  cost_usd: 7,
+  ended_at: FROM_MS + 5,
+})
+
+const QUESTION: UsageQuestion = {
+  fromMs: FROM_MS,
+  toMs: FROM_MS + 48 * HOUR_MS,
+  step: 'none',
+  by: [],
+  where: {},
+  sort: 'calls',
+  offset: 0,
+  limit: 10,
+}
+
+async function lakeIn(folder: string) {
+  const objects = await createFileObjects(folder)
+  const lake = new UsageLake(objects)
+  const parts = [
+    [...CALLS.slice(0, 250), JOB],
+    [...CALLS.slice(250), JOB],
+  ]
+  for (const [at, part] of parts.entries())
+    for (const { date, file, aggregate } of await rollRecords(part))
+      await lake.put(date, `seg_${at}`, { file, aggregate })
+  return { objects, lake }
+}
+
+async function withFolder(work: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'larkway-asking-'))
+  try {
+    await work(folder)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
+  (await merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
+
+async function run(folder: string, args: readonly string[]) {
+  const out = { printed: '', complained: '', code: -1 }
+  out.code = await runCommand(['usage', ...args], {
+    env: { LARKWAY_DATA: folder },
+    print: (text) => {
+      out.printed += text
+    },
+    complain: (sentence) => {
+      out.complained += sentence
+    },
+  })
+  return out
+}
+
+const TIME = ['--from', '2026-11-03', '--to', '2026-11-05']
+const costOf = (records: readonly UsageRecord[]) =>
+  records.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0)
+
+test('the command answers as the records are, in every format', async (t) => {
+  await withFolder(async (folder) => {
+    const { objects } = await lakeIn(folder)
+    const answered = await run(folder, [...TIME, '--by', 'workspace', '--where', 'kind=call', '--json'])
+    t.equal(answered.code, 0, answered.complained)
+    const report = JSON.parse(answered.printed) as {
+      data: { workspace: string; calls: number; errors: number; cost_usd: number }[]
+      total: { calls: number; total_ms: { p50: number } }
+    }
+    for (const { workspace, calls, errors, cost_usd } of report.data) {
+      const own = CALLS.filter((record) => record.workspace === workspace)
+      t.same(
+        [calls, errors, Math.round(cost_usd * 1e6)],
+        [own.length, own.filter(({ outcome }) => outcome === 'error').length, costOf(own)],
+        workspace,
+      )
+    }
+    t.equal(report.total.calls, CALLS.length)
+    t.ok(Math.abs(report.total.total_ms.p50 - 300) < 20)
+
+    const table = await run(folder, [...TIME, '--by', 'app,model', '--step', 'day'])
+    t.match(table.printed, /time +app +model +calls .*\n2026-11-0[34]T/)
+    const csv = await run(folder, [...TIME, '--by', 'app', '--csv'])
+    t.match(csv.printed, /^app,calls,errors,.*total_ms_p50,/)
+    t.match(csv.printed, /\r\n'=cmd\|calc,/)
+    const file = join(folder, 'usage.parquet')
+    t.equal((await run(folder, [...TIME, '--by', 'app', '--parquet', '--out', file])).code, 0)
+    t.ok((await stat(file)).size > 100)
+    const focus = await run(folder, [...TIME, '--focus', '--csv'])
+    const charges = focus.printed.trim().split('\r\n')
+    const cost = charges.slice(1).reduce((sum, line) => sum + Math.round(Number(line.split(',')[0]) * 1e6), 0)
+    // The record of the job counts twice until its files are merged.
+    t.equal(cost, costOf([...CALLS, JOB, JOB]))
+    t.match(charges[1], /,Usage,,/)
+    await objects.close()
+  })
+})
+
+test('a wrong command line is told in flags', async (t) => {
+  await withFolder(async (folder) => {
+    for (const [args, sentence] of [
+      [['--by', 'modle'], /^--by must be one of/],
+      [['--from', '2026-13-01'], /^--from must be a date/],
+      [['--from', '2026-02-30'], /^--from must be a date/],
+      [['--from', '2026-11-05', '--to', '2026-11-03'], /^--to must be after/],
+      [['--where', 'x=1'], /^--where takes/],
+      [['--by', 'end_user,app'], /^--where app cannot be combined|^--app cannot|`app`|app cannot be/],
+      [['--csv', '--json'], /exclude/],
+      [['--parquet'], /--out/],
+      [['--focus'], /--csv or --parquet/],
+      [['--step', 'week'], /^--step must be one of/],
+      [['--limit', '0'], /^--limit must be a whole number/],
+      [['--from', '2020-01-01', '--to', '2026-01-01'], /^--from must be at most/],
+    ] as const) {
+      const { code, complained } = await run(folder, args)
+      t.equal(code, 2, args.join(' '))
+      t.match(complained, sentence)
+    }
+    t.equal((await run(join(folder, 'nowhere'), [])).code, 1)
+  })
+})
+
+test('an admin is told of its own workspace alone', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const usage = { reader: createUsageReader({ lake, sumUp }), nowMs: () => FROM_MS }
+    const principal = { workspace: { id: 'beta' }, key: { id: 'key_1', name: 'n' } }
+    const admin = workspaceAdmin(principal as unknown as Parameters<typeof workspaceAdmin>[0])
+    const input = (more: Readonly<Record<string, string[]>>) =>
+      new Map(Object.entries({ from: ['2026-11-03'], to: ['2026-11-05'], ...more }))
+    for (const more of [{}, { workspace: ['beta'] }, { by: ['workspace,end_user'] }]) {
+      const { answer } = await askUsage(admin, input(more), usage)
+      t.equal(answer.total.sums.calls, 100)
+    }
+    for (const named of [['acme'], ['beta', 'acme'], [''], ['*']]) {
+      const refused = await askUsage(admin, input({ workspace: named }), usage).catch(
+        (error: unknown) => error,
+      )
+      t.ok(refused instanceof GatewayError && refused.code === 'NOT_FOUND', named.join())
+    }
+    await objects.close()
+  })
+})
+
+test('sums that are missing or damaged are made of the records, and the answer is the same', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const question = { ...QUESTION, by: ['app'] as const }
+    const good = await createUsageReader({ lake, sumUp }).ask(question)
+    let made = 0
+    const counted = (file: Uint8Array<ArrayBuffer>) => {
+      made += 1
+      return sumUp(file)
+    }
+    const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
+    const [first] = await lake.aggregates(files)
+    await objects.remove(first!.key)
+    const reader = createUsageReader({ lake, sumUp: counted })
+    t.same(await reader.ask(question), good)
+    t.equal(made, 1)
+    t.same(await reader.ask(question), good)
+    t.equal(made, 1, 'what was read is kept')
+    t.same(await createUsageReader({ lake, sumUp, cacheBytes: 0 }).ask(question), good, 'without any cache')
+    await objects.close()
+  })
+})
+
+test('a file that is merged away while it is read is looked for again', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const question = { ...QUESTION, by: [] as const }
+    let listings = 0
+    const racing = {
+      files: async (fromMs: number, toMs: number) => {
+        listings += 1
+        const files = await lake.files(fromMs, toMs)
+        if (listings === 1) for (const file of files.slice(0, 1)) await lake.remove(file)
+        return files
+      },
+      aggregates: lake.aggregates.bind(lake),
+      read: lake.read.bind(lake),
+    }
+    const { total } = await createUsageReader({ lake: racing, sumUp }).ask(question)
+    t.equal(listings, 2)
+    t.ok(total.sums.calls < CALLS.length)
+    await objects.close()
+  })
+})
+
+test('queries of the manual are answered from the records, each job once', async (t) => {
+  const manual = await readFile(new URL('../../docs/usage.md', import.meta.url), 'utf8')
+  const queries = [...manual.matchAll(/```sql duckdb\n([\s\S]*?)```/g)].map(([, query]) => query!)
+  t.ok(queries.length >= 3)
+  await withFolder(async (folder) => {
+    const { objects } = await lakeIn(folder)
+    for (const query of queries) {
+      const { code, printed, complained } = await run(folder, [...TIME, '--sql', query, '--json'])
+      t.equal(code, 0, `${query}\n${complained}`)
+      t.ok((JSON.parse(printed) as unknown[]).length > 0, query)
+    }
+    const counted = 'SELECT count(*) AS n, sum(cost_usd) AS cost FROM usage'
+    const { printed } = await run(folder, [...TIME, '--sql', counted, '--json'])
+    const cost = (costOf([...CALLS, JOB]) / 1e6).toFixed(6)
+    t.same(JSON.parse(printed), [{ n: String(CALLS.length + 1), cost }])
+    const broken = await run(folder, [...TIME, '--sql', 'SELECT * FROM nothing'])
+    t.equal(broken.code, 1)
+    t.match(broken.complained, /nothing/)
+    await objects.close()
+  })
+})
+
+test('cells of CSV are quoted, and are no formulas', (t) => {
+  t.equal(
+    csvLine(['a', 1.5, null, 'b,"c"', '=1+1', '-x', '@a', '\tb', 'a\nb', -3]),
+    `a,1.5,,"b,""c""",'=1+1,'-x,'@a,'\tb,"a\nb",-3\r\n`,
+  )
+  t.end()
+})

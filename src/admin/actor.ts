@@ -43,9 +43,24 @@ export interface WebhookOptions {
   readonly insecure: boolean
 }
 
+/** What a key may do; null: it manages nothing. */
+export function roleOf({ key: { scopes } }: Principal): Role | null {
+  if (scopes.includes('operator')) return 'operator'
+  return scopes.includes('admin') ? 'admin' : null
+}
+
+/** Who gives a command by a key. */
+export function keyActor(
+  { workspace, key }: Principal,
+  role: Role,
+  via: 'api' | 'console' = 'api',
+): AdminActor {
+  return { role, workspace: workspace.id, author: { via, keyId: key.id, name: key.name } }
+}
+
 /** The admin that a key of the scope `admin` stands for at the workspace API. */
-export function workspaceAdmin({ workspace, key: { id, name } }: Principal): AdminActor {
-  return { role: 'admin', workspace: workspace.id, author: { via: 'api', keyId: id, name } }
+export function workspaceAdmin(principal: Principal): AdminActor {
+  return keyActor(principal, 'admin')
 }
 
 /**

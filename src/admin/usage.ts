@@ -1,10 +1,9 @@
-import type { Principal } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import { invalidField } from '../inbound/refusals.ts'
 import { GROUPS_MAX, TooManyGroups, type UsageQuestion } from '../usage/answer.ts'
 import type { UsageReader } from '../usage/reader.ts'
 import type { UsageReport } from '../usage/report.ts'
-import { type AdminActor, workspaceAdmin } from './actor.ts'
+import type { AdminActor } from './actor.ts'
 import { readUsageQuestion, type UsageInput } from './usage-question.ts'
 
 /** What questions of usage are answered with. */
@@ -18,12 +17,6 @@ export interface UsageAdminContext {
  * another. One that cannot reach the store says so in its metrics.
  */
 const ROLLING_MS = 120_000
-
-/** Whom a key of the scope `admin` stands for where it may have the scope `operator` too. */
-export function keyActor(principal: Principal): AdminActor {
-  const admin = workspaceAdmin(principal)
-  return principal.key.scopes.includes('operator') ? { ...admin, role: 'operator', workspace: null } : admin
-}
 
 /**
  * Answers a question of usage: to admins of their workspace, to operators of all.

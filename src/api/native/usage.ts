@@ -1,4 +1,5 @@
-import { askUsage, keyActor, type UsageAdminContext } from '../../admin/usage.ts'
+import { keyActor, roleOf } from '../../admin/actor.ts'
+import { askUsage, type UsageAdminContext } from '../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../admin/usage-question.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
@@ -45,7 +46,8 @@ export const usage = endpoint({
     const { usage } = dependencies
     if (usage === undefined) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')
     const { format, input } = questionIn(exchange)
-    const report = await askUsage(keyActor(context.principal), input, usage)
+    const { principal } = context
+    const report = await askUsage(keyActor(principal, roleOf(principal) ?? 'admin'), input, usage)
     if (format === 'csv')
       return { status: 200, headers: { 'content-type': 'text/csv; charset=utf-8' }, body: usageCsv(report) }
     const { data, ...rest } = usageJson(report)

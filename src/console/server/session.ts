@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { AdminActor, Role } from '../../admin/actor.ts'
+import { type AdminActor, keyActor, type Role, roleOf } from '../../admin/actor.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { ConsoleSession, KeptSession, SessionPerson } from '../../contracts/console.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
@@ -32,10 +32,9 @@ export interface Viewer {
 }
 
 export function keyViewer(principal: Principal, role: Role, session: KeptSession | null): Viewer {
-  const { workspace, key } = principal
-  const author = { via: session === null ? 'api' : 'console', keyId: key.id, name: key.name } as const
-  const workspaces = role === 'operator' ? [] : [workspace.id]
-  return { role, principal, workspaces, session, actor: { role, workspace: workspace.id, author } }
+  const workspaces = role === 'operator' ? [] : [principal.workspace.id]
+  const actor = keyActor(principal, role, session === null ? 'api' : 'console')
+  return { role, principal, workspaces, session, actor }
 }
 
 /** Null: no role is theirs any more. */
@@ -213,12 +212,6 @@ export async function newestHolder(sha256: string, context: ConsoleContext): Pro
   if (known !== null) return known
   await Promise.all([context.catalog.refresh(), context.admin.refreshKeys()])
   return find()
-}
-
-/** Null: the key is not for the console. */
-export function roleOf({ key: { scopes } }: Principal): Role | null {
-  if (scopes.includes('operator')) return 'operator'
-  return scopes.includes('admin') ? 'admin' : null
 }
 
 function sessionId(token: string): string {

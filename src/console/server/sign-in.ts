@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { roleOf } from '../../admin/actor.ts'
 import { observedRoute } from '../../api/endpoint.ts'
 import { jsonReply, timestamp } from '../../api/json-reply.ts'
 import { hashKey, looksLikeKey } from '../../catalog/key.ts'
@@ -19,7 +20,6 @@ import {
   keyHolder,
   keyViewer,
   newestHolder,
-  roleOf,
   sessionOf,
   takeToken,
   type Viewer,

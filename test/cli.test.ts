@@ -46,7 +46,7 @@ t.test('a command line that cannot be followed ends with 2 and one sentence', as
     ],
     [['route', 'diff', 'a.yaml'], 'route diff takes two configuration files'],
     [['models', 'wisper'], /^there is no kind "wisper"; there are anthropic, /],
-    [['key'], 'key takes create, list, revoke, make or hash; see larkway key --help'],
+    [['key'], 'key takes create, change, rotate, list, revoke, make or hash; see larkway key --help'],
     [['key', 'make', 'x'], 'unexpected argument "x"'],
     [['credits'], 'credits takes add or show; see larkway credits --help'],
   ]

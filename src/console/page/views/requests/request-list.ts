@@ -165,6 +165,7 @@ export const ENDPOINTS: readonly string[] = [
   '/v1/queue',
   'job',
   '/v1/me',
+  '/v1/usage',
   '/openai/v1/audio/transcriptions',
   '/openai/v1/audio/translations',
   '/openai/v1/audio/speech',

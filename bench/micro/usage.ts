@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Principal } from '../../src/contracts/catalog.ts'
@@ -6,6 +6,7 @@ import { CallContext } from '../../src/gateway/call-context.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
+import { roll } from '../../src/usage/tasks.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Exchange } from './exchange.ts'
 
@@ -75,4 +76,21 @@ for (const perTurn of [1, 2, 4, 8, 16, 64]) {
   process.stdout.write(`${String(perTurn).padStart(3)} calls a turn: ${Math.round(median)} ns each\n`)
 }
 await rows.close()
+
+/** CPU of making files of a segment, which a thread does each minute. */
+for (const path of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+  if (!path.endsWith('.usage')) continue
+  const took: number[] = []
+  let records = 0
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const before = process.cpuUsage()
+    const files = await roll(join(root, path))
+    const { user, system } = process.cpuUsage(before)
+    records = files.reduce((sum, file) => sum + file.rows, 0)
+    took.push(((user + system) * 1_000) / records)
+  }
+  took.sort((one, other) => one - other)
+  const median = took[Math.floor(took.length / 2)]!
+  process.stdout.write(`rolled: ${Math.round(median)} ns each of ${records}\n`)
+}
 rmSync(root, { recursive: true, force: true })

@@ -1,6 +1,8 @@
 import type { UsageRecord } from '../contracts/usage-record.ts'
-import { bucketOf } from './histogram.ts'
+import { BUCKETS, bucketOf } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
+import { ROW_COLUMNS, SHAPE_COLUMNS } from './segment.ts'
+import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
 
 /**
  * Aggregates of usage: sums of records by hour (or day) and by what questions are asked of. There are two tables. That
@@ -131,6 +133,22 @@ export class AggregateBuilder {
     if (record.end_user !== null) this.#endUsers.addRecord(day, record)
   }
 
+  /** Adds the records of a segment: what those of one shape and hour come to, and that once. */
+  addSegment(columns: SegmentColumns): void {
+    const groups = new SegmentGroups(columns, this.#step)
+    const rows = groups.groups.map(({ hour, shape }) => this.#calls.rowOf(hour, shape))
+    for (const name of USAGE_MEASURES) {
+      const sums = groups.sumsOf(name)
+      for (const [group, row] of rows.entries())
+        if (sums[group] !== 0) this.#calls.sum(row, name, sums[group]!)
+    }
+    for (const [latency, name] of USAGE_LATENCIES.entries())
+      groups.countBuckets(name, (group, bucket, count) =>
+        this.#calls.count(rows[group]!, latency, bucket, count),
+      )
+    for (const { day, record } of groups.ofEndUsers()) this.#endUsers.addRecord(day, record)
+  }
+
   /**
    * @param keeps leaves out the rows of workspaces that it is false for
    * @throws RangeError for one by day where this is by hour
@@ -173,14 +191,23 @@ class TableBuilder {
     this.#sums = Object.fromEntries(empty) as Record<UsageMeasure, Float64Array>
   }
 
-  addRecord(hour: number, record: AggregatedRecord): number {
+  /** The row of an hour and values, a new one where there was none. */
+  rowOf(hour: number, record: Pick<AggregatedRecord, UsageDimension>): number {
     const key = this.#key
     key[0] = hour
     for (let index = 0; index < this.#dimensions.length; index += 1) {
       const value = record[this.#dimensions[index]!]
       key[index + 1] = value === null ? 0 : this.#numberOf(index, String(value))
     }
-    const row = this.#row()
+    return this.#row()
+  }
+
+  sum(row: number, name: UsageMeasure, more: number): void {
+    this.#sums[name][row]! += more
+  }
+
+  addRecord(hour: number, record: AggregatedRecord): number {
+    const row = this.rowOf(hour, record)
     const sums = this.#sums
     sums.calls[row]! += 1
     if (record.outcome === 'error') sums.errors[row]! += 1
@@ -306,6 +333,123 @@ class TableBuilder {
     numbers.set(value, numbers.size + 1)
     return numbers.size
   }
+}
+
+/** Groups for which all buckets are counted at once: some 10 MB. */
+const DENSE_GROUPS = 10_000
+
+/** A record with the values of its shape alone. */
+type Shaped = Pick<UsageRecord, (typeof SHAPE_COLUMNS)[number]> & { readonly end_user: null }
+
+/** The records of a segment by hour (or day) and shape: there are few of these. */
+class SegmentGroups {
+  readonly #columns: SegmentColumns
+  readonly #groupOf: Int32Array
+  readonly groups: { readonly hour: number; readonly shape: Shaped }[] = []
+
+  constructor(columns: SegmentColumns, step: AggregateStep) {
+    this.#columns = columns
+    this.#groupOf = new Int32Array(columns.rows)
+    const shapes = columns.shapes.map(shapedBy)
+    const byHour = new Map<number, Int32Array>()
+    const { shapeOf } = columns
+    const endedAt = this.#numbers('ended_at')
+    let lastHour = -1
+    let byShape: Int32Array = new Int32Array(0)
+    for (let row = 0; row < columns.rows; row += 1) {
+      const exact = Math.floor(endedAt[row]! / HOUR_MS)
+      const hour = step === 'day' ? exact - (exact % HOURS_PER_DAY) : exact
+      if (hour !== lastHour) {
+        byShape = byHour.get(hour) ?? new Int32Array(shapes.length).fill(-1)
+        byHour.set(hour, byShape)
+        lastHour = hour
+      }
+      const shape = shapeOf[row]!
+      if (byShape[shape]! < 0) byShape[shape] = this.groups.push({ hour, shape: shapes[shape]! }) - 1
+      this.#groupOf[row] = byShape[shape]!
+    }
+  }
+
+  /** What each group adds to a measure. */
+  sumsOf(name: UsageMeasure): Float64Array {
+    const sums = new Float64Array(this.groups.length)
+    const groupOf = this.#groupOf
+    const values = isSummed(name) ? this.#numbers(name) : null
+    if (values !== null) {
+      for (let row = 0; row < groupOf.length; row += 1) {
+        const value = values[row]!
+        if (!Number.isNaN(value)) sums[groupOf[row]!]! += value
+      }
+      return sums
+    }
+    const counts = this.groups.map(({ shape }) => COUNTED[name as Counted](shape))
+    const costs = this.#numbers('cost_usd')
+    for (let row = 0; row < groupOf.length; row += 1) {
+      const group = groupOf[row]!
+      if (counts[group] === true && (name !== 'unpriced' || Number.isNaN(costs[row]))) sums[group]! += 1
+    }
+    return sums
+  }
+
+  countBuckets(name: UsageLatency, count: (group: number, bucket: number, count: number) => void): void {
+    const values = this.#numbers(name)
+    const isDense = this.groups.length <= DENSE_GROUPS
+    const counts = new Uint32Array(isDense ? this.groups.length * BUCKETS : 0)
+    for (let row = 0; row < this.#groupOf.length; row += 1) {
+      const ms = values[row]!
+      if (Number.isNaN(ms)) continue
+      const group = this.#groupOf[row]!
+      if (isDense) counts[group * BUCKETS + bucketOf(ms)]! += 1
+      else count(group, bucketOf(ms), 1)
+    }
+    for (const [at, found] of counts.entries())
+      if (found > 0) count(Math.floor(at / BUCKETS), at % BUCKETS, found)
+  }
+
+  /** Records with an end user, by day. */
+  *ofEndUsers(): Generator<{ readonly day: number; readonly record: AggregatedRecord }, void> {
+    const endUsers = this.#columns.texts[ROW_COLUMNS.indexOf('end_user')]!
+    const endedAt = this.#numbers('ended_at')
+    // Of end users no latencies are kept.
+    const latency = { total_ms: 0, first_ms: null }
+    for (let row = 0; row < this.#groupOf.length; row += 1) {
+      const end_user = endUsers[row] ?? null
+      if (end_user === null) continue
+      const { shape } = this.groups[this.#groupOf[row]!]!
+      const ended_at = endedAt[row]!
+      const sums = Object.fromEntries(
+        SUMMED.map((name) => {
+          const value = this.#numbers(name)[row]!
+          return [name, Number.isNaN(value) ? null : value]
+        }),
+      ) as Pick<AggregatedRecord, (typeof SUMMED)[number]>
+      const day = Math.floor(ended_at / HOUR_MS / HOURS_PER_DAY) * HOURS_PER_DAY
+      yield { day, record: { ...shape, ...sums, ...latency, end_user, ended_at } as AggregatedRecord }
+    }
+  }
+
+  #numbers(name: (typeof NUMBER_COLUMNS)[number]): Float64Array {
+    return this.#columns.numbers[NUMBER_COLUMNS.indexOf(name)]!
+  }
+}
+
+function shapedBy(values: SegmentColumns['shapes'][number]): Shaped {
+  const named = Object.fromEntries(SHAPE_COLUMNS.map((name, at) => [name, values[at]]))
+  return { ...named, end_user: null } as Shaped
+}
+
+/** Measures that count records; `unpriced` where there is no cost, too. */
+type Counted = Exclude<UsageMeasure, (typeof SUMMED)[number]>
+const COUNTED: Readonly<Record<Counted, (shape: Shaped) => boolean>> = {
+  calls: () => true,
+  errors: ({ outcome }) => outcome === 'error',
+  unpriced: ({ outcome, replayed }) => outcome === 'ok' && !replayed,
+  estimated: ({ estimated }) => estimated,
+  replayed: ({ replayed }) => replayed,
+}
+
+function isSummed(name: UsageMeasure): name is (typeof SUMMED)[number] {
+  return (SUMMED as readonly string[]).includes(name)
 }
 
 /** Values in the order of their code units, and for each number that one had its place there, counted from 1. */

@@ -4,6 +4,8 @@ import {
   type UsageColumnKind,
   type UsageRecord,
 } from '../contracts/usage-record.ts'
+import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
+import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -21,6 +23,11 @@ export class TextRows {
 
   append(value: unknown): void {
     this.values.push(value as string | null)
+  }
+
+  /** Appends rows of a column. */
+  appendAll(values: ArrayLike<string | null>, from: number, to: number): void {
+    for (let row = from; row < to; row += 1) this.values.push(values[row] ?? null)
   }
 
   at(row: number): string | null {
@@ -44,6 +51,22 @@ export class WordRows {
   append(value: unknown): void {
     if (this.length === this.indexes.length) this.indexes = doubled(this.indexes)
     this.indexes[this.length++] = value === this.#last ? this.#lastNumber : this.#numberOf(value)
+  }
+
+  appendAll(values: ArrayLike<string | null>, from: number, to: number): void {
+    for (let row = from; row < to; row += 1) this.append(values[row] ?? null)
+  }
+
+  /** Appends for each row the value that it picks. */
+  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
+    while (this.length + to - from > this.indexes.length) this.indexes = doubled(this.indexes)
+    // Of those that no row picks no word comes into the dictionary.
+    const numbers = new Int32Array(values.length).fill(UNKNOWN)
+    for (let row = from; row < to; row += 1) {
+      const pick = picks[row]!
+      if (numbers[pick] === UNKNOWN) numbers[pick] = this.#numberOf(values[pick])
+      this.indexes[this.length++] = numbers[pick]!
+    }
   }
 
   at(row: number): string | null {
@@ -85,6 +108,18 @@ export class NumberRows {
     this.values[this.length++] = value === null ? Number.NaN : (value as number)
   }
 
+  appendAll(values: Float64Array, from: number, to: number): void {
+    this.#make(to - from)
+    this.values.set(values.subarray(from, to), this.length)
+    this.length += to - from
+  }
+
+  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
+    this.#make(to - from)
+    const numbers = Float64Array.from(values, (value) => (value === null ? Number.NaN : (value as number)))
+    for (let row = from; row < to; row += 1) this.values[this.length++] = numbers[picks[row]!]!
+  }
+
   at(row: number): number | null {
     const value = this.values[row]!
     return Number.isNaN(value) ? null : value
@@ -92,6 +127,10 @@ export class NumberRows {
 
   clear(): void {
     this.length = 0
+  }
+
+  #make(more: number): void {
+    while (this.length + more > this.values.length) this.values = doubled(this.values)
   }
 }
 
@@ -104,6 +143,12 @@ export class FlagRows {
     this.values[this.length++] = value === true ? 1 : 0
   }
 
+  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
+    while (this.length + to - from > this.values.length) this.values = doubled(this.values)
+    const flags = Uint8Array.from(values, (value) => (value === true ? 1 : 0))
+    for (let row = from; row < to; row += 1) this.values[this.length++] = flags[picks[row]!]!
+  }
+
   at(row: number): boolean {
     return this.values[row] === 1
   }
@@ -112,6 +157,9 @@ export class FlagRows {
     this.length = 0
   }
 }
+
+/** Of a word that has no number yet. */
+const UNKNOWN = -2
 
 const same = (value: unknown) => value
 
@@ -126,6 +174,11 @@ const TO_MEMORY: Readonly<Record<UsageColumnKind, (value: unknown) => unknown>> 
   seconds: (value) => Math.round((value as number) * 10 ** USAGE_SCALES.seconds),
   money: (value) => Math.round((value as number) * 10 ** USAGE_SCALES.money),
 }
+
+const placesOf = (names: readonly string[]) => new Map(names.map((name, place) => [name, place]))
+const SHAPE_PLACES = placesOf(SHAPE_COLUMNS)
+const TEXT_PLACES = placesOf(ROW_COLUMNS.slice(0, ROW_TEXTS))
+const NUMBER_PLACES = placesOf(NUMBER_COLUMNS)
 
 type ColumnRows = TextRows | WordRows | NumberRows | FlagRows
 
@@ -157,6 +210,25 @@ export class UsageRows {
       for (const record of records) rows.append(record[column.name])
     }
     this.#length += records.length
+  }
+
+  /** Appends records of a segment. */
+  appendSegment({ shapes, shapeOf, texts, numbers }: SegmentColumns, from: number, to: number): void {
+    for (const [place, { name }] of USAGE_COLUMNS.entries()) {
+      const column = this.columns[place]!
+      const [shaped, text] = [SHAPE_PLACES.get(name), TEXT_PLACES.get(name)]
+      if (shaped !== undefined && !(column instanceof TextRows))
+        column.appendPicked(
+          shapes.map((shape) => shape[shaped]),
+          shapeOf,
+          from,
+          to,
+        )
+      else if (text !== undefined && (column instanceof TextRows || column instanceof WordRows))
+        column.appendAll(texts[text]!, from, to)
+      else if (column instanceof NumberRows) column.appendAll(numbers[NUMBER_PLACES.get(name)!]!, from, to)
+    }
+    this.#length += to - from
   }
 
   /** Appends rows of another, in the order named. */

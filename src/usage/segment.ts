@@ -94,7 +94,12 @@ export const AGAIN = 2 ** ROW_COLUMNS.length
 
 /** Id of a record without one of its own. */
 export function placeId(segment: string, place: number): string {
-  return `use_${segment.slice(segment.indexOf('_') + 1)}_${place}`
+  return `${placePrefix(segment)}${place}`
+}
+
+/** What those ids begin with. */
+export function placePrefix(segment: string): string {
+  return `use_${segment.slice(segment.indexOf('_') + 1)}_`
 }
 
 /** The payloads of the frames of a segment, up to the first that is not whole. */
@@ -282,7 +287,7 @@ interface ScannedRow {
   readonly isAgain: boolean
 }
 
-type Value = string | number | boolean | null
+export type Value = string | number | boolean | null
 
 /** One reading of a segment, from its first byte to the first frame that is not good. */
 class SegmentScan {
@@ -358,7 +363,8 @@ class SegmentScan {
 
 const SEGMENT_ID = /^seg_[0-9a-z]{26}$/
 
-function headIn(payload: Buffer): SegmentHead {
+/** @throws BadPayload */
+export function headIn(payload: Buffer): SegmentHead {
   if (payload[0] !== HEAD_FRAME) throw new BadPayload('no head')
   const text = new PayloadReader(payload).text()
   try {
@@ -370,7 +376,8 @@ function headIn(payload: Buffer): SegmentHead {
   throw new BadPayload('no head')
 }
 
-function shapeIn(reader: PayloadReader): Value[] {
+/** The values of a shape, whatever they are. @throws BadPayload */
+export function shapeIn(reader: PayloadReader): Value[] {
   return SHAPE_COLUMNS.map(() => {
     const tag = reader.number()
     if (tag === 0) return null
@@ -392,7 +399,8 @@ function checked(values: Readonly<Record<string, Value>>): UsageRecord {
   return record as unknown as UsageRecord
 }
 
-function fits(value: Value, { kind, isNullable }: UsageColumn): boolean {
+/** Whether a column can have the value. */
+export function fits(value: Value, { kind, isNullable }: UsageColumn): boolean {
   if (value === null) return isNullable
   if (kind === 'id' || kind === 'word') return typeof value === 'string'
   if (kind === 'flag') return typeof value === 'boolean'

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
@@ -5,12 +6,15 @@ import { FOOTER_PAIRS } from './lake.ts'
 import { dateOf } from './names.ts'
 import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
 import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
-import { readSegmentFile } from './segment.ts'
+import { readSegment } from './segment.ts'
+import { NUMBER_COLUMNS, type SegmentColumns, segmentColumns } from './segment-columns.ts'
 
 /*
  * What takes CPU, run in a thread of its own. Each task gets bytes and gives bytes: it has no connection to anything.
  */
 
+/** Larger segments are read record by record: by column a record takes some 300 bytes of memory. */
+const COLUMNS_BYTES_MAX = 24 * 1024 * 1024
 /** Rows that are gathered before their columns are filled. */
 const BATCH_ROWS = 512
 /** Row groups of so many rows are copied as they are when files are merged. */
@@ -26,7 +30,23 @@ export interface RolledFile {
 
 /** Makes the files of a segment, one for each day. @throws Error when the segment cannot be read */
 export async function roll(path: string): Promise<RolledFile[]> {
-  return rollRecords((await readSegmentFile(path)).records())
+  const bytes = await readFile(path)
+  const columns = bytes.length <= COLUMNS_BYTES_MAX ? segmentColumns(bytes) : null
+  const date = columns && onlyDateOf(columns)
+  if (columns === null || date === null) return rollRecords(readSegment(bytes).records())
+  if (columns.rows === 0) return []
+  const day = new DayFile()
+  day.addSegment(columns)
+  return [{ date, ...(await day.finish()) }]
+}
+
+/** The day of all records; null: they are of several. Of none it is any. */
+function onlyDateOf({ rows, numbers }: SegmentColumns): string | null {
+  const endedAt = numbers[NUMBER_COLUMNS.indexOf('ended_at')]!.subarray(0, rows)
+  const dates = new Set<number>()
+  for (const ms of endedAt) dates.add(Math.floor(ms / DAY_MS))
+  const [day = 0, ...others] = dates
+  return others.length === 0 ? dateOf(day * DAY_MS) : null
 }
 
 /** Makes one file for each day that the records are of. */
@@ -68,6 +88,14 @@ class DayFile {
     this.#sums.add(record)
     this.#batch.push(record)
     if (this.#batch.length >= BATCH_ROWS) this.#fill()
+  }
+
+  addSegment(columns: SegmentColumns): void {
+    this.#sums.addSegment(columns)
+    for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
+      this.#rows.appendSegment(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
+      this.#write()
+    }
   }
 
   readonly finish = async () => {

@@ -132,6 +132,12 @@ export const CASES: Readonly<Record<string, Case>> = {
     ...(resultPath === null ? [] : [get(resultPath), get(`${resultPath}x`)]),
   ],
   'GET /v1/me': () => [get('/v1/me')],
+  'GET /v1/usage': ({ field }) => [
+    get('/v1/usage?by=app,model'),
+    get(`/v1/usage?by=app&app=${field}`),
+    get(`/v1/usage?by=${field}`),
+    get(`/v1/usage?${field}=1`),
+  ],
   'POST /v1/chat': (songs) => post('/v1/chat', ...chats(songs)),
   'POST /v1/complete': ({ prompt }) => post('/v1/complete', { prompt }, { prompt, stream: true }),
   'POST /v1/vision': (songs) => post('/v1/vision', { messages: [picture(songs)] }),

@@ -1,10 +1,19 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { newId } from '../../src/ids.ts'
+import { AggregateBuilder } from '../../src/usage/aggregate.ts'
+import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
+import { UsageRows } from '../../src/usage/rows.ts'
 import { Frames, placeId, ROW_COLUMNS, readSegment, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
+import { type SegmentColumns, segmentColumns } from '../../src/usage/segment-columns.ts'
+import { roll, rollRecords } from '../../src/usage/tasks.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { recordsOf } from '../support/usage-lake.ts'
 
 const OPENED_MS = 1_780_000_000_000
 const words = fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.string({ unit: 'binary', maxLength: 80 }))
@@ -83,6 +92,74 @@ t.test('what is written is read', async () => {
   )
 })
 
+/** In an order of their own: by column a record that was written again stands where it was first. */
+const inOrder = (all: readonly UsageRecord[]) => all.map((record) => JSON.stringify(record)).sort()
+
+function ofColumns(columns: SegmentColumns): UsageRecord[] {
+  const rows = new UsageRows()
+  rows.appendSegment(columns, 0, columns.rows)
+  return Array.from({ length: rows.length }, (_, row) => rows.record(row))
+}
+
+t.test('what is written is read by column', async (t) => {
+  fc.assert(
+    fc.property(steps, (all) => {
+      const { file, expected } = written(all)
+      const columns = segmentColumns(file)
+      t.same(inOrder(ofColumns(columns!)), inOrder(expected))
+    }),
+    { numRuns: 150 },
+  )
+})
+
+/** So that sums are exact, and some records are of one hour. */
+function summable(record: UsageRecord): UsageRecord {
+  const bounded = Object.entries(record).map(([name, value]) => [
+    name,
+    typeof value === 'number' ? value % (name.endsWith('_at') ? 1e8 : 1e9) : value,
+  ])
+  const some = Object.fromEntries(bounded) as UsageRecord
+  return { ...some, outcome: ['ok', 'error', 'left'][some.attempts % 3]! }
+}
+
+t.test('a segment comes to the same sums and files by column', async (t) => {
+  const folder = await tempFolder(t)
+  await fc.assert(
+    fc.asyncProperty(steps, fc.boolean(), async (all, isOfOneDay) => {
+      const given = all.map((step) => {
+        const record = summable(step.record)
+        const ended_at = isOfOneDay ? 1e8 + (record.ended_at % 1e6) : record.ended_at
+        return { ...step, record: { ...record, ended_at, started_at: Math.min(record.started_at, ended_at) } }
+      })
+      const { file, expected } = written(given)
+      for (const step of ['hour', 'day'] as const) {
+        const [one, other] = [new AggregateBuilder({ step }), new AggregateBuilder({ step })]
+        one.addSegment(segmentColumns(file)!)
+        for (const record of expected) other.add(record)
+        t.same(one.finish(), other.finish(), step)
+      }
+      const path = join(folder, 'a.usage')
+      await writeFile(path, file)
+      const [rolled, wanted] = [await roll(path), await rollRecords(expected)]
+      const told = (files: typeof rolled) =>
+        Promise.all(
+          files
+            .toSorted((a, b) => (a.date < b.date ? -1 : 1))
+            .map(async ({ date, rows, file: bytes, aggregate }) => {
+              return {
+                date,
+                rows,
+                records: inOrder(await recordsOf(bytes)),
+                sums: await decodeAggregate(aggregate),
+              }
+            }),
+        )
+      t.same(await told(rolled), await told(wanted))
+    }),
+    { numRuns: 60 },
+  )
+})
+
 t.test('of a torn file all is read up to the last whole frame, wherever it was torn', async (t) => {
   const sample = fc.sample(records, { numRuns: 12, seed: 7 })
   const all = sample.map((record, at) => ({ record, isNamed: true, again: null, isWritten: at % 3 === 2 }))
@@ -129,7 +206,11 @@ t.test('frames with a right checksum and anything in them never throw', async (t
         frameOf(isRows ? Buffer.from([1, 0, ...bytes]) : Buffer.from(bytes)),
       )
       const segment = readSegment(Buffer.concat([head, ...framed]))
-      for (const record of segment.records()) t.type(record.request_id, 'string')
+      const read = [...segment.records()]
+      for (const record of read) t.type(record.request_id, 'string')
+      // Null: the reader by record is asked then.
+      const columns = segmentColumns(Buffer.concat([head, ...framed]))
+      if (columns !== null) t.same(inOrder(ofColumns(columns)), inOrder(read))
       t.ok(segment.tornBytes >= 0)
     }),
     { numRuns: 300 },

@@ -136,7 +136,6 @@ export const CASES: Readonly<Record<string, Case>> = {
     get('/v1/usage?by=app,model'),
     get(`/v1/usage?by=app&app=${field}`),
     get(`/v1/usage?by=${field}`),
-    get(`/v1/usage?${field}=1`),
   ],
   'POST /v1/chat': (songs) => post('/v1/chat', ...chats(songs)),
   'POST /v1/complete': ({ prompt }) => post('/v1/complete', { prompt }, { prompt, stream: true }),

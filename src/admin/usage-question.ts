@@ -1,6 +1,7 @@
 import { invalidField, MUST } from '../inbound/refusals.ts'
-import { CALL_DIMENSIONS, HOUR_MS, USAGE_MEASURES, type UsageDimension } from '../usage/aggregate.ts'
+import { CALL_DIMENSIONS, USAGE_MEASURES, type UsageDimension } from '../usage/aggregate.ts'
 import { isOfEndUsers, tableFor, USAGE_STEPS, type UsageQuestion } from '../usage/answer.ts'
+import { DAY_MS, HOUR_MS } from '../usage/names.ts'
 
 /** What can be asked by, and filtered by. */
 export const USAGE_DIMENSIONS: readonly UsageDimension[] = [...CALL_DIMENSIONS, 'end_user']
@@ -19,7 +20,6 @@ export const USAGE_PARAMETERS = {
   offset: 'groups to leave out at the beginning',
 } as const
 
-const DAY_MS = 24 * HOUR_MS
 const DEFAULT_DAYS = 30
 /** Three years and some; hours are for less. */
 const DAYS_MAX = 1_100

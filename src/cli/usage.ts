@@ -201,9 +201,7 @@ async function withLake<Result>(
   const worker = createUsageWorker()
   try {
     const lake = new UsageLake(objects)
-    const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
-      (await worker.merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
-    return await work({ lake, reader: createUsageReader({ lake, sumUp }) })
+    return await work({ lake, reader: createUsageReader({ lake, sumUp: worker.sumUp }) })
   } finally {
     await worker.close()
     await objects.close()

@@ -140,9 +140,7 @@ function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminCo
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
-  const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
-    (await worker.merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
-  return { reader: createUsageReader({ lake, sumUp }), nowMs: Date.now }
+  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), nowMs: Date.now }
 }
 
 interface ListenOptions {

@@ -1,6 +1,7 @@
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import { BUCKETS, bucketOf } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
+import { HOUR_MS } from './names.ts'
 import { ROW_COLUMNS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
 
@@ -100,7 +101,6 @@ export interface LatencyColumn {
   readonly counts: Numbers
 }
 
-export const HOUR_MS = 3_600_000
 const HOURS_PER_DAY = 24
 /** Places of `record row × latency × bucket` must stay below 2^32. */
 const PLACES_PER_ROW = 512

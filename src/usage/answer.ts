@@ -1,7 +1,6 @@
 import {
   type AggregateTable,
   END_USER_DIMENSIONS,
-  HOUR_MS,
   USAGE_LATENCIES,
   USAGE_MEASURES,
   type UsageDimension,
@@ -10,6 +9,7 @@ import {
 } from './aggregate.ts'
 import { BUCKETS, percentile } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
+import { DAY_MS, HOUR_MS } from './names.ts'
 
 /** A question that aggregates answer. */
 export interface UsageQuestion {
@@ -80,7 +80,7 @@ export function isOfEndUsers(dimension: UsageDimension): boolean {
 }
 
 export function stepMs(step: Exclude<UsageStep, 'none'>): number {
-  return step === 'hour' ? HOUR_MS : 24 * HOUR_MS
+  return step === 'hour' ? HOUR_MS : DAY_MS
 }
 
 /** How many steps the time of a question has. */

@@ -1,8 +1,5 @@
 import type { UsageDay, UsageFooter } from './lake.ts'
-import { dateMs, dateOf, isMerged, mergedName, type UsageObject } from './names.ts'
-
-const DAY_MS = 86_400_000
-const HOUR_MS = 3_600_000
+import { DAY_MS, dateMs, dateOf, HOUR_MS, isMerged, mergedName, type UsageObject } from './names.ts'
 
 /**
  * Bytes of the files that are merged at a time: they and what is made of them are in memory. Files of more than half of

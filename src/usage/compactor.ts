@@ -4,11 +4,10 @@ import type { UsageWatch } from '../contracts/usage-lake.ts'
 import type { Logger } from '../log.ts'
 import { ageInDays, type PlannedMerge, planDay, retentions, type UsageRetention } from './compaction.ts'
 import type { UsageLake } from './lake.ts'
-import { isMerged, type UsageObject } from './names.ts'
+import { HOUR_MS, isMerged, type UsageObject } from './names.ts'
 import type { MergeInput } from './tasks.ts'
 import type { UsageWorker } from './worker.ts'
 
-const HOUR_MS = 3_600_000
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.2
 /** How long a file is left that a merged one took the place of, so that whoever has listed it can read it. */

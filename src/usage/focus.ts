@@ -1,6 +1,7 @@
-import { HOUR_MS, type UsageDimension } from './aggregate.ts'
+import type { UsageDimension } from './aggregate.ts'
 import type { UsageAnswerRow, UsageQuestion } from './answer.ts'
 import type { CsvCell } from './csv.ts'
+import { DAY_MS } from './names.ts'
 import type { UsageReader } from './reader.ts'
 
 /**
@@ -59,7 +60,6 @@ const BY = [
   'region',
 ] as const satisfies readonly UsageDimension[]
 
-const DAY_MS = 24 * HOUR_MS
 /** Groups that are asked for at a time. */
 const PAGE = 10_000
 

@@ -8,7 +8,8 @@ import type { ObjectInfo } from '../contracts/objects.ts'
  */
 const FILE = /^usage\/date=(\d{4}-\d{2}-\d{2})\/([A-Za-z0-9_-][A-Za-z0-9_.-]*)\.parquet$/
 const MERGED = 'merged-'
-const DAY_MS = 86_400_000
+export const HOUR_MS = 3_600_000
+export const DAY_MS = 24 * HOUR_MS
 
 export interface UsageObject {
   readonly key: string

@@ -3,7 +3,7 @@ import type { UsageRecord } from '../contracts/usage-record.ts'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
 import { FOOTER_PAIRS } from './lake.ts'
-import { dateOf } from './names.ts'
+import { DAY_MS, dateOf } from './names.ts'
 import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
 import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
 import { readSegment } from './segment.ts'
@@ -74,8 +74,6 @@ export async function rollRecords(records: Iterable<UsageRecord>): Promise<Rolle
   for (const [name, { finish }] of days) files.push({ date: name, ...(await finish()) })
   return files
 }
-
-const DAY_MS = 86_400_000
 
 class DayFile {
   readonly #writer = new UsageFileWriter()

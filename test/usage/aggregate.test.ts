@@ -4,7 +4,6 @@ import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import {
   AggregateBuilder,
   CALL_DIMENSIONS,
-  HOUR_MS,
   mergeAggregates,
   USAGE_MEASURES,
   type UsageAggregate,
@@ -29,6 +28,7 @@ import {
   type UsageQuestion,
 } from '../../src/usage/answer.ts'
 import { BUCKETS, bucketOf, middleOf, percentile } from '../../src/usage/histogram.ts'
+import { HOUR_MS } from '../../src/usage/names.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 
 const FROM_MS = Date.parse('2026-11-02T22:00:00Z')

@@ -1,6 +1,7 @@
 import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { h } from '../h.ts'
+import { Button } from './button.ts'
 
 export interface Column<Row> {
   readonly head: string
@@ -27,6 +28,17 @@ export interface TableProps<Row> {
   readonly href?: (row: Row) => string | null
   /** Marks a row, e.g. one that is out of service. */
   readonly dim?: (row: Row) => boolean
+}
+
+/** A button that stops what the row is of. @param label says it with the name of the row */
+export function endColumn<Row>(label: (row: Row) => string, onEnd: (row: Row) => void): Column<Row> {
+  return {
+    head: 'Actions',
+    hideHead: true,
+    narrow: true,
+    cell: (row) =>
+      h(Button, { small: true, icon: 'stop', label: label(row), onClick: () => onEnd(row) }, 'End'),
+  }
 }
 
 /** Rows between hairlines; on a phone each becomes a card. Draw an EmptyState instead when there are none. */

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
 import type { LiveSessionAnswer, LiveSessionsAnswer } from '../../server/api/answers.ts'
 import { api } from '../api.ts'
-import { Button, LinkButton } from '../components/button.ts'
+import { LinkButton } from '../components/button.ts'
 import { Confirm } from '../components/dialog.ts'
 import { PageHead } from '../components/page-head.ts'
 import { EmptyState, Loaded } from '../components/states.ts'
-import { type Column, Table } from '../components/table.ts'
+import { type Column, endColumn, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
 import { toast } from '../components/toasts.ts'
 import { number, orNone, usd } from '../format.ts'
@@ -74,7 +74,10 @@ function Sessions(props: {
     { class: 'stack' },
     h(Table<LiveSessionAnswer>, {
       caption: 'Live sessions',
-      columns: [...columnsFor(workspace, answer.sessions), endColumn(setEnding)],
+      columns: [
+        ...columnsFor(workspace, answer.sessions),
+        endColumn((one: LiveSessionAnswer) => `End the session of ${keyWords(one)}`, setEnding),
+      ],
       rows: answer.sessions,
       rowKey: ({ id }: LiveSessionAnswer) => id,
     }),
@@ -142,23 +145,4 @@ const NODE: Column<LiveSessionAnswer> = {
 function columnsFor(workspace: string | null, sessions: readonly LiveSessionAnswer[]) {
   const hasOthers = new Set(sessions.map(({ node }) => node)).size > 1
   return [KEY, ...(workspace === null ? [WORKSPACE] : []), ...FACTS, ...(hasOthers ? [NODE] : [])]
-}
-
-function endColumn(onEnd: (one: LiveSessionAnswer) => void): Column<LiveSessionAnswer> {
-  return {
-    head: 'Actions',
-    hideHead: true,
-    narrow: true,
-    cell: (one) =>
-      h(
-        Button,
-        {
-          small: true,
-          icon: 'stop',
-          label: `End the session of ${keyWords(one)}`,
-          onClick: () => onEnd(one),
-        },
-        'End',
-      ),
-  }
 }

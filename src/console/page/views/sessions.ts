@@ -6,7 +6,7 @@ import { Button } from '../components/button.ts'
 import { Confirm } from '../components/dialog.ts'
 import { PageHead } from '../components/page-head.ts'
 import { EmptyState, Loaded } from '../components/states.ts'
-import { type Column, Table } from '../components/table.ts'
+import { type Column, endColumn, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
 import { toast } from '../components/toasts.ts'
 import { h } from '../h.ts'
@@ -65,7 +65,14 @@ export function SessionsView({ session }: ViewProps) {
           ? h(EmptyState, { title: 'No sessions' }, h('p', null, 'Everybody has signed out.'))
           : h(Table<ListedSession>, {
               caption: 'Sessions of the console',
-              columns: [...COLUMNS, endColumn(setEnding)],
+              columns: [
+                ...COLUMNS,
+                endColumn(
+                  (one: ListedSession) =>
+                    one.current ? 'End this session' : `End the session of ${nameOf(one)}`,
+                  setEnding,
+                ),
+              ],
               rows: sessions,
               rowKey: ({ id }: ListedSession) => id,
             }),
@@ -91,23 +98,4 @@ export function SessionsView({ session }: ViewProps) {
 
 function nameOf({ person, key }: ListedSession): string {
   return person?.name ?? key?.name ?? 'a key that is gone'
-}
-
-function endColumn(onEnd: (one: ListedSession) => void): Column<ListedSession> {
-  return {
-    head: 'Actions',
-    hideHead: true,
-    narrow: true,
-    cell: (one) =>
-      h(
-        Button,
-        {
-          small: true,
-          icon: 'stop',
-          label: one.current ? 'End this session' : `End the session of ${nameOf(one)}`,
-          onClick: () => onEnd(one),
-        },
-        'End',
-      ),
-  }
 }

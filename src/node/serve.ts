@@ -13,6 +13,7 @@ import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { UsageLake } from '../usage/lake.ts'
+import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
@@ -136,11 +137,16 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
 }
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminContext {
+function usageQuestions(
+  { usage, store }: Node,
+  closers: Closer[],
+): UsageAdminContext & { readonly log: UsageLog } {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), nowMs: Date.now }
+  const log = createUsageLog(lake)
+  closers.push(() => log.close())
+  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), log, nowMs: Date.now }
 }
 
 interface ListenOptions {
@@ -165,9 +171,11 @@ async function listen(
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const usage = usageQuestions(parts, closers)
   const consoleContext = {
     dependencies,
     admin: adminContext(parts),
+    log: { log: usage.log, reader: usage.reader, isRecorded: parts.usage !== null },
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,
@@ -178,7 +186,7 @@ async function listen(
     readiness: { accepting, stateHealthy: () => state.healthy() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
-    usage: usageQuestions(parts, closers),
+    usage,
     docsLook: LOOK,
     moreOperations: managementOperations(consoleContext),
   })

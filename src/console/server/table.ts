@@ -9,6 +9,7 @@ import { explainEndpoint } from './api/explain.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
+import { logEndpoints } from './api/log.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
 import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
@@ -45,6 +46,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
+    ...logEndpoints(context),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),

@@ -32,6 +32,7 @@ const VIEWS = [
     'playground?tab=live',
     'playground?tab=speech',
     'requests',
+    'requests?tab=log',
     'live',
     'jobs',
     'settings',

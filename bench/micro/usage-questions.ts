@@ -13,7 +13,7 @@ import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SegmentEncoder } from '../../src/usage/encoder.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
-import { DAY_MS, dateMs } from '../../src/usage/names.ts'
+import { DAY_MS, dateMs, HOUR_MS } from '../../src/usage/names.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
 import { rollSegment } from '../../src/usage/tasks.ts'
 import { createUsageWorker } from '../../src/usage/worker.ts'
@@ -128,7 +128,7 @@ async function make(): Promise<void> {
   const worker = createUsageWorker()
   const startedMs = performance.now()
   await new CompactionRounds({
-    ...{ lake, worker, log: createLogger('silent'), graceMs: 0, now: () => TO_MS + DAY_MS },
+    ...{ lake, worker, log: createLogger('silent'), graceMs: 0, now: () => Date.now() + 2 * HOUR_MS },
     slots: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),

@@ -15,12 +15,13 @@ import { UsageLake } from '../../src/usage/lake.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
 import { DAY_MS, dateMs, HOUR_MS } from '../../src/usage/names.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
+import { TableAnswers, type UsageAnswers } from '../../src/usage/table-answers.ts'
 import { rollSegment } from '../../src/usage/tasks.ts'
 import { createUsageWorker } from '../../src/usage/worker.ts'
 
 /**
  * Ten questions of usage, answered from sums and from records: how long, in how much memory, and how long the loop of
- * the process that asks stands still. `node bench/micro/usage-questions.ts [records] [days]`, of 5,000 keys, of which
+ * the process that asks stands still, also where it answers by itself. `node bench/micro/usage-questions.ts [records] [days]`, of 5,000 keys, of which
  * some call far more than others.
  */
 
@@ -146,10 +147,9 @@ async function make(): Promise<void> {
   await objects.close()
 }
 
-async function askSums(): Promise<void> {
+async function askSums(answers: UsageAnswers): Promise<void> {
   const objects = await createFileObjects(folder)
   const worker = createUsageWorker()
-  const answers = createAnswerThread()
   const reader = createUsageReader({ lake: new UsageLake(objects), sumUp: worker.sumUp, answers })
   for (const round of ['at first', 'again'])
     for (const [at, { sql, ...asked }] of QUESTIONS.entries()) {
@@ -164,9 +164,14 @@ async function askSums(): Promise<void> {
         `sums, ${round}, ${at + 1}: ${ms.toFixed(0)} ms, loop ${(delay.max / 1e6).toFixed(0)} ms, ${groups} groups`,
       )
     }
-  await answers.close()
   await worker.close()
   await objects.close()
+}
+
+async function askThread(): Promise<void> {
+  const answers = createAnswerThread()
+  await askSums(answers)
+  await answers.close()
 }
 
 async function askRecords(): Promise<void> {
@@ -183,7 +188,7 @@ function say(sentence: string): void {
   process.stdout.write(`${sentence}\n`)
 }
 
-const STEPS = { make, sums: askSums, records: askRecords }
+const STEPS = { make, sums: askThread, loop: () => askSums(new TableAnswers()), records: askRecords }
 if (step !== undefined) {
   await STEPS[step as keyof typeof STEPS]()
   say(`${step}: ${Math.round(process.resourceUsage().maxRSS / 1024)} MiB`)

@@ -179,14 +179,13 @@ export function impactWords({ requests, moves, refused, cost }: ImpactAnswer): s
   const moved = moves.reduce((sum, move) => sum + move.requests, 0)
   const targets = new Set(moves.map(({ to }) => nameOf(to)))
   const served = refused.published - (refused.draft - refused.newly)
-  const parts = [
-    ...(moved === 0 ? [] : [`move${targets.size === 1 ? ` to ${[...targets][0]}` : ''}`]).map((does) => [
-      moved,
-      does,
-    ]),
-    ...(refused.newly === 0 ? [] : [[refused.newly, 'be refused']]),
-    ...(served === 0 ? [] : [[served, 'no longer be refused']]),
-  ] as readonly (readonly [number, string])[]
+  const to = targets.size === 1 ? ` to ${[...targets][0]}` : ''
+  const counts: readonly (readonly [count: number, does: string])[] = [
+    [moved, `move${to}`],
+    [refused.newly, 'be refused'],
+    [served, 'no longer be refused'],
+  ]
+  const parts = counts.filter(([count]) => count > 0)
   const of = `of ${plural(requests, 'request')} `
   const said = parts.map(([count, does], index) => `${number(count)} ${index === 0 ? of : ''}would ${does}`)
   const costs = costWords(cost)

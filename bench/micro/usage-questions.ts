@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { askSql } from '../../src/cli/usage-sql.ts'
 import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
@@ -21,8 +22,8 @@ import { createUsageWorker } from '../../src/usage/worker.ts'
 
 /**
  * Ten questions of usage, answered from sums and from records: how long, in how much memory, and how long the loop of
- * the process that asks stands still, also where it answers by itself. `node bench/micro/usage-questions.ts [records] [days]`, of 5,000 keys, of which
- * some call far more than others.
+ * the process that asks stands still, also where it answers by itself. Records are of 5,000 keys, of which some call
+ * far more than others. `node bench/micro/usage-questions.ts [records] [days]`
  */
 
 const [RECORDS = 1_000_000, DAYS = 30] = process.argv.slice(2, 4).map(Number)
@@ -159,9 +160,11 @@ async function askSums(answers: UsageAnswers): Promise<void> {
       const startedMs = performance.now()
       const { groups } = await reader.ask({ ...usual, fromMs: FROM_MS, toMs: TO_MS, ...asked })
       const ms = performance.now() - startedMs
+      // What has held the loop up until now is seen with its next turns.
+      await sleep(5)
       delay.disable()
       say(
-        `sums, ${round}, ${at + 1}: ${ms.toFixed(0)} ms, loop ${(delay.max / 1e6).toFixed(0)} ms, ${groups} groups`,
+        `${step}, ${round}, ${at + 1}: ${ms.toFixed(0)} ms, loop ${(delay.max / 1e6).toFixed(0)} ms, ${groups} groups`,
       )
     }
   await worker.close()

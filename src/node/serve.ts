@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
 import { createUsageReader } from '../usage/reader.ts'
@@ -145,8 +146,9 @@ function usageQuestions(
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
   const log = createUsageLog(lake)
-  closers.push(() => log.close())
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), log, nowMs: Date.now }
+  const answers = createAnswerThread()
+  closers.push(() => Promise.all([log.close(), answers.close()]).then(() => {}))
+  return { reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }), log, nowMs: Date.now }
 }
 
 interface ListenOptions {

@@ -1,4 +1,10 @@
-import { type AsyncBuffer, type FileMetaData, parquetMetadataAsync, type Statistics } from 'hyparquet'
+import {
+  type AsyncBuffer,
+  type ColumnMetaData,
+  type FileMetaData,
+  parquetMetadataAsync,
+  type Statistics,
+} from 'hyparquet'
 import { USAGE_COLUMNS, type UsageColumnName } from '../contracts/usage-record.ts'
 import { FOOTER_PAIRS } from './lake.ts'
 import { excludes, isWithoutValues, type LogIdColumn, type LogTest, wholeOf } from './log-filter.ts'
@@ -93,7 +99,10 @@ export class LogFile {
    */
   async readIds(place: number, column: LogIdColumn, id: Buffer): Promise<UsageRows | null> {
     const { num_rows } = this.#metadata.row_groups[place]!
-    if (isWithoutValues(this.#statistics(place, column), Number(num_rows))) return null
+    const chunk = this.#chunk(place, column)
+    if (isWithoutValues(chunk?.statistics, Number(num_rows))) return null
+    // Only there the texts stand as they are.
+    if (chunk?.encodings.includes('DELTA_LENGTH_BYTE_ARRAY') !== true) return this.read(place, [column])
     const onPage = (page: Buffer) => {
       if (!page.includes(id)) throw ABSENT
     }
@@ -114,9 +123,11 @@ export class LogFile {
   }
 
   #statistics(place: number, column: string): Statistics | undefined {
-    const chunk = this.#metadata.row_groups[place]!.columns.find(
-      ({ meta_data: data }) => data?.path_in_schema[0] === column,
-    )
-    return chunk?.meta_data?.statistics
+    return this.#chunk(place, column)?.statistics
+  }
+
+  #chunk(place: number, column: string): ColumnMetaData | undefined {
+    const { columns } = this.#metadata.row_groups[place]!
+    return columns.find(({ meta_data: data }) => data?.path_in_schema[0] === column)?.meta_data
   }
 }

@@ -58,7 +58,7 @@ export function applyTest(test: LogTest, rows: UsageRows, marks: Uint8Array): vo
 export function markId(value: string, column: LogIdColumn, rows: UsageRows, marks: Uint8Array): void {
   const texts = rowsOf(rows, column)
   if (!(texts instanceof TextRows)) throw new Error(`usage: ${column} has no ids`)
-  for (let row = 0; row < marks.length; row++) if (texts.values[row] === value) marks[row] = 1
+  for (let row = 0; row < marks.length; row++) if (texts.at(row) === value) marks[row] = 1
 }
 
 /** Whether the statistics of a column say that none of its rows passes. */

@@ -263,8 +263,8 @@ class LogSearch {
       if (marks[row] === 1 && endedAt[row]! >= fromMs && endedAt[row]! < toMs) matches.push(row)
     if (matches.length === 0) return
     const kept = this.#nearestRows(matches, endedAt, limit + 1)
-    const ids = recordIdRows(await file.read(place, ['record_id'])).values
-    this.#add(kept.map((row) => ({ endedAtMs: endedAt[row]!, recordId: ids[row] ?? '', group, row })))
+    const ids = recordIdRows(await file.read(place, ['record_id']))
+    this.#add(kept.map((row) => ({ endedAtMs: endedAt[row]!, recordId: ids.at(row) ?? '', group, row })))
   }
 
   /** Marks the rows that have the id, or all where none is asked for. @returns whether any is marked */

@@ -3,9 +3,9 @@ import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { firstJobId, newId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
-import { rollRecords } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { rollRecords } from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const NOW_MS = Date.now()

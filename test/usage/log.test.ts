@@ -12,13 +12,10 @@ import type { LogTest } from '../../src/usage/log-filter.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { createUsageLog } from '../../src/usage/log-worker.ts'
 import { DAY_MS, dateOf, usageKey } from '../../src/usage/names.ts'
-import { UsageFileWriter } from '../../src/usage/parquet.ts'
-import { UsageRows } from '../../src/usage/rows.ts'
-import { rollRecords } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { randomRecord } from '../support/usage-lake.ts'
+import { fileOf, randomRecord, rollRecords } from '../support/usage-lake.ts'
 
 const FROM_MS = Date.parse('2026-11-01')
 const DAYS = 12
@@ -42,14 +39,7 @@ class MemoryFiles implements LogSource {
   bytesRead = 0
 
   put(date: string, name: string, groups: readonly (readonly UsageRecord[])[]): void {
-    const writer = new UsageFileWriter()
-    const rows = new UsageRows()
-    for (const records of groups) {
-      rows.append(records)
-      writer.add(rows)
-      rows.clear()
-    }
-    this.#files.set(usageKey(date, name), writer.finish([]))
+    this.#files.set(usageKey(date, name), fileOf(groups))
   }
 
   async dates(fromMs: number, toMs: number): Promise<string[]> {

@@ -2,13 +2,13 @@ import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { createFileObjects } from '../../../src/storage/folder.ts'
 import { UsageLake } from '../../../src/usage/lake.ts'
-import { rollRecords } from '../../../src/usage/tasks.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
 import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { rollRecords } from '../../support/usage-lake.ts'
 
 const NOW_MS = Date.now()
 const COUNT = 130

@@ -13,6 +13,7 @@ import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { UsageLake } from '../usage/lake.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
@@ -136,11 +137,17 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
 }
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminContext {
+function usageQuestions({ usage, store, state }: Node, closers: Closer[]): UsageAdminContext {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), nowMs: Date.now }
+  const { usageMarks: marks } = state.console
+  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
+  return {
+    reader: createUsageReader({ lake, sumUp: worker.sumUp }),
+    nowMs: Date.now,
+    completeUntilMs: () => progress.until(),
+  }
 }
 
 interface ListenOptions {

@@ -33,6 +33,8 @@ export class Backlog {
   bytes = 0
   /** Segments that were handed on. */
   rolled = 0
+  /** Names of the folders whose segments were all taken over, for whoever takes them out of here. */
+  readonly adopted: string[] = []
 
   constructor(parts: BacklogParts) {
     this.#parts = parts
@@ -68,6 +70,7 @@ export class Backlog {
           await free()
         }
         await rmdir(folder)
+        this.adopted.push(name)
       } catch {
         // It is in use, or somebody else takes it over; what cannot be read now is looked at again.
       }
@@ -137,6 +140,18 @@ export class Backlog {
       this.#roll()
     }, pauseMs).unref()
   }
+}
+
+/**
+ * When the oldest of the segments below `root` was begun that are not handed on, whoever has them, epoch milliseconds.
+ *
+ * @returns null when there is none
+ * @throws Error when there is no such folder
+ */
+export async function oldestSegmentMs(root: string): Promise<number | null> {
+  const names = (await readdir(root, { recursive: true })).filter((name) => name.endsWith(SEGMENT_SUFFIX))
+  const times = names.map((name) => idTimeMs(basename(name, SEGMENT_SUFFIX)))
+  return times.length === 0 ? null : Math.min(...times)
 }
 
 /** Makes the folder of this process below `root`, and locks it. */

@@ -1,4 +1,5 @@
 import { rmdir } from 'node:fs/promises'
+import { basename } from 'node:path'
 import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
@@ -65,7 +66,7 @@ export class WriteAhead {
   #current: OpenSegment | null = null
   /** Segments that only take records which they have had before. */
   readonly #kept = new Set<OpenSegment>()
-  readonly #closing = new Set<Promise<void>>()
+  readonly #closing = new Map<OpenSegment, Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
   #adopting: Promise<void> = Promise.resolve()
   #isDue = false
@@ -145,8 +146,7 @@ export class WriteAhead {
   }
 
   figures(): UsageFigures {
-    const begun = [...this.#open].map(({ openedAtMs }) => openedAtMs)
-    const oldest = Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
+    const oldest = this.#oldestMs
     return {
       written: this.#written,
       lost: this.#lost,
@@ -156,12 +156,33 @@ export class WriteAhead {
     }
   }
 
+  /** Unique to this process. */
+  get name(): string {
+    return basename(this.#folder)
+  }
+
+  /** Everything that ended before was handed on; epoch milliseconds. */
+  get doneUntilMs(): number {
+    // A record may be a moment older than the segment that was made for it.
+    return Math.min(Date.now(), this.#oldestMs - 1)
+  }
+
+  /** Whether everything was handed on. */
+  get isDone(): boolean {
+    return this.#oldestMs === Number.POSITIVE_INFINITY
+  }
+
+  /** Names of dead processes whose records were all taken over, each once. */
+  takeAdopted(): string[] {
+    return this.#backlog.adopted.splice(0)
+  }
+
   /** Writes, closes and hands on what there is, which stays for the next process where that takes too long. */
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all([...this.#closing, this.#adopting])
+    await Promise.all([...this.#closing.values(), this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.
@@ -170,6 +191,12 @@ export class WriteAhead {
 
   get #open(): readonly OpenSegment[] {
     return this.#current === null ? [...this.#kept] : [...this.#kept, this.#current]
+  }
+
+  /** When the oldest segment was begun that was not handed on; infinity: there is none. */
+  get #oldestMs(): number {
+    const begun = [...this.#open, ...this.#closing.keys()].map(({ openedAtMs }) => openedAtMs)
+    return Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
   }
 
   get #bytes(): number {
@@ -249,12 +276,12 @@ export class WriteAhead {
     this.#write(segment)
     this.#kept.delete(segment)
     if (segment === this.#current) this.#current = null
-    const closing: Promise<void> = segment.close().then(() => {
-      this.#closing.delete(closing)
+    const closing = segment.close().then(() => {
+      this.#closing.delete(segment)
       const { id, path, bytes } = segment
       if (bytes > 0) this.#backlog.add({ id, path, bytes })
     })
-    this.#closing.add(closing)
+    this.#closing.set(segment, closing)
   }
 
   async #adopt(): Promise<void> {

@@ -48,6 +48,7 @@ import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-ca
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
+import { recordAbandonedJobs } from '../usage/abandoned-jobs.ts'
 import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
 import { UsageProgress } from '../usage/progress.ts'
 import { openUsageStore } from '../usage/store.ts'
@@ -197,7 +198,22 @@ async function openUsage(
   closers.push(() => progress.close())
   closers.push(() => rows.close())
   await progress.start()
-  return { rows, files, progress, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }
+  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn })
+  const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, ...timing.usageFiles })
+  closers.push(() => abandoned.stop())
+  return { rows, files, progress, ledger }
+}
+
+/** Has live sessions have a record, also if this process dies while they are open. */
+function keepSessions({ rows, ledger }: { rows: WriteAhead; ledger: UsageLedger }, live: LiveSessions): void {
+  rows.keepOpen({
+    get count() {
+      return live.count
+    },
+    rows(add) {
+      for (const { context, session } of live.list()) ledger.isOpen(context, session.facts(), add)
+    },
+  })
 }
 
 function paramIn({ extra }: GatewayError): string | null {
@@ -320,7 +336,7 @@ function openRecorder(
     readonly timing: Timing
     readonly live: LiveSessions
     /** Null: nothing is recorded for good. */
-    readonly usage: { readonly ledger: UsageLedger } | null
+    readonly usage: { readonly ledger: UsageLedger; readonly rows: WriteAhead } | null
     readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
@@ -328,7 +344,9 @@ function openRecorder(
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
-  return usage === null ? recorder : new LedgerRecorder(recorder, usage.ledger)
+  if (usage === null) return recorder
+  keepSessions(usage, live)
+  return new LedgerRecorder(recorder, usage.ledger)
 }
 
 async function openKeyBook(

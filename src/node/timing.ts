@@ -3,6 +3,7 @@ import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
 import type { RecorderTiming } from '../recorder/recorder.ts'
+import type { AbandonedTiming } from '../usage/abandoned-jobs.ts'
 import type { CompactorTiming } from '../usage/compactor.ts'
 import type { ProgressTiming } from '../usage/progress.ts'
 import type { WriteAheadTiming } from '../usage/write-ahead.ts'
@@ -22,7 +23,7 @@ export interface Timing {
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
   readonly usage?: Partial<WriteAheadTiming>
-  readonly usageFiles?: Partial<CompactorTiming & ProgressTiming>
+  readonly usageFiles?: Partial<CompactorTiming & ProgressTiming & AbandonedTiming>
   readonly alerts?: Partial<AlertTiming>
 }
 

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import type { ClosedSegment, RollSegment } from '../contracts/usage-segment.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { adoptOpenRows } from './open-rows.ts'
 import { SEGMENT_SUFFIX } from './open-segment.ts'
 
 /** Claims a folder for this process as long as that lives. @returns gives it free. @throws when another has it */
@@ -78,6 +79,9 @@ export class Backlog {
   }
 
   async #adoptFrom(folder: string): Promise<void> {
+    // As long as the segments are there that tell which of the sessions have ended.
+    const sessions = await adoptOpenRows(folder, this.#parts.folder)
+    if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue
       const path = join(this.#parts.folder, name)

@@ -5,6 +5,7 @@ import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
 import type { UsageRow } from './encoder.ts'
+import { type OpenRecords, OpenRows } from './open-rows.ts'
 import { type KeptPlace, OpenSegment } from './open-segment.ts'
 
 export interface WriteAheadTiming {
@@ -69,6 +70,8 @@ export class WriteAhead {
   readonly #closing = new Map<OpenSegment, Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
   #adopting: Promise<void> = Promise.resolve()
+  /** Null: nothing is open for long. */
+  #openRows: OpenRows | null = null
   #isDue = false
   #isFull = false
   #isAway = false
@@ -135,6 +138,11 @@ export class WriteAhead {
     else current.add(row)
   }
 
+  /** Keeps what is known of these, until each adds its record. */
+  keepOpen(records: OpenRecords): void {
+    this.#openRows = new OpenRows(this.#folder, records)
+  }
+
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
     this.#isDue = false
@@ -163,8 +171,8 @@ export class WriteAhead {
 
   /** Everything that ended before was handed on; epoch milliseconds. */
   get doneUntilMs(): number {
-    // A record may be a moment older than the segment that was made for it.
-    return Math.min(Date.now(), this.#oldestMs - 1)
+    // A record may be a moment older than the segment that was made for it. One of an open session is put if we die.
+    return Math.min(Date.now(), this.#oldestMs - 1, (this.#openRows?.writtenMs ?? Date.now()) - 1)
   }
 
   /** Whether everything was handed on. */
@@ -182,7 +190,7 @@ export class WriteAhead {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all([...this.#closing.values(), this.#adopting])
+    await Promise.all([...this.#closing.values(), this.#adopting, this.#openRows?.close()])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.
@@ -250,6 +258,7 @@ export class WriteAhead {
         this.#close(segment)
       else void segment.sync()
     }
+    this.#openRows?.tick(nowMs)
     this.#watchBacklog()
   }
 

@@ -203,12 +203,17 @@ export class WriteAhead {
 
   /** When the oldest segment was begun that was not handed on; infinity: there is none. */
   get #oldestMs(): number {
-    const begun = [...this.#open, ...this.#closing.keys()].map(({ openedAtMs }) => openedAtMs)
+    const begun = this.#unhanded.map(({ openedAtMs }) => openedAtMs)
     return Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
   }
 
+  /** Segments that are not in the backlog yet; what is being closed is one, too. */
+  get #unhanded(): readonly OpenSegment[] {
+    return [...this.#open, ...this.#closing.keys()]
+  }
+
   get #bytes(): number {
-    return this.#open.reduce((sum, { bytes }) => sum + bytes, this.#backlog.bytes)
+    return this.#unhanded.reduce((sum, { bytes }) => sum + bytes, this.#backlog.bytes)
   }
 
   /**

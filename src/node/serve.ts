@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader } from '../usage/reader.ts'
@@ -141,10 +142,12 @@ function usageQuestions({ usage, store, state }: Node, closers: Closer[]): Usage
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
+  const answers = createAnswerThread()
+  closers.push(() => answers.close())
   const { usageMarks: marks } = state.console
   const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
   return {
-    reader: createUsageReader({ lake, sumUp: worker.sumUp }),
+    reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
     nowMs: Date.now,
     completeUntilMs: () => progress.until(),
   }

@@ -158,7 +158,7 @@ export class UsageLedger implements UsageKeeper {
   /** Hands over what is known of a session that goes on: the record that it has if this process dies now. */
   isOpen(call: OpenCall, { audio_seconds, characters }: SessionFacts, add: (row: UsageRow) => void): void {
     const { exchange } = call
-    if (exchange === null || !isCall(exchange, call)) return
+    if (exchange === null || !this.#isCall(exchange, call)) return
     const row = this.#row
     this.#fill(exchange, call)
     row.outcome = 'error'

@@ -1,9 +1,11 @@
-import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { UsageRecord } from '../contracts/usage-record.ts'
 import { idTimeMs, newId } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { SEGMENT_SUFFIX } from './open-segment.ts'
-import { readSegment, readSegmentFile } from './segment.ts'
+import { UsageRows } from './rows.ts'
+import { readSegmentFile, type SegmentColumns } from './segment-columns.ts'
 
 /** A segment that nobody takes as long as its process lives. */
 const FILE = 'open-sessions'
@@ -85,12 +87,13 @@ export async function adoptOpenRows(
   const names = await readdir(from)
   for (const name of names.filter((one) => one.endsWith(UNFINISHED))) await rm(join(from, name))
   if (!names.includes(FILE)) return null
-  const { id, records } = readSegment(await readFile(join(from, FILE)))
+  const open = await readSegmentFile(join(from, FILE))
+  const { id } = open
   const ended = new Set<string>()
   for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX)))
-    for (const { kind, record_id } of (await readSegmentFile(join(from, name))).records())
+    for (const { kind, record_id } of recordsOf(await readSegmentFile(join(from, name))))
       if (kind === 'session') ended.add(record_id)
-  const left = [...records()].filter(({ record_id }) => !ended.has(record_id))
+  const left = [...recordsOf(open)].filter(({ record_id }) => !ended.has(record_id))
   const path = id === null || left.length === 0 ? null : join(to, id + SEGMENT_SUFFIX)
   if (id !== null && path !== null) {
     const encoder = new SegmentEncoder({ id, openedAtMs: idTimeMs(id) })
@@ -99,6 +102,12 @@ export async function adoptOpenRows(
   }
   await rm(join(from, FILE))
   return id === null || path === null ? null : { id, path }
+}
+
+function* recordsOf(segment: SegmentColumns): Generator<UsageRecord, void> {
+  const rows = new UsageRows()
+  rows.appendSegment(segment, 0, segment.rows)
+  for (let row = 0; row < rows.length; row += 1) yield rows.record(row)
 }
 
 /** There is all of a file, or none. */

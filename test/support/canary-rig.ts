@@ -155,6 +155,8 @@ function configuration({ url }: SingingUpstream, keys: ReadonlyMap<Caller, strin
       acme: {
         credits_usd: 1_000,
         grant_id: 'first',
+        // Whom calls are for is known by a hash alone, everywhere.
+        end_users: { hash: true },
         purposes: { declared: { description: 'a label' } },
         apps: { web: { route: 'main', purposes: { declared: 'main' } } },
         keys: [

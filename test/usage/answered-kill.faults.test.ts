@@ -5,12 +5,13 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { Timing } from '../../src/node/timing.ts'
-import { readSegmentFile } from '../../src/usage/segment.ts'
+import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { liveAudio } from '../support/live-audio.ts'
 import { LiveClient } from '../support/live-rig.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -143,7 +144,7 @@ t.test(
     t.match(await askJobs(node, 'DELETE', `/${cancelled}`), { status: 'cancelled' })
     const known = async () => {
       for (const path of await openFiles(segments))
-        for (const { audio_seconds } of (await readSegmentFile(path)).records())
+        for (const { audio_seconds } of recordsIn(await readSegmentFile(path)))
           if ((audio_seconds ?? 0) >= 2_000) return true
       return false
     }

@@ -1,29 +1,29 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import type {
   HealthAnswer,
   KindAnswer,
   ModelsAnswer,
   ProviderAnswer,
-  ProviderCheckAnswer,
   ReplicaAnswer,
 } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
 import { FileBadge, NotInForce } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
-import { Confirm, Dialog } from '../../components/dialog.ts'
+import { Confirm } from '../../components/dialog.ts'
 import { fitnessOfProvider, Health, useHealth } from '../../components/health.ts'
 import { PageHead, Section } from '../../components/page-head.ts'
-import { Spinner } from '../../components/progress.ts'
-import { EmptyState, ErrorNote, Loaded, Note } from '../../components/states.ts'
+import { EmptyState, Loaded } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { toast } from '../../components/toasts.ts'
 import { plural } from '../../format.ts'
 import { h } from '../../h.ts'
-import { LOADING, useAction, useLoad } from '../../load.ts'
+import { lazy } from '../../lazy.ts'
+import { LOADING, useLoad } from '../../load.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import type { ViewProps } from '../../view.ts'
 import { priceInWords } from '../routes/words.ts'
+import { CheckProvider } from './check-provider.ts'
 import { EditProvider } from './edit-provider.ts'
 
 interface Listing {
@@ -35,8 +35,21 @@ const PLATFORM_LEAD = 'Provider accounts that every workspace can use. Usage is 
 const OWN_LEAD =
   'Provider accounts your routes can use. With your own credentials, the provider bills you directly.'
 
-/** The accounts at providers: those of a workspace, or of the platform. */
-export function ProvidersView({ workspace, session }: ViewProps) {
+const ProviderPage = lazy({
+  title: 'The provider',
+  style: ['overview', 'chart'],
+  load: async () => (await import('./one-provider.ts')).ProviderPage,
+})
+
+/** The accounts at providers: those of a workspace, or of the platform; or one of them, and how it fares. */
+export function ProvidersView(props: ViewProps) {
+  const { workspace, path, session } = props
+  const [name] = path
+  if (name === undefined) return h(AllProviders, props)
+  return h(ProviderPage, { key: name, workspace, name, isOperator: session.role === 'operator' })
+}
+
+function AllProviders({ workspace, session }: ViewProps) {
   const place = workspace === null ? '' : apiPath`/workspaces/${workspace}`
   const load = useLoad((signal) => api.get<Listing>(`${place}/providers`, { signal }), [workspace])
   const health = useHealth(workspace)
@@ -118,6 +131,7 @@ function ProviderList(props: {
       columns,
       rows: providers,
       rowKey: ({ name }: ProviderAnswer) => name,
+      href: ({ name }: ProviderAnswer) => pathOf(workspace, 'providers', name),
     })
   return workspace === null
     ? h(
@@ -282,6 +296,7 @@ function PlatformList({
               columns,
               rows: providers,
               rowKey: ({ name }: PlatformProvider) => name,
+              href: ({ name }: PlatformProvider) => pathOf(workspace, 'providers', name),
             }),
     }),
   )
@@ -327,76 +342,4 @@ function DeleteProvider(props: {
       'Remove it from all routes first; a route that still uses it is listed here.',
     ),
   )
-}
-
-/** Asks the provider for its models, which shows whether address and credential are right. */
-function CheckProvider(props: {
-  /** API path of the workspace; empty for the platform. */
-  readonly place: string
-  readonly provider: ProviderAnswer
-  readonly onClose: () => void
-}) {
-  const { place, provider, onClose } = props
-  const [answer, setAnswer] = useState<ProviderCheckAnswer | null>(null)
-  const { run, busy, error } = useAction(async () => {
-    setAnswer(null)
-    setAnswer(await api.post<ProviderCheckAnswer>(place + apiPath`/providers/${provider.name}/check`))
-  })
-  useEffect(() => void run(), [])
-  const footer = [
-    h(Button, { icon: 'refresh', onClick: () => run(), busy }, 'Check again'),
-    h(Button, { kind: 'primary', onClick: onClose }, 'Close'),
-  ]
-  return h(
-    Dialog,
-    { title: `Check ${provider.name}`, onClose, footer },
-    h(
-      'div',
-      { class: 'stack', 'aria-live': 'polite' },
-      busy ? h(Spinner, { label: `Connecting to ${provider.name}` }) : null,
-      answer === null ? null : h(Result, { answer, provider }),
-      h(ErrorNote, { error, what: 'Not checked' }),
-    ),
-  )
-}
-
-function Result({
-  answer,
-  provider,
-}: {
-  readonly answer: ProviderCheckAnswer
-  readonly provider: ProviderAnswer
-}) {
-  const { ok, models, trouble } = answer
-  if (!ok)
-    return h(
-      Note,
-      { tone: 'bad' },
-      h(
-        'p',
-        null,
-        'Couldn’t connect to ',
-        provider.base_url ?? provider.kind,
-        ': ',
-        trouble ?? 'no reason given',
-        '.',
-      ),
-      h(
-        'p',
-        null,
-        provider.managed_by === 'file'
-          ? 'Check its API key and base URL in the configuration file.'
-          : 'Check the API key and the base URL.',
-      ),
-    )
-  return [
-    h(Note, { tone: 'ok' }, 'Connected. ', plural(models.length, 'model'), ' available.'),
-    models.length === 0
-      ? null
-      : h(
-          'ul',
-          { class: 'stack stack-tight' },
-          models.map((model) => h('li', { class: 'mono small', key: model }, model)),
-        ),
-  ]
 }

@@ -60,7 +60,10 @@ export function Bars(props: BarsProps) {
     setPointed(Math.max(0, Math.min(last, to)))
   }
   const total = sums.reduce((sum, value) => sum + value, 0)
-  const opens = href && onOpen ? ' Enter opens one.' : ''
+  const most = format(Math.max(0, ...sums))
+  const words =
+    `${title}${unit ? ` ${unit}` : ''}: ${format(total)} in all, at most ${most} in one ${step}. ` +
+    `Arrow keys read each ${step}.${href && onOpen ? ' Enter opens one.' : ''}`
   return h(
     'figure',
     { class: 'chart' },
@@ -87,7 +90,7 @@ export function Bars(props: BarsProps) {
               class: href ? 'bars-place bars-place-open' : 'bars-place',
               tabindex: 0,
               role: 'img',
-              'aria-label': `${title}${unit ? ` ${unit}` : ''}: ${format(total)} in all, at most ${format(Math.max(0, ...sums))} in one ${step}. Arrow keys read each ${step}.${opens}`,
+              'aria-label': words,
               onKeyDown: onKey,
               onBlur: () => setPointed(null),
             },

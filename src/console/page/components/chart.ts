@@ -82,6 +82,7 @@ export function Chart(props: ChartProps) {
     move(Math.max(0, Math.min(last, to)))
   }
   const name = `${title}${unit ? ` ${unit}` : ''}`
+  const keys = `Arrow keys read moments.${props.onOpen ? ' Enter opens one.' : ''}`
   return h(
     'figure',
     { class: 'chart' },
@@ -107,7 +108,7 @@ export function Chart(props: ChartProps) {
             ref: place,
             tabindex: 0,
             role: 'img',
-            'aria-label': `${name}, ${when.span}. ${summaryOf(data, format)} Arrow keys read moments.${props.onOpen ? ' Enter opens one.' : ''}`,
+            'aria-label': `${name}, ${when.span}. ${summaryOf(data, format)} ${keys}`,
             onClick: open,
             onKeyDown: onKey,
             onBlur: () => move(null),

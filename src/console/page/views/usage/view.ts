@@ -205,6 +205,7 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
   const chart = useMemo(() => chartOf(answers, state.by, measure), [answers])
   const rows = useMemo(() => rowsOf(answers, state.by, measure), [answers])
   const columns = useMemo(() => columnsOf(state, table), [answers])
+  const completeMs = Date.parse(table.complete_until)
   if (table.total.calls === 0)
     return h(Nothing, { answer: table, workspace, filtered: state.filters.length > 0 })
   const zoom = (atMs: number) => {
@@ -234,7 +235,7 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
     h(
       'p',
       { class: 'quiet small usage-until' },
-      `Complete until ${moment(Date.parse(table.complete_until))} ${zone(Date.parse(table.complete_until))}; newer calls appear within two minutes.`,
+      `Complete until ${moment(completeMs)} ${zone(completeMs)}; newer calls appear within two minutes.`,
     ),
   ]
 }

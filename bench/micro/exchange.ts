@@ -2,7 +2,7 @@ const NEVER = new AbortController().signal
 
 /** As much of an exchange as is counted and recorded, with the callbacks that every exchange has. */
 export class Exchange {
-  readonly requestId = 'req_01hzzzzzzzzzzzzzzzzzzzzzzz'
+  readonly requestId: string
   readonly method = 'POST'
   readonly signal = NEVER
   readonly pattern: string
@@ -14,7 +14,8 @@ export class Exchange {
   readonly #startedMs = performance.now()
   readonly #callbacks: (() => void)[] = []
 
-  constructor(pattern: string) {
+  constructor(pattern: string, requestId = 'req_01hzzzzzzzzzzzzzzzzzzzzzzz') {
+    this.requestId = requestId
     this.pattern = pattern
   }
 

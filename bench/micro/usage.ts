@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Principal } from '../../src/contracts/catalog.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
+import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
@@ -28,6 +29,10 @@ const principals = Array.from({ length: 20 }, (_, at) => ({
   key: { id: `key_${at}`, name: 'key' },
 })) as unknown as Principal[]
 
+/** So many that what compresses a segment meets none of them twice. */
+const requestIds = Array.from({ length: 65_536 }, () => newId('req'))
+let calls = 0
+
 /** A call that is over. */
 function call(exchange: Exchange, at: number): CallContext {
   const context = new CallContext(exchange)
@@ -37,8 +42,8 @@ function call(exchange: Exchange, at: number): CallContext {
   context.policyVersionId = 'pv_0123456789abcdef'
   context.attempts = [attempt]
   context.upstreamWaitMs = 20.5
-  context.usage = { input_tokens: 120, output_tokens: 40, total_tokens: 160 }
-  context.costUsd = 0.00012
+  context.usage = { input_tokens: 120 + (calls & 127), output_tokens: 40 + (calls & 15), total_tokens: 160 }
+  context.costUsd = 0.00012 + (calls & 127) / 1e6
   return context
 }
 
@@ -47,9 +52,10 @@ async function nanosecondsPerCall(ledger: UsageLedger | null, perTurn: number): 
   const before = process.cpuUsage()
   for (let turn = 0; turn < turns; turn += 1) {
     for (let at = 0; at < perTurn; at += 1) {
-      const exchange = new Exchange('/v1/chat')
+      calls += 1
+      const exchange = new Exchange('/v1/chat', requestIds[calls % requestIds.length])
       const context = call(exchange, turn + at)
-      context.charged(120)
+      context.charged(120 + (calls & 127))
       ledger?.charged(context, false)
       exchange.finish(200)
       ledger?.over(exchange, context)

@@ -382,14 +382,17 @@ class ObservedRequest implements FinishListener {
     }
   }
 
-  #answer({ status, headers, body }: Reply): void {
+  #answer(reply: Reply): void {
+    const { status, headers, body } = reply
+    const common = 'common' in reply ? reply.common : undefined
     const { dependencies, recorder } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
-    exchange.reply({ status, headers: all, body } as Reply, context.principal?.workspace.id)
+    const sent = { status, headers: all, common, body } as Reply
+    exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')
     recorder?.wentOn(exchange, context)

@@ -1,6 +1,8 @@
 import type { StreamedName } from '../contracts/operations.ts'
 import type { Envelope } from '../gateway/outcome.ts'
 import type { Streaming } from '../gateway/stream.ts'
+import type { CommonHeaders } from '../inbound/exchange.ts'
+import { commonHeaders } from '../inbound/reply.ts'
 
 type Facts = Pick<
   Envelope,
@@ -36,6 +38,38 @@ export function factHeaders(facts: Facts): Record<string, string> {
   return warnings === undefined || warnings.length === 0
     ? headers
     : Object.assign(headers, warningHeaders(warnings))
+}
+
+/** Facts that stood in headers beside some bytes, and those headers. */
+interface Told {
+  readonly mediaType: string
+  readonly facts: Facts
+  readonly headers: CommonHeaders
+}
+
+const told = new WeakMap<Uint8Array, Told>()
+
+/** Headers of an answer with bytes that were given before: the same again as long as the same is to be told. */
+export function keptHeaders(bytes: Uint8Array, mediaType: string, facts: Facts): CommonHeaders {
+  const known = told.get(bytes)
+  if (known !== undefined && known.mediaType === mediaType && isSame(known.facts, facts)) return known.headers
+  const headers = commonHeaders({ 'content-type': mediaType, ...factHeaders(facts) })
+  told.set(bytes, { mediaType, facts, headers })
+  return headers
+}
+
+function isSame(a: Facts, b: Facts): boolean {
+  for (const name in a.usage) if (a.usage[name] !== b.usage[name]) return false
+  return (
+    a.provider === b.provider &&
+    a.model === b.model &&
+    a.cost_usd === b.cost_usd &&
+    a.lk_requested_purpose === b.lk_requested_purpose &&
+    a.lk_applied_purpose === b.lk_applied_purpose &&
+    a.lk_purpose_source === b.lk_purpose_source &&
+    a.warnings?.length === 0 &&
+    b.warnings?.length === 0
+  )
 }
 
 /** Names of headers by those of what is metered, which come from this program alone. */

@@ -105,15 +105,16 @@ function receiveJson<K extends OperationName>(
     workspace: context.principal.workspace.id,
   }
   return readJsonBytes(exchange, options, (bytes) => {
-    const key = known && keyOf(bytes, exchange, context.principal)
-    const before = key === null ? undefined : known?.find(key)
+    const { principal } = context
+    const text = known && repeatedText(bytes, exchange, principal)
+    const before = text === null ? undefined : known?.find(principal.workspace.id, text)
     if (before !== undefined) return before
     const fields = parseJson(bytes)
     const stream = isObject(fields) && fields.stream === true
     const received = { call: read(fields, exchange), fields, stream }
-    if (key !== null) {
+    if (text !== null) {
       exchange.onFinished(() => {
-        if (context.cache === 'hit') known?.add(key, received)
+        if (context.cache === 'hit') known?.add(principal.workspace.id, text, received)
       })
     }
     return received
@@ -127,20 +128,19 @@ const KNOWN_MAX = 512
 const KNOWN_MS = 30_000
 
 /**
- * What stands for a body in `KnownBodies`: its workspace and its bytes, which decide what it is read as where no header
- * has a say in that.
+ * The bytes of a body as a text, where they and its workspace decide what it is read as: no header has a say in that.
  *
  * @returns null: it is read each time
  */
-function keyOf(
+function repeatedText(
   bytes: Buffer,
   { headers }: Pick<Exchange, 'headers'>,
-  { workspace, route, capabilityRoutes }: Principal,
+  { route, capabilityRoutes }: Principal,
 ): string | null {
   const { cache } = capabilityRoutes.get(CAPABILITY_OF.speech) ?? route
   if (cache === undefined || bytes.length > KNOWN_BYTES_MAX) return null
   if (headers['x-lk-purpose'] !== undefined || headers['x-lk-require'] !== undefined) return null
-  return `${workspace.id} ${bytes.toString('latin1')}`
+  return bytes.toString('latin1')
 }
 
 /**
@@ -150,21 +150,34 @@ function keyOf(
  * of which nothing may be kept is not in here, since its answer was not kept either.
  */
 class KnownBodies<Received> {
-  readonly #received = new Map<string, Received>()
+  /** By workspace and text. */
+  readonly #received = new Map<string, Map<string, Received>>()
+  #size = 0
   #forgetting: NodeJS.Timeout | undefined
 
-  find(key: string): Received | undefined {
-    return this.#received.get(key)
+  find(workspace: string, text: string): Received | undefined {
+    return this.#received.get(workspace)?.get(text)
   }
 
-  add(key: string, received: Received): void {
-    if (this.#received.size === KNOWN_MAX) this.#received.clear()
-    this.#received.set(key, received)
+  add(workspace: string, text: string, received: Received): void {
+    if (this.#size === KNOWN_MAX) this.#clear()
+    let known = this.#received.get(workspace)
+    if (known === undefined) {
+      known = new Map()
+      this.#received.set(workspace, known)
+    }
+    if (!known.has(text)) this.#size += 1
+    known.set(text, received)
     this.#forgetting ??= setTimeout(this.#forget, KNOWN_MS).unref()
   }
 
-  readonly #forget = (): void => {
+  #clear(): void {
     this.#received.clear()
+    this.#size = 0
+  }
+
+  readonly #forget = (): void => {
+    this.#clear()
     this.#forgetting = undefined
   }
 }

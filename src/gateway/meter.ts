@@ -94,6 +94,11 @@ export function meter<K extends OperationName>(
   return meterAt(call, reported, priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(reported)))
 }
 
+/** What a call comes to before anybody answers it: what goes into it. */
+export function usageOf<K extends OperationName>({ operation, payload }: Call<K>): Usage {
+  return METERS[operation](payload as Calls[K], NOTHING_REPORTED, {}).usage
+}
+
 /** Meters a call at the price of its day and size. */
 function meterAt<K extends OperationName>(
   call: Call<K>,

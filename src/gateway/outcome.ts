@@ -5,7 +5,7 @@ import { operationOf } from '../contracts/provider.ts'
 import type { Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { factsFor } from './facts-for.ts'
-import { meter, NOTHING_REPORTED, reportedBy, type Usage } from './meter.ts'
+import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from './meter.ts'
 import type { Answer } from './operation.ts'
 import type { Candidate, PurposeResolution, Selection } from './selection.ts'
 
@@ -96,19 +96,27 @@ export function keptOutcome(
   release = nothing,
 ): Outcome<'speech'> {
   const { entry, route, forPurpose } = candidate
-  const { usage } = meter(call, NOTHING_REPORTED, null)
+  const usage = usageOf(call)
   context.usage = usage
   context.costUsd = 0
   services.watch?.metered(entry, call.operation, usage)
   context.noteRoute(route)
   context.forPurpose = forPurpose
-  const envelope = {
-    ...headOf(context, selection, candidate),
+  const { purpose } = selection
+  // Written out, as that of any answer.
+  const envelope: Envelope = {
+    id: context.id,
+    provider: entry.provider.name,
+    model: entry.model,
+    policy_version_id: route.version,
     content: '',
     content_blocks: NONE,
     usage,
     cost_usd: 0,
     determinism: honorsSeed(services, call, entry, result) ? HONORED : NOT_HONORED,
+    lk_requested_purpose: purpose.requested,
+    lk_applied_purpose: appliedPurpose(purpose, forPurpose),
+    lk_purpose_source: purposeSource(purpose, forPurpose),
     warnings: joined(call.warnings, selection.warnings),
   }
   return { envelope, payload: call.payload, result, release }

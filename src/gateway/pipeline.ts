@@ -50,6 +50,7 @@ export type CallRequest<K extends OperationName = OperationName> =
   | JobRequest<K>
   | IdempotentRequest<K>
   | StreamedRequest<K & StreamedName>
+  | CachedStreamRequest
   | PreviewRequest<K>
 
 /** A caller waits for the whole answer. */
@@ -98,8 +99,11 @@ export interface StreamedRequest<K extends StreamedName> {
   readonly leaveOut?: (candidate: Candidate) => boolean
   /** How an entry is asked, where that is not by one request for each call. */
   readonly open?: typeof openAttempt
-  /** As of a whole request. */
-  readonly cached?: true
+}
+
+/** The same, whose answer may be speech that its route keeps. */
+export interface CachedStreamRequest extends StreamedRequest<'speech'> {
+  readonly cached: true
 }
 
 /**
@@ -119,8 +123,8 @@ const HEALTHY = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: nul
 /**
  * Runs a call, whichever door it came in by.
  *
- * @returns by mode: the whole result and its envelope, whose `release` gives the answer's memory back; a stream; the
- *          bytes that are replayed from now on; nothing
+ * @returns by mode: the whole result and its envelope, whose `release` gives the answer's memory back; a stream, at
+ *          once where all of it is here; the bytes that are replayed from now on; nothing
  * @throws  GatewayError of `select`, `reserve` and `failOver`; with a slot also those of `replaySlot`, and
  *          UPSTREAM_OUTCOME_UNKNOWN when no entry answered and one of them may have done the work. `context` holds what
  *          was known by then
@@ -130,6 +134,11 @@ export function run<K extends OperationName>(
   context: AdmittedContext,
   request: WholeRequest<K> | JobRequest<K>,
 ): Promise<Outcome<K>>
+export function run(
+  services: Services,
+  context: AdmittedContext,
+  request: CachedStreamRequest,
+): Streaming<'speech'> | Promise<Streaming<'speech'>>
 export function run<K extends StreamedName>(
   services: Services,
   context: AdmittedContext,
@@ -149,7 +158,9 @@ export function run(
   services: Services,
   context: AdmittedContext,
   request: CallRequest,
-): Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
+):
+  | Streaming<StreamedName>
+  | Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
   try {
     const nowMs = performance.now()
     const selected = leftOf(selectEntries(services, context, request, nowMs), request)
@@ -173,7 +184,7 @@ type MadeRequest = Exclude<CallRequest, { readonly mode: 'idempotent' | 'preview
 
 /** A job looks at its first claim alone: an earlier one may have money set aside, which the call has to settle. */
 function mayBeCached(request: MadeRequest): boolean {
-  if (request.mode !== 'job') return request.cached === true
+  if (request.mode !== 'job') return 'cached' in request && request.cached === true
   return request.call.operation === 'speech' && request.job.claim === 1
 }
 

@@ -52,7 +52,7 @@ export function answerCached(
   selection: Selection,
   mode: CachedCall['mode'],
   start: Start,
-): Promise<SpeechAnswer> | null {
+): WholeStreaming | Promise<SpeechAnswer> | null {
   const { services, context, call } = active
   const first = selection.candidates[0] as Candidate
   const { cache: terms } = first.route
@@ -69,7 +69,9 @@ export function answerCached(
   const kept = cache.recall(place, terms)
   if (kept !== null) {
     if (places.get(call.payload) !== place) places.set(call.payload, place)
-    return Promise.resolve(hit(cached, first, audioOf(kept)))
+    const found = hit(cached, first, audioOf(kept))
+    // Nothing is waited for where nobody has to wait.
+    return found instanceof WholeStreaming ? found : Promise.resolve(found)
   }
   return mode === 'job' ? answerJob(cached) : answerInFlight(cached)
 }

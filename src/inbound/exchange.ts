@@ -114,7 +114,15 @@ export interface WholeReply {
   readonly status: number
   /** Lower-case names. `content-type` defaults to `application/json` for a string, else it must be given. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Headers that other answers have, too, of which `headers` names none. */
+  readonly common?: CommonHeaders
   readonly body: string | Uint8Array | readonly ReplyPiece[]
+}
+
+/** Headers that are checked and written once, for many answers; `commonHeaders` makes them. */
+export interface CommonHeaders {
+  readonly headers: Readonly<Record<string, string>>
+  readonly lines: string
 }
 
 export interface StreamedReply {

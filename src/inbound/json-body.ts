@@ -189,7 +189,7 @@ async function receiveLarge(
 class JsonMemory implements MemoryHolder, FinishListener {
   readonly workspace: string
   /** Told when the memory was taken away while the body came; until then its next chunk finds it out. */
-  onEnded: (error: GatewayError) => void = () => {}
+  onEnded: (error: GatewayError) => void = nothing
   readonly #budget: ByteBudget
   readonly #exchange: Exchange
   #gathered: ByteBuilder | null = null
@@ -385,3 +385,5 @@ export function readJsonSource(body: AudioMembers): JsonSource {
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+function nothing(): void {}

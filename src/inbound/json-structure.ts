@@ -84,13 +84,22 @@ export class JsonString {
       start += 1
     }
     for (;;) {
-      const quote = view.indexOf(QUOTE, start)
+      const quote = quoteIn(view, start)
       const escaped = escapesAt(view, start, quote === -1 ? view.length : quote)
       if (quote === -1) this.#escapes = escaped
       if (quote === -1 || !escaped) return quote
       start = quote + 1
     }
   }
+}
+
+/** Strings that are longer are searched by native code, which a call costs more than so many bytes. */
+const NEAR_BYTES = 64
+
+function quoteIn(view: Buffer, from: number): number {
+  const near = Math.min(view.length, from + NEAR_BYTES)
+  for (let at = from; at < near; at += 1) if (view[at] === QUOTE) return at
+  return near < view.length ? view.indexOf(QUOTE, near) : -1
 }
 
 /** Whether an odd number of backslashes stands before `end`, of which none is before `start`. */

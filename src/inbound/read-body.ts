@@ -3,11 +3,15 @@ import type { BodyConsumer, Exchange } from './exchange.ts'
 import { type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { requestTooLarge } from './refusals.ts'
 
+/** What most bodies are. */
+const PLAIN_JSON: HeaderValue = { value: 'application/json', parameters: new Map() }
+
 /** The Content-Type in parts; null when it is malformed or missing, or when the body is compressed. */
 export function contentTypeOf({ headers }: Exchange): HeaderValue | null {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding !== '' && encoding !== 'identity') return null
-  return parseHeaderValue(headers['content-type'] ?? '')
+  const type = headers['content-type'] ?? ''
+  return type === PLAIN_JSON.value ? PLAIN_JSON : parseHeaderValue(type)
 }
 
 /** @throws GatewayError REQUEST_TOO_LARGE when Content-Length alone is over the limit */

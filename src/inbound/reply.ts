@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { UpgradeReply } from './client-socket.ts'
-import type { Reply, ReplyPiece, StreamedReply, WholeReply } from './exchange.ts'
+import type { CommonHeaders, Reply, ReplyPiece, StreamedReply, WholeReply } from './exchange.ts'
 import type { HttpResponse } from './uws.ts'
 
 /** Status and headers of an answer, checked. */
@@ -111,21 +111,39 @@ export function prepareUpgradeHead(
  * @param defaultType the content type when the reply has none; null: it stays without
  */
 function headersOf(
-  { status, headers = NO_HEADERS }: Pick<WholeReply, 'status' | 'headers'>,
+  { status, headers = NO_HEADERS, common }: Pick<WholeReply, 'status' | 'headers' | 'common'>,
   requestId: string,
   defaultType: string | null,
 ): string {
   if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
-  let text = `nosniff\r\nx-lk-request-id: ${requestId}`
+  let text = `nosniff\r\nx-lk-request-id: ${requestId}${linesOf(headers)}`
+  if (common !== undefined) text += common.lines
+  const isTyped = headers['content-type'] !== undefined || common?.headers['content-type'] !== undefined
+  if (defaultType !== null && !isTyped) text += `\r\ncontent-type: ${defaultType}`
+  return text
+}
+
+function linesOf(headers: Readonly<Record<string, string>>): string {
+  let text = ''
   for (const name in headers) {
     const start = lineStarts.get(name) ?? lineStart(name)
     const value = headers[name]!
     if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
     text += start + value
   }
-  if (defaultType !== null && headers['content-type'] === undefined)
-    text += `\r\ncontent-type: ${defaultType}`
   return text
+}
+
+/**
+ * Prepares headers for many answers: to check and write them again for each is a tenth of what a small answer costs.
+ *
+ * @throws Error as `prepareAnswer`
+ */
+export function commonHeaders(headers: Readonly<Record<string, string>>): CommonHeaders {
+  const lines = linesOf(headers)
+  // Looking into it makes one run of characters of it, which each answer would do.
+  lines.charCodeAt(lines.length - 1)
+  return { headers, lines }
 }
 
 function lineStart(name: string): string {

@@ -50,6 +50,13 @@ interface DatedSpeech extends KeptSpeech {
   readonly keptAtMs: number
 }
 
+/** Speech in memory. */
+interface HeldSpeech {
+  readonly speech: DatedSpeech
+  /** Since it was last looked at for what may go. */
+  wasAskedFor: boolean
+}
+
 class TieredSpeechCache implements SpeechCache {
   readonly #objects: Objects
   readonly #budget: ByteBudget
@@ -183,12 +190,15 @@ function parsed(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** The speech that was asked for last, as far as the memory of the process has room for it. */
+/**
+ * The speech that was asked for of late, as far as the memory of the process has room for it: what has to go is the
+ * oldest that nobody has asked for since it was last its turn.
+ */
 class SpeechMemory {
   readonly #budget: ByteBudget
   readonly #limit: number
-  /** By digest, the one that was asked for last at the end. */
-  readonly #kept = new Map<string, DatedSpeech>()
+  /** By digest, in the order in which they may have to go. */
+  readonly #kept = new Map<string, HeldSpeech>()
   #held = 0
 
   constructor(budget: ByteBudget) {
@@ -199,24 +209,30 @@ class SpeechMemory {
   get(digest: string): DatedSpeech | null {
     const kept = this.#kept.get(digest)
     if (kept === undefined) return null
-    this.#kept.delete(digest)
-    this.#kept.set(digest, kept)
-    return kept
+    // To put it at the end each time would take longer than all else here.
+    kept.wasAskedFor = true
+    return kept.speech
   }
 
-  put(digest: string, kept: DatedSpeech): void {
+  put(digest: string, speech: DatedSpeech): void {
     this.drop(digest)
-    const bytes = heldBytes(kept)
+    const bytes = heldBytes(speech)
     // Bodies that are under way come before answers that can be read again.
     const limit = isScarce(this.#budget) ? 0 : this.#limit
     const fits = bytes <= this.#limit * ANSWER_SHARE
-    for (const oldest of this.#kept.keys()) {
+    // Whatever is put at the end comes up again, and goes then.
+    for (const [oldest, kept] of this.#kept) {
       if (this.#held + (fits ? bytes : 0) <= limit) break
-      this.drop(oldest)
+      if (!kept.wasAskedFor) this.drop(oldest)
+      else {
+        kept.wasAskedFor = false
+        this.#kept.delete(oldest)
+        this.#kept.set(oldest, kept)
+      }
     }
     if (!fits || limit === 0 || !this.#budget.tryReserve(bytes)) return
     this.#held += bytes
-    this.#kept.set(digest, kept)
+    this.#kept.set(digest, { speech, wasAskedFor: false })
   }
 
   clear(): void {
@@ -227,8 +243,8 @@ class SpeechMemory {
     const kept = this.#kept.get(digest)
     if (kept === undefined) return
     this.#kept.delete(digest)
-    this.#held -= heldBytes(kept)
-    this.#budget.refund(heldBytes(kept))
+    this.#held -= heldBytes(kept.speech)
+    this.#budget.refund(heldBytes(kept.speech))
   }
 }
 

@@ -1,8 +1,8 @@
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import { BUCKETS, bucketOf } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
-import { HOUR_MS } from './names.ts'
-import { ROW_COLUMNS, SHAPE_COLUMNS } from './segment.ts'
+import { DAY_MS, HOUR_MS } from './names.ts'
+import { SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
 
 /**
@@ -133,20 +133,17 @@ export class AggregateBuilder {
     if (record.end_user !== null) this.#endUsers.addRecord(day, record)
   }
 
-  /** Adds the records of a segment: what those of one shape and hour come to, and that once. */
-  addSegment(columns: SegmentColumns): void {
-    const groups = new SegmentGroups(columns, this.#step)
-    const rows = groups.groups.map(({ hour, shape }) => this.#calls.rowOf(hour, shape))
-    for (const name of USAGE_MEASURES) {
-      const sums = groups.sumsOf(name)
-      for (const [group, row] of rows.entries())
-        if (sums[group] !== 0) this.#calls.sum(row, name, sums[group]!)
-    }
+  /** Adds the records of a segment: what those of one group come to, and that once. */
+  addSegment(segment: SegmentColumns): void {
+    const shapes = segment.shapes.map(shapedBy)
+    const calls = callGroups(segment, shapes, this.#step, this.#calls)
+    addSums(this.#calls, calls, segment, shapes)
     for (const [latency, name] of USAGE_LATENCIES.entries())
-      groups.countBuckets(name, (group, bucket, count) =>
-        this.#calls.count(rows[group]!, latency, bucket, count),
+      countBuckets(calls, numbersIn(segment, name), (row, bucket, count) =>
+        this.#calls.count(row, latency, bucket, count),
       )
-    for (const { day, record } of groups.ofEndUsers()) this.#endUsers.addRecord(day, record)
+    const endUsers = endUserGroups(segment, shapes, this.#endUsers)
+    if (endUsers !== null) addSums(this.#endUsers, endUsers, segment, shapes)
   }
 
   /**
@@ -339,103 +336,143 @@ class TableBuilder {
 const DENSE_GROUPS = 10_000
 
 /** A record with the values of its shape alone. */
-type Shaped = Pick<UsageRecord, (typeof SHAPE_COLUMNS)[number]> & { readonly end_user: null }
+type Shaped = Pick<UsageRecord, (typeof SHAPE_COLUMNS)[number]>
 
-/** The records of a segment by hour (or day) and shape: there are few of these. */
-class SegmentGroups {
-  readonly #columns: SegmentColumns
-  readonly #groupOf: Int32Array
-  readonly groups: { readonly hour: number; readonly shape: Shaped }[] = []
+/** The records of a segment in groups, of which there are few: each comes to one row of a table. */
+interface Groups {
+  /** Of each record; -1: none. */
+  readonly groupOf: Int32Array
+  /** The row of each group. */
+  readonly rows: readonly number[]
+}
 
-  constructor(columns: SegmentColumns, step: AggregateStep) {
-    this.#columns = columns
-    this.#groupOf = new Int32Array(columns.rows)
-    const shapes = columns.shapes.map(shapedBy)
-    const byHour = new Map<number, Int32Array>()
-    const { shapeOf } = columns
-    const endedAt = this.#numbers('ended_at')
-    let lastHour = -1
-    let byShape: Int32Array = new Int32Array(0)
-    for (let row = 0; row < columns.rows; row += 1) {
-      const exact = Math.floor(endedAt[row]! / HOUR_MS)
-      const hour = step === 'day' ? exact - (exact % HOURS_PER_DAY) : exact
-      if (hour !== lastHour) {
-        byShape = byHour.get(hour) ?? new Int32Array(shapes.length).fill(-1)
-        byHour.set(hour, byShape)
-        lastHour = hour
-      }
-      const shape = shapeOf[row]!
-      if (byShape[shape]! < 0) byShape[shape] = this.groups.push({ hour, shape: shapes[shape]! }) - 1
-      this.#groupOf[row] = byShape[shape]!
+/** Groups by hour (or day) and shape. */
+function callGroups(
+  segment: SegmentColumns,
+  shapes: readonly Shaped[],
+  step: AggregateStep,
+  table: TableBuilder,
+): Groups {
+  const endedAt = numbersIn(segment, 'ended_at')!
+  const { shapeOf } = segment
+  const groupOf = new Int32Array(segment.rows)
+  const rows: number[] = []
+  const byHour = new Map<number, Int32Array>()
+  let byShape: Int32Array = new Int32Array(0)
+  let [hour, fromMs, toMs] = [0, 0, 0]
+  for (let record = 0; record < groupOf.length; record += 1) {
+    const ms = endedAt[record]!
+    if (ms < fromMs || ms >= toMs) {
+      const exact = Math.floor(ms / HOUR_MS)
+      fromMs = exact * HOUR_MS
+      toMs = fromMs + HOUR_MS
+      hour = step === 'day' ? exact - (exact % HOURS_PER_DAY) : exact
+      byShape = byHour.get(hour) ?? new Int32Array(shapes.length).fill(-1)
+      byHour.set(hour, byShape)
     }
+    const shape = shapeOf[record]!
+    if (byShape[shape]! < 0)
+      byShape[shape] = rows.push(table.rowOf(hour, { ...shapes[shape]!, end_user: null })) - 1
+    groupOf[record] = byShape[shape]!
   }
+  return { groupOf, rows }
+}
 
-  /** What each group adds to a measure. */
-  sumsOf(name: UsageMeasure): Float64Array {
-    const sums = new Float64Array(this.groups.length)
-    const groupOf = this.#groupOf
-    const values = isSummed(name) ? this.#numbers(name) : null
-    if (values !== null) {
-      for (let row = 0; row < groupOf.length; row += 1) {
-        const value = values[row]!
-        if (!Number.isNaN(value)) sums[groupOf[row]!]! += value
-      }
-      return sums
+/** Groups by day, workspace and end user; null: no record has one. */
+function endUserGroups(
+  segment: SegmentColumns,
+  shapes: readonly Shaped[],
+  table: TableBuilder,
+): Groups | null {
+  const { endUsers, shapeOf } = segment
+  if (endUsers === null) return null
+  const endedAt = numbersIn(segment, 'ended_at')!
+  const workspaces = new Map<string, number>()
+  for (const { workspace } of shapes)
+    if (!workspaces.has(workspace)) workspaces.set(workspace, workspaces.size)
+  const workspaceOf = Uint32Array.from(shapes, ({ workspace }) => workspaces.get(workspace)!)
+  const groupOf = new Int32Array(segment.rows).fill(-1)
+  const rows: number[] = []
+  const groups = new KeyTable(3)
+  const key = new Uint32Array(3)
+  for (let record = 0; record < groupOf.length; record += 1) {
+    const endUser = endUsers.indexes[record]!
+    if (endUser < 0) continue
+    key[0] = Math.floor(endedAt[record]! / DAY_MS)
+    key[1] = workspaceOf[shapeOf[record]!]!
+    key[2] = endUser
+    const group = groups.numberOf(key)
+    if (group === rows.length) {
+      const values = { ...shapes[shapeOf[record]!]!, end_user: endUsers.words[endUser]! }
+      rows.push(table.rowOf(key[0] * HOURS_PER_DAY, values))
     }
-    const counts = this.groups.map(({ shape }) => COUNTED[name as Counted](shape))
-    const costs = this.#numbers('cost_usd')
-    for (let row = 0; row < groupOf.length; row += 1) {
-      const group = groupOf[row]!
-      if (counts[group] === true && (name !== 'unpriced' || Number.isNaN(costs[row]))) sums[group]! += 1
-    }
-    return sums
+    groupOf[record] = group
   }
+  return { groupOf, rows }
+}
 
-  countBuckets(name: UsageLatency, count: (group: number, bucket: number, count: number) => void): void {
-    const values = this.#numbers(name)
-    const isDense = this.groups.length <= DENSE_GROUPS
-    const counts = new Uint32Array(isDense ? this.groups.length * BUCKETS : 0)
-    for (let row = 0; row < this.#groupOf.length; row += 1) {
-      const ms = values[row]!
-      if (Number.isNaN(ms)) continue
-      const group = this.#groupOf[row]!
-      if (isDense) counts[group * BUCKETS + bucketOf(ms)]! += 1
-      else count(group, bucketOf(ms), 1)
-    }
-    for (const [at, found] of counts.entries())
-      if (found > 0) count(Math.floor(at / BUCKETS), at % BUCKETS, found)
+/** Adds what the records of each group come to. */
+function addSums(
+  table: TableBuilder,
+  { groupOf, rows }: Groups,
+  segment: SegmentColumns,
+  shapes: readonly Shaped[],
+): void {
+  const sums = new Float64Array(rows.length)
+  const add = (name: UsageMeasure) => {
+    for (const [group, row] of rows.entries()) if (sums[group] !== 0) table.sum(row, name, sums[group]!)
+    sums.fill(0)
   }
-
-  /** Records with an end user, by day. */
-  *ofEndUsers(): Generator<{ readonly day: number; readonly record: AggregatedRecord }, void> {
-    const endUsers = this.#columns.texts[ROW_COLUMNS.indexOf('end_user')]!
-    const endedAt = this.#numbers('ended_at')
-    // Of end users no latencies are kept.
-    const latency = { total_ms: 0, first_ms: null }
-    for (let row = 0; row < this.#groupOf.length; row += 1) {
-      const end_user = endUsers[row] ?? null
-      if (end_user === null) continue
-      const { shape } = this.groups[this.#groupOf[row]!]!
-      const ended_at = endedAt[row]!
-      const sums = Object.fromEntries(
-        SUMMED.map((name) => {
-          const value = this.#numbers(name)[row]!
-          return [name, Number.isNaN(value) ? null : value]
-        }),
-      ) as Pick<AggregatedRecord, (typeof SUMMED)[number]>
-      const day = Math.floor(ended_at / HOUR_MS / HOURS_PER_DAY) * HOURS_PER_DAY
-      yield { day, record: { ...shape, ...sums, ...latency, end_user, ended_at } as AggregatedRecord }
+  for (const name of SUMMED) {
+    const values = numbersIn(segment, name)
+    if (values === null) continue
+    for (let record = 0; record < groupOf.length; record += 1) {
+      const group = groupOf[record]!
+      const value = values[record]!
+      if (group >= 0 && !Number.isNaN(value)) sums[group]! += value
     }
+    add(name)
   }
-
-  #numbers(name: (typeof NUMBER_COLUMNS)[number]): Float64Array {
-    return this.#columns.numbers[NUMBER_COLUMNS.indexOf(name)]!
+  const costs = numbersIn(segment, 'cost_usd')
+  for (const name of COUNTED_MEASURES) {
+    const counted = Uint8Array.from(shapes, (shape) => (COUNTED[name](shape) ? 1 : 0))
+    if (!counted.includes(1)) continue
+    const leftOut = name === 'unpriced' ? costs : null
+    for (let record = 0; record < groupOf.length; record += 1) {
+      const group = groupOf[record]!
+      if (group >= 0 && (leftOut === null || Number.isNaN(leftOut[record]!)))
+        sums[group]! += counted[segment.shapeOf[record]!]!
+    }
+    add(name)
   }
 }
 
+function countBuckets(
+  { groupOf, rows }: Groups,
+  values: Float64Array | null,
+  count: (row: number, bucket: number, count: number) => void,
+): void {
+  if (values === null) return
+  const isDense = rows.length <= DENSE_GROUPS
+  const counts = new Uint32Array(isDense ? rows.length * BUCKETS : 0)
+  for (let record = 0; record < groupOf.length; record += 1) {
+    const ms = values[record]!
+    if (Number.isNaN(ms)) continue
+    const group = groupOf[record]!
+    if (isDense) counts[group * BUCKETS + bucketOf(ms)]! += 1
+    else count(rows[group]!, bucketOf(ms), 1)
+  }
+  for (let at = 0; at < counts.length; at += 1)
+    if (counts[at]! > 0) count(rows[Math.floor(at / BUCKETS)]!, at % BUCKETS, counts[at]!)
+}
+
+/** A column of numbers of a segment; null: no record has one. */
+function numbersIn({ numbers }: SegmentColumns, name: (typeof NUMBER_COLUMNS)[number]): Float64Array | null {
+  return numbers[NUMBER_COLUMNS.indexOf(name)] ?? null
+}
+
 function shapedBy(values: SegmentColumns['shapes'][number]): Shaped {
-  const named = Object.fromEntries(SHAPE_COLUMNS.map((name, at) => [name, values[at]]))
-  return { ...named, end_user: null } as Shaped
+  return Object.fromEntries(SHAPE_COLUMNS.map((name, at) => [name, values[at]])) as Shaped
 }
 
 /** Measures that count records; `unpriced` where there is no cost, too. */
@@ -448,9 +485,7 @@ const COUNTED: Readonly<Record<Counted, (shape: Shaped) => boolean>> = {
   replayed: ({ replayed }) => replayed,
 }
 
-function isSummed(name: UsageMeasure): name is (typeof SUMMED)[number] {
-  return (SUMMED as readonly string[]).includes(name)
-}
+const COUNTED_MEASURES = Object.keys(COUNTED) as Counted[]
 
 /** Values in the order of their code units, and for each number that one had its place there, counted from 1. */
 function inOrder(numbers: ReadonlyMap<string, number>): {

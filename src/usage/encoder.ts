@@ -151,6 +151,11 @@ export class SegmentEncoder {
       shapes = []
       this.#shapes.set(row.key_id, shapes)
     }
+    const [first] = shapes
+    if (first !== undefined && isShapeOf(first, row)) {
+      this.#last = first
+      return first
+    }
     const at = shapes.findIndex((shape) => isShapeOf(shape, row))
     const shape = at < 0 ? this.#define(row) : shapes[at]!
     if (at < 0) shapes.push(shape)

@@ -30,10 +30,19 @@ export const SESSIONS: ReadonlySet<string> = new Set([
   '/openai/v1/realtime',
 ])
 
-/** Whether a request with a key has a record: it was a call or a live session, and is not recorded as a job. */
-function isCall({ method, pattern }: EndedExchange, call: EndedCall): boolean {
-  if (call.principal === null || call.jobId !== null || pattern === null) return false
-  return method === 'POST' ? !NO_CALLS.has(pattern) : method === 'GET' && SESSIONS.has(pattern)
+/** An endpoint that was met. */
+interface Endpoint {
+  readonly method: string
+  readonly pattern: string
+  /** `POST /v1/chat` */
+  readonly text: string
+  /** Whether a request to it, with a key, has a record: it is a call or a live session. */
+  readonly isCall: boolean
+}
+
+function endpointFor(method: string, pattern: string): Endpoint {
+  const isCall = method === 'POST' ? !NO_CALLS.has(pattern) : method === 'GET' && SESSIONS.has(pattern)
+  return { method, pattern, text: `${method} ${pattern}`, isCall }
 }
 
 /** Attempts whose reasons are recorded: a session may have any number. */
@@ -66,8 +75,9 @@ export class UsageLedger implements UsageKeeper {
    * rest of a record.
    */
   readonly #charged: OpenCall[] = []
-  /** `POST /v1/chat` of the methods and patterns that were met. */
-  readonly #endpoints = new Map<string, Map<string, string>>()
+  /** Those that were met, by method and pattern. */
+  readonly #endpoints = new Map<string, Map<string, Endpoint>>()
+  #lastEndpoint = endpointFor('', '')
   /** The reasons that came last of one attempt. */
   #lastReason = { provider: '', model: '', reason: '', text: '' }
 
@@ -79,7 +89,7 @@ export class UsageLedger implements UsageKeeper {
 
   /** The call is over, but for its money. */
   over(exchange: EndedExchange, call: OpenCall): void {
-    if (!isCall(exchange, call)) return
+    if (!this.#isCall(exchange, call)) return
     if (call.isSettled) this.#record(exchange, call)
     else
       call.onSettled(() => {
@@ -120,7 +130,7 @@ export class UsageLedger implements UsageKeeper {
   charged(call: OpenCall, isSettling: boolean): void {
     const { exchange } = call
     // A job whose worker dies is run again, and recorded then.
-    if (exchange === null || call.sessionId !== null || !isCall(exchange, call)) return
+    if (exchange === null || call.sessionId !== null || !this.#isCall(exchange, call)) return
     if (call.chargedAt < 0) {
       call.chargedAt = this.#charged.length
       this.#charged.push(call)
@@ -174,7 +184,7 @@ export class UsageLedger implements UsageKeeper {
     row.total_ms = Math.round(elapsedMs)
     row.ended_at = Date.now()
     row.started_at = row.ended_at - row.total_ms
-    row.endpoint = this.#endpointOf(exchange)
+    row.endpoint = this.#endpointOf(exchange).text
     row.outcome = error === undefined ? 'ok' : error === 'CLIENT_CLOSED' ? 'left' : 'error'
     row.status = status
     row.error_code = error ?? null
@@ -229,18 +239,22 @@ export class UsageLedger implements UsageKeeper {
     row.cost_usd = charged > 0 ? charged : costUsd !== null ? microsOf(costUsd) : usage === null ? 0 : null
   }
 
-  #endpointOf({ method, pattern }: EndedExchange): string {
-    let known = this.#endpoints.get(method)
-    if (known === undefined) {
-      known = new Map()
-      this.#endpoints.set(method, known)
-    }
-    const path = pattern ?? ''
-    let endpoint = known.get(path)
-    if (endpoint === undefined) {
-      endpoint = `${method} ${path}`
-      known.set(path, endpoint)
-    }
+  /** A job is recorded by its runs. */
+  #isCall(exchange: EndedExchange, { principal, jobId }: EndedCall): boolean {
+    if (principal === null || jobId !== null || exchange.pattern === null) return false
+    return this.#endpointOf(exchange).isCall
+  }
+
+  #endpointOf(exchange: EndedExchange): Endpoint {
+    const { method } = exchange
+    const pattern = exchange.pattern ?? ''
+    const last = this.#lastEndpoint
+    if (last.pattern === pattern && last.method === method) return last
+    const known = this.#endpoints.get(method) ?? new Map<string, Endpoint>()
+    this.#endpoints.set(method, known)
+    const endpoint = known.get(pattern) ?? endpointFor(method, pattern)
+    known.set(pattern, endpoint)
+    this.#lastEndpoint = endpoint
     return endpoint
   }
 

@@ -5,10 +5,9 @@
 
 const BLOCK = 128
 const MINIBLOCK = 32
-/** Below it sums of a delta and the bits that wait are exact as numbers, and zigzag is. */
-const PLAIN_MOST = 2 ** 44
-/** Widths up to which the bits that wait and those that come fit the 32 bits of an integer. */
-const INTEGER_BITS = 24
+/** Texts up to which are copied here, which is faster than the way to native code. */
+const SHORT_TEXT = 64
+const ZERO = 48
 
 /** Bytes that grow. */
 export class Bytes {
@@ -45,6 +44,54 @@ export class Bytes {
     const bytes = this.#buffer.write(text, this.#length, 'utf8')
     this.#length += bytes
     return bytes
+  }
+
+  /**
+   * Appends UTF-8 of other bytes; what is none becomes U+FFFD.
+   *
+   * @returns how many bytes it is here
+   */
+  utf8(source: Buffer, from: number, to: number): number {
+    const length = to - from
+    if (length <= SHORT_TEXT) {
+      this.#make(length)
+      const buffer = this.#buffer
+      let at = this.#length
+      let seen = 0
+      for (let place = from; place < to; place += 1) {
+        const byte = source[place]!
+        seen |= byte
+        buffer[at++] = byte
+      }
+      if (seen < 0x80) {
+        this.#length = at
+        return length
+      }
+    }
+    return this.text(source.toString('utf8', from, to))
+  }
+
+  /** Appends ASCII and a number behind it. @returns how many bytes they are */
+  numbered(ascii: Uint8Array, number: number): number {
+    let digits = 1
+    for (let more = number; more >= 10; more = Math.floor(more / 10)) digits += 1
+    const length = ascii.length + digits
+    this.#make(length)
+    const buffer = this.#buffer
+    let at = this.#length
+    for (let place = 0; place < ascii.length; place += 1) buffer[at++] = ascii[place]!
+    let left = number
+    for (let place = at + digits - 1; place >= at; place -= 1) {
+      buffer[place] = ZERO + (left % 10)
+      left = Math.floor(left / 10)
+    }
+    this.#length += length
+    return length
+  }
+
+  /** The text of some of them. */
+  textOf(from: number, to: number): string {
+    return this.#buffer.toString('utf8', from, to)
   }
 
   /** Appends a text behind its length in four bytes. */
@@ -88,49 +135,51 @@ export class Bytes {
   }
 }
 
-/** Whether `packDeltas` takes the number. */
-export function isPackable(value: number): boolean {
-  return value < PLAIN_MOST && value > -PLAIN_MOST
+/** Whether `packDeltas` takes numbers from `least` to `most`: what their deltas differ by fits 32 bits. */
+export function isPackable(least: number, most: number): boolean {
+  return most - least < 2 ** 31
 }
 
 const deltas = new Float64Array(BLOCK)
+/** Deltas above the least of their block. */
+const above = new Uint32Array(BLOCK)
 const widths = new Uint8Array(BLOCK / MINIBLOCK)
+const NO_WIDTHS = new Uint8Array(BLOCK / MINIBLOCK)
 
 /** DELTA_BINARY_PACKED of whole numbers that are packable. */
 export function packDeltas(out: Bytes, values: Float64Array | Int32Array, count: number): void {
   out.varint(BLOCK)
   out.varint(BLOCK / MINIBLOCK)
   out.varint(count)
-  out.zigzag(count === 0 ? 0 : values[0]!)
+  let previous = count === 0 ? 0 : values[0]!
+  out.zigzag(previous)
   for (let from = 1; from < count; from += BLOCK) {
     const size = Math.min(BLOCK, count - from)
     let least = Number.POSITIVE_INFINITY
-    let previous = values[from - 1]!
+    let most = Number.NEGATIVE_INFINITY
     for (let i = 0; i < size; i++) {
       const value = values[from + i]!
       const delta = value - previous
       deltas[i] = delta
       if (delta < least) least = delta
+      if (delta > most) most = delta
       previous = value
     }
     out.zigzag(least)
-    packBlock(out, size, least)
+    if (least === most) out.append(NO_WIDTHS)
+    else packBlock(out, size, least)
   }
 }
 
 function packBlock(out: Bytes, size: number, least: number): void {
-  for (let mini = 0; mini < widths.length; mini++) {
-    let most = 0
-    const end = Math.min((mini + 1) * MINIBLOCK, size)
-    for (let i = mini * MINIBLOCK; i < end; i++) {
-      const above = deltas[i]! - least
-      deltas[i] = above
-      if (above > most) most = above
-    }
-    widths[mini] = bitsOf(most)
-  }
+  for (let i = 0; i < size; i++) above[i] = deltas[i]! - least
   // Miniblocks are whole: the last one is filled up with zeros.
-  deltas.fill(0, size)
+  above.fill(0, size)
+  for (let mini = 0; mini < widths.length; mini++) {
+    let bits = 0
+    for (let i = mini * MINIBLOCK; i < (mini + 1) * MINIBLOCK; i++) bits |= above[i]!
+    widths[mini] = 32 - Math.clz32(bits)
+  }
   out.append(widths)
   for (let mini = 0; mini < widths.length; mini++) packMiniblock(out, mini * MINIBLOCK, widths[mini]!)
 }
@@ -141,26 +190,27 @@ function packMiniblock(out: Bytes, from: number, width: number): void {
   let at = start
   let waiting = 0
   let bits = 0
-  const isSmall = width <= INTEGER_BITS
   for (let i = from; i < from + MINIBLOCK; i++) {
-    if (isSmall) waiting |= deltas[i]! << bits
-    else waiting += deltas[i]! * 2 ** bits
+    const value = above[i]!
+    waiting |= value << bits
     bits += width
-    while (bits >= 8) {
-      buffer[at++] = waiting % 256
-      waiting = isSmall ? waiting >>> 8 : Math.floor(waiting / 256)
-      bits -= 8
-    }
+    if (bits < 32) continue
+    buffer[at] = waiting
+    buffer[at + 1] = waiting >>> 8
+    buffer[at + 2] = waiting >>> 16
+    buffer[at + 3] = waiting >>> 24
+    at += 4
+    bits -= 32
+    waiting = bits === 0 ? 0 : value >>> (width - bits)
   }
-}
-
-function bitsOf(value: number): number {
-  if (value < 2 ** 32) return 32 - Math.clz32(value)
-  return 64 - Math.clz32(Math.floor(value / 2 ** 32))
 }
 
 /** The hybrid of runs and bits, of numbers below 2 ** width; width at most 24. */
 export function packHybrid(out: Bytes, values: Int32Array | Uint8Array, count: number, width: number): void {
+  if (width === 0) {
+    out.varint(count * 2)
+    return
+  }
   let literalFrom = 0
   let at = 0
   while (at < count) {
@@ -208,16 +258,9 @@ function packLiterals(
 }
 
 /** DELTA_LENGTH_BYTE_ARRAY: the lengths, then all bytes. */
-export function packTexts(out: Bytes, texts: readonly string[]): void {
-  const whole = texts.join('')
-  const lengths = new Int32Array(texts.length)
-  const isAscii = Buffer.byteLength(whole) === whole.length
-  for (let i = 0; i < texts.length; i++) {
-    const text = texts[i]!
-    lengths[i] = isAscii ? text.length : Buffer.byteLength(text)
-  }
-  packDeltas(out, lengths, texts.length)
-  out.text(whole)
+export function packTexts(out: Bytes, lengths: Int32Array, count: number, bytes: Uint8Array): void {
+  packDeltas(out, lengths, count)
+  out.append(bytes)
 }
 
 /** BOOLEAN, one bit each. */

@@ -171,54 +171,63 @@ export class UsageFileWriter {
   #pack(rows: UsageRows['columns'][number], count: number): Packed {
     if (rows instanceof NumberRows) return this.#packNumbers(rows, count)
     if (rows instanceof WordRows) return this.#packWords(rows, count)
-    if (rows instanceof TextRows) return this.#packTexts(rows.values, count)
+    if (rows instanceof TextRows) return this.#packTexts(rows, count)
     packFlags(this.#values, rows.values, count)
     return { encoding: 'PLAIN', nulls: 0, words: 0, statistics: { null_count: 0n } }
   }
 
-  #packNumbers({ values }: NumberRows, count: number): Packed {
-    let present = 0
+  #packNumbers({ values, nulls }: NumberRows, count: number): Packed {
+    if (nulls === count) return nothing(nulls)
+    const present = count - nulls
+    const numbers = nulls === 0 ? values : this.#presentNumbers(values, count)
     let least = Number.POSITIVE_INFINITY
     let most = Number.NEGATIVE_INFINITY
-    for (let row = 0; row < count; row++) {
-      const value = values[row]!
-      const isThere = !Number.isNaN(value)
-      this.#present[row] = isThere ? 1 : 0
-      if (!isThere) continue
-      this.#numbers[present++] = value
+    for (let at = 0; at < present; at++) {
+      const value = numbers[at]!
       if (value < least) least = value
       if (value > most) most = value
     }
-    const nulls = count - present
-    if (present === 0)
-      return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
-    if (isPackable(least) && isPackable(most)) packDeltas(this.#values, this.#numbers, present)
-    else this.#packLarge(present)
+    if (isPackable(least, most)) packDeltas(this.#values, numbers, present)
+    else this.#packLarge(numbers.subarray(0, present))
     const statistics = { null_count: BigInt(nulls), min_value: BigInt(least), max_value: BigInt(most) }
     return { encoding: 'DELTA_BINARY_PACKED', nulls, words: 0, statistics }
   }
 
-  #packLarge(present: number): void {
-    const out = new ByteWriter()
-    deltaBinaryPack(out, Array.from(this.#numbers.subarray(0, present), BigInt), 'INT64')
-    this.#values.append(out.getBytes())
+  #presentNumbers(values: Float64Array, count: number): Float64Array {
+    let present = 0
+    for (let row = 0; row < count; row++) {
+      const value = values[row]!
+      const isThere = !Number.isNaN(value)
+      this.#present[row] = isThere ? 1 : 0
+      if (isThere) this.#numbers[present++] = value
+    }
+    return this.#numbers
   }
 
-  #packWords({ words, indexes }: WordRows, count: number): Packed {
+  /** Of words and of lengths, none of which is negative unless there is none. */
+  #presentIndexes(indexes: Int32Array, count: number): Int32Array {
     let present = 0
     for (let row = 0; row < count; row++) {
       const index = indexes[row]!
       this.#present[row] = index < 0 ? 0 : 1
       if (index >= 0) this.#indexes[present++] = index
     }
-    const nulls = count - present
-    if (present === 0)
-      return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
-    if (words.length > DICTIONARY_LEAST && words.length > count / 2)
-      return this.#packTexts(
-        Array.from(indexes.subarray(0, count), (index) => words[index] ?? null),
-        count,
-      )
+    return this.#indexes
+  }
+
+  #packLarge(numbers: Float64Array): void {
+    const out = new ByteWriter()
+    deltaBinaryPack(out, Array.from(numbers, BigInt), 'INT64')
+    this.#values.append(out.getBytes())
+  }
+
+  #packWords({ words, indexes, nulls }: WordRows, count: number): Packed {
+    if (nulls === count) return nothing(nulls)
+    if (words.length > DICTIONARY_LEAST && words.length > count / 2) {
+      const texts = new TextRows()
+      for (let row = 0; row < count; row++) texts.append(words[indexes[row]!] ?? null)
+      return this.#packTexts(texts, count)
+    }
     const ends: number[] = []
     for (const word of words) {
       this.#words.prefixed(word)
@@ -226,7 +235,12 @@ export class UsageFileWriter {
     }
     const width = words.length < 2 ? 0 : 32 - Math.clz32(words.length - 1)
     this.#values.byte(width)
-    packHybrid(this.#values, this.#indexes, present, width)
+    packHybrid(
+      this.#values,
+      nulls === 0 ? indexes : this.#presentIndexes(indexes, count),
+      count - nulls,
+      width,
+    )
     const statistics = { null_count: BigInt(nulls), ...this.#boundsOf(words, ends) }
     return { encoding: 'RLE_DICTIONARY', nulls, words: words.length, statistics }
   }
@@ -245,18 +259,12 @@ export class UsageFileWriter {
     return { min_value: Uint8Array.from(at(least)), max_value: Uint8Array.from(at(most)) }
   }
 
-  #packTexts(texts: readonly (string | null)[], count: number): Packed {
-    const present: string[] = []
-    for (let row = 0; row < count; row++) {
-      const text = texts[row] ?? null
-      this.#present[row] = text === null ? 0 : 1
-      if (text !== null) present.push(text)
-    }
-    const nulls = count - present.length
+  #packTexts({ lengths, bytes, nulls }: TextRows, count: number): Packed {
+    if (nulls === count) return nothing(nulls)
+    const present = nulls === 0 ? lengths : this.#presentIndexes(lengths, count)
+    packTexts(this.#values, present, count - nulls, bytes.view())
     // Bounds of ids that are random would keep no reader from reading them.
     const statistics = { null_count: BigInt(nulls) }
-    if (present.length === 0) return { encoding: 'PLAIN', nulls, words: 0, statistics }
-    packTexts(this.#values, present)
     return { encoding: 'DELTA_LENGTH_BYTE_ARRAY', nulls, words: 0, statistics }
   }
 
@@ -313,6 +321,11 @@ export class UsageFileWriter {
       },
     }
   }
+}
+
+/** A column of nulls. */
+function nothing(nulls: number): Packed {
+  return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
 }
 
 /** A chunk at another place. Statistics of decimals are read as numbers, and are written as whole ones. */

@@ -4,8 +4,9 @@ import {
   type UsageColumnKind,
   type UsageRecord,
 } from '../contracts/usage-record.ts'
+import { Bytes } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
-import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
+import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -13,29 +14,77 @@ export const USAGE_SCALES = { seconds: 3, money: 6 } as const
 /** Rows for which a column has room at first; it doubles. */
 const FIRST_ROWS = 1024
 
-/** Texts that are rarely twice the same. */
+/** Texts that are rarely twice the same: their UTF-8, one behind the other. */
 export class TextRows {
-  readonly values: (string | null)[] = []
-
-  get length(): number {
-    return this.values.length
-  }
+  readonly bytes = new Bytes()
+  /** Bytes of each; -1 is null. */
+  lengths = new Int32Array(FIRST_ROWS)
+  /** Where each ends. */
+  #ends = new Int32Array(FIRST_ROWS)
+  length = 0
+  nulls = 0
 
   append(value: unknown): void {
-    this.values.push(value as string | null)
+    this.#add(value === null ? -1 : this.bytes.text(value as string))
   }
 
-  /** Appends rows of a column. */
-  appendAll(values: ArrayLike<string | null>, from: number, to: number): void {
-    for (let row = from; row < to; row += 1) this.values.push(values[row] ?? null)
+  /** Appends texts of a segment. */
+  appendSegment(
+    { bytes }: SegmentColumns,
+    { starts, lengths }: SegmentTexts,
+    from: number,
+    to: number,
+  ): void {
+    for (let row = from; row < to; row += 1) {
+      const start = starts[row]!
+      const length = lengths[row]!
+      this.#add(length < 0 ? -1 : this.bytes.utf8(bytes, start, start + length))
+    }
+  }
+
+  /** Appends ids of records of a segment: those without one of their own are named after their place. */
+  appendIds(segment: SegmentColumns, from: number, to: number): void {
+    const { bytes, texts, idPrefix, places } = segment
+    const own = texts[RECORD_ID] ?? null
+    this.#make(to - from)
+    for (let row = from; row < to; row += 1) {
+      const length = own === null ? -1 : own.lengths[row]!
+      if (length < 0) this.#add(this.bytes.numbered(idPrefix, places === null ? row : places[row]!))
+      else this.#add(this.bytes.utf8(bytes, own!.starts[row]!, own!.starts[row]! + length))
+    }
+  }
+
+  appendNulls(count: number): void {
+    this.#make(count)
+    this.lengths.fill(-1, this.length, this.length + count)
+    this.#ends.fill(this.bytes.length, this.length, this.length + count)
+    this.length += count
+    this.nulls += count
   }
 
   at(row: number): string | null {
-    return this.values[row] ?? null
+    const length = this.lengths[row]!
+    const end = this.#ends[row]!
+    return length < 0 ? null : this.bytes.textOf(end - length, end)
   }
 
   clear(): void {
-    this.values.length = 0
+    this.bytes.clear()
+    this.length = 0
+    this.nulls = 0
+  }
+
+  #make(more: number): void {
+    this.lengths = withRoom(this.lengths, this.length + more)
+    this.#ends = withRoom(this.#ends, this.length + more)
+  }
+
+  #add(length: number): void {
+    if (this.length === this.lengths.length) this.#make(1)
+    this.lengths[this.length] = length
+    this.#ends[this.length] = this.bytes.length
+    this.length += 1
+    if (length < 0) this.nulls += 1
   }
 }
 
@@ -44,28 +93,40 @@ export class WordRows {
   words: string[] = []
   indexes = new Int32Array(FIRST_ROWS)
   length = 0
+  nulls = 0
   readonly #numbers = new Map<string, number>()
   #last: unknown = null
   #lastNumber = -1
 
   append(value: unknown): void {
-    if (this.length === this.indexes.length) this.indexes = doubled(this.indexes)
-    this.indexes[this.length++] = value === this.#last ? this.#lastNumber : this.#numberOf(value)
+    this.indexes = withRoom(this.indexes, this.length + 1)
+    const index = value === this.#last ? this.#lastNumber : this.#numberOf(value)
+    this.indexes[this.length++] = index
+    if (index < 0) this.nulls += 1
   }
 
-  appendAll(values: ArrayLike<string | null>, from: number, to: number): void {
-    for (let row = from; row < to; row += 1) this.append(values[row] ?? null)
+  appendSame(value: unknown, count: number): void {
+    const index = this.#numberOf(value)
+    this.indexes = withRoom(this.indexes, this.length + count)
+    this.indexes.fill(index, this.length, this.length + count)
+    this.length += count
+    if (index < 0) this.nulls += count
   }
 
-  /** Appends for each row the value that it picks. */
+  /** Appends for each row the value that it picks; -1 picks null. */
   appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
-    while (this.length + to - from > this.indexes.length) this.indexes = doubled(this.indexes)
+    this.indexes = withRoom(this.indexes, this.length + to - from)
     // Of those that no row picks no word comes into the dictionary.
     const numbers = new Int32Array(values.length).fill(UNKNOWN)
     for (let row = from; row < to; row += 1) {
       const pick = picks[row]!
-      if (numbers[pick] === UNKNOWN) numbers[pick] = this.#numberOf(values[pick])
-      this.indexes[this.length++] = numbers[pick]!
+      let index = pick < 0 ? -1 : numbers[pick]!
+      if (index === UNKNOWN) {
+        index = this.#numberOf(values[pick])
+        numbers[pick] = index
+      }
+      if (index < 0) this.nulls += 1
+      this.indexes[this.length++] = index
     }
   }
 
@@ -76,6 +137,7 @@ export class WordRows {
   clear(): void {
     this.words = []
     this.length = 0
+    this.nulls = 0
     this.#numbers.clear()
     this.#last = null
     this.#lastNumber = -1
@@ -102,22 +164,33 @@ export class WordRows {
 export class NumberRows {
   values = new Float64Array(FIRST_ROWS)
   length = 0
+  nulls = 0
 
   append(value: unknown): void {
-    if (this.length === this.values.length) this.values = doubled(this.values)
-    this.values[this.length++] = value === null ? Number.NaN : (value as number)
+    this.appendSame(value, 1)
+  }
+
+  appendSame(value: unknown, count: number): void {
+    this.values = withRoom(this.values, this.length + count)
+    this.values.fill(value === null ? Number.NaN : (value as number), this.length, this.length + count)
+    this.length += count
+    if (value === null) this.nulls += count
   }
 
   appendAll(values: Float64Array, from: number, to: number): void {
-    this.#make(to - from)
+    this.values = withRoom(this.values, this.length + to - from)
     this.values.set(values.subarray(from, to), this.length)
     this.length += to - from
+    for (let row = from; row < to; row += 1) if (Number.isNaN(values[row]!)) this.nulls += 1
   }
 
   appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
-    this.#make(to - from)
     const numbers = Float64Array.from(values, (value) => (value === null ? Number.NaN : (value as number)))
-    for (let row = from; row < to; row += 1) this.values[this.length++] = numbers[picks[row]!]!
+    this.appendAll(
+      Float64Array.from(picks.subarray(from, to), (pick) => numbers[pick]!),
+      0,
+      to - from,
+    )
   }
 
   at(row: number): number | null {
@@ -127,10 +200,7 @@ export class NumberRows {
 
   clear(): void {
     this.length = 0
-  }
-
-  #make(more: number): void {
-    while (this.length + more > this.values.length) this.values = doubled(this.values)
+    this.nulls = 0
   }
 }
 
@@ -139,12 +209,17 @@ export class FlagRows {
   length = 0
 
   append(value: unknown): void {
-    if (this.length === this.values.length) this.values = doubled(this.values)
-    this.values[this.length++] = value === true ? 1 : 0
+    this.appendSame(value, 1)
+  }
+
+  appendSame(value: unknown, count: number): void {
+    this.values = withRoom(this.values, this.length + count)
+    this.values.fill(value === true ? 1 : 0, this.length, this.length + count)
+    this.length += count
   }
 
   appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
-    while (this.length + to - from > this.values.length) this.values = doubled(this.values)
+    this.values = withRoom(this.values, this.length + to - from)
     const flags = Uint8Array.from(values, (value) => (value === true ? 1 : 0))
     for (let row = from; row < to; row += 1) this.values[this.length++] = flags[picks[row]!]!
   }
@@ -182,8 +257,11 @@ const NUMBER_PLACES = placesOf(NUMBER_COLUMNS)
 
 type ColumnRows = TextRows | WordRows | NumberRows | FlagRows
 
-function doubled<T extends Int32Array | Float64Array | Uint8Array>(values: T): T {
-  const room = new (values.constructor as new (length: number) => T)(values.length * 2)
+/** The same, with room for so many at least. */
+function withRoom<T extends Int32Array | Float64Array | Uint8Array>(values: T, length: number): T {
+  if (length <= values.length) return values
+  const most = Math.max(length, values.length * 2)
+  const room = new (values.constructor as new (length: number) => T)(most)
   room.set(values)
   return room
 }
@@ -203,35 +281,37 @@ export class UsageRows {
     return this.#length
   }
 
-  /** Column by column, since a property of one name is looked up faster than of forty. */
-  append(records: readonly UsageRecord[]): void {
-    for (const [place, column] of USAGE_COLUMNS.entries()) {
-      const rows = this.columns[place]!
-      for (const record of records) rows.append(record[column.name])
-    }
-    this.#length += records.length
-  }
-
   /** Appends records of a segment. */
-  appendSegment({ shapes, shapeOf, texts, numbers }: SegmentColumns, from: number, to: number): void {
+  appendSegment(segment: SegmentColumns, from: number, to: number): void {
+    const { shapes, shapeOf, texts, endUsers, numbers } = segment
+    if (from === to) return
+    const used = usedShapes(segment, from, to)
     for (const [place, { name }] of USAGE_COLUMNS.entries()) {
       const column = this.columns[place]!
       const [shaped, text] = [SHAPE_PLACES.get(name), TEXT_PLACES.get(name)]
-      if (shaped !== undefined && !(column instanceof TextRows))
-        column.appendPicked(
-          shapes.map((shape) => shape[shaped]),
-          shapeOf,
-          from,
-          to,
-        )
-      else if (text !== undefined && (column instanceof TextRows || column instanceof WordRows))
-        column.appendAll(texts[text]!, from, to)
-      else if (column instanceof NumberRows) column.appendAll(numbers[NUMBER_PLACES.get(name)!]!, from, to)
+      if (column instanceof TextRows) {
+        const own = texts[text!] ?? null
+        if (name === 'record_id') column.appendIds(segment, from, to)
+        else if (own === null) column.appendNulls(to - from)
+        else column.appendSegment(segment, own, from, to)
+      } else if (shaped !== undefined) {
+        const values = shapes.map((shape) => shape[shaped])
+        const first = values[used[0]!]
+        if (used.every((shape) => values[shape] === first)) column.appendSame(first, to - from)
+        else column.appendPicked(values, shapeOf, from, to)
+      } else if (column instanceof WordRows) {
+        if (endUsers === null) column.appendSame(null, to - from)
+        else column.appendPicked(endUsers.words, endUsers.indexes, from, to)
+      } else if (column instanceof NumberRows) {
+        const own = numbers[NUMBER_PLACES.get(name)!] ?? null
+        if (own === null) column.appendSame(null, to - from)
+        else column.appendAll(own, from, to)
+      }
     }
     this.#length += to - from
   }
 
-  /** Appends rows of another, in the order named. */
+  /** Appends rows of another, in the order named. Column by column, since each is of another kind. */
   take(other: UsageRows, rows: readonly number[] | Uint32Array): void {
     for (const [place, column] of this.columns.entries()) {
       const from = other.columns[place]!
@@ -272,15 +352,22 @@ export class UsageRows {
   }
 }
 
+/** Shapes that some of the records have. */
+function usedShapes({ shapes, shapeOf }: SegmentColumns, from: number, to: number): number[] {
+  const isUsed = new Uint8Array(shapes.length)
+  for (let row = from; row < to; row += 1) isUsed[shapeOf[row]!] = 1
+  return [...shapes.keys()].filter((shape) => isUsed[shape] === 1)
+}
+
 const placeOf = (wanted: string) => USAGE_COLUMNS.findIndex(({ name }) => name === wanted)
-const [RECORD_ID, WORKSPACE, ENDED_AT] = [placeOf('record_id'), placeOf('workspace'), placeOf('ended_at')]
+const [RECORD_IDS, WORKSPACES, ENDED_AT] = [placeOf('record_id'), placeOf('workspace'), placeOf('ended_at')]
 
 export function recordIdRows({ columns }: UsageRows): TextRows {
-  return columns[RECORD_ID] as TextRows
+  return columns[RECORD_IDS] as TextRows
 }
 
 export function workspaceRows({ columns }: UsageRows): WordRows {
-  return columns[WORKSPACE] as WordRows
+  return columns[WORKSPACES] as WordRows
 }
 
 export function endedAtRows({ columns }: UsageRows): NumberRows {

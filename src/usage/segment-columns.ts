@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { USAGE_COLUMNS, type UsageColumn } from '../contracts/usage-record.ts'
 import {
   AGAIN,
@@ -16,69 +17,119 @@ import {
 } from './segment.ts'
 
 /**
- * The records of a segment by column, without an object for any of them: what rolling takes of them, at a fraction of
- * the time. Records that were written again stand where they were first.
+ * The records of a segment by column, each once, without an object or a text for any of them. A record that was written
+ * again stands where it was first.
+ *
+ * A segment may be torn at its end, or be none at all: records are read up to there. Reading never throws for what the
+ * bytes are.
  */
 export interface SegmentColumns {
+  /** Null: not even its head is whole, and it has no records. */
+  readonly id: string | null
+  /** Bytes behind the last frame that is whole. */
+  readonly tornBytes: number
   /** How many records there are; columns have room for more. */
   readonly rows: number
   /** What records of one shape have in common, in the order of `SHAPE_COLUMNS`. */
   readonly shapes: readonly (readonly Value[])[]
   /** For each record the place of its shape. */
   readonly shapeOf: Int32Array
-  /** The first of `ROW_COLUMNS`, in their order. */
-  readonly texts: readonly (readonly (string | null)[])[]
-  /** The others of `ROW_COLUMNS` behind `started_at` and `ended_at`; NaN is null. */
-  readonly numbers: readonly Float64Array[]
+  /** What texts stand in. */
+  readonly bytes: Buffer
+  /** The first of `ROW_COLUMNS`, in their order; null: no record has one. */
+  readonly texts: readonly (SegmentTexts | null)[]
+  /** What ids of records without one of their own begin with; their place is behind it. */
+  readonly idPrefix: Uint8Array
+  /** The place of each record; null: it is its row. */
+  readonly places: Int32Array | null
+  /** Null: no record has one. */
+  readonly endUsers: SegmentWords | null
+  /** `NUMBER_COLUMNS`; NaN is null. Null: no record has one. */
+  readonly numbers: readonly (Float64Array | null)[]
+}
+
+/** Where the text of each record stands. */
+export interface SegmentTexts {
+  readonly starts: Int32Array
+  /** -1: it has none. */
+  readonly lengths: Int32Array
+}
+
+/** Texts of few values: each value once, and for each record which of them; -1 is null. */
+export interface SegmentWords {
+  readonly words: readonly string[]
+  readonly indexes: Int32Array
 }
 
 /** What `numbers` has, in its order. */
 export const NUMBER_COLUMNS = ['started_at', 'ended_at', ...ROW_COLUMNS.slice(ROW_TEXTS)] as const
+export const RECORD_ID = ROW_COLUMNS.indexOf('record_id')
+const END_USER = ROW_COLUMNS.indexOf('end_user')
 const STARTED_AT = 0
 const ENDED_AT = 1
 /** From the place of a column among `ROW_COLUMNS` to that among `NUMBER_COLUMNS`. */
 const NUMBERS_FROM = 2 - ROW_TEXTS
-const FIRST_ROWS = 4_096
+const FIRST_ROOM = 4_096
 
+/** Bits of a mask: of texts, of numbers, and of the columns that no row may lack; `record_id` is made of its place. */
+const TEXT_BITS = 2 ** ROW_TEXTS - 1
+const NUMBER_BITS = AGAIN - 1 - TEXT_BITS
 const columnOf = (name: string) => USAGE_COLUMNS.find((column) => column.name === name) as UsageColumn
 const SHAPED = SHAPE_COLUMNS.map(columnOf)
-/** Bits of the columns that no row may lack; `record_id` is made of its place. */
 const REQUIRED = ROW_COLUMNS.reduce(
-  (bits, name, at) => (at === 0 || columnOf(name).isNullable ? bits : bits | (1 << at)),
+  (bits, name, at) => (at === RECORD_ID || columnOf(name).isNullable ? bits : bits | (1 << at)),
   0,
 )
 
-/**
- * Reads a segment by column, up to its last whole frame.
- *
- * @returns null: a frame with a right checksum is not what it claims to be, and `readSegment` tells what is before it
- */
-export function segmentColumns(bytes: Uint8Array): SegmentColumns | null {
-  const reading = new Reading()
-  const frames = new Frames(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
-  try {
-    for (let payload = frames.next(); payload !== null; payload = frames.next()) reading.take(payload)
-    return reading
-  } catch (error) {
-    if (!(error instanceof BadPayload)) throw error
-    return null
-  }
+/** Reads a segment from a file, whole. @throws Error when the file cannot be read */
+export async function readSegmentFile(path: string): Promise<SegmentColumns> {
+  return readSegment(await readFile(path))
 }
 
-class Reading implements SegmentColumns {
-  rows = 0
-  readonly shapes: (readonly Value[])[] = []
-  shapeOf = new Int32Array(FIRST_ROWS)
-  readonly texts: (string | null)[][] = Array.from({ length: ROW_TEXTS }, () => [])
-  numbers = NUMBER_COLUMNS.map(() => new Float64Array(FIRST_ROWS))
-  /** Of the ids of records without one of their own; null until the head was read. */
-  #prefix: string | null = null
+/** @param bytes stay as they are while columns are used */
+export function readSegment(bytes: Uint8Array): SegmentColumns {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return readUpTo(buffer, buffer.length)
+}
+
+/** Reads the frames that end before `end`. Of one that is not what it claims to be, nothing is taken. */
+function readUpTo(bytes: Buffer, end: number): SegmentColumns {
+  const reading = new Reading(bytes)
+  const frames = new Frames(bytes.subarray(0, end))
+  let good = 0
+  try {
+    for (let payload = frames.next(); payload !== null; payload = frames.next()) {
+      reading.take(payload, frames.end - payload.length)
+      good = frames.end
+    }
+  } catch (error) {
+    if (!(error instanceof BadPayload)) throw error
+    return readUpTo(bytes, good)
+  }
+  return reading.finish(good)
+}
+
+class Reading {
+  readonly #bytes: Buffer
+  /** Null until the head was read. */
+  #id: string | null = null
+  #rows = 0
+  readonly #shapes: (readonly Value[])[] = []
+  #room = FIRST_ROOM
+  #shapeOf = new Int32Array(FIRST_ROOM)
+  readonly #texts: (SegmentTexts | null)[] = Array.from({ length: ROW_TEXTS }, () => null)
+  readonly #numbers: (Float64Array | null)[] = NUMBER_COLUMNS.map(() => null)
   #endedAtMs = 0
 
-  take(payload: Buffer): void {
-    if (this.#prefix === null) {
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  /** @param from where the payload begins */
+  take(payload: Buffer, from: number): void {
+    if (this.#id === null) {
       const { id, openedAtMs } = headIn(payload)
-      this.#prefix = placePrefix(id)
+      this.#id = id
       this.#endedAtMs = openedAtMs
       return
     }
@@ -87,50 +138,145 @@ class Reading implements SegmentColumns {
     while (!reader.isOver) {
       const number = reader.number()
       if (number === 0) this.#addShape(reader)
-      else this.#addRow(reader, number - 1, this.#prefix)
+      else this.#addRow(reader, number - 1, from)
+    }
+  }
+
+  finish(end: number): SegmentColumns {
+    const endUsers = this.#texts[END_USER] ?? null
+    return {
+      id: this.#id,
+      tornBytes: this.#bytes.length - end,
+      rows: this.#rows,
+      shapes: this.#shapes,
+      shapeOf: this.#shapeOf,
+      bytes: this.#bytes,
+      texts: this.#texts,
+      idPrefix: Buffer.from(this.#id === null ? '' : placePrefix(this.#id)),
+      places: null,
+      endUsers: endUsers && wordsIn(this.#bytes, endUsers, this.#rows),
+      numbers: this.#numbers,
     }
   }
 
   #addShape(reader: PayloadReader): void {
     const shape = shapeIn(reader)
     if (!shape.every((value, at) => fits(value, SHAPED[at]!))) throw new BadPayload('no such shape')
-    this.shapes.push(shape)
+    this.#shapes.push(shape)
   }
 
-  #addRow(reader: PayloadReader, shape: number, prefix: string): void {
+  #addRow(reader: PayloadReader, shape: number, from: number): void {
     const mask = reader.number()
-    if (shape >= this.shapes.length || mask >= 2 * AGAIN || (mask & REQUIRED) !== REQUIRED)
+    if (shape >= this.#shapes.length || mask >= 2 * AGAIN || (mask & REQUIRED) !== REQUIRED)
       throw new BadPayload('no such row')
     const endedAt = this.#endedAtMs + reader.signed()
     const startedAt = endedAt - reader.signed()
-    if (!(startedAt >= 0 && endedAt >= 0 && startedAt <= Number.MAX_SAFE_INTEGER))
-      throw new BadPayload('no such time')
-    if (endedAt > Number.MAX_SAFE_INTEGER) throw new BadPayload('no such time')
+    if (!isTime(startedAt) || !isTime(endedAt)) throw new BadPayload('no such time')
     this.#endedAtMs = endedAt
-    const at = mask >= AGAIN ? this.rows - reader.number() : this.rows
-    if (at < 0 || (mask >= AGAIN && at >= this.rows)) throw new BadPayload('a row takes the place of none')
-    if (at === this.rows) this.#addPlace()
-    const { texts, numbers } = this
-    this.shapeOf[at] = shape
-    numbers[STARTED_AT]![at] = startedAt
-    numbers[ENDED_AT]![at] = endedAt
-    for (let column = 0; column < ROW_TEXTS; column += 1)
-      texts[column]![at] = (mask & (1 << column)) === 0 ? null : reader.text()
-    texts[0]![at] ??= prefix + at
-    for (let column = ROW_TEXTS; column < ROW_COLUMNS.length; column += 1)
-      numbers[column + NUMBERS_FROM]![at] = (mask & (1 << column)) === 0 ? Number.NaN : reader.number()
+    const row = mask >= AGAIN ? this.#emptied(this.#rows - reader.number()) : this.#added(from)
+    this.#shapeOf[row] = shape
+    this.#numbersOf(STARTED_AT)[row] = startedAt
+    this.#numbersOf(ENDED_AT)[row] = endedAt
+    for (let bits = mask & TEXT_BITS; bits !== 0; bits &= bits - 1) {
+      const { starts, lengths } = this.#textsOf(lowestOf(bits))
+      const length = reader.number()
+      starts[row] = from + reader.at
+      lengths[row] = length
+      reader.skip(length)
+    }
+    for (let bits = mask & NUMBER_BITS; bits !== 0; bits &= bits - 1)
+      this.#numbersOf(lowestOf(bits) + NUMBERS_FROM)[row] = reader.number()
   }
 
-  #addPlace(): void {
-    this.rows += 1
-    if (this.rows <= this.shapeOf.length) return
-    const shapeOf = new Int32Array(2 * this.shapeOf.length)
-    shapeOf.set(this.shapeOf)
-    this.shapeOf = shapeOf
-    this.numbers = this.numbers.map((values) => {
-      const larger = new Float64Array(2 * values.length)
-      larger.set(values)
-      return larger
-    })
+  #textsOf(column: number): SegmentTexts {
+    let texts = this.#texts[column]
+    if (texts === null || texts === undefined) {
+      texts = { starts: new Int32Array(this.#room), lengths: new Int32Array(this.#room).fill(-1) }
+      this.#texts[column] = texts
+    }
+    return texts
+  }
+
+  #numbersOf(column: number): Float64Array {
+    let numbers = this.#numbers[column]
+    if (numbers === null || numbers === undefined) {
+      numbers = new Float64Array(this.#room).fill(Number.NaN)
+      this.#numbers[column] = numbers
+    }
+    return numbers
+  }
+
+  /** A row that takes the place of an earlier one, which is empty then. */
+  #emptied(row: number): number {
+    if (row < 0 || row >= this.#rows) throw new BadPayload('a row takes the place of none')
+    for (const texts of this.#texts) if (texts !== null) texts.lengths[row] = -1
+    for (const numbers of this.#numbers) if (numbers !== null) numbers[row] = Number.NaN
+    return row
+  }
+
+  /** @param from how many bytes the rows so far took, nearly */
+  #added(from: number): number {
+    if (this.#rows === this.#room) this.#grow(from / this.#rows)
+    this.#rows += 1
+    return this.#rows - 1
+  }
+
+  /** Makes room for what is to come, going by the bytes that a row took so far. */
+  #grow(bytesPerRow: number): void {
+    const expected = Math.ceil((1.02 * this.#bytes.length) / bytesPerRow)
+    const room = Math.max(this.#room + FIRST_ROOM, Math.min(expected, 64 * this.#room))
+    this.#room = room
+    this.#shapeOf = grown(this.#shapeOf, new Int32Array(room))
+    for (const [at, texts] of this.#texts.entries())
+      if (texts !== null)
+        this.#texts[at] = {
+          starts: grown(texts.starts, new Int32Array(room)),
+          lengths: grown(texts.lengths, new Int32Array(room).fill(-1)),
+        }
+    for (const [at, numbers] of this.#numbers.entries())
+      if (numbers !== null) this.#numbers[at] = grown(numbers, new Float64Array(room).fill(Number.NaN))
+  }
+}
+
+function grown<T extends Int32Array | Float64Array>(values: T, room: T): T {
+  room.set(values)
+  return room
+}
+
+/** The place of the lowest bit that is set. */
+function lowestOf(bits: number): number {
+  return 31 - Math.clz32(bits & -bits)
+}
+
+function isTime(ms: number): boolean {
+  return ms >= 0 && ms <= Number.MAX_SAFE_INTEGER
+}
+
+function wordsIn(bytes: Buffer, { starts, lengths }: SegmentTexts, rows: number): SegmentWords {
+  const numbers = new Map<string, number>()
+  const indexes = new Int32Array(rows).fill(-1)
+  for (let row = 0; row < rows; row += 1) {
+    const [from, length] = [starts[row]!, lengths[row]!]
+    if (length < 0) continue
+    const word = bytes.toString('utf8', from, from + length)
+    const number = numbers.get(word) ?? numbers.size
+    if (number === numbers.size) numbers.set(word, number)
+    indexes[row] = number
+  }
+  return { words: [...numbers.keys()], indexes }
+}
+
+/** Some of the records. */
+export function pickRows(columns: SegmentColumns, rows: Int32Array): SegmentColumns {
+  const { shapeOf, texts, endUsers, numbers, places } = columns
+  const picked = (values: Int32Array) => Int32Array.from(rows, (row) => values[row]!)
+  return {
+    ...columns,
+    rows: rows.length,
+    shapeOf: picked(shapeOf),
+    texts: texts.map((one) => one && { starts: picked(one.starts), lengths: picked(one.lengths) }),
+    places: places === null ? rows : picked(places),
+    endUsers: endUsers && { ...endUsers, indexes: picked(endUsers.indexes) },
+    numbers: numbers.map((values) => values && Float64Array.from(rows, (row) => values[row]!)),
   }
 }

@@ -1,22 +1,16 @@
 import { readFile } from 'node:fs/promises'
-import type { UsageRecord } from '../contracts/usage-record.ts'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
 import { FOOTER_PAIRS } from './lake.ts'
 import { DAY_MS, dateOf } from './names.ts'
 import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
 import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
-import { readSegment } from './segment.ts'
-import { NUMBER_COLUMNS, type SegmentColumns, segmentColumns } from './segment-columns.ts'
+import { NUMBER_COLUMNS, pickRows, readSegment, type SegmentColumns } from './segment-columns.ts'
 
 /*
  * What takes CPU, run in a thread of its own. Each task gets bytes and gives bytes: it has no connection to anything.
  */
 
-/** Larger segments are read record by record: by column a record takes some 300 bytes of memory. */
-const COLUMNS_BYTES_MAX = 24 * 1024 * 1024
-/** Rows that are gathered before their columns are filled. */
-const BATCH_ROWS = 512
 /** Row groups of so many rows are copied as they are when files are merged. */
 const COPY_ROWS = 4_096
 
@@ -30,90 +24,48 @@ export interface RolledFile {
 
 /** Makes the files of a segment, one for each day. @throws Error when the segment cannot be read */
 export async function roll(path: string): Promise<RolledFile[]> {
-  const bytes = await readFile(path)
-  const columns = bytes.length <= COLUMNS_BYTES_MAX ? segmentColumns(bytes) : null
-  const date = columns && onlyDateOf(columns)
-  if (columns === null || date === null) return rollRecords(readSegment(bytes).records())
-  if (columns.rows === 0) return []
-  const day = new DayFile()
-  day.addSegment(columns)
-  return [{ date, ...(await day.finish()) }]
+  return rollSegment(await readFile(path))
 }
 
-/** The day of all records; null: they are of several. Of none it is any. */
-function onlyDateOf({ rows, numbers }: SegmentColumns): string | null {
-  const endedAt = numbers[NUMBER_COLUMNS.indexOf('ended_at')]!.subarray(0, rows)
-  const dates = new Set<number>()
-  for (const ms of endedAt) dates.add(Math.floor(ms / DAY_MS))
-  const [day = 0, ...others] = dates
-  return others.length === 0 ? dateOf(day * DAY_MS) : null
-}
-
-/** Makes one file for each day that the records are of. */
-export async function rollRecords(records: Iterable<UsageRecord>): Promise<RolledFile[]> {
-  const days = new Map<string, DayFile>()
-  let date = ''
-  let fromMs = 0
-  let toMs = 0
-  let day: DayFile | undefined
-  for (const record of records) {
-    const { ended_at: endedAt } = record
-    if (day === undefined || endedAt < fromMs || endedAt >= toMs) {
-      date = dateOf(endedAt)
-      fromMs = Date.parse(date)
-      toMs = fromMs + DAY_MS
-      day = days.get(date)
-      if (day === undefined) {
-        day = new DayFile()
-        days.set(date, day)
-      }
-    }
-    day.add(record)
-  }
+export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
   const files: RolledFile[] = []
-  for (const [name, { finish }] of days) files.push({ date: name, ...(await finish()) })
+  for (const [date, columns] of daysOf(readSegment(bytes))) files.push({ date, ...(await fileOf(columns)) })
   return files
 }
 
-class DayFile {
-  readonly #writer = new UsageFileWriter()
-  readonly #rows = new UsageRows()
-  readonly #sums = new AggregateBuilder()
-  readonly #workspaces = new Set<string>()
-  #batch: UsageRecord[] = []
-
-  add(record: UsageRecord): void {
-    this.#sums.add(record)
-    this.#batch.push(record)
-    if (this.#batch.length >= BATCH_ROWS) this.#fill()
+/** The records of each day. */
+function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
+  const endedAt = segment.numbers[NUMBER_COLUMNS.indexOf('ended_at')]?.subarray(0, segment.rows) ?? []
+  const days = new Set<number>()
+  let [fromMs, toMs] = [0, 0]
+  for (const ms of endedAt) {
+    if (ms >= fromMs && ms < toMs) continue
+    fromMs = ms - (ms % DAY_MS)
+    toMs = fromMs + DAY_MS
+    days.add(fromMs)
   }
-
-  addSegment(columns: SegmentColumns): void {
-    this.#sums.addSegment(columns)
-    for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
-      this.#rows.appendSegment(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
-      this.#write()
-    }
+  const ofDay = (dayMs: number) => {
+    const rows: number[] = []
+    for (const [row, ms] of endedAt.entries()) if (ms >= dayMs && ms < dayMs + DAY_MS) rows.push(row)
+    return pickRows(segment, Int32Array.from(rows))
   }
+  return new Map(Array.from(days, (dayMs) => [dateOf(dayMs), days.size === 1 ? segment : ofDay(dayMs)]))
+}
 
-  readonly finish = async () => {
-    this.#fill()
-    this.#write()
-    const aggregate = Uint8Array.from(await encodeAggregate(this.#sums.finish()))
-    return { rows: this.#writer.rows, file: this.#writer.finish(pairsOf([], this.#workspaces)), aggregate }
+async function fileOf(columns: SegmentColumns): Promise<Omit<RolledFile, 'date'>> {
+  const writer = new UsageFileWriter()
+  const sums = new AggregateBuilder()
+  const rows = new UsageRows()
+  const workspaces = new Set<string>()
+  sums.addSegment(columns)
+  for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
+    rows.appendSegment(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
+    for (const workspace of workspaceRows(rows).words) workspaces.add(workspace)
+    writer.add(rows)
+    rows.clear()
   }
-
-  #fill(): void {
-    this.#rows.append(this.#batch)
-    this.#batch = []
-    if (this.#rows.length >= GROUP_ROWS) this.#write()
-  }
-
-  #write(): void {
-    for (const workspace of workspaceRows(this.#rows).words) this.#workspaces.add(workspace)
-    this.#writer.add(this.#rows)
-    this.#rows.clear()
-  }
+  const aggregate = Uint8Array.from(await encodeAggregate(sums.finish()))
+  return { rows: writer.rows, file: writer.finish(pairsOf([], workspaces)), aggregate }
 }
 
 function pairsOf(inputs: readonly string[], workspaces: Iterable<string>) {
@@ -264,7 +216,7 @@ class Merging {
 
   #lookAt({ from, stays }: LookedAt, rows: UsageRows): void {
     const { words, indexes } = workspaceRows(rows)
-    const ids = recordIdRows(rows).values
+    const ids = recordIdRows(rows)
     const isExpired = words.map((workspace) => this.#leftOut.has(workspace))
     for (let row = 0; row < rows.length; row += 1) {
       if (isExpired[indexes[row]!] === true) {
@@ -272,7 +224,7 @@ class Merging {
         this.expired += 1
         continue
       }
-      const id = ids[row]!
+      const id = ids.at(row)!
       const before = this.#rowOf.get(id)
       if (before === undefined) this.#rowOf.set(id, from + row)
       else this.#settle(id, before, from + row)

@@ -65,7 +65,7 @@ export class WriteAhead {
   #current: OpenSegment | null = null
   /** Segments that only take records which they have had before. */
   readonly #kept = new Set<OpenSegment>()
-  readonly #closing = new Set<Promise<void>>()
+  readonly #closing = new Map<OpenSegment, Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
   #adopting: Promise<void> = Promise.resolve()
   #isDue = false
@@ -145,7 +145,7 @@ export class WriteAhead {
   }
 
   figures(): UsageFigures {
-    const begun = [...this.#open].map(({ openedAtMs }) => openedAtMs)
+    const begun = this.#unhanded.map(({ openedAtMs }) => openedAtMs)
     const oldest = Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
     return {
       written: this.#written,
@@ -161,7 +161,7 @@ export class WriteAhead {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all([...this.#closing, this.#adopting])
+    await Promise.all([...this.#closing.values(), this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.
@@ -172,8 +172,13 @@ export class WriteAhead {
     return this.#current === null ? [...this.#kept] : [...this.#kept, this.#current]
   }
 
+  /** Segments that are not in the backlog yet; what is being closed is one, too. */
+  get #unhanded(): readonly OpenSegment[] {
+    return [...this.#open, ...this.#closing.keys()]
+  }
+
   get #bytes(): number {
-    return this.#open.reduce((sum, { bytes }) => sum + bytes, this.#backlog.bytes)
+    return this.#unhanded.reduce((sum, { bytes }) => sum + bytes, this.#backlog.bytes)
   }
 
   /**
@@ -249,12 +254,12 @@ export class WriteAhead {
     this.#write(segment)
     this.#kept.delete(segment)
     if (segment === this.#current) this.#current = null
-    const closing: Promise<void> = segment.close().then(() => {
-      this.#closing.delete(closing)
+    const closing = segment.close().then(() => {
+      this.#closing.delete(segment)
       const { id, path, bytes } = segment
       if (bytes > 0) this.#backlog.add({ id, path, bytes })
     })
-    this.#closing.add(closing)
+    this.#closing.set(segment, closing)
   }
 
   async #adopt(): Promise<void> {

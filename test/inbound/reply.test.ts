@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Reply, WholeReply } from '../../src/inbound/exchange.ts'
-import { prepareAnswer, SLICE_BYTES } from '../../src/inbound/reply.ts'
+import { commonHeaders, prepareAnswer, SLICE_BYTES } from '../../src/inbound/reply.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -55,6 +55,28 @@ t.test('base64 pieces are one text, however their bytes are cut', async (t) => {
       `${lengths}`,
     )
   }
+})
+
+t.test('headers that answers have in common are those of each', async (t) => {
+  const common = commonHeaders({ 'content-type': 'audio/wav', 'x-lk-model': 'm' })
+  const linesOf = (reply: WholeReply) => prepareAnswer(reply, 'r').headers.split('\r\n')
+  const own = { 'x-lk-cache': 'hit' }
+  const expected = [
+    'nosniff',
+    'x-lk-request-id: r',
+    'x-lk-cache: hit',
+    'content-type: audio/wav',
+    'x-lk-model: m',
+  ]
+  t.same(linesOf({ status: 200, headers: own, common, body: noise(1) }), expected)
+  const untyped = commonHeaders({ 'x-lk-model': 'm' })
+  t.same(
+    linesOf({ status: 200, common: untyped, body: '1' }),
+    ['nosniff', 'x-lk-request-id: r', 'x-lk-model: m', 'content-type: application/json'],
+    'the type that a body has by itself',
+  )
+  t.throws(() => commonHeaders({ 'x-lk-model': 'a\r\nb: c' }), /x-lk-model has control characters/)
+  t.throws(() => commonHeaders({ 'content-length': '1' }), /content-length/)
 })
 
 t.test('headers that could split the answer are refused, by name and without their value', async (t) => {

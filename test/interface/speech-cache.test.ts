@@ -143,6 +143,33 @@ t.test('what was made once is given again, free, and its characters are counted'
   })
   t.equal(mouth.asked.length, 1)
 
+  const told = async (
+    headers: Record<string, string>,
+    fields: object = {},
+    path = '/openai/v1/audio/speech',
+  ) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEYS.acme}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ input: 'hello', model: 'x', voice: 'alloy', ...fields }),
+    })
+    await response.arrayBuffer()
+    return Object.fromEntries(response.headers)
+  }
+  const plain = { 'x-lk-cache': 'hit', 'x-lk-warnings': undefined, 'x-lk-requested-purpose': undefined }
+  t.match(await told({}), plain)
+  const purposed = await told({ 'x-lk-purpose': 'night' })
+  t.match(purposed, { ...plain, 'x-lk-requested-purpose': 'night' }, 'the same audio, and other facts')
+  t.match(await told({}, { what: 1 }), { ...plain, 'x-lk-warnings': /what/ })
+  t.match(await told({}), plain, 'each is told its own')
+  const spoken = await told(
+    { authorization: `Token ${KEYS.acme}` },
+    { text: 'hello' },
+    '/deepgram/v1/speak?model=alloy',
+  )
+  t.match(spoken, { 'x-lk-cache': 'hit', 'dg-model-name': 'tts-1', 'dg-char-count': '5' })
+  t.equal(mouth.asked.length, 1)
+
   await waitUntil(() => gateway.log.some(({ request_id: id }) => id === again.id))
   const line = gateway.log.find(({ request_id: id }) => id === again.id)
   t.match(line, { cache: 'hit', cost_usd: 0, usage: { audio_output_characters: 5 } })

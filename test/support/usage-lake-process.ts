@@ -6,11 +6,11 @@ import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SEGMENT_SUFFIX } from '../../src/usage/open-segment.ts'
-import { readSegmentFile } from '../../src/usage/segment.ts'
+import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { openUsageStore } from '../../src/usage/store.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Dice } from './dice.ts'
-import { randomRecord } from './usage-lake.ts'
+import { randomRecord, recordsIn } from './usage-lake.ts'
 
 /** What a process of the test is told. */
 export interface LakeProcessTask {
@@ -54,7 +54,7 @@ async function main(task: LakeProcessTask): Promise<void> {
   // What the process before it wrote and could not tell of any more.
   let written = task.written
   for (const path of await segmentsIn(task.folder))
-    for (const { request_id } of (await readSegmentFile(path)).records())
+    for (const { request_id } of recordsIn(await readSegmentFile(path)))
       written = Math.max(written, Number(request_id.split('_')[2]) + 1)
   const noLease: SlotLease = { release() {} }
   const options = {

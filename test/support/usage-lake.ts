@@ -1,10 +1,16 @@
 import type { Objects } from '../../src/contracts/objects.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { newId } from '../../src/ids.ts'
+import { SegmentEncoder } from '../../src/usage/encoder.ts'
 import { UsageFile } from '../../src/usage/parquet.ts'
+import { UsageRows } from '../../src/usage/rows.ts'
+import type { SegmentColumns } from '../../src/usage/segment-columns.ts'
+import { type RolledFile, rollSegment } from '../../src/usage/tasks.ts'
 import type { Dice } from './dice.ts'
 
 const DAY_MS = 86_400_000
+const FRAME_BYTES = 1024 * 1024
 
 /** What sums have to be equal to. */
 export interface UsageTotals {
@@ -100,6 +106,24 @@ export async function recordsOf(bytes: Uint8Array<ArrayBuffer>): Promise<UsageRe
     for (let row = 0; row < rows.length; row += 1) records.push(rows.record(row))
   }
   return records
+}
+
+/** The records of a segment, in the order in which they were first written. */
+export function recordsIn(segment: SegmentColumns): UsageRecord[] {
+  const rows = new UsageRows()
+  rows.appendSegment(segment, 0, segment.rows)
+  return Array.from({ length: rows.length }, (_, row) => rows.record(row))
+}
+
+/** The files of a segment of these records, one for each day. */
+export function rollRecords(records: Iterable<UsageRecord>): Promise<RolledFile[]> {
+  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: 0 })
+  const frames: Buffer[] = []
+  for (const record of records) {
+    encoder.add(record)
+    if (encoder.bytes > FRAME_BYTES) frames.push(Buffer.from(encoder.take()))
+  }
+  return rollSegment(Buffer.concat([...frames, encoder.take()]))
 }
 
 /** A store whose calls can be made to fail, before they happen or after: the caller cannot tell. */

@@ -12,8 +12,9 @@ import type { UsageQuestion } from '../../src/usage/answer.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
-import { merge, rollRecords } from '../../src/usage/tasks.ts'
+import { merge } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
+import { rollRecords } from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const FROM_MS = Date.parse('2026-11-03T00:00:00Z')

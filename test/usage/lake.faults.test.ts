@@ -10,11 +10,11 @@ import type { UsageRetention } from '../../src/usage/compaction.ts'
 import { CompactionRounds, type CompactorOptions } from '../../src/usage/compactor.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { createRoller } from '../../src/usage/store.ts'
-import { merge, rollRecords, sumUp } from '../../src/usage/tasks.ts'
+import { merge, sumUp } from '../../src/usage/tasks.ts'
 import type { UsageWorker } from '../../src/usage/worker.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { failingObjects, randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
+import { failingObjects, randomRecord, recordsOf, rollRecords, totalsOf } from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

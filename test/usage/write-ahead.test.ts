@@ -7,8 +7,9 @@ import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
-import { readSegmentFile } from '../../src/usage/segment.ts'
+import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
+import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -57,7 +58,7 @@ function taker() {
         throw new Error('the store is away')
       }
       segments.push(segment)
-      for (const { request_id } of (await readSegmentFile(segment.path)).records()) ids.push(request_id)
+      for (const { request_id } of recordsIn(await readSegmentFile(segment.path))) ids.push(request_id)
     },
   }
 }
@@ -87,8 +88,8 @@ t.test(
     t.same(
       (await usageRecords(root)).map(({ request_id, sent_bytes }) => [request_id, sent_bytes]),
       [
-        ['late', 0],
         ['soon', 7],
+        ['late', 0],
       ],
     )
     // The segment waits for the other one, but not for ever.

@@ -67,7 +67,8 @@ export const speak = endpoint({
     if (made instanceof GatewayError) throw made
     const call = made ?? asked
     const reply = await streamSpeech(call, request)
-    const { 'x-lk-model': model = '' } = reply.headers ?? {}
+    const kept = 'common' in reply ? reply.common?.headers : undefined
+    const { 'x-lk-model': model = '' } = kept ?? reply.headers ?? {}
     const counted = String([...call.payload.input].length)
     return { ...reply, headers: { ...reply.headers, 'dg-model-name': model, 'dg-char-count': counted } }
   },

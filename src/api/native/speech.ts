@@ -11,7 +11,7 @@ import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { invalid, invalidField } from '../../inbound/refusals.ts'
 import { type AcceptedAudio, acceptedAudio } from '../accept.ts'
 import { type Admitted, endpoint } from '../endpoint.ts'
-import { factHeaders, streamFacts } from '../fact-headers.ts'
+import { factHeaders, keptHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, SEED_FIELD } from '../json-request.ts'
 import { Speech } from '../openapi/answers.ts'
@@ -199,11 +199,14 @@ interface SpeechForm {
 const AS_AUDIO: SpeechForm = { contentType: ({ mediaType }) => mediaType, write: ({ bytes }) => bytes }
 
 /** Streams the audio as the body while it is made; facts of the envelope that are known by then stand in headers. */
-export async function streamSpeech(call: Call<'speech'>, request: Admitted): Promise<Reply> {
+export function streamSpeech(call: Call<'speech'>, request: Admitted): Reply | Promise<Reply> {
   const { exchange, context, dependencies } = request
-  const streaming = await run(dependencies.services, context, { mode: 'streamed', call, cached: true })
-  if (streaming.whole !== undefined) return wholeAudio(streaming, streaming.whole, exchange)
-  return streamPieces(streaming, call, request, AS_AUDIO)
+  const answer = (streaming: Streaming<'speech'>) =>
+    streaming.whole === undefined
+      ? streamPieces(streaming, call, request, AS_AUDIO)
+      : wholeAudio(streaming, streaming.whole, exchange)
+  const streaming = run(dependencies.services, context, { mode: 'streamed', call, cached: true })
+  return streaming instanceof Promise ? streaming.then(answer) : answer(streaming)
 }
 
 /** The same of speech that is on its way, as a form writes its pieces. */
@@ -235,8 +238,9 @@ function wholeAudio(
   exchange.onFinished(release)
   const [first] = audio
   // One run of bytes goes out as it is.
-  const body = audio.length === 1 && first !== undefined ? first : audio
-  return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body }
+  if (audio.length === 1 && first !== undefined)
+    return { status: 200, common: keptHeaders(first, mediaType, envelope), body: first }
+  return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body: audio }
 }
 
 /** The pieces. A failure can no longer become a status: it cuts the connection, and is noted for the log. */

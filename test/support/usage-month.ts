@@ -1,9 +1,9 @@
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
-import { rollRecords } from '../../src/usage/tasks.ts'
 import { usageRecord } from './chat-usage.ts'
 import { Dice } from './dice.ts'
+import { rollRecords } from './usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const DAYS = 30

@@ -21,11 +21,16 @@ import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { milliseconds, number, orNone, percent, plural, usd } from '../../format.ts'
 import { h } from '../../h.ts'
+import { lazy } from '../../lazy.ts'
 import { LOADING, useLoad } from '../../load.ts'
 import { apiPath, pathOf, providerPath, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { plotOf, rate, type Seen, sinceOf, upstreamReads, useLive } from '../overview/history.ts'
-import { CheckProvider } from './check-provider.ts'
+
+const CheckProvider = lazy({
+  title: 'The check',
+  load: async () => (await import('./check-provider.ts')).CheckProvider,
+})
 
 interface Place {
   readonly workspace: string | null
@@ -52,11 +57,7 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
         href: pathOf(workspace, 'providers'),
         label: workspace === null ? 'Platform providers' : 'Providers',
       },
-      badges: fitness === null ? null : h(StandingBadge, { fitness }),
       actions: [
-        check === null
-          ? null
-          : h(Button, { icon: 'key', onClick: () => setChecking(true) }, 'Check credential'),
         workspace === null
           ? null
           : h(
@@ -85,7 +86,7 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
           'div',
           { class: 'stack stack-loose' },
           h(Now, { name, health: health ?? null, fitness, live: live.value }),
-          h(FactList, { detail: answer }),
+          h(FactList, { detail: answer, onCheck: check === null ? null : () => setChecking(true) }),
           h(Models, { models: health?.providers.find(({ provider }) => provider === name)?.models ?? [] }),
           h(Breakers, { breakers: fitness?.breakers ?? [], workspace }),
           h(Uses, { detail: answer, workspace }),
@@ -156,12 +157,20 @@ const CREDENTIALS = {
   none: 'None',
 } as const
 
-function FactList({ detail }: { readonly detail: ProviderDetailAnswer }) {
+function FactList(props: {
+  readonly detail: ProviderDetailAnswer
+  /** Null: the viewer may not check it. */
+  readonly onCheck: (() => void) | null
+}) {
+  const { detail, onCheck } = props
   const { kind, access, workspace, credential, issues } = detail
   const items: FactItems = [
     ['Type', kind],
     ['Account', workspace === null ? ACCESS.platform : `${ACCESS[access]} of ${workspace}`],
     ...(credential === null ? [] : [['Credential', CREDENTIALS[credential]] as const]),
+    ...(onCheck === null
+      ? []
+      : [['Connection', h(Button, { small: true, onClick: onCheck }, 'Check credential')] as const]),
   ]
   return [
     issues === undefined

@@ -1,3 +1,4 @@
+import { hasUnseen } from '../catalog/key.ts'
 import type { CatalogService } from '../contracts/catalog-service.ts'
 import { type RecordFields, type RecordName, recordId } from '../contracts/catalog-store.ts'
 import { GatewayError } from '../errors.ts'
@@ -71,22 +72,35 @@ export async function discardDraft(
  * Publishes the draft of a route.
  *
  * @param revision of the draft as its author has seen it
+ * @param note     why, in the words of the author; empty: they did not say
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
 export async function publishRoute(
   actor: AdminActor,
-  input: RouteInput & { readonly revision: number },
+  input: RouteInput & { readonly revision: number; readonly note: string },
   context: ChangeContext,
 ): Promise<void> {
   requireOwner(actor, input.workspace)
   const record = routeRecord(input)
+  const note = publicationNote(input.note)
   const decide = async (catalog: CatalogService) => {
     const { draft = null } = (await context.state.catalog.get(record)) ?? {}
     if (draft?.revision !== input.revision)
       throw draft === null && partOf(catalog, record) === null ? noRoute() : conflict()
-    return { record, fields: draft.fields, draft, action: 'route.publish' }
+    return { record, fields: draft.fields, draft, note, action: 'route.publish' }
   }
   await changePart(actor, decide, context)
+}
+
+/** Characters of a note on a publication: it stays in two lists for good. */
+export const NOTE_MAX = 500
+
+/** @throws GatewayError INVALID_REQUEST for one that is long, or that would not look like what it says */
+function publicationNote(text: string): string | null {
+  const note = text.trim()
+  if (note.length > NOTE_MAX) throw invalidField('note', `must have at most ${NOTE_MAX} characters`)
+  if (hasUnseen(note)) throw invalidField('note', 'must be one line, without control characters')
+  return note === '' ? null : note
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { SessionFacts } from './live.ts'
+import type { RecordedCall } from './sample.ts'
 import type { ShadowPair } from './shadow.ts'
 
 /** State of the console beside the catalog. Times and failures as in `CatalogStore`. */
@@ -116,6 +117,8 @@ export interface RequestRecord {
   readonly costUsd: number | null
   /** What became of a live session; null: it was none. Absent: written by an earlier version. */
   readonly live?: SessionFacts | null
+  /** What selection looked at. Absent: it did not come to that, or an earlier version wrote it. */
+  readonly call?: RecordedCall
 }
 
 /**

@@ -3,6 +3,7 @@ import type { EndUser, Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
 import type { SessionFacts } from './live.ts'
 import type { OperationName } from './operations.ts'
+import type { RecordedCall } from './sample.ts'
 import type { Failure } from './upstream.ts'
 
 /** One attempt at an entry, for the log, the recorder and `details.attempts`. */
@@ -70,6 +71,8 @@ export interface EndedCall extends Consumption {
   readonly cache: 'hit' | 'miss' | null
   /** The answer was given before. */
   readonly replayed: boolean
+  /** What selection looked at; null: it did not come to that. */
+  recordedCall(): RecordedCall | null
   readonly failure: GatewayError | null
 }
 

@@ -3,9 +3,12 @@ import type { EndUser, Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
+import type { RecordedCall } from '../contracts/sample.ts'
 import type { Trace } from '../contracts/tracing.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Call } from './call.ts'
 import type { Metered, Usage } from './meter.ts'
+import { recordedCall } from './sample.ts'
 import type { PurposeResolution } from './selection.ts'
 
 /** An idempotency slot as it was when its request came. */
@@ -30,6 +33,7 @@ export interface CallOrigin extends Partial<EndedExchange> {
  */
 export class CallContext {
   readonly #origin: CallOrigin
+  #selected: Call | null = null
   /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not well-formed. */
   readonly traceparent: string | undefined
   /** Null when tracing is off. How it is used: see `Trace`. */
@@ -160,6 +164,16 @@ export class CallContext {
   noteRoute({ name, version }: Route): void {
     this.route = name
     this.notePolicyVersion(version)
+  }
+
+  /** Entries were selected for the call, or refused. Of a live session the first selection is that of the session. */
+  noteSelected(call: Call): void {
+    this.#selected ??= call
+  }
+
+  recordedCall(): RecordedCall | null {
+    if (this.#selected === null || this.principal === null) return null
+    return recordedCall(this.#selected, this.principal)
   }
 
   /** Every authenticated answer names the version of the route that served it, or would have. */

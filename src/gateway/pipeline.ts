@@ -118,7 +118,7 @@ export interface PreviewRequest<K extends OperationName> {
 }
 
 /** Stands in for the health of entries, which may be another one by the time of the call. */
-const HEALTHY = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }) as const }
+export const HEALTHY = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }) as const }
 
 /**
  * Runs a call, whichever door it came in by.
@@ -230,6 +230,8 @@ export function selectEntries(
   })
   context.noteRoute(assigned)
   context.purpose = purpose
+  // A job is told by its runs, and by its submission only where that is refused.
+  if (mode !== 'preview' || selection === null) context.noteSelected(call)
   if (selection === null) throw refusal
   checkNothingKept(context.principal, request)
   return selection

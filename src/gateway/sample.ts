@@ -1,37 +1,14 @@
-import type { AudioFormat } from '../contracts/audio.ts'
-import type { Feature, Hint, LiveTerms, TranscriptionOptions } from '../contracts/calls.ts'
-import type { Profile } from '../contracts/catalog.ts'
-import type { ChatCall } from '../contracts/chat.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { Feature, Hint, LiveTerms, SpeechCall, TranscriptionOptions } from '../contracts/calls.ts'
+import type { Principal } from '../contracts/catalog.ts'
+import { type ChatCall, isAnyObject } from '../contracts/chat.ts'
+import { IMAGE_WORDS } from '../contracts/generation.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
+import type { RecordedCall, Sample } from '../contracts/sample.ts'
+import { languageCode } from '../providers/language.ts'
+import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
-
-/** Properties of a request that selection looks at, for explaining how a route would serve it. */
-export interface Sample {
-  readonly purpose: string | null
-  readonly responseProfile: Profile | null
-  readonly features: readonly Feature[]
-  readonly hints: readonly Hint[]
-  readonly language: string | null
-  readonly audio: {
-    readonly format: AudioFormat
-    readonly bytes: number
-    readonly seconds: number | null
-    readonly channels: number | null
-  }
-  /** Length of the text that is spoken or answered, characters. */
-  readonly characters: number
-  readonly voice: string | null
-  readonly speed: number | null
-  readonly responseFormat: string | null
-  /** Content of a chat beside text. */
-  readonly images: boolean
-  readonly tools: boolean
-  readonly spoken: boolean
-  readonly size: string | null
-  readonly durationSeconds: number | null
-  readonly count: number
-  readonly dimensions: number | null
-}
+import { countCharacters } from './meter.ts'
 
 /** One minute of WAV, 1,000 characters, and no options. */
 export const PLAIN_SAMPLE: Sample = {
@@ -165,4 +142,136 @@ function chatPayload({ characters, tools, spoken }: Sample, images: boolean): Ch
     audio: null,
     response_schema: null,
   }
+}
+
+/** The sample that was recorded of a call. */
+export function recordedSample({ sample }: RecordedCall): Sample {
+  return { ...PLAIN_SAMPLE, ...sample }
+}
+
+/** A sample with a note of the fields that it cannot express, or that are the caller's own words. */
+interface Told {
+  readonly sample: Partial<Sample>
+  readonly unrecorded: readonly string[]
+}
+
+/**
+ * What selection looks at of a call, without its content. A label, a voice and a format are told where the
+ * configuration or a list of ours has them: any other text is the caller's own.
+ */
+export function recordedCall(
+  call: Call,
+  { purposes, route }: Pick<Principal, 'purposes' | 'route'>,
+): RecordedCall {
+  const { operation, selectors } = call
+  const { sample, unrecorded } = toldOf(call, route)
+  const label = selectors.purpose?.label
+  const purpose = purposes.some((one) => one.purpose === label) ? (label ?? null) : null
+  const all = { ...sample, purpose, responseProfile: selectors.responseProfile }
+  const missing = selectors.require === undefined ? unrecorded : [...unrecorded, 'require']
+  return {
+    operation,
+    sample: Object.fromEntries(Object.entries(all).filter(([name, value]) => !isPlain(name, value))),
+    ...(missing.length === 0 ? {} : { unrecorded: missing }),
+  }
+}
+
+function isPlain(name: string, value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  return value === PLAIN_SAMPLE[name as keyof Sample]
+}
+
+function toldOf(call: Call, route: Principal['route']): Told {
+  switch (call.operation) {
+    case 'transcription':
+    case 'translation':
+      return transcriptionTold(call.payload)
+    case 'speech':
+      return speechTold(call.payload, route)
+    case 'chat':
+    case 'vision':
+      return chatTold(call.payload)
+    case 'complete':
+      return told({ characters: call.payload.prompt.length })
+    case 'embeddings': {
+      const { input, dimensions } = call.payload
+      const characters = input.reduce((sum, one) => sum + (typeof one === 'string' ? one.length : 4), 0)
+      return told({ characters: Math.ceil(characters / input.length), count: input.length, dimensions })
+    }
+    case 'image': {
+      const { prompt, n, size, output_format: format } = call.payload
+      const responseFormat = IMAGE_WORDS.output_format.find((one) => one === format) ?? null
+      const sample = { characters: prompt.length, count: n, size: measures(size), responseFormat }
+      return told(sample, { size: size !== sample.size, output_format: format !== responseFormat })
+    }
+    case 'video': {
+      const { prompt, duration_seconds: durationSeconds, size } = call.payload
+      const sample = { characters: prompt.length, durationSeconds, size: measures(size) }
+      return told(sample, { size: size !== sample.size })
+    }
+  }
+}
+
+/** @param lacks fields of the call by whether they are missing in the sample */
+function told(sample: Partial<Sample>, lacks: Readonly<Record<string, boolean>> = {}): Told {
+  return { sample, unrecorded: Object.keys(lacks).filter((name) => lacks[name] === true) }
+}
+
+/** `1024x1024`; null for any other word. */
+function measures(size: string | null): string | null {
+  return size !== null && /^\d{1,5}x\d{1,5}$/.test(size) ? size : null
+}
+
+function transcriptionTold({ audio, options, live }: Calls['transcription']): Told {
+  const { format, decodedBytes: bytes, durationSeconds: seconds, channels } = audio
+  const language = options.language === null ? null : languageCode(options.language)
+  return told(
+    { features: requiredFeatures(options), language, audio: { format, bytes, seconds, channels } },
+    {
+      keyterms: options.keyterms.length > 0,
+      redaction: options.redaction.some((kind) => kind !== 'pii'),
+      character_times: options.character_times === true,
+      // A sample in realtime is live audio of one kind.
+      mode: options.mode === 'realtime' && live === undefined,
+      encoding: live !== undefined && !isDeepStrictEqual(live.audio, LIVE_SAMPLE.audio),
+    },
+  )
+}
+
+/** Formats of speech that are words of ours. */
+const SPEECH_FORMATS = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm']
+
+function speechTold(
+  { input, voice, speed, response_format, times }: SpeechCall,
+  route: Principal['route'],
+): Told {
+  const limits = route.entries.map(({ facts }) => facts.limits)
+  const voices = route.entries.flatMap((entry, at) => [
+    ...Object.keys(entry.voices),
+    ...(limits[at]?.voices ?? []),
+  ])
+  const formats = [...SPEECH_FORMATS, ...limits.flatMap(({ speech_formats = [] }) => speech_formats)]
+  const named = voices.find((name) => name === voice) ?? null
+  const responseFormat = formats.find((format) => format === response_format) ?? null
+  return told(
+    { characters: countCharacters(input), voice: named, speed, responseFormat },
+    { voice: voice !== named, response_format: response_format !== responseFormat, times: times === true },
+  )
+}
+
+function chatTold({ messages, tools, modalities, response_schema: schema }: ChatCall): Told {
+  const parts = messages.flatMap((message) => message.parts)
+  const characters = parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0)
+  return told(
+    {
+      characters,
+      images: parts.some(({ type }) => type === 'image'),
+      tools: tools.length > 0,
+      spoken: modalities.includes('audio'),
+    },
+    {
+      audio: parts.some(({ type }) => type === 'audio'),
+      response_schema: schema !== null && !isAnyObject(schema),
+    },
+  )
 }

@@ -216,6 +216,7 @@ export function runRecord(job: RecordedJob, call: EndedCall, milliseconds: numbe
 
 function recordedFacts(call: EndedCall) {
   const facts = callFacts(call)
+  const selected = call.recordedCall()
   return {
     workspace: facts.workspace,
     app: facts.app,
@@ -227,5 +228,6 @@ function recordedFacts(call: EndedCall) {
     costUsd: facts.cost_usd ?? null,
     ...(call.cache === null ? {} : { cache: call.cache }),
     live: call.live,
+    ...(selected === null ? {} : { call: selected }),
   }
 }

@@ -262,7 +262,9 @@ async function seeManagement(see: See): Promise<void> {
     `${W}/explain`,
     sent({ route: 'extra.voice', endpoint: 'transcription', fields: FIELDS }),
   )
-  await go('PublishRoute', 'POST', `${W}/routes/extra.voice/publish`, sent({ revision }))
+  await go('PublishRoute', 'POST', `${W}/routes/extra.voice/publish`, sent({ revision, note: 'Try Nova' }))
+  await go('PreviewImpact', 'POST', `${W}/routes/extra.voice/impact`, sent({ fields: FIELDS }))
+  await go('GetTraffic', 'GET', `${W}/routes/extra.voice/traffic`, shown)
   await go('GetRoute', 'GET', `${W}/routes/extra.voice`, shown)
   await go('ListRoutes', 'GET', `${W}/routes?limit=10`, shown)
   await go('ListVersions', 'GET', `${W}/routes/extra.voice/versions`, shown)

@@ -10,7 +10,8 @@ import {
   type OperationName,
 } from '../../src/contracts/operations.ts'
 import type { ModelFacts, Operation, Provider } from '../../src/contracts/provider.ts'
-import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
+import type { Sample } from '../../src/contracts/sample.ts'
+import { PLAIN_SAMPLE, sampleCall } from '../../src/gateway/sample.ts'
 import { datedModel, datedModels, factsOf, TABLES } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 

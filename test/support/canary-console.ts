@@ -112,11 +112,24 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${WORKSPACE}/routes/FIELD/draft`,
     () => undefined,
   ),
-  'POST /console/api/workspaces/:workspace/routes/:route/publish': sends('POST', `${ROUTE}/publish`, () => ({
-    revision: 1,
-  })),
+  'POST /console/api/workspaces/:workspace/routes/:route/publish': sends(
+    'POST',
+    `${ROUTE}/publish`,
+    ({ prompt }) => ({
+      revision: 1,
+      note: prompt,
+    }),
+  ),
   'GET /console/api/workspaces/:workspace/routes/:route/versions': looks(`${ROUTE}/versions`),
   'GET /console/api/workspaces/:workspace/routes/:route/shadow': looks(`${ROUTE}/shadow`),
+  'GET /console/api/workspaces/:workspace/routes/:route/traffic': looks(`${ROUTE}/traffic`),
+  'POST /console/api/workspaces/:workspace/routes/:route/impact': sends(
+    'POST',
+    `${ROUTE}/impact`,
+    ({ label, prompt }) => ({
+      fields: { entries: [{ provider: 'acme-own', model: 'm', purposes: [label] }], note: prompt },
+    }),
+  ),
   'POST /console/api/workspaces/:workspace/routes/:route/rollback': sends(
     'POST',
     `${ROUTE}/rollback`,

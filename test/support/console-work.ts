@@ -83,7 +83,8 @@ export async function publishRoute(person: Person, route: string, serves: string
 
 /** Of the route that is open, as the page shows it. */
 export async function versionOf({ page }: Person): Promise<string> {
-  return ((await page.getByTitle('Live version').textContent()) ?? '').trim()
+  const shown = page.locator('[data-version]')
+  return (await shown.count()) === 0 ? '' : ((await shown.getAttribute('data-version')) ?? '')
 }
 
 export async function makeApp(person: Person, app: string, route: string): Promise<void> {

@@ -77,6 +77,13 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`POST ${W}/routes/:route/publish`]: () => [{ revision: 1 }, { revision: 3 }],
   [`GET ${W}/routes/:route/versions`]: none,
   [`GET ${W}/routes/:route/shadow`]: none,
+  [`GET ${W}/routes/:route/traffic`]: none,
+  [`POST ${W}/routes/:route/impact`]: (names) => [
+    {},
+    { fields: route(names) },
+    { fields: { ...route(names), workspace: names.workspace } },
+    { fields: { entries: [{ provider: 'acme-own', model: 'm', purposes: [names.purpose] }] } },
+  ],
   [`POST ${W}/routes/:route/rollback`]: () => [{ number: 1 }, { number: 2 }],
   [`POST ${W}/explain`]: (names) => [
     { app: names.app, endpoint: 'transcription' },

@@ -1,10 +1,11 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../server/api/answers.ts'
 import { Button, Icon } from './components/button.ts'
 import { Time } from './components/time.ts'
-import { Toasts } from './components/toasts.ts'
+import { Toasts, toastError } from './components/toasts.ts'
 import { h } from './h.ts'
+import { styleSheet } from './lazy.ts'
 import { isSameName } from './names.ts'
 import { type Place, pathOf } from './paths.ts'
 import { navigate } from './router.ts'
@@ -32,6 +33,7 @@ export function Shell(props: {
   const [open, setOpen] = useState(false)
   useEffect(() => setOpen(false), [place])
   const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
+  const finder = useFinder({ session, workspace })
 
   return h(
     'div',
@@ -59,6 +61,7 @@ export function Shell(props: {
         h('span', { class: 'brand-name' }, 'Larkway'),
       ),
       workspace === null ? null : h(WorkspacePicker, { session, workspace, place }),
+      h(FinderButton, { onClick: finder.show }),
       h(AccountMenu, { session, workspace, onSignOut }),
     ),
     h(
@@ -76,8 +79,59 @@ export function Shell(props: {
       ),
     ),
     h('main', { class: 'main', id: 'main', tabindex: -1 }, children),
+    finder.dialog,
     h(Toasts, null),
   )
+}
+
+type PaletteProps = Parameters<typeof import('./palette.ts').Palette>[0]
+
+/** The search, opened by its button or Ctrl+K. It is loaded when it is first wanted. */
+function useFinder({ session, workspace }: Pick<PaletteProps, 'session' | 'workspace'>) {
+  const [part, setPart] = useState<{ readonly Palette: ComponentType<PaletteProps> } | null>(null)
+  const [open, setOpen] = useState(false)
+  const load = async () => {
+    const [loaded] = await Promise.all([import('./palette.ts'), styleSheet('style/palette.css')])
+    setPart(loaded)
+    setOpen(true)
+  }
+  const show = () => void load().catch((thrown: unknown) => toastError('Search', thrown))
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      const asked = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey
+      // A dialog may hold what is not saved yet.
+      if (!asked || event.key.toLowerCase() !== 'k' || document.querySelector('dialog[open]') !== null) return
+      event.preventDefault()
+      show()
+    }
+    addEventListener('keydown', onKeyDown)
+    return () => removeEventListener('keydown', onKeyDown)
+  }, [])
+  const onClose = () => setOpen(false)
+  return {
+    show,
+    dialog: open && part !== null ? h(part.Palette, { session, workspace, onClose }) : null,
+  }
+}
+
+function FinderButton({ onClick }: { readonly onClick: () => void }) {
+  return h(
+    'button',
+    {
+      class: 'finder',
+      type: 'button',
+      'aria-haspopup': 'dialog',
+      'aria-keyshortcuts': 'Control+K Meta+K',
+      onClick,
+    },
+    h(Icon, { name: 'search' }),
+    h('span', { class: 'finder-text' }, 'Search'),
+    h('kbd', { class: 'finder-keys small', 'aria-hidden': 'true' }, isMac() ? '⌘K' : 'Ctrl K'),
+  )
+}
+
+function isMac(): boolean {
+  return /^Mac|^iP/.test(navigator.platform)
 }
 
 const LAST = 'lk-workspace'

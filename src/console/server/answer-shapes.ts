@@ -128,6 +128,7 @@ export const Route = shape('ManagedRoute', {
       version: text('`pv_…`'),
       fields: RouteFields,
       ...by,
+      note: nullable(text('why'), 'null: nothing was said'),
     }),
     'null: never published',
   ),
@@ -168,6 +169,65 @@ export const Explanation = shape('ManagedExplanation', {
   ),
   entries: Type.Array(open('an entry with `route`, `provider`, `model`, `rank`, and why it is left out')),
   issues: lines('why the fields that were sent are no route'),
+})
+
+const requests = count('requests')
+const entryName = { provider: text('as the configuration names it'), model: text('its name') }
+const ImpactEntry = shape('ManagedImpactEntry', {
+  ...entryName,
+  published: count('requests that the published version tries it for first'),
+  draft: count('the same of the draft'),
+})
+const ImpactMove = shape('ManagedImpactMove', {
+  from: shape('ManagedEntryName', entryName),
+  to: shape('ManagedEntryName', entryName),
+  requests,
+})
+
+export const Traffic = shape('ManagedTraffic', {
+  window_ms: count('how far back'),
+  requests: count('recorded requests that an entry served'),
+  entries: Type.Array(shape('ManagedTrafficEntry', { ...entryName, requests })),
+})
+
+export const Impact = shape('ManagedImpact', {
+  issues: lines('why the draft is no route; then nothing is judged'),
+  requests: count('requests that were judged'),
+  from: nullable(moment('when the oldest of them ended'), 'null: there is none'),
+  to: nullable(moment('when the newest of them ended'), 'null: there is none'),
+  coverage: nullable(
+    shape('ManagedCoverage', {
+      requests: count('of the workspace in the last hour'),
+      recorded: count('of them'),
+      failures_dropped: count('failed requests that are not recorded'),
+    }),
+    'null: nothing was counted',
+  ),
+  left_out: shape('ManagedImpactLeftOut', {
+    not_recorded: count('failed before entries were selected, or recorded by an earlier version'),
+    app_gone: count('of apps that are gone'),
+    answered_without_provider: count('from the cache, or under an idempotency key'),
+  }),
+  entries: Type.Array(ImpactEntry),
+  moves: Type.Array(ImpactMove),
+  refused: shape('ManagedImpactRefusals', {
+    published: count('refused by the published version'),
+    draft: count('refused by the draft'),
+    newly: count('refused by the draft alone'),
+    reasons: Type.Array(
+      shape('ManagedImpactReason', { code: text('of the error'), message: text('in words'), requests }),
+    ),
+  }),
+  cost: shape('ManagedImpactCost', {
+    requests: count('served by both versions at a known cost'),
+    unknown: count('served by both, at a cost that is not known'),
+    published_usd: amount('at the prices of the entries that the published version tries first'),
+    draft_usd: amount('the same of the draft'),
+  }),
+  uncertain: count('requests of which something is not recorded that selection looks at'),
+  unrecorded: Type.Array(
+    shape('ManagedImpactUnrecorded', { field: text('of the call'), requests: count('that have it') }),
+  ),
 })
 
 export const Provider = shape('ManagedProvider', {
@@ -352,4 +412,5 @@ export const Audit = listOf(
     after: nullable(text('hash of it after'), 'null: there is none'),
     detail: nullable(text('more'), 'null: nothing more'),
   }),
+  { next: nullable(count('the next page goes on `below` it'), 'null: there is none') },
 )

@@ -106,6 +106,19 @@ const ROUTES = {
     summary: 'Publish an earlier version of a route',
     answer: shapes.Route,
   },
+  [`GET ${ROUTE}/traffic`]: {
+    id: 'getTraffic',
+    summary: 'Tell which entries served the recorded requests of the last hour',
+    answer: shapes.Traffic,
+  },
+  [`POST ${ROUTE}/impact`]: {
+    id: 'previewImpact',
+    summary: 'Preview the impact of a draft on recent requests',
+    description:
+      'Up to 1,000 recorded requests of the route, judged by the published version and by the draft, or by the ' +
+      '`fields` of a route as if they were. Nothing is sent to a provider',
+    answer: shapes.Impact,
+  },
   'POST /workspaces/:workspace/explain': {
     id: 'explainRoute',
     summary: 'Explain which entries would serve a request',
@@ -258,7 +271,9 @@ const REST = {
   'GET /audit': {
     id: 'listAudit',
     summary: 'List the audit lines, newest first',
-    description: 'Of the workspace; for operators of all, or of one',
+    description:
+      'Of the workspace; for operators of all, or of one. `actor` and `target` are looked for in names and ids, ' +
+      '`from` and `to` are times in RFC 3339 or epoch milliseconds',
     answer: shapes.Audit,
   },
 } as const satisfies Record<string, Described>

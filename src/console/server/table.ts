@@ -6,6 +6,7 @@ import type { EdgeRoute } from '../../inbound/server.ts'
 import { appEndpoints } from './api/apps.ts'
 import { auditEndpoint } from './api/audit.ts'
 import { explainEndpoint } from './api/explain.ts'
+import { trafficEndpoints } from './api/impact.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
@@ -41,6 +42,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...routeEndpoints(context),
     shadowEndpoint(context, history),
     explainEndpoint(context),
+    ...trafficEndpoints(context, history),
     modelsEndpoint(context),
     ...providerEndpoints(context),
     ...oneProviderEndpoints(context),

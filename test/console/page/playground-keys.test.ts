@@ -126,6 +126,7 @@ t.test('the routes of an app', async (t) => {
       version: 'pv_1',
       published_at: null,
       published_by: null,
+      note: null,
       fields: {
         workspace: 'acme',
         entries: [entry({ narrator: 'a' }), entry({ guide: 'b', narrator: 'c' })],

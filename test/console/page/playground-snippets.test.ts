@@ -11,6 +11,7 @@ import {
   type TranscriptionOptions,
 } from '../../../src/console/page/views/playground/options.ts'
 import {
+  chatSnippets,
   jsString,
   pythonString,
   shellWord,
@@ -249,4 +250,29 @@ t.test('a gateway understands them', { skip: noCurl }, async (t) => {
   if (noPythonClient) return
   await writeFile(`${cwd}/hear.py`, python)
   t.equal((await run('python3', ['hear.py'], { cwd, env })).stdout, 'hello world\n')
+})
+
+t.test('a chat is streamed by each of them', { skip: noCurl }, async (t) => {
+  const { url, key } = await startGateway(t)
+  const cwd = folder(t)
+  const env = environment(key)
+  const options = {
+    system: HOSTILE.join(' '),
+    user: 'hello $(touch pwned) `x`',
+    temperature: '0.5',
+    maxTokens: '64',
+  }
+  const { curl, javascript, python } = chatSnippets(url, options, { purpose: '', profile: 'fast' })
+  const morse = '.... . .-.. .-.. ---'
+  const { stdout } = await run('sh', ['-c', curl], { cwd, env })
+  t.match(stdout, /^data: \{"type":"delta"/)
+  t.match(stdout, /"type":"done".*\n\ndata: \[DONE\]\n\n$/)
+  await writeFile(`${cwd}/chat.mjs`, javascript)
+  t.ok((await run(process.execPath, ['chat.mjs'], { cwd, env })).stdout.startsWith(morse))
+  t.notOk(has('test', '-e', `${cwd}/pwned`))
+  if (noPython) return
+  await writeFile(`${cwd}/chat.py`, python)
+  await run('python3', ['-m', 'py_compile', 'chat.py'], { cwd })
+  if (noPythonClient) return
+  t.ok((await run('python3', ['chat.py'], { cwd, env })).stdout.startsWith(morse))
 })

@@ -83,6 +83,7 @@ const routeOf = (...entries: { provider: string; model: string; features?: 'diar
     version: 'pv_1',
     published_at: null,
     published_by: null,
+    note: null,
     fields: { workspace: 'acme', entries },
   },
 })

@@ -29,6 +29,7 @@ const PUBLISHED: RouteAnswer = {
     fields: fieldsWith('a'),
     published_at: '2026-11-20T10:00:00Z',
     published_by: 'Ann',
+    note: null,
   },
   draft: null,
 }

@@ -1,24 +1,25 @@
-import { useState } from 'preact/hooks'
-import type { AuditAnswer } from '../../server/api/answers.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { AuditAnswer, AuditListAnswer } from '../../server/api/answers.ts'
 import { api } from '../api.ts'
 import { Button } from '../components/button.ts'
 import { Switch } from '../components/choice.ts'
+import { TextInput } from '../components/field.ts'
 import { PageHead } from '../components/page-head.ts'
 import { EmptyState, ErrorNote, Loaded } from '../components/states.ts'
 import { type Column, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
+import { csvOf, save } from '../csv.ts'
+import { number } from '../format.ts'
 import { h } from '../h.ts'
 import { useAction, useLoad } from '../load.ts'
-import { queryOf } from '../paths.ts'
+import { pathOf, queryOf } from '../paths.ts'
 import { useKept, useQuery } from '../router.ts'
 import type { ViewProps } from '../view.ts'
 
-/** How many the API answers at once; fewer are the last. */
-const PAGE_LINES = 100
-
-interface Answer {
-  readonly lines: readonly AuditAnswer[]
-}
+/** Lines of a page of an export, and of all of one. */
+const EXPORT_PAGE = 1_000
+const EXPORT_MAX = 100_000
+const ASK_AFTER_MS = 300
 
 const WHEN: Column<AuditAnswer> = {
   head: 'When',
@@ -30,7 +31,12 @@ const WHAT: readonly Column<AuditAnswer>[] = [
   { head: 'Action', primary: true, cell: ({ action }) => h('span', { class: 'mono nowrap' }, action) },
   {
     head: 'Target',
-    cell: ({ target }) => h('span', { class: 'cut cut-wide mono', title: target }, target),
+    cell: (line) => {
+      const place = placeOfLine(line)
+      const { target } = line
+      const text = h('span', { class: 'cut cut-wide mono', title: target }, target)
+      return place === null ? text : h('a', { href: place }, text)
+    },
   },
   {
     head: 'Who',
@@ -47,9 +53,14 @@ const WHAT: readonly Column<AuditAnswer>[] = [
     cell: (line) => {
       const hashes = hashesOf(line)
       const title = `${line.before ?? 'none'} → ${line.after ?? 'none'}`
+      const changes = changesPath(line)
       return [
-        hashes === null ? null : h('span', { class: 'mono quiet', title }, hashes),
-        line.detail === null ? null : h('span', null, line.detail),
+        changes !== null
+          ? h('a', { href: changes, title }, 'View changes')
+          : hashes === null
+            ? null
+            : h('span', { class: 'mono quiet', title }, hashes),
+        line.detail === null ? null : h('span', { class: 'audit-detail' }, line.detail),
       ]
     },
   },
@@ -60,80 +71,184 @@ const WORKSPACE: Column<AuditAnswer> = {
   cell: ({ workspace }) => workspace ?? h('span', { class: 'quiet' }, 'platform'),
 }
 
+/** What lines are chosen by, as the API takes it. */
+interface Asked {
+  readonly workspace: string | null
+  readonly playground: string | null
+  readonly actor: string | null
+  readonly target: string | null
+  readonly from: string | null
+  readonly to: string | null
+}
+
+type Ask = (
+  more: Readonly<Record<string, string | number | null>>,
+  signal?: AbortSignal,
+) => Promise<AuditListAnswer>
+
 /** Every change that was made, newest first; of all workspaces when none is given. */
 export function AuditView({ workspace }: ViewProps) {
   const [query, setQuery] = useQuery()
-  const playground = query.get('playground') === 'true' ? 'true' : null
-  const lines = (below: number | null, signal?: AbortSignal) =>
-    api.get<Answer>(`/audit${queryOf({ workspace, below, playground })}`, signal ? { signal } : {})
-  const load = useLoad((signal) => lines(null, signal), [workspace, playground])
+  const days = { from: query.get('from'), to: query.get('to') }
+  const asked: Asked = {
+    workspace,
+    playground: query.get('playground') === 'true' ? 'true' : null,
+    actor: query.get('actor'),
+    target: query.get('target'),
+    from: startOfDay(days.from),
+    to: endOfDay(days.to),
+  }
+  const ask: Ask = (more, signal) =>
+    api.get<AuditListAnswer>(`/audit${queryOf({ ...asked, ...more })}`, signal ? { signal } : {})
+  const key = JSON.stringify(asked)
+  const load = useLoad((signal) => ask({}, signal), [key])
   const what = workspace === null ? 'in all workspaces and on the platform' : `in ${workspace}`
   return [
     h(PageHead, {
       title: 'Audit',
       lead: `Who changed what ${what}, and when. Append-only.`,
-      actions: h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
+      actions: [
+        h(Export, { ask, workspace }),
+        h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
+      ],
     }),
     h(
       'div',
-      { class: 'filters' },
+      { class: 'filters', role: 'search' },
+      h(Filter, { label: 'Who', name: 'actor', value: asked.actor, onChange: setQuery }),
+      h(Filter, { label: 'Action or target', name: 'target', value: asked.target, onChange: setQuery }),
+      h(TextInput, {
+        label: 'From',
+        type: 'date',
+        value: days.from ?? '',
+        onInput: (from: string) => setQuery({ from }),
+      }),
+      h(TextInput, {
+        label: 'To',
+        type: 'date',
+        value: days.to ?? '',
+        onInput: (to: string) => setQuery({ to }),
+      }),
       h(Switch, {
         label: 'Show playground keys',
-        checked: playground !== null,
+        checked: asked.playground !== null,
         onChange: (on: boolean) => setQuery({ playground: on ? 'true' : null }),
       }),
     ),
-    h(Loaded<Answer>, {
+    h(Loaded<AuditListAnswer>, {
       load,
       what: 'The audit log',
       rows: 12,
-      render: ({ lines: newest }: Answer) =>
-        h(Lines, {
-          key: playground ?? '',
-          newest,
-          all: workspace === null,
-          more: (below: number) => lines(below),
-        }),
+      render: (newest: AuditListAnswer) =>
+        h(Lines, { key, name: key, newest, all: workspace === null, filtered: isFiltered(asked), ask }),
     }),
   ]
 }
 
-function Lines(props: {
-  readonly newest: readonly AuditAnswer[]
-  readonly all: boolean
-  readonly more: (below: number) => Promise<Answer>
+function isFiltered({ actor, target, from, to }: Asked): boolean {
+  return [actor, target, from, to].some((one) => one !== null)
+}
+
+/** A text that is asked for shortly after it was typed. */
+function Filter(props: {
+  readonly label: string
+  readonly name: string
+  readonly value: string | null
+  readonly onChange: (fields: Readonly<Record<string, string | null>>) => void
 }) {
-  const { newest, all, more } = props
-  const [older, setOlder] = useKept<readonly AuditAnswer[]>('older', [])
-  const [ended, setEnded] = useState(newest.length < PAGE_LINES)
-  const rows = joined(newest, older)
-  const last = rows.at(-1)
-  const { run, busy, error } = useAction(async () => {
-    if (!last) return
-    const { lines } = await more(last.number)
-    setEnded(lines.length < PAGE_LINES)
-    setOlder(joined(rows, lines))
+  const { label, name, value } = props
+  const [text, setText] = useState(value ?? '')
+  const latest = useRef(props)
+  latest.current = props
+  useEffect(() => {
+    if (text === (latest.current.value ?? '')) return
+    const timer = setTimeout(() => latest.current.onChange({ [name]: text }), ASK_AFTER_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  return h(TextInput, { label, type: 'search', maxLength: 128, value: text, onInput: setText })
+}
+
+/** Midnight, in the reader's time zone, at which a day begins; null: no day. */
+function startOfDay(day: string | null): string | null {
+  const at = new Date(`${day}T00:00:00`)
+  return Number.isNaN(at.getTime()) ? null : String(at.getTime())
+}
+
+function endOfDay(day: string | null): string | null {
+  const at = new Date(`${day}T23:59:59.999`)
+  return Number.isNaN(at.getTime()) ? null : String(at.getTime())
+}
+
+/** Saves all lines that the filters leave, as a table or as they are. */
+function Export({ ask, workspace }: { readonly ask: Ask; readonly workspace: string | null }) {
+  const { run, busy, error } = useAction(async (format: 'csv' | 'json') => {
+    const lines: AuditAnswer[] = []
+    let below: number | null = null
+    do {
+      const page: AuditListAnswer = await ask({ limit: EXPORT_PAGE, below })
+      lines.push(...page.lines)
+      below = page.next
+    } while (below !== null && lines.length < EXPORT_MAX)
+    const name = `audit-${workspace ?? 'platform'}.${format}`
+    if (format === 'csv') save(name, 'text/csv', csvOf(HEADS, lines.map(cellsOf)))
+    else save(name, 'application/json', `${JSON.stringify(lines, null, 2)}\n`)
   })
-  if (!last)
-    return h(
-      EmptyState,
-      { title: 'No changes yet' },
-      h('p', null, 'Publishing a route, creating a key and changing a setting are all listed here.'),
-    )
+  return [
+    h(Button, { onClick: () => run('csv'), busy }, 'Export CSV'),
+    h(Button, { onClick: () => run('json'), busy }, 'Export JSON'),
+    error === null ? null : h(ErrorNote, { error, what: 'Not exported' }),
+  ]
+}
+
+const HEADS = [
+  ...['number', 'at', 'actor', 'via', 'key_id', 'action', 'workspace', 'target', 'before', 'after', 'detail'],
+]
+
+export function cellsOf(line: AuditAnswer) {
+  const { at, by, action, workspace, target, before, after, detail } = line
+  return [line.number, at, by.name, by.via, by.key_id, action, workspace, target, before, after, detail]
+}
+
+function Lines(props: {
+  readonly name: string
+  readonly newest: AuditListAnswer
+  readonly all: boolean
+  readonly filtered: boolean
+  readonly ask: Ask
+}) {
+  const { name, newest, all, filtered, ask } = props
+  const [older, setOlder] = useKept<AuditListAnswer | null>(`older ${name}`, null)
+  const rows = joined(newest.lines, older?.lines ?? [])
+  const next = older === null ? newest.next : older.next
+  const { run, busy, error } = useAction(async () => {
+    if (next === null) return
+    const page = await ask({ below: next })
+    setOlder({ lines: joined(rows, page.lines), next: page.next })
+  })
+  if (rows.length === 0 && next === null)
+    return filtered
+      ? h(EmptyState, { title: 'No matching changes' })
+      : h(
+          EmptyState,
+          { title: 'No changes yet' },
+          h('p', null, 'Publishing a route, creating a key and changing a setting are all listed here.'),
+        )
   const columns = all ? [WHEN, WORKSPACE, ...WHAT] : [WHEN, ...WHAT]
   return [
-    h(Table<AuditAnswer>, {
-      caption: 'Changes, newest first',
-      columns,
-      rows,
-      rowKey: ({ number }: AuditAnswer) => String(number),
-    }),
+    rows.length === 0
+      ? null
+      : h(Table<AuditAnswer>, {
+          caption: 'Changes, newest first',
+          columns,
+          rows,
+          rowKey: ({ number: line }: AuditAnswer) => String(line),
+        }),
     h(
       'div',
       { class: 'row table-more' },
-      ended
-        ? h('span', { class: 'quiet small' }, 'End of list')
-        : h(Button, { onClick: run, busy }, 'Show older'),
+      next === null
+        ? h('span', { class: 'quiet small' }, 'End of list (', number(rows.length), ')')
+        : h(Button, { onClick: run, busy }, rows.length === 0 ? 'Search further back' : 'Show older'),
       h(ErrorNote, { error }),
     ),
   ]
@@ -143,6 +258,36 @@ function Lines(props: {
 export function byWhom({ by }: AuditAnswer): { readonly name: string; readonly via: string } {
   const via = { console: 'console', api: 'API', cli: 'command line' }[by.via]
   return { name: by.name === '' ? (by.key_id ?? 'unknown') : by.name, via }
+}
+
+/** Where the changes of a published version of a route are shown; null: the line is about something else. */
+export function changesPath({ action, workspace, target, after }: AuditAnswer): string | null {
+  const [kind, name] = partsOf(target)
+  const published = action === 'route.publish' || action === 'route.rollback'
+  if (!published || kind !== 'route' || name === '' || workspace === null || after === null) return null
+  return pathOf(workspace, 'routes', name) + queryOf({ tab: 'history', hash: after })
+}
+
+/** Where the thing of a line is shown; null: nowhere. What was removed is not there any more. */
+export function placeOfLine({ action, workspace, target }: AuditAnswer): string | null {
+  const [kind, name] = partsOf(target)
+  if (name === '' || action.endsWith('.remove') || action.endsWith('.discard')) return null
+  if (kind === 'workspace') return pathOf(workspace, 'settings')
+  if (kind === 'provider') return pathOf(workspace, 'providers')
+  if (workspace === null) return null
+  if (kind === 'route') return pathOf(workspace, 'routes', name)
+  if (kind === 'app' || kind === 'purpose')
+    return pathOf(workspace, 'apps') + queryOf({ q: kind === 'app' ? name : '' })
+  if (kind === 'key') return pathOf(workspace, 'keys') + queryOf({ q: name })
+  if (kind === 'job') return pathOf(workspace, 'jobs', name)
+  if (kind === 'live') return pathOf(workspace, 'live')
+  return null
+}
+
+/** `key` and `key_1` of `key/key_1`; of `app/acme/web` the app. */
+function partsOf(target: string): readonly [kind: string, name: string] {
+  const [kind = '', ...names] = target.split('/')
+  return [kind, (kind === 'app' || kind === 'purpose' ? names.slice(1) : names).join('/')]
 }
 
 /** The hashes before and after the change, shortened; null: the line has none. */
@@ -158,5 +303,5 @@ function short(hash: string | null): string {
 /** Appends older lines; lines in both are kept once. */
 export function joined(newer: readonly AuditAnswer[], older: readonly AuditAnswer[]): readonly AuditAnswer[] {
   const last = newer.at(-1)?.number ?? Number.POSITIVE_INFINITY
-  return [...newer, ...older.filter(({ number }) => number < last)]
+  return [...newer, ...older.filter((line) => line.number < last)]
 }

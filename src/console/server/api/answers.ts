@@ -231,6 +231,8 @@ export interface RouteAnswer {
     readonly fields: RouteFields
     readonly published_at: string | null
     readonly published_by: string | null
+    /** Why; null: nobody said. */
+    readonly note: string | null
   } | null
   readonly draft: {
     readonly revision: number
@@ -273,6 +275,65 @@ export interface ExplainAnswer {
 export interface ExplainedEntry extends ExplainRow {
   /** How it fares on the node that answers; absent: as usual. */
   readonly breaker?: BreakerView['state']
+}
+
+/** POST /workspaces/:workspace/routes/:route/impact: the newest recorded requests, judged by both versions */
+export interface ImpactAnswer {
+  /** Why the draft is no route; then nothing is judged. */
+  readonly issues: readonly string[]
+  /** Requests that were judged, and when the oldest and the newest of them ended. */
+  readonly requests: number
+  readonly from: string | null
+  readonly to: string | null
+  /** How much of the last hour of the workspace is recorded; null: nothing was counted. */
+  readonly coverage: Coverage | null
+  /** Recorded requests of the route that are not judged. */
+  readonly left_out: {
+    /** They failed before entries were selected, or an earlier version recorded them. */
+    readonly not_recorded: number
+    readonly app_gone: number
+    /** From the cache, or under an idempotency key. */
+    readonly answered_without_provider: number
+  }
+  /** How often each entry is selected first. */
+  readonly entries: readonly (EntryName & { readonly published: number; readonly draft: number })[]
+  readonly moves: readonly { readonly from: EntryName; readonly to: EntryName; readonly requests: number }[]
+  readonly refused: {
+    readonly published: number
+    readonly draft: number
+    /** By the draft alone, with the reasons. */
+    readonly newly: number
+    readonly reasons: readonly {
+      readonly code: string
+      readonly message: string
+      readonly requests: number
+    }[]
+  }
+  /** Of the requests that both versions serve, at the prices of the entries that they select first. */
+  readonly cost: {
+    /** Both costs are known. */
+    readonly requests: number
+    /** One of them is not. */
+    readonly unknown: number
+    readonly published_usd: number
+    readonly draft_usd: number
+  }
+  /** Requests of which not everything is recorded that selection looks at, and what is missing. */
+  readonly uncertain: number
+  readonly unrecorded: readonly { readonly field: string; readonly requests: number }[]
+}
+
+/** GET /workspaces/:workspace/routes/:route/traffic: which entries served the recorded requests of the last hour */
+export interface TrafficAnswer {
+  readonly window_ms: number
+  readonly requests: number
+  readonly entries: readonly (EntryName & { readonly requests: number })[]
+}
+
+/** How the configuration names an entry. */
+export interface EntryName {
+  readonly provider: string
+  readonly model: string
 }
 
 /** GET /workspaces/:workspace/models */
@@ -751,7 +812,14 @@ export interface UsageRow extends UsageSums {
   readonly [dimension: string]: string | number | null | undefined | UsagePercentiles
 }
 
-/** GET /audit?workspace=…&below=<number> → {lines}, newest first */
+/** GET /audit?workspace=…&actor=…&target=…&from=…&to=…&below=<number> */
+export interface AuditListAnswer {
+  /** Newest first. */
+  readonly lines: readonly AuditAnswer[]
+  /** The next page goes on below it; null: there is none. */
+  readonly next: number | null
+}
+
 export interface AuditAnswer {
   readonly number: number
   readonly at: string

@@ -4,15 +4,27 @@ import { timestamp } from '../../../api/json-reply.ts'
 import type { AuditLine } from '../../../contracts/catalog-store.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
-import type { AuditAnswer } from './answers.ts'
+import type { AuditAnswer, AuditListAnswer } from './answers.ts'
 import { PlaygroundField } from './keys.ts'
+import { timeParameter } from './lists.ts'
 
 const PATH = '/audit'
-const PAGE_LINES = 100
+const LIMIT_DEFAULT = 100
+const LIMIT_MAX = 1_000
+/** Lines that one request looks through: a rare match must not hold a node for long. */
+const SCANNED_MAX = 10_000
+/** Lines that are read from the state at a time. */
+const READ_LINES = 1_000
 
+const Text = Type.Optional(Type.String({ maxLength: 128 }))
 const Query = Type.Object({
   workspace: WorkspaceField,
   playground: PlaygroundField,
+  actor: Text,
+  target: Text,
+  from: Text,
+  to: Text,
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
   below: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
 })
 
@@ -21,19 +33,47 @@ export function auditEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, { query: Query }, listAudit)
 }
 
-async function listAudit(call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>) {
+type Asked = Static<typeof Query>
+
+async function listAudit(call: ConsoleCall<typeof PATH, unknown, Asked>): Promise<AuditListAnswer> {
   const { context, query } = call
   const scope = scopeOf(call)
+  const { limit = LIMIT_DEFAULT } = query
+  const isMeant = matching(query)
+  const fromMs = timeParameter(query, 'from') ?? Number.NEGATIVE_INFINITY
+  const size = isFiltered(query) ? READ_LINES : limit
   const found: AuditLine[] = []
   let below = query.below ?? null
-  for (;;) {
-    const lines = await context.admin.state.catalog.audit(scope, below, PAGE_LINES)
-    found.push(...lines.filter(({ action }) => query.playground === 'true' || !PLAYGROUND.has(action)))
-    below = lines.at(-1)?.number ?? null
-    // A page is whole unless there are no more.
-    if (lines.length < PAGE_LINES || found.length >= PAGE_LINES) break
+  for (let scanned = 0; scanned < SCANNED_MAX; ) {
+    const lines = await context.admin.state.catalog.audit(scope, below, size)
+    for (const line of lines) {
+      // The clock of the state goes on: everything below is older still.
+      if (line.atMs < fromMs) return { lines: found.map(auditAnswer), next: null }
+      below = line.number
+      if (isMeant(line)) found.push(line)
+      if (found.length === limit) return { lines: found.map(auditAnswer), next: below }
+    }
+    if (lines.length < size) return { lines: found.map(auditAnswer), next: null }
+    scanned += lines.length
   }
-  return { lines: found.slice(0, PAGE_LINES).map(auditAnswer) }
+  return { lines: found.map(auditAnswer), next: below }
+}
+
+function isFiltered({ actor, target, from, to }: Asked): boolean {
+  return [actor, target, from, to].some((one) => one !== undefined && one !== '')
+}
+
+/** @throws GatewayError INVALID_REQUEST for a time that is none */
+function matching(query: Asked): (line: AuditLine) => boolean {
+  const toMs = timeParameter(query, 'to') ?? Number.POSITIVE_INFINITY
+  const [actor, target] = [query.actor, query.target].map((text = '') => text.trim().toLowerCase())
+  const isIn = (wanted: string | undefined, texts: readonly (string | null | undefined)[]) =>
+    !wanted || texts.some((text) => text?.toLowerCase().includes(wanted) === true)
+  return ({ by, action, target: object, detail, atMs }) =>
+    (query.playground === 'true' || !PLAYGROUND.has(action)) &&
+    atMs <= toMs &&
+    isIn(actor, [by.name, by.keyId, by.subject]) &&
+    isIn(target, [object, action, detail])
 }
 
 const PLAYGROUND: ReadonlySet<string> = new Set(Object.values(PLAYGROUND_ACTIONS))

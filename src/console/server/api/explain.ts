@@ -3,21 +3,23 @@ import { requireOwnName } from '../../../admin/catalog.ts'
 import { operatorFacts } from '../../../admin/change.ts'
 import { issuesFor } from '../../../admin/issues.ts'
 import { partOf, partsOf } from '../../../admin/parts.ts'
-import { noRoute, routeRecord } from '../../../admin/routes.ts'
+import { noRoute, type RouteName, routeRecord } from '../../../admin/routes.ts'
 import { AUDIO_FORMATS } from '../../../contracts/audio.ts'
 import { FEATURES, HINTS } from '../../../contracts/calls.ts'
 import { type AppPrincipal, PROFILES, type Principal } from '../../../contracts/catalog.ts'
 import type { ServedCatalog } from '../../../contracts/catalog-service.ts'
 import type { RecordFields } from '../../../contracts/catalog-store.ts'
 import { OPERATION_NAMES } from '../../../contracts/operations.ts'
+import type { Sample } from '../../../contracts/sample.ts'
 import { GatewayError } from '../../../errors.ts'
-import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../../gateway/sample.ts'
+import { PLAIN_SAMPLE, sampleCall } from '../../../gateway/sample.ts'
 import { select } from '../../../gateway/selection.ts'
 import { explainRows } from '../../../gateway/verdict.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { ExplainAnswer } from './answers.ts'
+import type { Viewing } from './workspaces.ts'
 
 const PATH = '/workspaces/:workspace/explain'
 /** Texts of a sample are really made, and read character by character. */
@@ -109,17 +111,33 @@ async function explain(call: Call): Promise<ExplainAnswer> {
   }
 }
 
-/** The catalog in force, with the given route, or its draft where it was never published. */
-async function catalogOf(call: Call): Promise<ServedCatalog | { readonly issues: readonly string[] }> {
-  const { context, viewer, body, params } = call
-  if (body.route === undefined) {
-    if (body.fields !== undefined) throw invalidField('route', 'must be given with `fields`')
-    return context.catalog.good()
+/** The catalog that a sample is explained with. */
+async function catalogOf(call: Call): Promise<TriedCatalog> {
+  const { context, body, params } = call
+  if (body.route !== undefined) {
+    const record = routeRecord({ workspace: params.workspace, name: body.route })
+    return catalogWith(call, record, (body.fields as RecordFields | undefined) ?? null)
   }
-  const record = routeRecord({ workspace: params.workspace, name: body.route })
+  if (body.fields !== undefined) throw invalidField('route', 'must be given with `fields`')
+  return context.catalog.good()
+}
+
+/** Issues: why the fields are no route. */
+export type TriedCatalog = ServedCatalog | { readonly issues: readonly string[] }
+
+/**
+ * The catalog in force, with these fields of a route.
+ *
+ * @param sent null: the route in force, or its draft where it was never published
+ * @throws GatewayError NOT_FOUND, INVALID_REQUEST for a name that is not to be had
+ */
+export async function catalogWith(
+  { context, viewer }: Viewing,
+  record: RouteName,
+  sent: RecordFields | null,
+): Promise<TriedCatalog> {
   const part = partOf(context.catalog, record)
-  const fields =
-    body.fields === undefined ? null : ({ ...body.fields, workspace: params.workspace } as RecordFields)
+  const fields = sent && { ...sent, workspace: record.workspace }
   if (fields === null && part !== null && part.issues.length === 0) return context.catalog.good()
   // Trying the fields under the name of another workspace's route would tell that it exists, and what leads to it.
   if (fields !== null && part === null) requireOwnName(record, 'route')
@@ -163,7 +181,7 @@ function principalIn({ snapshot, routes }: ServedCatalog, { context, body, param
 const NO_TERMS = { grant: null, trial: null, budgetMicros: null }
 
 /** Selection does not look at the key, but a principal has one. */
-function withKey(app: AppPrincipal): Principal {
+export function withKey(app: AppPrincipal): Principal {
   const rateLimit = { requestsPerMinute: 1, burst: 1 }
   const key = { id: 'key_none', name: '', scopes: [], rateLimit, expiresAtMs: null, budgetMicros: null }
   return { ...app, key }

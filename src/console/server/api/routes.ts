@@ -4,6 +4,7 @@ import { issuesFor } from '../../../admin/issues.ts'
 import { type Part, partOf, partsOf } from '../../../admin/parts.ts'
 import {
   discardDraft,
+  NOTE_MAX,
   noRoute,
   publishRoute,
   type RouteName,
@@ -47,7 +48,15 @@ const DraftBody = Type.Object({
   }),
 })
 
-const PublishBody = Type.Object({ revision: Revision })
+const PublishBody = Type.Object({
+  revision: Revision,
+  note: Type.Optional(
+    Type.String({
+      maxLength: NOTE_MAX,
+      description: 'why, on one line, for the versions and the audit list',
+    }),
+  ),
+})
 const RollBackBody = Type.Object({ number: VersionNumber })
 const ListQuery = Type.Object(PAGING)
 const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
@@ -99,7 +108,8 @@ async function deleteDraft(call: Call): Promise<RouteAnswer> {
 
 async function postPublication(call: Call<Static<typeof PublishBody>>): Promise<RouteAnswer> {
   const { context, viewer, params, body } = call
-  await publishRoute(viewer.actor, { ...routeName(params), revision: body.revision }, context.admin)
+  const { revision, note = '' } = body
+  await publishRoute(viewer.actor, { ...routeName(params), revision, note }, context.admin)
   return showRoute(call)
 }
 
@@ -230,6 +240,7 @@ function answerOf(
           fields: part.fields as unknown as RouteFields,
           published_at: timestamp(part.version?.atMs ?? null),
           published_by: part.version?.by.name ?? null,
+          note: part.version?.note ?? null,
         }
   return {
     name: record.name,

@@ -73,7 +73,9 @@ export function AppsView({ workspace }: WorkspaceViewProps) {
       rows: 6,
       render: (value: Known) => [
         h(AppList, { known: value, paging, onDialog: setDialog }),
-        h(PurposeList, { known: value, onDialog: setDialog, onSaved: saved }),
+        value.workspace.purposes.length === 0
+          ? null
+          : h(PurposeList, { known: value, onDialog: setDialog, onSaved: saved }),
       ],
     }),
     dialog?.what === 'app' && common ? h(EditApp, { ...common, before: dialog.app }) : null,
@@ -99,6 +101,11 @@ function AppList({
   const isReady = known.routes.length > 0
   const make = () => onDialog({ what: 'app', app: null })
   const add = h(Button, { kind: 'primary', icon: 'plus', onClick: make }, 'Create app')
+  // Purposes have a section of their own once there is one.
+  const first =
+    known.workspace.purposes.length > 0
+      ? null
+      : h(Button, { onClick: () => onDialog({ what: 'purpose', purpose: null }) }, 'Create purpose')
   if (all === 0)
     return isReady
       ? h(
@@ -116,7 +123,7 @@ function AppList({
         )
   return h(
     Section,
-    { title: 'Apps', actions: add },
+    { title: 'Apps', actions: [first, add] },
     h(SearchField, { paging, label: 'Search apps', all }),
     h(Table<AppAnswer>, {
       caption: 'Apps',
@@ -212,21 +219,15 @@ function PurposeList(props: {
     {
       title: 'Purposes',
       lead: 'Labels a request can send to pick a different route or entry.',
-      actions: purposes.length === 0 ? null : add,
+      actions: add,
       id: 'purposes',
     },
-    purposes.length === 0
-      ? h(
-          EmptyState,
-          { title: 'No purposes yet', action: add },
-          'Create one to send some of an app’s requests to another route or entry.',
-        )
-      : h(Table<PurposeAnswer>, {
-          caption: 'Purposes',
-          columns: purposeColumns(known, onDialog, turn.run, turn.busy),
-          rows: purposes,
-          rowKey: ({ purpose }: PurposeAnswer) => purpose,
-        }),
+    h(Table<PurposeAnswer>, {
+      caption: 'Purposes',
+      columns: purposeColumns(known, onDialog, turn.run, turn.busy),
+      rows: purposes,
+      rowKey: ({ purpose }: PurposeAnswer) => purpose,
+    }),
     h(ErrorNote, { error: turn.error, what: 'Not changed' }),
   )
 }

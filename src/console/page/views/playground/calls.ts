@@ -61,17 +61,23 @@ async function revoke(path: string, csrf: string): Promise<void> {
   )
 }
 
-/** A call of `/v1` with a small body, or none. Errors are ApiErrors in the words of the envelope. */
+/**
+ * A call of `/v1` with a small body, or none. Errors are ApiErrors in the words of the envelope.
+ *
+ * @param path  of the endpoint
+ * @param init  `onSend` is called when the key is there and the request goes out
+ */
 export async function callV1(
   keys: AppKeys,
   app: string,
   path: string,
-  { signal, ...init }: RequestInit & { readonly signal: AbortSignal },
+  { signal, onSend, ...init }: RequestInit & { readonly signal: AbortSignal; readonly onSend?: () => void },
 ): Promise<Response> {
   return keys.call(
     app,
     signal,
     async (key) => {
+      onSend?.()
       const headers = { ...(init.headers as Record<string, string>), authorization: `Bearer ${key}` }
       const answer = await fetch(path, {
         ...init,

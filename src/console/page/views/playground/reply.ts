@@ -39,6 +39,19 @@ export function readTranscript(raw: string, header: (name: string) => string | n
     return { ...headerFacts(header), ...nothing, content: raw, raw }
   }
   return {
+    ...bodyFacts(body),
+    content: textOf(body.content) ?? '',
+    language: textOf(body.language),
+    durationSeconds: numberOf(body.duration_seconds),
+    segments: listOf(body.segments).flatMap(timed).map(segmentOf),
+    words: listOf(body.words).flatMap(timed).map(wordOf),
+    raw: JSON.stringify(body, null, 2),
+  }
+}
+
+/** Facts about an answer, out of its JSON. */
+export function bodyFacts(body: Fields): CallFacts {
+  return {
     requestId: textOf(body.id),
     provider: textOf(body.provider),
     model: textOf(body.model),
@@ -48,12 +61,6 @@ export function readTranscript(raw: string, header: (name: string) => string | n
     purpose: textOf(body.lk_applied_purpose),
     purposeSource: textOf(body.lk_purpose_source),
     warnings: listOf(body.warnings).filter((line) => typeof line === 'string'),
-    content: textOf(body.content) ?? '',
-    language: textOf(body.language),
-    durationSeconds: numberOf(body.duration_seconds),
-    segments: listOf(body.segments).flatMap(timed).map(segmentOf),
-    words: listOf(body.words).flatMap(timed).map(wordOf),
-    raw: JSON.stringify(body, null, 2),
   }
 }
 

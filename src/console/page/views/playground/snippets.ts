@@ -3,6 +3,7 @@ import { Code } from '../../components/copy.ts'
 import { Section } from '../../components/page-head.ts'
 import { Tabs } from '../../components/tabs.ts'
 import { h } from '../../h.ts'
+import { CHAT_PATH, type ChatOptions, type ChatSide, chatBody } from './chat-stream.ts'
 import {
   SPEECH_PATH,
   type SpeechOptions,
@@ -29,6 +30,7 @@ const BEARER = '-H "Authorization: Bearer $LARKWAY_API_KEY"'
 /** OpenAI's clients want a model. Unless it names a purpose the gateway passes it by: the route of the key chooses. */
 const TRANSCRIPTION_MODEL = 'whisper-1'
 const SPEECH_MODEL = 'tts-1'
+const CHAT_MODEL = 'gpt-4o-mini'
 
 /**
  * A transcription, or its submission as a job.
@@ -148,6 +150,59 @@ with client.audio.speech.with_streaming_response.create(
 ${pythonArguments({ voice: null, ...known }, own, 4)}
 ) as speech:
     speech.stream_to_file(${pythonString(output)})
+`,
+  }
+}
+
+/** A streamed chat. */
+export function chatSnippets(
+  origin: string,
+  options: ChatOptions,
+  side: Pick<ChatSide, 'purpose' | 'profile'>,
+): Snippets {
+  const body = chatBody(options, side)
+  const { messages, purpose, response_profile: profile, stream: _, ...sampling } = body
+  const known: Fields = { model: purpose ?? CHAT_MODEL, ...sampling }
+  const own: Fields = profile === undefined ? {} : { response_profile: profile }
+  const curl = [
+    `${CURL} --no-buffer ${shellWord(origin + CHAT_PATH)}`,
+    BEARER,
+    "-H 'Content-Type: application/json'",
+    `-d ${shellWord(JSON.stringify(body))}`,
+  ].join(' \\\n  ')
+  const said = messages.map(({ role, content }) => [role, content] as const)
+  return {
+    curl,
+    javascript: `import OpenAI from 'openai'
+
+${jsClient(origin)}
+
+const stream = await client.chat.completions.create({
+${jsFields({ ...known, ...own })}
+  messages: [
+${said.map(([role, content]) => `    { role: '${role}', content: ${jsString(content)} },`).join('\n')}
+  ],
+  stream: true,
+})
+for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta?.content ?? '')
+process.stdout.write('\\n')
+`,
+    python: `import os
+from openai import OpenAI
+
+${pythonClient(origin)}
+
+stream = client.chat.completions.create(
+    messages=[
+${said.map(([role, content]) => `        {"role": "${role}", "content": ${pythonString(content)}},`).join('\n')}
+    ],
+    stream=True,
+${pythonArguments(known, own, 4)}
+)
+for chunk in stream:
+    if chunk.choices:
+        print(chunk.choices[0].delta.content or "", end="", flush=True)
+print()
 `,
   }
 }

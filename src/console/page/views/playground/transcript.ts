@@ -353,7 +353,7 @@ export function ResultFacts(props: {
         ['Took', milliseconds(tookMs)],
         ...more,
         ['Cost', orNone(facts.costUsd, usd)],
-        ...facts.usage.filter(([, count]) => count !== 0).map(([name, count]) => usageItem(name, count)),
+        ...shownUsage(facts.usage).map(([name, count]) => usageItem(name, count)),
         ['Route version', h('span', { class: 'mono' }, version ?? '–')],
         ...(purposeSource === null || purposeSource === 'none'
           ? []
@@ -380,6 +380,14 @@ function Warnings({ warnings }: { readonly warnings: readonly string[] }) {
       null,
       warnings.map((line) => h('li', { key: line }, line)),
     ),
+  )
+}
+
+/** What was counted, without what only says again how long the audio is. */
+function shownUsage(usage: CallFacts['usage']): CallFacts['usage'] {
+  const seconds = usage.find(([name]) => name === 'audio_seconds')?.[1]
+  return usage.filter(
+    ([name, count]) => count !== 0 && (name !== 'billable_audio_seconds' || count !== seconds),
   )
 }
 

@@ -395,9 +395,11 @@ function TranscriptionResult(props: {
   )
 }
 
-function aboutAudio({ durationSeconds, language }: TranscriptReply): readonly (readonly [string, string])[] {
+function aboutAudio(transcript: TranscriptReply): readonly (readonly [string, string])[] {
+  const { durationSeconds, language, usage } = transcript
+  const isCounted = usage.some(([name]) => name === 'audio_seconds')
   return [
-    ...(durationSeconds === null ? [] : [['Audio', duration(durationSeconds)] as const]),
+    ...(durationSeconds === null || isCounted ? [] : [['Audio', duration(durationSeconds)] as const]),
     ...(language === null ? [] : [['Language', language] as const]),
   ]
 }

@@ -21,9 +21,11 @@ const TABS = [
   { id: 'transcription', label: 'Transcription' },
   { id: 'live', label: 'Live' },
   { id: 'speech', label: 'Speech' },
+  { id: 'chat', label: 'Chat' },
 ] as const
 
 const Live = lazy({ title: 'Live', load: async () => (await import('./live.ts')).Live })
+const Chat = lazy({ title: 'Chat', load: async () => (await import('./chat.ts')).Chat })
 
 /** Calls of `/v1` from the page, with a key of an hour that is kept in memory only. */
 export function PlaygroundView(props: WorkspaceViewProps) {
@@ -63,15 +65,16 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
   const ids = about.apps.map(({ id }) => id)
   const app = ids.find((id) => id === query.get('app')) ?? ids[0] ?? ''
   const tab = TABS.find(({ id }) => id === query.get('tab'))?.id ?? 'transcription'
-  /** It stays once it was shown: a session goes on when another tab is looked at. */
-  const [hasLive, setHasLive] = useState(false)
-  if (tab === 'live' && !hasLive) setHasLive(true)
+  /** They stay once they were shown: a session, or an answer, goes on when another tab is looked at. */
+  const [shown, setShown] = useState<readonly string[]>([])
+  if (!shown.includes(tab)) setShown([...shown, tab])
   const fields = about.apps.find(({ id }) => id === app)?.fields
   const { transcribing, speaking } = appRoutes(fields)
   const routes = useRoutes(workspace, transcribing, speaking)
   const keys = appKeys(workspace, session)
   const purposes = about.purposes.filter(({ enabled }) => enabled).map(({ purpose }) => purpose)
-  const unfit = routes === null ? null : tab === 'speech' ? !routes.speaks : !routes.transcribes
+  const unfit =
+    routes === null || tab === 'chat' ? null : tab === 'speech' ? !routes.speaks : !routes.transcribes
   return h(
     'div',
     { class: 'stack' },
@@ -94,7 +97,7 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
         { hidden: tab !== 'transcription' },
         h(Transcription, { workspace, app, keys, handed, purposes, abilities: routes?.abilities ?? null }),
       ),
-      h('div', { hidden: tab !== 'live' }, hasLive ? h(Live, { workspace, app, keys }) : null),
+      h('div', { hidden: tab !== 'live' }, shown.includes('live') ? h(Live, { workspace, app, keys }) : null),
       h(
         'div',
         { hidden: tab !== 'speech' },
@@ -109,6 +112,11 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
             setQuery({ tab: null })
           },
         }),
+      ),
+      h(
+        'div',
+        { hidden: tab !== 'chat' },
+        shown.includes('chat') ? h(Chat, { about, app, keys, purposes }) : null,
       ),
     ),
   )

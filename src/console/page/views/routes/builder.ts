@@ -1,7 +1,12 @@
 import { useState } from 'preact/hooks'
 import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
-import type { ModelsAnswer, RouteAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type {
+  ModelsAnswer,
+  RouteAnswer,
+  TrafficAnswer,
+  WorkspaceAnswer,
+} from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
 import { Button, Icon } from '../../components/button.ts'
 import { Checkbox } from '../../components/choice.ts'
@@ -166,7 +171,13 @@ function Head({
       managed_by: known.managed_by,
       issues: known.issues,
     }),
-    h('span', { class: 'mono small quiet', title: 'Live version' }, published?.version ?? ''),
+    published === null || published.number === null
+      ? null
+      : h(
+          'span',
+          { class: 'small quiet', title: published.version, 'data-version': published.version },
+          `v${published.number}`,
+        ),
   ]
   const actions = readOnly
     ? null
@@ -207,6 +218,7 @@ function Building(props: {
   )
   const { answer, purpose } = explanation
   const health = useHealth(known.workspace) ?? null
+  const traffic = useTraffic(known)
   const verdicts = verdictsOf(answer ?? { entries: [] }, known.name, fields.entries, purpose)
   // The preview uses the screen's content, the draft its saved state.
   const lines = (phase === 'same' ? known.draft?.issues : answer?.issues) ?? []
@@ -218,7 +230,17 @@ function Building(props: {
       'div',
       { class: 'stack stack-loose' },
       h(RouteSettings, { editing, edit, issues, models: context.models, readOnly }),
-      h(EntryList, { editing, edit, issues, verdicts, context, route: known.name, health, readOnly }),
+      h(EntryList, {
+        editing,
+        edit,
+        issues,
+        verdicts,
+        context,
+        route: known.name,
+        health,
+        traffic,
+        readOnly,
+      }),
       h(ShadowCard, { workspace: known.workspace, route: known.name, shadow: shadowName(known) }),
     ),
     h(TryRequest, {
@@ -229,8 +251,22 @@ function Building(props: {
       strategy: editing.strategy,
       route: known,
       workspace: context.workspace,
+      fields: asIs ? null : fields,
     }),
   )
+}
+
+const TRAFFIC_EVERY_MS = 30_000
+
+/** Which entries served the route of late; null: it is not known yet, or was never published. */
+function useTraffic({ workspace, name, published }: RouteAnswer): TrafficAnswer | null {
+  const path = apiPath`/workspaces/${workspace}/routes/${name}/traffic`
+  const load = useLoad(
+    async (signal) => (published === null ? null : await api.get<TrafficAnswer>(path, { signal })),
+    [path, published?.version],
+    { everyMs: TRAFFIC_EVERY_MS },
+  )
+  return load.value
 }
 
 function shadowName({ published }: RouteAnswer): string | null {
@@ -373,6 +409,7 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
       ' is live',
       published.published_at === null ? null : [', published ', h(Time, { at: published.published_at })],
       published.published_by === null ? null : ` by ${published.published_by}`,
+      published.note === null ? null : [' (', h('span', { class: 'routes-note' }, published.note), ')'],
       '. ',
       known.apps.length === 0
         ? ['No app uses it yet. ', h('a', { href: pathOf(known.workspace, 'apps') }, 'Assign an app'), '.']

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryFields } from '../../../../catalog/file.ts'
-import type { HealthAnswer } from '../../../server/api/answers.ts'
+import type { HealthAnswer, TrafficAnswer } from '../../../server/api/answers.ts'
 import { Badge } from '../../components/badge.ts'
 import { Button, Icon } from '../../components/button.ts'
 import { FormDialog } from '../../components/dialog.ts'
@@ -8,6 +8,7 @@ import { fitnessOfEntries, Health } from '../../components/health.ts'
 
 import { Section } from '../../components/page-head.ts'
 import { EmptyState } from '../../components/states.ts'
+import { percent, plural } from '../../format.ts'
 import { h } from '../../h.ts'
 import { lazy } from '../../lazy.ts'
 import { pathOf } from '../../paths.ts'
@@ -48,6 +49,8 @@ interface EntryListProps {
   readonly route: string
   /** Null: not known yet. */
   readonly health: HealthAnswer | null
+  /** Which entries served of late; null: not known. */
+  readonly traffic: TrafficAnswer | null
   readonly readOnly: boolean
 }
 
@@ -84,7 +87,7 @@ export function EntryList(props: EntryListProps) {
 }
 
 function Cards(props: EntryListProps & { readonly onPick: (entry: EditedEntry) => void }) {
-  const { editing, edit, verdicts, onPick } = props
+  const { editing, edit, verdicts, traffic, onPick } = props
   const { entries, strategy } = editing
   const [open, setOpen] = useState<readonly number[]>([])
   const { said, move, moveByKey, remove, grips } = useMoves(entries, edit)
@@ -106,6 +109,7 @@ function Cards(props: EntryListProps & { readonly onPick: (entry: EditedEntry) =
             count: entries.length,
             strategy,
             verdict: verdicts.entries.get(index) ?? null,
+            share: shareWords(entries, index, strategy, traffic),
             open: open.includes(entry.key),
             onToggle: () => toggle(entry.key),
             onRemove: () => remove(index),
@@ -199,6 +203,8 @@ interface EntryCardProps extends EntryFormProps {
   readonly route: string
   /** Null: not known yet. */
   readonly health: HealthAnswer | null
+  /** Its part of the traffic; null: nothing to say. */
+  readonly share: string | null
   readonly open: boolean
   readonly onToggle: () => void
   readonly onRemove: () => void
@@ -265,10 +271,40 @@ function EntryCard(props: EntryCardProps) {
       'div',
       { class: 'routes-health' },
       h(Health, { of: props.health && fitnessOfEntries(props.health, props.route, [name]) }),
+      props.share === null ? null : h('span', { class: 'small quiet', 'data-share': '' }, props.share),
     ),
     h(ModelFacts, { fields, context }),
     h('div', { id, hidden: !open }, open ? h(EntryForm, props) : null),
   )
+}
+
+/**
+ * The part of the traffic that an entry is given by its weight, and the part that it served of late. Where any entry is
+ * pinned, the others are given none.
+ */
+export function shareWords(
+  entries: readonly Pick<EditedEntry, 'fields'>[],
+  index: number,
+  strategy: Editing['strategy'],
+  traffic: TrafficAnswer | null,
+): string | null {
+  const own = entries[index]?.fields
+  if (own === undefined) return null
+  const pinned = entries.some(({ fields }) => fields.pinned === true)
+  const weightOf = ({ weight = 1, pinned: isPinned }: EntryFields) =>
+    typeof weight === 'number' && weight > 0 && (!pinned || isPinned === true) ? weight : 0
+  const all = entries.reduce((sum, { fields }) => sum + weightOf(fields), 0)
+  const given =
+    strategy === 'weighted' && entries.length > 1 && all > 0
+      ? `${percent(weightOf(own) / all)} of traffic`
+      : null
+  if (traffic === null || traffic.requests === 0) return given
+  const served = traffic.entries.find(
+    ({ provider, model }) => provider === own.provider && model === own.model,
+  )
+  const share = percent((served?.requests ?? 0) / traffic.requests)
+  const seen = `${share} of ${plural(traffic.requests, 'recorded request')} in the last hour`
+  return given === null ? `Served ${seen}` : `${given}, served ${seen}`
 }
 
 /** By which the entry is dragged, and moved by keys. */

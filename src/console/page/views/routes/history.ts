@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { RouteAnswer, VersionAnswer } from '../../../server/api/answers.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 
@@ -13,6 +13,7 @@ import { toast } from '../../components/toasts.ts'
 import { h } from '../../h.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { apiPath } from '../../paths.ts'
+import { useQuery } from '../../router.ts'
 import { FieldsDiff, routeText } from './diff.ts'
 
 interface HistoryProps {
@@ -30,12 +31,26 @@ export function History({ known, onAnswer, onConflict }: HistoryProps) {
     return (await api.get<{ versions: readonly VersionAnswer[] }>(path, signal ? { signal } : {})).versions
   }
   const load = useLoad((signal) => ask(null, signal), [place, known.published?.version])
-  const [looking, setLooking] = useState<VersionAnswer | null>(null)
+  const [query, setQuery] = useQuery()
+  const wanted = query.get('hash')
+  const [chosen, setLooking] = useState<VersionAnswer | null>(null)
+  const linked = load.value?.find(({ hash }) => hash === wanted) ?? null
+  const looking = chosen ?? linked
+  const stopLooking = () => {
+    setLooking(null)
+    if (wanted !== null) setQuery({ hash: null })
+  }
   const [rolling, setRolling] = useState<VersionAnswer | null>(null)
   const older = useAction(async () => {
     if (load.state !== 'ready') return
     load.set([...load.value, ...(await ask(load.value.at(-1)?.number ?? null))])
   })
+  // A link may lead to a version of long ago.
+  useEffect(() => {
+    if (wanted === null || linked !== null || load.state !== 'ready') return
+    if ((load.value.at(-1)?.number ?? 1) > 1) older.run()
+    else setQuery({ hash: null })
+  }, [wanted, load.value])
   return h(
     'div',
     { class: 'stack' },
@@ -58,7 +73,7 @@ export function History({ known, onAnswer, onConflict }: HistoryProps) {
               h(ErrorNote, { error: older.error }),
             ],
     }),
-    looking === null ? null : h(Look, { version: looking, known, onClose: () => setLooking(null) }),
+    looking === null ? null : h(Look, { version: looking, known, ask, onClose: stopLooking }),
     rolling === null
       ? null
       : h(RollBack, { version: rolling, known, onAnswer, onConflict, onClose: () => setRolling(null) }),
@@ -73,21 +88,21 @@ function columnsOf(
     {
       head: 'Version',
       primary: true,
-      cell: ({ number, current }) => [
-        h('span', null, 'Version ', number),
+      cell: ({ number, version, hash, current }) => [
+        h('span', { title: version ?? hash }, 'Version ', number),
         current ? h(Badge, { tone: 'ok' }, 'live') : null,
       ],
-    },
-    {
-      head: 'Version ID',
-      cell: ({ version, hash }) => h('span', { class: 'mono small', title: hash }, version ?? '–'),
     },
     {
       head: 'Published',
       cell: ({ published_at, published_by }) =>
         h('span', null, h(Time, { at: published_at }), ' by ', published_by),
     },
-    { head: 'Note', cell: ({ note }) => note ?? h('span', { class: 'quiet' }, '–') },
+    {
+      head: 'Note',
+      cell: ({ note }) =>
+        note === null ? h('span', { class: 'quiet' }, '–') : h('span', { class: 'routes-note' }, note),
+    },
     {
       head: 'Actions',
       hideHead: true,
@@ -117,9 +132,14 @@ function columnsOf(
 function Look(props: {
   readonly version: VersionAnswer
   readonly known: RouteAnswer
+  readonly ask: (below: number | null, signal?: AbortSignal) => Promise<readonly VersionAnswer[]>
   readonly onClose: () => void
 }) {
-  const { version, known, onClose } = props
+  const { version, known, ask, onClose } = props
+  const before = useLoad(
+    async (signal) => ({ version: (await ask(version.number, signal))[0] ?? null }),
+    [known.name, version.number],
+  )
   return h(
     Dialog,
     { title: `Version ${version.number} of ${known.name}`, wide: true, onClose },
@@ -136,7 +156,25 @@ function Look(props: {
         version.note === null ? '' : `: ${version.note}`,
         '.',
       ),
-      h(Code, { title: 'Route', text: routeText(version.fields), tall: true }),
+      h(Loaded<{ readonly version: VersionAnswer | null }>, {
+        load: before,
+        what: 'The version before',
+        rows: 3,
+        render: ({ version: older }: { readonly version: VersionAnswer | null }) => [
+          h('h3', null, older === null ? 'First version' : `Changes from version ${older.number}`),
+          h(FieldsDiff, {
+            before: older?.fields ?? null,
+            after: version.fields,
+            names: [older === null ? 'Nothing' : `Version ${older.number}`, `Version ${version.number}`],
+          }),
+        ],
+      }),
+      h(
+        'details',
+        { class: 'more' },
+        h('summary', null, 'Whole route'),
+        h(Code, { title: 'Route', text: routeText(version.fields), tall: true }),
+      ),
       version.current || known.published === null
         ? null
         : [

@@ -15,7 +15,9 @@ import { Section } from '../../components/page-head.ts'
 import { ErrorNote } from '../../components/states.ts'
 import { plural } from '../../format.ts'
 import { h } from '../../h.ts'
+import { lazy } from '../../lazy.ts'
 import { apiPath } from '../../paths.ts'
+import type { ImpactProps } from './impact.ts'
 import { type ReadSample, readSample, SampleFields, type SampleForm } from './sample.ts'
 import { BREAKER_WORDS, leftWords, type Verdicts } from './verdicts.ts'
 
@@ -28,8 +30,10 @@ export function TryRequest(props: {
   readonly strategy: Strategy
   readonly route: RouteAnswer
   readonly workspace: WorkspaceAnswer
+  /** The route as it is on the screen; null: as it is published. */
+  readonly fields: RouteFields | null
 }) {
-  const { form, onChange, explanation, verdicts, strategy, route, workspace } = props
+  const { form, onChange, explanation, verdicts, strategy, route, workspace, fields } = props
   return h(
     'div',
     { class: 'routes-aside' },
@@ -39,6 +43,39 @@ export function TryRequest(props: {
       h(Outcome, { explanation, verdicts, route: route.name, strategy }),
       h(SampleFields, { form, onChange, issues: explanation.issues, route, workspace }),
     ),
+    h(RecentRequests, { route, fields }),
+  )
+}
+
+export const Impact = lazy<ImpactProps>({
+  title: 'The comparison',
+  load: async () => (await import('./impact.ts')).Impact,
+})
+
+/** Compares the draft with the live version by the requests that were made of late, when somebody asks for it. */
+function RecentRequests({
+  route,
+  fields,
+}: {
+  readonly route: RouteAnswer
+  readonly fields: RouteFields | null
+}) {
+  const [comparing, setComparing] = useState(false)
+  if (route.published === null || route.managed_by === 'file') return null
+  return h(
+    Section,
+    {
+      title: 'Recent requests',
+      lead: 'Shows what up to 1,000 recorded requests of this route would have done with the draft. Nothing is sent.',
+    },
+    comparing
+      ? h(Impact, { workspace: route.workspace, route: route.name, fields })
+      : h(
+          'div',
+          { class: 'row' },
+          h(Button, { onClick: () => setComparing(true), disabled: fields === null }, 'Compare with live'),
+          fields === null ? h('span', { class: 'small quiet' }, 'Change the route first.') : null,
+        ),
   )
 }
 
@@ -58,7 +95,8 @@ function Outcome(props: {
       h('div', null, h(Button, { small: true, icon: 'refresh', onClick: retry, busy }, 'Try again')),
     )
   const [first] = verdicts.order
-  const left = answer?.entries.filter(({ rank }) => rank === null) ?? []
+  // Why an entry of this route is skipped stands on its card.
+  const left = answer?.entries.filter((row) => row.rank === null && row.route !== route) ?? []
   return h(
     'div',
     {

@@ -4,6 +4,7 @@ import { api, toApiError } from '../../api.ts'
 
 import { Button, LinkButton } from '../../components/button.ts'
 import { Confirm, Dialog, FormDialog } from '../../components/dialog.ts'
+import { TextInput } from '../../components/field.ts'
 import { type FactItems, Facts } from '../../components/page-head.ts'
 import { Spinner } from '../../components/progress.ts'
 import { Note } from '../../components/states.ts'
@@ -14,17 +15,19 @@ import { useAction } from '../../load.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import type { Draft } from './editing.ts'
+import { Impact } from './preview.ts'
 
 /** Shows what publishing would change, and for whom; then publishes. Unsaved changes are saved first. */
 export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readonly onClose: () => void }) {
   const [route, setRoute] = useState<RouteAnswer | null>(null)
+  const [note, setNote] = useState('')
   useEffect(() => {
     draft.flush().then((answer) => (answer === null ? onClose() : setRoute(answer)))
   }, [])
   const { run, busy, error } = useAction(async () => {
     if (route === null) return
     try {
-      await publish(route, draft)
+      await publish(route, note, draft)
     } catch (thrown) {
       if (!(await draft.foundConflict(toApiError(thrown)))) throw thrown
     }
@@ -49,6 +52,16 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
       'div',
       { class: 'stack routes-publish' },
       route === null ? h(Spinner, { label: 'Saving the draft' }) : h(Summary, { route }),
+      ready
+        ? h(TextInput, {
+            label: 'Note',
+            optional: true,
+            hint: 'Why you publish this. Shown in the history and the audit log.',
+            value: note,
+            onInput: setNote,
+            maxLength: 500,
+          })
+        : null,
       issues.length > 0
         ? h(
             Note,
@@ -72,10 +85,15 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
   const servedBefore = published !== null && published.fields.published !== false
   const goesOut = servedBefore && draft?.fields.published === false
   const items: FactItems = [
-    ['Version', [from, ' → ', (number ?? 0) + 1]],
     [
-      'Version ID',
-      h('span', { class: 'mono small' }, published?.version ?? '–', ' → ', draft?.version ?? '–'),
+      'Version',
+      h(
+        'span',
+        { title: `${published?.version ?? '–'} → ${draft?.version ?? '–'}` },
+        from,
+        ' → ',
+        (number ?? 0) + 1,
+      ),
     ],
     ['Used by', apps.length === 0 ? h('span', { class: 'quiet' }, 'No app yet') : apps.join(', ')],
   ]
@@ -87,6 +105,14 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
       h('h3', null, 'Changes'),
       h(ChangeLines, { changes: draft?.changes ?? [], isNew: published === null }),
     ),
+    published === null || draft === null || draft.issues.length > 0
+      ? null
+      : h(
+          'div',
+          { class: 'stack stack-tight' },
+          h('h3', null, 'Recent requests'),
+          h(Impact, { workspace: route.workspace, route: route.name, fields: null }),
+        ),
     goesOut
       ? h(
           Note,
@@ -103,9 +129,10 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
   ]
 }
 
-async function publish(route: RouteAnswer, draft: Draft): Promise<void> {
+async function publish(route: RouteAnswer, note: string, draft: Draft): Promise<void> {
   const path = apiPath`/workspaces/${route.workspace}/routes/${route.name}/publish`
-  const answer = await api.post<RouteAnswer>(path, { revision: route.draft?.revision ?? null })
+  const said = note.trim() === '' ? {} : { note: note.trim() }
+  const answer = await api.post<RouteAnswer>(path, { revision: route.draft?.revision ?? null, ...said })
   draft.load(answer)
   const number = answer.published?.number
   toast(`${route.name} published${number == null ? '' : ` as version ${number}`}`)

@@ -1,0 +1,332 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { AppAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import { type ApiError, toApiError } from '../../api.ts'
+import { Button } from '../../components/button.ts'
+import { Checkbox } from '../../components/choice.ts'
+import { Select, TextInput } from '../../components/field.ts'
+import { Section } from '../../components/page-head.ts'
+import { Note } from '../../components/states.ts'
+import { milliseconds, number } from '../../format.ts'
+import { h } from '../../h.ts'
+import { pathOf } from '../../paths.ts'
+import { type AppKeys, CallFailure, callV1 } from './calls.ts'
+import {
+  CHAT_PATH,
+  type ChatOptions,
+  type ChatReply,
+  type ChatSide,
+  chatBody,
+  chunksOf,
+  readChat,
+} from './chat-stream.ts'
+import { Options, Selectors } from './options.ts'
+import { chatSnippets, SnippetsView } from './snippets.ts'
+import { ResultFacts } from './transcript.ts'
+
+type Run =
+  | { readonly at: 'idle' }
+  | { readonly at: 'waiting' }
+  | { readonly at: 'writing'; readonly text: string; readonly firstMs: number }
+  | { readonly at: 'stopped'; readonly text: string }
+  | { readonly at: 'failed'; readonly text: string; readonly error: ApiError }
+  | {
+      readonly at: 'done'
+      readonly reply: ChatReply
+      readonly firstMs: number | null
+      readonly tookMs: number
+    }
+
+/** How far it is, for who does not see it; failures speak for themselves. */
+const SAID: Readonly<Record<Run['at'], string>> = {
+  idle: '',
+  waiting: 'Waiting for provider…',
+  writing: 'Writing…',
+  stopped: 'Stopped',
+  failed: '',
+  done: 'Done',
+}
+
+const PLAIN: ChatOptions = { system: '', user: '', temperature: '', maxTokens: '' }
+
+/** Chat: messages and options, and the streamed answers of one caller or of two, side by side. */
+export function Chat(props: {
+  readonly about: WorkspaceAnswer
+  readonly app: string
+  readonly keys: AppKeys
+  readonly purposes: readonly string[]
+}) {
+  const { about, app, keys, purposes } = props
+  const [options, setOptions] = useState(PLAIN)
+  const [first, setFirst] = useState<Selected>({ purpose: '', profile: null })
+  const [second, setSecond] = useState<ChatSide | null>(null)
+  const change = (fields: Partial<ChatOptions>) => setOptions((old) => ({ ...old, ...fields }))
+  const sides: readonly ChatSide[] = [{ app, ...first }, ...(second === null ? [] : [second])]
+  const left = useChat(keys)
+  const right = useChat(keys)
+  const runs = [left, right].slice(0, sides.length)
+  const busy = runs.some(({ run }) => run.at === 'waiting' || run.at === 'writing')
+  const empty = options.user.trim() === ''
+  const send = () => {
+    for (const [index, side] of sides.entries()) void runs[index]?.ask(options, side)
+  }
+  const stop = () => {
+    for (const run of runs) run.stop()
+  }
+  return h(
+    'div',
+    { class: 'play' },
+    h('div', { class: 'play-source stack' }, h(Messages, { options, onChange: change })),
+    h(
+      Options,
+      null,
+      h(
+        'div',
+        { class: 'stack' },
+        h(Sampling, { options, onChange: change }),
+        h(Sides, { about, app, purposes, first, second, onFirst: setFirst, onSecond: setSecond }),
+      ),
+    ),
+    h(
+      'div',
+      { class: 'play-run stack' },
+      h(
+        'div',
+        { class: 'actions' },
+        h(
+          Button,
+          { kind: 'primary', icon: 'play', disabled: empty || app === '', busy, onClick: send },
+          'Send',
+        ),
+        busy ? h(Button, { icon: 'stop', onClick: stop }, 'Stop') : null,
+        empty ? h('span', { class: 'small quiet' }, 'Enter a message first.') : null,
+      ),
+      h(
+        'div',
+        { class: sides.length > 1 ? 'play-pair' : 'stack' },
+        sides.map((side, index) =>
+          h(Answer, {
+            key: index,
+            about,
+            side,
+            run: runs[index]?.run ?? { at: 'idle' },
+            alone: sides.length === 1,
+          }),
+        ),
+      ),
+      h(SnippetsView, { snippets: chatSnippets(location.origin, options, first) }),
+    ),
+  )
+}
+
+type Selected = Omit<ChatSide, 'app'>
+
+/** Who asks: the app that is chosen above and, beside it, another one, or the same by another purpose or profile. */
+function Sides(props: {
+  readonly about: WorkspaceAnswer
+  readonly app: string
+  readonly purposes: readonly string[]
+  readonly first: Selected
+  readonly second: ChatSide | null
+  readonly onFirst: (side: Selected) => void
+  readonly onSecond: (side: ChatSide | null) => void
+}) {
+  const { about, app, purposes, first, second, onFirst, onSecond } = props
+  const apps = about.apps.map(({ id }) => id)
+  const other = apps.find((id) => id !== app) ?? app
+  return [
+    h(
+      'fieldset',
+      { class: 'stack play-side' },
+      h('legend', null, second === null ? 'Answer' : 'Left'),
+      h(Selectors, { ...first, purposes, onChange: (fields) => onFirst({ ...first, ...fields }) }),
+    ),
+    h(Checkbox, {
+      label: 'Compare side by side',
+      hint: 'Sends the same messages twice. Another app, purpose or profile reaches another route or entry.',
+      checked: second !== null,
+      onChange: (on: boolean) => onSecond(on ? { app: other, purpose: '', profile: null } : null),
+    }),
+    second === null
+      ? null
+      : h(
+          'fieldset',
+          { class: 'stack play-side' },
+          h('legend', null, 'Right'),
+          h(Select, {
+            label: 'App',
+            value: second.app,
+            options: apps,
+            onChange: (id: string) => onSecond({ ...second, app: id }),
+          }),
+          h(Selectors, {
+            ...second,
+            purposes,
+            onChange: (fields) => onSecond({ ...second, ...fields }),
+          }),
+        ),
+  ]
+}
+
+interface FormProps {
+  readonly options: ChatOptions
+  readonly onChange: (fields: Partial<ChatOptions>) => void
+}
+
+function Messages({ options, onChange }: FormProps) {
+  return [
+    h(TextInput, {
+      label: 'System message',
+      optional: true,
+      rows: 2,
+      value: options.system,
+      onInput: (system: string) => onChange({ system }),
+    }),
+    h(TextInput, {
+      label: 'Message',
+      rows: 5,
+      value: options.user,
+      onInput: (user: string) => onChange({ user }),
+    }),
+  ]
+}
+
+function Sampling({ options, onChange }: FormProps) {
+  return [
+    h(TextInput, {
+      label: 'Temperature',
+      optional: true,
+      hint: '0 to 2.',
+      inputMode: 'decimal',
+      width: 'short',
+      value: options.temperature,
+      onInput: (temperature: string) => onChange({ temperature }),
+    }),
+    h(TextInput, {
+      label: 'Max tokens',
+      optional: true,
+      inputMode: 'numeric',
+      width: 'short',
+      value: options.maxTokens,
+      onInput: (maxTokens: string) => onChange({ maxTokens }),
+    }),
+  ]
+}
+
+function Answer(props: {
+  readonly about: WorkspaceAnswer
+  readonly side: ChatSide
+  readonly run: Run
+  readonly alone: boolean
+}) {
+  const { about, side, run, alone } = props
+  const route = routeOf(about.apps.find(({ id }) => id === side.app)?.fields, side.purpose)
+  const where = [
+    side.app,
+    ...(side.purpose === '' ? [] : [side.purpose]),
+    ...(side.profile === null ? [] : [side.profile]),
+  ].join(' · ')
+  if (alone && run.at === 'idle') return null
+  const text = run.at === 'done' ? run.reply.text : 'text' in run ? run.text : ''
+  return h(
+    Section,
+    {
+      title: alone ? 'Answer' : where,
+      lead:
+        route === null
+          ? null
+          : ['Route ', h('a', { class: 'mono', href: pathOf(about.id, 'routes', route) }, route)],
+    },
+    h('p', { class: 'hidden', role: 'status' }, SAID[run.at]),
+    run.at === 'waiting' ? h('p', { class: 'quiet', 'aria-hidden': 'true' }, SAID.waiting) : null,
+    text === ''
+      ? null
+      : h(
+          'div',
+          { class: 'play-answer', tabindex: 0, role: 'region', 'aria-label': `Answer of ${where}` },
+          text,
+        ),
+    run.at === 'writing'
+      ? h('p', { class: 'small quiet' }, 'First token after ', milliseconds(run.firstMs))
+      : null,
+    run.at === 'stopped'
+      ? h(Note, null, 'Stopped. What the provider had written by then may be charged.')
+      : null,
+    run.at === 'failed' ? h(CallFailure, { workspace: about.id, error: run.error }) : null,
+    run.at === 'done' && run.reply.facts !== null
+      ? h(ResultFacts, {
+          workspace: about.id,
+          facts: run.reply.facts,
+          tookMs: run.tookMs,
+          more: speedOf(run),
+        })
+      : null,
+  )
+}
+
+function speedOf({ reply, firstMs, tookMs }: Extract<Run, { readonly at: 'done' }>) {
+  const tokens = reply.facts?.usage.find(([name]) => name === 'output_tokens')?.[1] ?? 0
+  const writingMs = firstMs === null ? 0 : tookMs - firstMs
+  return [
+    ...(firstMs === null ? [] : [['First token after', milliseconds(firstMs)] as const]),
+    // Of a few tokens, or of an answer that came at once, there is no rate.
+    ...(tokens > 1 && writingMs > 50
+      ? [['Tokens per second', number(((tokens - 1) / writingMs) * 1000, 1)] as const]
+      : []),
+    ...(reply.finish === null || reply.finish === 'stop' ? [] : [['Ended by', reply.finish] as const]),
+  ]
+}
+
+/** The route that an app sends chats to, by the purpose; null: it is not known. */
+function routeOf(fields: AppAnswer['fields'] | undefined, purpose: string): string | null {
+  if (fields === undefined) return null
+  const bound = Object.hasOwn(fields.purposes ?? {}, purpose) ? fields.purposes?.[purpose] : undefined
+  return bound ?? fields.capability_routes?.text ?? fields.route
+}
+
+/** One chat at a time. */
+function useChat(keys: AppKeys) {
+  const [run, setRun] = useState<Run>({ at: 'idle' })
+  const current = useRef<AbortController | null>(null)
+  useEffect(() => () => current.current?.abort(), [])
+  const ask = async (options: ChatOptions, side: ChatSide) => {
+    current.current?.abort()
+    const abort = new AbortController()
+    current.current = abort
+    const { signal } = abort
+    const show = (next: Run) => {
+      if (!signal.aborted) setRun(next)
+    }
+    show({ at: 'waiting' })
+    let [beganMs, firstMs, text] = [performance.now(), null as number | null, '']
+    const since = () => performance.now() - beganMs
+    try {
+      const answer = await callV1(keys, side.app, CHAT_PATH, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'text/event-stream' },
+        body: JSON.stringify(chatBody(options, side)),
+        signal,
+        onSend: () => {
+          beganMs = performance.now()
+        },
+      })
+      const reply = await readChat(chunksOf(answer.body), (all) => {
+        text = all
+        firstMs ??= since()
+        show({ at: 'writing', text, firstMs })
+      })
+      show({ at: 'done', reply, firstMs, tookMs: since() })
+    } catch (thrown) {
+      show({ at: 'failed', text, error: toApiError(thrown) })
+    }
+  }
+  const stop = () => {
+    if (current.current === null || current.current.signal.aborted) return
+    current.current.abort()
+    setRun((old) =>
+      old.at === 'waiting' || old.at === 'writing'
+        ? { at: 'stopped', text: 'text' in old ? old.text : '' }
+        : old,
+    )
+  }
+  return { run, ask, stop }
+}

@@ -1,0 +1,48 @@
+import { test } from 'tap'
+import { csvOf } from '../../../src/console/page/csv.ts'
+import { type Goal, idGoals, matching } from '../../../src/console/page/palette.ts'
+
+const goal = (label: string, more?: string): Goal => {
+  return { group: 'Page', label, path: `/console/acme/${label}`, ...(more === undefined ? {} : { more }) }
+}
+
+test('goals are found by each word, those that begin with it first', async (t) => {
+  const goals = [goal('API keys'), goal('Keys'), goal('Audit', 'key_1')]
+  const labels = (text: string) => matching(goals, text).map(({ label }) => label)
+  t.same(labels(''), ['API keys', 'Keys', 'Audit'])
+  t.same(labels('key'), ['Keys', 'API keys', 'Audit'])
+  t.same(labels('KEYS api'), ['API keys'])
+  t.same(labels('page audit'), ['Audit'])
+  t.same(labels('nothing'), [])
+  const many = Array.from({ length: 20 }, (_, index) => goal(`route ${index}`))
+  t.equal(matching(many, 'route').length, 6)
+})
+
+test('an id leads where things like it are', async (t) => {
+  const paths = (text: string) => idGoals('acme', text).map(({ path }) => path)
+  t.same(paths('req_01JABCDEF'), ['/console/acme/requests?q=req_01JABCDEF'])
+  t.same(paths('key_web1'), ['/console/acme/keys?q=key_web1'])
+  t.same(paths('tj_abcd1'), ['/console/acme/jobs/tj_abcd1', '/console/acme/requests?q=tj_abcd1'])
+  t.same(paths('0af7651916cd43dd8448eb211c80319c'), [
+    '/console/acme/requests?q=0af7651916cd43dd8448eb211c80319c',
+  ])
+  for (const text of ['', 'req_', 'words of a page', 'req_a/../b', '<script>']) t.same(paths(text), [], text)
+  t.same(idGoals(null, 'req_01JABCDEF'), [], 'of no workspace')
+})
+
+test('a table is written so that no cell is run', async (t) => {
+  const text = csvOf(
+    ['name', 'count', 'note'],
+    [
+      ['plain', 1, null],
+      ['with "quotes", and a comma', -2, 'two\nlines'],
+      ['=cmd()', 0.5, '@here'],
+      ['+1', 3, '-1'],
+    ],
+  )
+  t.equal(
+    text,
+    'name,count,note\r\nplain,1,\r\n"with ""quotes"", and a comma",-2,"two\nlines"\r\n' +
+      "'=cmd(),0.5,'@here\r\n'+1,3,'-1\r\n",
+  )
+})

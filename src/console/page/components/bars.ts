@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { h } from '../h.ts'
+import { ChartHead } from './chart-head.ts'
 import { type Range, stepLabel, stepName } from './range.ts'
 
 export type BarTone = number | 'rest' | 'bad' | 'warn'
@@ -67,17 +68,7 @@ export function Bars(props: BarsProps) {
   return h(
     'figure',
     { class: 'chart' },
-    h(
-      'figcaption',
-      { class: 'chart-head' },
-      h('span', { class: 'chart-title' }, title, unit ? [' ', h('span', { class: 'quiet' }, unit)] : null),
-      h(
-        'button',
-        { class: 'chart-switch', type: 'button', onClick: () => setAsTable(!asTable) },
-        asTable ? 'Chart' : 'Table',
-        h('span', { class: 'hidden' }, ' of ', title),
-      ),
-    ),
+    h(ChartHead, { title, unit, asTable, onSwitch: () => setAsTable(!asTable) }),
     h(Legend, { series, format }),
     asTable
       ? h(BarsTable, { title, step, times, series, format, href })

@@ -3,6 +3,7 @@ import type uPlot from 'uplot'
 import { orNone } from '../format.ts'
 import { h } from '../h.ts'
 import { styleSheet } from '../lazy.ts'
+import { ChartHead } from './chart-head.ts'
 
 interface ChartProps {
   readonly title: string
@@ -86,17 +87,7 @@ export function Chart(props: ChartProps) {
   return h(
     'figure',
     { class: 'chart' },
-    h(
-      'figcaption',
-      { class: 'chart-head' },
-      h('span', { class: 'chart-title' }, title, unit ? [' ', h('span', { class: 'quiet' }, unit)] : null),
-      h(
-        'button',
-        { class: 'chart-switch', type: 'button', onClick: () => setAsTable(!asTable) },
-        asTable ? 'Chart' : 'Table',
-        h('span', { class: 'hidden' }, ' of ', title),
-      ),
-    ),
+    h(ChartHead, { title, unit, asTable, onSwitch: () => setAsTable(!asTable) }),
     h(Legend, { data, tones, format }),
     asTable
       ? h(ChartTable, { title, data, format, when, key: 'table' })

@@ -248,21 +248,16 @@ const LATENCY_TOP_MS = 5
 const perSecond = (count: number, { step_ms: stepMs }: OverviewStep) => (count * 1000) / stepMs
 
 /** An hour of each number that changes. */
-export function Charts({
-  steps,
-  nodes,
-  onOpen,
-}: {
+export function Charts(props: {
   readonly steps: readonly OverviewStep[]
   readonly nodes: boolean
   /** A click on calls opens what was at a moment, epoch seconds. */
   readonly onOpen?: (seconds: number) => void
 }) {
+  const { steps, nodes, onOpen } = props
   const plots = useMemo(() => plotsOf(steps), [steps])
   const limit = steps.at(-1)?.memory_limit_bytes ?? 0
-  const { providers, tones } = plots
-  const more = plots.providerCount - providers.length
-  const some = more > 0 ? `, ${providers.length} of ${plots.providerCount} providers` : ''
+  const { providers } = plots
   return h(
     'div',
     { class: 'overview-charts' },
@@ -281,32 +276,7 @@ export function Charts({
       format: milliseconds,
       top: LATENCY_TOP_MS,
     }),
-    providers.length === 0
-      ? null
-      : [
-          h(Chart, {
-            title: 'Provider latency',
-            unit: `p95 of answered calls${some}`,
-            data: plots.latency,
-            tones,
-            format: milliseconds,
-          }),
-          h(Chart, {
-            title: 'Provider calls',
-            unit: `per second${some}`,
-            data: plots.calls,
-            tones,
-            format: rate,
-          }),
-          h(Chart, {
-            title: 'Failed provider calls',
-            unit: `per second${some}`,
-            data: plots.failed,
-            tones,
-            format: rate,
-            onOpen,
-          }),
-        ],
+    providers.length === 0 ? null : h(ProviderCharts, { plots, onOpen }),
     nodes
       ? h(Chart, {
           title: 'Memory budget',
@@ -319,6 +289,27 @@ export function Charts({
         })
       : null,
   )
+}
+
+function ProviderCharts(props: {
+  readonly plots: ReturnType<typeof plotsOf>
+  readonly onOpen: ((seconds: number) => void) | undefined
+}) {
+  const { plots, onOpen } = props
+  const { providers, providerCount, tones } = plots
+  const some = providerCount > providers.length ? `, ${providers.length} of ${providerCount} providers` : ''
+  const perSecondOf = { unit: `per second${some}`, tones, format: rate }
+  return [
+    h(Chart, {
+      title: 'Provider latency',
+      unit: `p95 of answered calls${some}`,
+      data: plots.latency,
+      tones,
+      format: milliseconds,
+    }),
+    h(Chart, { ...perSecondOf, title: 'Provider calls', data: plots.calls }),
+    h(Chart, { ...perSecondOf, title: 'Failed provider calls', data: plots.failed, onOpen }),
+  ]
 }
 
 function plotsOf(steps: readonly OverviewStep[]) {

@@ -15,6 +15,7 @@ import { createDiscardingSpool } from '../storage/spool.ts'
 import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
@@ -139,7 +140,7 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
 function usageQuestions(
-  { usage, store }: Node,
+  { usage, store, state }: Node,
   closers: Closer[],
 ): UsageAdminContext & { readonly log: UsageLog } {
   const worker = usage?.files.worker ?? createUsageWorker()
@@ -147,8 +148,18 @@ function usageQuestions(
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
   const log = createUsageLog(lake)
   const answers = createAnswerThread()
-  closers.push(() => Promise.all([log.close(), answers.close()]).then(() => {}))
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }), log, nowMs: Date.now }
+  closers.push(
+    () => answers.close(),
+    () => log.close(),
+  )
+  const { usageMarks: marks } = state.console
+  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
+  return {
+    reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
+    log,
+    nowMs: Date.now,
+    completeUntilMs: () => progress.until(),
+  }
 }
 
 interface ListenOptions {
@@ -177,7 +188,7 @@ async function listen(
   const consoleContext = {
     dependencies,
     admin: adminContext(parts),
-    log: { log: usage.log, reader: usage.reader, isRecorded: parts.usage !== null },
+    usage: { ...usage, isRecorded: parts.usage !== null },
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,

@@ -1,9 +1,9 @@
 import type { AdminContext } from '../../admin/actor.ts'
+import type { UsageAdminContext } from '../../admin/usage.ts'
 import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
 import type { UsageLog } from '../../usage/log-worker.ts'
-import type { UsageReader } from '../../usage/reader.ts'
 
 /** Services and stores that the endpoints of the console work with. */
 export interface ConsoleContext {
@@ -11,23 +11,22 @@ export interface ConsoleContext {
   readonly dependencies: Dependencies
   /** For commands, which make every change. */
   readonly admin: AdminContext
+  /** For questions of usage. */
+  readonly usage: ConsoleUsage
   /** The catalog that this node serves. */
   readonly catalog: CatalogService
   /** Sessions, recorded requests and samples. */
   readonly state: ConsoleState
-  /** The usage ledger, record by record. */
-  readonly log: ConsoleLog
   /** Of this node, as its samples have it. */
   readonly nodeName: string
   /** Epoch milliseconds. */
   readonly nowMs: () => number
 }
 
-/** Records of usage, of all nodes. */
-export interface ConsoleLog {
+/** The usage ledger, as far as the console asks it. */
+export interface ConsoleUsage extends UsageAdminContext {
+  /** Record by record. */
   readonly log: UsageLog
-  /** For how many there are. */
-  readonly reader: UsageReader
   /** This node keeps records; false: there may be some of others, or of earlier. */
   readonly isRecorded: boolean
 }

@@ -118,7 +118,7 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
   ])
   const { next, searched, records } = found
   return {
-    is_recorded: context.log.isRecorded,
+    is_recorded: context.usage.isRecorded,
     records: await recordAnswers(records, context),
     next: next === null ? null : placeText(next),
     searched: { from: timestamp(searched.fromMs), to: timestamp(Math.min(searched.toMs, nowMs)) },
@@ -129,7 +129,7 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
 /** One record by its own id, and those before and after it under the same filters. */
 async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
   const { context, query, params, exchange } = call
-  const { log } = context.log
+  const { log } = context.usage
   const scope = scopeOf(call)
   const nowMs = context.nowMs()
   const all = { ...questionOf({}, scope, nowMs), tests: workspaceTests(scope), limit: 1 }
@@ -202,13 +202,17 @@ function statusRange(status: string): { readonly from: number; readonly to: numb
 }
 
 /** Finds records; an id first where it is most likely. */
-async function find(question: LogQuestion, { log }: ConsoleContext, signal: CancelSignal): Promise<LogFound> {
+async function find(
+  question: LogQuestion,
+  { usage }: ConsoleContext,
+  signal: CancelSignal,
+): Promise<LogFound> {
   const { id, after, fromMs, toMs } = question
   const spans: readonly LogSpan[] =
     id === null || after !== null ? [{ fromMs, toMs }] : idSpans(id.value, { fromMs, toMs })
   const looked: LogFound[] = []
   for (const span of spans) {
-    const found = await log.log.search({ ...question, ...span }, signal)
+    const found = await usage.log.search({ ...question, ...span }, signal)
     looked.push(found)
     if (found.records.length > 0) break
   }
@@ -227,7 +231,7 @@ async function totalOf(
   query: Filters,
   scope: string | null,
   { fromMs, toMs, id }: LogQuestion,
-  { log }: ConsoleContext,
+  { usage }: ConsoleContext,
 ): Promise<number | null> {
   const { end_user: user, min_ms: least, min_cost_usd: cost, status, from, to } = query
   if (id !== null || [user, least, cost].some((value) => value !== undefined)) return null
@@ -243,7 +247,7 @@ async function totalOf(
   }
   if (scope !== null) where.workspace = [scope]
   const isAll = query.playground === 'true' || query.key_id !== undefined
-  const { rows, groups, total } = await log.reader.ask({
+  const { rows, groups, total } = await usage.reader.ask({
     fromMs,
     toMs: Math.ceil(toMs / HOUR_MS) * HOUR_MS,
     step: 'none',
@@ -316,7 +320,7 @@ function exportOf(question: LogQuestion, format: LogFormat, { context, exchange 
 async function* exported(
   question: LogQuestion,
   format: LogFormat,
-  { log: { log } }: ConsoleContext,
+  { usage: { log } }: ConsoleContext,
   signal: CancelSignal,
 ): AsyncGenerator<string | Uint8Array> {
   const untilMs = performance.now() + EXPORT_MS

@@ -34,8 +34,8 @@ const WHAT: readonly Column<AuditAnswer>[] = [
     cell: (line) => {
       const place = placeOfLine(line)
       const { target } = line
-      const text = h('span', { class: 'cut cut-wide mono', title: target }, target)
-      return place === null ? text : h('a', { href: place }, text)
+      const shown = { class: 'cut cut-wide mono', title: target }
+      return place === null ? h('span', shown, target) : h('a', { ...shown, href: place }, target)
     },
   },
   {

@@ -9,6 +9,7 @@ import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { createUsageReader, type UsageReader } from '../usage/reader.ts'
 import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } from '../usage/report.ts'
+import { TableAnswers } from '../usage/table-answers.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP, environmentOf, operatorBy } from './context.ts'
@@ -201,7 +202,10 @@ async function withLake<Result>(
   const worker = createUsageWorker()
   try {
     const lake = new UsageLake(objects)
-    return await work({ lake, reader: createUsageReader({ lake, sumUp: worker.sumUp }) })
+    return await work({
+      lake,
+      reader: createUsageReader({ lake, sumUp: worker.sumUp, answers: new TableAnswers() }),
+    })
   } finally {
     await worker.close()
     await objects.close()

@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
@@ -140,7 +141,9 @@ function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminCo
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp }), nowMs: Date.now }
+  const answers = createAnswerThread()
+  closers.push(() => answers.close())
+  return { reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }), nowMs: Date.now }
 }
 
 interface ListenOptions {

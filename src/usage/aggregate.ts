@@ -168,6 +168,13 @@ export function mergeAggregates(aggregates: readonly UsageAggregate[], step: Agg
   return builder.finish()
 }
 
+/** A table of calls, by day. */
+export function byDay(calls: AggregateTable): AggregateTable {
+  const builder = new TableBuilder(CALL_DIMENSIONS)
+  builder.addTable(calls, 'day', () => true)
+  return builder.finish()
+}
+
 class TableBuilder {
   readonly #dimensions: readonly UsageDimension[]
   readonly #numbers: readonly Map<string, number>[]

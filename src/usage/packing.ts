@@ -5,8 +5,6 @@
 
 const BLOCK = 128
 const MINIBLOCK = 32
-/** Texts up to which are copied here, which is faster than the way to native code. */
-const SHORT_TEXT = 64
 const ZERO = 48
 
 /** Bytes that grow. */
@@ -25,6 +23,11 @@ export class Bytes {
 
   clear(): void {
     this.#length = 0
+  }
+
+  /** Leaves so many of them. */
+  cut(length: number): void {
+    this.#length = length
   }
 
   byte(value: number): void {
@@ -46,46 +49,28 @@ export class Bytes {
     return bytes
   }
 
-  /**
-   * Appends UTF-8 of other bytes; what is none becomes U+FFFD.
-   *
-   * @returns how many bytes it is here
-   */
-  utf8(source: Buffer, from: number, to: number): number {
-    const length = to - from
-    if (length <= SHORT_TEXT) {
-      this.#make(length)
-      const buffer = this.#buffer
-      let at = this.#length
-      let seen = 0
-      for (let place = from; place < to; place += 1) {
-        const byte = source[place]!
-        seen |= byte
-        buffer[at++] = byte
-      }
-      if (seen < 0x80) {
-        this.#length = at
-        return length
-      }
-    }
-    return this.text(source.toString('utf8', from, to))
+  /** Appends some of other bytes. @returns how many they are */
+  copy(source: Buffer, from: number, to: number): number {
+    this.#make(to - from)
+    source.copy(this.#buffer, this.#length, from, to)
+    this.#length += to - from
+    return to - from
   }
 
   /** Appends ASCII and a number behind it. @returns how many bytes they are */
-  numbered(ascii: Uint8Array, number: number): number {
+  numbered(ascii: string, number: number): number {
     let digits = 1
     for (let more = number; more >= 10; more = Math.floor(more / 10)) digits += 1
     const length = ascii.length + digits
     this.#make(length)
     const buffer = this.#buffer
-    let at = this.#length
-    for (let place = 0; place < ascii.length; place += 1) buffer[at++] = ascii[place]!
+    buffer.write(ascii, this.#length, 'latin1')
+    this.#length += length
     let left = number
-    for (let place = at + digits - 1; place >= at; place -= 1) {
-      buffer[place] = ZERO + (left % 10)
+    for (let at = this.#length - 1; at >= this.#length - digits; at -= 1) {
+      buffer[at] = ZERO + (left % 10)
       left = Math.floor(left / 10)
     }
-    this.#length += length
     return length
   }
 

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import {
   USAGE_COLUMNS,
   type UsageColumn,
@@ -28,30 +29,35 @@ export class TextRows {
     this.#add(value === null ? -1 : this.bytes.text(value as string))
   }
 
-  /** Appends texts of a segment. */
+  /** Appends texts of a segment; what is no UTF-8 becomes U+FFFD. */
   appendSegment(
     { bytes }: SegmentColumns,
     { starts, lengths }: SegmentTexts,
     from: number,
     to: number,
   ): void {
+    const before = this.length
+    this.#make(to - from)
     for (let row = from; row < to; row += 1) {
       const start = starts[row]!
       const length = lengths[row]!
-      this.#add(length < 0 ? -1 : this.bytes.utf8(bytes, start, start + length))
+      this.#add(length < 0 ? -1 : this.bytes.copy(bytes, start, start + length))
     }
+    this.#mend(before)
   }
 
   /** Appends ids of records of a segment: those without one of their own are named after their place. */
   appendIds(segment: SegmentColumns, from: number, to: number): void {
     const { bytes, texts, idPrefix, places } = segment
     const own = texts[RECORD_ID] ?? null
+    const before = this.length
     this.#make(to - from)
     for (let row = from; row < to; row += 1) {
       const length = own === null ? -1 : own.lengths[row]!
       if (length < 0) this.#add(this.bytes.numbered(idPrefix, places === null ? row : places[row]!))
-      else this.#add(this.bytes.utf8(bytes, own!.starts[row]!, own!.starts[row]! + length))
+      else this.#add(this.bytes.copy(bytes, own!.starts[row]!, own!.starts[row]! + length))
     }
+    this.#mend(before)
   }
 
   appendNulls(count: number): void {
@@ -72,6 +78,17 @@ export class TextRows {
     this.bytes.clear()
     this.length = 0
     this.nulls = 0
+  }
+
+  /** Writes the texts from a row on again where their bytes are no UTF-8. */
+  #mend(from: number): void {
+    const start = from === 0 ? 0 : this.#ends[from - 1]!
+    if (isUtf8(this.bytes.view(start))) return
+    const texts = Array.from({ length: this.length - from }, (_, row) => this.at(from + row))
+    this.nulls -= texts.filter((text) => text === null).length
+    this.length = from
+    this.bytes.cut(start)
+    for (const text of texts) this.append(text)
   }
 
   #make(more: number): void {

@@ -8,10 +8,13 @@ import { runCommand } from '../../src/cli/commands.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import type { UsageQuestion } from '../../src/usage/answer.ts'
+import { decodeAggregate, decodeHead, encodeAggregate } from '../../src/usage/aggregate-file.ts'
+import { answerFrom, GROUPS_MAX, TooManyGroups, type UsageQuestion } from '../../src/usage/answer.ts'
+import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
+import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { merge } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { rollRecords } from '../support/usage-lake.ts'
@@ -164,7 +167,10 @@ test('a wrong command line is told in flags', async (t) => {
 test('an admin is told of its own workspace alone', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const usage = { reader: createUsageReader({ lake, sumUp }), nowMs: () => FROM_MS }
+    const usage = {
+      reader: createUsageReader({ lake, sumUp, answers: new TableAnswers() }),
+      nowMs: () => FROM_MS,
+    }
     const principal = { workspace: { id: 'beta' }, key: { id: 'key_1', name: 'n' } }
     const admin = workspaceAdmin(principal as unknown as Parameters<typeof workspaceAdmin>[0])
     const input = (more: Readonly<Record<string, string[]>>) =>
@@ -187,7 +193,7 @@ test('sums that are missing or damaged are made of the records, and the answer i
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
     const question = { ...QUESTION, by: ['app'] as const }
-    const good = await createUsageReader({ lake, sumUp }).ask(question)
+    const good = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
     let made = 0
     const counted = (file: Uint8Array<ArrayBuffer>) => {
       made += 1
@@ -196,14 +202,92 @@ test('sums that are missing or damaged are made of the records, and the answer i
     const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
     const [first] = await lake.aggregates(files)
     await objects.remove(first!.key)
-    const reader = createUsageReader({ lake, sumUp: counted })
+    const reader = createUsageReader({ lake, sumUp: counted, answers: new TableAnswers() })
     t.same(await reader.ask(question), good)
     t.equal(made, 1)
     t.same(await reader.ask(question), good)
     t.equal(made, 1, 'what was read is kept')
-    t.same(await createUsageReader({ lake, sumUp, cacheBytes: 0 }).ask(question), good, 'without any cache')
+    t.same(
+      await createUsageReader({ lake, sumUp, answers: new TableAnswers(0) }).ask(question),
+      good,
+      'without any cache',
+    )
     await objects.close()
   })
+})
+
+test('a thread answers the same, and fails in the same way', async (t) => {
+  const answers = createAnswerThread()
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
+    const [first] = await lake.aggregates(files)
+    await objects.remove(first!.key)
+    for (const by of [['app', 'model'], ['end_user']] as const) {
+      const question = { ...QUESTION, by: [...by], step: 'day' } as const
+      const here = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
+      const there = createUsageReader({ lake, sumUp, answers })
+      t.same(await Promise.all([there.ask(question), there.ask(question)]), [here, here])
+    }
+    const failure = new GatewayError('DEPENDENCY_UNAVAILABLE')
+    const broken = createUsageReader({
+      answers,
+      sumUp,
+      lake: {
+        files: async () => [{ key: 'a', date: '2026-11-03', bytes: 1 }],
+        aggregates: async () => [{ key: 'b', bytes: 1 }],
+        read: () => Promise.reject(failure),
+      },
+    })
+    t.equal(await broken.ask(QUESTION).catch((error: unknown) => error), failure)
+    await objects.close()
+  })
+  const rows = GROUPS_MAX + 1
+  const column = {
+    values: Array.from({ length: rows }, (_, at) => String(at).padStart(7, '0')),
+    indices: Uint32Array.from({ length: rows }, (_, at) => at + 1),
+  }
+  const table = { rows, hours: new Uint32Array(rows).fill(FROM_MS / HOUR_MS), measures: {}, latencies: {} }
+  const sums = await encodeAggregate({
+    step: 'hour',
+    calls: { ...table, rows: 0, hours: new Uint8Array(0), dimensions: {} },
+    endUsers: { ...table, dimensions: { end_user: column } },
+  })
+  const asked = answers.answer(
+    { ...QUESTION, by: ['end_user'] },
+    [{ key: 'c', date: '2026-11-03' }],
+    async () => Uint8Array.from(sums),
+  )
+  t.ok((await asked.catch((error: unknown) => error)) instanceof TooManyGroups)
+  await answers.close()
+})
+
+test('whole days are answered from sums by day, and parts of one by hour', async (t) => {
+  const records = Array.from({ length: 600 }, (_, at) =>
+    usageRecord({ ended_at: FROM_MS + (at % 24) * HOUR_MS, app: `app-${at % 5}`, total_ms: 10 * at }),
+  )
+  const [rolled] = await rollRecords(records)
+  const head = decodeHead(rolled!.aggregate)
+  const sizeOf = ({ start, end }: { start: number; end: number }) => end - start
+  t.ok(sizeOf(head.days) > 0 && sizeOf(head.days) < sizeOf(head.calls))
+  const { calls } = await decodeAggregate(rolled!.aggregate)
+  const files = [{ key: 'a', date: rolled!.date }]
+  const days = rolled!.aggregate.slice()
+  // Only where they are not needed may the sums by hour be damaged.
+  days.fill(0, head.calls.start, head.calls.end)
+  const answers = new TableAnswers(0)
+  const question = { ...QUESTION, by: ['app'], toMs: FROM_MS + 24 * HOUR_MS } as const
+  for (const step of ['none', 'day'] as const) {
+    const asked = { ...question, step }
+    const byHour = await answerFrom(asked, () => [calls])
+    t.same(await answers.answer(asked, files, async () => days), byHour)
+  }
+  for (const some of [{ step: 'hour' }, { toMs: FROM_MS + 12 * HOUR_MS }] as const) {
+    const asked = { ...question, ...some }
+    const { total } = await answers.answer(asked, files, async () => rolled!.aggregate)
+    t.equal(total.sums.calls, (600 * (asked.toMs - FROM_MS)) / (24 * HOUR_MS))
+    await t.rejects(answers.answer(asked, files, async () => days))
+  }
 })
 
 test('a file that is merged away while it is read is looked for again', async (t) => {
@@ -221,7 +305,9 @@ test('a file that is merged away while it is read is looked for again', async (t
       aggregates: lake.aggregates.bind(lake),
       read: lake.read.bind(lake),
     }
-    const { total } = await createUsageReader({ lake: racing, sumUp }).ask(question)
+    const { total } = await createUsageReader({ lake: racing, sumUp, answers: new TableAnswers() }).ask(
+      question,
+    )
     t.equal(listings, 2)
     t.ok(total.sums.calls < CALLS.length)
     await objects.close()

@@ -2,13 +2,24 @@ import { domainToASCII } from 'node:url'
 import type { AppPrincipal, Principal, Route } from '../contracts/catalog.ts'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
+import type { UsageRetention } from '../contracts/usage-lake.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
 import { resolveSignIn } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
-import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
+import {
+  arrayIn,
+  at,
+  isNamedList,
+  plansIn,
+  providersIn,
+  routesIn,
+  shaped,
+  type WorkspaceParts,
+  workspacesIn,
+} from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
 import { resolveRoute } from './route.ts'
 import { NOTHING_SHARED, type Sharing } from './sharing.ts'
@@ -82,6 +93,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
       audioUrlDomains,
       ...(alerts === null ? {} : { alerts }),
       ...tenantLabelsIn(head?.metrics),
+      usageRetention: retentionIn(head?.usage?.retention_days, workspaces),
     },
     signIn,
     routes: [...routes.values()].filter((route) => route !== null),
@@ -96,6 +108,20 @@ const MAX_TENANTS = 100
 
 function tenantLabelsIn({ tenant_labels: labels, max_tenants: most = MAX_TENANTS }: MetricFields = {}) {
   return labels === undefined ? {} : { tenantLabels: { labels, most } }
+}
+
+/** Days that records of usage are kept unless the file says: a year, and the month in which it is looked through. */
+const USAGE_DAYS = 400
+
+function retentionIn(
+  days = USAGE_DAYS,
+  workspaces: ReadonlyMap<string, WorkspaceParts | null>,
+): UsageRetention {
+  const ofOwn = [...workspaces].flatMap(([id, parts]) => {
+    const own = parts?.fields.usage?.retention_days
+    return own === undefined ? [] : [[id, own] as const]
+  })
+  return { days, byWorkspace: new Map(ofOwn) }
 }
 
 /** Fields outside the named lists. */

@@ -6,6 +6,7 @@ import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
+import type { UsageRetention } from './usage-lake.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
@@ -241,6 +242,8 @@ export interface Snapshot {
   readonly alerts?: AlertTerms
   /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
   readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
+  /** How long records of usage are kept; absent: for good. */
+  readonly usageRetention?: UsageRetention
 }
 
 export type TenantLabel = 'workspace' | 'app'

@@ -14,6 +14,7 @@ import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
@@ -137,13 +138,19 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
 }
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminContext {
+function usageQuestions({ usage, store, state }: Node, closers: Closer[]): UsageAdminContext {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
   const answers = createAnswerThread()
   closers.push(() => answers.close())
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }), nowMs: Date.now }
+  const { usageMarks: marks } = state.console
+  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
+  return {
+    reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
+    nowMs: Date.now,
+    completeUntilMs: () => progress.until(),
+  }
 }
 
 interface ListenOptions {
@@ -168,9 +175,11 @@ async function listen(
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const usage = usageQuestions(parts, closers)
   const consoleContext = {
     dependencies,
     admin: adminContext(parts),
+    usage: { ...usage, isRecorded: parts.usage !== null },
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,
@@ -181,7 +190,7 @@ async function listen(
     readiness: { accepting, stateHealthy: () => state.healthy() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
-    usage: usageQuestions(parts, closers),
+    usage,
     docsLook: LOOK,
     moreOperations: managementOperations(consoleContext),
   })

@@ -32,6 +32,8 @@ const VIEWS = [
     'playground?tab=live',
     'playground?tab=speech',
     'playground?tab=chat',
+    'usage',
+    'providers/acme.weak',
     'requests',
     'live',
     'jobs',

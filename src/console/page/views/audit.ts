@@ -273,7 +273,7 @@ export function placeOfLine({ action, workspace, target }: AuditAnswer): string 
   const [kind, name] = partsOf(target)
   if (name === '' || action.endsWith('.remove') || action.endsWith('.discard')) return null
   if (kind === 'workspace') return pathOf(workspace, 'settings')
-  if (kind === 'provider') return pathOf(workspace, 'providers')
+  if (kind === 'provider') return pathOf(workspace, 'providers', name)
   if (workspace === null) return null
   if (kind === 'route') return pathOf(workspace, 'routes', name)
   if (kind === 'app' || kind === 'purpose')

@@ -31,6 +31,7 @@ const VIEWS = [
     'playground',
     'playground?tab=live',
     'playground?tab=speech',
+    'playground?tab=chat',
     'usage',
     'providers/acme.weak',
     'requests',

@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import { type LogBounds, type LogFound, type LogQuestion, searchLog } from './log.ts'
-import type { LogSource } from './log-file.ts'
+import { LogFooters, type LogSource } from './log-file.ts'
 import { type LogFormat, recordsText } from './log-report.ts'
 
 /*
@@ -50,7 +50,11 @@ export async function write({ format, ...task }: LogTask & { readonly format: Lo
   return { ...found, rows: records.length, text: new TextEncoder().encode(recordsText(records, format)) }
 }
 
+/** Of this thread. */
+const FOOTERS = new LogFooters()
+
 class PortSource implements LogSource {
+  readonly footers = FOOTERS
   readonly #port: MessagePort
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
   #asked = 0

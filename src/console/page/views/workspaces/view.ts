@@ -64,6 +64,11 @@ export function ranked(
     .sort((one, other) => RANKS[rank].of(other) - RANKS[rank].of(one) || (one.name < other.name ? -1 : 1))
 }
 
+/** A node that keeps no records may tell of some by others. */
+function isKnown(usage: UsageAnswer | null): boolean {
+  return usage !== null && (usage.is_recorded || usage.data.length > 0)
+}
+
 function WorkspaceList() {
   const load = useWorkspaces()
   const usage = useLoad((signal) => api.get<UsageAnswer>(`/usage${USED}`, { signal }), [])
@@ -100,12 +105,12 @@ function WorkspaceList() {
               h(Table<Ranked>, {
                 caption: 'Workspaces',
                 columns: COLUMNS,
-                rows: ranked(workspaces, usage.value, rank),
+                rows: ranked(workspaces, isKnown(usage.value) ? usage.value : null, rank),
                 rowKey: ({ id }: Ranked) => id,
                 href: ({ id }: Ranked) => pathOf(null, 'workspaces', id),
               }),
-              usage.state === 'ready' && !usage.value.is_recorded
-                ? h('p', { class: 'small quiet' }, 'Usage isn’t recorded on this node.')
+              usage.state === 'ready' && !isKnown(usage.value)
+                ? h('p', { class: 'small quiet table-more' }, 'Usage isn’t recorded here.')
                 : null,
               h(ErrorNote, { error: usage.error, what: 'Usage unavailable' }),
             ],

@@ -35,6 +35,7 @@ const VIEWS = [
     'usage',
     'providers/acme.weak',
     'requests',
+    'requests?tab=log',
     'live',
     'jobs',
     'settings',

@@ -6,7 +6,7 @@ import type { UsageRetention } from '../contracts/usage-lake.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
-import { resolveSignIn } from './console.ts'
+import { resolveSignIn, resolveTraceUrl } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
 import {
@@ -75,6 +75,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
   const signIn = resolveSignIn(head?.console ?? null, surroundings, issues)
+  const traceUrl = resolveTraceUrl(head?.console ?? null, issues)
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), issues)
   const named = { workspaces: owners, providers: new Set(providers.keys()), sources: surroundings }
   const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
@@ -92,6 +93,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
       rateLimit,
       audioUrlDomains,
       ...(alerts === null ? {} : { alerts }),
+      ...(traceUrl === null ? {} : { traceUrl }),
       ...tenantLabelsIn(head?.metrics),
       usageRetention: retentionIn(head?.usage?.retention_days, workspaces),
     },

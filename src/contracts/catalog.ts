@@ -240,6 +240,8 @@ export interface Snapshot {
   readonly audioUrlDomains: readonly string[]
   /** Absent: nothing is watched. */
   readonly alerts?: AlertTerms
+  /** Address of a trace, with `{trace_id}` in place of its id; absent: there is none. */
+  readonly traceUrl?: string
   /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
   readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
   /** How long records of usage are kept; absent: for good. */

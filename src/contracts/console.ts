@@ -314,6 +314,8 @@ export interface ModelSample {
   readonly calls: number
   readonly failed: number
   readonly lastFailure: SampledFailure | null
+  /** Of the last answered attempts of the step; null without any. Absent when written by an earlier version. */
+  readonly p95Ms?: number | null
 }
 
 /** Measurements of all nodes during the last hour. */

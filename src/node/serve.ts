@@ -168,9 +168,11 @@ async function listen(
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const usage = usageQuestions(parts, closers)
   const consoleContext = {
     dependencies,
     admin: adminContext(parts),
+    usage: { ...usage, isRecorded: parts.usage !== null },
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,
@@ -181,7 +183,7 @@ async function listen(
     readiness: { accepting, stateHealthy: () => state.healthy() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
-    usage: usageQuestions(parts, closers),
+    usage,
     docsLook: LOOK,
     moreOperations: managementOperations(consoleContext),
   })

@@ -17,6 +17,8 @@ function quantile(sorted: Float64Array, share: number): number {
 
 /** So many of the last latencies of a provider are looked at for its percentiles. */
 const LATENCIES = 128
+/** The same of a model, of which there are more. */
+const MODEL_LATENCIES = 32
 /** Providers that a workspace is shown with: those that failed most, then those called most. */
 const PROVIDERS_MAX = 20
 /** Models that a provider is shown with, in the same order. */
@@ -182,6 +184,9 @@ interface ModelTally {
   calls: number
   failed: number
   lastFailure: SampledFailure | null
+  /** Of the last answered attempts. */
+  readonly latenciesMs: number[]
+  answered: number
 }
 
 /** Attempts at a provider in this step. */
@@ -206,10 +211,15 @@ class UpstreamTally {
     this.#count(attempt)
     if (this.#all === null) return
     this.#all.#count(attempt)
-    const { model, failure } = attempt
+    const { model, failure, status, milliseconds } = attempt
     const tally = this.#lastModel?.model === model ? this.#lastModel : this.#findModel(model)
     tally.calls += 1
-    if (failure === null) return
+    if (failure === null) {
+      if (status === null) return
+      tally.latenciesMs[tally.answered % MODEL_LATENCIES] = milliseconds
+      tally.answered += 1
+      return
+    }
     tally.failed += 1
     tally.lastFailure = { atMs: Date.now(), status: failure.status, reason: failure.reason }
   }
@@ -258,7 +268,7 @@ class UpstreamTally {
 
   #findModel(model: string): ModelTally {
     const known = this.#models.find((one) => one.model === model)
-    const tally = known ?? { model, calls: 0, failed: 0, lastFailure: null }
+    const tally = known ?? { model, calls: 0, failed: 0, lastFailure: null, latenciesMs: [], answered: 0 }
     if (known === undefined) this.#models.push(tally)
     this.#lastModel = tally
     return tally
@@ -281,18 +291,29 @@ function upstreamOf(
 
 /** Those of several workspaces together, each model once. */
 function modelsOf(tallies: readonly ModelTally[]): ModelSample[] {
-  const merged = new Map<string, ModelTally>()
-  for (const { model, calls, failed, lastFailure } of tallies) {
-    const known = merged.get(model)
-    const later = known?.lastFailure ?? null
-    merged.set(model, {
-      model,
-      calls: calls + (known?.calls ?? 0),
-      failed: failed + (known?.failed ?? 0),
-      lastFailure: (later?.atMs ?? 0) > (lastFailure?.atMs ?? 0) ? later : lastFailure,
-    })
-  }
-  return [...merged.values()].sort(byTrouble).slice(0, MODELS_MAX)
+  const merged = [...Map.groupBy(tallies, ({ model }) => model)].map(([model, same]) => ({
+    model,
+    calls: same.reduce((sum, { calls }) => sum + calls, 0),
+    failed: same.reduce((sum, { failed }) => sum + failed, 0),
+    same,
+  }))
+  return merged
+    .sort(byTrouble)
+    .slice(0, MODELS_MAX)
+    .map(({ same, ...sums }) => ({ ...sums, lastFailure: latestIn(same), p95Ms: p95Of(same) }))
+}
+
+function latestIn(tallies: readonly ModelTally[]): SampledFailure | null {
+  const failures = tallies.flatMap(({ lastFailure }) => lastFailure ?? [])
+  return failures.reduce<SampledFailure | null>(
+    (last, one) => (last === null || one.atMs > last.atMs ? one : last),
+    null,
+  )
+}
+
+function p95Of(tallies: readonly ModelTally[]): number | null {
+  const sorted = Float64Array.from(tallies.flatMap(({ latenciesMs }) => latenciesMs)).sort()
+  return sorted.length === 0 ? null : quantile(sorted, 0.95)
 }
 
 function clearUpstream(tallies: Map<string, UpstreamTally>): void {

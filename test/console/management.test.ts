@@ -264,6 +264,7 @@ t.test('every endpoint of the console is managed, or looked at only', async (t) 
       'GET /health',
       'GET /live',
       'GET /overview',
+      'GET /usage',
       `GET ${W}/jobs/:job/result`,
       `GET ${W}/models`,
       `GET ${W}/names`,

@@ -120,7 +120,7 @@ for (const [store, options] of STORES) {
     for (const path of ['overview', 'overview?workspace=acme']) {
       const own = await admin.get(path)
       t.match(past(own).at(-1), { ...acme, memory_used_bytes: null, memory_limit_bytes: null }, path)
-      t.match(own.body, { nodes: null, queue: null, credits_usd: 10 }, path)
+      t.match(own.body, { nodes: null, queue: null, credits_usd: 10, credits_used: false }, path)
       t.notMatch(own.text, /"other"|larkway-/)
     }
 
@@ -196,9 +196,13 @@ t.test('health is of five minutes, by provider and model', async (t) => {
   const failure = (agoMs: number, reason: string) => ({ atMs: nowMs - agoMs, status: 500, reason })
   const upstream = (agoMs: number, failed: number) => [
     {
-      ...{ provider: 'one', calls: 10, failed, p50Ms: null, p95Ms: null },
+      ...{ provider: 'one', calls: 10, failed, p50Ms: null, p95Ms: 100 + failed },
       models: [
-        { model: 'm', calls: 6, failed, lastFailure: failed === 0 ? null : failure(agoMs, `${agoMs} ago`) },
+        {
+          ...{ model: 'm', calls: 6, failed, p95Ms: 50 },
+          lastFailure: failed === 0 ? null : failure(agoMs, `${agoMs} ago`),
+        },
+        // A node of an earlier version has not said how long it took.
         { model: 'n', calls: 4, failed: 0, lastFailure: null },
       ],
     },
@@ -217,12 +221,13 @@ t.test('health is of five minutes, by provider and model', async (t) => {
   await add(1_000, 0)
   const last = { at: new Date(nowMs - 100_000).toISOString(), status: 500, reason: '100000 ago' }
   const models = [
-    { model: 'm', calls: 18, failed: 5, last_error: last },
-    { model: 'n', calls: 12, failed: 0, last_error: null },
+    { model: 'm', calls: 18, failed: 5, p95_ms: 50, last_error: last },
+    { model: 'n', calls: 12, failed: 0, p95_ms: null, last_error: null },
   ]
   const own = (await admin.get('health')).body
   t.match(own, { window_ms: 300_000, breakers: [] })
-  t.same(own.providers, [{ provider: 'one', calls: 30, failed: 5, last_error: last, models }])
+  const one = { provider: 'one', calls: 30, failed: 5, last_error: last, models }
+  t.same(own.providers, [{ ...one, p95_ms: 101.48 }], 'weighted by the calls that were answered')
   t.match((await operator.get('health')).body.providers, [{ provider: 'one', calls: 30, failed: 8 }])
   t.equal((await admin.get('health?workspace=other')).status, 404)
 })

@@ -31,6 +31,8 @@ const VIEWS = [
     'playground',
     'playground?tab=live',
     'playground?tab=speech',
+    'usage',
+    'providers/acme.weak',
     'requests',
     'live',
     'jobs',

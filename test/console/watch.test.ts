@@ -137,7 +137,7 @@ t.test('tallies count by workspace, and forget who did nothing for a step', asyn
   t.match(acme, { workspace: 'acme', requests: 3, errors: 1, addedP50Ms: null })
   t.match(acme?.upstream, [{ provider: 'one', calls: 1000, failed: 250, p50Ms: 914, p95Ms: 991 }])
   t.match(acme?.upstream[0]?.models, [
-    { model: 'm', calls: 1000, failed: 250, lastFailure: { status: 500, reason: 'it failed' } },
+    { model: 'm', calls: 1000, failed: 250, lastFailure: { status: 500, reason: 'it failed' }, p95Ms: 998 },
   ])
   t.notMatch(JSON.stringify(acme), /secret/, 'no word of the provider')
   t.match(other, { workspace: 'other', requests: 0 })

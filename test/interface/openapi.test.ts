@@ -247,6 +247,7 @@ async function seeManagement(see: See): Promise<void> {
     sent({ kind: 'deepgram', credential: 'sk-example' }),
   )
   await go('ListProviders', 'GET', `${W}/providers`)
+  await go('GetProvider', 'GET', `${W}/providers/extra.own`)
   await go('CheckProvider', 'POST', `${W}/providers/none/check`, { status: 404, summary: 'None' })
   const drafted = await go(
     'PutDraft',
@@ -313,6 +314,7 @@ async function seeManagement(see: See): Promise<void> {
     sent({ kind: 'deepgram', credential: 'sk-example' }),
   )
   await go('ListPlatformProviders', 'GET', '/providers')
+  await go('GetAnyProvider', 'GET', '/providers/shared')
   await go('CheckPlatformProvider', 'POST', '/providers/none/check', { status: 404, summary: 'None' })
   await go('DeletePlatformProvider', 'DELETE', '/providers/shared')
   await go('DeleteApp', 'DELETE', `${W}/apps/web`)

@@ -150,6 +150,10 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     ({ credential }) => ({ kind: 'deepgram', credential: `file:${credential}` }),
     ({ credential }) => ({ kind: 'deepgram', credential: { credential } }),
   ),
+  'GET /console/api/workspaces/:workspace/providers/:name': looks(
+    `${WORKSPACE}/providers/acme.canary`,
+    `${WORKSPACE}/providers/FIELD`,
+  ),
   'DELETE /console/api/workspaces/:workspace/providers/:name': sends(
     'DELETE',
     `${WORKSPACE}/providers/FIELD`,
@@ -165,6 +169,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     kind: 'deepgram',
     credential,
   })),
+  'GET /console/api/providers/:name': looks(`${API}/providers/canary`, `${API}/providers/FIELD`),
   'DELETE /console/api/providers/:name': sends('DELETE', `${API}/providers/FIELD`, () => undefined),
   'POST /console/api/providers/:name/check': sends('POST', `${API}/providers/FIELD/check`, () => ({})),
   'GET /console/api/workspaces/:workspace/keys': looks(`${WORKSPACE}/keys`),
@@ -252,6 +257,12 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
   ),
   'GET /console/api/health': looks(`${API}/health`, `${API}/health?workspace=FIELD`),
   'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
+  'GET /console/api/usage': looks(
+    `${API}/usage`,
+    `${API}/usage?workspace=FIELD`,
+    `${API}/usage?by=FIELD`,
+    `${API}/usage?app=FIELD&by=key_id&format=csv`,
+  ),
   'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),
 }
 

@@ -107,10 +107,12 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`GET ${W}/models`]: none,
   [`GET ${W}/setup`]: none,
   [`GET ${W}/providers`]: none,
+  [`GET ${W}/providers/:name`]: none,
   [`PUT ${W}/providers/:name`]: provider,
   [`DELETE ${W}/providers/:name`]: none,
   [`POST ${W}/providers/:name/check`]: none,
   'GET /console/api/providers': none,
+  'GET /console/api/providers/:name': none,
   'PUT /console/api/providers/:name': provider,
   'DELETE /console/api/providers/:name': none,
   'POST /console/api/providers/:name/check': none,
@@ -149,6 +151,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`POST ${W}/live/:session/end`]: none,
   'GET /console/api/health': none,
   'GET /console/api/overview': none,
+  'GET /console/api/usage': none,
   'GET /console/api/audit': none,
 }
 

@@ -8,8 +8,8 @@ interface LazyPart<Props> {
   /** Names the part in messages about loading it. */
   readonly title: string
   readonly load: () => Promise<ComponentType<Props>>
-  /** Its style sheet in style/, if it has one. */
-  readonly style?: string
+  /** Its style sheets in style/, if it has some. */
+  readonly style?: string | readonly string[]
 }
 
 const RENEWED = 'lk-renewed'
@@ -36,7 +36,8 @@ function renewed(thrown: unknown): boolean {
 
 /** A component whose module is loaded when it is first shown, and which is there at once from then on. */
 export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
-  const { title, load, style } = part
+  const { title, load, style = [] } = part
+  const styles = typeof style === 'string' ? [style] : style
   let known: ComponentType<Props> | null = null
   return function Lazy(props: Props) {
     const [ready, setReady] = useState(known !== null)
@@ -44,7 +45,7 @@ export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType
     useEffect(() => {
       if (ready) return
       let gone = false
-      Promise.all([load(), style === undefined ? null : styleSheet(`style/${style}.css`)]).then(
+      Promise.all([load(), ...styles.map((name) => styleSheet(`style/${name}.css`))]).then(
         ([it]) => {
           known = it
           if (!gone) setReady(true)

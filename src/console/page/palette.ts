@@ -206,7 +206,7 @@ function namedGoal(
 }
 
 function providerGoal(workspace: string | null, name: string): Goal {
-  return { group: 'Provider', label: name, path: pathOf(workspace, 'providers') + queryOf({ q: name }) }
+  return { group: 'Provider', label: name, path: pathOf(workspace, 'providers', name) }
 }
 
 function workspaceGoal(id: string, name: string): Goal {

@@ -15,6 +15,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'providers',
   'sessions',
   'setup',
+  'usage',
   'workspaces',
 ])
 
@@ -60,6 +61,13 @@ export function requestPath(workspace: string, id: string): string {
 /** Path and query for the console's API, each part encoded: apiPath`/workspaces/${id}/routes`. */
 export function apiPath(strings: TemplateStringsArray, ...parts: readonly string[]): string {
   return strings.reduce((path, string, index) => path + encodeURIComponent(parts[index - 1] ?? '') + string)
+}
+
+/** The API path of a provider: as a workspace has it, or (null) as operators have every one. */
+export function providerPath(workspace: string | null, name: string): string {
+  return workspace === null
+    ? apiPath`/providers/${name}`
+    : apiPath`/workspaces/${workspace}/providers/${name}`
 }
 
 /** `?a=1&b=2`; empty and absent values are left out. */

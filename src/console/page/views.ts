@@ -12,12 +12,17 @@ export interface ViewEntry {
 }
 
 const overview = view('overview', 'Overview', {
-  style: 'overview',
+  style: ['overview', 'chart'],
   load: async () => (await import('./views/overview/view.ts')).OverviewView,
 })
 
 const providers = view('providers', 'Providers', {
   load: async () => (await import('./views/providers/view.ts')).ProvidersView,
+})
+
+const usage = view('usage', 'Usage', {
+  style: ['overview', 'chart', 'usage'],
+  load: async () => (await import('./views/usage/view.ts')).UsageView,
 })
 
 const audit = view('audit', 'Audit', { load: async () => (await import('./views/audit.ts')).AuditView })
@@ -53,6 +58,7 @@ export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
     style: 'playground',
     load: async () => ofWorkspace((await import('./views/playground/view.ts')).PlaygroundView),
   }),
+  usage,
   view('requests', 'Requests', {
     style: 'requests',
     load: async () => ofWorkspace((await import('./views/requests/view.ts')).RequestsView),
@@ -78,6 +84,7 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
     load: async () => (await import('./views/workspaces/view.ts')).WorkspacesView,
   }),
   providers,
+  usage,
   live,
   audit,
   sessions,
@@ -87,7 +94,10 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
 function view(
   id: string,
   title: string,
-  part: { readonly load: () => Promise<ComponentType<ViewProps>>; readonly style?: string },
+  part: {
+    readonly load: () => Promise<ComponentType<ViewProps>>
+    readonly style?: string | readonly string[]
+  },
 ): ViewEntry {
   return { id, title, view: lazy({ title: `The page "${title}"`, ...part }) }
 }

@@ -258,6 +258,30 @@ export const Providers = listOf('ManagedProviders', 'providers', Provider, {
   ),
 })
 
+export const ProviderDetail = shape('ManagedProviderDetail', {
+  name: text('its name'),
+  kind: text('its protocol'),
+  access: among(['byok', 'platform'], 'whose account it is'),
+  workspace: nullable(text('its owner'), 'null: of the platform'),
+  credential: nullable(
+    among(['stored', 'reference', 'none'], '`reference`: of the environment or a file; never shown'),
+    'null: for operators only',
+  ),
+  managed_by: nullable(ManagedBy, 'null: for operators only'),
+  issues: Issues,
+  used_by: Type.Array(
+    shape('ManagedProviderUse', {
+      workspace: text('owner of the route'),
+      route: text('a published route with an entry of the provider'),
+      models: lines('of the provider'),
+      others: count('entries of other providers'),
+      apps: lines('that lead to the route'),
+    }),
+    { description: 'at most 200' },
+  ),
+  used_by_total: count('how many there are'),
+})
+
 export const ProviderCheck = shape('ManagedProviderCheck', {
   ok: flag('it took the credential'),
   models: lines('that it lists'),

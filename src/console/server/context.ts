@@ -1,4 +1,5 @@
 import type { AdminContext } from '../../admin/actor.ts'
+import type { UsageAdminContext } from '../../admin/usage.ts'
 import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
@@ -9,6 +10,8 @@ export interface ConsoleContext {
   readonly dependencies: Dependencies
   /** For commands, which make every change. */
   readonly admin: AdminContext
+  /** For questions of usage. */
+  readonly usage: ConsoleUsage
   /** The catalog that this node serves. */
   readonly catalog: CatalogService
   /** Sessions, recorded requests and samples. */
@@ -17,4 +20,10 @@ export interface ConsoleContext {
   readonly nodeName: string
   /** Epoch milliseconds. */
   readonly nowMs: () => number
+}
+
+/** The usage ledger, as far as the console asks it. */
+export interface ConsoleUsage extends UsageAdminContext {
+  /** This node keeps records; false: there may be some of others, or of earlier. */
+  readonly isRecorded: boolean
 }

@@ -145,6 +145,11 @@ const PROVIDERS = {
     description: 'The stored `credential` stays when it is left out, and is never shown',
     answer: shapes.Provider,
   },
+  [`GET ${OWN}/:name`]: {
+    id: 'getProvider',
+    summary: 'Get a provider of a workspace, or of the platform, and what uses it',
+    answer: shapes.ProviderDetail,
+  },
   [`DELETE ${OWN}/:name`]: {
     id: 'deleteProvider',
     summary: 'Remove a provider of a workspace',
@@ -164,6 +169,11 @@ const PROVIDERS = {
     id: 'putPlatformProvider',
     summary: 'Create or replace a platform provider',
     answer: shapes.Provider,
+  },
+  'GET /providers/:name': {
+    id: 'getAnyProvider',
+    summary: 'Get a provider, whoever owns it, and what uses it',
+    answer: shapes.ProviderDetail,
   },
   'DELETE /providers/:name': {
     id: 'deletePlatformProvider',

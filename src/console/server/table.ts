@@ -12,6 +12,7 @@ import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
+import { oneProviderEndpoints } from './api/one-provider.ts'
 import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
 import { providerEndpoints } from './api/providers.ts'
 import { requestEndpoints } from './api/requests.ts'
@@ -20,6 +21,7 @@ import { sessionEndpoints } from './api/sessions.ts'
 import { settingsEndpoints } from './api/settings.ts'
 import { setupEndpoint } from './api/setup.ts'
 import { shadowEndpoint } from './api/shadows.ts'
+import { usageEndpoint } from './api/usage.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
 import type { ConsoleRoute } from './endpoint.ts'
@@ -43,6 +45,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...trafficEndpoints(context, history),
     modelsEndpoint(context),
     ...providerEndpoints(context),
+    ...oneProviderEndpoints(context),
     ...keyEndpoints(context),
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
@@ -50,6 +53,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),
+    usageEndpoint(context),
     auditEndpoint(context),
   ]
 }

@@ -1,14 +1,13 @@
 import { test } from 'tap'
+import { TONES, tonesOf } from '../../../src/console/page/components/tones.ts'
 import {
   drawnProviders,
   HISTORY_MS,
   merged,
   newest,
+  newsSince,
   plotOf,
   recent,
-  sinceOf,
-  TONES,
-  tonesOf,
   upstreamReads,
 } from '../../../src/console/page/views/overview/history.ts'
 
@@ -47,9 +46,9 @@ test('an hour is kept, and the newer words count', async (t) => {
 })
 
 test('only what is new is asked for, and the newest steps again', async (t) => {
-  t.equal(sinceOf([], NOW), NOW - HISTORY_MS)
-  t.equal(sinceOf([step(NOW - 5_000)], NOW), NOW - 20_000)
-  t.equal(sinceOf([step(NOW - 2 * HISTORY_MS)], NOW), NOW - HISTORY_MS, 'after a night in another tab')
+  t.equal(newsSince([], NOW), NOW - HISTORY_MS)
+  t.equal(newsSince([step(NOW - 5_000)], NOW), NOW - 20_000)
+  t.equal(newsSince([step(NOW - 2 * HISTORY_MS)], NOW), NOW - HISTORY_MS, 'after a night in another tab')
 })
 
 test('a pause interrupts the lines', async (t) => {

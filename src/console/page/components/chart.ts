@@ -3,6 +3,7 @@ import type uPlot from 'uplot'
 import { orNone } from '../format.ts'
 import { h } from '../h.ts'
 import { styleSheet } from '../lazy.ts'
+import { ChartHead } from './chart-head.ts'
 
 interface ChartProps {
   readonly title: string
@@ -17,6 +18,28 @@ interface ChartProps {
   readonly top?: number
   /** The axis counts in steps of powers of two, as for bytes. */
   readonly binary?: boolean
+  /** How moments are written; by the clock, of the last hour, unless said. */
+  readonly when?: Moments
+  /** A click or Enter opens what was at a moment, epoch seconds. */
+  readonly onOpen?: (seconds: number) => void
+}
+
+/** How a chart writes its moments, given in epoch seconds. */
+interface Moments {
+  /** What the whole is of: "the last hour". */
+  readonly span: string
+  /** On the axis. */
+  readonly short: (seconds: number) => string
+  /** By itself. */
+  readonly long: (seconds: number) => string
+  /** Its days are those of UTC. */
+  readonly isUtc?: boolean
+}
+
+const BY_CLOCK: Moments = {
+  span: 'the last hour',
+  short: (seconds) => clock(seconds).slice(0, 5),
+  long: clock,
 }
 
 /**
@@ -24,7 +47,7 @@ interface ChartProps {
  * moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
  */
 export function Chart(props: ChartProps) {
-  const { title, unit, data, format, top = 0, tones, binary = false } = props
+  const { title, unit, data, format, top = 0, tones, binary = false, when = BY_CLOCK } = props
   const [pointed, setPointed] = useState<Pointed | null>(null)
   const [asTable, setAsTable] = useState(false)
   const onFail = () => setAsTable(true)
@@ -34,11 +57,16 @@ export function Chart(props: ChartProps) {
     format,
     top,
     binary,
+    when,
     onPoint: setPointed,
     onFail,
     off: asTable,
   })
   const last = data.times.length - 1
+  const open = () => {
+    const time = pointed === null ? undefined : data.times[pointed.index]
+    if (time !== undefined) props.onOpen?.(time)
+  }
   const onKey = (event: KeyboardEvent) => {
     const at = pointed?.index ?? last
     const steps: Readonly<Record<string, number>> = {
@@ -49,41 +77,34 @@ export function Chart(props: ChartProps) {
     }
     const to = steps[event.key]
     if (event.key === 'Escape') move(null)
+    if (event.key === 'Enter') open()
     if (to === undefined || last < 0) return
     event.preventDefault()
     move(Math.max(0, Math.min(last, to)))
   }
   const name = `${title}${unit ? ` ${unit}` : ''}`
+  const keys = `Arrow keys read moments.${props.onOpen ? ' Enter opens one.' : ''}`
   return h(
     'figure',
     { class: 'chart' },
-    h(
-      'figcaption',
-      { class: 'chart-head' },
-      h('span', { class: 'chart-title' }, title, unit ? [' ', h('span', { class: 'quiet' }, unit)] : null),
-      h(
-        'button',
-        { class: 'chart-switch', type: 'button', onClick: () => setAsTable(!asTable) },
-        asTable ? 'Chart' : 'Table',
-        h('span', { class: 'hidden' }, ' of ', title),
-      ),
-    ),
+    h(ChartHead, { title, unit, asTable, onSwitch: () => setAsTable(!asTable) }),
     h(Legend, { data, tones, format }),
     asTable
-      ? h(ChartTable, { title, data, format, key: 'table' })
+      ? h(ChartTable, { title, data, format, when, key: 'table' })
       : h(
           'div',
           { class: 'chart-body', key: 'chart' },
           h('div', {
-            class: 'chart-place',
+            class: props.onOpen ? 'chart-place chart-place-open' : 'chart-place',
             ref: place,
             tabindex: 0,
             role: 'img',
-            'aria-label': `${name}, the last hour. ${summaryOf(data, format)} Arrow keys read moments.`,
+            'aria-label': `${name}, ${when.span}. ${summaryOf(data, format)} ${keys}`,
+            onClick: open,
             onKeyDown: onKey,
             onBlur: () => move(null),
           }),
-          h(Tip, { pointed, data, tones, format }),
+          h(Tip, { pointed, data, tones, format, when }),
         ),
   )
 }
@@ -107,7 +128,13 @@ function Legend({ data, tones, format }: LinesProps) {
 }
 
 /** The values at the moment under the pointer, drawn beside it on the side that has room. */
-function Tip({ pointed, data, tones, format }: LinesProps & { readonly pointed: Pointed | null }) {
+function Tip({
+  pointed,
+  data,
+  tones,
+  format,
+  when,
+}: LinesProps & { readonly pointed: Pointed | null; readonly when: Moments }) {
   const tip = useRef<HTMLDivElement>(null)
   const left = pointed?.left ?? 0
   useEffect(() => {
@@ -129,7 +156,7 @@ function Tip({ pointed, data, tones, format }: LinesProps & { readonly pointed: 
       : h(
           'div',
           { class: 'chart-tip', ref: tip },
-          h('p', { class: 'quiet' }, clock(time)),
+          h('p', { class: 'quiet' }, when.long(time)),
           data.lines.map(({ label, values }, line) =>
             h(
               'p',
@@ -143,15 +170,15 @@ function Tip({ pointed, data, tones, format }: LinesProps & { readonly pointed: 
   )
 }
 
-function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'>) {
-  const { title, data, format } = props
+function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'> & { readonly when: Moments }) {
+  const { title, data, format, when } = props
   return h(
     'div',
     { class: 'chart-place chart-table', tabindex: 0, role: 'region', 'aria-label': title },
     h(
       'table',
       { class: 'table-plain' },
-      h('caption', { class: 'hidden' }, title, ': means of the last hour, newest first'),
+      h('caption', { class: 'hidden' }, title, `: means of ${when.span}, newest first`),
       h(
         'thead',
         null,
@@ -169,7 +196,7 @@ function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'>) {
           h(
             'tr',
             { key: at },
-            h('th', { scope: 'row' }, clock(at)),
+            h('th', { scope: 'row' }, when.long(at)),
             means.map((mean, index) => h('td', { key: index }, orNone(mean, format))),
           ),
         ),
@@ -193,6 +220,7 @@ interface PlotProps {
   readonly top: number
   /** The axis counts in steps of powers of two, as for bytes. */
   readonly binary: boolean
+  readonly when: Moments
   readonly onPoint: (at: Pointed | null) => void
   /** uPlot could not be loaded. */
   readonly onFail: () => void
@@ -233,7 +261,7 @@ function usePlot(props: PlotProps) {
     const observer = new ResizeObserver(() => drawn.current?.plot.setSize(sizeOf(element)))
     const draw = (Plot: typeof uPlot) => {
       if (gone) return
-      const plot = new Plot(optionsOf(latest, element), columnsOf(latest.current.data), element)
+      const plot = new Plot(optionsOf(latest, element, Plot), columnsOf(latest.current.data), element)
       drawn.current = { plot, look }
       observer.observe(element)
     }
@@ -270,12 +298,17 @@ function sizeOf(element: HTMLElement) {
   return { width: Math.max(80, element.clientWidth), height: element.clientHeight }
 }
 
-function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement): uPlot.Options {
-  const { top } = latest.current
+function optionsOf(
+  latest: { readonly current: PlotProps },
+  element: HTMLElement,
+  Plot: typeof uPlot,
+): uPlot.Options {
+  const { top, when } = latest.current
   const colour = colourReader(element)
   return {
     ...sizeOf(element),
     padding: [8, 18, 0, 0],
+    ...(when.isUtc ? { tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1000), 'UTC') } : {}),
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
@@ -317,7 +350,7 @@ function axesOf(latest: { readonly current: PlotProps }, colour: Colour): uPlot.
       size: 30,
       gap: 9,
       space: 64,
-      values: (_plot, splits) => splits.map((time) => clock(time).slice(0, 5)),
+      values: (_plot, splits) => splits.map((time) => latest.current.when.short(time)),
     },
     {
       ...common,

@@ -8,9 +8,10 @@ import { Badge, type Tone } from './badge.ts'
 import { Time } from './time.ts'
 
 const EVERY_MS = 5_000
-/** Shares of failed calls from which on a provider is called degraded, and failing. */
+/** Shares of failed calls from which on a provider is called degraded, failing, and down. */
 const DEGRADED = 0.01
 const FAILING = 0.05
+const DOWN = 0.5
 
 /**
  * How providers fare, every 5 s while the tab is seen; null: it could not be loaded, undefined: it is on its way, and a
@@ -87,6 +88,19 @@ export function healthWord({ calls, failed, breakers }: Fitness): readonly [word
   const share = failed / calls
   return share >= FAILING ? ['failing', 'bad'] : share >= DEGRADED ? ['degraded', 'warn'] : ['healthy', 'ok']
 }
+
+/** How a provider stands as a whole: `Up`, `Degraded` or `Down`; `No calls` where nobody knows. */
+export function standingOf({ calls, failed, breakers }: Fitness): readonly [word: Standing, tone: Tone] {
+  const isOpen = breakers.some(({ state }) => state === 'open')
+  if (calls === 0)
+    return isOpen ? ['Down', 'bad'] : breakers.length > 0 ? ['Degraded', 'warn'] : ['No calls', 'neutral']
+  const share = failed / calls
+  if (share >= DOWN) return ['Down', 'bad']
+  if (share >= FAILING || isOpen) return ['Degraded', 'bad']
+  return share >= DEGRADED || breakers.length > 0 ? ['Degraded', 'warn'] : ['Up', 'ok']
+}
+
+export type Standing = 'Up' | 'Degraded' | 'Down' | 'No calls'
 
 const MEANINGS: Readonly<Record<BreakerAnswer['state'], string>> = {
   open: 'It failed too often. Other entries are tried until it gets a test request.',

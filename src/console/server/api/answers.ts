@@ -405,6 +405,35 @@ export interface KindAnswer {
   readonly base_url: string | null
 }
 
+/** GET /workspaces/:workspace/providers/:name; GET /providers/:name, for operators, of any owner */
+export interface ProviderDetailAnswer {
+  readonly name: string
+  readonly kind: string
+  readonly access: 'byok' | 'platform'
+  /** Its owner; null: the platform. */
+  readonly workspace: string | null
+  /** Null: it is not the viewer's to see. */
+  readonly credential: ProviderAnswer['credential'] | null
+  readonly managed_by: ManagedBy | null
+  /** Why it is not in force; absent: it is. */
+  readonly issues?: readonly string[]
+  /** Published routes with an entry of it, and whom they serve. */
+  readonly used_by: readonly ProviderUse[]
+  /** Routes that there are, listed or not. */
+  readonly used_by_total: number
+}
+
+export interface ProviderUse {
+  readonly workspace: string
+  readonly route: string
+  /** Its models in the route, in the order of the entries. */
+  readonly models: readonly string[]
+  /** Entries of other providers beside them. */
+  readonly others: number
+  /** Apps that lead to the route. */
+  readonly apps: readonly string[]
+}
+
 /** POST …/providers/:name/check */
 export interface ProviderCheckAnswer {
   readonly ok: boolean
@@ -649,6 +678,8 @@ export interface OverviewAnswer {
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
   readonly credits_usd: number | null
+  /** A published route of the workspace has an entry of a shared provider. Null: it is about all workspaces. */
+  readonly credits_used: boolean | null
 }
 
 export interface IncidentAnswer {
@@ -712,6 +743,8 @@ export interface HealthAnswer {
     readonly provider: string
     readonly calls: number
     readonly failed: number
+    /** Of answered calls; null: none was answered. */
+    readonly p95_ms: number | null
     readonly last_error: ErrorAnswer | null
     readonly models: readonly ModelHealth[]
   }[]
@@ -723,7 +756,60 @@ export interface ModelHealth {
   readonly model: string
   readonly calls: number
   readonly failed: number
+  /** Of answered calls; null: none was answered, or by nodes of an earlier version. */
+  readonly p95_ms: number | null
   readonly last_error: ErrorAnswer | null
+}
+
+/** GET /usage?workspace=…&by=…: as `GET /v1/usage` answers, of one workspace or (operators) of all */
+export interface UsageAnswer {
+  /** RFC 3339: when the first step begins, and the last one ends. */
+  readonly from: string
+  readonly to: string
+  readonly step: 'none' | 'hour' | 'day'
+  /** What ended later may be missing. */
+  readonly complete_until: string
+  /** Groups that there are, told or not. */
+  readonly groups: number
+  readonly truncated: boolean
+  /** The node that answers keeps records; false: there may be some of others, or of earlier. */
+  readonly is_recorded: boolean
+  readonly names: UsageNames
+  /** One for each group and step of which there are records, the most first. */
+  readonly data: readonly UsageRow[]
+  readonly total: UsageSums
+}
+
+/** Names of keys by their ids. */
+export type UsageNames = Readonly<Record<string, string>>
+
+export interface UsageSums
+  extends Readonly<
+    Record<
+      | 'calls'
+      | 'errors'
+      | 'cost_usd'
+      | 'audio_seconds'
+      | 'input_tokens'
+      | 'output_tokens'
+      | 'characters'
+      | 'images',
+      number
+    >
+  > {
+  /** From the request to the end of its answer. Null: there is none. */
+  readonly total_ms: UsagePercentiles | null
+  /** To the first byte of the answer. */
+  readonly first_ms: UsagePercentiles | null
+}
+
+export type UsagePercentiles = Readonly<Record<'p50' | 'p95' | 'p99', number>>
+
+/** The value of each dimension that was asked for stands under its name; null: the records have none. */
+export interface UsageRow extends UsageSums {
+  /** When its hour or day begins. */
+  readonly time?: string
+  readonly [dimension: string]: string | number | null | undefined | UsagePercentiles
 }
 
 /** GET /audit?workspace=…&actor=…&target=…&from=…&to=…&below=<number> */

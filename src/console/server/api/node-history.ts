@@ -96,26 +96,36 @@ function healthOf(samples: readonly NodeSample[], workspace: string | null, nowM
 class HealthTally {
   #calls = 0
   #failed = 0
+  readonly #latencies: Latency[] = []
+  readonly #modelLatencies = new Map<string, Latency[]>()
   readonly #models = new Map<string, ModelHealth>()
 
-  add({ calls, failed, models = [] }: CallsSample['upstream'][number]): void {
+  add({ calls, failed, p95Ms, models = [] }: CallsSample['upstream'][number]): void {
     this.#calls += calls
     this.#failed += failed
+    this.#latencies.push({ ms: p95Ms, weight: calls - failed })
     for (const { model, ...sample } of models) {
       const known = this.#models.get(model)
+      const latencies = this.#modelLatencies.get(model) ?? []
+      this.#modelLatencies.set(model, latencies)
+      latencies.push({ ms: sample.p95Ms ?? null, weight: sample.calls - sample.failed })
       this.#models.set(model, {
         model,
         calls: sample.calls + (known?.calls ?? 0),
         failed: sample.failed + (known?.failed ?? 0),
+        p95_ms: null,
         last_error: later(known?.last_error ?? null, sample.lastFailure && errorAnswer(sample.lastFailure)),
       })
     }
   }
 
   answer(provider: string): HealthAnswer['providers'][number] {
-    const models = [...this.#models.values()].sort((one, other) => (one.model < other.model ? -1 : 1))
+    const models = [...this.#models.values()]
+      .sort((one, other) => (one.model < other.model ? -1 : 1))
+      .map((one) => ({ ...one, p95_ms: mean(this.#modelLatencies.get(one.model) ?? []) }))
     const error = models.reduce<ErrorAnswer | null>((last, { last_error }) => later(last, last_error), null)
-    return { provider, calls: this.#calls, failed: this.#failed, last_error: error, models }
+    const p95 = mean(this.#latencies)
+    return { provider, calls: this.#calls, failed: this.#failed, p95_ms: p95, last_error: error, models }
   }
 }
 
@@ -271,8 +281,14 @@ function upstreamOf(seen: readonly UpstreamSample[]): UpstreamAnswer[] {
     }))
 }
 
+interface Latency {
+  /** Null: it is not known. */
+  readonly ms: number | null
+  readonly weight: number
+}
+
 /** Mean of the values that are known, to a thousandth of a millisecond; null: none is. */
-function mean(values: readonly { readonly ms: number | null; readonly weight: number }[]): number | null {
+function mean(values: readonly Latency[]): number | null {
   const known = values.flatMap(({ ms, weight }) => (ms === null ? [] : [{ ms, weight: Math.max(weight, 1) }]))
   if (known.length === 0) return null
   const total = sum(known, ({ weight }) => weight)

@@ -83,7 +83,14 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     ...(incidents === null ? {} : { incidents: incidents.filter(isOf(scope)).map(incidentAnswer) }),
     refused: isOperator ? context.catalog.refused() : null,
     credits_usd: account && usdOf(account.creditsMicros),
+    credits_used: scope === null ? null : usesCredits(context, scope),
   }
+}
+
+/** Whether a published route of a workspace has an entry whose calls are charged as credits. */
+function usesCredits({ catalog }: ConsoleContext, workspace: string): boolean {
+  const own = catalog.good().routes.filter((route) => route.workspace === workspace && route.published)
+  return own.some(({ entries }) => entries.some(({ provider }) => provider.access === 'platform'))
 }
 
 /** Of all workspaces, or of the one that it is about. */

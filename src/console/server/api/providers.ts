@@ -79,7 +79,7 @@ function providerAnswer(
   context: ConsoleContext,
 ): ProviderAnswer {
   const kept = fields as unknown as ProviderFieldsAsKept
-  const { kind, access, workspace, api_key, base_url, base_urls, health, ...rest } = kept
+  const { kind, access, workspace, api_key: _, base_url, base_urls, health, ...rest } = kept
   const addresses = base_urls === undefined ? {} : { base_urls, health: health ?? {} }
   const replicas = replicasOf(name, context)
   const answer = {
@@ -88,13 +88,19 @@ function providerAnswer(
     access,
     workspace: workspace ?? null,
     base_url: role === 'operator' ? (base_url ?? null) : null,
-    credential: api_key === undefined ? 'none' : api_key.startsWith('sealed:') ? 'stored' : 'reference',
+    credential: credentialOf({ fields }),
     managed_by: managedBy,
     facts: rest,
     ...(role === 'operator' ? addresses : {}),
     ...(replicas === null ? {} : { replicas }),
   } as const
   return issues.length === 0 ? answer : { ...answer, issues: issuesFor(role, issues) }
+}
+
+/** Where the credential of a provider is kept. */
+export function credentialOf({ fields }: Pick<Part, 'fields'>): ProviderAnswer['credential'] {
+  const { api_key: key } = fields as unknown as ProviderFieldsAsKept
+  return key === undefined ? 'none' : key.startsWith('sealed:') ? 'stored' : 'reference'
 }
 
 /** The servers of a provider in force, as this node sees them; null: it has one. */

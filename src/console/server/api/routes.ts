@@ -295,7 +295,10 @@ function versionOf({ name }: RouteName, fields: RecordFields): string | null {
 }
 
 /** Apps by the name of a route that they lead to, also for one capability or purpose only. */
-function appsByRoute({ catalog }: ConsoleContext, workspace: string): ReadonlyMap<string, readonly string[]> {
+export function appsByRoute(
+  { catalog }: ConsoleContext,
+  workspace: string,
+): ReadonlyMap<string, readonly string[]> {
   const leading = new Map<string, string[]>()
   const apps = [...(catalog.current().apps.get(workspace)?.values() ?? [])]
   for (const { app, route, capabilityRoutes, purposes } of apps.sort((a, b) =>

@@ -1,9 +1,8 @@
-import type { ComponentChildren } from 'preact'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { OverviewAnswer, OverviewStep } from '../../../server/api/answers.ts'
+import type { BreakerAnswer, OverviewAnswer, OverviewStep } from '../../../server/api/answers.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
-
 import { Chart } from '../../components/chart.ts'
+import { tonesOf } from '../../components/tones.ts'
 import { bytes, compact, milliseconds } from '../../format.ts'
 import { h } from '../../h.ts'
 import { type Load, useEvery } from '../../load.ts'
@@ -18,7 +17,7 @@ const TROUBLE_MS = 300_000
 const PAUSE_STEPS = 2.5
 
 /** The time from which to request steps, given the known ones. */
-export function sinceOf(known: readonly OverviewStep[], nowMs: number): number {
+export function newsSince(known: readonly OverviewStep[], nowMs: number): number {
   const start = nowMs - HISTORY_MS
   const last = known.at(-1)
   return last ? Math.max(start, last.at_ms - AGAIN_STEPS * last.step_ms) : start
@@ -86,6 +85,46 @@ export function drawnProviders(steps: readonly OverviewStep[], providersMax: num
     .slice(0, providersMax)
     .map(([name]) => name)
     .sort()
+}
+
+/** Shares of failed calls of a step from which on it is one of trouble. */
+const FAILING = 0.05
+/** Trouble that comes back within this time has not been over. */
+const RESPITE_MS = 60_000
+
+/**
+ * Since when a provider has been failing, epoch milliseconds: when the first step of the present trouble began. Null:
+ * it is not failing, or was not called lately.
+ */
+export function failingSince(steps: readonly OverviewStep[], provider: string): number | null {
+  let since: number | null = null
+  const endMs = steps.at(-1)?.at_ms ?? 0
+  for (const { at_ms: atMs, step_ms: stepMs, upstream } of steps.toReversed()) {
+    const one = upstream.find((other) => other.provider === provider)
+    const isFailing = one !== undefined && one.failed > 0 && one.failed / one.calls >= FAILING
+    if (isFailing) since = atMs - stepMs
+    else if ((since ?? endMs) - atMs > (since === null ? TROUBLE_MS : RESPITE_MS)) {
+      // A time without calls says nothing.
+      if (one !== undefined || since === null) break
+    }
+  }
+  return since
+}
+
+/**
+ * When the present trouble of a provider began, by its calls and its breakers; null: there is none, or nobody knows.
+ */
+export function sinceOf(
+  steps: readonly OverviewStep[],
+  provider: string,
+  breakers: readonly BreakerAnswer[],
+): string | null {
+  const failing = failingSince(steps, provider)
+  const known = [
+    ...(failing === null ? [] : [new Date(failing).toISOString()]),
+    ...breakers.filter((one) => one.provider === provider).flatMap(({ since }) => since ?? []),
+  ]
+  return known.sort()[0] ?? null
 }
 
 /** Reads the figures of each provider, by its name. */
@@ -165,7 +204,7 @@ export function useLive(workspace: string | null): Load<Seen> {
     setBusy(true)
     const known = latest.current?.steps ?? []
     try {
-      const since = sinceOf(known, nowOf(latest.current))
+      const since = newsSince(known, nowOf(latest.current))
       const path = `/overview${queryOf({ workspace, since: Math.floor(since) })}`
       const answer = await api.get<OverviewAnswer>(path, { signal: mine.signal })
       latest.current = { answer, steps: merged(known, answer.steps, Date.parse(answer.now)) }
@@ -212,15 +251,13 @@ const perSecond = (count: number, { step_ms: stepMs }: OverviewStep) => (count *
 export function Charts(props: {
   readonly steps: readonly OverviewStep[]
   readonly nodes: boolean
-  /** Stands beside the charts. */
-  readonly children?: ComponentChildren
+  /** A click on calls opens what was at a moment, epoch seconds. */
+  readonly onOpen?: (seconds: number) => void
 }) {
-  const { steps, nodes, children } = props
+  const { steps, nodes, onOpen } = props
   const plots = useMemo(() => plotsOf(steps), [steps])
   const limit = steps.at(-1)?.memory_limit_bytes ?? 0
-  const { providers, tones } = plots
-  const more = plots.providerCount - providers.length
-  const some = more > 0 ? `, ${providers.length} of ${plots.providerCount} providers` : ''
+  const { providers } = plots
   return h(
     'div',
     { class: 'overview-charts' },
@@ -230,6 +267,7 @@ export function Charts(props: {
       data: plots.requests,
       tones: [1, 2, 'bad'],
       format: rate,
+      onOpen,
     }),
     h(Chart, {
       title: 'Gateway overhead',
@@ -238,31 +276,7 @@ export function Charts(props: {
       format: milliseconds,
       top: LATENCY_TOP_MS,
     }),
-    providers.length === 0
-      ? null
-      : [
-          h(Chart, {
-            title: 'Provider latency',
-            unit: `p95 of answered calls${some}`,
-            data: plots.latency,
-            tones,
-            format: milliseconds,
-          }),
-          h(Chart, {
-            title: 'Provider calls',
-            unit: `per second${some}`,
-            data: plots.calls,
-            tones,
-            format: rate,
-          }),
-          h(Chart, {
-            title: 'Failed provider calls',
-            unit: `per second${some}`,
-            data: plots.failed,
-            tones,
-            format: rate,
-          }),
-        ],
+    providers.length === 0 ? null : h(ProviderCharts, { plots, onOpen }),
     nodes
       ? h(Chart, {
           title: 'Memory budget',
@@ -274,8 +288,28 @@ export function Charts(props: {
           top: limit,
         })
       : null,
-    children,
   )
+}
+
+function ProviderCharts(props: {
+  readonly plots: ReturnType<typeof plotsOf>
+  readonly onOpen: ((seconds: number) => void) | undefined
+}) {
+  const { plots, onOpen } = props
+  const { providers, providerCount, tones } = plots
+  const some = providerCount > providers.length ? `, ${providers.length} of ${providerCount} providers` : ''
+  const perSecondOf = { unit: `per second${some}`, tones, format: rate }
+  return [
+    h(Chart, {
+      title: 'Provider latency',
+      unit: `p95 of answered calls${some}`,
+      data: plots.latency,
+      tones,
+      format: milliseconds,
+    }),
+    h(Chart, { ...perSecondOf, title: 'Provider calls', data: plots.calls }),
+    h(Chart, { ...perSecondOf, title: 'Failed provider calls', data: plots.failed, onOpen }),
+  ]
 }
 
 function plotsOf(steps: readonly OverviewStep[]) {
@@ -304,36 +338,6 @@ function plotsOf(steps: readonly OverviewStep[]) {
     ),
     memory: plotOf(steps, { used: (step) => step.memory_used_bytes }),
   }
-}
-
-const COLOURS = 6
-/** Each colour as a whole line and, when all of these are taken, as a dashed one. */
-export const TONES = 2 * COLOURS
-
-/** Names that have a tone, for as long as the page lives. */
-const given = new Map<string, number>()
-
-/**
- * A tone from 1 to `TONES` for each name, which stays the name's own whatever is drawn beside it. A name that is new
- * gets the one that its letters lead to, or the next that nobody has.
- */
-export function tonesOf(names: readonly string[], known: Map<string, number> = given): readonly number[] {
-  for (const name of names.toSorted()) {
-    if (known.has(name)) continue
-    const taken = new Set(known.values())
-    const first = hash(name) % COLOURS
-    const colours = Array.from({ length: COLOURS }, (_, step) => ((first + step) % COLOURS) + 1)
-    const order = [...colours, ...colours.map((colour) => colour + COLOURS)]
-    known.set(name, order.find((tone) => !taken.has(tone)) ?? first + 1)
-  }
-  return names.map((name) => known.get(name) ?? 1)
-}
-
-/** FNV-1a. */
-function hash(text: string): number {
-  let value = 0x811c9dc5
-  for (const letter of text) value = Math.imul(value ^ (letter.codePointAt(0) ?? 0), 0x01000193) >>> 0
-  return value
 }
 
 /** Requests per second: 0.05, 12.3, 1.23k. */

@@ -1,57 +1,111 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { HealthAnswer, OverviewAnswer, SetupAnswer } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
+import { Badge } from '../../components/badge.ts'
+import { Breakers } from '../../components/breakers.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
-import { BreakerBadge, LastError, useHealth } from '../../components/health.ts'
-
+import { fitnessOfProvider, LastError, standingOf, useHealth } from '../../components/health.ts'
 import { PageHead, Section } from '../../components/page-head.ts'
 import { Bar } from '../../components/progress.ts'
+import { RangeLinks, spanLabel } from '../../components/range.ts'
 import { EmptyState, Loaded, Note, Skeleton } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { bytes, compact, duration, milliseconds, number, orNone, percent, usd } from '../../format.ts'
 import { h } from '../../h.ts'
-import { useLoad } from '../../load.ts'
-import { apiPath, pathOf } from '../../paths.ts'
+import { lazy } from '../../lazy.ts'
+import { LOADING, useLoad } from '../../load.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
 import type { ViewProps } from '../../view.ts'
 import { Charts, newest, rate, recent, type Seen, useLive } from './history.ts'
+import { Troubles } from './troubles.ts'
 
-/** The figures of now and of the last hour. */
-export function OverviewView({ workspace }: ViewProps) {
+const RangeOverview = lazy({
+  title: 'The overview',
+  load: async () => (await import('./ranges.ts')).RangeOverview,
+})
+
+const SPANS = ['24h', '7d', '30d'] as const
+
+/** The figures of now and of the last hour, or those of a longer time. */
+export function OverviewView({ workspace, query }: ViewProps) {
+  const span = SPANS.find((name) => name === query.get('range')) ?? null
+  return span === null
+    ? h(LiveOverview, { workspace })
+    : [h(Head, { workspace, chosen: span }), h(RangeOverview, { key: span, workspace, span })]
+}
+
+function Head(props: {
+  readonly workspace: string | null
+  readonly chosen: string
+  readonly children?: ComponentChildren
+}) {
+  const { workspace, chosen, children } = props
+  const href = pathOf(workspace, 'overview')
+  const ranges = [
+    { name: 'live', label: '1 hour', href },
+    ...SPANS.map((name) => ({ name, label: spanLabel(name), href: `${href}?range=${name}` })),
+  ]
+  return h(PageHead, {
+    title: workspace === null ? 'Platform overview' : 'Overview',
+    actions: [children, h(RangeLinks, { chosen, ranges })],
+  })
+}
+
+function LiveOverview({ workspace }: { readonly workspace: string | null }) {
   const load = useLive(workspace)
-  const live = load.state === 'ready' ? h(Live, { late: load.error !== null }) : null
+  const health = useHealth(workspace)
   return [
-    h(PageHead, { title: workspace === null ? 'Platform overview' : 'Overview', actions: live }),
+    h(
+      Head,
+      { workspace, chosen: 'live' },
+      load.state === 'ready' ? h(Live, { late: load.error !== null }) : null,
+    ),
     h(Loaded<Seen>, {
-      load,
+      // What is wrong stands above all: it is waited for, so that nothing moves.
+      load: health === undefined ? LOADING : load,
       what: 'The overview',
       skeleton: h(Waiting, { nodes: workspace === null }),
-      render: (seen: Seen) => h(Whole, { seen, workspace }),
+      render: (seen: Seen) => h(Whole, { seen, workspace, health: health ?? null }),
     }),
   ]
 }
 
-function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: string | null }) {
+function Whole(props: {
+  readonly seen: Seen
+  readonly workspace: string | null
+  readonly health: HealthAnswer | null
+}) {
+  const { seen, workspace, health } = props
   const { answer, steps } = seen
   const idle = steps.every(({ requests, upstream }) => requests === 0 && upstream.length === 0)
-  const health = useHealth(workspace)
-  const breakers = h(Breakers, { breakers: answer.breakers, all: workspace === null })
   return [
     h(Refused, { issues: answer.refused ?? [] }),
     h(Incidents, { incidents: answer.incidents ?? [] }),
-    h(Numbers, { seen, platform: workspace === null }),
+    h(Troubles, { health, steps, workspace }),
+    h(Numbers, { seen, workspace }),
     idle
       ? h(FirstRequest, { workspace })
-      : h(
-          Charts,
-          { steps, nodes: answer.nodes !== null && workspace === null },
-          workspace === null ? null : breakers,
-        ),
-    idle || workspace === null ? breakers : null,
-    h(Providers, { health: health ?? null }),
+      : h(Charts, {
+          steps,
+          nodes: answer.nodes !== null && workspace === null,
+          onOpen:
+            workspace === null ? undefined : (seconds: number) => navigate(requestsAt(workspace, seconds)),
+        }),
+    h(Breakers, { breakers: answer.breakers, workspace }),
+    h(Providers, { health, workspace }),
     answer.nodes === null || workspace !== null ? null : h(Nodes, { nodes: answer.nodes }),
   ]
+}
+
+const AROUND_MS = 30_000
+
+/** The requests around a moment, epoch seconds. */
+function requestsAt(workspace: string, seconds: number): string {
+  const [from, to] = [-AROUND_MS, AROUND_MS].map((ms) => new Date(seconds * 1000 + ms).toISOString())
+  return pathOf(workspace, 'requests') + queryOf({ tab: 'log', from, to })
 }
 
 /** Tells operators that the latest configuration was refused, which nothing else would show. */
@@ -135,8 +189,15 @@ const WAIT_WARN_SECONDS = 300
 const MEMORY_WARN = 0.8
 
 /** The state of things in a line of numbers. */
-function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: boolean }) {
+function Numbers({ seen, workspace }: { readonly seen: Seen; readonly workspace: string | null }) {
   const { answer, steps } = seen
+  const platform = workspace === null
+  const calls = platform
+    ? pathOf(null, 'usage') + queryOf({ range: '24h', show: 'calls' })
+    : pathOf(workspace, 'requests')
+  const failed = platform
+    ? pathOf(null, 'usage') + queryOf({ range: '24h', by: 'error_code', show: 'errors' })
+    : pathOf(workspace, 'requests') + queryOf({ outcome: 'failed' })
   const { perSecond } = recent(steps, MINUTE_MS)
   const { clientErrorShare, serverErrorShare } = recent(steps, ERRORS_MS)
   const p50 = newest(steps, (step) => step.added_p50_ms)
@@ -144,11 +205,17 @@ function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: b
   return h(
     'dl',
     { class: 'overview-numbers' },
-    h(One, { name: 'Requests', value: orNone(perSecond, rate), beside: 'per second, last minute' }),
+    h(One, {
+      name: 'Requests',
+      value: orNone(perSecond, rate),
+      beside: 'per second, last minute',
+      href: calls,
+    }),
     h(One, {
       name: 'Errors',
       value: orNone(serverErrorShare, percent),
       beside: '5xx, last 5 min',
+      href: failed,
       title: 'Requests that failed in the gateway or at its providers',
       tone: toneOf(serverErrorShare ?? 0, ERRORS_WARN, ERRORS_BAD),
     }),
@@ -156,6 +223,7 @@ function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: b
       name: 'Client errors',
       value: orNone(clientErrorShare, percent),
       beside: '4xx, last 5 min',
+      href: failed,
       title: 'Requests rejected because of what the caller sent',
     }),
     h(One, {
@@ -165,7 +233,7 @@ function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: b
     }),
     h(Queue, { queue: answer.queue }),
     platform ? h(Memory, { seen }) : null,
-    answer.credits_usd === null
+    answer.credits_usd === null || answer.credits_used === false
       ? null
       : h(One, {
           name: 'Credits',
@@ -221,8 +289,10 @@ function One(props: {
   readonly beside: string
   readonly tone?: 'warn' | 'bad' | null
   readonly title?: string
+  /** What it is made of. */
+  readonly href?: string
 }) {
-  const { name, value, beside, tone, title } = props
+  const { name, value, beside, tone, title, href } = props
   return h(
     'div',
     { class: 'overview-number', title },
@@ -230,7 +300,13 @@ function One(props: {
     h(
       'dd',
       null,
-      h('div', { class: `overview-value ${tone ? `overview-${tone}` : ''}` }, value),
+      h(
+        'div',
+        { class: `overview-value ${tone ? `overview-${tone}` : ''}` },
+        href === undefined
+          ? value
+          : h('a', { class: 'overview-href', href }, value, h('span', { class: 'hidden' }, ` ${name}`)),
+      ),
       h('div', { class: 'overview-beside' }, beside),
     ),
   )
@@ -240,42 +316,7 @@ function toneOf(value: number, warn: number, bad: number): 'warn' | 'bad' | null
   return value >= bad ? 'bad' : value >= warn ? 'warn' : null
 }
 
-type Breaker = OverviewAnswer['breakers'][number]
 type Node = NonNullable<OverviewAnswer['nodes']>[number]
-
-const BREAKER_COLUMNS: readonly Column<Breaker>[] = [
-  {
-    head: 'Entry',
-    primary: true,
-    cell: ({ provider, model }) => h('span', { class: 'mono' }, provider, '/', model),
-  },
-  { head: 'Route', cell: ({ route }) => h('span', { class: 'mono' }, route) },
-  { head: 'State', narrow: true, cell: ({ state }) => h(BreakerBadge, { state }) },
-  { head: 'Since', narrow: true, cell: ({ since }) => h(Time, { at: since }) },
-  { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
-]
-
-/** Entries that are passed over at the moment. */
-function Breakers({ breakers, all }: { readonly breakers: readonly Breaker[]; readonly all: boolean }) {
-  const workspace: Column<Breaker> = { head: 'Workspace', cell: (one) => one.workspace }
-  return h(
-    Section,
-    { title: 'Unhealthy entries' },
-    breakers.length === 0
-      ? h(
-          EmptyState,
-          { title: 'No breaker is open' },
-          h('p', null, 'Entries that are failing or rate-limited are listed here until they recover.'),
-        )
-      : h(Table<Breaker>, {
-          caption: 'Unhealthy entries',
-          columns: all ? BREAKER_COLUMNS.toSpliced(1, 0, workspace) : BREAKER_COLUMNS,
-          rows: breakers,
-          rowKey: (one: Breaker) => [one.workspace, one.route, one.provider, one.model].join(' '),
-          href: (one: Breaker) => pathOf(one.workspace, 'routes', one.route),
-        }),
-  )
-}
 
 type ProviderNow = HealthAnswer['providers'][number]
 
@@ -284,11 +325,24 @@ const PROVIDER_COLUMNS: readonly Column<ProviderNow>[] = [
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
   { head: 'Failed', align: 'end', cell: ({ failed }) => number(failed) },
   { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
+  { head: 'p95', align: 'end', cell: ({ p95_ms }) => orNone(p95_ms, milliseconds) },
   { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
 ]
 
 /** Every provider that was called in the last minutes, those that fail first. */
-function Providers({ health }: { readonly health: HealthAnswer | null }) {
+function Providers(props: { readonly health: HealthAnswer | null; readonly workspace: string | null }) {
+  const { health, workspace } = props
+  const columns = useMemo(() => {
+    const state: Column<ProviderNow> = {
+      head: 'State',
+      narrow: true,
+      cell: ({ provider }) => {
+        const [word, tone] = health === null ? [] : standingOf(fitnessOfProvider(health, provider))
+        return tone === undefined ? null : h(Badge, { tone }, word)
+      },
+    }
+    return PROVIDER_COLUMNS.toSpliced(1, 0, state)
+  }, [health])
   if (health === null || health.providers.length === 0) return null
   const rows = health.providers.toSorted((one, other) => other.failed - one.failed || other.calls - one.calls)
   return h(
@@ -296,9 +350,10 @@ function Providers({ health }: { readonly health: HealthAnswer | null }) {
     { title: 'Providers, last 5 minutes' },
     h(Table<ProviderNow>, {
       caption: 'Providers, last 5 minutes',
-      columns: PROVIDER_COLUMNS,
+      columns,
       rows,
       rowKey: ({ provider }: ProviderNow) => provider,
+      href: ({ provider }: ProviderNow) => pathOf(workspace, 'providers', provider),
     }),
   )
 }

@@ -11,6 +11,7 @@ import { EmptyState } from '../../components/states.ts'
 import { percent, plural } from '../../format.ts'
 import { h } from '../../h.ts'
 import { lazy } from '../../lazy.ts'
+import { pathOf } from '../../paths.ts'
 import type { ViewContext } from './editing.ts'
 import {
   type Edit,
@@ -342,7 +343,9 @@ function Origin({ fields, context }: { readonly fields: EntryFields; readonly co
   const access = provider === null ? 'unknown provider' : provider.access
   const kind = provider === null || provider.kind === fields.provider ? '' : ` · ${provider.kind}`
   const word = access === 'byok' ? 'own' : access === 'platform' ? 'shared' : access
-  return h('p', { class: 'small quiet' }, fields.provider, kind, ' · ', word)
+  const href = pathOf(context.workspace.id, 'providers', fields.provider)
+  const name = provider === null ? fields.provider : h('a', { href }, fields.provider)
+  return h('p', { class: 'small quiet' }, name, kind, ' · ', word)
 }
 
 /** Capabilities and price of its model, and its settings. */

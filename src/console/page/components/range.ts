@@ -1,0 +1,117 @@
+import { h } from '../h.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/** Longer times are told by day. */
+const HOURLY_MAX_MS = 2 * DAY_MS
+/** As far as questions of usage go. */
+const LONGEST_MS = 1_100 * DAY_MS
+
+/** A time of which usage is told. */
+export interface Range {
+  /** `24h`, `7d`, …; `custom`: of two dates. */
+  readonly name: string
+  /** Epoch milliseconds, at which an hour begins; to: exclusive. */
+  readonly fromMs: number
+  readonly toMs: number
+  readonly step: 'hour' | 'day'
+}
+
+/** Ranges up to now, and what they are called. */
+const SPANS = {
+  '24h': { label: '24 hours', hours: 24, step: 'hour' },
+  '7d': { label: '7 days', hours: 7 * 24, step: 'day' },
+  '30d': { label: '30 days', hours: 30 * 24, step: 'day' },
+  '90d': { label: '90 days', hours: 90 * 24, step: 'day' },
+} as const
+export type SpanName = keyof typeof SPANS
+
+export function isSpan(name: string | null): name is SpanName {
+  return name !== null && Object.hasOwn(SPANS, name)
+}
+
+/** The last hours or days, the present one among them: whole steps in UTC, so that it stays the same for an hour. */
+export function spanOf(name: SpanName, nowMs: number): Range {
+  const { hours, step } = SPANS[name]
+  const unitMs = step === 'hour' ? HOUR_MS : DAY_MS
+  const toMs = (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS
+  const fromMs = (Math.ceil(toMs / unitMs) - (hours * HOUR_MS) / unitMs) * unitMs
+  return { name, fromMs, toMs, step }
+}
+
+/** Whether usage can be asked for between two moments. */
+export function isAskable(fromMs: number, toMs: number): boolean {
+  return fromMs >= 0 && fromMs < toMs && toMs - fromMs <= LONGEST_MS
+}
+
+/** The range that an address names by `from` and `to`, or by `range`. */
+export function rangeIn(query: URLSearchParams, fallback: SpanName, nowMs: number): Range {
+  const name = query.get('range')
+  const [fromMs, toMs] = ['from', 'to'].map((field) => Date.parse(query.get(field) ?? ''))
+  if (fromMs !== undefined && toMs !== undefined && isAskable(fromMs, toMs)) {
+    const whole = {
+      fromMs: Math.floor(fromMs / HOUR_MS) * HOUR_MS,
+      toMs: Math.ceil(toMs / HOUR_MS) * HOUR_MS,
+    }
+    return { name: 'custom', ...whole, step: whole.toMs - whole.fromMs > HOURLY_MAX_MS ? 'day' : 'hour' }
+  }
+  return spanOf(isSpan(name) ? name : fallback, nowMs)
+}
+
+/** When each step of a range begins, epoch milliseconds. */
+export function stepsIn({ fromMs, toMs, step }: Pick<Range, 'fromMs' | 'toMs' | 'step'>): readonly number[] {
+  const stepMs = step === 'hour' ? HOUR_MS : DAY_MS
+  const first = Math.floor(fromMs / stepMs)
+  return Array.from({ length: Math.ceil(toMs / stepMs) - first }, (_, at) => (first + at) * stepMs)
+}
+
+export function stepMsOf({ step }: Pick<Range, 'step'>): number {
+  return step === 'hour' ? HOUR_MS : DAY_MS
+}
+
+/** `2026-11-03` of days, else the whole moment: what `from` and `to` take. */
+export function timeText(ms: number): string {
+  const text = new Date(ms).toISOString()
+  return ms % DAY_MS === 0 ? text.slice(0, 10) : text.replace(':00.000Z', 'Z')
+}
+
+const LOCALE = 'en-US'
+
+/** "Nov 3" of a day in UTC; of an hour "14:00" in the reader's own time zone. */
+export function stepLabel(ms: number, step: Range['step']): string {
+  const at = new Date(ms)
+  if (step === 'day')
+    return at.toLocaleDateString(LOCALE, { month: 'short', day: 'numeric', timeZone: 'UTC' })
+  return at.toTimeString().slice(0, 5)
+}
+
+/** The same with the date. */
+export function stepName(ms: number, step: Range['step']): string {
+  const at = new Date(ms)
+  const date = { weekday: 'short', month: 'short', day: 'numeric' } as const
+  if (step === 'day') return at.toLocaleDateString(LOCALE, { ...date, timeZone: 'UTC' })
+  return `${at.toLocaleDateString(LOCALE, date)}, ${at.toTimeString().slice(0, 5)}`
+}
+
+/** Links to the same view over other times. */
+export function RangeLinks(props: {
+  readonly chosen: string
+  readonly ranges: readonly { readonly name: string; readonly label: string; readonly href: string }[]
+}) {
+  const { chosen, ranges } = props
+  return h(
+    'nav',
+    { class: 'range-links', 'aria-label': 'Time range' },
+    ranges.map(({ name, label, href }) =>
+      h(
+        'a',
+        { key: name, class: 'range-link', href, 'aria-current': name === chosen ? 'true' : undefined },
+        label,
+      ),
+    ),
+  )
+}
+
+export function spanLabel(name: SpanName): string {
+  return SPANS[name].label
+}

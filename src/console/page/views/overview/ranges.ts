@@ -1,0 +1,324 @@
+import { useMemo } from 'preact/hooks'
+import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { Bars, type Series } from '../../components/bars.ts'
+import { Chart } from '../../components/chart.ts'
+import { Section } from '../../components/page-head.ts'
+import {
+  type SpanName,
+  spanOf,
+  stepLabel,
+  stepMsOf,
+  stepName,
+  stepsIn,
+  timeText,
+} from '../../components/range.ts'
+import { EmptyState, Loaded, Note } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { compact, milliseconds, number, orNone, percent } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useLoad } from '../../load.ts'
+import { pathOf, queryOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+
+/** Steps of the overview: days of a week say too little. */
+const STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day', '90d': 'day' } as const
+
+const DAY_HOURS = 24
+
+/** Answers about the calls of a time, without jobs and live sessions. */
+export interface Told {
+  /** By outcome, step by step. */
+  readonly outcomes: UsageAnswer
+  /** Those that failed, by status, step by step. */
+  readonly failures: UsageAnswer
+  /** The same by code, over the whole time. */
+  readonly codes: UsageAnswer
+  /** Those that succeeded, over the whole time. */
+  readonly answered: UsageAnswer
+}
+
+interface Place {
+  readonly workspace: string | null
+  readonly span: SpanName
+}
+
+/** The figures of a day, a week or a month, out of the usage ledger. */
+export function RangeOverview({ workspace, span }: Place) {
+  const range = { ...spanOf(span, Date.now()), step: STEPS[span] }
+  const from = timeText(range.fromMs)
+  const to = timeText(range.toMs)
+  const load = useLoad(
+    (signal) => ask({ workspace, from, to, step: range.step }, signal),
+    [workspace, from, to],
+  )
+  return h(Loaded<Told>, {
+    load,
+    what: 'The overview',
+    rows: 10,
+    render: (told: Told) => h(Whole, { told, workspace, span }),
+  })
+}
+
+async function ask(
+  { workspace, from, to, step }: Readonly<Record<'from' | 'to' | 'step', string>> & Pick<Place, 'workspace'>,
+  signal: AbortSignal,
+): Promise<Told> {
+  const common = { workspace, from, to, kind: 'call', sort: 'calls' }
+  const failed = { ...common, outcome: 'error' }
+  const [outcomes, failures, codes, answered] = await Promise.all(
+    [
+      { ...common, step, by: 'outcome' },
+      { ...failed, step, by: 'status' },
+      { ...failed, by: 'error_code,status', limit: 20 },
+      { ...common, outcome: 'ok' },
+    ].map((query) => api.get<UsageAnswer>(`/usage${queryOf(query)}`, { signal })),
+  )
+  if (!outcomes || !failures || !codes || !answered) throw new Error('each question has an answer')
+  return { outcomes, failures, codes, answered }
+}
+
+function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
+  const { outcomes, codes } = told
+  const steps = useMemo(() => stepsOf(told), [told])
+  if (outcomes.total.calls === 0) return h(Nothing, { isRecorded: outcomes.is_recorded })
+  const usage = (more: Readonly<Record<string, string>>) =>
+    pathOf(workspace, 'usage') + queryOf({ range: span, kind: 'call', ...more })
+  const zoom = (more: Readonly<Record<string, string>>) => (atMs: number) =>
+    pathOf(workspace, 'usage') +
+    queryOf({
+      from: timeText(atMs),
+      to: timeText(atMs + stepMsOf(steps)),
+      kind: 'call',
+      ...more,
+    })
+  const common = { step: steps.step, times: steps.times, onOpen: navigate }
+  return [
+    outcomes.is_recorded
+      ? null
+      : h(
+          Note,
+          { tone: 'warn' },
+          'This node doesn’t record usage: newer calls are missing here. To record it, set LARKWAY_USAGE=true.',
+        ),
+    h(Numbers, { told, steps, usage }),
+    h(
+      'div',
+      { class: 'overview-charts' },
+      h(Bars, {
+        ...common,
+        title: 'Requests',
+        unit: `per ${steps.step}`,
+        series: steps.requests,
+        format: amount,
+        href: zoom({ by: workspace === null ? 'workspace' : 'app', show: 'calls' }),
+      }),
+      h(Bars, {
+        ...common,
+        title: 'Errors',
+        unit: `per ${steps.step}`,
+        series: steps.errors,
+        format: amount,
+        href: zoom({ by: 'error_code', show: 'errors', outcome: 'error' }),
+      }),
+      h(Latency, { title: 'Latency', unit: 'request to end of answer', steps, values: steps.totalMs }),
+      h(Latency, { title: 'Time to first byte', unit: 'first token or audio', steps, values: steps.firstMs }),
+    ),
+    h(Codes, { codes, total: outcomes.total, usage }),
+  ]
+}
+
+const amount = (value: number) => (value > 99_999 ? compact(value) : number(value))
+
+function Nothing({ isRecorded }: { readonly isRecorded: boolean }) {
+  if (isRecorded)
+    return h(
+      EmptyState,
+      { title: 'No requests in this time' },
+      h('p', null, 'Requests appear here within two minutes of their end.'),
+    )
+  return h(
+    EmptyState,
+    { title: 'Usage isn’t recorded' },
+    h(
+      'p',
+      null,
+      'Longer times need it. Set ',
+      h('code', null, 'LARKWAY_USAGE=true'),
+      ' on every node to record it.',
+    ),
+  )
+}
+
+type Steps = ReturnType<typeof stepsOf>
+
+/** What charts draw of each step. */
+export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failures'>) {
+  const step = outcomes.step === 'hour' ? ('hour' as const) : ('day' as const)
+  const times = stepsIn({ fromMs: Date.parse(outcomes.from), toMs: Date.parse(outcomes.to), step })
+  const place = new Map(times.map((time, at) => [time, at]))
+  const sumsOf = (rows: readonly UsageRow[], isMeant: (row: UsageRow) => boolean) => {
+    const values = new Array<number>(times.length).fill(0)
+    for (const row of rows) {
+      const at = place.get(Date.parse(row.time ?? ''))
+      if (at !== undefined && isMeant(row)) values[at] = (values[at] ?? 0) + row.calls
+    }
+    return values
+  }
+  const series = (label: string, tone: Series['tone'], values: readonly number[]): Series => ({
+    label,
+    tone,
+    values,
+  })
+  const client = sumsOf(failures.data, isClientError)
+  const server = sumsOf(failures.data, (row) => !isClientError(row))
+  const good = sumsOf(outcomes.data, ({ outcome }) => outcome !== 'error')
+  const latencies = new Map(
+    outcomes.data.filter(({ outcome }) => outcome === 'ok').map((row) => [Date.parse(row.time ?? ''), row]),
+  )
+  const latency = (read: (sums: UsageSums) => UsagePercentiles | null) =>
+    times.map((time) => {
+      const row = latencies.get(time)
+      return row === undefined ? null : read(row)
+    })
+  return {
+    step,
+    times,
+    requests: [series('Succeeded', 1, good), series('4xx', 'warn', client), series('5xx', 'bad', server)],
+    errors: [series('4xx', 'warn', client), series('5xx', 'bad', server)],
+    clientErrors: sum(client),
+    serverErrors: sum(server),
+    totalMs: latency(({ total_ms }) => total_ms),
+    firstMs: latency(({ first_ms }) => first_ms),
+  }
+}
+
+/** Whether the caller was at fault, by the status. */
+function isClientError({ status }: UsageRow): boolean {
+  return typeof status === 'string' && status.startsWith('4')
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
+
+function Numbers(props: {
+  readonly told: Told
+  readonly steps: Steps
+  readonly usage: (more: Readonly<Record<string, string>>) => string
+}) {
+  const { told, steps, usage } = props
+  const { calls } = told.outcomes.total
+  const { total_ms: total, first_ms: first } = told.answered.total
+  const share = (errors: number) => percent(errors / calls)
+  const failed = usage({ by: 'error_code', show: 'errors', outcome: 'error' })
+  const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
+    ['Requests', amount(calls), 'without jobs', usage({ show: 'calls' })],
+    ['Errors', share(steps.serverErrors), `5xx: ${amount(steps.serverErrors)}`, failed],
+    ['Client errors', share(steps.clientErrors), `4xx: ${amount(steps.clientErrors)}`, failed],
+    ['Latency', orNone(total?.p50, milliseconds), percentileWords(total), null],
+    ['Time to first byte', orNone(first?.p50, milliseconds), percentileWords(first), null],
+  ]
+  return h(
+    'dl',
+    { class: 'overview-numbers' },
+    figures.map(([name, value, beside, href]) =>
+      h(
+        'div',
+        { class: 'overview-number', key: name },
+        h('dt', null, name),
+        h(
+          'dd',
+          null,
+          h(
+            'div',
+            { class: 'overview-value' },
+            href === null
+              ? value
+              : h('a', { class: 'overview-href', href }, value, h('span', { class: 'hidden' }, ` ${name}`)),
+          ),
+          h('div', { class: 'overview-beside' }, beside),
+        ),
+      ),
+    ),
+  )
+}
+
+function percentileWords(one: UsagePercentiles | null): string {
+  if (one === null) return 'p50'
+  const [p95, p99] = [one.p95, one.p99].map((ms) => milliseconds(ms).replace(' ', '\u00a0'))
+  return `p50; p95\u00a0${p95}, p99\u00a0${p99}`
+}
+
+function Latency(props: {
+  readonly title: string
+  readonly unit: string
+  readonly steps: Steps
+  readonly values: readonly (UsagePercentiles | null)[]
+}) {
+  const { title, unit, steps, values } = props
+  const data = useMemo(
+    () => ({
+      times: steps.times.map((time) => time / 1000),
+      lines: (['p50', 'p95', 'p99'] as const).map((label) => ({
+        label,
+        values: values.map((one) => one?.[label] ?? null),
+      })),
+    }),
+    [values],
+  )
+  if (values.every((one) => one === null)) return null
+  const isLong = steps.times.length > DAY_HOURS
+  return h(Chart, {
+    title,
+    unit,
+    data,
+    format: milliseconds,
+    tones: [1, 2, 4],
+    when: {
+      span: 'succeeded requests',
+      short: (seconds: number) => stepLabel(seconds * 1000, isLong ? 'day' : steps.step),
+      long: (seconds: number) => stepName(seconds * 1000, steps.step),
+      isUtc: isLong || steps.step === 'day',
+    },
+  })
+}
+
+interface CodeRow {
+  readonly key: string
+  readonly code: string
+  readonly status: string
+  readonly calls: number
+  readonly share: number
+}
+
+const CODE_COLUMNS: readonly Column<CodeRow>[] = [
+  { head: 'Code', primary: true, cell: ({ code }) => h('span', { class: 'mono' }, code) },
+  { head: 'Status', narrow: true, cell: ({ status }) => status },
+  { head: 'Requests', align: 'end', cell: ({ calls }) => amount(calls) },
+  { head: 'Of all requests', align: 'end', cell: ({ share }) => percent(share) },
+]
+
+/** Errors by code, the most frequent first. */
+function Codes(props: {
+  readonly codes: UsageAnswer
+  readonly total: UsageSums
+  readonly usage: (more: Readonly<Record<string, string>>) => string
+}) {
+  const { codes, total, usage } = props
+  if (codes.data.length === 0) return null
+  const rows = codes.data.map(({ error_code, status, calls }): CodeRow => {
+    const code = typeof error_code === 'string' ? error_code : 'unknown'
+    const told = typeof status === 'string' ? status : '–'
+    return { key: `${code} ${told}`, code, status: told, calls, share: calls / total.calls }
+  })
+  return h(
+    Section,
+    { title: 'Errors by code' },
+    h(Table<CodeRow>, {
+      caption: 'Errors by code',
+      columns: CODE_COLUMNS,
+      rows,
+      rowKey: ({ key }: CodeRow) => key,
+      href: ({ code }: CodeRow) => usage({ by: 'provider', show: 'errors', error_code: code }),
+    }),
+  )
+}

@@ -1,0 +1,150 @@
+import type { UsageAnswer, UsageRow, UsageSums } from '../../../server/api/answers.ts'
+import type { Series } from '../../components/bars.ts'
+import { stepsIn } from '../../components/range.ts'
+import { COLOURS, fillsOf } from '../../components/tones.ts'
+import type { Dimension, Measure } from './question.ts'
+
+/** Groups that the chart tells apart, and those that the table lists. */
+export const CHART_GROUPS = COLOURS
+export const TABLE_GROUPS = 100
+
+/** Answers to what the page asks of one state. */
+export interface Answers {
+  readonly table: UsageAnswer
+  /** Of the groups that the chart tells apart. */
+  readonly parts: UsageAnswer
+  /** Of all groups together. */
+  readonly whole: UsageAnswer
+}
+
+/** A line of the table. */
+export interface GroupRow {
+  readonly kind: 'group' | 'others' | 'total'
+  readonly key: string
+  /** Null: the records have none, or the line is of several groups. */
+  readonly value: string | null
+  readonly label: string
+  readonly sums: UsageSums
+  /** Of the total, from 0 to 1; null: the total is 0. */
+  readonly share: number | null
+}
+
+/** What a value is called. */
+export function valueName(dimension: Dimension, value: string | null, names: UsageAnswer['names']): string {
+  if (value === null) return NONE_WORDS[dimension] ?? 'None'
+  return dimension === 'key_id' ? (names[value] ?? value) : value
+}
+
+const NONE_WORDS: { readonly [Name in Dimension]?: string } = {
+  provider: 'No provider',
+  model: 'No model',
+  route: 'No route',
+  purpose: 'No purpose',
+  status: 'Jobs (no status)',
+  error_code: 'No error',
+  end_user: 'No end user',
+  operation: 'Unknown',
+  region: 'No region',
+}
+
+/** The groups, the most first, then those that are not listed, then the total. */
+export function rowsOf(
+  { table }: Pick<Answers, 'table'>,
+  by: Dimension,
+  measure: Measure,
+): readonly GroupRow[] {
+  const total = measure.read(table.total)
+  const share = (value: number) => (total === 0 ? null : value / total)
+  const groups = table.data
+    .map((sums): GroupRow => {
+      const value = valueIn(sums, by)
+      const label = valueName(by, value, table.names)
+      return { kind: 'group', key: `=${value}`, value, label, sums, share: share(measure.read(sums)) }
+    })
+    .sort((one, other) => measure.read(other.sums) - measure.read(one.sums))
+  const rest = table.groups - groups.length
+  const others = rest > 0 ? lessOf(table.total, table.data) : null
+  const sum = { key: 'total', value: null, label: 'Total', sums: table.total, share: total === 0 ? null : 1 }
+  return [
+    ...groups,
+    ...(others === null
+      ? []
+      : [
+          {
+            kind: 'others' as const,
+            key: 'others',
+            value: null,
+            label: rest === 1 ? '1 other' : `${rest.toLocaleString('en-US')} others`,
+            sums: others,
+            share: share(measure.read(others)),
+          },
+        ]),
+    { kind: 'total', ...sum },
+  ]
+}
+
+const ADDED = [
+  'calls',
+  'errors',
+  'cost_usd',
+  'audio_seconds',
+  'input_tokens',
+  'output_tokens',
+  'characters',
+  'images',
+] as const
+
+function lessOf(total: UsageSums, told: readonly UsageSums[]): UsageSums {
+  const left = ADDED.map((name) => [
+    name,
+    Math.max(
+      0,
+      told.reduce((rest, sums) => rest - sums[name], total[name]),
+    ),
+  ])
+  return { ...Object.fromEntries(left), total_ms: null, first_ms: null } as UsageSums
+}
+
+function valueIn(row: UsageRow, by: Dimension): string | null {
+  const value = row[by]
+  return typeof value === 'string' ? value : null
+}
+
+/** The steps of the chart, and its parts: the largest groups, and all others together. */
+export function chartOf({ parts, whole }: Pick<Answers, 'parts' | 'whole'>, by: Dimension, measure: Measure) {
+  const step = whole.step === 'hour' ? ('hour' as const) : ('day' as const)
+  const times = stepsIn({ fromMs: Date.parse(whole.from), toMs: Date.parse(whole.to), step })
+  const place = new Map(times.map((time, at) => [time, at]))
+  const row = () => new Array<number>(times.length).fill(0)
+  const left = row()
+  for (const sums of whole.data) {
+    const at = place.get(Date.parse(sums.time ?? ''))
+    if (at !== undefined) left[at] = measure.read(sums)
+  }
+  const groups = new Map<string | null, number[]>()
+  for (const sums of parts.data) {
+    const value = valueIn(sums, by)
+    const values = groups.get(value) ?? row()
+    groups.set(value, values)
+    const at = place.get(Date.parse(sums.time ?? ''))
+    if (at === undefined) continue
+    const amount = measure.read(sums)
+    values[at] = amount
+    left[at] = Math.max(0, (left[at] ?? 0) - amount)
+  }
+  const shown = [...groups].filter(([, values]) => values.some((value) => value > 0))
+  const tones = fillsOf(shown.map(([value]) => `${by} ${value}`))
+  const series: Series[] = shown.map(([value, values], at) => ({
+    label: valueName(by, value, parts.names),
+    tone: tones[at] ?? 1,
+    values,
+  }))
+  // Differences of sums may leave a trace that nobody has spent.
+  const most = Math.max(0, ...left)
+  const hasOthers = parts.groups > groups.size && most > 1e-9
+  return {
+    step,
+    times,
+    series: hasOthers ? [...series, { label: 'Others', tone: 'rest' as const, values: left }] : series,
+  }
+}

@@ -1,0 +1,219 @@
+import type { UsageSums } from '../../../server/api/answers.ts'
+import { type Range, rangeIn, timeText } from '../../components/range.ts'
+import { compact, number, usd } from '../../format.ts'
+import { queryOf } from '../../paths.ts'
+
+/** What usage can be grouped and filtered by, with what it is called. */
+export const DIMENSIONS = {
+  workspace: 'Workspace',
+  provider: 'Provider',
+  model: 'Model',
+  app: 'App',
+  key_id: 'API key',
+  purpose: 'Purpose',
+  route: 'Route',
+  endpoint: 'Endpoint',
+  operation: 'Operation',
+  kind: 'Kind',
+  region: 'Region',
+  status: 'Status',
+  error_code: 'Error code',
+  outcome: 'Outcome',
+  end_user: 'End user',
+} as const
+export type Dimension = keyof typeof DIMENSIONS
+export const DIMENSION_NAMES = Object.keys(DIMENSIONS) as readonly Dimension[]
+
+export function isDimension(name: string | null): name is Dimension {
+  return name !== null && Object.hasOwn(DIMENSIONS, name)
+}
+
+/** What a dimension is called within a sentence. */
+export function inSentence(name: Dimension): string {
+  return name === 'key_id' ? DIMENSIONS[name] : DIMENSIONS[name].toLowerCase()
+}
+
+/** What usage is told in. */
+export interface Measure {
+  readonly label: string
+  /** By which the API puts groups in order. */
+  readonly sort: string
+  readonly read: (sums: UsageSums) => number
+  readonly format: (value: number) => string
+}
+
+export const MEASURES = {
+  cost: { label: 'Cost', sort: 'cost_usd', read: (sums) => sums.cost_usd, format: money },
+  calls: { label: 'Calls', sort: 'calls', read: (sums) => sums.calls, format: count },
+  errors: { label: 'Errors', sort: 'errors', read: (sums) => sums.errors, format: count },
+  tokens: {
+    label: 'Tokens',
+    sort: 'input_tokens',
+    read: (sums) => sums.input_tokens + sums.output_tokens,
+    format: count,
+  },
+  audio: {
+    label: 'Audio',
+    sort: 'audio_seconds',
+    read: (sums) => sums.audio_seconds / 60,
+    format: (minutes) => `${minutes < 10 && minutes > 0 ? minutes.toFixed(1) : count(minutes)} min`,
+  },
+  characters: {
+    label: 'Characters',
+    sort: 'characters',
+    read: (sums) => sums.characters,
+    format: count,
+  },
+} as const satisfies Record<string, Measure>
+export type MeasureName = keyof typeof MEASURES
+export const MEASURE_NAMES = Object.keys(MEASURES) as readonly MeasureName[]
+
+export function isMeasure(name: string | null): name is MeasureName {
+  return name !== null && Object.hasOwn(MEASURES, name)
+}
+
+const COUNT_MAX = 99_999
+
+function count(value: number): string {
+  return value > COUNT_MAX ? compact(value) : number(Math.round(value))
+}
+
+/** In a column of amounts each has two decimals. */
+export function money(value: number): string {
+  return value > 0 && value < 0.01 ? '< $0.01' : value > COUNT_MAX ? `$${compact(value)}` : usd(round2(value))
+}
+
+const round2 = (value: number) => Math.round(value * 100) / 100
+
+export type Filter = readonly [Dimension, string | null]
+
+/** What the page shows; the address keeps all of it. */
+export interface UsageState {
+  readonly range: Range
+  readonly by: Dimension
+  readonly measure: MeasureName
+  /** Records that have one value each; null: none. */
+  readonly filters: readonly Filter[]
+}
+
+/** In an address, a dimension of which records have no value: an empty field would be left out. */
+const NONE = '~none'
+
+/** What an address asks for; what makes no sense there is left out. @param workspace null: all of them */
+export function stateOf(query: URLSearchParams, workspace: string | null, nowMs: number): UsageState {
+  const named = query.get('by')
+  const show = query.get('show')
+  const by =
+    isDimension(named) && canGroup(named, workspace) ? named : workspace === null ? 'workspace' : 'model'
+  const filters = DIMENSION_NAMES.flatMap((name): Filter[] => {
+    const value = query.get(name)
+    if (value === null || value === '' || !canGroup(name, workspace)) return []
+    return [[name, value === NONE ? null : value]]
+  })
+  return {
+    range: rangeIn(query, '30d', nowMs),
+    by,
+    measure: isMeasure(show) ? show : 'cost',
+    // End users are counted by workspace alone, not by anything else.
+    filters:
+      by === 'end_user' || filters.some(([name]) => name === 'end_user')
+        ? filters.filter(([name]) => name === 'end_user' || name === 'workspace')
+        : filters,
+  }
+}
+
+function canGroup(name: Dimension, workspace: string | null): boolean {
+  return workspace === null || name !== 'workspace'
+}
+
+/** The dimensions that a page of one workspace, or (null) of all, can be grouped by. */
+export function dimensionsFor(workspace: string | null): readonly Dimension[] {
+  return DIMENSION_NAMES.filter((name) => canGroup(name, workspace))
+}
+
+/** The query of an address that shows a state. */
+export function addressOf({ range, by, measure, filters }: UsageState): string {
+  const { name, fromMs, toMs } = range
+  const time = name === 'custom' ? { from: timeText(fromMs), to: timeText(toMs) } : { range: name }
+  return queryOf({
+    ...time,
+    by,
+    show: measure === 'cost' ? null : measure,
+    ...Object.fromEntries(filters.map(([dimension, value]) => [dimension, value ?? NONE])),
+  })
+}
+
+/** What the state becomes when one group is chosen: only its records, by what comes next. */
+export function drilled(state: UsageState, value: string | null): UsageState {
+  const { by, filters } = state
+  const others = filters.filter(([name]) => name !== by)
+  const taken = new Set<Dimension>([by, ...others.map(([name]) => name)])
+  const next =
+    by === 'end_user' ? by : (NEXT[by] ?? ['model', 'app', 'key_id']).find((one) => !taken.has(one))
+  return { ...state, by: next ?? by, filters: [...others, [by, value]] }
+}
+
+/** What one wants to know of a group, the first of these that is not filtered by yet. */
+const NEXT: { readonly [Name in Dimension]?: readonly Dimension[] } = {
+  workspace: ['app', 'provider', 'model', 'key_id'],
+  provider: ['model', 'app', 'key_id', 'route'],
+  model: ['app', 'key_id', 'route', 'provider'],
+  app: ['key_id', 'model', 'provider', 'route'],
+  key_id: ['model', 'provider', 'route', 'status'],
+  status: ['error_code', 'provider', 'model', 'app'],
+  error_code: ['provider', 'model', 'app', 'route'],
+  outcome: ['error_code', 'provider', 'model', 'app'],
+}
+
+export function without({ filters, ...state }: UsageState, name: Dimension): UsageState {
+  return { ...state, filters: filters.filter(([other]) => other !== name) }
+}
+
+/** Filters of the request log, which cannot look for records without a value. */
+const LOGGED: ReadonlySet<Dimension> = new Set<Dimension>([
+  ...(['provider', 'model', 'app', 'key_id', 'purpose', 'route', 'endpoint', 'operation', 'kind'] as const),
+  ...(['status', 'error_code', 'end_user', 'outcome'] as const),
+])
+
+/** The address of the requests that a state is of, as far as the request log has the same filters. */
+export function requestsQuery({ range, measure, filters }: UsageState): string {
+  const same = filters.filter(([name, value]) => LOGGED.has(name) && value !== null)
+  return queryOf({
+    tab: 'log',
+    from: new Date(range.fromMs).toISOString(),
+    to: new Date(range.toMs).toISOString(),
+    outcome: measure === 'errors' ? 'error' : null,
+    ...Object.fromEntries(same),
+  })
+}
+
+interface Asked {
+  readonly step: 'none' | 'hour' | 'day'
+  readonly by: Dimension | null
+  readonly limit?: number
+  readonly format?: 'csv'
+}
+
+/** The path of a question to the console's API. */
+export function questionPath(state: UsageState, workspace: string | null, asked: Asked): string {
+  const { range, measure, filters } = state
+  const isOfUsers = state.by === 'end_user' || filters.some(([name]) => name === 'end_user')
+  const query = new URLSearchParams({
+    from: timeText(range.fromMs),
+    to: timeText(range.toMs),
+    step: isOfUsers && asked.step === 'hour' ? 'day' : asked.step,
+    sort: MEASURES[measure].sort,
+  })
+  if (asked.by !== null) query.set('by', asked.by)
+  if (asked.limit !== undefined) query.set('limit', String(asked.limit))
+  if (asked.format !== undefined) query.set('format', asked.format)
+  if (workspace !== null) query.set('workspace', workspace)
+  for (const [name, value] of filters) query.set(name, value ?? '')
+  return `/usage?${query.toString()}`
+}
+
+/** End users are counted by day. */
+export function chartStep({ range, by, filters }: UsageState): Range['step'] {
+  const isOfUsers = by === 'end_user' || filters.some(([name]) => name === 'end_user')
+  return isOfUsers ? 'day' : range.step
+}

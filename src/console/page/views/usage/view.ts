@@ -1,0 +1,354 @@
+import { useMemo } from 'preact/hooks'
+import type { UsageAnswer } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { Bars } from '../../components/bars.ts'
+import { Icon, LinkButton } from '../../components/button.ts'
+import { Select, TextInput } from '../../components/field.ts'
+import { PageHead } from '../../components/page-head.ts'
+import {
+  isAskable,
+  RangeLinks,
+  type SpanName,
+  spanLabel,
+  spanOf,
+  stepMsOf,
+  timeText,
+} from '../../components/range.ts'
+import { EmptyState, Loaded, Note } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { moment, percent, zone } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useLoad } from '../../load.ts'
+import { pathOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+import type { ViewProps } from '../../view.ts'
+import {
+  type Answers,
+  CHART_GROUPS,
+  chartOf,
+  type GroupRow,
+  rowsOf,
+  TABLE_GROUPS,
+  valueName,
+} from './answer.ts'
+import {
+  addressOf,
+  chartStep,
+  DIMENSIONS,
+  type Dimension,
+  dimensionsFor,
+  drilled,
+  inSentence,
+  isDimension,
+  MEASURE_NAMES,
+  MEASURES,
+  type MeasureName,
+  questionPath,
+  requestsQuery,
+  stateOf,
+  type UsageState,
+  without,
+} from './question.ts'
+
+const RANGES: readonly SpanName[] = ['24h', '7d', '30d', '90d']
+const DAY_MS = 86_400_000
+
+interface Shown {
+  readonly state: UsageState
+  readonly workspace: string | null
+  readonly hrefOf: (state: UsageState) => string
+}
+
+/** What was used and what it cost, of one workspace or of all, by whatever somebody wants to know. */
+export function UsageView({ workspace, query }: ViewProps) {
+  const state = stateOf(query, workspace, Date.now())
+  const hrefOf = (next: UsageState) => pathOf(workspace, 'usage') + addressOf(next)
+  const shown: Shown = { state, workspace, hrefOf }
+  const load = useLoad(
+    (signal) => ask(shown, signal),
+    [questionPath(state, workspace, { step: 'none', by: state.by })],
+  )
+  const csv = questionPath(state, workspace, {
+    step: chartStep(state),
+    by: state.by,
+    limit: TABLE_GROUPS,
+    format: 'csv',
+  })
+  return [
+    h(PageHead, {
+      title: workspace === null ? 'Platform usage' : 'Usage',
+      lead: 'Finished calls, jobs and live sessions, and what they cost. Days are in UTC.',
+      actions: [
+        workspace === null
+          ? null
+          : h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, 'View requests'),
+        h(
+          'a',
+          { class: 'button button-plain', href: `/console/api${csv}`, download: '' },
+          h(Icon, { name: 'download' }),
+          h('span', { class: 'button-text' }, 'Download CSV'),
+        ),
+      ],
+    }),
+    h(Controls, shown),
+    h(Filters, { ...shown, names: load.value?.table.names ?? {} }),
+    h(Loaded<Answers>, {
+      load,
+      what: 'The usage',
+      rows: 10,
+      render: (answers: Answers) => h(Whole, { ...shown, answers }),
+    }),
+  ]
+}
+
+async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<Answers> {
+  const step = chartStep(state)
+  const asked = [
+    { step: 'none', by: state.by, limit: TABLE_GROUPS },
+    { step, by: state.by, limit: CHART_GROUPS },
+    { step, by: null },
+  ] as const
+  const [table, parts, whole] = await Promise.all(
+    asked.map((one) => api.get<UsageAnswer>(questionPath(state, workspace, one), { signal })),
+  )
+  if (!table || !parts || !whole) throw new Error('each question has an answer')
+  return { table, parts, whole }
+}
+
+function Controls({ state, workspace, hrefOf }: Shown) {
+  const { range, by } = state
+  const go = (next: UsageState) => navigate(hrefOf(next))
+  const setDates = (fromMs: number, toMs: number) => {
+    // While a year is being typed it is one of long ago.
+    if (isAskable(fromMs, toMs)) go({ ...state, range: { ...range, name: 'custom', fromMs, toMs } })
+  }
+  return h(
+    'div',
+    { class: 'filters usage-controls' },
+    h(RangeLinks, {
+      chosen: range.name,
+      ranges: RANGES.map((name) => ({
+        name,
+        label: spanLabel(name),
+        href: hrefOf({ ...state, range: spanOf(name, Date.now()) }),
+      })),
+    }),
+    h(Select<Dimension>, {
+      label: 'Group by',
+      value: by,
+      options: dimensionsFor(workspace).map((value) => ({ value, label: DIMENSIONS[value] })),
+      onChange: (value: string) => isDimension(value) && go({ ...state, by: value }),
+    }),
+    h(
+      'details',
+      { class: 'more usage-dates', open: range.name === 'custom' },
+      h('summary', null, 'Custom dates'),
+      h(
+        'div',
+        { class: 'usage-dates-row' },
+        h(TextInput, {
+          label: 'From',
+          type: 'date',
+          value: timeText(range.fromMs).slice(0, 10),
+          onInput: (text: string) => {
+            const fromMs = Date.parse(text)
+            setDates(fromMs, Math.max(range.toMs, fromMs + DAY_MS))
+          },
+        }),
+        h(TextInput, {
+          label: 'To',
+          type: 'date',
+          value: timeText(range.toMs - 1).slice(0, 10),
+          onInput: (text: string) => {
+            const toMs = Date.parse(text) + DAY_MS
+            setDates(Math.min(range.fromMs, toMs - DAY_MS), toMs)
+          },
+        }),
+      ),
+    ),
+  )
+}
+
+/** What the records shown have in common; each can be taken away. */
+function Filters({ state, hrefOf, names }: Shown & { readonly names: UsageAnswer['names'] }) {
+  if (state.filters.length === 0) return null
+  return h(
+    'ul',
+    { class: 'usage-filters', 'aria-label': 'Filters' },
+    state.filters.map(([name, value]) =>
+      h(
+        'li',
+        { key: name },
+        h(
+          'a',
+          { class: 'usage-filter', href: hrefOf(without(state, name)) },
+          h('span', { class: 'quiet' }, DIMENSIONS[name], ': '),
+          h('span', { class: 'cut' }, valueName(name, value, names)),
+          h(Icon, { name: 'close' }),
+          h('span', { class: 'hidden' }, 'Remove this filter'),
+        ),
+      ),
+    ),
+    state.filters.length > 1
+      ? h(
+          'li',
+          null,
+          h(LinkButton, { small: true, kind: 'quiet', href: hrefOf({ ...state, filters: [] }) }, 'Clear all'),
+        )
+      : null,
+  )
+}
+
+function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers: Answers }) {
+  const { table } = answers
+  const measure = MEASURES[state.measure]
+  const chart = useMemo(() => chartOf(answers, state.by, measure), [answers])
+  const rows = useMemo(() => rowsOf(answers, state.by, measure), [answers])
+  const columns = useMemo(() => columnsOf(state, table), [answers])
+  const completeMs = Date.parse(table.complete_until)
+  if (table.total.calls === 0)
+    return h(Nothing, { answer: table, workspace, filtered: state.filters.length > 0 })
+  const zoom = (atMs: number) => {
+    const range = { ...state.range, name: 'custom', fromMs: atMs, toMs: atMs + stepMsOf(chart) }
+    return hrefOf({ ...state, range })
+  }
+  return [
+    table.is_recorded ? null : h(Note, { tone: 'warn' }, NOT_RECORDED),
+    h(Totals, { state, hrefOf, total: table.total }),
+    h(Bars, {
+      title: measure.label,
+      unit: `by ${inSentence(state.by)}, per ${chart.step}`,
+      step: chart.step,
+      times: chart.times,
+      series: chart.series,
+      format: measure.format,
+      ...(canZoom(state) ? { href: zoom, onOpen: navigate } : {}),
+    }),
+    h('h2', { class: 'usage-title' }, 'By ', inSentence(state.by)),
+    h(Table<GroupRow>, {
+      caption: `Usage by ${inSentence(state.by)}`,
+      columns,
+      rows,
+      rowKey: ({ key }: GroupRow) => key,
+      href: ({ kind, value }: GroupRow) => (kind === 'group' ? hrefOf(drilled(state, value)) : null),
+    }),
+    h(
+      'p',
+      { class: 'quiet small usage-until' },
+      `Complete until ${moment(completeMs)} ${zone(completeMs)}; newer calls appear within two minutes.`,
+    ),
+  ]
+}
+
+/** A single hour, or what is only known by day, is as near as one gets. */
+function canZoom(state: UsageState): boolean {
+  const { range } = state
+  return range.toMs - range.fromMs > stepMsOf(range) && chartStep(state) === range.step
+}
+
+const NOT_RECORDED =
+  'This node doesn’t record usage: newer calls are missing here. To record it, set LARKWAY_USAGE=true on every node.'
+
+function Nothing(props: {
+  readonly answer: UsageAnswer
+  readonly workspace: string | null
+  readonly filtered: boolean
+}) {
+  const { answer, workspace, filtered } = props
+  if (!answer.is_recorded)
+    return h(
+      EmptyState,
+      { title: 'Usage isn’t recorded' },
+      h('p', null, 'Set ', h('code', null, 'LARKWAY_USAGE=true'), ' on every node to record it.'),
+    )
+  return h(
+    EmptyState,
+    {
+      title: filtered ? 'No usage matches these filters' : 'No usage in this time',
+      action: filtered
+        ? h(LinkButton, { href: pathOf(workspace, 'usage') }, 'Clear filters')
+        : h(LinkButton, { href: `${pathOf(workspace, 'usage')}?range=90d` }, 'Last 90 days'),
+    },
+    h('p', null, 'Calls appear here within two minutes of their end.'),
+  )
+}
+
+/** The sums of all groups; each is a link that shows it in the chart. */
+function Totals(props: {
+  readonly state: UsageState
+  readonly hrefOf: Shown['hrefOf']
+  readonly total: UsageAnswer['total']
+}) {
+  const { state, hrefOf, total } = props
+  return h(
+    'ul',
+    { class: 'usage-totals', 'aria-label': 'Totals' },
+    MEASURE_NAMES.map((name) => {
+      const { label, read, format } = MEASURES[name]
+      const isChosen = name === state.measure
+      return h(
+        'li',
+        { key: name },
+        h(
+          'a',
+          {
+            class: 'usage-total',
+            href: hrefOf({ ...state, measure: name }),
+            'aria-current': isChosen ? 'true' : undefined,
+          },
+          h('span', { class: 'usage-total-name' }, label),
+          h('span', { class: 'usage-total-value' }, format(read(total))),
+          name === 'errors'
+            ? h('span', { class: 'usage-total-beside' }, percent(total.errors / Math.max(1, total.calls)))
+            : null,
+        ),
+      )
+    }),
+  )
+}
+
+function columnsOf({ by, measure }: UsageState, { total }: UsageAnswer): readonly Column<GroupRow>[] {
+  const told = MEASURE_NAMES.filter((name) => name === measure || MEASURES[name].read(total) > 0)
+  const figures = told.map((name: MeasureName): Column<GroupRow> => {
+    const { label, read, format } = MEASURES[name]
+    return { head: label, align: 'end', cell: ({ sums }) => (read(sums) === 0 ? '–' : format(read(sums))) }
+  })
+  const rate: Column<GroupRow> = {
+    head: 'Error rate',
+    align: 'end',
+    cell: ({ sums }) => percent(sums.calls === 0 ? 0 : sums.errors / sums.calls),
+  }
+  return [
+    {
+      head: DIMENSIONS[by],
+      primary: true,
+      cell: ({ kind, label, value }) =>
+        kind === 'group' && value !== null
+          ? h('span', { class: 'usage-group', title: value }, label)
+          : h('span', { class: kind === 'total' ? undefined : 'quiet' }, label),
+    },
+    {
+      head: `Share of ${MEASURES[measure].label.toLowerCase()}`,
+      align: 'end',
+      cell: ({ kind, share }) => h(Share, { share, bar: kind === 'group' }),
+    },
+    ...figures,
+    ...(told.includes('errors') ? [rate] : []),
+  ]
+}
+
+function Share({ share, bar }: { readonly share: number | null; readonly bar: boolean }) {
+  if (share === null) return h('span', { class: 'quiet' }, '–')
+  return h(
+    'span',
+    { class: 'usage-share' },
+    bar
+      ? h(
+          'span',
+          { class: 'usage-share-track', 'aria-hidden': 'true' },
+          h('span', { class: 'usage-share-fill', style: { inlineSize: `${share * 100}%` } }),
+        )
+      : null,
+    percent(share),
+  )
+}

@@ -1,0 +1,184 @@
+import { test } from 'tap'
+import { topOf } from '../../../src/console/page/components/bars.ts'
+import { rangeIn, spanOf, stepsIn, timeText } from '../../../src/console/page/components/range.ts'
+import { fillsOf } from '../../../src/console/page/components/tones.ts'
+import { chartOf, rowsOf } from '../../../src/console/page/views/usage/answer.ts'
+import {
+  addressOf,
+  drilled,
+  MEASURES,
+  money,
+  questionPath,
+  requestsQuery,
+  stateOf,
+  without,
+} from '../../../src/console/page/views/usage/question.ts'
+import type { UsageAnswer, UsageSums } from '../../../src/console/server/api/answers.ts'
+
+const NOW = Date.parse('2026-11-22T09:30:00Z')
+const state = (address: string, workspace: string | null = 'acme') =>
+  stateOf(new URLSearchParams(address), workspace, NOW)
+
+test('the address keeps the whole state', async (t) => {
+  for (const address of [
+    '?range=30d&by=model',
+    '?range=24h&by=app&show=errors&provider=openai',
+    '?from=2026-11-01&to=2026-11-04&by=key_id&show=audio&model=%7Enone&app=web',
+    '?from=2026-11-01T10%3A00Z&to=2026-11-01T11%3A00Z&by=status',
+  ])
+    t.equal(addressOf(state(address)), address, address)
+  t.equal(addressOf(state('?by=colour&show=much&range=1y&from=x&to=y')), '?range=30d&by=model')
+  t.equal(addressOf(state('?by=workspace&workspace=other')), '?range=30d&by=model', 'one workspace is one')
+  t.equal(addressOf(state('', null)), '?range=30d&by=workspace')
+  t.equal(addressOf(state('?by=end_user&app=web')), '?range=30d&by=end_user', 'users have no app')
+})
+
+test('a group that is chosen is a filter, and what comes next is the grouping', async (t) => {
+  const first = drilled(state('?by=provider'), 'openai')
+  t.equal(addressOf(first), '?range=30d&by=model&provider=openai')
+  const second = drilled(first, 'gpt-4o')
+  t.equal(addressOf(second), '?range=30d&by=app&provider=openai&model=gpt-4o')
+  t.equal(addressOf(drilled(second, null)), '?range=30d&by=key_id&provider=openai&model=gpt-4o&app=%7Enone')
+  t.equal(addressOf(without(second, 'provider')), '?range=30d&by=app&model=gpt-4o')
+  t.equal(addressOf(drilled(state('?by=end_user'), 'ann')), '?range=30d&by=end_user&end_user=ann')
+})
+
+test('questions are as the API takes them', async (t) => {
+  const path = questionPath(state('?range=7d&by=app&model=%7Enone&show=calls'), 'acme', {
+    step: 'day',
+    by: 'app',
+    limit: 6,
+  })
+  t.equal(
+    path,
+    '/usage?from=2026-11-16&to=2026-11-22T10%3A00Z&step=day&sort=calls&by=app&limit=6&workspace=acme&model=',
+  )
+  const users = questionPath(state('?range=24h&by=end_user'), 'acme', { step: 'hour', by: 'end_user' })
+  t.match(users, /step=day/, 'users are counted by day')
+})
+
+test('the request log is asked for the same', async (t) => {
+  const address = requestsQuery(state('?range=24h&show=errors&provider=openai&model=%7Enone&region=eu'))
+  t.equal(
+    address,
+    '?tab=log&from=2026-11-21T10%3A00%3A00.000Z&to=2026-11-22T10%3A00%3A00.000Z&outcome=error&provider=openai',
+  )
+})
+
+test('ranges are whole hours and days', async (t) => {
+  t.same(spanOf('24h', NOW), {
+    name: '24h',
+    fromMs: Date.parse('2026-11-21T10:00:00Z'),
+    toMs: Date.parse('2026-11-22T10:00:00Z'),
+    step: 'hour',
+  })
+  t.equal(stepsIn(spanOf('24h', NOW)).length, 24)
+  t.equal(stepsIn(spanOf('30d', NOW)).length, 30)
+  t.equal(timeText(spanOf('30d', NOW).fromMs), '2026-10-24')
+  const day = rangeIn(new URLSearchParams('from=2026-11-01&to=2026-11-02'), '30d', NOW)
+  t.match(day, { name: 'custom', step: 'hour' })
+  t.match(rangeIn(new URLSearchParams('from=2026-11-02&to=2026-11-01'), '30d', NOW), { name: '30d' })
+})
+
+const sums = (calls: number, cost: number): UsageSums => ({
+  calls,
+  errors: 1,
+  cost_usd: cost,
+  audio_seconds: 60,
+  input_tokens: 1,
+  output_tokens: 2,
+  characters: 0,
+  images: 0,
+  total_ms: null,
+  first_ms: null,
+})
+
+const answer = (data: UsageAnswer['data'], more: Partial<UsageAnswer> = {}): UsageAnswer => ({
+  from: '2026-11-20T00:00:00.000Z',
+  to: '2026-11-22T10:00:00.000Z',
+  step: 'day',
+  complete_until: '2026-11-22T09:28:00.000Z',
+  groups: data.length,
+  truncated: false,
+  is_recorded: true,
+  names: { key_1: 'phone' },
+  data,
+  total: sums(10, 4),
+  ...more,
+})
+
+test('a table has the groups, the others and the total', async (t) => {
+  const table = answer(
+    [
+      { key_id: 'key_1', ...sums(2, 1) },
+      { key_id: null, ...sums(5, 2) },
+    ],
+    { groups: 4 },
+  )
+  const rows = rowsOf({ table }, 'key_id', MEASURES.cost)
+  t.match(rows, [
+    { kind: 'group', label: 'None', value: null, share: 0.5 },
+    { kind: 'group', label: 'phone', value: 'key_1', share: 0.25 },
+    { kind: 'others', label: '2 others', sums: { calls: 3, cost_usd: 1 }, share: 0.25 },
+    { kind: 'total', sums: { calls: 10 }, share: 1 },
+  ])
+  const none = answer([], { total: sums(0, 0) })
+  t.match(rowsOf({ table: none }, 'model', MEASURES.cost), [{ kind: 'total', share: null }])
+})
+
+test('a chart has each step, the largest groups, and the others', async (t) => {
+  const time = (day: number) => `2026-11-${day}T00:00:00.000Z`
+  const parts = answer(
+    [
+      { time: time(20), model: 'a', ...sums(1, 1) },
+      { time: time(22), model: 'a', ...sums(2, 2) },
+      { time: time(22), model: 'b', ...sums(1, 1) },
+    ],
+    { groups: 5 },
+  )
+  const whole = answer([
+    { time: time(20), ...sums(1, 1) },
+    { time: time(22), ...sums(7, 5) },
+  ])
+  const chart = chartOf({ parts, whole }, 'model', MEASURES.cost)
+  t.equal(chart.times.length, 3)
+  t.same(
+    chart.series.map(({ label, values }) => [label, values]),
+    [
+      ['a', [1, 0, 2]],
+      ['b', [0, 0, 1]],
+      ['Others', [0, 0, 2]],
+    ],
+  )
+  const all = chartOf({ parts: { ...parts, groups: 2 }, whole }, 'model', MEASURES.cost)
+  t.equal(all.series.length, 2, 'without others there is no line of them')
+})
+
+test('no two areas that stand together have one colour, and a name keeps its own', async (t) => {
+  const known = new Map<string, number>()
+  const names = ['a', 'b', 'c', 'd', 'e', 'f']
+  const first = fillsOf(names, known)
+  t.equal(new Set(first).size, 6)
+  t.same(fillsOf(names.toReversed(), known), first.toReversed())
+  const others = fillsOf(['a', 'x', 'y'], known)
+  t.equal(others[0], first[0])
+  t.equal(new Set(others).size, 3)
+})
+
+test('scales end at a round number, and small amounts are not nothing', async (t) => {
+  for (const [most, top] of [
+    [0, 1],
+    [0.22, 0.24],
+    [0.034, 0.04],
+    [1, 2],
+    [5, 6],
+    [7.2, 8],
+    [99, 100],
+    [101, 120],
+  ] as const)
+    t.ok(Math.abs(topOf([0, most]) - top) < 1e-9, `${most}: ${topOf([most])}`)
+  t.equal(money(0), '$0.00')
+  t.equal(money(0.0004), '< $0.01')
+  t.equal(money(12.345), '$12.35')
+  t.equal(money(1_234_567), '$1.23M')
+})

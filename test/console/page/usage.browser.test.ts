@@ -1,0 +1,123 @@
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { openBrowser } from '../../support/browser.ts'
+import { startConsoleNode } from '../../support/console-node.ts'
+import { openPerson } from '../../support/console-person.ts'
+import { axeFaults, namelessParts, overflowOf, tabFaults } from '../../support/page-checks.ts'
+import { withoutServers } from '../../support/servers.ts'
+import { putUsage, usageMonth } from '../../support/usage-month.ts'
+
+const DAY_MS = 86_400_000
+const WIDE = { width: 1280, height: 900 }
+const PHONE = { width: 375, height: 812 }
+
+/** What holds for the view that is open. */
+async function hold(t: Test, page: Page, what: string): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+    t.same(await axeFaults(page), [], `axe: ${what}, ${colorScheme}`)
+  }
+  t.same(await namelessParts(page), [], `${what}: all parts have names`)
+  await page.setViewportSize(PHONE)
+  t.equal(await overflowOf(page), 0, `${what} is not wider than a phone`)
+  await page.setViewportSize(WIDE)
+}
+
+t.test(
+  'usage by anything, and an overview of a month',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const node = await startConsoleNode(t, { env: { LARKWAY_USAGE: 'true' } })
+    const records = usageMonth(Date.now(), { perHour: 2 })
+    await putUsage(node.dataFolder, records)
+    const browser = await openBrowser(t)
+    const { page, complaints, signIn, go, row } = await openPerson(browser, node.url)
+    await signIn(node.keys.operator)
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.goto('/console/acme/overview')
+    await go('Usage')
+    const main = page.getByRole('main')
+    await row('Usage by model', 'nova-3').waitFor()
+    t.match(await row('Usage by model', 'Total').textContent(), /Total100 %\$/)
+    t.equal(await main.locator('.bars-svg g').count(), 30, 'a bar for each day')
+    await hold(t, page, 'usage')
+    t.same(await tabFaults(page), [])
+
+    await row('Usage by model', 'nova-3').getByRole('link').click()
+    await row('Usage by app', 'phone').waitFor()
+    t.match(page.url(), /range=30d&by=app&model=nova-3/)
+    const fromMs = (Math.floor(Date.now() / DAY_MS) - 29) * DAY_MS
+    const own = records.filter(
+      ({ workspace, model, ended_at }) => workspace === 'acme' && model === 'nova-3' && ended_at >= fromMs,
+    )
+    t.match(await main.getByRole('link', { name: /^Calls/ }).textContent(), new RegExp(`Calls${own.length}$`))
+    await page.getByLabel('Group by').selectOption('API key')
+    await row('Usage by API key', 'admin').waitFor()
+    await main.getByRole('link', { name: /Errors/ }).click()
+    await page.waitForURL(/show=errors/)
+    const address = page.url()
+    await page.reload()
+    await row('Usage by API key', 'admin').waitFor()
+    t.equal(page.url(), address)
+    await page.goBack()
+    await page.waitForURL((url) => !url.search.includes('show=errors'))
+    await page.getByRole('link', { name: /Model: nova-3/ }).click()
+    await row('Usage by API key', 'app').waitFor()
+
+    await page.getByText('Custom dates').click()
+    await page.getByLabel('From').fill('2026-01-05')
+    await page.waitForURL(/from=2026-01-05&to=/)
+    await page.getByRole('link', { name: '30 days' }).click()
+    await row('Usage by API key', 'app').waitFor()
+
+    const chart = main.locator('.bars-place')
+    await chart.focus()
+    await page.keyboard.press('Home')
+    t.match(await main.locator('.bars-tip').textContent(), /Total\$/)
+    await page.keyboard.press('End')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d/)
+    await page.waitForFunction("document.querySelectorAll('.bars-svg g').length === 24")
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      main.getByRole('link', { name: 'Download CSV' }).click(),
+    ])
+    t.match(download.suggestedFilename(), /^usage-.*\.csv$/)
+
+    await page.goto('/console/usage')
+    await row('Usage by workspace', 'other').waitFor()
+    await hold(t, page, 'platform usage')
+
+    await page.goto('/console/acme/overview')
+    await main.getByRole('link', { name: '30 days' }).click()
+    await main.locator('canvas').first().waitFor()
+    await row('Errors by code', 'UPSTREAM_ERROR').waitFor()
+    t.match(await main.locator('.overview-numbers').textContent(), /p50; p95\s.*, p99\s/)
+    await hold(t, page, 'overview of a month')
+    await row('Errors by code', 'UPSTREAM_ERROR').getByRole('link').click()
+    await row('Usage by provider', 'Total').waitFor()
+    t.match(page.url(), /error_code=UPSTREAM_ERROR/)
+
+    await page.goto('/console/acme/providers/house')
+    await main.getByRole('img', { name: /^Cost per day/ }).waitFor()
+    await hold(t, page, 'a provider')
+    t.same(complaints.said, [])
+    t.same(complaints.failed, [])
+  },
+)
+
+t.test(
+  'without a ledger the pages say how to have one',
+  { skip: withoutServers, timeout: 60_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    const { page, signIn } = await openPerson(await openBrowser(t), node.url)
+    await signIn(node.keys.admin)
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    for (const view of ['usage', 'overview?range=7d']) {
+      await page.goto(`/console/acme/${view}`)
+      await page.getByText('Usage isn’t recorded').waitFor()
+      t.match(await page.getByRole('main').textContent(), /LARKWAY_USAGE=true/)
+    }
+  },
+)

@@ -1,0 +1,133 @@
+import t from 'tap'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { putUsage, usageMonth } from '../support/usage-month.ts'
+
+const RECORDS = usageMonth(Date.now(), { perHour: 1 })
+const ACME = RECORDS.filter(({ workspace }) => workspace === 'acme')
+
+interface Sums {
+  readonly calls: number
+  readonly errors: number
+  readonly cost_usd: number
+  readonly [name: string]: unknown
+}
+const sumsIn = ({ body }: Told) => body.data as readonly Sums[]
+const totalIn = ({ body }: Told) => body.total as Sums
+const microsOf = (records: readonly UsageRecord[]) =>
+  records.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0)
+const codeIn = ({ body }: Told) => body.error as { code: string; param?: string }
+/** What is the same for two questions of one kind. */
+const without = ({ text, headers }: Told) =>
+  text.replaceAll(headers.get('x-lk-request-id') ?? '-', 'ID').replaceAll(/"[^"]+T[^"]+Z"/g, '"time"')
+
+let node: ConsoleNode
+let operator: Visitor
+let admin: Visitor
+
+t.before(async () => {
+  node = await startConsoleNode(t, { env: { LARKWAY_USAGE: 'true' } })
+  await putUsage(node.dataFolder, RECORDS)
+  operator = await node.signIn(node.keys.operator)
+  admin = await node.signIn(node.keys.admin)
+})
+
+t.test('an admin is told of the own workspace, to the micro-dollar', async (t) => {
+  const told = await admin.get('/usage?by=app&from=2020-01-01&to=2020-01-02')
+  t.match(told, { status: 200, body: { data: [], total: { calls: 0 }, is_recorded: true } })
+  const all = await admin.get('/usage?by=app')
+  t.equal(totalIn(all).calls, ACME.length)
+  t.equal(Math.round(totalIn(all).cost_usd * 1e6), microsOf(ACME))
+  for (const { app, calls, errors, cost_usd } of sumsIn(all)) {
+    const own = ACME.filter((record) => record.app === app)
+    const failed = own.filter(({ outcome }) => outcome === 'error').length
+    t.same([calls, errors, Math.round(cost_usd * 1e6)], [own.length, failed, microsOf(own)], String(app))
+  }
+  t.same(totalIn(await admin.get('/usage?workspace=acme')), totalIn(all))
+  t.same(
+    sumsIn(await admin.get('/usage?by=workspace')).map(({ workspace }) => workspace),
+    ['acme'],
+  )
+  const days = sumsIn(await admin.get('/usage?step=day&by=provider&provider=openai'))
+  t.ok(
+    days.length > 10 && days.every(({ provider, time }) => provider === 'openai' && typeof time === 'string'),
+  )
+})
+
+t.test('another workspace is one that does not exist', async (t) => {
+  const nowhere = await admin.get('/usage?workspace=nowhere')
+  t.match(nowhere, { status: 404, body: { error: { code: 'NOT_FOUND' } } })
+  t.equal(without(await admin.get('/usage?workspace=other')), without(nowhere))
+  t.equal((await admin.get('/usage?workspace=other&format=csv')).status, 404)
+  t.equal((await admin.get('/usage?workspace=')).status, 400)
+  t.equal((await operator.get('/usage?workspace=nowhere')).status, 404)
+  const ask = (key: string) => admin.get(`/usage?key_id=${key}&by=key_id`)
+  const foreign = await ask('key_foreignAdmin')
+  t.match(foreign.body, { data: [], total: { calls: 0 }, names: {} })
+  t.equal(without(foreign), without(await ask('key_unknown')), 'a key of another has no name')
+  t.equal(
+    without(await admin.get('/usage?key_id=key_foreignAdmin')),
+    without(await admin.get('/usage?key_id=x')),
+  )
+  t.equal((await node.ask('/usage')).status, 401)
+})
+
+t.test('an operator is told of all, and ranks workspaces', async (t) => {
+  const told = await operator.get('/usage?by=workspace&sort=calls')
+  const rows = sumsIn(told).map(({ workspace, calls }) => [workspace, calls])
+  t.same(rows, [
+    ['acme', ACME.length],
+    ['other', RECORDS.length - ACME.length],
+  ])
+  t.equal(totalIn(told).calls, RECORDS.length)
+  t.equal(totalIn(await operator.get('/usage?workspace=acme')).calls, ACME.length)
+})
+
+t.test('keys have names', async (t) => {
+  const told = await admin.get('/usage?by=key_id')
+  t.same(told.body.names, { key_admin: 'admin', key_app: 'app' })
+  t.same((await admin.get('/usage?by=model&key_id=key_app')).body.names, { key_app: 'app' })
+  t.same((await admin.get('/usage?by=model')).body.names, {})
+})
+
+t.test('the same as a file', async (t) => {
+  const told = await admin.get('/usage?by=model&step=day&format=csv')
+  t.equal(told.headers.get('content-type'), 'text/csv; charset=utf-8')
+  t.match(told.headers.get('content-disposition'), /^attachment; filename="usage-[\d-]+-[\d-]+\.csv"$/)
+  t.equal(told.headers.get('cache-control'), 'no-store')
+  const [head, ...lines] = told.text.trim().split('\r\n')
+  t.match(head, /^time,model,calls,errors,/)
+  t.equal(
+    lines.reduce((sum, line) => sum + Number(line.split(',')[2]), 0),
+    ACME.length,
+  )
+})
+
+t.test('what makes no question is refused by the name of the parameter', async (t) => {
+  for (const [query, param] of [
+    ['by=colour', 'by'],
+    ['step=week', 'step'],
+    ['from=yesterday', 'from'],
+    ['limit=0', 'limit'],
+    ['format=xml', 'format'],
+    ['colour=red', 'colour'],
+    ['by=app&by=model', 'by'],
+    ['by=end_user,app', 'app'],
+  ] as const) {
+    const told = await admin.get(`/usage?${query}`)
+    t.match([told.status, codeIn(told)], [400, { code: 'INVALID_REQUEST', param }], query)
+  }
+  const users = await admin.get('/usage?by=end_user&step=day')
+  t.equal(users.status, 200)
+  t.ok(sumsIn(users).length > 5)
+})
+
+t.test('a node without a ledger says so, and tells what others have kept', async (t) => {
+  const silent = await startConsoleNode(t)
+  const visitor = await silent.signIn(silent.keys.admin)
+  t.match((await visitor.get('/usage?by=app')).body, { is_recorded: false, groups: 0 })
+  await putUsage(silent.dataFolder, RECORDS.slice(0, 50))
+  const told = await visitor.get('/usage')
+  t.match(told.body, { is_recorded: false })
+  t.ok(totalIn(told).calls > 0)
+})

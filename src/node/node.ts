@@ -171,6 +171,11 @@ async function openUsage({ environment, log, timing, objects, state }: UsagePart
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
     timing: timing.usage ?? {},
+  }).catch((cause: Error) => {
+    const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
+    throw new Error(`environment: LARKWAY_USAGE_FOLDER cannot be used: ${cause.message}; ${remedy}`, {
+      cause,
+    })
   })
   closers.push(() => rows.close())
   return { rows, files, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }

@@ -1,5 +1,6 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import type { Test } from 'tap'
-import { Pool } from 'undici'
 import { type Fleet, startFleet } from './fleet.ts'
 import { serveHttp } from './http-server.ts'
 import { waitUntil } from './wait-until.ts'
@@ -8,12 +9,71 @@ import { waitUntil } from './wait-until.ts'
 const CALLS = 10
 /** Calls that the budget of each pays for. */
 const PAID = 3
-const CONNECTIONS = 32
+/** To each node. */
+const CONNECTIONS = 16
+/** End users whose calls are under way at a time. */
+const LANES = 12
 /** `hello` is taken for two tokens, which is what the provider tells, at 1 USD for a million. */
 const COST_MICROS = 2
 const USAGE = { prompt_tokens: 2, total_tokens: 2 }
 
 const body = JSON.stringify({ input: 'hello' })
+
+interface Reply {
+  readonly status: number
+  readonly text: string
+}
+
+/**
+ * A connection on which requests follow one another without waiting for their answers: what asks a million times must
+ * not take more of the machine than what is asked.
+ */
+class Pipeline {
+  readonly #socket: Socket
+  /** In the order of the requests. */
+  readonly #waiting: ((reply: Reply) => void)[] = []
+  #text = ''
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setEncoding('latin1').on('data', (text: string) => this.#read(text))
+  }
+
+  static async open(port: number): Promise<Pipeline> {
+    const socket = connect(port, '127.0.0.1').setNoDelay(true)
+    await once(socket, 'connect')
+    return new Pipeline(socket)
+  }
+
+  /** @param request all of its bytes */
+  ask(request: string): Promise<Reply> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#socket.write(request, 'latin1')
+    })
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  #read(text: string): void {
+    this.#text += text
+    let at = 0
+    for (;;) {
+      const headEnd = this.#text.indexOf('\r\n\r\n', at)
+      if (headEnd < 0) break
+      const head = this.#text.slice(at, headEnd)
+      const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1])
+      if (Number.isNaN(length)) throw new Error(`an answer without a length: ${head}`)
+      const end = headEnd + 4 + length
+      if (this.#text.length < end) break
+      this.#waiting.shift()?.({ status: Number(head.slice(9, 12)), text: this.#text.slice(headEnd + 4, end) })
+      at = end
+    }
+    this.#text = this.#text.slice(at)
+  }
+}
 
 /** A provider that remembers nothing of a million calls but their number. */
 async function startProvider(t: Test) {
@@ -37,31 +97,42 @@ const idOf = (index: number) => `customer-${index}@shop.example`
  * @returns calls that were answered, by end user; and how many ended otherwise than answered or over the budget
  */
 async function callAll({ nodes, authorizationOf }: Fleet, workspace: string, endUsers: number) {
-  const pools = nodes.map(({ url }) => new Pool(url, { connections: CONNECTIONS, pipelining: 1 }))
+  const pipelines = await Promise.all(
+    Array.from({ length: CONNECTIONS * nodes.length }, (_, at) =>
+      Pipeline.open(nodes[at % nodes.length]!.port),
+    ),
+  )
+  const head = [
+    'POST /openai/v1/embeddings HTTP/1.1\r\nhost: a',
+    `authorization: ${authorizationOf(workspace)}`,
+    `content-type: application/json\r\ncontent-length: ${body.length}`,
+  ].join('\r\n')
   const answered = new Uint8Array(endUsers)
   let strange = 0
   let next = 0
-  const call = async (index: number, pool: Pool) => {
-    const headers = {
-      ...{ authorization: authorizationOf(workspace), 'content-type': 'application/json' },
-      'x-lk-end-user': idOf(index),
-    }
-    const reply = await pool.request({ path: '/openai/v1/embeddings', method: 'POST', headers, body })
-    const text = await reply.body.text()
-    if (reply.statusCode === 200) answered[index] = (answered[index] ?? 0) + 1
-    else if (reply.statusCode !== 402 || !text.includes('"budget":"end_user"')) strange += 1
+  const call = async (index: number, pipeline: Pipeline) => {
+    const reply = await pipeline.ask(`${head}\r\nx-lk-end-user: ${idOf(index)}\r\n\r\n${body}`)
+    if (reply.status === 200) answered[index] = (answered[index] ?? 0) + 1
+    else if (reply.status !== 402 || !reply.text.includes('"budget":"end_user"')) strange += 1
   }
-  const lane = async () => {
+  const lane = async (place: number) => {
     for (;;) {
       const at = next++
       if (at >= endUsers) return
       // The lines of a million requests would fill the memory of the test.
-      if (at % 1_000 === 0) for (const { log } of nodes) (log as unknown[]).length = 0
-      await Promise.all(Array.from({ length: CALLS }, (_, n) => call(at, pools[n % pools.length]!)))
+      if (at % 1_000 === 0)
+        for (const { log, output } of nodes) {
+          ;(log as unknown[]).length = 0
+          ;(output as unknown[]).length = 0
+        }
+      const calls = Array.from({ length: CALLS }, (_, n) =>
+        call(at, pipelines[(place + n) % pipelines.length]!),
+      )
+      await Promise.all(calls)
     }
   }
-  await Promise.all(Array.from({ length: (CONNECTIONS * nodes.length) / CALLS }, lane))
-  await Promise.all(pools.map((pool) => pool.close()))
+  await Promise.all(Array.from({ length: LANES }, (_, place) => lane(place)))
+  for (const pipeline of pipelines) pipeline.close()
   return { answered, strange }
 }
 

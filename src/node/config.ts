@@ -74,8 +74,8 @@ const Environment = Type.Object({
     description: 'audio that live sessions may keep until it is settled, all together, MiB',
   }),
   LARKWAY_USAGE: Type.Boolean({
-    default: true,
-    description: 'whether every call, job and live session is recorded in the usage ledger',
+    default: false,
+    description: '`true` records every call, job and live session in the usage ledger',
   }),
   LARKWAY_USAGE_FOLDER: Type.Optional(
     Type.String({

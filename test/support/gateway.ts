@@ -60,8 +60,6 @@ export async function gatewayEnvironment(t: Pick<Test, 'teardown'>, options: Gat
     LARKWAY_DATA: dataFolder,
     LARKWAY_DEMO_KEY: key,
     LARKWAY_DRAIN_SECONDS: '0',
-    // A thread at the end of each gateway that had a call takes longer than most tests.
-    LARKWAY_USAGE: 'false',
     ...options.env,
   }
   if (options.config !== undefined) {

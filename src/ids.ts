@@ -2,8 +2,8 @@ import { hash, randomFillSync } from 'node:crypto'
 
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
- * kept video, upload, call of the gateway, grant of credits, record of a request, session in OpenAI's protocol, open
- * live session, segment of the usage ledger, incident of an alert.
+ * key of the playground, kept video, upload, call of the gateway, grant of credits, record of a request, session in
+ * OpenAI's protocol, open live session, segment of the usage ledger, incident of an alert.
  */
 export type IdPrefix =
   | 'req'
@@ -12,6 +12,7 @@ export type IdPrefix =
   | 'evt'
   | 'cbk'
   | 'key'
+  | 'pgk'
   | 'vid'
   | 'upl'
   | 'call'
@@ -88,6 +89,13 @@ const EVENT_ID = /^evt_[0-7][0-9a-hjkmnp-tv-z]{25}$/
 /** The partition of an event by the id of its job, or by its own where it has none; null: it is neither. */
 export function eventPartition(id: string): number | null {
   return EVENT_ID.test(id) ? ALERTS_PARTITION : jobPartition(id)
+}
+
+const OWN_ID = /^[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}(?![0-9a-z])/
+
+/** Whether it has the form of an identifier of ours; callers may send others, and may send such ones. */
+export function isOwnId(id: string): boolean {
+  return OWN_ID.test(id)
 }
 
 /** When an identifier was made, on the clock of the node that made it, epoch milliseconds. */

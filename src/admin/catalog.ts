@@ -40,9 +40,10 @@ export async function putWorkspace(
       throw invalidField('workspace', 'must be a name of 1 to 40 letters, digits, ".", "_" or "-"')
     if (typeof fields.name === 'string' && hasUnseen(fields.name))
       throw invalidField('name', 'must have no characters that are invisible or turn the text direction')
-    // What is set elsewhere stays: what calls have to demand would else be gone with the next name.
-    const { credits_usd, grant_id, require } = part?.fields ?? {}
-    const published = withoutNothing({ ...fields, credits_usd, grant_id, require })
+    // What is set elsewhere stays: what calls have to demand would else be gone with the next name, and so
+    // would be records that are to be kept for longer.
+    const { credits_usd, grant_id, require, usage } = part?.fields ?? {}
+    const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage })
     return { record, fields: published, action: 'workspace.publish' }
   }
   await changePart(actor, decide, context)

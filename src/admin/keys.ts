@@ -23,6 +23,8 @@ export const KEYS_MAX = 5_000
 
 const HOUR_MS = 60 * 60 * 1000
 const PLAYGROUND_NAME = 'playground'
+/** What the ids of keys of the playground begin with: what they have called is told by it, long after they are gone. */
+export const PLAYGROUND_IDS = 'pgk_'
 const PLAYGROUND_SCOPES = ['inference', 'jobs', 'queue'] as const
 const PLAYGROUND_LIFE_MS = HOUR_MS
 /** How long the record of a playground key outlives it: the requests of a day name it. */

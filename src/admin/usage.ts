@@ -10,13 +10,9 @@ import { readUsageQuestion, type UsageInput } from './usage-question.ts'
 export interface UsageAdminContext {
   readonly reader: UsageReader
   readonly nowMs: () => number
+  /** Up to when the records of all nodes are in the store; 0: nobody knows. */
+  readonly completeUntilMs: () => Promise<number>
 }
-
-/**
- * How long another node may have a record before it is in the store: it closes a file each minute, and puts it within
- * another. One that cannot reach the store says so in its metrics.
- */
-const ROLLING_MS = 120_000
 
 /**
  * Answers a question of usage: to admins of their workspace, to operators of all.
@@ -26,11 +22,11 @@ const ROLLING_MS = 120_000
 export async function askUsage(
   actor: AdminActor,
   input: UsageInput,
-  { reader, nowMs }: UsageAdminContext,
+  { reader, nowMs, completeUntilMs: untilMs }: UsageAdminContext,
 ): Promise<UsageReport> {
-  const asked = nowMs()
-  const question = ofActor(actor, readUsageQuestion(input, asked))
-  const completeUntilMs = Math.min(question.toMs, asked - ROLLING_MS)
+  const question = ofActor(actor, readUsageQuestion(input, nowMs()))
+  // Before the store is looked at, which may have more by then.
+  const completeUntilMs = Math.min(question.toMs, Math.max(question.fromMs, await untilMs()))
   try {
     return { question, answer: await reader.ask(question), completeUntilMs }
   } catch (error) {

@@ -24,6 +24,12 @@ interface Slice {
   readonly open: ReadonlySet<string>
 }
 
+/**
+ * A breaker that is half-open for so long has not been tried: nobody calls. Whether the entry is well is not known
+ * then, and it is no incident any more.
+ */
+const UNTRIED_MS = 15 * 60_000
+
 /** Samples come this late at most; after it a node that sends none is gone. */
 const LATE_MS = 30_000
 
@@ -98,6 +104,9 @@ function sliceOf({ node, atMs, all, breakers }: NodeSample): Slice {
   const models = all.upstream.flatMap(({ provider, models: own = [] }) =>
     own.map(({ model, calls, failed }) => ({ provider, model, calls, failed })),
   )
-  const open = new Set(breakers.map(({ provider, model }) => JSON.stringify([provider, model])))
+  const failing = breakers.filter(
+    ({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS,
+  )
+  const open = new Set(failing.map(({ provider, model }) => JSON.stringify([provider, model])))
   return { node, atMs, models, open }
 }

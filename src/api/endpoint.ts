@@ -129,6 +129,8 @@ interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
   readonly method: Method
   readonly path: Path
   readonly scope: Scope
+  /** Keys with the scope `operator` need no other. */
+  readonly operator?: true
   /** False: takes no token of the key's bucket, and has no body. */
   readonly limited?: false
   /** The first parameter of the path is the workspace of the key: any other is answered as if there were none. */
@@ -167,9 +169,10 @@ export function endpoint<
   Needs extends Dependencies = Dependencies,
 >(definition: EndpointDefinition<Method, Path, Body, Needs>): Endpoint<Needs, Method, Path> {
   const { method, path, idempotent, body, door, errors = [] } = definition
-  const { scope, id, tag, summary, description, parameters = [], limited = true } = definition
+  const { scope, operator, id, tag, summary, description, parameters = [], limited = true } = definition
   return {
     ...{ method, path, id, tag, summary, scope, limited },
+    ...(operator === undefined ? {} : { operator }),
     ...(description === undefined ? {} : { description }),
     idempotent: idempotent !== undefined,
     parameters: [
@@ -250,11 +253,15 @@ function receiveAndHandle<Body, Needs extends Dependencies>(
 function admitCaller(
   {
     scope,
+    operator,
     limited,
     ofWorkspace,
     idempotent,
     door,
-  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'limited' | 'ofWorkspace' | 'idempotent' | 'door'>,
+  }: Pick<
+    EndpointDefinition<0, 0, 0, 0>,
+    'scope' | 'operator' | 'limited' | 'ofWorkspace' | 'idempotent' | 'door'
+  >,
   exchange: Exchange,
   context: CallContext,
   services: Services,
@@ -274,7 +281,7 @@ function admitCaller(
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
     typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
-  return admit(services, context, authorization, { scope, idempotency, endUser })
+  return admit(services, context, authorization, { scope, operator, idempotency, endUser })
 }
 
 /** Takes the token before the workspace is looked at, so that guessing is limited, too. */

@@ -173,10 +173,10 @@ export function createRoutes(context: ApiContext): EdgeRoute[] {
 
 /** The table of endpoints in Markdown. */
 export function endpointTable(): string {
-  const rows = ENDPOINTS.map(({ method, path, summary, description, scope, idempotent }) => {
+  const rows = ENDPOINTS.map(({ method, path, summary, description, scope, operator, idempotent }) => {
     const template = path.replaceAll(/:(\w+)/g, '{$1}')
     const does = description === undefined ? summary : `${summary}. ${description}`
-    const key = scope === null ? 'none' : `\`${scope}\``
+    const key = scope === null ? 'none' : `\`${scope}\`${operator ? ' or `operator`' : ''}`
     return `| \`${method} ${template}\` | ${does} | ${key} | ${idempotent ? 'yes' : 'no'} |`
   })
   return ['| Endpoint | What it does | Scope | `Idempotency-Key` |', '|---|---|---|---|', ...rows].join('\n')

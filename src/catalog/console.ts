@@ -81,9 +81,13 @@ export const ConsoleShape = strict(
       Type.Integer({ minimum: 60, maximum: 2_592_000 }),
       'how long a session lasts without a request; 7200, 2 hours, unless said',
     ),
+    trace_url: optional(
+      Type.String({ minLength: 1, maxLength: 2048 }),
+      'where a trace is looked at, with {trace_id} in its path, query or fragment; requests link to it',
+    ),
     oidc: Type.Optional(OidcShape),
   },
-  'how people come into the console',
+  'how people come into the console, and where it leads them',
 )
 
 type ConsoleFields = Static<typeof ConsoleShape>
@@ -123,6 +127,22 @@ export function resolveSignIn(
     idleMs: session_idle_seconds * 1000,
     oidc: oidc === undefined ? null : resolveOidc(oidc, publicUrl, sources, issues),
   }
+}
+
+const TRACE_ID = '{trace_id}'
+
+/** The template of the address of a trace; null: there is none, or `issues` say why it cannot be used. */
+export function resolveTraceUrl(fields: ConsoleFields | null, issues: Issues): string | null {
+  const template = fields?.trace_url
+  if (template === undefined) return null
+  // An id that stood in the name of the host would lead anywhere.
+  const [one, other] = ['0', 'f'].map((digit) => URL.parse(template.replaceAll(TRACE_ID, digit.repeat(32))))
+  const isWeb = one?.protocol === 'https:' || one?.protocol === 'http:'
+  const isFixed = isWeb && one.origin === other?.origin && one.username + one.password + other.username === ''
+  if (isFixed && template.includes(TRACE_ID)) return template
+  const message = `must be an https or http URL without credentials, with ${TRACE_ID} behind its host`
+  issues.add([...PATH, 'trace_url'], message)
+  return null
 }
 
 /** Null when it cannot be used; every reason is added to `issues`. */

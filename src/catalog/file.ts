@@ -62,6 +62,18 @@ const EndUsersShape = strict({
   ),
 })
 
+/** Of the workspaces that say nothing else, or of one. */
+const UsageShape = (otherwise: string) =>
+  strict(
+    {
+      retention_days: optional(
+        Type.Integer({ minimum: 1, maximum: 36_500 }),
+        `how long records of usage are kept behind the day on which they ended; ${otherwise} unless said`,
+      ),
+    },
+    'the usage ledger',
+  )
+
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
 const LimitsShape = strict(
@@ -329,6 +341,7 @@ export const WorkspaceShape = strict({
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
   end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
+  usage: Type.Optional(UsageShape('as the file says for all')),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -450,6 +463,7 @@ const head = {
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
   alerts: Type.Optional(AlertsShape),
   metrics: Type.Optional(MetricsShape),
+  usage: Type.Optional(UsageShape('400')),
   audio_url_domains: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',

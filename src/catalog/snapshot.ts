@@ -2,13 +2,24 @@ import { domainToASCII } from 'node:url'
 import type { AppPrincipal, Principal, Route } from '../contracts/catalog.ts'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
+import type { UsageRetention } from '../contracts/usage-lake.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
-import { resolveSignIn } from './console.ts'
+import { resolveSignIn, resolveTraceUrl } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
-import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
+import {
+  arrayIn,
+  at,
+  isNamedList,
+  plansIn,
+  providersIn,
+  routesIn,
+  shaped,
+  type WorkspaceParts,
+  workspacesIn,
+} from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
 import { resolveRoute } from './route.ts'
 import { NOTHING_SHARED, type Sharing } from './sharing.ts'
@@ -64,6 +75,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
   const signIn = resolveSignIn(head?.console ?? null, surroundings, issues)
+  const traceUrl = resolveTraceUrl(head?.console ?? null, issues)
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), issues)
   const named = { workspaces: owners, providers: new Set(providers.keys()), sources: surroundings }
   const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
@@ -81,7 +93,9 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
       rateLimit,
       audioUrlDomains,
       ...(alerts === null ? {} : { alerts }),
+      ...(traceUrl === null ? {} : { traceUrl }),
       ...tenantLabelsIn(head?.metrics),
+      usageRetention: retentionIn(head?.usage?.retention_days, workspaces),
     },
     signIn,
     routes: [...routes.values()].filter((route) => route !== null),
@@ -96,6 +110,20 @@ const MAX_TENANTS = 100
 
 function tenantLabelsIn({ tenant_labels: labels, max_tenants: most = MAX_TENANTS }: MetricFields = {}) {
   return labels === undefined ? {} : { tenantLabels: { labels, most } }
+}
+
+/** Days that records of usage are kept unless the file says: a year, and the month in which it is looked through. */
+const USAGE_DAYS = 400
+
+function retentionIn(
+  days = USAGE_DAYS,
+  workspaces: ReadonlyMap<string, WorkspaceParts | null>,
+): UsageRetention {
+  const ofOwn = [...workspaces].flatMap(([id, parts]) => {
+    const own = parts?.fields.usage?.retention_days
+    return own === undefined ? [] : [[id, own] as const]
+  })
+  return { days, byWorkspace: new Map(ofOwn) }
 }
 
 /** Fields outside the named lists. */

@@ -3,22 +3,26 @@ import { writeFile } from 'node:fs/promises'
 import { askUsage } from '../admin/usage.ts'
 import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
 import { GatewayError } from '../errors.ts'
+import { type Environment, usageFolder } from '../node/config.ts'
 import { openObjects } from '../node/stores.ts'
+import { oldestSegmentMs } from '../usage/backlog.ts'
 import { type CsvCell, csvLine } from '../usage/csv.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import { UsageLake } from '../usage/lake.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader, type UsageReader } from '../usage/reader.ts'
 import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } from '../usage/report.ts'
 import { TableAnswers } from '../usage/table-answers.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
-import { type CliContext, EXIT_HELP, environmentOf, operatorBy } from './context.ts'
+import { type CliContext, EXIT_HELP, environmentOf, operatorBy, withState } from './context.ts'
 import { askSql } from './usage-sql.ts'
 
 const USAGE = `larkway usage [--by DIMENSIONS] [--from T] [--to T] [...]
 
 Usage of all workspaces, as the servers with the same S3_BUCKET, else the same LARKWAY_DATA, have put it into the store.
-Servers may be running; a record is there within two minutes of its call.
+Servers may be running; a record is there about a minute after its call. Beyond the time up to which REDIS_URL, else
+the folder of segments, says that all are there, the answer names that time.
 
   --by D,D             one sum for each combination of values, of: ${USAGE_DIMENSIONS.slice(0, 8).join(', ')},
                        ${USAGE_DIMENSIONS.slice(8).join(', ')}; end_user goes with workspace alone
@@ -67,7 +71,9 @@ export async function usage(args: readonly string[], context: CliContext): Promi
   try {
     const answered = await withLake(context, ({ lake, reader }) => {
       if (values.sql !== undefined) return sql(values.sql, { lake, values, format, context })
-      return values.focus === true ? focus({ reader, values, format }) : ask({ reader, values, format })
+      return values.focus === true
+        ? focus({ reader, values, format })
+        : ask({ reader, values, format, context })
     })
     if (values.out === undefined) context.print(String(answered))
     else await writeFile(values.out, answered)
@@ -103,10 +109,11 @@ interface Asked {
   readonly reader: UsageReader
   readonly values: Values
   readonly format: Format
+  readonly context: CliContext
 }
 
-async function ask({ reader, values, format }: Asked): Promise<string | Uint8Array> {
-  const usage = { reader, nowMs: Date.now }
+async function ask({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
+  const usage = { reader, nowMs: Date.now, completeUntilMs: () => completeUntilMs(environmentOf(context)) }
   const report = await askUsage(operatorBy('usage'), inputOf(values), usage)
   if (format === 'json') return json(usageJson(report))
   if (format === 'csv') return usageCsv(report)
@@ -117,6 +124,28 @@ async function ask({ reader, values, format }: Asked): Promise<string | Uint8Arr
     columns.map((name) => ({ name, isNumber: !words.includes(name) })),
     report.answer.rows.map(reportCells),
   )
+}
+
+/** Rows are in the memory of a server for some milliseconds. */
+const IN_MEMORY_MS = 1_000
+
+/**
+ * Up to when the records of all servers are in the store: as they say it in Redis, or as the segments tell that the one
+ * server has not put yet. 0: neither is to be seen from here.
+ */
+async function completeUntilMs(environment: Environment): Promise<number> {
+  const { REDIS_URL, S3_BUCKET } = environment
+  if (REDIS_URL !== undefined)
+    return withState(environment, ({ console: { usageMarks: marks } }) =>
+      new UsageProgress({ marks, writer: null }).until(),
+    )
+  const nowMs = Date.now() - IN_MEMORY_MS
+  try {
+    return Math.min(nowMs, ((await oldestSegmentMs(usageFolder(environment))) ?? nowMs) - 1)
+  } catch {
+    // A server with a bucket may be anywhere; one without has its files where these are, and keeps no records.
+    return S3_BUCKET === undefined ? nowMs : 0
+  }
 }
 
 const SHOWN = ['calls', 'errors', 'cost_usd', 'audio_seconds', 'input_tokens', 'output_tokens'] as const
@@ -141,7 +170,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
   return table([head, ...rows, ...summed]) + more + until
 }
 
-async function focus({ reader, values, format }: Asked): Promise<string | Uint8Array> {
+async function focus({ reader, values, format }: Omit<Asked, 'context'>): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
   const question = readUsageQuestion(inputOf(values), Date.now())
   const rows: CsvCell[][] = []
@@ -150,9 +179,8 @@ async function focus({ reader, values, format }: Asked): Promise<string | Uint8A
   return [FOCUS_COLUMNS.map(({ name }) => name), ...rows].map(csvLine).join('')
 }
 
-interface SqlAsked extends Pick<Asked, 'values' | 'format'> {
+interface SqlAsked extends Pick<Asked, 'values' | 'format' | 'context'> {
   readonly lake: UsageLake
-  readonly context: CliContext
 }
 
 async function sql(query: string, { lake, values, format, context }: SqlAsked): Promise<string> {

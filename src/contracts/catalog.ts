@@ -6,6 +6,7 @@ import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
+import type { UsageRetention } from './usage-lake.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
@@ -239,8 +240,12 @@ export interface Snapshot {
   readonly audioUrlDomains: readonly string[]
   /** Absent: nothing is watched. */
   readonly alerts?: AlertTerms
+  /** Address of a trace, with `{trace_id}` in place of its id; absent: there is none. */
+  readonly traceUrl?: string
   /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
   readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
+  /** How long records of usage are kept; absent: for good. */
+  readonly usageRetention?: UsageRetention
 }
 
 export type TenantLabel = 'workspace' | 'app'

@@ -1,6 +1,7 @@
 import type { SessionFacts } from './live.ts'
 import type { RecordedCall } from './sample.ts'
 import type { ShadowPair } from './shadow.ts'
+import type { UsageMarks } from './usage-lake.ts'
 
 /** State of the console beside the catalog. Times and failures as in `CatalogStore`. */
 export interface ConsoleState {
@@ -9,6 +10,7 @@ export interface ConsoleState {
   readonly samples: NodeSamples
   readonly keyUses: KeyUses
   readonly sessionEnds: SessionEnds
+  readonly usageMarks: UsageMarks
 }
 
 /** Orders to end live sessions, from the node that was asked to the one that has the session. */

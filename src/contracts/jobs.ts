@@ -248,6 +248,12 @@ export type JobEnding =
    */
   | { readonly state: 'queued'; readonly delayMs: number; readonly counts: 'retry' | 'return' | 'nothing' }
 
+/** A job that no worker has ended, and what its runs were charged by then, micro-USD. */
+export interface AbandonedJob {
+  readonly job: Job
+  readonly chargedMicros: number
+}
+
 /** Which jobs to list. */
 export interface JobFilter {
   readonly workspace: string | null
@@ -324,6 +330,13 @@ export interface Jobs {
   takeExpired(limit: number): Promise<readonly Job[]>
   /** Deletes the record of a marked job. */
   forget(id: string): Promise<void>
+  /**
+   * Jobs that ended without a worker: cancelled while they waited, or given up since their workers died. One that was
+   * not told to be `recorded` within a minute is handed out again, until its record is deleted or it is retried.
+   */
+  takeAbandoned(limit: number): Promise<readonly AbandonedJob[]>
+  /** The usage of an abandoned job is recorded. */
+  recorded(id: string): Promise<void>
   /** Those of the ids that have a record, marked ones too. */
   known(ids: readonly string[]): Promise<ReadonlyMap<string, KnownJob>>
   /** Newest first. For operators: looks through records, not through an index. */

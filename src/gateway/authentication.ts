@@ -15,6 +15,8 @@ const BEARER = /^Bearer +([\x21-\x7e]+)$/i
 export interface AdmissionOptions {
   /** Scope that the key needs; absent: `inference`. */
   readonly scope?: Scope
+  /** A key with the scope `operator` needs no other. */
+  readonly operator?: true | undefined
   /** The caller's idempotency key, where the operation honours one in the ledger of calls. */
   readonly idempotency?: IdempotencyKey | undefined
   /** Whom the call is for, out of the header; undefined: it was not sent. */
@@ -36,10 +38,10 @@ export function admit(
   services: Pick<Services, 'keys' | 'state' | 'endUserHash'>,
   context: CallContext,
   authorization: string | undefined,
-  { scope = 'inference', idempotency, endUser }: AdmissionOptions = {},
+  { scope = 'inference', operator, idempotency, endUser }: AdmissionOptions = {},
 ): AdmittedContext | Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, authorization)
-  requireScope(admitted.principal, scope)
+  requireScope(admitted.principal, scope, operator)
   noteEndUser(services, admitted, endUser)
   const taken = takeToken(services, admitted, idempotency)
   return taken === undefined ? admitted : taken.then(() => admitted)
@@ -115,9 +117,9 @@ export function holderOf(keys: ApiKeys, sha256: string, nowMs = Date.now): Princ
   return expiresAtMs !== null && expiresAtMs <= nowMs() ? null : principal
 }
 
-/** @throws GatewayError PERMISSION_DENIED */
-export function requireScope({ key: { scopes } }: Principal, scope: Scope): void {
-  if (scopes.includes(scope)) return
+/** @param operator the scope `operator` is enough, too. @throws GatewayError PERMISSION_DENIED */
+export function requireScope({ key: { scopes } }: Principal, scope: Scope, operator?: true): void {
+  if (scopes.includes(scope) || (operator === true && scopes.includes('operator'))) return
   throw new GatewayError('PERMISSION_DENIED', `the API key lacks the scope ${scope}`, { details: { scope } })
 }
 

@@ -5,6 +5,7 @@ import { LiveMetrics } from './live-metrics.ts'
 import { RequestMetrics } from './request-metrics.ts'
 import { ShadowMetrics } from './shadow-metrics.ts'
 import { TenantMetrics } from './tenant-metrics.ts'
+import { UsageMetrics } from './usage-metrics.ts'
 
 /** Work on jobs besides their calls. */
 class WorkMetrics {
@@ -35,6 +36,8 @@ export interface Metrics {
   readonly shadows: ShadowMetrics
   readonly work: WorkMetrics
   readonly tenants: TenantMetrics
+  /** Told only where records of usage are written. */
+  readonly usage: UsageMetrics
 }
 
 export function createMetrics(): Metrics {
@@ -45,5 +48,6 @@ export function createMetrics(): Metrics {
     shadows: new ShadowMetrics(),
     work: new WorkMetrics(),
     tenants: new TenantMetrics(),
+    usage: new UsageMetrics(),
   }
 }

@@ -15,7 +15,7 @@ const STATE_MS = 1_000
  * requests get their turns in between.
  */
 export function createScrape(
-  { requests, calls, live, shadows, work, tenants }: Metrics,
+  { requests, calls, live, shadows, work, tenants, usage }: Metrics,
   node: NodeParts & Pick<Jobs, 'figures'>,
 ): () => Promise<string> {
   const registry = new Registry()
@@ -27,9 +27,8 @@ export function createScrape(
       within(STATE_MS, node.figures()).catch(() => null),
       registry.metrics(),
     ])
-    const counted = [requests, calls, live, shadows, work, tenants].flatMap(({ families }) =>
-      families.map((one) => one.render()),
-    )
+    const told = [requests, calls, live, shadows, work, tenants, ...(node.usage === undefined ? [] : [usage])]
+    const counted = told.flatMap(({ families }) => families.map((one) => one.render()))
     const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)
     const texts: string[] = []
     for (const pieces of [...counted, ...read])

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 
@@ -163,6 +164,11 @@ function defaultJobs(memoryMib: number): number {
 
 /** For the table in docs/configuration.md and for tests. */
 export const ENVIRONMENT_SCHEMA = Environment
+
+/** Where records of usage are until they are in the object store. */
+export function usageFolder({ LARKWAY_USAGE_FOLDER, LARKWAY_DATA }: Environment): string {
+  return LARKWAY_USAGE_FOLDER ?? join(LARKWAY_DATA, 'usage-segments')
+}
 
 /**
  * Reads the variables that Larkway knows; others are ignored, empty ones count as not set.

@@ -1,10 +1,9 @@
 import { hostname } from 'node:os'
-import { join } from 'node:path'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
-import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
+import type { UsageRetention } from '../contracts/usage-lake.ts'
 import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createEndUserHash } from '../gateway/end-users.ts'
@@ -49,11 +48,13 @@ import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-ca
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
+import { recordAbandonedJobs } from '../usage/abandoned-jobs.ts'
 import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { openUsageStore } from '../usage/store.ts'
 import { WriteAhead } from '../usage/write-ahead.ts'
 import { createWorkers } from '../workers/pool.ts'
-import type { Environment } from './config.ts'
+import { type Environment, usageFolder } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
 import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
@@ -94,7 +95,7 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
-  const usage = await openUsage({ environment, log, timing, objects: store.objects, state }, closers)
+  const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
@@ -142,38 +143,82 @@ export async function openNode(
   }
 }
 
-/** Days that records of usage are kept. */
-const USAGE_DAYS = 400
+/** Nothing is deleted. */
+const FOR_GOOD: UsageRetention = { days: Number.POSITIVE_INFINITY, byWorkspace: new Map() }
+
+/**
+ * How long records of usage are kept. As long as a part of the catalog is not known, or left out for a mistake, nothing
+ * is deleted: it may be what says that a workspace keeps them for longer.
+ */
+function usageRetention({ current, isWhole, desk }: Catalog): UsageRetention {
+  const isKnown = isWhole() && desk.broken().length === 0
+  return (isKnown ? current().usageRetention : null) ?? FOR_GOOD
+}
 
 interface UsageParts {
   readonly environment: Environment
   readonly log: Logger
   readonly timing: Timing
-  readonly objects: Objects
+  readonly store: Pick<Store, 'objects'>
   readonly state: State
+  readonly catalog: Catalog
+  readonly metrics: Metrics | null
 }
 
 /**
  * Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. Null: nobody
  * asks for it.
  */
-async function openUsage({ environment, log, timing, objects, state }: UsageParts, closers: Closer[]) {
-  const { LARKWAY_USAGE_FOLDER, LARKWAY_DATA, LARKWAY_USAGE_BACKLOG_MIB } = environment
+async function openUsage(
+  { environment, log, timing, store, state, catalog, metrics }: UsageParts,
+  closers: Closer[],
+) {
+  const { LARKWAY_USAGE_BACKLOG_MIB } = environment
   if (!environment.LARKWAY_USAGE) return null
-  const retention = () => ({ days: USAGE_DAYS, byWorkspace: new Map<string, number>() })
-  const healthy = () => state.healthy()
-  const files = openUsageStore({ objects, slots: state.slots, healthy, retention, log })
+  const files = openUsageStore({
+    objects: store.objects,
+    slots: state.slots,
+    healthy: () => state.healthy(),
+    retention: () => usageRetention(catalog),
+    log,
+    watch: metrics?.usage,
+    ...timing.usageFiles,
+  })
   closers.push(() => files.close())
   const rows = await WriteAhead.open({
-    root: LARKWAY_USAGE_FOLDER ?? join(LARKWAY_DATA, 'usage-segments'),
+    root: usageFolder(environment),
     lock: lockFolder,
     roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
     timing: timing.usage ?? {},
+  }).catch((cause: Error) => {
+    const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
+    throw new Error(`environment: LARKWAY_USAGE_FOLDER cannot be used: ${cause.message}; ${remedy}`, {
+      cause,
+    })
   })
+  const { usageMarks: marks } = state.console
+  const progress = new UsageProgress({ marks, writer: rows, ...timing.usageFiles })
+  closers.push(() => progress.close())
   closers.push(() => rows.close())
-  return { rows, files, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }
+  await progress.start()
+  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn })
+  const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, ...timing.usageFiles })
+  closers.push(() => abandoned.stop())
+  return { rows, files, progress, ledger }
+}
+
+/** Has live sessions have a record, also if this process dies while they are open. */
+function keepSessions({ rows, ledger }: { rows: WriteAhead; ledger: UsageLedger }, live: LiveSessions): void {
+  rows.keepOpen({
+    get count() {
+      return live.count
+    },
+    rows(add) {
+      for (const { context, session } of live.list()) ledger.isOpen(context, session.facts(), add)
+    },
+  })
 }
 
 function paramIn({ extra }: GatewayError): string | null {
@@ -296,7 +341,7 @@ function openRecorder(
     readonly timing: Timing
     readonly live: LiveSessions
     /** Null: nothing is recorded for good. */
-    readonly usage: { readonly ledger: UsageLedger } | null
+    readonly usage: { readonly ledger: UsageLedger; readonly rows: WriteAhead } | null
     readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
@@ -304,7 +349,9 @@ function openRecorder(
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
-  return usage === null ? recorder : new LedgerRecorder(recorder, usage.ledger)
+  if (usage === null) return recorder
+  keepSessions(usage, live)
+  return new LedgerRecorder(recorder, usage.ledger)
 }
 
 async function openKeyBook(

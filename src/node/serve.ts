@@ -14,6 +14,8 @@ import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
+import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
+import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader } from '../usage/reader.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
@@ -137,13 +139,27 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
 }
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store }: Node, closers: Closer[]): UsageAdminContext {
+function usageQuestions(
+  { usage, store, state }: Node,
+  closers: Closer[],
+): UsageAdminContext & { readonly log: UsageLog } {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
+  const log = createUsageLog(lake)
   const answers = createAnswerThread()
-  closers.push(() => answers.close())
-  return { reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }), nowMs: Date.now }
+  closers.push(
+    () => answers.close(),
+    () => log.close(),
+  )
+  const { usageMarks: marks } = state.console
+  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
+  return {
+    reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
+    log,
+    nowMs: Date.now,
+    completeUntilMs: () => progress.until(),
+  }
 }
 
 interface ListenOptions {

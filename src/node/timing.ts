@@ -3,6 +3,9 @@ import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
 import type { RecorderTiming } from '../recorder/recorder.ts'
+import type { AbandonedTiming } from '../usage/abandoned-jobs.ts'
+import type { CompactorTiming } from '../usage/compactor.ts'
+import type { ProgressTiming } from '../usage/progress.ts'
 import type { WriteAheadTiming } from '../usage/write-ahead.ts'
 import type { DeliveryTiming } from '../webhooks/deliveries.ts'
 import type { DrainTimes } from './drain.ts'
@@ -20,6 +23,7 @@ export interface Timing {
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
   readonly usage?: Partial<WriteAheadTiming>
+  readonly usageFiles?: Partial<CompactorTiming & ProgressTiming & AbandonedTiming>
   readonly alerts?: Partial<AlertTiming>
 }
 
@@ -31,6 +35,7 @@ const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
   'drain',
   'recorder',
   'usage',
+  'usageFiles',
   'alerts',
 ])
 

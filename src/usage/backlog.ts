@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import type { ClosedSegment, RollSegment } from '../contracts/usage-segment.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { adoptOpenRows } from './open-rows.ts'
 import { SEGMENT_SUFFIX } from './open-segment.ts'
 
 /** Claims a folder for this process as long as that lives. @returns gives it free. @throws when another has it */
@@ -33,6 +34,8 @@ export class Backlog {
   bytes = 0
   /** Segments that were handed on. */
   rolled = 0
+  /** Names of the folders whose segments were all taken over, for whoever takes them out of here. */
+  readonly adopted: string[] = []
 
   constructor(parts: BacklogParts) {
     this.#parts = parts
@@ -68,6 +71,7 @@ export class Backlog {
           await free()
         }
         await rmdir(folder)
+        this.adopted.push(name)
       } catch {
         // It is in use, or somebody else takes it over; what cannot be read now is looked at again.
       }
@@ -75,6 +79,9 @@ export class Backlog {
   }
 
   async #adoptFrom(folder: string): Promise<void> {
+    // As long as the segments are there that tell which of the sessions have ended.
+    const sessions = await adoptOpenRows(folder, this.#parts.folder)
+    if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue
       const path = join(this.#parts.folder, name)
@@ -137,6 +144,18 @@ export class Backlog {
       this.#roll()
     }, pauseMs).unref()
   }
+}
+
+/**
+ * When the oldest of the segments below `root` was begun that are not handed on, whoever has them, epoch milliseconds.
+ *
+ * @returns null when there is none
+ * @throws Error when there is no such folder
+ */
+export async function oldestSegmentMs(root: string): Promise<number | null> {
+  const names = (await readdir(root, { recursive: true })).filter((name) => name.endsWith(SEGMENT_SUFFIX))
+  const times = names.map((name) => idTimeMs(basename(name, SEGMENT_SUFFIX)))
+  return times.length === 0 ? null : Math.min(...times)
 }
 
 /** Makes the folder of this process below `root`, and locks it. */

@@ -1,3 +1,4 @@
+import type { UsageRetention } from '../contracts/usage-lake.ts'
 import type { UsageDay, UsageFooter } from './lake.ts'
 import { DAY_MS, dateMs, dateOf, HOUR_MS, isMerged, mergedName, type UsageObject } from './names.ts'
 
@@ -25,13 +26,6 @@ export interface PlannedMerge {
   readonly names: readonly string[]
   /** Workspaces whose records are left out. */
   readonly expired: readonly string[]
-}
-
-/** How many days records are kept behind the one on which they ended. */
-export interface UsageRetention {
-  /** Of workspaces that are not named. */
-  readonly days: number
-  readonly byWorkspace: ReadonlyMap<string, number>
 }
 
 /** Days after which some workspace keeps its records no longer, the least first. */

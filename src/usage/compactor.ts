@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SlotLimit, Slots } from '../contracts/slots.ts'
-import type { UsageWatch } from '../contracts/usage-lake.ts'
+import type { UsageRetention, UsageWatch } from '../contracts/usage-lake.ts'
 import type { Logger } from '../log.ts'
-import { ageInDays, type PlannedMerge, planDay, retentions, type UsageRetention } from './compaction.ts'
+import { ageInDays, type PlannedMerge, planDay, retentions } from './compaction.ts'
 import type { UsageLake } from './lake.ts'
 import { HOUR_MS, isMerged, type UsageObject } from './names.ts'
 import type { MergeInput } from './tasks.ts'
@@ -18,7 +18,13 @@ const CATCH_UP_DAYS = 7
 /** One node at a time merges; what two of them merged at once is merged again. */
 const COMPACTION: SlotLimit = { name: 'usage-compaction', most: 1 }
 
-export interface CompactorOptions {
+export interface CompactorTiming {
+  readonly intervalMs: number
+  /** How long a file is left that a merged one took the place of. */
+  readonly graceMs: number
+}
+
+export interface CompactorOptions extends Partial<CompactorTiming> {
   readonly lake: UsageLake
   readonly worker: UsageWorker
   readonly slots: Pick<Slots, 'take'>
@@ -29,8 +35,6 @@ export interface CompactorOptions {
   readonly log: Logger
   readonly watch?: UsageWatch | undefined
   readonly now?: () => number
-  readonly intervalMs?: number
-  readonly graceMs?: number
   readonly mergeBytes?: number
 }
 

@@ -91,6 +91,11 @@ export class UsageLake {
     return this.#range(key, 0, bytes)
   }
 
+  /** Some bytes of an object; `to` is exclusive. */
+  async readPart(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#range(key, from, to)
+  }
+
   /** For each file the object that has its sums; null where there is none. */
   async aggregates(files: readonly UsageObject[]): Promise<(ObjectInfo | null)[]> {
     const found = new Map<string, ObjectInfo>()

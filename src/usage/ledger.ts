@@ -1,4 +1,6 @@
 import { errorOf } from '../call-facts.ts'
+import type { AbandonedJob } from '../contracts/jobs.ts'
+import type { SessionFacts } from '../contracts/live.ts'
 import type {
   EndedCall,
   EndedExchange,
@@ -125,6 +127,48 @@ export class UsageLedger implements UsageKeeper {
     row.body_ms = null
     row.first_ms = null
     this.#rows.add(row)
+  }
+
+  /** A job has ended without a worker. Its record is in the kernel when this returns. */
+  abandoned({ job, chargedMicros }: AbandonedJob): void {
+    const row = this.#row
+    const nowMs = Date.now()
+    Object.assign(row, emptyRow(row.node))
+    row.record_id = job.id
+    row.kind = 'job'
+    row.request_id = job.requestId
+    row.job_id = job.id
+    row.started_at = Math.min(job.createdAtMs, nowMs)
+    row.ended_at = nowMs
+    row.workspace = job.workspace
+    row.app = job.app
+    row.key_id = job.keyId
+    row.end_user = job.endUser ?? null
+    row.operation = job.work.operation
+    row.endpoint = job.endpoint
+    row.policy_version_id = job.facts?.policy_version_id ?? null
+    row.outcome = job.status === 'cancelled' ? 'canceled' : 'error'
+    row.error_code = job.error?.code ?? null
+    row.cost_usd = chargedMicros
+    row.total_ms = nowMs - row.started_at
+    this.#rows.add(row)
+    this.#rows.flush()
+  }
+
+  /** Hands over what is known of a session that goes on: the record that it has if this process dies now. */
+  isOpen(call: OpenCall, { audio_seconds, characters }: SessionFacts, add: (row: UsageRow) => void): void {
+    const { exchange } = call
+    if (exchange === null || !this.#isCall(exchange, call)) return
+    const row = this.#row
+    this.#fill(exchange, call)
+    row.outcome = 'error'
+    row.error_code = 'INTERNAL'
+    row.audio_seconds = thousandths(audio_seconds)
+    row.characters = whole(characters)
+    // What is reserved for it goes on to be charged, as that of any call whose node dies.
+    row.cost_usd = call.chargedMicros
+    row.estimated = true
+    add(row)
   }
 
   charged(call: OpenCall, isSettling: boolean): void {

@@ -1,5 +1,6 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import {
+  type AsyncBuffer,
   type ColumnChunk,
   type CompressionCodec,
   type Encoding,
@@ -408,27 +409,50 @@ export class UsageFile {
   }
 
   /** Rows of a row group, or only some columns of them. */
-  async read(place: number, columns?: readonly string[]): Promise<UsageRows> {
+  read(place: number, columns?: readonly string[]): Promise<UsageRows> {
     const { metadata, bytes } = this
-    const rowStart = metadata.row_groups
-      .slice(0, place)
-      .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
-    const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
-    const rows = new UsageRows()
-    await parquetRead({
-      file: {
-        byteLength: bytes.length,
-        slice: (from, to) => bytes.slice(from, to).buffer,
-      },
-      metadata,
-      rowStart,
-      rowEnd,
-      ...(columns === undefined ? {} : { columns: [...columns] }),
-      parsers: PARSERS,
-      compressors: { ZSTD: (input) => new Uint8Array(zstdDecompressSync(input)) },
-      onChunk: ({ columnName, columnData }) => rows.appendColumn(columnName, columnData),
-    })
-    rows.fill(rowEnd - rowStart, columns)
-    return rows
+    const file = {
+      byteLength: bytes.length,
+      slice: (from: number, to?: number) => bytes.slice(from, to).buffer,
+    }
+    return readRows({ file, metadata, place, columns })
   }
+}
+
+/** What of a file is read. */
+interface RowsToRead {
+  readonly file: AsyncBuffer
+  readonly metadata: FileMetaData
+  /** Of the row group. */
+  readonly place: number
+  /** Absent: all. */
+  readonly columns?: readonly string[] | undefined
+  /** Told each page that was compressed, before its values are made; what it throws ends the reading. */
+  readonly onPage?: ((page: Buffer) => void) | undefined
+}
+
+/** Reads rows of a row group, of a file that need not be in memory: only what the columns take is asked for. */
+export async function readRows({ file, metadata, place, columns, onPage }: RowsToRead): Promise<UsageRows> {
+  const rowStart = metadata.row_groups
+    .slice(0, place)
+    .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
+  const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
+  const rows = new UsageRows()
+  const unpack = (input: Uint8Array) => {
+    const page = zstdDecompressSync(input)
+    onPage?.(page)
+    return new Uint8Array(page)
+  }
+  await parquetRead({
+    file,
+    metadata,
+    rowStart,
+    rowEnd,
+    ...(columns === undefined ? {} : { columns: [...columns] }),
+    parsers: PARSERS,
+    compressors: { ZSTD: unpack },
+    onChunk: ({ columnName, columnData }) => rows.appendColumn(columnName, columnData),
+  })
+  rows.fill(rowEnd - rowStart, columns)
+  return rows
 }

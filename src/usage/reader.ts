@@ -68,7 +68,7 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
 }
 
 /** Whether the store says that there is no such object. */
-function isGone(error: unknown): boolean {
+export function isGone(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : null
   return (
     cause instanceof Error && (cause.name === 'NoSuchKey' || ('code' in cause && cause.code === 'ENOENT'))

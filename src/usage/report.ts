@@ -6,7 +6,7 @@ import { type CsvCell, csvLine } from './csv.ts'
 export interface UsageReport {
   readonly question: UsageQuestion
   readonly answer: UsageAnswer
-  /** Epoch milliseconds; what ended later may be missing. */
+  /** Within the time of the question, epoch milliseconds; what ended later may be missing. */
   readonly completeUntilMs: number
 }
 

@@ -1,9 +1,11 @@
 import { rmdir } from 'node:fs/promises'
+import { basename } from 'node:path'
 import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
 import type { UsageRow } from './encoder.ts'
+import { type OpenRecords, OpenRows } from './open-rows.ts'
 import { type KeptPlace, OpenSegment } from './open-segment.ts'
 
 export interface WriteAheadTiming {
@@ -68,6 +70,8 @@ export class WriteAhead {
   readonly #closing = new Map<OpenSegment, Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
   #adopting: Promise<void> = Promise.resolve()
+  /** Null: nothing is open for long. */
+  #openRows: OpenRows | null = null
   #isDue = false
   #isFull = false
   #isAway = false
@@ -134,6 +138,11 @@ export class WriteAhead {
     else current.add(row)
   }
 
+  /** Keeps what is known of these, until each adds its record. */
+  keepOpen(records: OpenRecords): void {
+    this.#openRows = new OpenRows(this.#folder, records)
+  }
+
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
     this.#isDue = false
@@ -145,8 +154,7 @@ export class WriteAhead {
   }
 
   figures(): UsageFigures {
-    const begun = this.#unhanded.map(({ openedAtMs }) => openedAtMs)
-    const oldest = Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
+    const oldest = this.#oldestMs
     return {
       written: this.#written,
       lost: this.#lost,
@@ -156,12 +164,33 @@ export class WriteAhead {
     }
   }
 
+  /** Unique to this process. */
+  get name(): string {
+    return basename(this.#folder)
+  }
+
+  /** Everything that ended before was handed on; epoch milliseconds. */
+  get doneUntilMs(): number {
+    // A record may be a moment older than the segment that was made for it. One of an open session is put if we die.
+    return Math.min(Date.now(), this.#oldestMs - 1, (this.#openRows?.writtenMs ?? Date.now()) - 1)
+  }
+
+  /** Whether everything was handed on. */
+  get isDone(): boolean {
+    return this.#oldestMs === Number.POSITIVE_INFINITY
+  }
+
+  /** Names of dead processes whose records were all taken over, each once. */
+  takeAdopted(): string[] {
+    return this.#backlog.adopted.splice(0)
+  }
+
   /** Writes, closes and hands on what there is, which stays for the next process where that takes too long. */
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all([...this.#closing.values(), this.#adopting])
+    await Promise.all([...this.#closing.values(), this.#adopting, this.#openRows?.close()])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.
@@ -170,6 +199,12 @@ export class WriteAhead {
 
   get #open(): readonly OpenSegment[] {
     return this.#current === null ? [...this.#kept] : [...this.#kept, this.#current]
+  }
+
+  /** When the oldest segment was begun that was not handed on; infinity: there is none. */
+  get #oldestMs(): number {
+    const begun = this.#unhanded.map(({ openedAtMs }) => openedAtMs)
+    return Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
   }
 
   /** Segments that are not in the backlog yet; what is being closed is one, too. */
@@ -228,6 +263,7 @@ export class WriteAhead {
         this.#close(segment)
       else void segment.sync()
     }
+    this.#openRows?.tick(nowMs)
     this.#watchBacklog()
   }
 

@@ -19,11 +19,14 @@ import { storedKey } from '../support/stored-key.ts'
 import { filledWav } from '../support/wav.ts'
 import { answering, startReceiver } from '../support/webhook-receiver.ts'
 
-// Every command through every door that offers it: the command line, the workspace API and the console. Each door works
-// on a subject of its own; effect, refusal, audit line and message are the same.
+// Every command through every door that offers it: the command line, the workspace API, the console, and the management
+// API, which is the console's for keys. Each door works on a subject of its own; effect, refusal, audit line and
+// message are the same.
 
-const DOORS = ['cli', 'api', 'console'] as const
+const DOORS = ['cli', 'api', 'console', 'bearer'] as const
 type Door = (typeof DOORS)[number]
+/** As the audit list names them. */
+const VIA = { cli: 'cli', api: 'api', console: 'console', bearer: 'api' } as const
 
 /** The message of a refusal, with flags of the command line as the fields that they give; null: it was done. */
 type Refusal = string | null
@@ -33,7 +36,10 @@ interface Row<Subject> {
   readonly name: string
   /** Makes what the command works on; a new one for each door. */
   readonly subject: (door: Door) => Promise<Subject> | Subject
-  readonly doors: { readonly [D in Door]?: (subject: Subject) => Promise<Refusal> }
+  /** That of the console is gone through with a key as well. */
+  readonly doors: { readonly [D in Exclude<Door, 'bearer'>]?: (subject: Subject) => Promise<Refusal> }
+  /** Keys cannot give it. */
+  readonly isOfPage?: true
   /** What the state has of the subject afterwards, without what tells two subjects apart. */
   readonly effect: (subject: Subject) => Promise<unknown>
   /** A message, where the command is refused. */
@@ -56,7 +62,24 @@ interface Doors {
     ...args: string[]
   ) => Promise<Refusal>
   readonly api: (method: string, path: string, body?: unknown) => Promise<Refusal>
+  /** By the operator's session, or with the operator's key. */
   readonly console: (method: string, path: string, body?: unknown) => Promise<Refusal>
+}
+
+/** Whether the console's API is asked with a key just now. */
+const asking = { withKey: false }
+
+/** The ways of a command through each of its doors. */
+function waysOf<Subject>({ doors, isOfPage }: Pick<Row<Subject>, 'doors' | 'isOfPage'>) {
+  return DOORS.flatMap((door) => {
+    const through = doors[door === 'bearer' ? 'console' : door]
+    if (through === undefined || (door === 'bearer' && isOfPage === true)) return []
+    const go = async (subject: Subject): Promise<Refusal> => {
+      asking.withKey = door === 'bearer'
+      return through(subject)
+    }
+    return [{ door, through: go }]
+  })
 }
 
 function doorsOf({ larkway, redis, keys, visitors }: ConsoleBench): Doors {
@@ -89,7 +112,15 @@ function doorsOf({ larkway, redis, keys, visitors }: ConsoleBench): Doors {
       })
       return messageIn(await response.json())
     },
-    console: async (method, path, body) => messageIn((await visitors.operator.ask(method, path, body)).body),
+    async console(method, path, body) {
+      if (!asking.withKey) return messageIn((await visitors.operator.ask(method, path, body)).body)
+      const response = await fetch(`${larkway.url}/v1/admin/${path}`, {
+        method,
+        headers: { authorization: `Bearer ${keys.operator}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      return messageIn(await response.json())
+    },
   }
 }
 
@@ -101,11 +132,9 @@ function messageIn(body: unknown): Refusal {
 
 /** Drives one command through its doors, and compares what comes of it. */
 async function compare<Subject>(t: Test, bench: ConsoleBench, row: Row<Subject>): Promise<void> {
-  const { doors, subject: make, effect, refused, audited } = row
+  const { subject: make, effect, refused, audited } = row
   const seen: { door: Door; effect: unknown; refusal: Refusal; lines: unknown }[] = []
-  for (const door of DOORS) {
-    const through = doors[door]
-    if (through === undefined) continue
+  for (const { door, through } of waysOf(row)) {
     const subject = await make(door)
     const before = await newestLine(bench)
     const refusal = await through(subject)
@@ -119,7 +148,7 @@ async function compare<Subject>(t: Test, bench: ConsoleBench, row: Row<Subject>)
     )
     if (audited !== undefined) t.match(lines[0], audited, `${row.name}: ${door} says what it did`)
     t.ok(
-      lines.every(({ by }) => by.via === door),
+      lines.every(({ by }) => by.via === VIA[door]),
       `${row.name}: ${door} is named as the door`,
     )
     const said = lines.map(({ action, workspace, target, before: old, after, detail }) => {
@@ -328,6 +357,7 @@ for (const [store, options] of STORES) {
       ...row,
       name: 'one more for the playground',
       doors: { ...doors, console: page },
+      isOfPage: true,
     })
     const importing = { ...doors, cli: () => cli(importFile, file) }
     await compare(t, bench, { ...row, name: 'one more in a file', doors: importing })
@@ -439,7 +469,7 @@ for (const [store, options] of STORES) {
       effect: delivered,
       audited: { action: 'webhook.test' },
     })
-    t.equal(received, 2, 'the receiver got one of each')
+    t.equal(received, 3, 'the receiver got one of each')
   })
 
   t.test(`${store}: jobs`, options, async (t) => {
@@ -624,15 +654,13 @@ for (const [store, options] of STORES) {
 /** The same as `compare` where the line of the audit list names the subject. */
 async function compareOnce(t: Test, bench: ConsoleBench, row: Row<string>): Promise<void> {
   const seen: { effect: unknown; line: unknown }[] = []
-  for (const door of DOORS) {
-    const through = row.doors[door]
-    if (through === undefined) continue
+  for (const { door, through } of waysOf(row)) {
     const subject = await row.subject(door)
     const before = await newestLine(bench)
     t.equal(await through(subject), null, `${row.name}: ${door} does it`)
     const lines = (await bench.state.catalog.audit(null, null, 50)).filter(({ number }) => number > before)
     t.equal(lines.length, 1, `${row.name}: ${door} has one line on the audit list`)
-    t.match(lines[0], { ...row.audited, by: { via: door } }, `${row.name}: ${door} says what it did`)
+    t.match(lines[0], { ...row.audited, by: { via: VIA[door] } }, `${row.name}: ${door} says what it did`)
     const { action, workspace, target = '' } = lines[0] ?? {}
     const line = { action, workspace, target: target.replace(subject, 'SUBJECT') }
     seen.push({ effect: await row.effect(subject), line })

@@ -235,6 +235,22 @@ function watches(t: Test, open: (t: Test) => Promise<State>): void {
     t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
   })
 
+  t.test('a breaker that nobody calls to try is no incident for ever', async (t) => {
+    const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: null } })
+    const breaker = { workspace: 'acme', route: 'voice', provider: 'deepgram', model: 'nova-3' }
+    const openedAtMs = rig.clock.nowMs
+    const sample = async () => {
+      const atMs = rig.clock.nowMs - 1_000
+      const state = atMs - openedAtMs < 10_000 ? ('open' as const) : ('half_open' as const)
+      const breakers = [{ ...breaker, state, sinceMs: openedAtMs + (state === 'open' ? 0 : 10_000) }]
+      await rig.state.console.samples.add(calls('one', atMs, 0, 0, { breakers }), KEEP_MS)
+    }
+    await rig.pass(15 * MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened'], 'it may fail at the next trial')
+    await rig.pass(RECOVER_MS + MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+  })
+
   t.test('a node that is gone leaves no breaker open', async (t) => {
     const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: 'deepgram' } })
     const breaker = {

@@ -56,3 +56,55 @@ for (const [store, options] of STORES) {
       t.equal((await admin.get(`audit?${query}`)).status, 400, query)
   })
 }
+
+for (const [store, options] of STORES) {
+  t.test(`${store}: lines are chosen by who, what and when`, options, async (t) => {
+    const { visitors, state } = await startConsoleBench(t, { store })
+    const { admin, operator, foreign } = visitors
+    const people = ['Ada', 'Bob'] as const
+    const note = { action: 'app.publish', before: null, after: null, detail: null }
+    const add = (at: number) => {
+      const name = people[at % 2] ?? ''
+      const by = { via: 'api', keyId: `key_${name}`, name } as const
+      const target = `app/acme/${at}`
+      const detail = at === 1_200 ? 'why it was =done' : null
+      return state.catalog.note(`${at}`, { ...note, by, workspace: 'acme', target, detail })
+    }
+    for (let at = 0; at < 1_500; at += 1) await add(at)
+    const ask = async (query: string, who = admin) => {
+      const told = await who.get(`audit?${query}`)
+      t.equal(told.status, 200, `${query}: ${told.text}`)
+      return { lines: linesIn(told), next: told.body.next as number | null }
+    }
+    const targetsOf = async (query: string) => (await ask(query)).lines.map(({ target }) => target)
+    t.same(await targetsOf('target=acme/1499'), ['app/acme/1499'])
+    t.same(await targetsOf('target=WHY%20it'), ['app/acme/1200'], 'what it says is looked through, too')
+    t.same(await targetsOf('target=acme/3&actor=key_bob&limit=3'), [
+      ...['app/acme/399', 'app/acme/397', 'app/acme/395'],
+    ])
+    t.same(await ask('actor=nobody'), { lines: [], next: null })
+    t.same((await ask('target=acme', foreign)).lines, [], 'another workspace finds nothing')
+    t.equal((await ask('target=acme/7&workspace=acme', operator)).lines.length, 100)
+
+    // Every second line, page by page, is all of them and none twice.
+    const found: unknown[] = []
+    let query = 'actor=Ada&limit=200'
+    for (;;) {
+      const { lines, next } = await ask(query)
+      found.push(...lines.map(({ target }) => target))
+      if (next === null) break
+      query = `actor=Ada&limit=200&below=${next}`
+    }
+    t.same(
+      found,
+      Array.from({ length: 750 }, (_, index) => `app/acme/${1_498 - 2 * index}`),
+    )
+    const all = await ask('limit=1000')
+    const [newest, middle] = [all.lines[0], all.lines[500]] as [Line, Line]
+    const between = await ask(`from=${middle.at}&to=${newest.at}&limit=1000`)
+    t.ok(between.lines.length >= 501, `${between.lines.length}: those of the same moment are among them`)
+    t.ok(between.lines.every(({ at }) => String(at) >= String(middle.at) && String(at) <= String(newest.at)))
+    t.equal(between.next, null, 'older lines are not looked through')
+    t.same(await ask('to=2020-01-01T00:00:00Z'), { lines: [], next: null })
+  })
+}

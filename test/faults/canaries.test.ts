@@ -102,6 +102,7 @@ for (const [stores, level] of SETUPS) {
     await askTheUnwell(run, rig)
     t.ok(await breakRecord(run, rig))
     const kept = await run.judgeStores()
+    const recorded = await run.judgeUsage()
     await misconfigure(rig, canaries.make('secret in a configuration', 'secret'))
     await loseServers(run, rig)
     const figures = await run.judgeMetrics()
@@ -112,6 +113,7 @@ for (const [stores, level] of SETUPS) {
 
     // And nothing of all this went well for want of being tried.
     t.ok(kept.names > 100 && kept.singing > 20, `${kept.names} names, ${kept.singing} values of callers`)
+    t.ok(recorded > 200, `${recorded} records of usage`)
     t.ok(figures > 100 && tracedBytes > 100_000, `${figures} figures, ${tracedBytes} bytes of traces`)
     for (const provider of ['own', 'shared']) t.ok(rig.upstream.asked(provider) > 50, provider)
     for (const outcome of [...HAPPENED, ...(stores === 'servers' ? HAPPENED_TO_SERVERS : [])])

@@ -17,6 +17,24 @@ export function consoleContract(t: Test, start: Start): void {
   samples(t, start)
   keyUses(t, start)
   sessionEnds(t, start)
+  usageMarks(t, start)
+}
+
+function usageMarks(t: Test, start: Start): void {
+  t.test('each writer of usage has the mark that it made last, until it is forgotten', async (t) => {
+    const { usageMarks } = (await start(t)).state.console
+    t.same([...(await usageMarks.read())], [])
+    await usageMarks.note('seg_one', { doneUntilMs: 1_000, notedAtMs: 2_000 })
+    await usageMarks.note('seg_two', { doneUntilMs: 1_500, notedAtMs: 2_000 })
+    await usageMarks.note('seg_one', { doneUntilMs: 900, notedAtMs: 3_000 })
+    t.same([...(await usageMarks.read())].sort(), [
+      ['seg_one', { doneUntilMs: 900, notedAtMs: 3_000 }],
+      ['seg_two', { doneUntilMs: 1_500, notedAtMs: 2_000 }],
+    ])
+    await usageMarks.forget([])
+    await usageMarks.forget(['seg_one', 'seg_unknown'])
+    t.same([...(await usageMarks.read()).keys()], ['seg_two'])
+  })
 }
 
 function sessionEnds(t: Test, start: Start): void {

@@ -40,6 +40,7 @@ export function jobsContract(t: Test, start: Start): void {
   cancelling(t, start)
   submitting(t, start)
   purging(t, start)
+  abandoning(t, start)
   operators(t, start)
   jobsErasureContract(t, start)
   jobsFiguresContract(t, start)
@@ -562,6 +563,53 @@ function purging(t: Test, start: Start): void {
     await pass(15 * 60_000)
     t.match(await jobs.takeExpired(10), [{ id: job.id }])
     t.equal(await jobs.get(job.id), null, 'still out of sight')
+  })
+}
+
+function abandoning(t: Test, start: Start): void {
+  t.test('jobs that no worker has ended are handed out until they are recorded', async (t) => {
+    const { jobs, workspace, accept, taken, cancel, end, claim, pass, setClock } = await jobsOf(t, start)
+    const abandoned = async () => {
+      const found = await jobs.takeAbandoned(1_000)
+      const own = found.filter(({ job }) => job.workspace === workspace)
+      return new Map(own.map(({ job, chargedMicros }) => [job.id, { status: job.status, chargedMicros }]))
+    }
+    const queued = await accept()
+    await cancel(queued.id)
+    const charged = await taken({ kind: 'transcription' })
+    await jobs.renew(charged.id, 1, LONG_MS, { audio: null, upstream: null, chargedMicros: 700 })
+    await end(charged, RETRY)
+    await cancel(charged.id)
+    const erased = await accept({ kind: 'transcription' })
+    await jobs.erase(erased, KEEP)
+    const asked = await taken({}, { leaseMs: SHORT_MS })
+    await cancel(asked.id)
+    const worked = await taken()
+    await end(worked, SUCCESS)
+    await end(await taken(), CANCELLATION)
+    await pass(OVER_MS)
+    t.same(await claim(), [])
+    const poisoned = await accept()
+    for (const _ of [1, 2, 3]) {
+      await claim({ leaseMs: SHORT_MS })
+      await pass(OVER_MS)
+    }
+    t.same(await claim(), [])
+    const expected = new Map([
+      [queued.id, { status: 'cancelled', chargedMicros: 0 }],
+      [charged.id, { status: 'cancelled', chargedMicros: 700 }],
+      [erased.id, { status: 'cancelled', chargedMicros: 0 }],
+      [asked.id, { status: 'cancelled', chargedMicros: 0 }],
+      [poisoned.id, { status: 'failed', chargedMicros: 0 }],
+    ])
+    t.same(await abandoned(), expected)
+    t.equal((await abandoned()).size, 0, 'somebody has them')
+    for (const id of expected.keys()) if (id !== charged.id && id !== poisoned.id) await jobs.recorded(id)
+    await jobs.recorded('no id')
+    t.ok(await jobs.retry(poisoned.id), 'who retries one has a record of its next end')
+    if (!setClock) return
+    await pass(2 * 60_000)
+    t.same(await abandoned(), new Map([[charged.id, expected.get(charged.id)]]))
   })
 }
 

@@ -249,6 +249,13 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${WORKSPACE}/names?of=keys`,
     `${WORKSPACE}/names?of=FIELD`,
   ),
+  'GET /console/api/log': looks(
+    `${API}/log`,
+    `${API}/log?app=FIELD&id=FIELD`,
+    `${API}/log?after=FIELD`,
+    `${API}/log?format=csv&model=FIELD`,
+  ),
+  'GET /console/api/log/:record': looks(`${API}/log/FIELD`),
   'GET /console/api/live': looks(`${API}/live`, `${API}/live?workspace=FIELD`),
   'POST /console/api/workspaces/:workspace/live/:session/end': sends(
     'POST',
@@ -267,7 +274,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
 }
 
 /** What keys can do, too, and what of that is for the page alone. */
-const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit)\b/
+const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit|log)\b/
 const PAGE_ALONE = /\/(?:setup|models|names|requests|playground-key|live|overview|health|shadow|result)\b/
 
 /** The same by the key itself, at the management API. */

@@ -6,6 +6,7 @@ import { type WatchedProcess, watchProcess } from './canary-process.ts'
 import { type SingingUpstream, startSingingUpstream } from './canary-upstream.ts'
 import { type Canaries, singingWav } from './canary-values.ts'
 import { serveHttp } from './http-server.ts'
+import { testTiming } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { secret } from './route-gateway.ts'
 import { openBucket, type S3Server, startS3 } from './s3-server.ts'
@@ -69,6 +70,9 @@ export async function startCanaryRig(
     OTEL_EXPORTER_OTLP_HEADERS: `authorization=${canaries.make('header for traces', 'secret')}`,
     OTEL_BSP_SCHEDULE_DELAY: '200',
     LARKWAY_DRAIN_SECONDS: '0',
+    LARKWAY_USAGE: 'true',
+    // Records of usage are put into the store while there still is one.
+    ...testTiming({ usage: { segmentMs: 500 } }),
   }
   const serverEnv = {
     ...env,
@@ -151,6 +155,8 @@ function configuration({ url }: SingingUpstream, keys: ReadonlyMap<Caller, strin
       acme: {
         credits_usd: 1_000,
         grant_id: 'first',
+        // Whom calls are for is known by a hash alone, everywhere.
+        end_users: { hash: true },
         purposes: { declared: { description: 'a label' } },
         apps: { web: { route: 'main', purposes: { declared: 'main' } } },
         keys: [

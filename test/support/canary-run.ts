@@ -2,11 +2,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { Redis } from 'ioredis'
+import { readSegment } from '../../src/usage/segment-columns.ts'
 import { type Told, tell } from './canary-attacks.ts'
 import { type Ask, CASES, type Found, type Songs } from './canary-cases.ts'
 import { type Caller, type CanaryRig, filesBelow } from './canary-rig.ts'
 import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
 import { s3ClientOf } from './s3-server.ts'
+import { recordsIn, recordsOf } from './usage-lake.ts'
 
 /** What a node has kept: what its things are called, and what is in them. */
 export interface Kept {
@@ -98,10 +100,31 @@ function flat(value: unknown): Buffer[] {
   return Object.values(value).flatMap(flat)
 }
 
-async function objectsOf({ s3, bucket }: KeptRig): Promise<Part> {
+/** Records and sums of usage, wherever they are by now: each file as it is, and what it says. */
+async function usageOf(rig: CanaryRig): Promise<{ values: (Buffer | string)[]; records: number }> {
+  const files = [
+    ...(await filesBelow(join(rig.folder, 'data'))),
+    ...(await filesBelow(join(rig.folder, 'data-of-worker'))),
+  ]
+  const objects = rig.s3 === null ? [] : (await objectsOf(rig, 'usage/')).values
+  const stored = files.filter(({ name, bytes }) => /^\/usage\/.*\.parquet$/.test(name) && bytes.length > 0)
+  const parquet = [...stored.map(({ bytes }) => bytes), ...objects].filter((value) => Buffer.isBuffer(value))
+  const values: (Buffer | string)[] = [...parquet]
+  const records = (await Promise.all(parquet.map((bytes) => recordsOf(Uint8Array.from(bytes))))).flat()
+  for (const { name, bytes } of files)
+    if (name.endsWith('.usage') && bytes.length > 0) {
+      values.push(bytes)
+      records.push(...recordsIn(readSegment(bytes)))
+    }
+  values.push(...records.map((record) => JSON.stringify(record)))
+  return { values, records: records.length }
+}
+
+async function objectsOf({ s3, bucket }: KeptRig, prefix = ''): Promise<Part> {
   if (s3 === null) return { names: [], values: [] }
   const client = s3ClientOf(s3)
-  const { Contents: contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket }))
+  const listing = new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix })
+  const { Contents: contents = [] } = await client.send(listing)
   const values = await Promise.all(
     contents.map(async ({ Key }) => {
       const { Body, Metadata, ...head } = await client.send(new GetObjectCommand({ Bucket: bucket, Key }))
@@ -111,6 +134,12 @@ async function objectsOf({ s3, bucket }: KeptRig): Promise<Part> {
   )
   client.destroy()
   return { names: contents.map(({ Key }) => `${Key}`), values: values.flat() }
+}
+
+/** What a caller of the management API is told of a field that there is not: its name, as it was sent. */
+function withoutFieldNames(text: string): string {
+  const name = /"message":"`([^`]+)` is not a field of this request"/.exec(text)?.[1]
+  return name === undefined ? text : text.replaceAll(name, '')
 }
 
 const ALL: readonly CanaryKind[] = ['secret', 'content', 'foreign']
@@ -215,7 +244,8 @@ export class CanaryRun {
     // Facts that go into headers where the answer has no place for them: the caller's label, and names of its fields.
     const said = headers.replace(/^x-lk-(?:requested-purpose|warnings): .*$/gim, '')
     this.#report(`${what}: header of ${status}`, this.#canaries.find(said), ALL)
-    this.#report(`${what}: body of ${status}`, this.#canaries.find(body), status < 400 ? NOT_ANSWERED : ALL)
+    const found = this.#canaries.find(status === 400 ? withoutFieldNames(text) : body)
+    this.#report(`${what}: body of ${status}`, found, status < 400 ? NOT_ANSWERED : ALL)
     for (const line of text.split('\n').filter((event) => /^data: .*"error":(?!null)/.test(event))) {
       this.#report(`${what}: event of an error`, this.#canaries.find(line), ALL)
     }
@@ -262,6 +292,13 @@ export class CanaryRun {
     const traces = this.#rig.traces()
     this.#report('traces', this.#canaries.find(traces), ALL)
     return traces.length
+  }
+
+  /** No record of usage sings, neither as it is written nor as it is read. @returns how many there are */
+  async judgeUsage(): Promise<number> {
+    const { values, records } = await usageOf(this.#rig)
+    for (const value of values) this.#report('the usage ledger', this.#canaries.find(value), ALL)
+    return records
   }
 
   /**

@@ -147,6 +147,8 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`GET ${W}/requests/:id`]: none,
   [`GET ${W}/apps`]: none,
   [`GET ${W}/names`]: none,
+  'GET /console/api/log': none,
+  'GET /console/api/log/:record': none,
   'GET /console/api/live': none,
   [`POST ${W}/live/:session/end`]: none,
   'GET /console/api/health': none,
@@ -322,6 +324,7 @@ export class AttackMaker {
     if (param === 'name') return isOwn ? own(OWN.provider) : names.provider
     // No live session is open: any name will do.
     if (param === 'job' || param === 'session') return names.job
+    if (param === 'record') return names.request
     if (param === 'id') return template.includes('/requests/') ? names.request : names.key
     throw new Error(`nothing is known of the parameter ${param}`)
   }

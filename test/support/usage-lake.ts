@@ -1,9 +1,9 @@
 import type { Objects } from '../../src/contracts/objects.ts'
-import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { USAGE_COLUMNS, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { newId } from '../../src/ids.ts'
 import { SegmentEncoder } from '../../src/usage/encoder.ts'
-import { UsageFile } from '../../src/usage/parquet.ts'
+import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import type { SegmentColumns } from '../../src/usage/segment-columns.ts'
 import { type RolledFile, rollSegment } from '../../src/usage/tasks.ts'
@@ -106,6 +106,25 @@ export async function recordsOf(bytes: Uint8Array<ArrayBuffer>): Promise<UsageRe
     for (let row = 0; row < rows.length; row += 1) records.push(rows.record(row))
   }
   return records
+}
+
+/** Records as the rows of a row group. */
+export function fillRows(rows: UsageRows, records: readonly UsageRecord[]): void {
+  for (const [place, { name }] of USAGE_COLUMNS.entries())
+    for (const record of records) rows.columns[place]!.append(record[name])
+  rows.fill(records.length, undefined)
+}
+
+/** A file of records, with a row group for each of the lists. */
+export function fileOf(groups: readonly (readonly UsageRecord[])[]): Uint8Array<ArrayBuffer> {
+  const writer = new UsageFileWriter()
+  const rows = new UsageRows()
+  for (const records of groups) {
+    fillRows(rows, records)
+    writer.add(rows)
+    rows.clear()
+  }
+  return writer.finish([])
 }
 
 /** The records of a segment, in the order in which they were first written. */

@@ -1,8 +1,19 @@
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { Timing } from '../../src/node/timing.ts'
+import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { liveAudio } from '../support/live-audio.ts'
+import { LiveClient } from '../support/live-rig.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 /** A second of audio. */
@@ -48,3 +59,132 @@ t.test(
     )
   },
 )
+
+const KEY = makeKey()
+const AUTHORIZATION = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+
+const PRICE = {
+  per_hour_usd: 36,
+  per_1k_characters_usd: 1,
+  per_1m_input_tokens_usd: 1,
+  per_1m_output_tokens_usd: 1,
+  per_image_usd: 1,
+  per_video_second_usd: 1,
+}
+
+/** Audio by files takes its provider longer than any process lives. */
+function configuration(): object {
+  const entry = { provider: 'sandbox', model: 'morse-1', price: PRICE }
+  return {
+    providers: { sandbox: { kind: 'sandbox', access: 'platform' } },
+    routes: {
+      live: { workspace: 'acme', entries: [entry] },
+      slow: { workspace: 'acme', entries: [{ ...entry, options: { delay_ms: 60_000 } }] },
+    },
+    workspaces: {
+      acme: {
+        credits_usd: 10,
+        grant_id: 'first',
+        purposes: { slow: {} },
+        apps: { web: { route: 'live', purposes: { slow: 'slow' } } },
+        keys: [{ id: 'key_web', app: 'web', sha256: hashKey(KEY), scopes: ['inference', 'jobs'] }],
+      },
+    },
+  }
+}
+
+async function listen(t: Test, { port }: Larkway): Promise<LiveClient> {
+  const socket = new WebSocket(
+    `ws://127.0.0.1:${port}/v1/transcription/stream?sample_rate=16000`,
+    'larkway.v1',
+    { headers: { authorization: `Bearer ${KEY}` } },
+  )
+  const caller = new LiveClient(t, socket)
+  await caller.message('ready')
+  return caller
+}
+
+async function askJobs({ url }: Larkway, method: string, path: string, body?: object) {
+  const answer = await fetch(`${url}/v1/transcription/jobs${path}`, {
+    method,
+    headers: AUTHORIZATION,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  return (await answer.json()) as { job_id: string; status: string; attempts: number }
+}
+
+t.test(
+  'sessions that are open when a node dies, and jobs that no worker ends, have one record',
+  { timeout: 120_000 },
+  async (t) => {
+    const dataFolder = await tempFolder(t)
+    const segments = join(dataFolder, 'usage-segments')
+    const start = (timing: Timing) =>
+      startLarkway(t, {
+        dataFolder,
+        config: configuration(),
+        env: { LARKWAY_USAGE: 'true', LARKWAY_JOBS: '1' },
+        timing: {
+          jobs: { leaseMs: 500, renewMs: 100, pollMs: [50, 50] },
+          usage: { segmentMs: 300 },
+          ...timing,
+        },
+      })
+    let node = await start({ usageFiles: { abandonedMs: 600_000 }, usage: {} })
+    const { pcm } = liveAudio('lark lark lark')
+    const ended = await listen(t, node)
+    const open = await listen(t, node)
+    await Promise.all([ended, open].map((one) => one.speak(pcm.subarray(0, 64_000), 4)))
+    ended.send({ type: 'end' })
+    await ended.message('done')
+    const { job_id: job } = await askJobs(node, 'POST', '', { audio: AUDIO, purpose: 'slow' })
+    const hasBegun = async (attempt: number) => (await askJobs(node, 'GET', `/${job}`)).attempts === attempt
+    t.ok(await waitUntil(() => hasBegun(1)))
+    const { job_id: cancelled } = await askJobs(node, 'POST', '', { audio: AUDIO, purpose: 'slow' })
+    t.match(await askJobs(node, 'DELETE', `/${cancelled}`), { status: 'cancelled' })
+    const known = async () => {
+      for (const path of await openFiles(segments))
+        for (const { audio_seconds } of recordsIn(await readSegmentFile(path)))
+          if ((audio_seconds ?? 0) >= 2_000) return true
+      return false
+    }
+    t.ok(await waitUntil(known), 'what is known of the session is on the disk')
+    for (const attempt of [2, 3]) {
+      await node.signal('SIGKILL')
+      node = await start({})
+      t.ok(await waitUntil(() => hasBegun(attempt)), `attempt ${attempt}`)
+    }
+    await node.signal('SIGKILL')
+    node = await start({ usageFiles: { abandonedMs: 100 } })
+
+    const recorded = async () => (await usageRecords(segments)).filter(({ kind }) => kind !== 'call')
+    t.ok(await waitUntil(async () => (await recorded()).length >= 4, 20_000))
+    await sleep(1_000)
+    const records = await recorded()
+    t.equal(new Set(records.map(({ record_id }) => record_id)).size, records.length, 'each once')
+    const sessions = records.filter(({ kind }) => kind === 'session')
+    t.same(sessions.map(({ outcome, error_code }) => [outcome, error_code]).sort(), [
+      ['error', 'INTERNAL'],
+      ['ok', null],
+    ])
+    const [dead] = sessions.filter(({ outcome }) => outcome === 'error')
+    t.match(dead, {
+      status: 101,
+      workspace: 'acme',
+      key_id: 'key_web',
+      audio_seconds: 2_000,
+      estimated: true,
+    })
+    t.match(dead, { provider: 'sandbox', model: 'morse-1', endpoint: 'GET /v1/transcription/stream' })
+    const jobs = new Map(records.filter(({ kind }) => kind === 'job').map((one) => [one.job_id, one]))
+    t.match(jobs.get(job), { outcome: 'error', error_code: 'INTERNAL', operation: 'transcription' })
+    t.match(jobs.get(cancelled), { outcome: 'canceled', error_code: null, cost_usd: 0, workspace: 'acme' })
+    t.equal(jobs.size, 2)
+  },
+)
+
+/** Of each process what it knows of its open sessions. */
+async function openFiles(folder: string): Promise<string[]> {
+  const names = await readdir(folder, { recursive: true }).catch(() => [])
+  return names.filter((name) => name.endsWith('open-sessions')).map((name) => join(folder, name))
+}

@@ -170,6 +170,7 @@ test('an admin is told of its own workspace alone', async (t) => {
     const usage = {
       reader: createUsageReader({ lake, sumUp, answers: new TableAnswers() }),
       nowMs: () => FROM_MS,
+      completeUntilMs: async () => FROM_MS,
     }
     const principal = { workspace: { id: 'beta' }, key: { id: 'key_1', name: 'n' } }
     const admin = workspaceAdmin(principal as unknown as Parameters<typeof workspaceAdmin>[0])

@@ -8,27 +8,10 @@ import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
+import { fileOf, fillRows, randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
 
 const DAY_MS = 86_400_000
 const FROM_MS = Date.parse('2026-11-22')
-
-function fill(rows: UsageRows, records: readonly UsageRecord[]): void {
-  for (const [place, { name }] of USAGE_COLUMNS.entries())
-    for (const record of records) rows.columns[place]!.append(record[name])
-  rows.fill(records.length, undefined)
-}
-
-function fileOf(groups: readonly (readonly UsageRecord[])[]): Uint8Array<ArrayBuffer> {
-  const writer = new UsageFileWriter()
-  const rows = new UsageRows()
-  for (const records of groups) {
-    fill(rows, records)
-    writer.add(rows)
-    rows.clear()
-  }
-  return writer.finish([])
-}
 
 /** Values at the edges of what a column can have, more often than others. */
 function anyValueOf({ kind, isNullable }: UsageColumn): fc.Arbitrary<unknown> {
@@ -152,7 +135,7 @@ t.test('a row group is copied as it is into another file', async (t: Test) => {
   writer.copy(two, 0)
   writer.copy(one, 1)
   const rows = new UsageRows()
-  fill(rows, groups[0]!)
+  fillRows(rows, groups[0]!)
   writer.add(rows)
   const path = join(await tempFolder(t), 'copied.parquet')
   const bytes = writer.finish([{ key: 'a', value: 'b' }])

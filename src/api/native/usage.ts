@@ -33,6 +33,7 @@ export const usage = endpoint({
     'Calls, errors, cost, quantities and latencies of the workspace, by any dimension. Keys with the scope ' +
     '`operator` are told of all workspaces, or of those that `workspace` names.',
   scope: 'admin',
+  operator: true,
   parameters: [usageParameters()],
   answers: [
     {

@@ -57,7 +57,7 @@ class Document {
   }
 
   add(operation: Operation): void {
-    const { method, id, tag, summary, description, scope } = operation
+    const { method, id, tag, summary, description, scope, operator } = operation
     const path = templateOf(operation.path)
     const parameters = this.#parameters(operation)
     this.#paths[path] ??= {}
@@ -66,7 +66,7 @@ class Document {
       operationId: id,
       summary,
       ...(description === undefined ? {} : { description }),
-      security: scope === null ? [] : [{ ApiKey: [scope] }],
+      security: scope === null ? [] : [{ ApiKey: [scope] }, ...(operator ? [{ ApiKey: ['operator'] }] : [])],
       ...(parameters.length === 0 ? {} : { parameters }),
       ...(operation.body === undefined ? {} : { requestBody: this.#body(operation, operation.body) }),
       responses: { ...this.#answers(operation), ...this.#errors(operation) },

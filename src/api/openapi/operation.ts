@@ -51,6 +51,8 @@ export interface Operation {
   readonly description?: string
   /** Scope that the key needs; null: the endpoint takes no key. */
   readonly scope: Scope | null
+  /** The scope `operator` is enough, too. */
+  readonly operator?: true
   /** Whether it takes a token of the key's bucket, so that answers tell the state of the bucket. */
   readonly limited: boolean
   /** Whether it honours `Idempotency-Key`. */

@@ -98,7 +98,8 @@ function useFinder({ session, workspace }: Pick<PaletteProps, 'session' | 'works
   const show = () => void load().catch((thrown: unknown) => toastError('Search', thrown))
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      const asked = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey
+      // Ctrl+K cuts the rest of a line on a Mac.
+      const asked = (isMac() ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey
       // A dialog may hold what is not saved yet.
       if (!asked || event.key.toLowerCase() !== 'k' || document.querySelector('dialog[open]') !== null) return
       event.preventDefault()

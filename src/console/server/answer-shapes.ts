@@ -2,6 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import { amount, count, lines, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
 import { AppShape } from '../../catalog/file.ts'
 import { SCOPES } from '../../contracts/catalog.ts'
+import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 
 // What endpoints of the management API answer, for its reference: `api/answers.ts` as schemas. A test holds the answers
 // of a node to them.
@@ -391,6 +392,53 @@ export const JobDetail = shape('ManagedJobDetail', {
     }),
   ),
   runs: Type.Array(open('a run, with what was tried: as a line of the request log')),
+})
+
+const LOG_KINDS: Readonly<Record<UsageColumn['kind'], (says: string) => TSchema>> = {
+  id: text,
+  word: text,
+  time: moment,
+  flag,
+  seconds: amount,
+  money: (says) => Type.Number({ description: says }),
+  count,
+  milliseconds: count,
+}
+
+const LogRecord = shape('LogRecord', {
+  ...Object.fromEntries(
+    USAGE_COLUMNS.map(({ name, kind, isNullable, says }) => {
+      const value = LOG_KINDS[kind](says)
+      return [name, isNullable ? nullable(value, 'null: there is none, or it is not known') : value]
+    }),
+  ),
+  key_name: nullable(text('of the key'), 'null: the key is not known any more'),
+  error_message: nullable(text('the general sentence of its error'), 'null: there is none'),
+  trace_url: nullable(text('where its trace is looked at'), 'null: the configuration does not say where'),
+  tries: Type.Array(
+    shape('LogTry', {
+      provider: text('its name'),
+      model: text('its name'),
+      reason: text('`ok`, or why it failed'),
+    }),
+    { description: '`attempt_reasons`, taken apart' },
+  ),
+})
+
+export const Log = listOf('Log', 'records', LogRecord, {
+  is_recorded: flag('this node keeps records; false: there may be some of others, or of earlier'),
+  next: nullable(text('goes on as `after`'), 'null: there are no more'),
+  searched: Type.Object({
+    from: moment('all that ended from then on'),
+    to: moment('until then was looked at'),
+  }),
+  total: nullable(count('how many there are'), 'null: that is not known'),
+})
+
+export const OneLogRecord = shape('OneLogRecord', {
+  record: LogRecord,
+  newer: nullable(text('id of the record that ended after it'), 'null: there is none'),
+  older: nullable(text('id of the record that ended before it'), 'null: there is none'),
 })
 
 export const Audit = listOf(

@@ -3,6 +3,7 @@ import type { UsageAdminContext } from '../../admin/usage.ts'
 import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
+import type { UsageLog } from '../../usage/log-worker.ts'
 
 /** Services and stores that the endpoints of the console work with. */
 export interface ConsoleContext {
@@ -24,6 +25,8 @@ export interface ConsoleContext {
 
 /** The usage ledger, as far as the console asks it. */
 export interface ConsoleUsage extends UsageAdminContext {
+  /** Record by record. */
+  readonly log: UsageLog
   /** This node keeps records; false: there may be some of others, or of earlier. */
   readonly isRecorded: boolean
 }

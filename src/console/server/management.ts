@@ -268,6 +268,22 @@ const REST = {
     answer: shapes.JobDetail,
     errors: ['JOB_NOT_FOUND'],
   },
+  'GET /log': {
+    id: 'listLog',
+    summary: 'List records of the usage ledger, newest first',
+    description:
+      'Of the workspace; for operators of all, or of one. A page ends early when it has read 256 MiB or for 8 s: ' +
+      '`searched` says how far it came, and `next` goes on as `after`. `format` sends all of them, at most 100,000',
+    answer: shapes.Log,
+    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+  },
+  'GET /log/:record': {
+    id: 'getLogRecord',
+    summary: 'Get a record of the usage ledger, and which are next to it',
+    description: 'Those next to it pass the filters; the record itself need not',
+    answer: shapes.OneLogRecord,
+    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+  },
   'GET /audit': {
     id: 'listAudit',
     summary: 'List the audit lines, newest first',

@@ -10,6 +10,7 @@ import { trafficEndpoints } from './api/impact.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
+import { logEndpoints } from './api/log.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
 import { oneProviderEndpoints } from './api/one-provider.ts'
@@ -50,6 +51,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
+    ...logEndpoints(context),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),

@@ -190,6 +190,7 @@ export interface JobSteps {
   wake(number: number): void
   /** Begins the next claim. @param token what the claim is known by; null: nothing */
   take(number: number, token: string | null, leaseUntilMs: number, nowMs: number): SeenRow
+  /** Ends a job. @param counts without an `ending` no worker does it, and nobody has recorded its usage */
   finish(
     row: Pick<JobRow, 'number' | 'status' | 'kind' | 'mode' | 'workspace'>,
     outcome: JobOutcome,
@@ -225,6 +226,10 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
   const submit = createSubmit(db)
   const { queue, wake, take } = createMoves(db)
   const { finish, finishClaim } = createFinish(db)
+  const abandon = db.prepare(`
+    INSERT OR REPLACE INTO abandoned_jobs (number, charged_micros, next_at_ms)
+    SELECT number, CASE WHEN json_valid(progress) THEN coalesce(progress ->> '$.chargedMicros', 0) ELSE 0 END, ?
+    FROM jobs WHERE number = ?`)
   const erase = createErasure(db)
 
   /** What goes with the end of a job whose row says so by now. */
@@ -263,6 +268,7 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
     finish(row, outcome, keep, nowMs, counts = {}) {
       if (row.status === 'queued') counters.waiting(row, -1)
       if (row.status === 'processing') roundRobin.unthrottle(row.workspace)
+      if (counts.ending === undefined) abandon.run(nowMs, row.number)
       const ended = finish(row.number, outcome, { keep, nowMs, counts })
       finished(ended, nowMs)
       return ended.erased === null ? ended : erase(ended.number, ended.erased)

@@ -36,6 +36,8 @@ import type { Operations, Subjects } from './subjects.ts'
 const MORE_THAN_TAKEN = 100
 /** How long whoever purges an expired job has, before it is handed out again. */
 const PURGE_MS = 5 * 60_000
+/** The same for whoever records the usage of an abandoned one. */
+const RECORD_MS = 60_000
 /** Most jobs in one list: they are held in memory at once, with what they are to do and what came of it. */
 const LIST_MAX = 1000
 const KINDS: readonly JobKind[] = ['transcription', 'queue']
@@ -66,6 +68,7 @@ export function createJobs(db: DatabaseSync, events: Events, now: () => number) 
     page: createPages(db, rows, now),
     ...createWorkerMethods(db, parts),
     ...createOperatorMethods(db, parts),
+    ...createAbandoned(db, rows, now),
     figures: createFigures(db, counters, now),
   }
   return { operations, counters, purge: slots.purge }
@@ -327,6 +330,7 @@ function createOperatorMethods(
     'DELETE FROM jobs WHERE id = ? AND marked = 1 RETURNING number, workspace, slot_id, id',
   )
   const forgetSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
+  const forgetAbandoned = db.prepare('DELETE FROM abandoned_jobs WHERE number = ?')
   const list = query<{ readonly number: number }>(
     db,
     `SELECT number FROM jobs WHERE marked = 0 AND kind = :kind AND status = :status
@@ -350,6 +354,7 @@ function createOperatorMethods(
       const row = forget.get(id)
       if (row === undefined) return
       forgetSpec.run(row.number)
+      forgetAbandoned.run(row.number)
       slots.leave(row)
     },
 
@@ -368,9 +373,38 @@ function createOperatorMethods(
     retry(id) {
       const row = rows.visible(id, now())
       if (row?.kind !== 'queue' || row.status !== 'failed') return false
+      forgetAbandoned.run(row.number)
       steps.queue(renewed.get(counters.lastPlace(), row.number)!, null, now(), { stalled: 0 })
       return true
     },
+  }
+}
+
+/** Jobs that no worker has ended, for their usage to be recorded. */
+function createAbandoned(
+  db: DatabaseSync,
+  rows: JobRows,
+  now: () => number,
+): Pick<JobOperations, 'takeAbandoned' | 'recorded'> {
+  const take = query<{ readonly number: number; readonly chargedMicros: number }>(
+    db,
+    `UPDATE abandoned_jobs SET next_at_ms = :againAtMs WHERE number IN (
+      SELECT number FROM abandoned_jobs WHERE next_at_ms <= :nowMs ORDER BY next_at_ms LIMIT :limit + 0
+    ) RETURNING number, charged_micros AS chargedMicros`,
+  )
+  const recorded = db.prepare(
+    'DELETE FROM abandoned_jobs WHERE number = (SELECT number FROM jobs WHERE id = ?)',
+  )
+  return {
+    takeAbandoned(limit) {
+      const nowMs = now()
+      return take
+        .all({ nowMs, limit, againAtMs: nowMs + RECORD_MS })
+        .flatMap(({ number, chargedMicros }) =>
+          rows.viewAll([rows.at(number)]).map((job) => ({ job, chargedMicros })),
+        )
+    },
+    recorded: (id) => void recorded.run(id),
   }
 }
 

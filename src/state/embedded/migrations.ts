@@ -473,4 +473,15 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX console_marks_by_end ON console_marks (until_ms);
   `,
+  `
+  -- Jobs that no worker has ended and whose usage is not recorded yet.
+  CREATE TABLE abandoned_jobs (
+    number INTEGER PRIMARY KEY,
+    -- What its runs had cost by then.
+    charged_micros INTEGER NOT NULL,
+    -- From when on it may be handed out to be recorded.
+    next_at_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX abandoned_jobs_next ON abandoned_jobs (next_at_ms);
+  `,
 ]

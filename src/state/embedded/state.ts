@@ -1,6 +1,7 @@
 import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../contracts/console.ts'
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
+import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
@@ -48,7 +49,10 @@ export function stateOf(runner: Runner): State {
       // Only the command line shares the file, and it does little.
       listen() {},
     },
-    console: { sessions, keyUses, sessionEnds: createSessionEnds(), ...recordsOf(requests, samples) },
+    console: {
+      ...{ sessions, keyUses, sessionEnds: createSessionEnds(), usageMarks: createUsageMarks() },
+      ...recordsOf(requests, samples),
+    },
     healthy: () => health.ping().catch(() => false),
     close: () => runner.close(),
   }
@@ -61,6 +65,18 @@ function createSessionEnds(): SessionEnds {
     order: async (id) => void orders.add(id),
     pending: async () => [...orders],
     withdraw: async (id) => void orders.delete(id),
+  }
+}
+
+/** There is one node, which knows by itself what it has, and takes over what the one before has left. */
+function createUsageMarks(): UsageMarks {
+  const marks = new Map<string, UsageMark>()
+  return {
+    note: async (writer, mark) => void marks.set(writer, mark),
+    async forget(writers) {
+      for (const writer of writers) marks.delete(writer)
+    },
+    read: async () => new Map(marks),
   }
 }
 

@@ -99,6 +99,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     end: 'write',
     takeExpired: 'write',
     forget: 'write',
+    takeAbandoned: 'write',
+    recorded: 'write',
     known: 'read',
     list: 'read',
     retry: 'write',

@@ -11,6 +11,7 @@ import type {
   SessionEnds,
   SessionPerson,
 } from '../../contracts/console.ts'
+import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { keys } from './key-names.ts'
 import { type Ask, replyInteger, replyText, script } from './script.ts'
@@ -47,6 +48,21 @@ export function createRedisConsole(ask: Ask): ConsoleState {
     samples: createSamples(ask),
     keyUses: createKeyUses(ask),
     sessionEnds: createSessionEnds(ask),
+    usageMarks: createUsageMarks(ask),
+  }
+}
+
+function createUsageMarks(ask: Ask): UsageMarks {
+  return {
+    note: (writer, mark) =>
+      ask(async (redis) => void (await redis.hset(keys.usageMarks, writer, JSON.stringify(mark)))),
+    async forget(writers) {
+      if (writers.length > 0) await ask((redis) => redis.hdel(keys.usageMarks, ...writers))
+    },
+    async read() {
+      const marks = Object.entries(await ask((redis) => redis.hgetall(keys.usageMarks)))
+      return new Map(marks.map(([writer, mark]) => [writer, JSON.parse(mark) as UsageMark]))
+    },
   }
 }
 

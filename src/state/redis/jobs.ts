@@ -1,4 +1,5 @@
 import type {
+  AbandonedJob,
   Claimed,
   Claiming,
   EndedJobs,
@@ -35,6 +36,8 @@ import { type Ask, replyInteger, replyList, replyPairs, replyText, replyTexts, s
 
 /** A job that was marked and is not forgotten is handed out again after this long. */
 const EXPIRED_AGAIN_MS = 300_000
+/** The same for one that was to be recorded. */
+const ABANDONED_AGAIN_MS = 60_000
 /** Where the scripts of jobs publish; see `job_steps.lua`. */
 const CHANNEL = 'lk:jobs'
 const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64}))$/
@@ -93,12 +96,21 @@ const takeExpiredJobs = script('jobs/take_expired_jobs', {
   reply: (reply) => replyList(reply, recordOf),
 })
 
+const takeAbandonedJobs = script('jobs/take_abandoned_jobs', {
+  ...partitioned,
+  args: ['limit', 'again_ms'],
+  reply: (reply) => replyList(reply, abandonedOf),
+})
+
+const recordedJob = script('jobs/recorded_job', { ...partitioned, args: ['id'], reply: () => undefined })
+
 const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
 export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
   const claims = createSweep()
   const expiries = createSweep()
+  const abandoned = createSweep()
   const tokens = ALL_PARTITIONS.map(createClaimTokens)
 
   const claim = async (partition: number, limit: number, isFirst: boolean, claiming: Claiming) => {
@@ -151,6 +163,13 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
         return endedJobOf(await ask((redis) => endJob(redis, inputs)), ending)
       }),
     takeExpired: (limit) => expiries<Job>(limit, takeExpired),
+    takeAbandoned: (limit) =>
+      abandoned<AbandonedJob>(limit, async (partition, most) => {
+        const inputs = { ...placeOf(partition), limit: most, again_ms: ABANDONED_AGAIN_MS }
+        const [more, items] = await ask((redis) => takeAbandonedJobs(redis, inputs))
+        return { items, more: more === 1 }
+      }),
+    recorded: (id) => at(id, undefined, (place) => ask((redis) => recordedJob(redis, { ...place, id }))),
     forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
     retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),
   }
@@ -375,6 +394,12 @@ function recordOf(reply: unknown): Job {
   const job = jobOf(reply)
   if (job === null) throw new Error('a script replied a job that is none')
   return job
+}
+
+/** A job that no worker has ended, with what it had cost by then. */
+function abandonedOf(reply: unknown): AbandonedJob {
+  const fields = new Map(replyPairs(reply))
+  return { job: jobIn(fields), chargedMicros: replyInteger(fields.get('charged') ?? '0') }
 }
 
 /** A job that was taken up, with what the claims before left behind. */

@@ -55,6 +55,8 @@ export const keys = {
   apiKeyUses: 'lk:{console}:key-uses',
   /** Live sessions that are to end, by id. */
   sessionEnds: 'lk:{console}:session-ends',
+  /** How far the records of usage of each process are in the store, by its name. */
+  usageMarks: 'lk:{console}:usage-marks',
   /** A session of the console, by the digest of its token. */
   consoleSession: (id: string) => `lk:{console:${id}}:session`,
   /** Ids of sessions of the console by their ends; null: of everybody. */

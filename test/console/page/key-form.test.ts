@@ -6,7 +6,7 @@ import {
   keyIssues,
   newKeyOf,
 } from '../../../src/console/page/views/keys/forms.ts'
-import { keyState } from '../../../src/console/page/views/keys/view.ts'
+import { isIdle, keyState } from '../../../src/console/page/views/keys/view.ts'
 import type { KeyAnswer } from '../../../src/console/server/api/answers.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
@@ -97,4 +97,16 @@ t.test('how a key stands', async (t) => {
   t.equal(state({ expires_at: '2026-11-25T09:00:00Z', created_at: null }), 'ends soon', 'the last week')
   t.equal(state({ expires_at: '2026-11-20T09:00:00Z' }), 'expired')
   t.equal(state({ expires_at: '2027-11-20T09:00:00Z', revoked_at: '2026-11-20T08:00:00Z' }), 'revoked')
+})
+
+t.test('a key that nobody has used for a month', async (t) => {
+  const idle = (more: Partial<KeyAnswer>) =>
+    isIdle(key('key_1', { created_at: '2026-01-01T00:00:00Z', ...more }), NOW_MS)
+  t.ok(idle({}), 'never since it was made')
+  t.ok(idle({ last_used_at: '2026-10-20T00:00:00Z' }))
+  t.notOk(idle({ last_used_at: '2026-10-22T00:00:00Z' }))
+  t.notOk(idle({ created_at: '2026-11-01T00:00:00Z' }), 'it is new')
+  t.notOk(idle({ created_at: null }), 'nobody knows')
+  t.notOk(idle({ revoked_at: '2026-11-01T00:00:00Z' }))
+  t.notOk(idle({ expires_at: '2026-11-01T00:00:00Z' }))
 })

@@ -67,7 +67,7 @@ t.test('every endpoint whose requests are noted can be filtered by', async (t) =
 
 t.test('filters are fields of the address', async (t) => {
   const filter = readFilter(new URLSearchParams('outcome=failed&path=/v1/speech&app=web&key=key_1&id=..&x=1'))
-  t.same(filter, { outcome: 'failed', path: '/v1/speech', app: 'web', key: 'key_1', id: '..' })
+  t.same(filter, { outcome: 'failed', path: '/v1/speech', app: 'web', key: 'key_1', id: '..', all: false })
   t.equal(
     listQuery(filter, { beforeMs: 5 }),
     `?outcome=failed&path=%2Fv1%2Fspeech&app=web&key_id=key_1&request_id=..&before=5&limit=${PAGE_SIZE}`,
@@ -75,6 +75,9 @@ t.test('filters are fields of the address', async (t) => {
   const none = readFilter(new URLSearchParams('outcome=maybe'))
   t.notOk(isFiltered(none))
   t.equal(listQuery(none), `?limit=${PAGE_SIZE}`)
+  const all = readFilter(new URLSearchParams('all=true'))
+  t.notOk(isFiltered(all), 'a wider list is none that was narrowed')
+  t.equal(listQuery(all), `?all=true&limit=${PAGE_SIZE}`)
   t.equal(listQuery(none, { afterMs: 7, limit: ROWS_MAX }), `?after=7&limit=${ROWS_MAX}`)
 })
 

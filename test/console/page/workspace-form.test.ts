@@ -1,4 +1,5 @@
 import t from 'tap'
+import { ranked } from '../../../src/console/page/views/workspaces/view.ts'
 import {
   bodyOf,
   newGrantId,
@@ -93,4 +94,28 @@ t.test('a grant id names the day, and is not given twice', async (t) => {
     /^console-2026-11-20-[0-9a-z]{6}$/,
   )
   t.not(newGrantId(now, Math.random), newGrantId(now, Math.random))
+})
+
+t.test('workspaces are ranked by what they use, and by name as long as that is not known', async (t) => {
+  const named = (id: string, name: string) => {
+    return { id, name, plan: null, managed_by: 'file', apps: 1, routes: 1 } as const
+  }
+  const all = [named('a', 'Zoo'), named('b', 'Acme'), named('c', 'Bolt')]
+  const sums = { audio_seconds: 0, input_tokens: 0, output_tokens: 0, characters: 0, images: 0 }
+  const times = { total_ms: null, first_ms: null }
+  const data = [
+    { ...sums, ...times, workspace: 'c', calls: 5, errors: 4, cost_usd: 0.5 },
+    { ...sums, ...times, workspace: 'a', calls: 9, errors: 0, cost_usd: 0.25 },
+    { ...sums, ...times, workspace: 'gone', calls: 99, errors: 9, cost_usd: 9 },
+  ]
+  const names = (
+    rank: 'cost' | 'calls' | 'errors' | 'name',
+    usage: { data: typeof data } | null = { data },
+  ) => ranked(all, usage, rank).map(({ name }) => name)
+  t.same(names('cost'), ['Bolt', 'Zoo', 'Acme'])
+  t.same(names('calls'), ['Zoo', 'Bolt', 'Acme'])
+  t.same(names('errors'), ['Bolt', 'Acme', 'Zoo'])
+  t.same(names('name'), ['Acme', 'Bolt', 'Zoo'])
+  t.same(names('cost', null), ['Acme', 'Bolt', 'Zoo'])
+  t.match(ranked(all, { data }, 'name')[0], { used: { calls: 0, errors: 0, cost_usd: 0 } })
 })

@@ -34,8 +34,8 @@ const WHAT: readonly Column<AuditAnswer>[] = [
     cell: (line) => {
       const place = placeOfLine(line)
       const { target } = line
-      const text = h('span', { class: 'cut cut-wide mono', title: target }, target)
-      return place === null ? text : h('a', { href: place }, text)
+      const shown = { class: 'cut cut-wide mono', title: target }
+      return place === null ? h('span', shown, target) : h('a', { ...shown, href: place }, target)
     },
   },
   {
@@ -273,7 +273,7 @@ export function placeOfLine({ action, workspace, target }: AuditAnswer): string 
   const [kind, name] = partsOf(target)
   if (name === '' || action.endsWith('.remove') || action.endsWith('.discard')) return null
   if (kind === 'workspace') return pathOf(workspace, 'settings')
-  if (kind === 'provider') return pathOf(workspace, 'providers')
+  if (kind === 'provider') return pathOf(workspace, 'providers', name)
   if (workspace === null) return null
   if (kind === 'route') return pathOf(workspace, 'routes', name)
   if (kind === 'app' || kind === 'purpose')

@@ -70,7 +70,8 @@ async function namesIn(
       name,
     }))
   const { snapshot, state } = dependencies.services
-  const keys = [...fileKeys(snapshot(), workspace), ...(await storedKeys(state.keys, workspace))]
+  const stored = (await storedKeys(state.keys, workspace)).filter(({ kind }) => kind !== 'playground')
+  const keys = [...fileKeys(snapshot(), workspace), ...stored]
   return keys.map(({ id, name }) => ({ id, name })).sort((one, other) => (one.name < other.name ? -1 : 1))
 }
 

@@ -65,7 +65,7 @@ async function traffic(
   let requests = 0
   for (const one of await kept.of(workspace)) {
     const served = one.attempts.at(-1)
-    if (one.route !== route || one.atMs < fromMs || served?.reason !== 'ok') continue
+    if (one.route !== route || one.atMs < fromMs || served?.reason !== 'ok' || hadNoProvider(one)) continue
     requests += 1
     const { provider, model } = served
     const id = entryId(served)
@@ -108,10 +108,15 @@ async function impact(call: Call, kept: Records, history: NodeHistory): Promise<
   return tally.answer({ issues: [], coverage })
 }
 
+/** Its answer was given before, or is speech that was made for another call. */
+function hadNoProvider({ replayed, cache }: RequestRecord): boolean {
+  return replayed || cache === 'hit'
+}
+
 function judge(record: RequestRecord, published: Version, draft: Version, tally: Tally): void {
   const { call } = record
   if (call === undefined) tally.leftOut.not_recorded += 1
-  else if (record.replayed || record.cache === 'hit') tally.leftOut.answered_without_provider += 1
+  else if (hadNoProvider(record)) tally.leftOut.answered_without_provider += 1
   else {
     const before = published.judge(record, call)
     const after = draft.judge(record, call)

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { RecordedFailure, RequestFilter, RequestRecord } from '../../../contracts/console.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
@@ -21,6 +22,8 @@ const ListQuery = Type.Object({
   app: Type.Optional(Text),
   key_id: Type.Optional(Text),
   request_id: Type.Optional(Text),
+  /** Whether reads and what the playground sends are listed too; they are where a path or an id is asked for. */
+  all: Type.Optional(Type.Enum(['true', 'false'])),
   before: Type.Optional(Text),
   after: Type.Optional(Text),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
@@ -51,11 +54,32 @@ async function listRequests(
     limit: query.limit ?? LIMIT_DEFAULT,
   }
   const [found, coverage, nameOfKey] = await Promise.all([
-    context.state.requests.list(filter),
+    query.all === 'true' || filter.path !== null || filter.requestId !== null
+      ? context.state.requests.list(filter)
+      : listCalls(context, filter),
     history.coverage(workspace),
     keyNames(context),
   ])
   return { requests: found.map((record) => requestAnswer(record, nameOfKey(record.keyId))), coverage }
+}
+
+/** Those that are calls: no reads such as `GET /v1/me` and polls of jobs, and nothing of the playground. */
+async function listCalls({ state }: ConsoleContext, filter: RequestFilter): Promise<RequestRecord[]> {
+  const found = new Map<string, RequestRecord>()
+  for (let beforeMs = filter.beforeMs; ; ) {
+    const page = await state.requests.list({ ...filter, beforeMs, limit: LIMIT_MAX })
+    for (const record of page) if (isCall(record)) found.set(record.recordId ?? record.id, record)
+    const last = page.at(-1)
+    if (page.length < LIMIT_MAX || last === undefined || found.size >= filter.limit)
+      return [...found.values()].slice(0, filter.limit)
+    // Others of the same millisecond may follow.
+    beforeMs = last.atMs + 1 === beforeMs ? last.atMs : last.atMs + 1
+  }
+}
+
+/** A live session is called by `GET`. */
+function isCall({ method, status, keyId }: RequestRecord): boolean {
+  return !(method === 'GET' && status !== 101) && !keyId.startsWith(PLAYGROUND_IDS)
 }
 
 /** One record by its own id, or the newest one of a request id. One of another workspace is unknown, too. */

@@ -9,7 +9,7 @@ local job = read_job(ARGV[1])
 if not job or job.workspace ~= ARGV[2] or job.app ~= ARGV[3] then return {} end
 if job.status == 'queued' then
   leave_queue(job)
-  finish(job, 'cancelled', retention(4))
+  abandon(job, 'cancelled', retention(4))
 elseif job.status == 'processing' then
   redis.call('HSET', key('job', job.id), 'cancel', '1')
   hint('changed', job.id)

@@ -48,9 +48,9 @@ end
 local function end_stalled(job)
   local stalled = digits(job.stalled + 1)
   if job.is_cancelled then
-    finish(job, 'cancelled', keep, 'strays', stalled)
+    abandon(job, 'cancelled', keep, 'strays', stalled)
   elseif job.stalled + 1 >= stalled_max then
-    finish(job, 'failed', keep, 'strays', stalled, 'error', poison)
+    abandon(job, 'failed', keep, 'strays', stalled, 'error', poison)
   else
     put_back(job, 'strays', stalled)
   end

@@ -14,7 +14,7 @@ if job.kind ~= 'transcription' or is_gone(job) then return {} end
 if job.status == 'queued' then
   job.erased = spec
   leave_queue(job)
-  finish(job, 'cancelled', retention(5))
+  abandon(job, 'cancelled', retention(5))
 elseif job.status == 'processing' then
   redis.call('HSET', key('job', job.id), 'erased', spec, 'cancel', '1')
   hint('changed', job.id)

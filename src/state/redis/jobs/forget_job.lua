@@ -16,6 +16,7 @@ if slot_id then
   if keep_until then redis.call('PEXPIREAT', slot, keep_until) end
 end
 redis.call('DEL', name)
+redis.call('ZREM', key('abandoned'), id)
 redis.call('ZREM', key('index'), id)
 if workspace and app then redis.call('ZREM', app_list(workspace, app), id) end
 redis.call('ZREM', key('expiry'), id)

@@ -19,6 +19,8 @@
 --   running                   hash: how many jobs of a workspace are taken
 --   leases                    sorted set: `<id> <workspace>` of the jobs that are taken, by when their claim is over
 --   waiting:<kind>:<mode>     sorted set: jobs that are queued, by when they were or will be ready; for monitoring
+--   abandoned                 sorted set: jobs that no worker has ended and whose usage is not recorded yet, by when
+--                             they may be handed out for that; `charged` of a job is what its runs had cost by then
 --   delayed, expiry           sorted sets: jobs by when their delay, their record is over
 --   index                     sorted set: all jobs, by when they were submitted
 --   app:<workspace>:<app>     sorted set: transcription jobs of an app, by their ids
@@ -217,4 +219,19 @@ local function finish(job, status, keep, ...)
   redis.call('HINCRBY', partition, ended_field(job.kind, status), 1)
   if job.event ~= '' then announce(job) end
   hint('changed', job.id)
+end
+
+-- The same where no worker does it: nobody has recorded its usage.
+local function abandon(job, status, keep, ...)
+  local name = key('job', job.id)
+  local is_read, progress = pcall(cjson.decode, redis.call('HGET', name, 'progress') or '{}')
+  local charged = is_read and type(progress) == 'table' and tonumber(progress.chargedMicros)
+  redis.call('ZADD', key('abandoned'), digits(now_ms), job.id)
+  if charged then redis.call('HSET', name, 'charged', digits(charged)) end
+  finish(job, status, keep, ...)
+end
+
+local function forget_abandoned(id)
+  redis.call('ZREM', key('abandoned'), id)
+  redis.call('HDEL', key('job', id), 'charged')
 end

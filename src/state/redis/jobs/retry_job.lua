@@ -12,5 +12,6 @@ job.number = next_number()
 change(job, 'queued', 'number', job.number, 'strays', '0', 'retries', '0', 'returns', '0')
 redis.call('HDEL', key('job', job.id), 'ended', 'expires', 'error', 'facts', 'cancel', 'ending')
 redis.call('ZREM', key('expiry'), job.id)
+forget_abandoned(job.id)
 queue(job, 0)
 return 1

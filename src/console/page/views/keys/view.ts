@@ -165,7 +165,10 @@ function KeyTable(props: {
     {
       head: 'Last used',
       align: 'end',
-      cell: ({ last_used_at: at }) => h(Time, { at, none: 'never' }),
+      cell: (key) => [
+        h(Time, { at: key.last_used_at, none: 'never' }),
+        isIdle(key, nowMs) ? h(Badge, { tone: 'warn' }, 'unused for 30 days') : null,
+      ],
     },
     {
       head: 'Actions',
@@ -287,6 +290,19 @@ export function keyState(
   const lifeMs = key.created_at === null ? Infinity : endsMs - Date.parse(key.created_at)
   const leftMs = endsMs - nowMs
   return leftMs <= 0 ? 'expired' : leftMs < Math.min(SOON_MS, lifeMs / 10) ? 'ends soon' : 'active'
+}
+
+const IDLE_MS = 30 * 24 * 3_600_000
+
+/** Whether a key that is accepted was used by nobody for so long that it may not be needed. */
+export function isIdle(
+  key: Pick<KeyAnswer, 'revoked_at' | 'expires_at' | 'created_at' | 'last_used_at'>,
+  nowMs: number,
+): boolean {
+  const since = key.last_used_at ?? key.created_at
+  // Keys of the configuration file do not say when they were made.
+  if (since === null || ['expired', 'revoked'].includes(keyState(key, nowMs))) return false
+  return nowMs - Date.parse(since) > IDLE_MS
 }
 
 /** Asks before a key is revoked, and says what stops working. */

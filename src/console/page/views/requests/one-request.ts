@@ -18,6 +18,7 @@ import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { leftWords } from '../routes/verdicts.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from '../routes/words.ts'
+import { FoundInLog } from './one-record.ts'
 import { endpointName } from './request-list.ts'
 
 /** Records of the same request that are shown beside one of them. */
@@ -36,6 +37,8 @@ export function OneRequest(props: {
     (signal) => api.get<RequestAnswer>(place + apiPath`/${id}`, { signal }),
     [workspace, id],
   )
+  // Kept no longer among the newest, or never: the ledger has all of them.
+  if (load.state === 'failed' && load.error.status === 404) return h(FoundInLog, { workspace, id, search })
   const request = load.value
   const requestId = request?.id ?? null
   return [

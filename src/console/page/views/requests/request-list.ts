@@ -16,6 +16,8 @@ export interface RequestFilter {
   readonly key: string
   /** The id of a request, which several records may share. */
   readonly id: string
+  /** Reads, such as polls, and what the playground sends are listed too. */
+  readonly all: boolean
 }
 
 export function readFilter(query: URLSearchParams): RequestFilter {
@@ -26,6 +28,7 @@ export function readFilter(query: URLSearchParams): RequestFilter {
     app: query.get('app') ?? '',
     key: query.get('key') ?? '',
     id: query.get('id') ?? '',
+    all: query.get('all') === 'true',
   }
 }
 
@@ -44,8 +47,8 @@ export function listQuery(
   filter: RequestFilter,
   { beforeMs, afterMs, limit = PAGE_SIZE }: Span = {},
 ): string {
-  const { outcome, path, app, key, id } = filter
-  const chosen = { outcome, path, app, key_id: key, request_id: id }
+  const { outcome, path, app, key, id, all } = filter
+  const chosen = { outcome, path, app, key_id: key, request_id: id, all: all ? 'true' : '' }
   return queryOf({ ...chosen, before: beforeMs, after: afterMs, limit })
 }
 

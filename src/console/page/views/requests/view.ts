@@ -3,18 +3,22 @@ import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/ap
 import { api } from '../../api.ts'
 import { Outcome, ServedBy } from '../../components/attempts.ts'
 import { Button, LinkButton } from '../../components/button.ts'
+import { Switch } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
 import { PageHead } from '../../components/page-head.ts'
 import { EmptyState, ErrorNote, Loaded } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
+import { Tabs } from '../../components/tabs.ts'
 import { Time } from '../../components/time.ts'
 import { number, timeOfDay, took } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useAction, useLoad } from '../../load.ts'
-import { apiPath, pathOf } from '../../paths.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
+import { Log } from './log.ts'
+import { OneRecord } from './one-record.ts'
 import { OneRequest } from './one-request.ts'
 import {
   costDecimals,
@@ -42,29 +46,63 @@ const TOP_PX = 120
 
 /** The newest requests of a workspace, live; or one of them with its attempts. */
 export function RequestsView({ workspace, path, query }: WorkspaceViewProps) {
-  const [id] = path
+  const [id, record] = path
   const search = query.toString() === '' ? '' : `?${query.toString()}`
-  return id === undefined
-    ? h(AllRequests, { workspace, search })
-    : h(OneRequest, { key: id, workspace, id, search })
+  if (id === undefined) return h(AllRequests, { workspace, search })
+  if (id === 'log' && record !== undefined)
+    return h(OneRecord, { key: record, workspace, id: record, search })
+  return h(OneRequest, { key: id, workspace, id, search })
 }
 
+const TABS = [
+  { id: 'live', label: 'Live' },
+  { id: 'log', label: 'Log' },
+] as const
+
+/** The newest requests as they come, or all that are kept. */
 function AllRequests({ workspace, search }: { readonly workspace: string; readonly search: string }) {
   const [query, setQuery] = useQuery()
+  const chosen = query.get('tab') === 'log' ? 'log' : 'live'
   const [live, setLive] = useState(true)
+  const isLive = chosen === 'live'
+  return [
+    h(PageHead, {
+      title: 'Requests',
+      lead: isLive
+        ? 'The newest requests and job runs, as they come. Bodies and transcripts are not stored.'
+        : 'Every call, job and live session of the last 400 days. Bodies and transcripts are not stored.',
+      actions: isLive
+        ? h(
+            Button,
+            { icon: live ? 'pause' : 'play', pressed: live, onClick: () => setLive(!live) },
+            live ? 'Live' : 'Paused',
+          )
+        : null,
+    }),
+    h(
+      Tabs<(typeof TABS)[number]['id']>,
+      {
+        label: 'Requests',
+        tabs: TABS,
+        chosen,
+        onChoose: (id: string) => setQuery({ tab: id === 'log' ? 'log' : null }),
+      },
+      isLive ? h(LiveRequests, { workspace, search, live }) : h(Log, { workspace, search }),
+    ),
+  ]
+}
+
+/** The newest requests, which tick. */
+function LiveRequests(props: {
+  readonly workspace: string
+  readonly search: string
+  readonly live: boolean
+}) {
+  const { workspace, search, live } = props
+  const [query, setQuery] = useQuery()
   const filter = readFilter(query)
   const requests = useRequests(workspace, filter, live)
-  const head = h(PageHead, {
-    title: 'Requests',
-    lead: 'Requests and job runs of this workspace, newest first. Bodies and transcripts are not stored.',
-    actions: h(
-      Button,
-      { icon: live ? 'pause' : 'play', pressed: live, onClick: () => setLive(!live) },
-      live ? 'Live' : 'Paused',
-    ),
-  })
   return [
-    head,
     h(Filters, { workspace, filter, onChange: setQuery }),
     h(Loaded<Shown>, {
       load: requests.load,
@@ -72,7 +110,7 @@ function AllRequests({ workspace, search }: { readonly workspace: string; readon
       rows: 10,
       render: ({ list, coverage }: Shown) =>
         list.rows.length === 0
-          ? h(None, { workspace, filtered: isFiltered(filter), onClear: () => setQuery(NO_FILTER) })
+          ? h(None, { workspace, filter, onClear: () => setQuery(NO_FILTER) })
           : h(Rows, { workspace, list, coverage, search, requests }),
     }),
   ]
@@ -186,6 +224,11 @@ function Filters(props: {
       value: filter.id,
       onInput: (id: string) => onChange({ id: id.trim() }),
     }),
+    h(Switch, {
+      label: 'Show polls and playground',
+      checked: filter.all,
+      onChange: (all: boolean) => onChange({ all: all ? 'true' : null }),
+    }),
   )
 }
 
@@ -225,7 +268,13 @@ function Rows(props: {
       number(list.rows.length),
       ' shown. ',
       coverageWords(coverage, number),
-      list.more ? null : ' End of list: the newest 1,000 failures and 1,000 others are kept for a week.',
+      list.more
+        ? null
+        : [
+            ' End of list: the newest 1,000 failures and 1,000 others are kept for a week. ',
+            h('a', { href: `${pathOf(workspace, 'requests')}?tab=log` }, 'Older requests are in the log'),
+            '.',
+          ],
     ),
     list.more
       ? h(
@@ -277,17 +326,30 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
   ]
 }
 
+/** The same filters for the log, which has endpoints with their methods. */
+function logFieldsOf({ outcome, app, key, id }: RequestFilter) {
+  return { outcome: outcome === 'failed' ? 'error' : outcome, app, key_id: key, id }
+}
+
 function None(props: {
   readonly workspace: string
-  readonly filtered: boolean
+  readonly filter: RequestFilter
   readonly onClear: () => void
 }) {
-  const { workspace, filtered, onClear } = props
-  if (filtered) {
+  const { workspace, filter, onClear } = props
+  if (isFiltered(filter)) {
+    const log = pathOf(workspace, 'requests') + queryOf({ ...logFieldsOf(filter), tab: 'log' })
     return h(
       EmptyState,
-      { title: 'No matching requests', action: h(Button, { onClick: onClear }, 'Clear filters') },
-      'No stored request matches these filters. New requests appear here within seconds.',
+      {
+        title: 'No matching requests',
+        action: [
+          h(LinkButton, { href: log }, 'Search the log'),
+          ' ',
+          h(Button, { onClick: onClear }, 'Clear filters'),
+        ],
+      },
+      'None of the newest requests matches these filters. New requests appear here within seconds.',
     )
   }
   return h(
@@ -296,6 +358,7 @@ function None(props: {
       title: 'No requests yet',
       action: h(LinkButton, { href: pathOf(workspace, 'playground') }, 'Open the playground'),
     },
-    'Send one from the playground, or call /v1 with a key of this workspace. New requests appear here within seconds.',
+    'Call /v1 with a key of this workspace. New requests appear here within seconds',
+    filter.all ? '.' : '; those of the playground only if you show them.',
   )
 }

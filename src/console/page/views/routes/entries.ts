@@ -248,6 +248,7 @@ function EntryCard(props: EntryCardProps) {
             kind: 'quiet',
             small: true,
             icon: open ? 'up' : 'down',
+            label: `Settings of entry ${index + 1}, ${name}`,
             expanded: open,
             controls: id,
             onClick: props.onToggle,

@@ -1,23 +1,28 @@
 import { useState } from 'preact/hooks'
-import type { WorkspaceAnswer, WorkspaceSummary } from '../../../server/api/answers.ts'
+import type {
+  UsageAnswer,
+  UsageSums,
+  WorkspaceAnswer,
+  WorkspaceSummary,
+} from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
 import { FileBadge } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'
 import { Confirm, FormDialog } from '../../components/dialog.ts'
-import { TextInput } from '../../components/field.ts'
+import { Select, TextInput } from '../../components/field.ts'
 import { type FactItems, Facts, ManagedByFile, PageHead, Section } from '../../components/page-head.ts'
 import { Bar } from '../../components/progress.ts'
-import { EmptyState, Loaded, Note } from '../../components/states.ts'
+import { EmptyState, ErrorNote, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { toast } from '../../components/toasts.ts'
 import { useForm } from '../../form.ts'
-import { usd } from '../../format.ts'
+import { number, percent, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { isSameName } from '../../names.ts'
-import { apiPath, pathOf } from '../../paths.ts'
-import { navigate } from '../../router.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
+import { navigate, useQuery } from '../../router.ts'
 import { useWorkspaces, workspacesChanged } from '../../session.ts'
 import type { ViewProps } from '../../view.ts'
 import { readUsd } from '../providers/facts.ts'
@@ -30,8 +35,45 @@ export function WorkspacesView({ path }: ViewProps) {
   return id === undefined ? h(WorkspaceList, null) : h(WorkspacePage, { key: id, id })
 }
 
+/** What workspaces are put in order by. */
+const RANKS = {
+  cost: { label: 'Cost, 30 days', of: (row: Ranked) => row.used?.cost_usd ?? 0 },
+  calls: { label: 'Calls, 30 days', of: (row: Ranked) => row.used?.calls ?? 0 },
+  errors: { label: 'Errors, 30 days', of: (row: Ranked) => row.used?.errors ?? 0 },
+  name: { label: 'Name', of: () => 0 },
+} as const
+type Rank = keyof typeof RANKS
+
+/** A workspace, and what it has used of late; null: it is not known. */
+interface Ranked extends WorkspaceSummary {
+  readonly used: Pick<UsageSums, 'calls' | 'errors' | 'cost_usd'> | null
+}
+
+const UNUSED = { calls: 0, errors: 0, cost_usd: 0 }
+const USED = queryOf({ by: 'workspace', limit: 10_000 })
+
+/** The workspaces with what each has used, the most first; by name as long as that is not known. */
+export function ranked(
+  workspaces: readonly WorkspaceSummary[],
+  usage: Pick<UsageAnswer, 'data'> | null,
+  rank: Rank,
+): readonly Ranked[] {
+  const known = new Map((usage?.data ?? []).map((row) => [row.workspace, row]))
+  return workspaces
+    .map((one) => ({ ...one, used: usage === null ? null : (known.get(one.id) ?? UNUSED) }))
+    .sort((one, other) => RANKS[rank].of(other) - RANKS[rank].of(one) || (one.name < other.name ? -1 : 1))
+}
+
+/** A node that keeps no records may tell of some by others. */
+function isKnown(usage: UsageAnswer | null): boolean {
+  return usage !== null && (usage.is_recorded || usage.data.length > 0)
+}
+
 function WorkspaceList() {
   const load = useWorkspaces()
+  const usage = useLoad((signal) => api.get<UsageAnswer>(`/usage${USED}`, { signal }), [])
+  const [query, setQuery] = useQuery()
+  const rank = RANK_NAMES.find((name) => name === query.get('sort')) ?? 'cost'
   const add = h(LinkButton, { kind: 'primary', icon: 'plus', href: pathOf(null, 'setup') }, 'New workspace')
   return [
     h(PageHead, {
@@ -49,18 +91,38 @@ function WorkspaceList() {
               { title: 'No workspaces yet', action: add },
               'Create one to connect a provider, publish a route and create API keys.',
             )
-          : h(Table<WorkspaceSummary>, {
-              caption: 'Workspaces',
-              columns: COLUMNS,
-              rows: workspaces,
-              rowKey: ({ id }: WorkspaceSummary) => id,
-              href: ({ id }: WorkspaceSummary) => pathOf(null, 'workspaces', id),
-            }),
+          : [
+              h(
+                'div',
+                { class: 'filters' },
+                h(Select<Rank>, {
+                  label: 'Sort by',
+                  value: rank,
+                  options: RANK_NAMES.map((value) => ({ value, label: RANKS[value].label })),
+                  onChange: (sort: Rank) => setQuery({ sort: sort === 'cost' ? null : sort }),
+                }),
+              ),
+              h(Table<Ranked>, {
+                caption: 'Workspaces',
+                columns: COLUMNS,
+                rows: ranked(workspaces, isKnown(usage.value) ? usage.value : null, rank),
+                rowKey: ({ id }: Ranked) => id,
+                href: ({ id }: Ranked) => pathOf(null, 'workspaces', id),
+              }),
+              usage.state === 'ready' && !isKnown(usage.value)
+                ? h('p', { class: 'small quiet table-more' }, 'Usage isn’t recorded here.')
+                : null,
+              h(ErrorNote, { error: usage.error, what: 'Usage unavailable' }),
+            ],
     }),
   ]
 }
 
-const COLUMNS: readonly Column<WorkspaceSummary>[] = [
+const RANK_NAMES = Object.keys(RANKS) as readonly Rank[]
+
+const unknown = () => h('span', { class: 'quiet' }, '–')
+
+const COLUMNS: readonly Column<Ranked>[] = [
   {
     head: 'Workspace',
     primary: true,
@@ -74,8 +136,18 @@ const COLUMNS: readonly Column<WorkspaceSummary>[] = [
       ),
   },
   { head: 'Plan', cell: ({ plan }) => plan ?? h('span', { class: 'quiet' }, 'none') },
-  { head: 'Apps', align: 'end', cell: ({ apps }) => apps },
-  { head: 'Routes', align: 'end', cell: ({ routes }) => routes },
+  { head: 'Calls', align: 'end', cell: ({ used }) => (used === null ? unknown() : number(used.calls)) },
+  {
+    head: 'Errors',
+    align: 'end',
+    cell: ({ used }) =>
+      used === null
+        ? unknown()
+        : `${number(used.errors)}${used.errors === 0 ? '' : ` (${percent(used.errors / used.calls)})`}`,
+  },
+  { head: 'Cost', align: 'end', cell: ({ used }) => (used === null ? unknown() : usd(used.cost_usd)) },
+  { head: 'Apps', align: 'end', minor: true, cell: ({ apps }) => apps },
+  { head: 'Routes', align: 'end', minor: true, cell: ({ routes }) => routes },
 ]
 
 /** One workspace as operators see it: its plan, budget and spending. */

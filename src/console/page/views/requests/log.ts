@@ -1,0 +1,248 @@
+import { useMemo, useRef } from 'preact/hooks'
+import type { LogAnswer, LogRecordAnswer } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { StatusBadge } from '../../components/badge.ts'
+import { Button } from '../../components/button.ts'
+import { EmptyState, ErrorNote, Loaded } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { Time } from '../../components/time.ts'
+import { moment, number, timeOfDay, took } from '../../format.ts'
+import { h } from '../../h.ts'
+import { stepRows, useKeys } from '../../keys.ts'
+import { useAction, useLoad } from '../../load.ts'
+import { pathOf } from '../../paths.ts'
+import { useKept, useQuery } from '../../router.ts'
+import { LogFilters } from './log-bar.ts'
+import {
+  isLogFiltered,
+  type LogFilter,
+  logFields,
+  logQuery,
+  NO_LOG_FILTER,
+  readLogFilter,
+  recordTitle,
+  searchedWords,
+} from './log-filter.ts'
+import { costDecimals } from './request-list.ts'
+
+/** The page holds no more rows; whoever wants older ones goes on from there. */
+const ROWS_MAX = 500
+const CAPTION = 'Request log'
+
+interface Shown {
+  readonly place: string
+  readonly nowMs: number
+  readonly rows: readonly LogRecordAnswer[]
+  readonly last: Omit<LogAnswer, 'records'>
+}
+
+/** Every request that is kept, newest first: filtered, searched by an id, exported. */
+export function Log({ workspace, search }: { readonly workspace: string; readonly search: string }) {
+  const [query, setQuery] = useQuery()
+  const filter = readLogFilter(query)
+  const { load, older, fields } = useLog(workspace, filter)
+  useKeys({ j: () => stepRows(CAPTION, 1), k: () => stepRows(CAPTION, -1) })
+  return [
+    h(LogFilters, {
+      workspace,
+      filter,
+      onChange: setQuery,
+      exportOf: (format) => exportPath(fields, format),
+    }),
+    h(Loaded<Shown>, {
+      load,
+      what: 'The log',
+      rows: 10,
+      render: (loaded: Shown) =>
+        loaded.rows.length === 0
+          ? h(None, { loaded, filter, older, onChange: setQuery })
+          : h(Rows, { workspace, loaded, search, older, onChange: setQuery }),
+    }),
+  ]
+}
+
+function exportPath(fields: ReturnType<typeof logFields>, format: 'csv' | 'json'): string {
+  return `/console/api${logQuery(fields, { format })}`
+}
+
+/** Whoever comes back to the list finds what was loaded. */
+function useLog(workspace: string, filter: LogFilter) {
+  const place = JSON.stringify([workspace, filter])
+  const [last, setLast] = useKept<Shown | null>('log', null)
+  const kept = useRef(last)
+  const known = kept.current?.place === place ? kept.current : null
+  const nowMs = useMemo(() => known?.nowMs ?? Date.now(), [place])
+  const fields = logFields(workspace, filter, nowMs)
+  const keep = (loaded: Shown): Shown => {
+    kept.current = loaded
+    setLast(loaded)
+    return loaded
+  }
+  const load = useLoad<Shown>(
+    async (signal) => {
+      const before = kept.current
+      if (before?.place === place) return before
+      const { records, ...rest } = await api.get<LogAnswer>(logQuery(fields), { signal })
+      return keep({ place, nowMs, rows: records, last: rest })
+    },
+    [place],
+    { initial: known },
+  )
+  const older = useAction(async () => {
+    const before = kept.current
+    if (before?.place !== place || before.last.next === null) return
+    const { records, ...rest } = await api.get<LogAnswer>(logQuery(fields, { after: before.last.next }))
+    const told = new Set(before.rows.map(({ record_id: id }) => id))
+    const rows = [...before.rows, ...records.filter(({ record_id: id }) => !told.has(id))]
+    load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
+  })
+  return { load, older, fields }
+}
+
+type Change = (fields: Readonly<Record<string, string | null>>) => void
+
+function Rows(props: {
+  readonly workspace: string
+  readonly loaded: Shown
+  readonly search: string
+  readonly older: ReturnType<typeof useLog>['older']
+  readonly onChange: Change
+}) {
+  const { workspace, loaded, search, older, onChange } = props
+  const { rows, last } = loaded
+  const decimals = costDecimals(rows)
+  const columns = useMemo(() => columnsOf(decimals), [decimals])
+  return h(
+    'div',
+    { class: 'stack' },
+    h(Table<LogRecordAnswer>, {
+      caption: CAPTION,
+      columns,
+      rows,
+      rowKey: ({ record_id: id }: LogRecordAnswer) => id,
+      href: ({ record_id: id }: LogRecordAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
+    }),
+    h(ErrorNote, { error: older.error, what: 'Older requests' }),
+    h('p', { class: 'quiet small' }, countWords(loaded), last.next === null ? ' End of list.' : null),
+    last.next === null
+      ? null
+      : h(
+          'div',
+          { class: 'actions' },
+          rows.length < ROWS_MAX
+            ? h(Button, { onClick: () => older.run(), busy: older.busy }, 'Load older')
+            : h(Button, { onClick: () => onChange(continueFrom(rows)) }, 'Continue from here'),
+        ),
+  )
+}
+
+/** The same list from its last row on. */
+function continueFrom(rows: readonly LogRecordAnswer[]): Readonly<Record<string, string | null>> {
+  const last = rows.at(-1)
+  scrollTo(0, 0)
+  return {
+    to: last === undefined ? null : new Date(Date.parse(last.ended_at) + 1).toISOString(),
+    range: 'custom',
+  }
+}
+
+function countWords({ rows, last }: Shown): string {
+  // What was rolled since the sums were asked for.
+  const total = last.total === null ? null : Math.max(last.total, rows.length)
+  return total === null
+    ? `${number(rows.length)} shown.`
+    : `${number(rows.length)} of ${number(total)} shown.`
+}
+
+export function LogOutcome({ record }: { readonly record: LogRecordAnswer }) {
+  const { status, outcome, error_code: code } = record
+  return [
+    h(StatusBadge, { status: status ?? (outcome === 'error' ? 'failed' : outcome) }),
+    code === null ? null : h('span', { class: 'mono small' }, code),
+  ]
+}
+
+/** The entry that was tried last; after how many others, where it answered. */
+export function LogServedBy({ record }: { readonly record: LogRecordAnswer }) {
+  const { provider, model, attempts, tries } = record
+  if (provider === null) return h('span', { class: 'quiet' }, record.cache === 'hit' ? 'speech cache' : '–')
+  const isAnswered =
+    tries.length === 0 ? record.outcome === 'ok' : tries.some(({ reason }) => reason === 'ok')
+  if (!isAnswered) return h('span', { class: 'quiet' }, `none, ${number(attempts)} failed`)
+  return [
+    h('span', { class: 'mono requests-server' }, provider, '/', model),
+    attempts > 1 ? h('span', { class: 'quiet nowrap' }, ` after ${number(attempts - 1)} failed`) : null,
+  ]
+}
+
+function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
+  return [
+    { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
+    { head: 'Outcome', cell: (record) => h(LogOutcome, { record }) },
+    { head: 'Served by', cell: (record) => h(LogServedBy, { record }) },
+    {
+      head: 'App and key',
+      cell: ({ app, key_id: id, key_name: name }) => [
+        app,
+        ' ',
+        h('span', { class: 'quiet', title: id }, name ?? id),
+      ],
+    },
+    { head: 'Duration', align: 'end', cell: ({ total_ms: ms }) => took(ms) },
+    {
+      head: 'Cost',
+      align: 'end',
+      minor: true,
+      cell: ({ cost_usd: cost }) => (cost === null ? '–' : `$${number(cost, decimals)}`),
+    },
+    {
+      head: 'Time',
+      align: 'end',
+      cell: ({ ended_at: at }) =>
+        h(
+          'span',
+          { class: 'nowrap' },
+          timeOfDay(Date.parse(at), Date.now()),
+          ' ',
+          h('span', { class: 'quiet small' }, h(Time, { at })),
+        ),
+    },
+  ]
+}
+
+function None(props: {
+  readonly loaded: Shown
+  readonly filter: LogFilter
+  readonly older: ReturnType<typeof useLog>['older']
+  readonly onChange: Change
+}) {
+  const { loaded, filter, older, onChange } = props
+  const { is_recorded: isRecorded, next, searched } = loaded.last
+  if (!isRecorded && !isLogFiltered(filter))
+    return h(
+      EmptyState,
+      { title: 'The usage ledger is off' },
+      'Set LARKWAY_USAGE=true on every node to keep each request for 400 days. Until then, Live shows the newest.',
+    )
+  const looked = `Searched ${searchedWords(searched, moment)}.`
+  if (next !== null)
+    return h(
+      EmptyState,
+      {
+        title: 'No matching requests so far',
+        action: h(Button, { onClick: () => older.run(), busy: older.busy }, 'Search further back'),
+      },
+      looked,
+    )
+  return h(
+    EmptyState,
+    {
+      title: isLogFiltered(filter) ? 'No matching requests' : 'No requests in this time',
+      action: isLogFiltered(filter)
+        ? h(Button, { onClick: () => onChange(NO_LOG_FILTER) }, 'Clear filters')
+        : h(Button, { onClick: () => onChange({ range: 'all' }) }, 'Show all time'),
+    },
+    looked,
+    ' New requests appear here within two minutes.',
+  )
+}

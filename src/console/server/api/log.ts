@@ -1,0 +1,347 @@
+import { type Static, Type } from 'typebox'
+import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
+import { timestamp } from '../../../api/json-reply.ts'
+import type { CancelSignal } from '../../../cancellation.ts'
+import type { UsageRecord } from '../../../contracts/usage-record.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
+import type { StreamedReply } from '../../../inbound/exchange.ts'
+import { invalidField } from '../../../inbound/refusals.ts'
+import type { CALL_DIMENSIONS } from '../../../usage/aggregate.ts'
+import type { LogFound, LogPlace, LogQuestion } from '../../../usage/log.ts'
+import type { LogTest } from '../../../usage/log-filter.ts'
+import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
+import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
+import { DAY_MS, HOUR_MS } from '../../../usage/names.ts'
+import type { ConsoleContext } from '../context.ts'
+import {
+  type ConsoleCall,
+  type ConsoleRoute,
+  consoleEndpoint,
+  scopeOf,
+  WorkspaceField,
+  WrittenReply,
+} from '../endpoint.ts'
+import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from './answers.ts'
+import { keyNames, PlaygroundField } from './keys.ts'
+import { timeParameter } from './lists.ts'
+
+const PATH = '/log'
+const LIMIT_DEFAULT = 50
+const LIMIT_MAX = 200
+/** Records are kept no longer than that, and a bit for clocks. */
+const DAYS_MAX = 1_100
+/** Records of an export, and how many of them are asked for at a time. */
+const EXPORT_MAX = 100_000
+const EXPORT_PART = 10_000
+const EXPORT_MS = 120_000
+/** How far records of one id are from each other, at most. */
+const NEAR_MS = 8 * DAY_MS
+/** Keys among which those of the playground are told apart in sums. */
+const KEYS_MAX = 10_000
+
+const VALUE_MAX = 512
+const word = (description: string) =>
+  Type.Optional(
+    Type.String({ maxLength: VALUE_MAX, description: `${description}; empty: records without one` }),
+  )
+const time = (description: string) => Type.Optional(Type.String({ maxLength: 64, description }))
+
+/** Columns that have to have one value, with what the reference says of each. */
+const WORDS = {
+  app: word('id of an app'),
+  key_id: word('id of a key'),
+  end_user: word('for whom the call was'),
+  purpose: word('purpose that was applied'),
+  kind: Type.Optional(Type.Enum(['call', 'job', 'session'])),
+  operation: word('`transcription`, `chat`, …'),
+  endpoint: word('such as `POST /v1/chat`'),
+  route: word('name of a route'),
+  provider: word('the one that was tried last'),
+  model: word('the one that was tried last'),
+  outcome: Type.Optional(Type.Enum(['ok', 'error', 'canceled', 'left'])),
+  error_code: word('code of an error'),
+} as const
+
+const FILTERS = {
+  ...WORDS,
+  workspace: WorkspaceField,
+  from: time('when a record ended, at the earliest; RFC 3339 or epoch milliseconds'),
+  to: time('the same, at the latest, exclusive; by default now'),
+  id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 256, description: 'of a request, trace, job, session or record' }),
+  ),
+  status: Type.Optional(
+    Type.String({ pattern: '^[1-5](xx|\\d\\d)$', description: '`502`, or `5xx` for all of them' }),
+  ),
+  min_ms: Type.Optional(Type.Integer({ minimum: 0, description: '`total_ms` at least' })),
+  min_cost_usd: Type.Optional(
+    Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,6})?$', description: '`cost_usd` at least' }),
+  ),
+  playground: PlaygroundField,
+}
+
+const ListQuery = Type.Object({
+  ...FILTERS,
+  after: Type.Optional(Type.String({ maxLength: 300, description: '`next` of the page before' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+  format: Type.Optional(Type.Enum([...LOG_FORMATS])),
+})
+const OneQuery = Type.Object(FILTERS)
+
+type Filters = Static<typeof OneQuery>
+type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
+type OneCall = ConsoleCall<`${typeof PATH}/:record`, unknown, Filters>
+
+/** Records of the usage ledger: filtered, found by an id, exported; and one of them with its neighbors. */
+export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
+  return [
+    consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
+    consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, showRecord),
+  ]
+}
+
+async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
+  const { context, query, exchange } = call
+  const scope = scopeOf(call)
+  const nowMs = context.nowMs()
+  const asked = questionOf(query, scope, nowMs)
+  if (query.format !== undefined) {
+    if (query.after !== undefined || query.limit !== undefined)
+      throw invalidField(query.after === undefined ? 'limit' : 'after', 'cannot be combined with format')
+    return new WrittenReply(exportOf(asked, query.format, call))
+  }
+  const after = query.after === undefined ? null : placeIn(query.after)
+  const question = { ...asked, after, limit: query.limit ?? LIMIT_DEFAULT }
+  const [found, total] = await Promise.all([
+    find(question, context, exchange.signal),
+    after === null ? totalOf(query, scope, question, context) : null,
+  ])
+  const { next, searched, records } = found
+  return {
+    is_recorded: context.usage.isRecorded,
+    records: await recordAnswers(records, context),
+    next: next === null ? null : placeText(next),
+    searched: { from: timestamp(searched.fromMs), to: timestamp(Math.min(searched.toMs, nowMs)) },
+    total,
+  }
+}
+
+/** One record by its own id, and those before and after it under the same filters. */
+async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
+  const { context, query, params, exchange } = call
+  const { log } = context.usage
+  const scope = scopeOf(call)
+  const nowMs = context.nowMs()
+  const all = { ...questionOf({}, scope, nowMs), tests: workspaceTests(scope), limit: 1 }
+  const own = { ...all, id: { value: params.record, columns: ['record_id'] as const } }
+  const { records } = await find(own, context, exchange.signal)
+  const [record] = records
+  if (record === undefined)
+    throw new GatewayError('NOT_FOUND', 'there is no such record, or it is no longer kept')
+  const after = { endedAtMs: record.ended_at, recordId: record.record_id }
+  const asked = questionOf(query, scope, nowMs)
+  // Records of one id are few, and near each other: the others need not be looked at for them.
+  const near =
+    asked.id === null
+      ? {}
+      : {
+          fromMs: Math.max(asked.fromMs, record.ended_at - NEAR_MS),
+          toMs: Math.min(asked.toMs, record.ended_at + NEAR_MS),
+        }
+  const beside = (isNewestFirst: boolean) =>
+    log.search({ ...asked, ...near, isNewestFirst, after, limit: 1 }, exchange.signal)
+  const [older, newer] = await Promise.all([beside(true), beside(false)])
+  const [answer] = await recordAnswers([record], context)
+  return {
+    record: answer!,
+    newer: newer.records[0]?.record_id ?? null,
+    older: older.records[0]?.record_id ?? null,
+  }
+}
+
+function questionOf(query: Filters, scope: string | null, nowMs: number): LogQuestion {
+  // Clocks of other nodes may be ahead.
+  const toMs = timeParameter(query, 'to') ?? nowMs + HOUR_MS
+  const fromMs = Math.max(timeParameter(query, 'from') ?? 0, toMs - DAYS_MAX * DAY_MS)
+  return {
+    fromMs,
+    toMs,
+    isNewestFirst: true,
+    tests: testsOf(query, scope),
+    id: query.id === undefined ? null : logIdOf(query.id),
+    after: null,
+    limit: EXPORT_PART,
+  }
+}
+
+function workspaceTests(scope: string | null): LogTest[] {
+  return scope === null ? [] : [{ column: 'workspace', oneOf: [scope] }]
+}
+
+function testsOf(query: Filters, scope: string | null): LogTest[] {
+  const { status, min_ms: least, min_cost_usd: cost, playground } = query
+  const tests = workspaceTests(scope)
+  for (const column of Object.keys(WORDS) as (keyof typeof WORDS)[]) {
+    const value = query[column]
+    if (value !== undefined) tests.push({ column, oneOf: [value === '' ? null : value] })
+  }
+  if (status !== undefined) tests.push({ column: 'status', ...statusRange(status) })
+  if (least !== undefined) tests.push({ column: 'total_ms', from: least, to: Number.POSITIVE_INFINITY })
+  if (cost !== undefined)
+    tests.push({ column: 'cost_usd', from: Math.round(Number(cost) * 1e6), to: Number.POSITIVE_INFINITY })
+  // Who names a key or an id means it.
+  if (playground !== 'true' && query.key_id === undefined && query.id === undefined)
+    tests.push({ column: 'key_id', notFrom: PLAYGROUND_IDS })
+  return tests
+}
+
+function statusRange(status: string): { readonly from: number; readonly to: number } {
+  if (!status.endsWith('xx')) return { from: Number(status), to: Number(status) + 1 }
+  const from = Number(status[0]) * 100
+  return { from, to: from + 100 }
+}
+
+/** Finds records; an id first where it is most likely. */
+async function find(
+  question: LogQuestion,
+  { usage }: ConsoleContext,
+  signal: CancelSignal,
+): Promise<LogFound> {
+  const { id, after, fromMs, toMs } = question
+  const spans: readonly LogSpan[] =
+    id === null || after !== null ? [{ fromMs, toMs }] : idSpans(id.value, { fromMs, toMs })
+  const looked: LogFound[] = []
+  for (const span of spans) {
+    const found = await usage.log.search({ ...question, ...span }, signal)
+    looked.push(found)
+    if (found.records.length > 0) break
+  }
+  const last = looked.at(-1) ?? { records: [], next: null, bytes: 0 }
+  const searched = {
+    fromMs: Math.min(toMs, ...looked.map((found) => found.searched.fromMs)),
+    toMs: looked.length === 0 ? toMs : Math.max(...looked.map((found) => found.searched.toMs)),
+  }
+  return { ...last, searched }
+}
+
+/**
+ * How many records there are in all, where sums tell: of whole hours, by what they are summed up by.
+ */
+async function totalOf(
+  query: Filters,
+  scope: string | null,
+  { fromMs, toMs, id }: LogQuestion,
+  { usage }: ConsoleContext,
+): Promise<number | null> {
+  const { end_user: user, min_ms: least, min_cost_usd: cost, status, from, to } = query
+  if (id !== null || [user, least, cost].some((value) => value !== undefined)) return null
+  if (from === undefined || fromMs % HOUR_MS !== 0 || (to !== undefined && toMs % HOUR_MS !== 0)) return null
+  const where: { [Name in (typeof CALL_DIMENSIONS)[number]]?: readonly (string | null)[] } = {}
+  for (const column of Object.keys(WORDS) as (keyof typeof WORDS)[]) {
+    const value = query[column]
+    if (column !== 'end_user' && value !== undefined) where[column] = [value === '' ? null : value]
+  }
+  if (status !== undefined) {
+    const range = statusRange(status)
+    where.status = Array.from({ length: range.to - range.from }, (_, at) => String(range.from + at))
+  }
+  if (scope !== null) where.workspace = [scope]
+  const isAll = query.playground === 'true' || query.key_id !== undefined
+  const { rows, groups, total } = await usage.reader.ask({
+    fromMs,
+    toMs: Math.ceil(toMs / HOUR_MS) * HOUR_MS,
+    step: 'none',
+    by: isAll ? [] : ['key_id'],
+    where,
+    sort: 'calls',
+    offset: 0,
+    limit: isAll ? 1 : KEYS_MAX,
+  })
+  if (groups > KEYS_MAX) return null
+  const ofPlayground = rows.filter(({ values: [key] }) => key?.startsWith(PLAYGROUND_IDS) === true)
+  return ofPlayground.reduce((rest, { sums }) => rest - sums.calls, total.sums.calls)
+}
+
+async function recordAnswers(
+  records: readonly UsageRecord[],
+  context: ConsoleContext,
+): Promise<LogRecordAnswer[]> {
+  if (records.length === 0) return []
+  const nameOf = await keyNames(context)
+  const { traceUrl } = context.catalog.current()
+  return records.map((record) => ({
+    ...recordJson(record),
+    key_name: nameOf(record.key_id),
+    error_message: messageOf(record.error_code),
+    trace_url:
+      record.trace_id === null || traceUrl === undefined
+        ? null
+        : traceUrl.replaceAll('{trace_id}', encodeURIComponent(record.trace_id)),
+    tries: triesIn(record.attempt_reasons),
+  }))
+}
+
+function messageOf(code: string | null): string | null {
+  return code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode].message : null
+}
+
+/** `provider/model=reason` of each attempt. A model may have any character but a comma; a provider has no slash. */
+function triesIn(reasons: string | null): LogRecordAnswer['tries'] {
+  return (reasons ?? '').split(',').flatMap((attempt) => {
+    const [, provider, model, reason] = /^([^/]+)\/(.*)=([^=]*)$/.exec(attempt) ?? []
+    return provider === undefined || model === undefined || reason === undefined
+      ? []
+      : [{ provider, model, reason }]
+  })
+}
+
+const PLACE = /^(\d{1,15})(?:\.(.{1,256}))?$/
+
+/** @throws GatewayError INVALID_REQUEST */
+function placeIn(text: string): LogPlace {
+  const [, endedAt, recordId = null] = PLACE.exec(text) ?? []
+  if (endedAt === undefined) throw invalidField('after', 'must be `next` of a page')
+  return { endedAtMs: Number(endedAt), recordId }
+}
+
+function placeText({ endedAtMs, recordId }: LogPlace): string {
+  return recordId === null ? String(endedAtMs) : `${endedAtMs}.${recordId}`
+}
+
+/** All records, or the newest `EXPORT_MAX`, written while they are sent. */
+function exportOf(question: LogQuestion, format: LogFormat, { context, exchange }: ListCall): StreamedReply {
+  const type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/json'
+  const day = new Date(context.nowMs()).toISOString().slice(0, 10)
+  return {
+    status: 200,
+    headers: {
+      'content-type': type,
+      'content-disposition': `attachment; filename="requests-${day}.${format}"`,
+    },
+    body: { stream: exported(question, format, context, exchange.signal) },
+  }
+}
+
+async function* exported(
+  question: LogQuestion,
+  format: LogFormat,
+  { usage: { log } }: ConsoleContext,
+  signal: CancelSignal,
+): AsyncGenerator<string | Uint8Array> {
+  const untilMs = performance.now() + EXPORT_MS
+  let rows = 0
+  let after: LogPlace | null = null
+  yield format === 'csv' ? recordsHead() : '{"records":[\n'
+  do {
+    const limit = Math.min(EXPORT_PART, EXPORT_MAX - rows)
+    const part = await log.write({ ...question, after, limit }, format, signal)
+    if (format === 'json' && rows > 0 && part.rows > 0) yield ',\n'
+    yield part.text
+    rows += part.rows
+    after = part.next
+    // Cut short it must not be taken for the whole: the connection is.
+    if (after !== null && performance.now() > untilMs)
+      throw new GatewayError('OVERLOADED', 'the export took too long: ask for a shorter time')
+  } while (after !== null && rows < EXPORT_MAX)
+  if (format === 'json') yield `\n],"truncated":${after !== null}}\n`
+}

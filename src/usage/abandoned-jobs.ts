@@ -1,0 +1,60 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Jobs } from '../contracts/jobs.ts'
+import type { Logger } from '../log.ts'
+import type { UsageLedger } from './ledger.ts'
+
+/** Jobs recorded at a time. */
+const BATCH = 50
+const PAUSE_MS = 10_000
+
+export interface AbandonedTiming {
+  /** Pause between two looks for such jobs. */
+  readonly abandonedMs: number
+}
+
+interface AbandonedParts extends Partial<AbandonedTiming> {
+  readonly jobs: Pick<Jobs, 'takeAbandoned' | 'recorded'>
+  readonly ledger: Pick<UsageLedger, 'abandoned'>
+  readonly log: Logger
+}
+
+/**
+ * Records jobs that no worker has ended, whoever cancelled them or gave them up. The state hands each out until it is
+ * told that it was recorded: a crash in between writes its record twice, with the same `record_id`.
+ */
+export function recordAbandonedJobs({ jobs, ledger, log, abandonedMs = PAUSE_MS }: AbandonedParts) {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let away = false
+
+  /** @returns true when more may be waiting */
+  async function round(): Promise<boolean> {
+    try {
+      const abandoned = await jobs.takeAbandoned(BATCH)
+      for (const one of abandoned) ledger.abandoned(one)
+      await Promise.all(abandoned.map(({ job }) => jobs.recorded(job.id)))
+      away = false
+      return abandoned.length === BATCH
+    } catch (error) {
+      if (!away) log.warn({ err: error }, 'usage: jobs that nobody ran cannot be recorded')
+      away = true
+      return false
+    }
+  }
+
+  async function rounds(): Promise<void> {
+    while (!signal.aborted) {
+      const more = await round()
+      if (!more) await sleep(abandonedMs, undefined, { signal, ref: false }).catch(() => {})
+    }
+  }
+
+  const done = rounds()
+  return {
+    /** Resolves when the current round is over. */
+    stop(): Promise<void> {
+      stopping.abort()
+      return done
+    },
+  }
+}

@@ -1,0 +1,68 @@
+import type { CancelSignal } from '../cancellation.ts'
+import type { UsageLake } from './lake.ts'
+import type { LogBounds, LogFound, LogQuestion } from './log.ts'
+import type { LogFormat } from './log-report.ts'
+import type { LogAsk, LogText } from './log-tasks.ts'
+import { isGone } from './reader.ts'
+import { createAskingThread } from './thread.ts'
+
+/** A thread costs some 40 MB; whoever looks at a log looks on. */
+const IDLE_MS = 30_000
+/** Of the heap; see `LOG_BOUNDS`. */
+const HEAP_MIB = 512
+const AT_ONCE = 2
+/** Times that a file may be gone which was listed: a merge took its place meanwhile. */
+const TRIES = 3
+
+const FILENAME = new URL('./log-tasks.ts', import.meta.url).href
+
+/** Finds records of usage, in a thread that ends when it is idle. */
+export interface UsageLog {
+  /**
+   * @param signal ends the search when nobody waits for it
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when too many wait; what aborted it
+   */
+  search(question: LogQuestion, signal: CancelSignal): Promise<LogFound>
+  /** As `search`, as a part of a file. */
+  write(question: LogQuestion, format: LogFormat, signal: CancelSignal): Promise<LogText>
+  /** Ends the thread; a question under way fails. */
+  close(): Promise<void>
+}
+
+type LogLake = Pick<UsageLake, 'day' | 'listed' | 'readPart'>
+
+/** @param bounds of each question; for tests */
+export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
+  const thread = createAskingThread({
+    filename: FILENAME,
+    idleMs: IDLE_MS,
+    heapMib: HEAP_MIB,
+    atOnce: AT_ONCE,
+  })
+  const run = async (name: string, task: object, signal: CancelSignal): Promise<unknown> => {
+    for (let left = TRIES - 1; ; left -= 1) {
+      try {
+        return await thread.run(name, { ...task, bounds }, (ask: LogAsk) => askLake(lake, ask), signal)
+      } catch (error) {
+        if (left === 0 || !isGone(error)) throw error
+      }
+    }
+  }
+  return {
+    search: (question, signal) => run('search', { question }, signal) as Promise<LogFound>,
+    write: (question, format, signal) => run('write', { question, format }, signal) as Promise<LogText>,
+    close: thread.close,
+  }
+}
+
+/** Answers what the thread asks of the files. */
+async function askLake(lake: LogLake, ask: LogAsk): Promise<unknown> {
+  if (ask.ask === 'read') return (await lake.readPart(ask.key, ask.from, ask.to)).buffer
+  if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map(({ key, bytes }) => ({ key, bytes }))
+  const days = (await lake.listed()).keys()
+  const [from, to] = [ask.fromMs, ask.toMs].map((ms) => new Date(ms).toISOString().slice(0, 10)) as [
+    string,
+    string,
+  ]
+  return [...days].filter((date) => date >= from && date <= to)
+}

@@ -1,0 +1,186 @@
+import type { Browser, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { createFileObjects } from '../../../src/storage/folder.ts'
+import { UsageLake } from '../../../src/usage/lake.ts'
+import { openBrowser } from '../../support/browser.ts'
+import { usageRecord } from '../../support/chat-usage.ts'
+import { startConsoleNode } from '../../support/console-node.ts'
+import { openPerson, type Person } from '../../support/console-person.ts'
+import { axeFaults, overflowOf } from '../../support/page-checks.ts'
+import { withoutServers } from '../../support/servers.ts'
+import { rollRecords } from '../../support/usage-lake.ts'
+
+const NOW_MS = Date.now()
+const COUNT = 130
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const LOG = '/console/acme/requests?tab=log'
+const CAPTION = 'Request log'
+
+const RECORDS = Array.from({ length: COUNT }, (_, at) => {
+  const isFailed = at % 10 === 3
+  const endedAt = NOW_MS - at * 60_000
+  return usageRecord({
+    record_id: `use_${String(at).padStart(3, '0')}`,
+    request_id: `order-${at}`,
+    app: at % 2 === 0 ? 'web' : 'batch',
+    key_id: 'key_app',
+    ended_at: endedAt,
+    started_at: endedAt - 500,
+    trace_id: at === 7 ? TRACE : null,
+    total_ms: 100 + at,
+    ...(isFailed
+      ? {
+          ...{ status: 502, outcome: 'error', error_code: 'UPSTREAM_ERROR', attempts: 2, cost_usd: 0 },
+          attempt_reasons: 'openai/gpt-4o-mini=it is overloaded,groq/llama=the server failed',
+        }
+      : {}),
+  })
+})
+
+const rows = (page: Page) => page.getByRole('table', { name: CAPTION }).locator('tbody tr')
+const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
+
+async function open(person: Person, path = LOG): Promise<Page> {
+  await person.page.goto(path)
+  await person.page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
+  return person.page
+}
+
+t.test('the request log in a browser', { skip: withoutServers, timeout: 180_000 }, async (t) => {
+  const config = (same: object) => ({
+    ...same,
+    console: { trace_url: 'https://traces.example.com/trace/{trace_id}' },
+  })
+  const node = await startConsoleNode(t, { config, env: { LARKWAY_USAGE: 'true' } })
+  const lake = new UsageLake(await createFileObjects(node.dataFolder))
+  for (const { date, file, aggregate } of await rollRecords(RECORDS))
+    await lake.put(date, 'seg_1', { file, aggregate })
+  const browser: Browser = await openBrowser(t)
+  const person = await openPerson(browser, node.url)
+  await person.signIn(node.keys.admin)
+  await person.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await t.test('filters are chips, and stand in the address', (t) => filter(t, person))
+  await t.test('an id leads to its request, and that to its trace', (t) => search(t, person))
+  await t.test('keys go through list and details', (t) => keys(t, person))
+  await t.test('back finds the rows and the place', (t) => back(t, person))
+  await t.test('the list is exported', (t) => exported(t, person))
+  await t.test('legible, still and without overflow', (t) => quality(t, person))
+  const { said, failed } = person.complaints
+  t.same(said, [], 'the page does not complain')
+  // A request that is not among the newest is asked for there first.
+  t.same(new Set(failed), new Set(['404 /console/api/workspaces/acme/requests/order-7']))
+})
+
+async function filter(t: Test, person: Person): Promise<void> {
+  const page = await open(person, '/console/acme/requests')
+  await page.getByRole('tab', { name: 'Log' }).click()
+  await shown(page, `50 of ${COUNT} shown.`)
+  t.match(page.url(), /tab=log/)
+  await page.getByLabel('Outcome').selectOption({ label: 'Failed' })
+  await shown(page, '13 of 13 shown. End of list.')
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Filter by').selectOption({ label: 'Duration at least' })
+  await page.getByLabel('Duration at least', { exact: true }).fill('soon')
+  await page.getByRole('button', { name: 'Add' }).click()
+  await shown(page, 'Enter a whole number of milliseconds.')
+  await page.getByLabel('Duration at least', { exact: true }).fill('150')
+  await page.getByRole('button', { name: 'Add' }).click()
+  await shown(page, '8 shown. End of list.')
+  t.match(page.url(), /outcome=error.*min_ms=150/)
+  await page.reload()
+  await shown(page, '8 shown. End of list.')
+  await page.getByRole('button', { name: 'Remove filter Duration at least 150 ms' }).click()
+  await shown(page, '13 of 13 shown.')
+  t.notMatch(page.url(), /min_ms/)
+  await open(person, `${LOG}&model=nothing`)
+  await shown(page, 'No matching requests')
+  await page.getByRole('button', { name: 'Clear filters' }).click()
+  await shown(page, `50 of ${COUNT} shown.`)
+}
+
+async function search(t: Test, person: Person): Promise<void> {
+  const page = await open(person)
+  await page.getByLabel('Request, trace, job or session ID').fill(`  ${TRACE} `)
+  await shown(page, '1 shown. End of list.')
+  await rows(page).getByRole('link').click()
+  await page.getByRole('heading', { name: 'Details' }).waitFor()
+  const link = page.getByRole('link', { name: TRACE })
+  t.same(
+    [await link.getAttribute('href'), await link.getAttribute('rel')],
+    [`https://traces.example.com/trace/${TRACE}`, 'noopener noreferrer'],
+  )
+  // What is no longer among the newest requests is found here, by any link to it.
+  await open(person, '/console/acme/requests/order-7')
+  await page.getByRole('heading', { name: 'Details' }).waitFor()
+  await shown(page, 'order-7')
+  await open(person, '/console/acme/requests/log/use_003')
+  for (const text of ['Why it failed', 'every eligible provider failed', 'it is overloaded', 'groq/llama'])
+    await shown(page, text)
+}
+
+async function keys(t: Test, person: Person): Promise<void> {
+  const page = await open(person, `${LOG}&outcome=error`)
+  await shown(page, '13 of 13 shown.')
+  for (const key of ['j', 'j', 'j', 'k']) await page.keyboard.press(key)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/log\/use_013/)
+  await page.getByRole('button', { name: 'Older request (J)' }).and(page.locator(':enabled')).waitFor()
+  await page.keyboard.press('j')
+  await page.waitForURL(/log\/use_023/)
+  await page.getByRole('button', { name: 'Newer request (K)' }).and(page.locator(':enabled')).waitFor()
+  await page.keyboard.press('k')
+  await page.waitForURL(/log\/use_013/)
+  await page.goBack()
+  await shown(page, '13 of 13 shown.')
+  t.match(page.url(), /requests\?tab=log&outcome=error$/, 'back leads to the list')
+}
+
+async function back(t: Test, person: Person): Promise<void> {
+  const page = await open(person)
+  await page.getByRole('button', { name: 'Load older' }).click()
+  await shown(page, `100 of ${COUNT} shown.`)
+  const row = rows(page).nth(80)
+  await row.scrollIntoViewIfNeeded()
+  const top = (await page.evaluate('scrollY')) as number
+  t.ok(top > 500)
+  await row.getByRole('link').click()
+  await page.getByRole('heading', { name: 'Details' }).waitFor()
+  await page.goBack()
+  await shown(page, `100 of ${COUNT} shown.`)
+  await page.waitForFunction(`Math.abs(scrollY - ${top}) < 5`)
+}
+
+async function exported(t: Test, person: Person): Promise<void> {
+  const page = await open(person, `${LOG}&outcome=error`)
+  await shown(page, '13 of 13 shown.')
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'CSV' }).click(),
+  ])
+  t.match(download.suggestedFilename(), /^requests-.*\.csv$/)
+  const chunks: Buffer[] = []
+  for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
+  t.equal(Buffer.concat(chunks).toString().trim().split('\r\n').length, 14)
+}
+
+async function quality(t: Test, person: Person): Promise<void> {
+  const views = [
+    LOG,
+    `${LOG}&app=web&min_ms=120&model=${'m'.repeat(80)}`,
+    '/console/acme/requests/log/use_003?tab=log',
+  ]
+  for (const colorScheme of ['light', 'dark'] as const)
+    for (const size of [
+      { width: 1280, height: 800 },
+      { width: 375, height: 812 },
+    ])
+      for (const view of views) {
+        const { page } = person
+        await page.setViewportSize(size)
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        await open(person, view)
+        await page.locator('.skeleton').waitFor({ state: 'detached' })
+        t.equal(await overflowOf(page), 0, `${view} at ${size.width}`)
+        t.same(await axeFaults(page), [], `${view}, ${colorScheme}, ${size.width}`)
+      }
+}

@@ -86,6 +86,12 @@ t.test(
     ])
     t.match(download.suggestedFilename(), /^usage-.*\.csv$/)
 
+    await main.getByRole('link', { name: 'View requests' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor()
+    await main.getByRole('tab', { name: 'Log', selected: true }).waitFor()
+    await main.locator('table').first().waitFor()
+    t.match(page.url(), /from=\d{4}-.*&to=\d{4}-/, 'of the same time')
+
     await page.goto('/console/usage')
     await row('Usage by workspace', 'other').waitFor()
     await hold(t, page, 'platform usage')

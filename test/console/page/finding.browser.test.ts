@@ -92,7 +92,7 @@ async function search(t: Test, person: Person): Promise<void> {
 
   await find('req_0123456789', 'req_0123456789')
   await page.keyboard.press('Enter')
-  await page.waitForURL('**/console/acme/requests?q=req_0123456789')
+  await page.waitForURL('**/console/acme/requests?tab=log&id=req_0123456789')
   await find('acme-own', 'Provider')
   await page.keyboard.press('Escape')
   await input.waitFor({ state: 'detached' })

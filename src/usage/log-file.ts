@@ -25,6 +25,36 @@ export interface LogSource {
   files(date: string): Promise<readonly LogObject[]>
   /** Bytes of a file; `to` is exclusive. */
   read(key: string, from: number, to: number): Promise<ArrayBuffer>
+  /** Absent: none are kept. */
+  readonly footers?: LogFooters
+}
+
+interface LogFooter {
+  readonly metadata: FileMetaData
+  /** The last bytes of the file, or all of a small one. */
+  readonly tail: ArrayBuffer
+}
+
+/** Files whose metadata are kept: those of a day before they are merged. Each takes some 100 KB at most. */
+const FOOTERS_KEPT = 300
+
+/** Metadata of files that were looked at, which never change; those that were used longest ago go first. */
+export class LogFooters {
+  readonly #kept = new Map<string, LogFooter>()
+
+  get(key: string): LogFooter | undefined {
+    const found = this.#kept.get(key)
+    if (found === undefined) return undefined
+    this.#kept.delete(key)
+    this.#kept.set(key, found)
+    return found
+  }
+
+  put(key: string, footer: LogFooter): void {
+    this.#kept.set(key, footer)
+    const [oldest] = this.#kept.keys()
+    if (this.#kept.size > FOOTERS_KEPT && oldest !== undefined) this.#kept.delete(oldest)
+  }
 }
 
 /** Bytes at the end of a file that are read first: the metadata of most is in them. */
@@ -64,16 +94,19 @@ export class LogFile {
     })
   }
 
-  /** Reads the metadata of a file; one that is small is read whole, once. */
-  static async open({ key, bytes }: LogObject, read: LogSource['read']): Promise<LogFile> {
+  /** Reads the metadata of a file, unless they are known; one that is small is read whole, once. */
+  static async open({ key, bytes }: LogObject, { read, footers }: Pick<LogSource, 'read' | 'footers'>) {
     const tailFrom = Math.max(0, bytes - FOOTER_BYTES)
-    const tail = await read(key, tailFrom, bytes)
+    const known = footers?.get(key)
+    const tail = known?.tail ?? (await read(key, tailFrom, bytes))
     const file: AsyncBuffer = {
       byteLength: bytes,
       slice: (from, to = bytes) =>
         from >= tailFrom ? tail.slice(from - tailFrom, to - tailFrom) : read(key, from, to),
     }
-    return new LogFile(await parquetMetadataAsync(file, { initialFetchSize: FOOTER_BYTES }), file)
+    const metadata = known?.metadata ?? (await parquetMetadataAsync(file, { initialFetchSize: FOOTER_BYTES }))
+    if (known === undefined) footers?.put(key, { metadata, tail })
+    return new LogFile(metadata, file)
   }
 
   /** Whether its footer, or the bounds of a row group, say that no row passes. */

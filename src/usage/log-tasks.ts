@@ -1,7 +1,8 @@
 import type { MessagePort } from 'node:worker_threads'
 import { type LogBounds, type LogFound, type LogQuestion, searchLog } from './log.ts'
-import type { LogSource } from './log-file.ts'
+import { LogFooters, type LogSource } from './log-file.ts'
 import { type LogFormat, recordsText } from './log-report.ts'
+import { AskingPort } from './thread.ts'
 
 /*
  * Questions for records, run in a thread of their own. It has no connection to anything: bytes of files come through
@@ -13,14 +14,6 @@ export type LogAsk =
   | { readonly ask: 'dates'; readonly fromMs: number; readonly toMs: number }
   | { readonly ask: 'files'; readonly date: string }
   | { readonly ask: 'read'; readonly key: string; readonly from: number; readonly to: number }
-
-export type NumberedAsk = LogAsk & { readonly number: number }
-
-/** Null: it failed, and whoever was asked knows why. */
-export interface LogReply {
-  readonly number: number
-  readonly value: { readonly it: unknown } | null
-}
 
 export interface LogTask {
   readonly question: LogQuestion
@@ -50,53 +43,30 @@ export async function write({ format, ...task }: LogTask & { readonly format: Lo
   return { ...found, rows: records.length, text: new TextEncoder().encode(recordsText(records, format)) }
 }
 
+/** Of this thread. */
+const FOOTERS = new LogFooters()
+
 class PortSource implements LogSource {
-  readonly #port: MessagePort
-  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  #asked = 0
-  #isClosed = false
+  readonly footers = FOOTERS
+  readonly #asking: AskingPort<LogAsk>
 
   constructor(port: MessagePort) {
-    this.#port = port
-    port.on('message', ({ number, value }: LogReply) => {
-      const waiting = this.#waiting.get(number)
-      this.#waiting.delete(number)
-      if (value === null) waiting?.reject(new Error('the files of usage cannot be read'))
-      else waiting?.resolve(value.it)
-    })
-    // Nobody waits for the answer any more.
-    port.on('close', () => this.#end())
+    this.#asking = new AskingPort(port)
   }
 
   dates(fromMs: number, toMs: number) {
-    return this.#ask({ ask: 'dates', fromMs, toMs }) as Promise<string[]>
+    return this.#asking.ask({ ask: 'dates', fromMs, toMs }) as Promise<string[]>
   }
 
   files(date: string) {
-    return this.#ask({ ask: 'files', date }) as ReturnType<LogSource['files']>
+    return this.#asking.ask({ ask: 'files', date }) as ReturnType<LogSource['files']>
   }
 
   read(key: string, from: number, to: number) {
-    return this.#ask({ ask: 'read', key, from, to }) as Promise<ArrayBuffer>
+    return this.#asking.ask({ ask: 'read', key, from, to }) as Promise<ArrayBuffer>
   }
 
   close(): void {
-    this.#port.close()
-    this.#end()
-  }
-
-  #ask(ask: LogAsk): Promise<unknown> {
-    if (this.#isClosed) return Promise.reject(new Error('the question was given up'))
-    const waiting = Promise.withResolvers<unknown>()
-    this.#asked += 1
-    this.#waiting.set(this.#asked, waiting)
-    this.#port.postMessage({ ...ask, number: this.#asked } satisfies NumberedAsk)
-    return waiting.promise
-  }
-
-  #end(): void {
-    this.#isClosed = true
-    for (const { reject } of this.#waiting.values()) reject(new Error('the question was given up'))
-    this.#waiting.clear()
+    this.#asking.close()
   }
 }

@@ -100,6 +100,7 @@ class LogSearch {
     this.#source = {
       dates: (from, to) => source.dates(from, to),
       files: (date) => source.files(date),
+      ...(source.footers === undefined ? {} : { footers: source.footers }),
       read: (key, from, to) => {
         this.#bytes += to - from
         return source.read(key, from, to)
@@ -188,7 +189,7 @@ class LogSearch {
     const files: LogFile[] = []
     for (let at = 0; at < objects.length; at += AT_A_TIME) {
       if (this.#isSpent(nearMs)) return null
-      const some = objects.slice(at, at + AT_A_TIME).map((object) => LogFile.open(object, this.#source.read))
+      const some = objects.slice(at, at + AT_A_TIME).map((object) => LogFile.open(object, this.#source))
       files.push(...(await Promise.all(some)))
     }
     return files

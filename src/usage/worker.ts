@@ -1,5 +1,5 @@
-import type { Piscina } from 'piscina'
 import type { Merged, MergeTask, RolledFile } from './tasks.ts'
+import { createTaskThread } from './thread.ts'
 
 /** A thread costs some 30 MB with what it reads and writes Parquet by; segments close once a minute. */
 const IDLE_MS = 10_000
@@ -20,37 +20,19 @@ export interface UsageWorker {
   close(): Promise<void>
 }
 
-/** A pool of its own: calls wait for what the others do. */
+/** A thread of its own: calls wait for what the others do. */
 export function createUsageWorker(): UsageWorker {
-  let opened: Promise<Piscina> | null = null
-  const open = async () => {
-    const { Piscina } = await import('piscina')
-    const resourceLimits = { maxOldGenerationSizeMb: HEAP_MIB }
-    return new Piscina({
-      filename: FILENAME,
-      minThreads: 0,
-      maxThreads: 1,
-      idleTimeout: IDLE_MS,
-      resourceLimits,
-    })
-  }
-  const run = async (name: string, task: unknown, transferList: ArrayBuffer[] = []): Promise<unknown> => {
-    opened ??= open()
-    return (await opened).run(task, { name, transferList })
-  }
+  const { run, close } = createTaskThread({ filename: FILENAME, idleMs: IDLE_MS, heapMib: HEAP_MIB })
   return {
     roll: (path) => run('roll', path) as Promise<RolledFile[]>,
     merge(task) {
       const bytes = task.inputs.flatMap(({ file, aggregate }) =>
         aggregate === null ? [file] : [file, aggregate],
       )
-      return run(
-        'merge',
-        task,
-        bytes.map(({ buffer }) => buffer),
-      ) as Promise<Merged>
+      const moved = bytes.map(({ buffer }) => buffer)
+      return run('merge', task, moved) as Promise<Merged>
     },
     sumUp: (file) => run('sumUp', file) as Promise<Uint8Array<ArrayBuffer>>,
-    close: async () => (await opened)?.destroy(),
+    close,
   }
 }

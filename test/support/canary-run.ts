@@ -136,6 +136,12 @@ async function objectsOf({ s3, bucket }: KeptRig, prefix = ''): Promise<Part> {
   return { names: contents.map(({ Key }) => `${Key}`), values: values.flat() }
 }
 
+/** What a caller of the management API is told of a field that there is not: its name, as it was sent. */
+function withoutFieldNames(text: string): string {
+  const name = /"message":"`([^`]+)` is not a field of this request"/.exec(text)?.[1]
+  return name === undefined ? text : text.replaceAll(name, '')
+}
+
 const ALL: readonly CanaryKind[] = ['secret', 'content', 'foreign']
 /** What a good answer may not say. */
 const NOT_ANSWERED: readonly CanaryKind[] = ['secret', 'foreign']
@@ -238,7 +244,8 @@ export class CanaryRun {
     // Facts that go into headers where the answer has no place for them: the caller's label, and names of its fields.
     const said = headers.replace(/^x-lk-(?:requested-purpose|warnings): .*$/gim, '')
     this.#report(`${what}: header of ${status}`, this.#canaries.find(said), ALL)
-    this.#report(`${what}: body of ${status}`, this.#canaries.find(body), status < 400 ? NOT_ANSWERED : ALL)
+    const found = this.#canaries.find(status === 400 ? withoutFieldNames(text) : body)
+    this.#report(`${what}: body of ${status}`, found, status < 400 ? NOT_ANSWERED : ALL)
     for (const line of text.split('\n').filter((event) => /^data: .*"error":(?!null)/.test(event))) {
       this.#report(`${what}: event of an error`, this.#canaries.find(line), ALL)
     }

@@ -130,7 +130,7 @@ async function fill(env: Readonly<Record<string, string>>, ages: readonly number
   await objects.close()
 }
 
-const options = { skip: withoutServers, timeout: 120_000 }
+const options = { skip: withoutServers, timeout: 300_000 }
 
 t.test('nodes of one ledger: who may ask, what is kept, and how far it is complete', options, async (t) => {
   const redis = await startRedis(t)

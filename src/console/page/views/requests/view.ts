@@ -3,6 +3,7 @@ import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/ap
 import { api } from '../../api.ts'
 import { Outcome, ServedBy } from '../../components/attempts.ts'
 import { Button, LinkButton } from '../../components/button.ts'
+import { Switch } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
 import { PageHead } from '../../components/page-head.ts'
@@ -223,15 +224,11 @@ function Filters(props: {
       value: filter.id,
       onInput: (id: string) => onChange({ id: id.trim() }),
     }),
-    h(
-      Button,
-      {
-        kind: 'quiet',
-        pressed: filter.all,
-        onClick: () => onChange({ all: filter.all ? null : 'true' }),
-      },
-      'Include polls and playground',
-    ),
+    h(Switch, {
+      label: 'Show polls and playground',
+      checked: filter.all,
+      onChange: (all: boolean) => onChange({ all: all ? 'true' : null }),
+    }),
   )
 }
 
@@ -361,6 +358,7 @@ function None(props: {
       title: 'No requests yet',
       action: h(LinkButton, { href: pathOf(workspace, 'playground') }, 'Open the playground'),
     },
-    'Send one from the playground, or call /v1 with a key of this workspace. New requests appear here within seconds.',
+    'Call /v1 with a key of this workspace. New requests appear here within seconds',
+    filter.all ? '.' : '; those of the playground only if you show them.',
   )
 }

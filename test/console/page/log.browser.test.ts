@@ -46,7 +46,7 @@ async function open(person: Person, path = LOG): Promise<Page> {
   return person.page
 }
 
-t.test('the request log in a browser', { skip: withoutServers, timeout: 180_000 }, async (t) => {
+t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 }, async (t) => {
   const config = (same: object) => ({
     ...same,
     console: { trace_url: 'https://traces.example.com/trace/{trace_id}' },

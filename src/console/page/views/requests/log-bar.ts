@@ -116,11 +116,21 @@ function IdSearch({ id, onChange }: { readonly id: string; readonly onChange: Ch
   const [text, setText] = useState(id)
   const latest = useRef({ id, onChange })
   latest.current = { id, onChange }
-  useEffect(() => setText(id), [id])
+  // What somebody has typed is not taken back by the id that it became, nor by that of before.
+  const known = useRef(id)
+  useEffect(() => {
+    if (known.current === id) return
+    known.current = id
+    setText(id)
+  }, [id])
   useEffect(() => {
     const wanted = text.trim()
     if (wanted === latest.current.id) return
-    const timer = setTimeout(() => latest.current.onChange({ id: wanted }), SEARCH_AFTER_MS)
+    const ask = () => {
+      known.current = wanted
+      latest.current.onChange({ id: wanted })
+    }
+    const timer = setTimeout(ask, SEARCH_AFTER_MS)
     return () => clearTimeout(timer)
   }, [text])
   return h(TextInput, {

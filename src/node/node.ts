@@ -192,6 +192,11 @@ async function openUsage(
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
     timing: timing.usage ?? {},
+  }).catch((cause: Error) => {
+    const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
+    throw new Error(`environment: LARKWAY_USAGE_FOLDER cannot be used: ${cause.message}; ${remedy}`, {
+      cause,
+    })
   })
   const { usageMarks: marks } = state.console
   const progress = new UsageProgress({ marks, writer: rows, ...timing.usageFiles })

@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import { type LogBounds, type LogFound, type LogQuestion, searchLog } from './log.ts'
-import type { LogSource } from './log-file.ts'
+import { LogFooters, type LogSource } from './log-file.ts'
 import { type LogFormat, recordsText } from './log-report.ts'
 import { AskingPort } from './thread.ts'
 
@@ -43,7 +43,11 @@ export async function write({ format, ...task }: LogTask & { readonly format: Lo
   return { ...found, rows: records.length, text: new TextEncoder().encode(recordsText(records, format)) }
 }
 
+/** Of this thread. */
+const FOOTERS = new LogFooters()
+
 class PortSource implements LogSource {
+  readonly footers = FOOTERS
   readonly #asking: AskingPort<LogAsk>
 
   constructor(port: MessagePort) {

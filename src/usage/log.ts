@@ -100,6 +100,7 @@ class LogSearch {
     this.#source = {
       dates: (from, to) => source.dates(from, to),
       files: (date) => source.files(date),
+      ...(source.footers === undefined ? {} : { footers: source.footers }),
       read: (key, from, to) => {
         this.#bytes += to - from
         return source.read(key, from, to)
@@ -188,7 +189,7 @@ class LogSearch {
     const files: LogFile[] = []
     for (let at = 0; at < objects.length; at += AT_A_TIME) {
       if (this.#isSpent(nearMs)) return null
-      const some = objects.slice(at, at + AT_A_TIME).map((object) => LogFile.open(object, this.#source.read))
+      const some = objects.slice(at, at + AT_A_TIME).map((object) => LogFile.open(object, this.#source))
       files.push(...(await Promise.all(some)))
     }
     return files
@@ -315,8 +316,9 @@ class LogSearch {
   async #records(shown: readonly Candidate[]): Promise<UsageRecord[]> {
     const records = new Map<Candidate, UsageRecord>()
     for (const [group, own] of Map.groupBy(shown, ({ group }) => group)) {
-      const rows = await group.file.read(group.place)
-      for (const one of own) records.set(one, rows.record(one.row))
+      const rows = own.map(({ row }) => row)
+      for (const [at, record] of (await group.file.records(group.place, rows)).entries())
+        records.set(own[at]!, record)
     }
     return shown.map((one) => records.get(one)!)
   }

@@ -58,13 +58,13 @@ export class Bytes {
   }
 
   /** Appends ASCII and a number behind it. @returns how many bytes they are */
-  numbered(ascii: string, number: number): number {
+  numbered(ascii: Buffer, number: number): number {
     let digits = 1
     for (let more = number; more >= 10; more = Math.floor(more / 10)) digits += 1
     const length = ascii.length + digits
     this.#make(length)
     const buffer = this.#buffer
-    buffer.write(ascii, this.#length, 'latin1')
+    ascii.copy(buffer, this.#length)
     this.#length += length
     let left = number
     for (let at = this.#length - 1; at >= this.#length - digits; at -= 1) {

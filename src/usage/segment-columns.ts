@@ -39,7 +39,7 @@ export interface SegmentColumns {
   /** The first of `ROW_COLUMNS`, in their order; null: no record has one. */
   readonly texts: readonly (SegmentTexts | null)[]
   /** What ids of records without one of their own begin with; their place is behind it. */
-  readonly idPrefix: string
+  readonly idPrefix: Buffer
   /** The place of each record; null: it is its row. */
   readonly places: Int32Array | null
   /** Null: no record has one. */
@@ -152,7 +152,7 @@ class Reading {
       shapeOf: this.#shapeOf,
       bytes: this.#bytes,
       texts: this.#texts,
-      idPrefix: this.#id === null ? '' : placePrefix(this.#id),
+      idPrefix: Buffer.from(this.#id === null ? '' : placePrefix(this.#id)),
       places: null,
       endUsers: endUsers && wordsIn(this.#bytes, endUsers, this.#rows),
       numbers: this.#numbers,

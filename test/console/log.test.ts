@@ -176,6 +176,7 @@ async function one(t: Test, admin: Visitor): Promise<void> {
   t.match(told.body, {
     record: {
       error_param: 'model',
+      error_message: 'every eligible provider failed',
       tries: [
         { provider: 'ill', model: 'a/b=c', reason: 'the server failed' },
         { provider: 'openai', model: 'gpt-4o-mini', reason: 'it is overloaded' },

@@ -125,7 +125,7 @@ t.test('what the playground reads for itself is in no list of requests', async (
   t.equal((await me(String(body.key))).status, 200)
   t.equal((await me(node.keys.app)).status, 200)
   const seen = async () =>
-    (await admin.get('/workspaces/acme/requests')).body.requests as readonly { key_id: string }[]
+    (await admin.get('/workspaces/acme/requests?all=true')).body.requests as readonly { key_id: string }[]
   t.ok(await waitUntil(async () => (await seen()).length > 0, 10_000))
   t.same(
     (await seen()).map(({ key_id: key }) => key),

@@ -1,10 +1,12 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ENDPOINTS } from '../../src/api/table.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { NO_CALLS, SESSIONS } from '../../src/usage/ledger.ts'
+import { startGateway } from '../support/gateway.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
+import { tempFolder } from '../support/scratch.ts'
 import { costOf, usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -99,4 +101,11 @@ t.test('each endpoint that is called is known for a call, or for none', async (t
     [...SESSIONS].filter((path) => !gets.has(path)),
     [],
   )
+})
+
+t.test('a folder that cannot be had is told of, with what to do', async (t) => {
+  const folder = await tempFolder(t)
+  await writeFile(join(folder, 'file'), '')
+  const env = { LARKWAY_USAGE: 'true', LARKWAY_USAGE_FOLDER: join(folder, 'file', 'segments') }
+  await t.rejects(startGateway(t, { env }), /LARKWAY_USAGE_FOLDER cannot be used: .*LARKWAY_USAGE to false/)
 })

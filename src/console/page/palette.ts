@@ -230,35 +230,35 @@ export function matching(goals: readonly Goal[], text: string): readonly Goal[] 
   return words.length === 0 ? ordered : ordered.slice(0, KIND_MAX)
 }
 
-const IDS: readonly (readonly [form: RegExp, view: 'keys' | 'jobs' | 'requests', group: string])[] = [
-  [/^key_\w{4,}$/, 'keys', 'Key'],
-  [/^tj_\w{4,}$/, 'jobs', 'Job'],
-  [/^(?:req|rec|live|rs)_\w{4,}$/, 'requests', 'Request'],
-  [/^[\da-f]{32}$/i, 'requests', 'Trace'],
+const IDS: readonly (readonly [form: RegExp, group: string])[] = [
+  [/^key_\w{4,}$/, 'Key'],
+  [/^tj_\w{4,}$/, 'Job'],
+  [/^(?:req|rec|use)_\w{4,}$/, 'Request'],
+  [/^(?:qj|live|sess)_\w{4,}$/, 'Requests'],
+  [/^[\da-f]{32}$/i, 'Trace'],
 ]
 
 /** Where an id leads by its form. */
 export function idGoals(workspace: string | null, text: string): readonly Goal[] {
-  if (workspace === null) return []
-  return IDS.filter(([form]) => form.test(text)).flatMap(([, view, group]) => {
-    const path =
-      view === 'jobs' ? pathOf(workspace, 'jobs', text) : pathOf(workspace, view) + queryOf({ q: text })
-    const goal = { group, label: `Go to ${text}`, path }
-    if (view !== 'jobs') return [goal]
-    return [
-      goal,
-      {
-        group: 'Request',
-        label: `Requests of ${text}`,
-        path: pathOf(workspace, 'requests') + queryOf({ q: text }),
-      },
-    ]
-  })
+  const group = IDS.find(([form]) => form.test(text))?.[1]
+  if (workspace === null || group === undefined) return []
+  const label = `Go to ${text}`
+  if (group === 'Key') return [{ group, label, path: pathOf(workspace, 'keys') + queryOf({ q: text }) }]
+  const requests = { group, label, path: logPath(workspace, text) }
+  if (group !== 'Job') return [requests]
+  return [
+    { group, label, path: pathOf(workspace, 'jobs', text) },
+    { ...requests, group: 'Requests', label: `Requests of ${text}` },
+  ]
+}
+
+/** The log, searched for an id. */
+function logPath(workspace: string, id: string): string {
+  return pathOf(workspace, 'requests') + queryOf({ tab: 'log', id })
 }
 
 /** Callers choose ids of requests: whatever is one word may be one. */
 function searchGoals(workspace: string | null, text: string): readonly Goal[] {
   if (workspace === null || text === '' || /\s/.test(text) || idGoals(workspace, text).length > 0) return []
-  const path = pathOf(workspace, 'requests') + queryOf({ q: text })
-  return [{ group: 'Requests', label: `Search requests for ${text}`, path }]
+  return [{ group: 'Requests', label: `Search requests for ${text}`, path: logPath(workspace, text) }]
 }

@@ -413,6 +413,7 @@ const LogRecord = shape('LogRecord', {
     }),
   ),
   key_name: nullable(text('of the key'), 'null: the key is not known any more'),
+  error_message: nullable(text('the general sentence of its error'), 'null: there is none'),
   trace_url: nullable(text('where its trace is looked at'), 'null: the configuration does not say where'),
   tries: Type.Array(
     shape('LogTry', {

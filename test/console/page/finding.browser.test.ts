@@ -92,7 +92,7 @@ async function search(t: Test, person: Person): Promise<void> {
 
   await find('req_0123456789', 'req_0123456789')
   await page.keyboard.press('Enter')
-  await page.waitForURL('**/console/acme/requests?q=req_0123456789')
+  await page.waitForURL('**/console/acme/requests?tab=log&id=req_0123456789')
   await find('acme-own', 'Provider')
   await page.keyboard.press('Escape')
   await input.waitFor({ state: 'detached' })
@@ -116,6 +116,8 @@ async function compareAndPublish(t: Test, person: Person): Promise<void> {
   await page.getByText('50 % of traffic').first().waitFor()
   await page.getByRole('button', { name: 'Compare with live' }).click()
   await page.getByText(/(of 4 requests would move|All 4 requests would go as now)/).waitFor()
+  // A preview that is being made anew is faint.
+  await page.locator('.routes-outcome[aria-busy="false"]').waitFor()
   await look(t, person, 'a draft that is compared')
 
   await page.getByRole('button', { name: 'Publish…' }).click()

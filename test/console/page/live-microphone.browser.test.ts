@@ -126,7 +126,7 @@ t.test(
     t.same(complaints.failed, [])
     const admin = await node.signIn(node.keys.admin)
     const recorded = async () =>
-      ((await admin.get('/workspaces/acme/requests')).body.requests as Json[]).find(
+      ((await admin.get('/workspaces/acme/requests?all=true')).body.requests as Json[]).find(
         ({ path }) => path === '/v1/transcription/stream',
       )
     await waitUntil(async () => (await recorded()) !== undefined, 10_000)

@@ -114,7 +114,7 @@ async function search(t: Test, person: Person): Promise<void> {
   await page.getByRole('heading', { name: 'Details' }).waitFor()
   await shown(page, 'order-7')
   await open(person, '/console/acme/requests/log/use_003')
-  for (const text of ['Why it failed', 'UPSTREAM_ERROR', 'it is overloaded', 'groq/llama'])
+  for (const text of ['Why it failed', 'every eligible provider failed', 'it is overloaded', 'groq/llama'])
     await shown(page, text)
 }
 

@@ -20,11 +20,11 @@ test('goals are found by each word, those that begin with it first', async (t) =
 
 test('an id leads where things like it are', async (t) => {
   const paths = (text: string) => idGoals('acme', text).map(({ path }) => path)
-  t.same(paths('req_01JABCDEF'), ['/console/acme/requests?q=req_01JABCDEF'])
+  t.same(paths('req_01JABCDEF'), ['/console/acme/requests?tab=log&id=req_01JABCDEF'])
   t.same(paths('key_web1'), ['/console/acme/keys?q=key_web1'])
-  t.same(paths('tj_abcd1'), ['/console/acme/jobs/tj_abcd1', '/console/acme/requests?q=tj_abcd1'])
+  t.same(paths('tj_abcd1'), ['/console/acme/jobs/tj_abcd1', '/console/acme/requests?tab=log&id=tj_abcd1'])
   t.same(paths('0af7651916cd43dd8448eb211c80319c'), [
-    '/console/acme/requests?q=0af7651916cd43dd8448eb211c80319c',
+    '/console/acme/requests?tab=log&id=0af7651916cd43dd8448eb211c80319c',
   ])
   for (const text of ['', 'req_', 'words of a page', 'req_a/../b', '<script>']) t.same(paths(text), [], text)
   t.same(idGoals(null, 'req_01JABCDEF'), [], 'of no workspace')

@@ -53,7 +53,7 @@ t.test(
     t.match(await used.textContent(), /acme\.broken.*lab.*none.*acme\.voice.*phone.*1 other entry/)
     t.match(await main.getByRole('table', { name: 'Models, last 5 minutes' }).textContent(), /morse-1/)
     t.equal(clicks.length, 2)
-    t.match(await main.textContent(), /Usage isn’t recorded: set LARKWAY_USAGE=true/)
+    await main.getByText('Usage isn’t recorded: set LARKWAY_USAGE=true').waitFor(SEEN)
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
       t.same(await axeFaults(page), [], colorScheme)

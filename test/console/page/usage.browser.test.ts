@@ -25,7 +25,7 @@ async function hold(t: Test, page: Page, what: string): Promise<void> {
 
 t.test(
   'usage by anything, and an overview of a month',
-  { skip: withoutServers, timeout: 180_000 },
+  { skip: withoutServers, timeout: 280_000 },
   async (t) => {
     const node = await startConsoleNode(t, { env: { LARKWAY_USAGE: 'true' } })
     const records = usageMonth(Date.now(), { perHour: 2 })
@@ -77,12 +77,20 @@ t.test(
     await page.keyboard.press('End')
     await page.keyboard.press('Enter')
     await page.waitForURL(/from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d/)
-    await page.waitForFunction("document.querySelectorAll('.bars-svg g').length === 24")
+    const bars = main.locator('.bars-svg g')
+    await bars.nth(24).waitFor({ state: 'detached' })
+    await bars.nth(23).waitFor({ state: 'attached' })
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       main.getByRole('link', { name: 'Download CSV' }).click(),
     ])
     t.match(download.suggestedFilename(), /^usage-.*\.csv$/)
+
+    await main.getByRole('link', { name: 'View requests' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Requests' }).waitFor()
+    await main.getByRole('tab', { name: 'Log', selected: true }).waitFor()
+    await main.locator('table').first().waitFor()
+    t.match(page.url(), /from=\d{4}-.*&to=\d{4}-/, 'of the same time')
 
     await page.goto('/console/usage')
     await row('Usage by workspace', 'other').waitFor()

@@ -629,6 +629,8 @@ export interface LogAnswer {
 export type LogRecordAnswer = ToldRecord & {
   /** Null: the key is not known any more. */
   readonly key_name: string | null
+  /** The general sentence of its error; null: there is none. */
+  readonly error_message: string | null
   /** Where its trace is looked at; null: there is none, or the configuration does not say where. */
   readonly trace_url: string | null
   /** `attempt_reasons`, taken apart; `ok` is the reason of the one that answered. */

@@ -3,7 +3,7 @@ import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { CancelSignal } from '../../../cancellation.ts'
 import type { UsageRecord } from '../../../contracts/usage-record.ts'
-import { GatewayError } from '../../../errors.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { StreamedReply } from '../../../inbound/exchange.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
 import type { CALL_DIMENSIONS } from '../../../usage/aggregate.ts'
@@ -272,12 +272,17 @@ async function recordAnswers(
   return records.map((record) => ({
     ...recordJson(record),
     key_name: nameOf(record.key_id),
+    error_message: messageOf(record.error_code),
     trace_url:
       record.trace_id === null || traceUrl === undefined
         ? null
         : traceUrl.replaceAll('{trace_id}', encodeURIComponent(record.trace_id)),
     tries: triesIn(record.attempt_reasons),
   }))
+}
+
+function messageOf(code: string | null): string | null {
+  return code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode].message : null
 }
 
 /** `provider/model=reason` of each attempt. A model may have any character but a comma; a provider has no slash. */

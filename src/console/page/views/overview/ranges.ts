@@ -4,15 +4,7 @@ import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Chart } from '../../components/chart.ts'
 import { Section } from '../../components/page-head.ts'
-import {
-  type SpanName,
-  spanOf,
-  stepLabel,
-  stepMsOf,
-  stepName,
-  stepsIn,
-  timeText,
-} from '../../components/range.ts'
+import { spanOf, stepLabel, stepMsOf, stepName, stepsIn, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { compact, milliseconds, number, orNone, percent } from '../../format.ts'
@@ -20,9 +12,10 @@ import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
+import { OverviewHead, type OverviewSpan } from './head.ts'
 
 /** Steps of the overview: days of a week say too little. */
-const STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day', '90d': 'day' } as const
+const STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as const
 
 const DAY_HOURS = 24
 
@@ -40,7 +33,7 @@ export interface Told {
 
 interface Place {
   readonly workspace: string | null
-  readonly span: SpanName
+  readonly span: OverviewSpan
 }
 
 /** The figures of a day, a week or a month, out of the usage ledger. */
@@ -52,12 +45,15 @@ export function RangeOverview({ workspace, span }: Place) {
     (signal) => ask({ workspace, from, to, step: range.step }, signal),
     [workspace, from, to],
   )
-  return h(Loaded<Told>, {
-    load,
-    what: 'The overview',
-    rows: 10,
-    render: (told: Told) => h(Whole, { told, workspace, span }),
-  })
+  return [
+    h(OverviewHead, { workspace, chosen: span }),
+    h(Loaded<Told>, {
+      load,
+      what: 'The overview',
+      rows: 10,
+      render: (told: Told) => h(Whole, { told, workspace, span }),
+    }),
+  ]
 }
 
 async function ask(

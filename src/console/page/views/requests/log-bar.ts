@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
+import { Switch } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
 import { h } from '../../h.ts'
@@ -84,16 +85,11 @@ function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>)
         chipText(chip),
       ),
     ),
-    h(
-      Button,
-      {
-        small: true,
-        kind: 'quiet',
-        pressed: filter.playground,
-        onClick: () => onChange({ playground: filter.playground ? null : 'true' }),
-      },
-      'Include playground',
-    ),
+    h(Switch, {
+      label: 'Show playground',
+      checked: filter.playground,
+      onChange: (playground: boolean) => onChange({ playground: playground ? 'true' : null }),
+    }),
     h(
       'span',
       { class: 'log-export' },
@@ -148,7 +144,8 @@ function RangeFields({ filter, onChange }: { readonly filter: LogFilter; readonl
   return [
     h(Select<LogRange>, {
       label: 'Time',
-      value: range,
+      // An id is looked for at any time.
+      value: filter.id !== '' && range !== 'custom' ? 'all' : range,
       options: [
         ...Object.entries(LOG_RANGES).map(([value, { label }]) => ({ value: value as LogRange, label })),
         { value: 'custom', label: 'Between two times' },

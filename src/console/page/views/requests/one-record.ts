@@ -119,16 +119,12 @@ export function FoundInLog(props: {
 }
 
 function Failure({ record }: { readonly record: LogRecordAnswer }) {
-  const { error_code: code, error_param: param } = record
+  const { error_code: code, error_param: param, error_message: message } = record
   return h(
     Section,
     { title: 'Why it failed' },
-    h(Facts, {
-      items: [
-        ['Error', h('code', null, code)],
-        ...(param === null ? [] : [['Field', h('code', null, param)] as const]),
-      ],
-    }),
+    h('p', null, h('span', { class: 'mono' }, code), message === null ? '.' : [': ', message, '.']),
+    param === null ? null : h(Facts, { items: [['Field', h('code', null, param)]] }),
   )
 }
 

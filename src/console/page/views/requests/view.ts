@@ -3,20 +3,20 @@ import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/ap
 import { api } from '../../api.ts'
 import { Outcome, ServedBy } from '../../components/attempts.ts'
 import { Button, LinkButton } from '../../components/button.ts'
+import { Switch } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
 import { PageHead } from '../../components/page-head.ts'
 import { EmptyState, ErrorNote, Loaded } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Tabs } from '../../components/tabs.ts'
-import { Time } from '../../components/time.ts'
-import { number, timeOfDay, took } from '../../format.ts'
+import { number, took } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
-import { Log } from './log.ts'
+import { AppAndKey, Log, When } from './log.ts'
 import { OneRecord } from './one-record.ts'
 import { OneRequest } from './one-request.ts'
 import {
@@ -223,15 +223,11 @@ function Filters(props: {
       value: filter.id,
       onInput: (id: string) => onChange({ id: id.trim() }),
     }),
-    h(
-      Button,
-      {
-        kind: 'quiet',
-        pressed: filter.all,
-        onClick: () => onChange({ all: filter.all ? null : 'true' }),
-      },
-      'Include polls and playground',
-    ),
+    h(Switch, {
+      label: 'Show polls and playground',
+      checked: filter.all,
+      onChange: (all: boolean) => onChange({ all: all ? 'true' : null }),
+    }),
   )
 }
 
@@ -301,11 +297,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
     { head: 'Served by', cell: (request) => h(ServedBy, { request }) },
     {
       head: 'App and key',
-      cell: ({ app, key_id: id, key_name: name }) => [
-        app,
-        ' ',
-        h('span', { class: 'quiet', title: id }, name ?? id),
-      ],
+      cell: (request) => h(AppAndKey, { of: request }),
     },
     { head: 'Duration', align: 'end', cell: (request) => took(request.milliseconds) },
     {
@@ -317,14 +309,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
     {
       head: 'Time',
       align: 'end',
-      cell: ({ at }) =>
-        h(
-          'span',
-          { class: 'nowrap' },
-          timeOfDay(Date.parse(at), Date.now()),
-          ' ',
-          h('span', { class: 'quiet small' }, h(Time, { at })),
-        ),
+      cell: ({ at }) => h(When, { at }),
     },
   ]
 }
@@ -361,6 +346,7 @@ function None(props: {
       title: 'No requests yet',
       action: h(LinkButton, { href: pathOf(workspace, 'playground') }, 'Open the playground'),
     },
-    'Send one from the playground, or call /v1 with a key of this workspace. New requests appear here within seconds.',
+    'Call /v1 with a key of this workspace. New requests appear here within seconds',
+    filter.all ? '.' : '; those of the playground only if you show them.',
   )
 }

@@ -5,10 +5,10 @@ import {
   parquetMetadataAsync,
   type Statistics,
 } from 'hyparquet'
-import { USAGE_COLUMNS, type UsageColumnName } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
 import { FOOTER_PAIRS } from './lake.ts'
 import { excludes, isWithoutValues, type LogIdColumn, type LogTest, wholeOf } from './log-filter.ts'
-import { readRows } from './parquet.ts'
+import { extentOf, readPicked, readRows } from './parquet.ts'
 import type { UsageRows } from './rows.ts'
 
 /** A file of records, as a listing has it. */
@@ -59,8 +59,6 @@ export class LogFooters {
 
 /** Bytes at the end of a file that are read first: the metadata of most is in them. */
 const FOOTER_BYTES = 64 * 1024
-
-const LOG_COLUMNS: readonly UsageColumnName[] = USAGE_COLUMNS.map(({ name }) => name)
 
 /** Rows of a file that are read together, and what is known of them without reading them. */
 export interface LogGroup {
@@ -118,12 +116,31 @@ export class LogFile {
   }
 
   /** Rows of a row group. Nothing is read of columns that have no values. */
-  async read(place: number, columns: readonly UsageColumnName[] = LOG_COLUMNS): Promise<UsageRows> {
+  async read(place: number, columns: readonly UsageColumnName[]): Promise<UsageRows> {
     const count = Number(this.#metadata.row_groups[place]!.num_rows)
-    const filled = columns.filter((column) => !isWithoutValues(this.#statistics(place, column), count))
+    const filled = columns.filter((column) => this.#hasValues(place, column))
     const rows = await readRows({ file: this.#file, metadata: this.#metadata, place, columns: filled })
     rows.fill(count, columns)
     return rows
+  }
+
+  /** Records of some rows. One column is decoded after the other, so that not all of a row group is in memory. */
+  async records(place: number, rows: readonly number[]): Promise<UsageRecord[]> {
+    const { from, to } = extentOf(this.#metadata.row_groups[place]!)
+    const group = await this.#file.slice(from, to)
+    const file: AsyncBuffer = {
+      byteLength: this.#file.byteLength,
+      slice: (start, end = to) => group.slice(start - from, end - from),
+    }
+    const records = rows.map((): Record<string, unknown> => ({}))
+    for (const column of USAGE_COLUMNS) {
+      const values = this.#hasValues(place, column.name)
+        ? await readPicked({ file, metadata: this.#metadata, place }, column, rows)
+        : []
+      for (const [at, record] of records.entries())
+        record[column.name] = values[at] ?? (column.kind === 'flag' ? false : null)
+    }
+    return records as unknown as UsageRecord[]
   }
 
   /**
@@ -131,9 +148,8 @@ export class LogFile {
    * written one behind the other, before any text is made of them: that is ten times as fast.
    */
   async readIds(place: number, column: LogIdColumn, id: Buffer): Promise<UsageRows | null> {
-    const { num_rows } = this.#metadata.row_groups[place]!
     const chunk = this.#chunk(place, column)
-    if (isWithoutValues(chunk?.statistics, Number(num_rows))) return null
+    if (!this.#hasValues(place, column)) return null
     // Only there the texts stand as they are.
     if (chunk?.encodings.includes('DELTA_LENGTH_BYTE_ARRAY') !== true) return this.read(place, [column])
     const onPage = (page: Buffer) => {
@@ -157,6 +173,12 @@ export class LogFile {
 
   #statistics(place: number, column: string): Statistics | undefined {
     return this.#chunk(place, column)?.statistics
+  }
+
+  /** False also where the file is older than the column. */
+  #hasValues(place: number, column: string): boolean {
+    const chunk = this.#chunk(place, column)
+    return chunk !== undefined && !isWithoutValues(chunk.statistics, Number(chunk.num_values))
   }
 
   #chunk(place: number, column: string): ColumnMetaData | undefined {

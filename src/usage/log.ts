@@ -316,8 +316,9 @@ class LogSearch {
   async #records(shown: readonly Candidate[]): Promise<UsageRecord[]> {
     const records = new Map<Candidate, UsageRecord>()
     for (const [group, own] of Map.groupBy(shown, ({ group }) => group)) {
-      const rows = await group.file.read(group.place)
-      for (const one of own) records.set(one, rows.record(one.row))
+      const rows = own.map(({ row }) => row)
+      for (const [at, record] of (await group.file.records(group.place, rows)).entries())
+        records.set(own[at]!, record)
     }
     return shown.map((one) => records.get(one)!)
   }

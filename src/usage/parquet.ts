@@ -15,9 +15,9 @@ import {
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
 import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
-import { USAGE_COLUMNS, type UsageColumn } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
 import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packTexts } from './packing.ts'
-import { NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
+import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
 
 /** Rows of a row group at most. What is written of one is in memory at a time. */
 export const GROUP_ROWS = 65_536
@@ -397,15 +397,8 @@ export class UsageFile {
     return this.metadata.key_value_metadata?.find((pair) => pair.key === key)?.value ?? null
   }
 
-  /** Where a row group stands: columns of one are written one behind the other. */
-  extent(place: number): { readonly from: number; readonly to: number } {
-    const group = this.metadata.row_groups[place]!
-    const ends = group.columns.map(({ meta_data: data }) => {
-      if (data === undefined) throw new Error('usage: a column without metadata')
-      const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
-      return { from, to: from + Number(data.total_compressed_size) }
-    })
-    return { from: Math.min(...ends.map(({ from }) => from)), to: Math.max(...ends.map(({ to }) => to)) }
+  extent(place: number): Extent {
+    return extentOf(this.metadata.row_groups[place]!)
   }
 
   /** Rows of a row group, or only some columns of them. */
@@ -417,6 +410,22 @@ export class UsageFile {
     }
     return readRows({ file, metadata, place, columns })
   }
+}
+
+/** Bytes of a file; `to` is exclusive. */
+interface Extent {
+  readonly from: number
+  readonly to: number
+}
+
+/** Where a row group stands: columns of one are written one behind the other. */
+export function extentOf(group: RowGroup): Extent {
+  const ends = group.columns.map(({ meta_data: data }) => {
+    if (data === undefined) throw new Error('usage: a column without metadata')
+    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+    return { from, to: from + Number(data.total_compressed_size) }
+  })
+  return { from: Math.min(...ends.map(({ from }) => from)), to: Math.max(...ends.map(({ to }) => to)) }
 }
 
 /** What of a file is read. */
@@ -432,12 +441,36 @@ interface RowsToRead {
 }
 
 /** Reads rows of a row group, of a file that need not be in memory: only what the columns take is asked for. */
-export async function readRows({ file, metadata, place, columns, onPage }: RowsToRead): Promise<UsageRows> {
+export async function readRows(toRead: RowsToRead): Promise<UsageRows> {
+  const rows = new UsageRows()
+  const count = await readColumns(toRead, (name, values) => rows.appendColumn(name, values))
+  rows.fill(count, toRead.columns)
+  return rows
+}
+
+/** Values of some rows of a column, as a record has them. */
+export async function readPicked(
+  toRead: Omit<RowsToRead, 'columns'>,
+  { name, kind }: UsageColumn,
+  rows: readonly number[],
+): Promise<UsageRecord[keyof UsageRecord][]> {
+  const picked: UsageRecord[keyof UsageRecord][] = []
+  await readColumns({ ...toRead, columns: [name] }, (_, values, from) => {
+    for (const [place, row] of rows.entries())
+      if (row >= from && row < from + values.length) picked[place] = inMemory(kind, values[row - from])
+  })
+  return picked
+}
+
+/** @returns rows of the row group */
+async function readColumns(
+  { file, metadata, place, columns, onPage }: RowsToRead,
+  take: (name: string, values: ArrayLike<unknown>, fromRow: number) => void,
+): Promise<number> {
   const rowStart = metadata.row_groups
     .slice(0, place)
     .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
   const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
-  const rows = new UsageRows()
   const unpack = (input: Uint8Array) => {
     const page = zstdDecompressSync(input)
     onPage?.(page)
@@ -451,8 +484,7 @@ export async function readRows({ file, metadata, place, columns, onPage }: RowsT
     ...(columns === undefined ? {} : { columns: [...columns] }),
     parsers: PARSERS,
     compressors: { ZSTD: unpack },
-    onChunk: ({ columnName, columnData }) => rows.appendColumn(columnName, columnData),
+    onChunk: ({ columnName, columnData, rowStart: from }) => take(columnName, columnData, from - rowStart),
   })
-  rows.fill(rowEnd - rowStart, columns)
-  return rows
+  return rowEnd - rowStart
 }

@@ -267,6 +267,11 @@ const TO_MEMORY: Readonly<Record<UsageColumnKind, (value: unknown) => unknown>> 
   money: (value) => Math.round((value as number) * 10 ** USAGE_SCALES.money),
 }
 
+/** A value that a reader of Parquet gives, as a record has it. */
+export function inMemory(kind: UsageColumnKind, value: unknown): UsageRecord[keyof UsageRecord] {
+  return value === null || value === undefined ? null : (TO_MEMORY[kind](value) as string | number | boolean)
+}
+
 const placesOf = (names: readonly string[]) => new Map(names.map((name, place) => [name, place]))
 const SHAPE_PLACES = placesOf(SHAPE_COLUMNS)
 const TEXT_PLACES = placesOf(ROW_COLUMNS.slice(0, ROW_TEXTS))

@@ -149,7 +149,7 @@ t.test('finds what a look at each record finds, page by page, in both orders', a
   const dice = new Dice(11)
   const records = recordsOf(dice)
   const files = filesOf(dice, records)
-  for (let round = 0; round < 24; round++) {
+  for (let round = 0; round < 16; round++) {
     const [one, other] = [dice.below(DAYS * DAY_MS), dice.below(DAYS * DAY_MS)]
     const isWhole = dice.chance(0.4)
     const question: LogQuestion = {
@@ -159,7 +159,7 @@ t.test('finds what a look at each record finds, page by page, in both orders', a
       tests: anyTests(dice),
       id: null,
       after: null,
-      limit: dice.one([7, 50, 500]),
+      limit: dice.one([13, 50, 500]),
     }
     const bounds = round % 4 === 3 ? { bytes: 60_000, milliseconds: 60_000 } : PLENTY
     const found = await readAll(question, files, bounds)
@@ -174,8 +174,8 @@ t.test('finds what a look at each record finds, page by page, in both orders', a
       'in order',
     )
     const whole = new Map(wanted.map((record) => [`${record.record_id} ${record.ended_at}`, record]))
-    for (const record of found.records)
-      t.same(record, whole.get(`${record.record_id} ${record.ended_at}`), 'every column')
+    const same = found.records.map((record) => whole.get(`${record.record_id} ${record.ended_at}`))
+    t.equal(JSON.stringify(found.records), JSON.stringify(same), 'every column')
   }
 })
 
@@ -238,7 +238,7 @@ t.test('an id is found in whichever column has it, and where it is most likely',
   const files = filesOf(dice, records)
   const find = async (value: string) =>
     (await searchLog({ ...ALL, id: logIdOf(value), limit: 10 }, files)).records
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < 12; round++) {
     const record = dice.one(records)
     const ids = [record.request_id, record.job_id, record.trace_id, record.record_id]
     for (const id of ids) {

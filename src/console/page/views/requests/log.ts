@@ -175,6 +175,23 @@ export function LogServedBy({ record }: { readonly record: LogRecordAnswer }) {
   ]
 }
 
+/** Whose a request was. */
+export function AppAndKey(props: { readonly of: Pick<LogRecordAnswer, 'app' | 'key_id' | 'key_name'> }) {
+  const { app, key_id: id, key_name: name } = props.of
+  return [app, ' ', h('span', { class: 'quiet', title: id }, name ?? id)]
+}
+
+/** When a request ended, by the clock and from now. */
+export function When({ at }: { readonly at: string }) {
+  return h(
+    'span',
+    { class: 'nowrap' },
+    timeOfDay(Date.parse(at), Date.now()),
+    ' ',
+    h('span', { class: 'quiet small' }, h(Time, { at })),
+  )
+}
+
 function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
   return [
     { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
@@ -182,11 +199,7 @@ function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
     { head: 'Served by', cell: (record) => h(LogServedBy, { record }) },
     {
       head: 'App and key',
-      cell: ({ app, key_id: id, key_name: name }) => [
-        app,
-        ' ',
-        h('span', { class: 'quiet', title: id }, name ?? id),
-      ],
+      cell: (record) => h(AppAndKey, { of: record }),
     },
     { head: 'Duration', align: 'end', cell: ({ total_ms: ms }) => took(ms) },
     {
@@ -198,14 +211,7 @@ function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
     {
       head: 'Time',
       align: 'end',
-      cell: ({ ended_at: at }) =>
-        h(
-          'span',
-          { class: 'nowrap' },
-          timeOfDay(Date.parse(at), Date.now()),
-          ' ',
-          h('span', { class: 'quiet small' }, h(Time, { at })),
-        ),
+      cell: ({ ended_at: at }) => h(When, { at }),
     },
   ]
 }

@@ -10,14 +10,13 @@ import { PageHead } from '../../components/page-head.ts'
 import { EmptyState, ErrorNote, Loaded } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Tabs } from '../../components/tabs.ts'
-import { Time } from '../../components/time.ts'
-import { number, timeOfDay, took } from '../../format.ts'
+import { number, took } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
-import { Log } from './log.ts'
+import { AppAndKey, Log, When } from './log.ts'
 import { OneRecord } from './one-record.ts'
 import { OneRequest } from './one-request.ts'
 import {
@@ -298,11 +297,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
     { head: 'Served by', cell: (request) => h(ServedBy, { request }) },
     {
       head: 'App and key',
-      cell: ({ app, key_id: id, key_name: name }) => [
-        app,
-        ' ',
-        h('span', { class: 'quiet', title: id }, name ?? id),
-      ],
+      cell: (request) => h(AppAndKey, { of: request }),
     },
     { head: 'Duration', align: 'end', cell: (request) => took(request.milliseconds) },
     {
@@ -314,14 +309,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
     {
       head: 'Time',
       align: 'end',
-      cell: ({ at }) =>
-        h(
-          'span',
-          { class: 'nowrap' },
-          timeOfDay(Date.parse(at), Date.now()),
-          ' ',
-          h('span', { class: 'quiet small' }, h(Time, { at })),
-        ),
+      cell: ({ at }) => h(When, { at }),
     },
   ]
 }

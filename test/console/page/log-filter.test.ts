@@ -1,0 +1,62 @@
+import t from 'tap'
+import {
+  chipText,
+  filterFault,
+  isLogFiltered,
+  logFields,
+  readLogFilter,
+  searchedWords,
+} from '../../../src/console/page/views/requests/log-filter.ts'
+
+const NOW_MS = Date.parse('2026-11-22T10:31:00Z')
+const read = (query: string) => readLogFilter(new URLSearchParams(query))
+const fields = (query: string) => {
+  const given = Object.entries(logFields('acme', read(query), NOW_MS))
+  return Object.fromEntries(given.filter(([, value]) => value !== null && value !== ''))
+}
+
+t.test('filters are fields of the address, and of the API', async (t) => {
+  t.same(fields(''), { workspace: 'acme', from: '2026-11-15T11:00:00.000Z' }, 'whole hours, which sums know')
+  t.same(fields('range=1h'), { workspace: 'acme', from: '2026-11-22T10:00:00.000Z' })
+  t.same(fields('range=all'), { workspace: 'acme' })
+  t.same(fields('range=nonsense&outcome=maybe&status='), fields(''))
+  t.same(fields('outcome=failed').outcome, 'error', 'as the newest requests call it')
+  t.same(fields('range=all&app=web&key=key_1&min_ms=500&status=5xx&playground=true'), {
+    workspace: 'acme',
+    ...{ app: 'web', key_id: 'key_1', min_ms: '500', status: '5xx', playground: 'true' },
+  })
+  t.same(fields('from=2026-11-20T00:00Z&to=soon'), { workspace: 'acme', from: '2026-11-20T00:00:00.000Z' })
+  t.same(fields('id=req_1'), { workspace: 'acme', id: 'req_1' }, 'an id is looked for at any time')
+  t.same(fields('id=req_1&from=2026-11-20').from, '2026-11-20T00:00:00.000Z', 'unless a time is chosen')
+  t.notOk(isLogFiltered(read('range=30d&playground=true')))
+  for (const query of ['id=1', 'outcome=left', 'model=m', 'to=2026-11-20'])
+    t.ok(isLogFiltered(read(query)), query)
+})
+
+t.test('values of filters are judged where they are typed', async (t) => {
+  for (const [name, good, bad] of [
+    ['status', '502', '600'],
+    ['status', '4xx', 'xx'],
+    ['min_ms', '1500', '1.5'],
+    ['min_cost_usd', '0.05', '5 cents'],
+    ['model', 'gpt-4o', ''],
+  ] as const) {
+    t.equal(filterFault(name, good), null, good)
+    t.match(filterFault(name, bad), /^Enter /, bad)
+  }
+  t.equal(chipText(['min_ms', '500']), 'Duration at least 500 ms')
+  t.equal(chipText(['min_cost_usd', '0.5']), 'Cost at least $0.5')
+  t.equal(chipText(['provider', 'openai']), 'Provider: openai')
+})
+
+t.test('what was looked at is told', async (t) => {
+  const write = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+  t.equal(
+    searchedWords({ from: '2023-01-01T00:00:00Z', to: '2026-03-01T00:00:00Z' }, write),
+    'up to 2026-03-01',
+  )
+  t.equal(
+    searchedWords({ from: '2026-02-01T00:00:00Z', to: '2026-03-01T00:00:00Z' }, write),
+    'from 2026-02-01 to 2026-03-01',
+  )
+})

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../errors.ts'
-import type { EndUser, Principal } from './catalog.ts'
+import type { Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
 import type { SessionFacts } from './live.ts'
 import type { OperationName } from './operations.ts'
@@ -31,8 +31,8 @@ interface Consumption {
 export interface EndedCall extends Consumption {
   /** Null: the caller was not authenticated. */
   readonly principal: Principal | null
-  /** Whom the call was for; null: the caller has not said. Not for logs, spans and metrics. */
-  readonly endUser: EndUser | null
+  /** Id of whom the call was for, as far as it may be kept. Not for logs, spans and metrics. */
+  readonly keptEndUser: string | null
   /** Name of the route of `policyVersionId`; null where only the version is known. */
   readonly route: string | null
   readonly policyVersionId: string | null

@@ -7,6 +7,7 @@ import type { RecordedCall } from '../contracts/sample.ts'
 import type { Trace } from '../contracts/tracing.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Call } from './call.ts'
+import { requirementsFor } from './eligibility.ts'
 import type { Metered, Usage } from './meter.ts'
 import { recordedCall } from './sample.ts'
 import type { PurposeResolution } from './selection.ts'
@@ -169,6 +170,18 @@ export class CallContext {
   /** Entries were selected for the call, or refused. Of a live session the first selection is that of the session. */
   noteSelected(call: Call): void {
     this.#selected ??= call
+  }
+
+  /**
+   * Id of whom the call is for, as far as it may be kept for good: as a hash, or where nothing forbids it. What a call
+   * demands is only known for certain once its entries were selected.
+   */
+  get keptEndUser(): string | null {
+    const { endUser, principal } = this
+    if (endUser === null || principal === null) return null
+    if (principal.workspace.endUsers?.isHashed === true) return endUser.id
+    if (this.#selected === null) return null
+    return requirementsFor(this.#selected.selectors, principal)?.retentionDays === 0 ? null : endUser.id
   }
 
   recordedCall(): RecordedCall | null {

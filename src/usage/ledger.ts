@@ -248,7 +248,7 @@ export class UsageLedger implements UsageKeeper {
     row.workspace = principal === null ? '' : principal.workspace.id
     row.app = principal === null ? '' : principal.app.id
     row.key_id = principal === null ? '' : principal.key.id
-    row.end_user = call.endUser === null ? null : call.endUser.id
+    row.end_user = call.keptEndUser
     row.purpose = purpose !== null && call.forPurpose ? purpose.requested : null
     row.operation = call.operation
     row.route = call.route

@@ -281,7 +281,7 @@ async function rollBack(t: Test, journey: Journey, key: string, first: string): 
   t.ok(await serves(second), 'the second version serves')
 
   await page.getByRole('tab', { name: 'History' }).click()
-  const old = operator.row('Versions', first)
+  const old = operator.row('Versions', 'Version 1')
   await old.getByRole('button', { name: 'Roll back' }).click()
   const confirm = operator.dialog('Roll demo.voice back to version 1?')
   await confirm.getByText('Affects: web.').waitFor()

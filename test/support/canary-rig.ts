@@ -72,7 +72,7 @@ export async function startCanaryRig(
     LARKWAY_DRAIN_SECONDS: '0',
     LARKWAY_USAGE: 'true',
     // Records of usage are put into the store while there still is one.
-    ...testTiming({ usage: { segmentMs: 500 } }),
+    ...testTiming({ usage: { segmentMs: 3_000 } }),
   }
   const serverEnv = {
     ...env,

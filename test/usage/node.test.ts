@@ -2,6 +2,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { ENDPOINTS } from '../../src/api/table.ts'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { NO_CALLS, SESSIONS } from '../../src/usage/ledger.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -108,4 +109,59 @@ t.test('a folder that cannot be had is told of, with what to do', async (t) => {
   await writeFile(join(folder, 'file'), '')
   const env = { LARKWAY_USAGE: 'true', LARKWAY_USAGE_FOLDER: join(folder, 'file', 'segments') }
   await t.rejects(startGateway(t, { env }), /LARKWAY_USAGE_FOLDER cannot be used: .*LARKWAY_USAGE to false/)
+})
+
+t.test('whom a call was for is kept where it may be', async (t) => {
+  const keys = { acme: makeKey(), strict: makeKey(), hashed: makeKey() }
+  const zero = { retention: 'zero' }
+  const terms = { acme: {}, strict: { require: zero }, hashed: { require: zero, end_users: { hash: true } } }
+  const names = ['acme', 'strict', 'hashed'] as const
+  const workspaceOf = (name: (typeof names)[number]) => ({
+    ...terms[name],
+    apps: { web: { route: name } },
+    keys: [{ id: `key_${name}`, app: 'web', sha256: hashKey(keys[name]) }],
+  })
+  const entry = { provider: 'sandbox', model: 'morse-1', ...zero }
+  const gateway = await startGateway(t, {
+    env: { LARKWAY_USAGE: 'true' },
+    config: {
+      providers: { sandbox: { kind: 'sandbox', access: 'platform' } },
+      routes: Object.fromEntries(names.map((name) => [name, { workspace: name, entries: [entry] }])),
+      workspaces: Object.fromEntries(
+        names.map((name) => [name, { credits_usd: 1, grant_id: 'first', ...workspaceOf(name) }]),
+      ),
+    },
+  })
+  const chat = (name: (typeof names)[number], headers: Record<string, string>, body = '') =>
+    fetch(`${gateway.url}/v1/chat`, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        authorization: `Bearer ${keys[name]}`,
+        'content-type': 'application/json',
+        'x-lk-end-user': `user-of-${name}`,
+      },
+      body: `{${body}"messages":[{"role":"user","content":"hi"}]}`,
+    }).then(async (response) => {
+      await response.arrayBuffer()
+      return response.status
+    })
+  t.equal(await chat('acme', { 'x-lk-request-id': 'plain' }), 200)
+  t.equal(await chat('acme', { 'x-lk-request-id': 'header', 'x-lk-require': 'retention=zero' }), 200)
+  const body = '"require":{"retention":"zero"},'
+  t.equal(await chat('acme', { 'x-lk-request-id': 'body' }, body), 200)
+  t.equal(await chat('acme', { 'x-lk-request-id': 'unread' }, '"temperature":"hot",'), 400)
+  t.equal(await chat('strict', { 'x-lk-request-id': 'workspace' }), 200)
+  t.equal(await chat('hashed', { 'x-lk-request-id': 'hashed' }), 200)
+  const folder = join(gateway.dataFolder, 'usage-segments')
+  t.ok(await waitUntil(async () => (await usageRecords(folder)).length === 6, 10_000))
+  const users = (await usageRecords(folder)).map((one) => [one.request_id, one.end_user] as const)
+  t.match(Object.fromEntries(users), {
+    plain: 'user-of-acme',
+    header: null,
+    body: null,
+    unread: null,
+    workspace: null,
+    hashed: /^eu_/,
+  })
 })

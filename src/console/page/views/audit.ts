@@ -89,7 +89,7 @@ type Ask = (
 /** Every change that was made, newest first; of all workspaces when none is given. */
 export function AuditView({ workspace }: ViewProps) {
   const [query, setQuery] = useQuery()
-  const days = { from: query.get('from'), to: query.get('to') }
+  const days = { from: dayIn(query.get('from')), to: dayIn(query.get('to')) }
   const asked: Asked = {
     workspace,
     playground: query.get('playground') === 'true' ? 'true' : null,
@@ -166,6 +166,11 @@ function Filter(props: {
     return () => clearTimeout(timer)
   }, [text])
   return h(TextInput, { label, type: 'search', maxLength: 128, value: text, onInput: setText })
+}
+
+/** A day as a field for dates takes it; null: none, or an address says something else. */
+function dayIn(text: string | null): string | null {
+  return text !== null && /^\d{4}-\d\d-\d\d$/.test(text) ? text : null
 }
 
 /** Midnight, in the reader's time zone, at which a day begins; null: no day. */

@@ -290,7 +290,9 @@ export class WriteAhead {
     this.#write(segment)
     this.#kept.delete(segment)
     if (segment === this.#current) this.#current = null
-    const closing = segment.close().then(() => {
+    // In their order, however long the disk takes for each.
+    const before = [...this.#closing.values()].at(-1)
+    const closing = Promise.all([segment.close(), before]).then(() => {
       this.#closing.delete(segment)
       const { id, path, bytes } = segment
       if (bytes > 0) this.#backlog.add({ id, path, bytes })

@@ -58,5 +58,5 @@ t.test('what is no domain', async (t) => {
     t.match(await admin.ask('PUT', DOMAINS, { domains }), { status: 400, body: { error: { param } } })
   t.match(await admin.ask('PUT', DOMAINS, { domains: [], max_domains: 30 }), { status: 400 })
   t.match((await admin.get(DOMAINS)).body, { domains: [] })
-  t.same((await admin.get('audit')).body, { lines: [] })
+  t.same((await admin.get('audit')).body, { lines: [], next: null })
 })

@@ -170,7 +170,7 @@ t.test('URLs are judged as the workspace API judges them', async (t) => {
       body: { error: { code: 'INVALID_REQUEST', param: 'url' } },
     })
   t.same((await visitors.admin.get(HOOK)).body, { webhook: null })
-  t.same((await visitors.admin.get('audit')).body, { lines: [] })
+  t.same((await visitors.admin.get('audit')).body, { lines: [], next: null })
 })
 
 t.test('what is done by the workspace API is on the list, too', async (t: Test) => {

@@ -57,6 +57,7 @@ const THERE: Readonly<Record<string, string>> = {
   id: 'key_app',
   job: 'tj_none',
   session: 'live_none',
+  record: 'use_none',
 }
 
 /** Queries without which there is nothing to read. */

@@ -67,14 +67,14 @@ export function readJson<Read>(
   return readJsonBytes(exchange, options, (bytes) => read(parseJson(bytes)))
 }
 
-/** The same for whoever need not parse every body. */
+/** The same for whoever need not parse every body. @param read gets bytes that are valid during its call only */
 export function readJsonBytes<Read>(
   exchange: Exchange,
   options: ReadJsonOptions,
   read: (bytes: Buffer) => Read,
 ): Promise<Read> {
   return hold(exchange, options, new JsonStructure(), (memory) => {
-    const made = read(memory.bytes())
+    const made = read(memory.takeBytes())
     exchange.onFinished(memory)
     return made
   })
@@ -91,13 +91,17 @@ export function holdJson(
   options: HoldOptions,
   watch: Pick<JsonStructure, 'scan'>,
 ): Promise<HeldBytes> {
-  return hold(exchange, options, watch, (memory) => ({
-    bytes: memory.bytes(),
-    release: () => memory.release(),
-  }))
+  return hold(exchange, options, watch, (memory) => {
+    const bytes = memory.takeBytes()
+    return { bytes: memory.isGathered ? bytes : Buffer.from(bytes), release: () => memory.release() }
+  })
 }
 
-/** Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way. */
+/**
+ * Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way.
+ *
+ * @param finish called when all of it is here, while its last chunk is
+ */
 function hold<Held>(
   exchange: Exchange,
   options: HoldOptions,
@@ -110,17 +114,17 @@ function hold<Held>(
     return Promise.reject(refused)
   }
   const memory = new JsonMemory(options, exchange)
-  const fail = (error: unknown): never => {
-    memory.release()
-    throw error
+  let held: Held
+  const whole = () => {
+    held = finish(memory)
   }
-  return receive(exchange, options, memory, watch).then(() => {
-    try {
-      return finish(memory)
-    } catch (error) {
-      return fail(error)
-    }
-  }, fail)
+  return receive(exchange, options, memory, watch, whole).then(
+    () => held,
+    (error) => {
+      memory.release()
+      throw error
+    },
+  )
 }
 
 /** @throws GatewayError for what is not read as JSON, or not at all */
@@ -137,16 +141,18 @@ function receive(
   options: HoldOptions,
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
+  whole: () => void,
 ): Promise<void> {
   const { maxBytes, heldBytesMax = maxBytes } = options
   const { contentLength, signal } = exchange
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
   if (contentLength === null || expected > FORCED_BYTES)
-    return receiveLarge(exchange, options, expected, memory, watch)
+    return receiveLarge(exchange, options, expected, memory, watch, whole)
   // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
   return readBody(exchange, maxBytes, signal, (view, last) => {
     watch.scan(view)
     memory.append(view, expected, last)
+    if (last) whole()
   })
 }
 
@@ -157,6 +163,7 @@ async function receiveLarge(
   expected: number,
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
+  whole: () => void,
 ): Promise<void> {
   const { signal, contentLength } = exchange
   if (contentLength !== null) await memory.reserve(expected)
@@ -179,6 +186,7 @@ async function receiveLarge(
   await readBody(exchange, maxBytes, ends, (view, last) => {
     watch.scan(view)
     if (!memory.append(view, expected, last) && !last) void wait()
+    if (last) whole()
   })
 }
 
@@ -193,6 +201,8 @@ class JsonMemory implements MemoryHolder, FinishListener {
   readonly #budget: ByteBudget
   readonly #exchange: Exchange
   #gathered: ByteBuilder | null = null
+  /** A body that came in one chunk, until its bytes are taken: to copy them would be for nothing. */
+  #chunk: Buffer | null = null
   #charged = 0
   #reserved = 0
   #enrolled = false
@@ -224,7 +234,11 @@ class JsonMemory implements MemoryHolder, FinishListener {
   append(view: Buffer, expected: number, last: boolean): boolean {
     if (this.#ended !== null) throw this.#ended
     if (this.#gathered === null) {
-      const first = last ? view.length : Math.min(expected, Math.max(FIRST_BYTES, 2 * view.length))
+      if (last) {
+        this.#chunk = view
+        return this.#hold(view.length)
+      }
+      const first = Math.min(expected, Math.max(FIRST_BYTES, 2 * view.length))
       this.#gathered = new ByteBuilder(Math.max(this.#reserved, first), expected)
     }
     this.#gathered.append(view)
@@ -232,11 +246,17 @@ class JsonMemory implements MemoryHolder, FinishListener {
     return this.#hold(this.#gathered.capacity)
   }
 
-  /** The whole body; what it does not need is given back. */
-  bytes(): Buffer {
+  /** Whether the bytes are a copy, which stays. */
+  get isGathered(): boolean {
+    return this.#gathered !== null
+  }
+
+  /** The whole body, while its last chunk is here; what it does not need is given back. To be called once. */
+  takeBytes(): Buffer {
     this.#leave()
     if (this.#ended !== null) throw this.#ended
-    const bytes = this.#gathered?.bytes() ?? Buffer.alloc(0)
+    const bytes = this.#chunk ?? this.#gathered!.bytes()
+    this.#chunk = null
     const spare = Math.max(0, this.#charged - bytes.length * COPIES)
     if (spare > 0) this.#budget.refund(spare, this.workspace)
     this.#charged -= spare

@@ -106,24 +106,13 @@ export class UsageLedger implements UsageKeeper {
     if (became === 'queued' || became === 'processing' || became === 'lost') return
     const row = this.#row
     this.#fillCall(call)
-    const nowMs = Date.now()
-    row.record_id = job.id
-    row.kind = 'job'
-    row.request_id = job.requestId
-    row.job_id = job.id
-    row.started_at = Math.min(job.createdAtMs, nowMs)
-    row.ended_at = nowMs
-    row.workspace = job.workspace
-    row.app = job.app
-    row.key_id = job.keyId
-    row.endpoint = job.endpoint
+    this.#fillJob(job)
     row.outcome = became === 'cancelled' ? 'canceled' : call.failure === null ? 'ok' : 'error'
     row.status = null
     row.error_code = call.failure?.code ?? null
     if (run.chargedMicros > 0) row.cost_usd = run.chargedMicros
     row.received_bytes = 0
     row.sent_bytes = 0
-    row.total_ms = nowMs - row.started_at
     row.body_ms = null
     row.first_ms = null
     this.#rows.add(row)
@@ -132,25 +121,14 @@ export class UsageLedger implements UsageKeeper {
   /** A job has ended without a worker. Its record is in the kernel when this returns. */
   abandoned({ job, chargedMicros }: AbandonedJob): void {
     const row = this.#row
-    const nowMs = Date.now()
     Object.assign(row, emptyRow(row.node))
-    row.record_id = job.id
-    row.kind = 'job'
-    row.request_id = job.requestId
-    row.job_id = job.id
-    row.started_at = Math.min(job.createdAtMs, nowMs)
-    row.ended_at = nowMs
-    row.workspace = job.workspace
-    row.app = job.app
-    row.key_id = job.keyId
+    this.#fillJob(job)
     row.end_user = job.endUser ?? null
     row.operation = job.work.operation
-    row.endpoint = job.endpoint
     row.policy_version_id = job.facts?.policy_version_id ?? null
     row.outcome = job.status === 'cancelled' ? 'canceled' : 'error'
     row.error_code = job.error?.code ?? null
     row.cost_usd = chargedMicros
-    row.total_ms = nowMs - row.started_at
     this.#rows.add(row)
     this.#rows.flush()
   }
@@ -236,6 +214,22 @@ export class UsageLedger implements UsageKeeper {
     row.sent_bytes = exchange.sentBytes
     row.body_ms = bodyMs === 0 ? null : Math.round(bodyMs)
     row.first_ms = firstByteMs === null ? null : Math.round(firstByteMs)
+  }
+
+  /** What every job has that ends now. */
+  #fillJob(job: RecordedJob): void {
+    const row = this.#row
+    row.record_id = job.id
+    row.kind = 'job'
+    row.request_id = job.requestId
+    row.job_id = job.id
+    row.ended_at = Date.now()
+    row.started_at = Math.min(job.createdAtMs, row.ended_at)
+    row.total_ms = row.ended_at - row.started_at
+    row.workspace = job.workspace
+    row.app = job.app
+    row.key_id = job.keyId
+    row.endpoint = job.endpoint
   }
 
   /** What a call and a run of a job have in common. */

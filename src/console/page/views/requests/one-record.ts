@@ -5,7 +5,7 @@ import { Button } from '../../components/button.ts'
 import { Copy } from '../../components/copy.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
-import { type Column, Table } from '../../components/table.ts'
+import { type Column, Table, type TableProps } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { bytes, milliseconds, number, orNone, took, usd } from '../../format.ts'
 import { h } from '../../h.ts'
@@ -17,7 +17,7 @@ import { LogOutcome } from './log.ts'
 import { logFields, readLogFilter, recordTitle } from './log-filter.ts'
 
 /** Records of the same request that are shown beside one of them. */
-const SIBLINGS_MAX = 20
+export const SIBLINGS_MAX = 20
 
 /** One record of the ledger: why it failed, what was tried, where its time went; and the way to the next one. */
 export function OneRecord(props: {
@@ -241,16 +241,26 @@ function Siblings(props: {
   const query = queryOf({ workspace, id: of.request_id, limit: SIBLINGS_MAX + 1 })
   const load = useLoad((signal) => api.get<LogAnswer>(`/log${query}`, { signal }), [workspace, of.record_id])
   const others = (load.value?.records ?? []).filter(({ record_id: id }) => id !== of.record_id)
-  if (others.length === 0) return null
+  return h(SameRequestId<LogRecordAnswer>, {
+    columns: SIBLING_COLUMNS,
+    rows: others,
+    href: ({ record_id: id }: LogRecordAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
+  })
+}
+
+/** Other records with the id of a request; nothing without any. */
+export function SameRequestId<Row extends { readonly record_id: string }>(
+  props: Pick<TableProps<Row>, 'columns' | 'rows' | 'href'>,
+) {
+  if (props.rows.length === 0) return null
   return h(
     Section,
     { title: 'Same request ID', lead: 'Other records with this request ID.' },
-    h(Table<LogRecordAnswer>, {
+    h(Table<Row>, {
+      ...props,
       caption: 'Same request ID',
-      columns: SIBLING_COLUMNS,
-      rows: others.slice(0, SIBLINGS_MAX),
-      rowKey: ({ record_id: id }: LogRecordAnswer) => id,
-      href: ({ record_id: id }: LogRecordAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
+      rows: props.rows.slice(0, SIBLINGS_MAX),
+      rowKey: ({ record_id: id }: Row) => id,
     }),
   )
 }

@@ -18,11 +18,8 @@ import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { leftWords } from '../routes/verdicts.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from '../routes/words.ts'
-import { FoundInLog } from './one-record.ts'
+import { FoundInLog, SameRequestId, SIBLINGS_MAX } from './one-record.ts'
 import { endpointName } from './request-list.ts'
-
-/** Records of the same request that are shown beside one of them. */
-const SIBLINGS_MAX = 20
 
 /** One request: why it failed, its attempts on its time, and the facts of it. */
 export function OneRequest(props: {
@@ -87,18 +84,11 @@ function Siblings(props: {
   const query = queryOf({ request_id: of.id, limit: SIBLINGS_MAX + 1 })
   const load = useLoad((signal) => api.get<RequestsAnswer>(place + query, { signal }), [place, of.record_id])
   const others = (load.value?.requests ?? []).filter(({ record_id: id }) => id !== of.record_id)
-  if (others.length === 0) return null
-  return h(
-    Section,
-    { title: 'Same request ID', lead: 'Other records with this request ID.' },
-    h(Table<RequestAnswer>, {
-      caption: 'Same request ID',
-      columns: SIBLING_COLUMNS,
-      rows: others.slice(0, SIBLINGS_MAX),
-      rowKey: ({ record_id: id }: RequestAnswer) => id,
-      href: ({ record_id: id }: RequestAnswer) => pathOf(workspace, 'requests', id) + search,
-    }),
-  )
+  return h(SameRequestId<RequestAnswer>, {
+    columns: SIBLING_COLUMNS,
+    rows: others,
+    href: ({ record_id: id }: RequestAnswer) => pathOf(workspace, 'requests', id) + search,
+  })
 }
 
 const SIBLING_COLUMNS: readonly Column<RequestAnswer>[] = [

@@ -3,7 +3,8 @@ import type { UsageLake } from './lake.ts'
 import type { LogBounds, LogFound, LogQuestion } from './log.ts'
 import type { LogFormat } from './log-report.ts'
 import type { LogAsk, LogText } from './log-tasks.ts'
-import { isGone } from './reader.ts'
+import { dateOf } from './names.ts'
+import { whileGone } from './reader.ts'
 import { createAskingThread } from './thread.ts'
 
 /** A thread costs some 40 MB; whoever looks at a log looks on. */
@@ -11,8 +12,6 @@ const IDLE_MS = 30_000
 /** Of the heap; see `LOG_BOUNDS`. */
 const HEAP_MIB = 512
 const AT_ONCE = 2
-/** Times that a file may be gone which was listed: a merge took its place meanwhile. */
-const TRIES = 3
 
 const FILENAME = new URL('./log-tasks.ts', import.meta.url).href
 
@@ -39,15 +38,8 @@ export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
     heapMib: HEAP_MIB,
     atOnce: AT_ONCE,
   })
-  const run = async (name: string, task: object, signal: CancelSignal): Promise<unknown> => {
-    for (let left = TRIES - 1; ; left -= 1) {
-      try {
-        return await thread.run(name, { ...task, bounds }, (ask: LogAsk) => askLake(lake, ask), signal)
-      } catch (error) {
-        if (left === 0 || !isGone(error)) throw error
-      }
-    }
-  }
+  const run = (name: string, task: object, signal: CancelSignal): Promise<unknown> =>
+    whileGone(() => thread.run(name, { ...task, bounds }, (ask: LogAsk) => askLake(lake, ask), signal))
   return {
     search: (question, signal) => run('search', { question }, signal) as Promise<LogFound>,
     write: (question, format, signal) => run('write', { question, format }, signal) as Promise<LogText>,
@@ -60,9 +52,6 @@ async function askLake(lake: LogLake, ask: LogAsk): Promise<unknown> {
   if (ask.ask === 'read') return (await lake.readPart(ask.key, ask.from, ask.to)).buffer
   if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map(({ key, bytes }) => ({ key, bytes }))
   const days = (await lake.listed()).keys()
-  const [from, to] = [ask.fromMs, ask.toMs].map((ms) => new Date(ms).toISOString().slice(0, 10)) as [
-    string,
-    string,
-  ]
+  const [from, to] = [dateOf(ask.fromMs), dateOf(ask.toMs)]
   return [...days].filter((date) => date >= from && date <= to)
 }

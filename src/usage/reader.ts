@@ -54,21 +54,22 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
     })
   }
 
-  return {
-    async ask(question) {
-      for (let left = TRIES - 1; ; left -= 1) {
-        try {
-          return await answer(question)
-        } catch (error) {
-          if (left === 0 || !isGone(error)) throw error
-        }
-      }
-    },
+  return { ask: (question) => whileGone(() => answer(question)) }
+}
+
+/** Does it again, from the listing on, where a file is gone meanwhile. @throws as `work`, the last time too */
+export async function whileGone<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let left = TRIES - 1; ; left -= 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (left === 0 || !isGone(error)) throw error
+    }
   }
 }
 
 /** Whether the store says that there is no such object. */
-export function isGone(error: unknown): boolean {
+function isGone(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : null
   return (
     cause instanceof Error && (cause.name === 'NoSuchKey' || ('code' in cause && cause.code === 'ENOENT'))

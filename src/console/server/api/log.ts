@@ -11,7 +11,7 @@ import type { LogFound, LogPlace, LogQuestion } from '../../../usage/log.ts'
 import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
-import { DAY_MS, HOUR_MS } from '../../../usage/names.ts'
+import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -311,7 +311,7 @@ function placeText({ endedAtMs, recordId }: LogPlace): string {
 /** All records, or the newest `EXPORT_MAX`, written while they are sent. */
 function exportOf(question: LogQuestion, format: LogFormat, { context, exchange }: ListCall): StreamedReply {
   const type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/json'
-  const day = new Date(context.nowMs()).toISOString().slice(0, 10)
+  const day = dateOf(context.nowMs())
   return {
     status: 200,
     headers: {

@@ -2,6 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { askUsage } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
+import { dateOf } from '../../../usage/names.ts'
 import { type UsageReport, usageCsv, usageJson } from '../../../usage/report.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
@@ -55,9 +56,8 @@ async function usage(call: Call): Promise<WrittenReply> {
 }
 
 function csvReply(report: UsageReport) {
-  const [from, to] = [report.question.fromMs, report.question.toMs - 1].map((ms) =>
-    new Date(ms).toISOString().slice(0, 10),
-  )
+  const { fromMs, toMs } = report.question
+  const [from, to] = [dateOf(fromMs), dateOf(toMs - 1)]
   return {
     status: 200,
     headers: {

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { AppAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
 import { type ApiError, toApiError } from '../../api.ts'
 import { Button } from '../../components/button.ts'
@@ -21,7 +21,7 @@ import {
 } from './chat-stream.ts'
 import { Options, Selectors } from './options.ts'
 import { chatSnippets, SnippetsView } from './snippets.ts'
-import { ResultFacts } from './transcript.ts'
+import { ResultFacts, useOneRun } from './transcript.ts'
 
 type Run =
   | { readonly at: 'idle' }
@@ -285,17 +285,9 @@ function routeOf(fields: AppAnswer['fields'] | undefined, purpose: string): stri
 
 /** One chat at a time. */
 function useChat(keys: AppKeys) {
-  const [run, setRun] = useState<Run>({ at: 'idle' })
-  const current = useRef<AbortController | null>(null)
-  useEffect(() => () => current.current?.abort(), [])
+  const { run, setRun, begin, end } = useOneRun<Run>({ at: 'idle' })
   const ask = async (options: ChatOptions, side: ChatSide) => {
-    current.current?.abort()
-    const abort = new AbortController()
-    current.current = abort
-    const { signal } = abort
-    const show = (next: Run) => {
-      if (!signal.aborted) setRun(next)
-    }
+    const { signal, show } = begin()
     show({ at: 'waiting' })
     let [beganMs, firstMs, text] = [performance.now(), null as number | null, '']
     const since = () => performance.now() - beganMs
@@ -320,8 +312,7 @@ function useChat(keys: AppKeys) {
     }
   }
   const stop = () => {
-    if (current.current === null || current.current.signal.aborted) return
-    current.current.abort()
+    if (!end()) return
     setRun((old) =>
       old.at === 'waiting' || old.at === 'writing'
         ? { at: 'stopped', text: 'text' in old ? old.text : '' }

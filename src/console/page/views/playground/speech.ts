@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { type ApiError, toApiError } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { TextInput } from '../../components/field.ts'
@@ -11,7 +11,7 @@ import { type AppKeys, CallFailure, callV1 } from './calls.ts'
 import { Options, PLAIN_SPEECH, Selectors, SPEECH_PATH, type SpeechOptions, speechBody } from './options.ts'
 import { type CallFacts, headerFacts } from './reply.ts'
 import { SnippetsView, speechSnippets } from './snippets.ts'
-import { Player, ResultFacts, useObjectUrl } from './transcript.ts'
+import { Player, ResultFacts, useObjectUrl, useOneRun } from './transcript.ts'
 
 type Run =
   | { readonly at: 'idle' }
@@ -198,17 +198,9 @@ function Spoken(props: {
 }
 
 function useSpeech(keys: AppKeys, app: string) {
-  const [run, setRun] = useState<Run>({ at: 'idle' })
-  const current = useRef<AbortController | null>(null)
-  useEffect(() => () => current.current?.abort(), [])
+  const { run, setRun, begin, end } = useOneRun<Run>({ at: 'idle' })
   const speak = async (options: SpeechOptions) => {
-    current.current?.abort()
-    const abort = new AbortController()
-    current.current = abort
-    const { signal } = abort
-    const show = (next: Run) => {
-      if (!signal.aborted) setRun(next)
-    }
+    const { signal, show } = begin()
     show({ at: 'waiting', receivedBytes: 0 })
     const beganMs = performance.now()
     try {
@@ -226,7 +218,7 @@ function useSpeech(keys: AppKeys, app: string) {
     }
   }
   const cancel = () => {
-    current.current?.abort()
+    end()
     setRun({ at: 'cancelled' })
   }
   return { run, speak, cancel }

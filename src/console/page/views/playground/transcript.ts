@@ -421,3 +421,28 @@ export function clock(seconds: number): string {
   const minutes = Math.floor(whole / 60) % 60
   return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`
 }
+
+/** Runs of a view, of which there is one at a time: another begins, or the view is left, and it is aborted. */
+export function useOneRun<Run>(idle: Run) {
+  const [run, setRun] = useState(idle)
+  const current = useRef<AbortController | null>(null)
+  useEffect(() => () => current.current?.abort(), [])
+  /** @returns what shows how the new run is, until it is aborted */
+  const begin = () => {
+    current.current?.abort()
+    const abort = new AbortController()
+    current.current = abort
+    const { signal } = abort
+    const show = (next: Run) => {
+      if (!signal.aborted) setRun(next)
+    }
+    return { signal, show }
+  }
+  /** @returns false when there was none, or it was aborted before */
+  const end = () => {
+    if (current.current === null || current.current.signal.aborted) return false
+    current.current.abort()
+    return true
+  }
+  return { run, setRun, begin, end }
+}

@@ -103,7 +103,7 @@ export function keptOutcome(
   context.noteRoute(route)
   context.forPurpose = forPurpose
   const { purpose } = selection
-  // Written out, as that of any answer.
+  // Written out, as that of any answer: with `headOf` spread into it a hit took 6 % more of CPU.
   const envelope: Envelope = {
     id: context.id,
     provider: entry.provider.name,

@@ -329,6 +329,20 @@ async function audit(t: Test, { operator }: Journey): Promise<void> {
   }
 }
 
+/** Whatever a view has asked for goes with it, unheard. */
+async function leaveWhileItLoads({ operator }: Journey): Promise<void> {
+  const { page } = operator
+  const held = /\/console\/api\/workspaces\/[^/]+\/(models|routes\/.+)$/
+  await page.route(held, () => {})
+  const asked = page.waitForRequest(held)
+  await operator.go('Playground')
+  await asked
+  const ended = page.waitForEvent('requestfailed')
+  await operator.go('Audit')
+  await ended
+  await page.unroute(held)
+}
+
 t.test(
   'the way of an operator through the console',
   { skip: withoutServers, timeout: 240_000 },
@@ -363,6 +377,7 @@ t.test(
     await step('a route is rolled back', (t) => rollBack(t, journey, key, version))
     await step('a key is revoked', (t) => revoke(t, journey, key))
     await step('the audit list tells all of it', (t) => audit(t, journey))
+    await step('a view is left while it loads', () => leaveWhileItLoads(journey))
     t.same(operator.complaints.said, [])
     t.same(operator.complaints.failed, [])
     t.same([...operator.complaints.origins], [operator.origin])

@@ -146,13 +146,16 @@ function useRoutes(workspace: string, transcribing: string, speaking: string) {
       if (transcribing === '') return null
       const route = (name: string) =>
         api.get<RouteAnswer>(apiPath`/workspaces/${workspace}/routes/${name}`, { signal })
-      const models = api.get<ModelsAnswer>(apiPath`/workspaces/${workspace}/models`, { signal })
-      const [transcribes, speaks] = await Promise.all([route(transcribing), route(speaking)])
-      const abilities = abilitiesOf(transcribes, await models)
+      const [transcribes, speaks, models] = await Promise.all([
+        route(transcribing),
+        route(speaking),
+        api.get<ModelsAnswer>(apiPath`/workspaces/${workspace}/models`, { signal }),
+      ])
+      const abilities = abilitiesOf(transcribes, models)
       return {
         abilities,
         transcribes: abilities?.transcribes ?? false,
-        speaks: abilitiesOf(speaks, await models)?.speaks ?? false,
+        speaks: abilitiesOf(speaks, models)?.speaks ?? false,
         voices: voicesOf(speaks),
       }
     },

@@ -15,6 +15,8 @@ import type { UsageRows } from './rows.ts'
 export interface LogObject {
   readonly key: string
   readonly bytes: number
+  /** When it was put, on the clock of the store; absent: at any time. */
+  readonly putMs?: number
 }
 
 /** Where files of records are: `UsageLake`, or what asks it from another thread. */

@@ -39,6 +39,9 @@ const DAYS_WORTH = 2
 /** Over what any installation has, and no more than a reader can afford. */
 const RAW_BYTES_MAX = 256 * 1024 * 1024
 const LEVEL = 3
+/** What is decompressed at a time: each piece costs a turn of the loop, and most sections are one. */
+const CHUNK_BYTES_MIN = 1024
+const CHUNK_BYTES_MAX = 4 * 1024 * 1024
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 /** Hours since the epoch of the year 10000: a time that dates cannot say. */
@@ -138,7 +141,8 @@ export async function decodeSection(
   if (section.length !== end - start) throw new AggregateFormatError('a section is cut short')
   let raw: Buffer
   try {
-    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes) })
+    const chunkSize = Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, rawBytes))
+    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes), chunkSize })
   } catch (cause) {
     throw new AggregateFormatError('a section cannot be decompressed', { cause })
   }

@@ -175,47 +175,6 @@ export function byDay(calls: AggregateTable): AggregateTable {
   return builder.finish()
 }
 
-/** Rows for each row of its sums from which on these are worth to be kept. */
-const SUMS_WORTH = 4
-
-/**
- * A table of calls summed up by its hours, workspaces and some other dimensions; null: that would not be far fewer
- * rows. Keys are what makes most rows, and most questions do not name them.
- */
-export function summedBy(
-  table: AggregateTable,
-  dimensions: readonly UsageDimension[],
-): AggregateTable | null {
-  const named: readonly UsageDimension[] = ['workspace', ...dimensions.filter((name) => name !== 'workspace')]
-  const most = table.rows / SUMS_WORTH
-  const columns = named.map((name) => table.dimensions[name])
-  // Each value has a row at least.
-  if (columns.some((column) => (column?.values.length ?? 0) > most)) return null
-  const combinations = new KeyTable(named.length + 1)
-  const key = new Uint32Array(named.length + 1)
-  for (let row = 0; row < table.rows; row += 1) {
-    key[0] = table.hours[row]!
-    for (let index = 0; index < columns.length; index += 1) key[index + 1] = columns[index]?.indices[row] ?? 0
-    combinations.numberOf(key)
-    if (combinations.size > most) return null
-  }
-  const builder = new TableBuilder(named)
-  builder.addTable(table, 'hour', () => true)
-  return builder.finish()
-}
-
-/** The rows of one workspace in a table of end users; null: they are most of it. */
-export function ofWorkspace(table: AggregateTable, workspace: string): AggregateTable | null {
-  const { values = [], indices = new Uint8Array(0) } = table.dimensions.workspace ?? {}
-  const place = values.indexOf(workspace) + 1
-  let rows = 0
-  for (let row = 0; row < indices.length; row += 1) if (indices[row] === place) rows += 1
-  if (rows * 2 > table.rows) return null
-  const builder = new TableBuilder(END_USER_DIMENSIONS)
-  builder.addTable(table, 'day', (other) => other === workspace)
-  return builder.finish()
-}
-
 class TableBuilder {
   readonly #dimensions: readonly UsageDimension[]
   readonly #numbers: readonly Map<string, number>[]

@@ -156,12 +156,18 @@ class Times {
   }
 }
 
+/** Rows of which it is known to which group they belong when they are looked at again: 16 MB. */
+const KNOWN_ROWS_MAX = 4_000_000
+
 /** Numbers the groups of a question, over all tables. */
 class Grouping {
   readonly #question: UsageQuestion
   readonly #groups: KeyTable
   readonly #key: Uint32Array
   readonly #numbers: readonly Map<string, number>[]
+  /** Of tables that are there still when they are looked at again. */
+  readonly #known = new WeakMap<AggregateTable, Int32Array>()
+  #knownRows = 0
 
   constructor(question: UsageQuestion) {
     this.#question = question
@@ -176,6 +182,15 @@ class Grouping {
 
   /** The group of each row; -1 where the row is not asked for. */
   groupsOf(table: AggregateTable): Int32Array {
+    const known = this.#known.get(table)
+    if (known !== undefined) return known
+    const groups = this.#groupsIn(table)
+    this.#knownRows += table.rows
+    if (this.#knownRows <= KNOWN_ROWS_MAX) this.#known.set(table, groups)
+    return groups
+  }
+
+  #groupsIn(table: AggregateTable): Int32Array {
     const groups = new Int32Array(table.rows).fill(-1)
     const isMeant = this.#meantRows(table)
     const columns = this.#question.by.map((name, index) => this.#column(table, name, index))
@@ -220,14 +235,14 @@ class Grouping {
     })
   }
 
-  #known: (string | null)[][] | null = null
+  #values: (string | null)[][] | null = null
 
   /** By dimension, the value of each number. */
   #texts(): (string | null)[][] {
-    const isKnown = this.#known?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
-    if (this.#known === null || !isKnown)
-      this.#known = this.#numbers.map((numbers) => [null, ...numbers.keys()])
-    return this.#known
+    const isWhole = this.#values?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
+    if (this.#values === null || !isWhole)
+      this.#values = this.#numbers.map((numbers) => [null, ...numbers.keys()])
+    return this.#values
   }
 
   /** For each row 1 when it is of the time, and has the values, that are asked for. */

@@ -9,7 +9,13 @@ import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { decodeAggregate, decodeHead, encodeAggregate } from '../../src/usage/aggregate-file.ts'
-import { answerFrom, GROUPS_MAX, TooManyGroups, tableFor, type UsageQuestion } from '../../src/usage/answer.ts'
+import {
+  answerFrom,
+  GROUPS_MAX,
+  TooManyGroups,
+  tableFor,
+  type UsageQuestion,
+} from '../../src/usage/answer.ts'
 import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'

@@ -2,7 +2,7 @@ import type { UsageRecord } from '../contracts/usage-record.ts'
 import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
 import { applyTest, type LogId, type LogTest, markId } from './log-filter.ts'
 import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
-import { endedAtRows, recordIdRows } from './rows.ts'
+import { endedAtRows } from './rows.ts'
 
 /** Where a list of records stands: behind this record; without an id, at that moment, whose records are to come. */
 export interface LogPlace {
@@ -286,8 +286,8 @@ class LogSearch {
       if (marks[row] === 1 && endedAt[row]! >= fromMs && endedAt[row]! < toMs) matches.push(row)
     if (matches.length === 0) return
     const kept = this.#nearestRows(matches, endedAt, limit + 1)
-    const ids = recordIdRows(await file.read(place, ['record_id']))
-    this.#add(kept.map((row) => ({ endedAtMs: endedAt[row]!, recordId: ids.at(row) ?? '', group, row })))
+    const ids = await file.texts(place, 'record_id', kept)
+    this.#add(kept.map((row, at) => ({ endedAtMs: endedAt[row]!, recordId: ids[at] ?? '', group, row })))
   }
 
   /** Marks the rows that have the id, or all where none is asked for. @returns whether any is marked */

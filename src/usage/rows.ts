@@ -8,6 +8,7 @@ import {
 import { Bytes } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
+import { type UnpackedColumn, type UnpackedWords, unpackedAt } from './unpacking.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -145,6 +146,13 @@ export class WordRows {
       if (index < 0) this.nulls += 1
       this.indexes[this.length++] = index
     }
+  }
+
+  /** Takes values as they are where there are none yet; nothing can be appended then. */
+  set({ words, indexes }: UnpackedWords): void {
+    this.words = words
+    this.indexes = indexes
+    this.length = indexes.length
   }
 
   at(row: number): string | null {
@@ -352,6 +360,17 @@ export class UsageRows {
       const value = values[row] ?? null
       rows.append(value === null ? null : toMemory(value))
     }
+  }
+
+  /** Takes the values of one column, of which it has none yet, as they are. */
+  setColumn(name: string, values: UnpackedColumn): void {
+    const rows = this.columns[USAGE_COLUMNS.findIndex((column) => column.name === name)]
+    if ('words' in values && rows instanceof WordRows) rows.set(values)
+    else if ('values' in values && rows instanceof NumberRows)
+      rows.appendAll(values.values, 0, values.values.length)
+    else if ('lengths' in values && (rows instanceof TextRows || rows instanceof WordRows))
+      for (let row = 0; row < values.lengths.length; row += 1) rows.append(unpackedAt(values, row))
+    else throw new Error(`usage: ${name} is of another kind`)
   }
 
   /** Ends reading: columns that the file did not have are null, but for those that were not asked for. */

@@ -210,8 +210,9 @@ async function writeRecords(lake: UsageLake, options: RecordsOptions): Promise<F
     for (const { date, ...files } of await rollSegment(Buffer.concat([...parts, encoder.take()])))
       await lake.put(date, id, files)
   }
-  for (let at = 0; at < freshFrom; at += SEGMENT_RECORDS)
-    await put(at, Math.min(freshFrom, at + SEGMENT_RECORDS))
+  // No node has one open for longer than half a day.
+  const most = Math.min(SEGMENT_RECORDS, Math.ceil(records / (2 * DAYS)))
+  for (let at = 0; at < freshFrom; at += most) await put(at, Math.min(freshFrom, at + most))
   await mergeAll(lake)
   for (let at = freshFrom; at < records; at += perMinute) await put(at, Math.min(records, at + perMinute))
   if (found === null) throw new Error('no record has an end user')

@@ -77,6 +77,14 @@ const ROUTES = {
     summary: 'Get a route, what is published and its draft',
     answer: shapes.Route,
   },
+  [`PUT ${ROUTE}`]: {
+    id: 'putRoute',
+    summary: 'Create or replace a route, and publish it',
+    description:
+      `${IDEMPOTENT}, and makes no version. Checked as a draft that is published. 409 where the published version is ` +
+      'not `number`, or a draft of other fields is open and `force` is not sent',
+    answer: shapes.Route,
+  },
   [`DELETE ${ROUTE}`]: { id: 'deleteRoute', summary: 'Remove a route', answer: shapes.Deleted },
   [`PUT ${ROUTE}/draft`]: {
     id: 'putDraft',

@@ -115,7 +115,7 @@ const columnsOf = (health: HealthAnswer | null): readonly Column<RouteSummary>[]
     head: 'Health',
     cell: ({ name, entries, in_service }) =>
       in_service
-        ? h(Health, { of: health && fitnessOfEntries(health, name, entries), total: entries.length })
+        ? h(Health, { of: health && fitnessOfEntries(health, name, entries) })
         : h('span', { class: 'quiet' }, '–'),
   },
   {

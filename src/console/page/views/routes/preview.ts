@@ -11,6 +11,7 @@ import { type ApiError, api, toApiError } from '../../api.ts'
 
 import { Button, Icon } from '../../components/button.ts'
 
+import { BREAKER_WORDS } from '../../components/health.ts'
 import { Section } from '../../components/page-head.ts'
 import { ErrorNote } from '../../components/states.ts'
 import { plural } from '../../format.ts'
@@ -19,7 +20,7 @@ import { lazy } from '../../lazy.ts'
 import { apiPath } from '../../paths.ts'
 import type { ImpactProps } from './impact.ts'
 import { type ReadSample, readSample, SampleFields, type SampleForm } from './sample.ts'
-import { BREAKER_WORDS, leftWords, type Verdicts } from './verdicts.ts'
+import { leftWords, type Verdicts } from './verdicts.ts'
 
 /** A sample request, and its outcome with the route on the screen. */
 export function TryRequest(props: {

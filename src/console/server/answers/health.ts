@@ -1,6 +1,6 @@
 import type { BreakerView } from '../../../contracts/console.ts'
 
-// Answers about how the gateway and its providers fare, in wire names; times are RFC 3339. The page is typed by the same.
+// Answers about overview and health, in wire names; times are RFC 3339. The page is typed by the same.
 
 /** GET /overview?workspace=…&since=<epoch ms>: of one workspace, or (operators) of all */
 export interface OverviewAnswer {

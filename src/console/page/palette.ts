@@ -1,5 +1,6 @@
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
-import type { NamesAnswer, SessionAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer } from '../server/answers/access.ts'
+import type { NamesAnswer } from '../server/answers/workspaces.ts'
 import { api } from './api.ts'
 import { Dialog } from './components/dialog.ts'
 import { plural } from './format.ts'

@@ -4,14 +4,9 @@ import { failingSince, sinceOf } from '../../../src/console/page/views/overview/
 import { kindRows, workSeries } from '../../../src/console/page/views/overview/kinds.ts'
 import { stepsOf } from '../../../src/console/page/views/overview/ranges.ts'
 import { affectedWords, troublesIn } from '../../../src/console/page/views/overview/troubles.ts'
-import type {
-  BreakerAnswer,
-  HealthAnswer,
-  OverviewStep,
-  ProviderUse,
-  UsageAnswer,
-  UsageRow,
-} from '../../../src/console/server/api/answers.ts'
+import type { BreakerAnswer, HealthAnswer, OverviewStep } from '../../../src/console/server/answers/health.ts'
+import type { ProviderUse } from '../../../src/console/server/answers/providers.ts'
+import type { UsageAnswer, UsageRow } from '../../../src/console/server/answers/usage.ts'
 
 const STEP_MS = 5_000
 const NOW = 1_800_000_000_000

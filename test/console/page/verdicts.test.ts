@@ -1,6 +1,6 @@
 import t from 'tap'
 import { leftWords, verdictsOf } from '../../../src/console/page/views/routes/verdicts.ts'
-import type { ExplainedEntry } from '../../../src/console/server/api/answers.ts'
+import type { ExplainedEntry } from '../../../src/console/server/answers/routes.ts'
 
 const row = (name: string, more: Partial<ExplainedEntry> = {}): ExplainedEntry => ({
   route: 'acme.voice',

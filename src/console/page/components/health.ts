@@ -1,4 +1,4 @@
-import type { BreakerAnswer, ErrorAnswer, HealthAnswer } from '../../server/api/answers.ts'
+import type { BreakerAnswer, ErrorAnswer, HealthAnswer } from '../../server/answers/health.ts'
 import { api } from '../api.ts'
 import { percent, plural } from '../format.ts'
 import { h } from '../h.ts'

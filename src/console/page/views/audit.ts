@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { AuditAnswer, AuditListAnswer } from '../../server/api/answers.ts'
+import type { AuditAnswer, AuditListAnswer } from '../../server/answers/audit.ts'
 import { api } from '../api.ts'
 import { Button } from '../components/button.ts'
 import { Switch } from '../components/choice.ts'

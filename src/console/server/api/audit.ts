@@ -7,6 +7,7 @@ import { invalidField } from '../../../inbound/refusals.ts'
 import { csvLine } from '../../../usage/csv.ts'
 import { LOG_FORMATS, type LogFormat } from '../../../usage/log-report.ts'
 import { dateOf } from '../../../usage/names.ts'
+import type { AuditAnswer, AuditListAnswer } from '../answers/audit.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -17,7 +18,6 @@ import {
   WrittenReply,
 } from '../endpoint.ts'
 import { exportedList, exportReply } from '../exports.ts'
-import type { AuditAnswer, AuditListAnswer } from './answers.ts'
 import { PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'
 

@@ -12,6 +12,7 @@ import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
+import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../answers/log.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -22,7 +23,6 @@ import {
   WrittenReply,
 } from '../endpoint.ts'
 import { exportedList, exportReply } from '../exports.ts'
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from './answers.ts'
 import { keyNames, PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'
 

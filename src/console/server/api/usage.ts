@@ -14,6 +14,7 @@ import {
 import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
 import { reportCells, reportColumns, type UsageReport, usageJson } from '../../../usage/report.ts'
+import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -25,7 +26,6 @@ import {
   WrittenReply,
 } from '../endpoint.ts'
 import { EXPORT_MAX, exportReply, timeLeft } from '../exports.ts'
-import type { UsageNames } from './answers.ts'
 import { keyNames } from './keys.ts'
 
 const PATH = '/usage'

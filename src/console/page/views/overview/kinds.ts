@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { UsageAnswer, UsageRow } from '../../../server/api/answers.ts'
+import type { UsageAnswer, UsageRow } from '../../../server/answers/usage.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Section } from '../../components/page-head.ts'
 import { type Column, Table } from '../../components/table.ts'

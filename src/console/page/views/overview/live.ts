@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { HealthAnswer, OverviewAnswer, SetupAnswer } from '../../../server/api/answers.ts'
+import type { HealthAnswer, OverviewAnswer } from '../../../server/answers/health.ts'
+import type { SetupAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Icon, LinkButton } from '../../components/button.ts'

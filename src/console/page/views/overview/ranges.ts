@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/api/answers.ts'
+import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Chart } from '../../components/chart.ts'

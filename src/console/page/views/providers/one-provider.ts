@@ -1,12 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
-import type {
-  HealthAnswer,
-  ModelHealth,
-  ProviderDetailAnswer,
-  ProviderUse,
-  UsageAnswer,
-  UsageSums,
-} from '../../../server/api/answers.ts'
+import type { HealthAnswer, ModelHealth } from '../../../server/answers/health.ts'
+import type { ProviderDetailAnswer, ProviderUse } from '../../../server/answers/providers.ts'
+import type { UsageAnswer, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Badge } from '../../components/badge.ts'
 import { Bars } from '../../components/bars.ts'

@@ -1,4 +1,4 @@
-import type { LogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogRecordAnswer } from '../../../server/answers/log.ts'
 import { queryOf } from '../../paths.ts'
 
 /** Filters that are chips, by their names in the console's API and in addresses. */

@@ -1,5 +1,5 @@
 import { useMemo, useRef } from 'preact/hooks'
-import type { LogAnswer, LogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogAnswer, LogRecordAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'

@@ -1,4 +1,4 @@
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'

@@ -1,4 +1,4 @@
-import type { LogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogRecordAnswer } from '../../../server/answers/log.ts'
 import { Section } from '../../components/page-head.ts'
 import { took } from '../../format.ts'
 import { h } from '../../h.ts'

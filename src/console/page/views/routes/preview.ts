@@ -1,12 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
-import type {
-  ExplainAnswer,
-  ExplainedEntry,
-  RouteAnswer,
-  WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+import type { ExplainAnswer, ExplainedEntry, RouteAnswer } from '../../../server/answers/routes.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 
 import { Button, Icon } from '../../components/button.ts'

@@ -1,4 +1,4 @@
-import type { ExplainAnswer, ExplainedEntry } from '../../../server/api/answers.ts'
+import type { ExplainAnswer, ExplainedEntry } from '../../../server/answers/routes.ts'
 import { BREAKER_WORDS } from '../../components/health.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from './words.ts'
 

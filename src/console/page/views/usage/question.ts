@@ -1,4 +1,4 @@
-import type { UsageSums } from '../../../server/api/answers.ts'
+import type { UsageSums } from '../../../server/answers/usage.ts'
 import { type Range, rangeIn, timeText } from '../../components/range.ts'
 import { compact, count, minutes, usd } from '../../format.ts'
 import { queryOf } from '../../paths.ts'

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { UsageAnswer } from '../../../server/api/answers.ts'
+import type { UsageAnswer } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars } from '../../components/bars.ts'
 import { Icon, LinkButton } from '../../components/button.ts'

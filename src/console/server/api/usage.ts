@@ -73,38 +73,50 @@ async function usage(call: Call): Promise<WrittenReply> {
 }
 
 /**
- * A line of CSV for each group and step, in the order asked for, with the names of keys. Of more groups than there is
- * room for, those beyond come last, in one line for each step; the column `groups` says of how many a line is.
+ * A line of CSV for each group and step, in the order asked for, with the names of keys. Groups that there is no room
+ * for come last, in one line for each step; the column `groups` says of how many a line is.
  */
 async function* usageFile(question: UsageQuestion, context: ConsoleContext): AsyncGenerator<string> {
   const { usage } = context
+  const { by, step } = question
   const hasTime = timeLeft()
-  const most = Math.min(ANSWER_ROWS_MAX - 1, Math.floor(EXPORT_MAX / Math.max(1, stepsOf(question))))
-  // One that is alone beyond them is told of by its own name.
-  const whole = { ...question, step: 'none', offset: 0, limit: most + 1 } as const
+  const whole = { ...question, step: 'none', offset: 0, limit: ANSWER_ROWS_MAX } as const
   const { groups, rows } = await answerUsage(whole, usage)
-  const own = groups > rows.length ? rows.slice(0, most) : rows
-  const nameOf = question.by.includes('key_id') ? await keyNames(context) : () => null
-  const line = (row: UsageAnswerRow, of: number) => {
-    const id = row.values[question.by.indexOf('key_id')] ?? null
-    return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
-  }
+  // One that were left alone would have no name.
+  const most = groups > rows.length ? rows.length - 1 : rows.length
+  const nameOf = by.includes('key_id') ? await keyNames(context) : () => null
+  const lines = (part: readonly UsageAnswerRow[], of: number) =>
+    part.map((row) => {
+      const id = row.values[by.indexOf('key_id')] ?? null
+      return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
+    })
   yield csvLine(fileLine(question, reportColumns(question), ['key_name', 'groups']))
   const told = new ToldSums()
-  for (let at = 0; at < own.length; at += groupsMax(question)) {
+  const steps = stepsOf(question)
+  // A line of each step is kept free for those that are left.
+  let room = EXPORT_MAX - steps
+  let at = 0
+  while (at < most) {
     hasTime()
-    const some = own.slice(at, at + groupsMax(question))
+    const some = rows.slice(at, Math.min(most, at + groupsMax(question), at + Math.floor(room / steps)))
+    if (some.length === 0) break
     const chosen = { ...question, groups: some.map(({ values }) => values), limit: some.length }
-    const part = question.step === 'none' ? some : (await answerUsage(chosen, usage)).rows
+    const part = step === 'none' ? some : (await answerUsage(chosen, usage)).rows
     for (const row of part) told.add(row)
-    yield part.map((row) => line(row, 1)).join('')
+    yield lines(part, 1).join('')
+    at += some.length
+    room -= part.length
   }
-  if (groups === own.length) return
+  const left = groups - at
+  if (left === 0) return
   const all = await answerUsage({ ...question, by: [], offset: 0, limit: 1 }, usage)
-  const values = question.by.map(() => null)
+  const only = left === 1 ? rows[at]?.values : undefined
+  const values = only ?? by.map(() => null)
   const rest = all.rows.map((row) => ({ ...row, values, sums: told.left(row), latencies: {} }))
-  const lines = rest.filter(({ sums }) => sums.calls > 0).map((row) => line(row, groups - own.length))
-  yield lines.join('')
+  yield lines(
+    rest.filter(({ sums }) => sums.calls > 0),
+    left,
+  ).join('')
 }
 
 /** The cells of a report with two more: the name of the key behind its id, and a number behind the dimensions. */

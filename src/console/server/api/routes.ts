@@ -26,9 +26,9 @@ import type {
   RecordFields,
   RecordVersion,
 } from '../../../contracts/catalog-store.ts'
+import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from '../answers/routes.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from './answers.ts'
 import { PAGING, paged } from './lists.ts'
 import type { Viewing } from './workspaces.ts'
 

@@ -1,19 +1,21 @@
 import { useMemo, useState } from 'preact/hooks'
-import type {
-  HealthAnswer,
-  ModelHealth,
-  ProviderDetailAnswer,
-  ProviderUse,
-  UsageAnswer,
-  UsageSums,
-} from '../../../server/api/answers.ts'
+import type { HealthAnswer, ModelHealth } from '../../../server/answers/health.ts'
+import type { ProviderDetailAnswer, ProviderUse } from '../../../server/answers/providers.ts'
+import type { UsageAnswer, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Badge } from '../../components/badge.ts'
 import { Bars } from '../../components/bars.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Button, LinkButton } from '../../components/button.ts'
 import { Chart } from '../../components/chart.ts'
-import { type Fitness, fitnessOfProvider, LastError, standingOf, useHealth } from '../../components/health.ts'
+import {
+  type Fitness,
+  fitnessOfProvider,
+  LastError,
+  StandingBadge,
+  standingOf,
+  useHealth,
+} from '../../components/health.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
 import { spanOf, stepsIn, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
@@ -58,17 +60,15 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
         label: workspace === null ? 'Platform providers' : 'Providers',
       },
       actions: [
-        workspace === null
-          ? null
-          : h(
-              LinkButton,
-              {
-                href:
-                  pathOf(workspace, 'requests') +
-                  queryOf({ tab: 'log', range: '24h', outcome: 'error', provider: name }),
-              },
-              'Failed requests',
-            ),
+        h(
+          LinkButton,
+          {
+            href:
+              pathOf(workspace, 'requests') +
+              queryOf({ tab: 'log', range: '24h', outcome: 'error', provider: name }),
+          },
+          'Failed requests',
+        ),
         h(
           LinkButton,
           { href: pathOf(workspace, 'usage') + queryOf({ range: '30d', by: 'model', provider: name }) },
@@ -107,11 +107,6 @@ function checkPlace(
 ): string | null {
   if (owner !== null) return apiPath`/workspaces/${owner}`
   return isOperator ? '' : null
-}
-
-function StandingBadge({ fitness }: { readonly fitness: Fitness }) {
-  const [word, tone] = standingOf(fitness)
-  return h(Badge, { tone }, word)
 }
 
 /** What is wrong at the moment, since when, and in which words the provider said so last. */
@@ -195,7 +190,7 @@ const MODEL_COLUMNS: readonly Column<ModelHealth>[] = [
     head: 'State',
     narrow: true,
     cell: ({ calls, failed }) =>
-      h(StandingBadge, { fitness: { calls, failed, lastError: null, breakers: [] } }),
+      h(StandingBadge, { of: { calls, failed, lastError: null, breakers: [], entries: null } }),
   },
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
   { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },

@@ -1,10 +1,25 @@
 import t from 'tap'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
 import { putUsage, usageMonth } from '../support/usage-month.ts'
 
 const RECORDS = usageMonth(Date.now(), { perHour: 1 })
 const ACME = RECORDS.filter(({ workspace }) => workspace === 'acme')
+
+const HOUR_MS = 3_600_000
+/** 60 routes with as many calls as their number says, of one moment. */
+const MANY = Array.from({ length: 60 }, (_, route) =>
+  Array.from({ length: route + 1 }, (_, at) =>
+    usageRecord({
+      record_id: `use_many_${route}_${at}`,
+      workspace: 'acme',
+      route: `many-${route}`,
+      model: null,
+      ended_at: Date.now() - 2 * 24 * HOUR_MS,
+    }),
+  ),
+).flat()
 
 interface Sums {
   readonly calls: number
@@ -20,6 +35,10 @@ const codeIn = ({ body }: Told) => body.error as { code: string; param?: string 
 /** What is the same for two questions of one kind. */
 const without = ({ text, headers }: Told) =>
   text.replaceAll(headers.get('x-lk-request-id') ?? '-', 'ID').replaceAll(/"[^"]+T[^"]+Z"/g, '"time"')
+
+const linesOf = ({ text }: Told) => text.trim().split('\r\n')
+const sumOf = (lines: readonly string[], column: number) =>
+  lines.reduce((sum, line) => sum + Number(line.split(',')[column]), 0)
 
 let node: ConsoleNode
 let operator: Visitor
@@ -95,12 +114,17 @@ t.test('the same as a file', async (t) => {
   t.equal(told.headers.get('content-type'), 'text/csv; charset=utf-8')
   t.match(told.headers.get('content-disposition'), /^attachment; filename="usage-[\d-]+-[\d-]+\.csv"$/)
   t.equal(told.headers.get('cache-control'), 'no-store')
-  const [head, ...lines] = told.text.trim().split('\r\n')
-  t.match(head, /^time,model,calls,errors,/)
-  t.equal(
-    lines.reduce((sum, line) => sum + Number(line.split(',')[2]), 0),
-    ACME.length,
+  const [head, ...lines] = linesOf(told)
+  t.match(head, /^time,model,groups,calls,errors,/)
+  t.equal(sumOf(lines, 3), ACME.length)
+  const keys = linesOf(await admin.get('/usage?by=app,key_id&format=csv'))
+  t.match(keys[0], /^app,key_id,key_name,groups,calls,/)
+  t.ok(
+    keys.slice(1).every((line) => /^\w+,key_(\w+),\1,1,/.test(line)),
+    'keys stand there with their names',
   )
+  t.equal(sumOf(keys.slice(1), 4), ACME.length)
+  t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
 })
 
 t.test('what makes no question is refused by the name of the parameter', async (t) => {
@@ -110,6 +134,8 @@ t.test('what makes no question is refused by the name of the parameter', async (
     ['from=yesterday', 'from'],
     ['limit=0', 'limit'],
     ['format=xml', 'format'],
+    ['format=csv&limit=5', 'limit'],
+    ['format=csv&offset=5', 'offset'],
     ['colour=red', 'colour'],
     ['by=app&by=model', 'by'],
     ['by=end_user,app', 'app'],
@@ -126,8 +152,25 @@ t.test('a node without a ledger says so, and tells what others have kept', async
   const silent = await startConsoleNode(t)
   const visitor = await silent.signIn(silent.keys.admin)
   t.match((await visitor.get('/usage?by=app')).body, { is_recorded: false, groups: 0 })
-  await putUsage(silent.dataFolder, RECORDS.slice(0, 50))
+  await putUsage(silent.dataFolder, [...RECORDS.slice(0, 50), ...MANY])
   const told = await visitor.get('/usage')
   t.match(told.body, { is_recorded: false })
   t.ok(totalIn(told).calls > 0)
+
+  // A file has no more than 100,000 rows: 44 groups by the hour of 93 days.
+  const csv = async (query: string) =>
+    linesOf(await visitor.get(`/usage?${query}&format=csv&model=`)).slice(1)
+  const to = new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS)
+  const from = new Date(to.getTime() - 93 * 24 * HOUR_MS)
+  const span = `from=${from.toISOString()}&to=${to.toISOString()}`
+  const lines = await csv(`by=route&step=hour&sort=calls&${span}`)
+  const [own, rest] = [lines.slice(0, 44), lines.slice(44)]
+  t.same(
+    own.map((line) => line.split(',').slice(1, 4).join()),
+    Array.from({ length: 44 }, (_, at) => `many-${59 - at},1,${60 - at}`),
+    'those with most calls have a line each, in order',
+  )
+  t.match(rest, [/^[^,]+,,16,136,/], 'the others have one for all of them')
+  t.equal(sumOf(lines, 3), MANY.length)
+  t.equal((await csv(`by=route&sort=calls&${span}`)).length, 60, 'by no time there is room for all')
 })

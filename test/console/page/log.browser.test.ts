@@ -37,6 +37,17 @@ const RECORDS = Array.from({ length: COUNT }, (_, at) => {
   })
 })
 
+const FOREIGN = usageRecord({
+  ...{
+    record_id: 'use_foreign',
+    request_id: 'order-7',
+    workspace: 'other',
+    app: 'web',
+    key_id: 'key_foreignAdmin',
+  },
+  ...{ ended_at: NOW_MS - 90_000, total_ms: 800, body_ms: 100, upstream_ms: 600, first_ms: null },
+})
+
 const rows = (page: Page) => page.getByRole('table', { name: CAPTION }).locator('tbody tr')
 const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
 
@@ -53,7 +64,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   })
   const node = await startConsoleNode(t, { config, env: { LARKWAY_USAGE: 'true' } })
   const lake = new UsageLake(await createFileObjects(node.dataFolder))
-  for (const { date, file, aggregate } of await rollRecords(RECORDS))
+  for (const { date, file, aggregate } of await rollRecords([...RECORDS, FOREIGN]))
     await lake.put(date, 'seg_1', { file, aggregate })
   const browser: Browser = await openBrowser(t)
   const person = await openPerson(browser, node.url)
@@ -65,6 +76,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await t.test('back finds the rows and the place', (t) => back(t, person))
   await t.test('the list is exported', (t) => exported(t, person))
   await t.test('legible, still and without overflow', (t) => quality(t, person))
+  await t.test('operators look at all workspaces', (t) => platform(t, person, node.keys.operator))
   const { said, failed } = person.complaints
   t.same(said, [], 'the page does not complain')
   // A request that is not among the newest is asked for there first.
@@ -161,6 +173,39 @@ async function exported(t: Test, person: Person): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
   t.equal(Buffer.concat(chunks).toString().trim().split('\r\n').length, 14)
+}
+
+async function platform(t: Test, { page }: Person, key: string): Promise<void> {
+  await page.context().clearCookies()
+  await page.goto('/console/requests')
+  await page.getByLabel('API key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Platform requests' }).waitFor()
+  await shown(page, `50 of ${COUNT + 1} shown.`)
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Workspace', { exact: true }).last().selectOption('other')
+  await shown(page, '1 of 1 shown. End of list.')
+  t.match(page.url(), /\/console\/requests\?workspace=other$/)
+  await rows(page).getByRole('link').click()
+  await page.getByRole('heading', { name: 'Where the time went' }).waitFor()
+  t.match(page.url(), /\/console\/requests\/log\/use_foreign\?workspace=other$/)
+  await page.getByRole('definition').getByRole('link', { name: 'other' }).waitFor()
+  t.notOk(
+    await page.getByRole('heading', { name: 'Same request ID' }).isVisible(),
+    'ids are one workspace’s own',
+  )
+  await look(t, page, 'one record of another workspace')
+  await page.getByRole('link', { name: 'Requests', exact: true }).last().click()
+  await shown(page, '1 of 1 shown.')
+  await page.getByLabel('Request, trace, job or session ID').fill('order-7')
+  await page.getByRole('button', { name: 'Remove filter Workspace: other' }).click()
+  await shown(page, '2 shown. End of list.')
+  await look(t, page, 'the log of all')
+}
+
+async function look(t: Test, page: Page, what: string): Promise<void> {
+  t.equal(await overflowOf(page), 0, what)
+  t.same(await axeFaults(page), [], what)
 }
 
 async function quality(t: Test, person: Person): Promise<void> {

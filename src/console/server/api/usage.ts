@@ -1,9 +1,20 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { askUsage } from '../../../admin/usage.ts'
+import { answerUsage, askUsage, usageQuestion } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
+import { invalidField } from '../../../inbound/refusals.ts'
+import { USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
+import {
+  ANSWER_ROWS_MAX,
+  groupsMax,
+  stepsOf,
+  type UsageAnswerRow,
+  type UsageQuestion,
+} from '../../../usage/answer.ts'
+import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
-import { type UsageReport, usageCsv, usageJson } from '../../../usage/report.ts'
+import { reportCells, reportColumns, type UsageReport, usageJson } from '../../../usage/report.ts'
+import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -14,7 +25,7 @@ import {
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
-import type { UsageNames } from './answers.ts'
+import { EXPORT_MAX, exportReply, timeLeft } from '../exports.ts'
 import { keyNames } from './keys.ts'
 
 const PATH = '/usage'
@@ -43,8 +54,14 @@ async function usage(call: Call): Promise<WrittenReply> {
   const input = new Map(Object.entries(asked).map(([name, value]) => [name, [value]]))
   if (scope !== null) input.set('workspace', [scope])
   const actor = { ...viewer.actor, workspace: scope }
+  if (format === 'csv') {
+    for (const name of ['limit', 'offset'])
+      if (input.has(name)) throw invalidField(name, 'cannot be combined with format')
+    const question = usageQuestion(actor, input, context.usage)
+    const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
+    return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
+  }
   const report = await askUsage(actor, input, context.usage)
-  if (format === 'csv') return new WrittenReply(csvReply(report))
   const { data, ...rest } = usageJson(report)
   const answer = {
     ...rest,
@@ -55,16 +72,73 @@ async function usage(call: Call): Promise<WrittenReply> {
   return new WrittenReply(await compressed(await jsonReply(answer), exchange))
 }
 
-function csvReply(report: UsageReport) {
-  const { fromMs, toMs } = report.question
-  const [from, to] = [dateOf(fromMs), dateOf(toMs - 1)]
-  return {
-    status: 200,
-    headers: {
-      'content-type': 'text/csv; charset=utf-8',
-      'content-disposition': `attachment; filename="usage-${from}-${to}.csv"`,
-    },
-    body: usageCsv(report),
+/**
+ * A line of CSV for each group and step, in the order asked for, with the names of keys. Of more groups than there is
+ * room for, those beyond come last, in one line for each step; the column `groups` says of how many a line is.
+ */
+async function* usageFile(question: UsageQuestion, context: ConsoleContext): AsyncGenerator<string> {
+  const { usage } = context
+  const hasTime = timeLeft()
+  const most = Math.min(ANSWER_ROWS_MAX - 1, Math.floor(EXPORT_MAX / Math.max(1, stepsOf(question))))
+  // One that is alone beyond them is told of by its own name.
+  const whole = { ...question, step: 'none', offset: 0, limit: most + 1 } as const
+  const { groups, rows } = await answerUsage(whole, usage)
+  const own = groups > rows.length ? rows.slice(0, most) : rows
+  const nameOf = question.by.includes('key_id') ? await keyNames(context) : () => null
+  const line = (row: UsageAnswerRow, of: number) => {
+    const id = row.values[question.by.indexOf('key_id')] ?? null
+    return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
+  }
+  yield csvLine(fileLine(question, reportColumns(question), ['key_name', 'groups']))
+  const told = new ToldSums()
+  for (let at = 0; at < own.length; at += groupsMax(question)) {
+    hasTime()
+    const some = own.slice(at, at + groupsMax(question))
+    const chosen = { ...question, groups: some.map(({ values }) => values), limit: some.length }
+    const part = question.step === 'none' ? some : (await answerUsage(chosen, usage)).rows
+    for (const row of part) told.add(row)
+    yield part.map((row) => line(row, 1)).join('')
+  }
+  if (groups === own.length) return
+  const all = await answerUsage({ ...question, by: [], offset: 0, limit: 1 }, usage)
+  const values = question.by.map(() => null)
+  const rest = all.rows.map((row) => ({ ...row, values, sums: told.left(row), latencies: {} }))
+  const lines = rest.filter(({ sums }) => sums.calls > 0).map((row) => line(row, groups - own.length))
+  yield lines.join('')
+}
+
+/** The cells of a report with two more: the name of the key behind its id, and a number behind the dimensions. */
+function fileLine<Cell>(
+  { step, by }: UsageQuestion,
+  cells: readonly Cell[],
+  [name, groups]: readonly [Cell, Cell],
+) {
+  const first = step === 'none' ? 0 : 1
+  const keyAt = by.indexOf('key_id')
+  const end = first + by.length
+  const dimensions = cells.slice(0, end)
+  const named = keyAt < 0 ? dimensions : dimensions.toSpliced(first + keyAt + 1, 0, name)
+  return [...named, groups, ...cells.slice(end)]
+}
+
+type Row = Pick<UsageAnswerRow, 'timeMs' | 'sums'>
+
+/** Sums of the groups that were told of, step by step. */
+class ToldSums {
+  readonly #steps = new Map<number | null, Record<UsageMeasure, number>>()
+
+  add({ timeMs, sums }: Row): void {
+    const known = this.#steps.get(timeMs)
+    if (known === undefined) this.#steps.set(timeMs, { ...sums })
+    else for (const name of USAGE_MEASURES) known[name] += sums[name]
+  }
+
+  /** What is left of the sums of all groups. Records may have come in between. */
+  left({ timeMs, sums }: Row): UsageAnswerRow['sums'] {
+    const known = this.#steps.get(timeMs)
+    const left = { ...sums }
+    for (const name of USAGE_MEASURES) left[name] = Math.max(0, sums[name] - (known?.[name] ?? 0))
+    return left
   }
 }
 

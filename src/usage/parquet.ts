@@ -37,7 +37,7 @@ const DICTIONARY_LEAST = 1_000
 const COMPRESS_LEAST = 512
 /**
  * What is left after packing is mostly ids: each begins nearly as the one before, and ends in random characters. So a
- * match is long, and near. Level 1 as it is takes half as much again of the CPU, for 3 % more bytes, and level 3 thrice.
+ * match is long, and near. Level 1 as it is takes half as much again, for 3 % more bytes, and level 3 thrice.
  */
 const ZSTD = {
   params: {

@@ -1,5 +1,10 @@
 import { test } from 'tap'
-import { type Fitness, fitnessOfEntries, standingOf } from '../../../src/console/page/components/health.ts'
+import {
+  type Fitness,
+  fitnessOfEntries,
+  fitnessOfModel,
+  standingOf,
+} from '../../../src/console/page/components/health.ts'
 import { failingSince, sinceOf } from '../../../src/console/page/views/overview/history.ts'
 import { kindRows, workSeries } from '../../../src/console/page/views/overview/kinds.ts'
 import { stepsOf } from '../../../src/console/page/views/overview/ranges.ts'
@@ -105,6 +110,7 @@ test('a route is told of by its own entries', async (t) => {
   t.equal(standingOf(one)[0], 'Degraded')
   t.equal(standingOf(fitnessOfEntries(health, 'two', ['p/b']))[0], 'Down')
   t.equal(standingOf(fitnessOfEntries(health, 'three', ['p/b']))[0], 'Up')
+  t.same(standingOf(fitnessOfModel(health, 'p/b')), ['Degraded', 'bad'], 'one of its routes passes it over')
 })
 
 test('those that fail are told of, the worst first', async (t) => {

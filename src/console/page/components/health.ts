@@ -51,17 +51,32 @@ export function fitnessOfProvider(health: HealthAnswer, provider: string): Fitne
 /** Entries of a route, written `provider/model`. */
 export function fitnessOfEntries(health: HealthAnswer, route: string, entries: readonly string[]): Fitness {
   const each = [...new Set(entries)].map((name) => {
-    const models = health.providers.flatMap(({ provider, models: known }) =>
-      known.filter(({ model }) => `${provider}/${model}` === name),
+    const { models, breakers } = ofModel(health, name)
+    return fitness(
+      models,
+      breakers.filter((one) => one.route === route),
+      [],
     )
-    const breakers = health.breakers.filter(
-      (one) => one.route === route && `${one.provider}/${one.model}` === name,
-    )
-    return fitness(models, breakers, [])
   })
   const errors = each.map(({ calls, failed, lastError }) => ({ calls, failed, last_error: lastError }))
   const breakers = each.flatMap((one) => one.breakers)
   return fitness(errors, breakers, each)
+}
+
+/** A model of a provider in all routes, written `provider/model`. */
+export function fitnessOfModel(health: HealthAnswer, name: string): Fitness {
+  const { models, breakers } = ofModel(health, name)
+  return fitness(models, breakers, null)
+}
+
+function ofModel(health: HealthAnswer, name: string) {
+  const isMeant = (provider: string, model: string) => `${provider}/${model}` === name
+  return {
+    models: health.providers.flatMap(({ provider, models }) =>
+      models.filter(({ model }) => isMeant(provider, model)),
+    ),
+    breakers: health.breakers.filter(({ provider, model }) => isMeant(provider, model)),
+  }
 }
 
 function fitness(

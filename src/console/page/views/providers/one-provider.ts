@@ -10,6 +10,7 @@ import { Button, LinkButton } from '../../components/button.ts'
 import { Chart } from '../../components/chart.ts'
 import {
   type Fitness,
+  fitnessOfModel,
   fitnessOfProvider,
   LastError,
   StandingBadge,
@@ -87,7 +88,7 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
           { class: 'stack stack-loose' },
           h(Now, { name, health: health ?? null, fitness, live: live.value }),
           h(FactList, { detail: answer, onCheck: check === null ? null : () => setChecking(true) }),
-          h(Models, { models: health?.providers.find(({ provider }) => provider === name)?.models ?? [] }),
+          h(Models, { health: health ?? null, name }),
           h(Breakers, { breakers: fitness?.breakers ?? [], workspace }),
           h(Uses, { detail: answer, workspace }),
           h(LastHour, { name, live: live.value }),
@@ -184,13 +185,12 @@ function FactList(props: {
   ]
 }
 
-const MODEL_COLUMNS: readonly Column<ModelHealth>[] = [
+const modelColumns = (health: HealthAnswer, name: string): readonly Column<ModelHealth>[] => [
   { head: 'Model', primary: true, cell: ({ model }) => h('span', { class: 'mono' }, model) },
   {
     head: 'State',
     narrow: true,
-    cell: ({ calls, failed }) =>
-      h(StandingBadge, { of: { calls, failed, lastError: null, breakers: [], entries: null } }),
+    cell: ({ model }) => h(StandingBadge, { of: fitnessOfModel(health, `${name}/${model}`) }),
   },
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
   { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
@@ -198,14 +198,16 @@ const MODEL_COLUMNS: readonly Column<ModelHealth>[] = [
   { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
 ]
 
-function Models({ models }: { readonly models: readonly ModelHealth[] }) {
+function Models({ health, name }: { readonly health: HealthAnswer | null; readonly name: string }) {
+  const columns = useMemo(() => (health === null ? [] : modelColumns(health, name)), [health, name])
+  const models = health?.providers.find(({ provider }) => provider === name)?.models ?? []
   if (models.length === 0) return null
   return h(
     Section,
     { title: 'Models, last 5 minutes' },
     h(Table<ModelHealth>, {
       caption: 'Models, last 5 minutes',
-      columns: MODEL_COLUMNS,
+      columns,
       rows: models.toSorted((one, other) => other.failed - one.failed || other.calls - one.calls),
       rowKey: ({ model }: ModelHealth) => model,
     }),

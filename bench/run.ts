@@ -2,9 +2,10 @@ import { type Base, findBase, provideBase } from './base.ts'
 import { checkGates } from './gates.ts'
 import { Lab } from './harness/lab.ts'
 import { commit, machine } from './harness/machine.ts'
-import { measureAll } from './harness/measure.ts'
+import { type MeasureOptions, measureAll, type Trial } from './harness/measure.ts'
 import { cappedNetwork, systemNetwork } from './harness/network.ts'
-import { type Result, writeResult } from './harness/result.ts'
+import { isLarkway, type Result, type Row, writeResult } from './harness/result.ts'
+import { measureTogether } from './harness/together.ts'
 import { type BenchOptions, HELP, readOptions } from './options.ts'
 import { appendEntry, entryOf, HISTORY, readHistory } from './quick/history.ts'
 import { gateQuick, measureQuick, QUICK_FIGURES } from './quick/quick.ts'
@@ -137,7 +138,7 @@ async function measureScenario(
     const lab = await Lab.open(network, scenario.upstream)
     try {
       const rounds = options.rounds ?? (options.quick ? 1 : scenario.rounds)
-      const rows = await measureAll(lab, trials, {
+      const rows = await measure(scenario, lab, trials, {
         rounds,
         cpuUnit: scenario.cpuUnit,
         progress: say,
@@ -166,4 +167,21 @@ async function measureScenario(
   } finally {
     network.close()
   }
+}
+
+/** @throws Error when a server of Larkway's cannot be measured */
+async function measure(
+  { generations }: Scenario,
+  lab: Lab,
+  trials: readonly Trial[],
+  options: MeasureOptions,
+): Promise<Row[]> {
+  if (generations === undefined) return measureAll(lab, trials, options)
+  const rows = await measureTogether(lab, trials, { ...options, generations, turns: 'all' })
+  const missing = trials.filter(
+    ({ candidate, load }) =>
+      isLarkway(candidate.name) && !rows.some((row) => row.candidate === candidate.name && row.load === load),
+  )
+  if (missing.length > 0) throw new Error(options.skipped.map(({ reason }) => reason).join('\n'))
+  return rows
 }

@@ -39,6 +39,15 @@ export interface Session {
   measure(drive: () => Promise<Driven>): Promise<Run>
 }
 
+export interface MeasureOptions {
+  /** Runs of each trial. */
+  readonly rounds: number
+  readonly cpuUnit: CpuUnit
+  /** Gets those that could not be measured. */
+  readonly skipped: Skipped[]
+  readonly progress: (line: string) => void
+}
+
 /**
  * Measures every trial in each round, so that whatever changes on the machine meanwhile falls on all of them alike;
  * every other round goes backwards. A peer that does not start or answers wrongly is left out, and `skipped` says so.
@@ -48,7 +57,7 @@ export interface Session {
 export async function measureAll(
   lab: Lab,
   trials: readonly Trial[],
-  options: { rounds: number; cpuUnit: CpuUnit; skipped: Skipped[]; progress: (line: string) => void },
+  options: MeasureOptions,
 ): Promise<Row[]> {
   const { rounds, cpuUnit, skipped, progress } = options
   const runs = new Map<Trial, Run[]>(trials.map((trial) => [trial, []]))

@@ -1,15 +1,21 @@
 import type { Lab, Served } from './lab.ts'
-import { account, type Driven, type Session, summary, type Trial, toRow } from './measure.ts'
-import type { CpuUnit, Row, Run, Skipped } from './result.ts'
+import {
+  account,
+  type Driven,
+  type MeasureOptions,
+  type Session,
+  summary,
+  type Trial,
+  toRow,
+} from './measure.ts'
+import type { CpuUnit, Row, Run } from './result.ts'
 
-export interface TogetherOptions {
+/** `rounds`: runs of each trial in each generation. */
+export interface TogetherOptions extends MeasureOptions {
   /** Servers are started anew so many times: two processes of the same program differ by some percent. */
   readonly generations: number
-  /** Runs of each trial in each generation. */
-  readonly rounds: number
-  readonly cpuUnit: CpuUnit
-  readonly skipped: Skipped[]
-  readonly progress: (line: string) => void
+  /** Which trials take turns: those of one load, or all. */
+  readonly turns: 'load' | 'all'
 }
 
 /**
@@ -52,7 +58,8 @@ async function measureGeneration(
         const { candidate } = trial
         if (!servers.has(candidate.name)) servers.set(candidate.name, await lab.serve(candidate))
       })
-    for (const alike of Map.groupBy([...runs.keys()], ({ load }) => load).values()) {
+    const turnOf = ({ load }: Trial) => (options.turns === 'all' ? 'all' : load)
+    for (const alike of Map.groupBy([...runs.keys()], turnOf).values()) {
       const act = (trial: Trial, what: (session: Session) => Promise<void>) =>
         attempt(trial, () => what(sessionOf(lab, servers.get(trial.candidate.name), options.cpuUnit)))
       if (first) await verifyAll(lab, alike, act)

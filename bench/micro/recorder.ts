@@ -38,6 +38,7 @@ const node: RecorderParts['node'] = {
   budget: { used: 0, limit: 1 },
   live: () => [],
   shadows: () => [],
+  endUsers: () => [],
 }
 
 function serve(recorder: Recorder | null, at: number): void {

@@ -69,6 +69,7 @@ async function measureGroup(group: Group, base: Base | null, say: Say) {
       const rows = await measureTogether(lab, trials, {
         generations,
         rounds,
+        turns: 'load',
         cpuUnit,
         skipped,
         progress: say,

@@ -26,6 +26,11 @@ export interface Scenario {
   /** Where it runs unless `--rmem` says otherwise. */
   readonly network: NetworkKind
   readonly rounds: number
+  /**
+   * So often its servers are started, and its trials take turns on them, `rounds` times each: for a ratio of two of
+   * them that is smaller than what two processes of a program differ by. Absent: each run has a server of its own.
+   */
+  readonly generations?: number
   readonly upstream: { readonly program: string; readonly args: readonly string[] }
   plan(options: Options): Promise<Plan>
 }

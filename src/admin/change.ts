@@ -33,7 +33,7 @@ export interface PartChange {
   readonly action: string
   /** A reason, for the versions and the audit list. */
   readonly note?: string | null
-  /** The draft as it was read: when it is another by then, nothing is changed. Absent: it does not count. */
+  /** The draft as it was read, null: none. If it is another by then nothing is changed. Absent: it does not count. */
   readonly draft?: RecordDraft | null
   /** The published fields are not those of the draft, which stays. */
   readonly keepsDraft?: boolean
@@ -43,18 +43,19 @@ export interface PartChange {
  * Publishes a change of the catalog: checks it against all that is served, stores it with a line on the audit list, and
  * makes this node serve it. It is checked again when somebody else has published in between.
  *
- * @param decide gives the change; asked again for each try
+ * @param decide gives the change; asked again for each try. Null: there is nothing to change
  * @throws GatewayError INVALID_REQUEST with `details.issues`, NOT_FOUND for a part to be removed, CONFLICT,
  *         DEPENDENCY_UNAVAILABLE, also where this node cannot serve what others have published
  */
 export async function changePart(
   actor: AdminActor,
-  decide: (catalog: CatalogService) => PartChange | Promise<PartChange>,
+  decide: (catalog: CatalogService) => PartChange | null | Promise<PartChange | null>,
   context: ChangeContext,
 ): Promise<void> {
   const catalog = await context.catalog()
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const change = await decide(catalog)
+    if (change === null) return
     const { record, fields } = change
     requireOwner(actor, record.workspace)
     const part = partOf(catalog, record)
@@ -150,19 +151,15 @@ export function requireRoom(catalog: CatalogService, { kind, workspace }: Record
 export function conflict(): GatewayError {
   return new GatewayError('CONFLICT', 'somebody else has changed it in the meantime: load it again')
 }
-function stepsOf({
-  record,
-  fields,
-  note = null,
-  draft = null,
-  keepsDraft = false,
-}: PartChange): CatalogStep[] {
+
+function stepsOf({ record, fields, note = null, draft, keepsDraft = false }: PartChange): CatalogStep[] {
   if (fields === null) return [{ do: 'remove', record }]
   const publish: CatalogStep = { do: 'publish', record, fields, hash: hashFields(fields), note }
-  if (draft === null) return [publish]
+  if (draft === undefined) return [publish]
   // Replacing the draft by itself is what fails when it is another by now; publishing drops it.
-  const held: CatalogStep = { do: 'draft', record, fields: draft.fields, revision: draft.revision }
-  return keepsDraft ? [held, publish, { ...held, revision: null }] : [held, publish]
+  const { revision = null } = draft ?? {}
+  const held: CatalogStep = { do: 'draft', record, fields: draft?.fields ?? fields, revision }
+  return keepsDraft && draft !== null ? [held, publish, { ...held, revision: null }] : [held, publish]
 }
 
 function auditNote(

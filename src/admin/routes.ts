@@ -1,6 +1,7 @@
 import { hasUnseen } from '../catalog/key.ts'
 import type { CatalogService } from '../contracts/catalog-service.ts'
-import { type RecordFields, type RecordName, recordId } from '../contracts/catalog-store.ts'
+import { type RecordDraft, type RecordFields, type RecordName, recordId } from '../contracts/catalog-store.ts'
+import { hashFields } from '../contracts/json.ts'
 import { GatewayError } from '../errors.ts'
 import { invalidField } from '../inbound/refusals.ts'
 import { type AdminActor, requireOwner } from './actor.ts'
@@ -45,11 +46,15 @@ export async function saveDraft(
   const part = partOf(catalog, record)
   if (part?.managedBy === 'file') throw managedByFile(record)
   if (part === null && revision === null) await requireNewRoute(record, catalog, context)
-  if ((input.fields.workspace ?? workspace) !== workspace)
-    throw invalidField('fields.workspace', `must be ${workspace}`)
-  const fields = { ...input.fields, workspace }
+  const fields = ownFields(input)
   const action = revision === null ? 'route.draft' : null
   await changeDraft(actor, { do: 'draft', record, fields, revision }, action, context)
+}
+
+/** The fields of a route, which name its workspace. @throws GatewayError INVALID_REQUEST where they name another */
+function ownFields({ workspace, fields }: RouteInput & { readonly fields: RecordFields }): RecordFields {
+  if ((fields.workspace ?? workspace) === workspace) return { ...fields, workspace }
+  throw invalidField('fields.workspace', `must be ${workspace}`)
 }
 
 /**
@@ -90,6 +95,53 @@ export async function publishRoute(
     return { record, fields: draft.fields, draft, note, action: 'route.publish' }
   }
   await changePart(actor, decide, context)
+}
+
+/** What a route is to be, for `putRoute`. */
+export interface RoutePut extends RouteInput {
+  readonly fields: RecordFields
+  /** Of the published version that is replaced; null: there is none; undefined: whichever there is. */
+  readonly number: number | null | undefined
+  /** As of `publishRoute`. */
+  readonly note: string
+  /** Publishes beside a draft of other fields, which stays. */
+  readonly force: boolean
+}
+
+/**
+ * Makes fields the published ones of a route, in one step. Where they are, nothing is changed, whatever else was asked:
+ * it may be sent again. A draft of the same fields is published by it; one of other fields is somebody's work, and
+ * would undo this when it is published.
+ *
+ * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT for another version or a draft, DEPENDENCY_UNAVAILABLE
+ */
+export async function putRoute(actor: AdminActor, input: RoutePut, context: ChangeContext): Promise<void> {
+  requireOwner(actor, input.workspace)
+  const record = routeRecord(input)
+  const note = publicationNote(input.note)
+  const fields = ownFields(input)
+  const hash = hashFields(fields)
+  const decide = async (catalog: CatalogService) => {
+    const part = partOf(catalog, record)
+    if (part?.managedBy === 'file') throw managedByFile(record)
+    if (part?.version?.hash === hash) return null
+    if (part === null) await requireNewRoute(record, catalog, context)
+    if (input.number !== undefined && input.number !== (part?.version?.number ?? null)) throw conflict()
+    const { draft = null } = (await context.state.catalog.get(record)) ?? {}
+    const keepsDraft = draft !== null && hashFields(draft.fields) !== hash
+    if (keepsDraft && !input.force) throw draftInTheWay(draft)
+    return { record, fields, draft, keepsDraft, note, action: 'route.publish' }
+  }
+  await changePart(actor, decide, context)
+}
+
+function draftInTheWay({ revision, atMs, by }: RecordDraft): GatewayError {
+  const details = {
+    draft: { revision, saved_by: by.name, saved_at: new Date(atMs).toISOString() },
+  }
+  const message =
+    'the route has a draft of other fields: publish or drop it, or send `force` to leave it beside'
+  return new GatewayError('CONFLICT', message, { details })
 }
 
 /** Characters of a note on a publication: it stays in two lists for good. */

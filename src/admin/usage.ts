@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import { invalidField } from '../inbound/refusals.ts'
-import { GROUPS_MAX, TooManyGroups, type UsageQuestion } from '../usage/answer.ts'
+import { GROUPS_MAX, TooManyGroups, type UsageAnswer, type UsageQuestion } from '../usage/answer.ts'
 import type { UsageReader } from '../usage/reader.ts'
 import type { UsageReport } from '../usage/report.ts'
 import type { AdminActor } from './actor.ts'
@@ -22,20 +22,41 @@ export interface UsageAdminContext {
 export async function askUsage(
   actor: AdminActor,
   input: UsageInput,
-  { reader, nowMs, completeUntilMs: untilMs }: UsageAdminContext,
+  context: UsageAdminContext,
 ): Promise<UsageReport> {
-  const question = ofActor(actor, readUsageQuestion(input, nowMs()))
+  const question = usageQuestion(actor, input, context)
   // Before the store is looked at, which may have more by then.
-  const completeUntilMs = Math.min(question.toMs, Math.max(question.fromMs, await untilMs()))
+  const untilMs = await context.completeUntilMs()
+  const completeUntilMs = Math.min(question.toMs, Math.max(question.fromMs, untilMs))
+  return { question, answer: await answerUsage(question, context), completeUntilMs }
+}
+
+/**
+ * The question that an input is, of the actor's own workspace alone.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace
+ */
+export function usageQuestion(
+  actor: AdminActor,
+  input: UsageInput,
+  { nowMs }: Pick<UsageAdminContext, 'nowMs'>,
+): UsageQuestion {
+  return ofActor(actor, readUsageQuestion(input, nowMs()))
+}
+
+/** @throws GatewayError INVALID_REQUEST for too many groups, DEPENDENCY_UNAVAILABLE */
+export async function answerUsage(
+  question: UsageQuestion,
+  { reader }: Pick<UsageAdminContext, 'reader'>,
+): Promise<UsageAnswer> {
   try {
-    return { question, answer: await reader.ask(question), completeUntilMs }
+    return await reader.ask(question)
   } catch (error) {
     if (!(error instanceof TooManyGroups)) throw error
     throw invalidField('by', `makes over ${GROUPS_MAX} groups: ask for less at a time`)
   }
 }
 
-/** The question of the actor's own workspace alone. */
 function ofActor({ role, workspace }: AdminActor, question: UsageQuestion): UsageQuestion {
   if (role === 'operator') return question
   if (workspace === null) throw new GatewayError('INTERNAL', 'an admin without a workspace')

@@ -4,6 +4,7 @@ import type { Route, Snapshot } from '../contracts/catalog.ts'
 import type { AccountView } from '../contracts/ledger.ts'
 import type { State } from '../contracts/state.ts'
 import { GIVEN_UP_KEEP_MS } from '../webhooks/delivery-outcome.ts'
+import { endUserFindings, NAMED_MS } from './end-users.ts'
 import {
   type BudgetedAccount,
   backlogFindings,
@@ -33,6 +34,7 @@ export class Figures {
   readonly #sources: FigureSources
   readonly #window: SampleWindow
   #nowMs = 0
+  #open: readonly Incident[] = []
   #windowMs = 0
   #samples: Promise<void> | null = null
   #accounts: Promise<ReadonlyMap<BudgetedAccount, AccountView>> | null = null
@@ -48,8 +50,10 @@ export class Figures {
     this.#window = new SampleWindow(kept.samples)
   }
 
-  async begin(rules: readonly AlertRule[], nowMs: number): Promise<void> {
+  /** Begins a round. @param open incidents of all rules */
+  async begin(rules: readonly AlertRule[], open: readonly Incident[], nowMs: number): Promise<void> {
     this.#nowMs = nowMs
+    this.#open = open
     this.#windowMs = Math.max(0, ...rules.map(spanOf))
     this.#samples = null
     this.#accounts = null
@@ -57,11 +61,17 @@ export class Figures {
 
   /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
   async of(rule: AlertRule): Promise<readonly Finding[]> {
-    const { state, routes } = this.#sources
+    const { state, routes, snapshot } = this.#sources
     const nowMs = this.#nowMs
     switch (rule.kind) {
       case 'budget':
         return this.#budgetFindings(rule)
+      case 'end_user_budget': {
+        await this.#readSamples()
+        const named = this.#window.endUsers(nowMs, NAMED_MS)
+        const { accounts } = state
+        return endUserFindings(rule, { named, open: this.#open, snapshot: snapshot(), accounts })
+      }
       case 'error_share':
         await this.#readSamples()
         return errorFindings(rule, this.#window.calls(nowMs, rule.windowMs))
@@ -133,5 +143,6 @@ export class Figures {
 /** How far back samples have to go for a rule. */
 function spanOf(rule: AlertRule): number {
   if (rule.kind === 'error_share') return rule.windowMs
+  if (rule.kind === 'end_user_budget') return NAMED_MS
   return rule.kind === 'breaker_open' ? rule.forMs + 2 * STEP_MS : 0
 }

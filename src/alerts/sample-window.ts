@@ -1,4 +1,4 @@
-import type { NodeSample, NodeSamples } from '../contracts/console.ts'
+import type { EndUserSample, NodeSample, NodeSamples } from '../contracts/console.ts'
 
 /** Attempts at a model of a provider. */
 export interface ModelCalls {
@@ -22,6 +22,7 @@ interface Slice {
   readonly models: readonly ModelCalls[]
   /** Of entries that are not closed, `[provider, model]` as JSON. */
   readonly open: ReadonlySet<string>
+  readonly endUsers: readonly EndUserSample[]
 }
 
 /**
@@ -78,6 +79,18 @@ export class SampleWindow {
     return [...sums.values()]
   }
 
+  /** End users that a node named within the last `windowMs`, each once, those of the newest steps first. */
+  endUsers(nowMs: number, windowMs: number): EndUserSample[] {
+    const found = new Map<string, EndUserSample>()
+    const slices = [...this.#slices.values()].filter(({ atMs }) => atMs > nowMs - windowMs)
+    for (const { endUsers } of slices.sort((one, other) => other.atMs - one.atMs))
+      for (const one of endUsers) {
+        const key = `${one.workspace} ${one.account}`
+        if ((found.get(key)?.id ?? null) === null) found.set(key, one)
+      }
+    return [...found.values()]
+  }
+
   /** Of models whose breaker is not closed on a node that is alive, the longest stretch up to its last sample. */
   stretches(nowMs: number): EntryStretch[] {
     const longest = new Map<string, number>()
@@ -100,7 +113,7 @@ export class SampleWindow {
   }
 }
 
-function sliceOf({ node, atMs, all, breakers }: NodeSample): Slice {
+function sliceOf({ node, atMs, all, breakers, endUsers = [] }: NodeSample): Slice {
   const models = all.upstream.flatMap(({ provider, models: own = [] }) =>
     own.map(({ model, calls, failed }) => ({ provider, model, calls, failed })),
   )
@@ -108,5 +121,5 @@ function sliceOf({ node, atMs, all, breakers }: NodeSample): Slice {
     ({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS,
   )
   const open = new Set(failing.map(({ provider, model }) => JSON.stringify([provider, model])))
-  return { node, atMs, models, open }
+  return { node, atMs, models, open, endUsers }
 }

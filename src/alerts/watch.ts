@@ -116,7 +116,7 @@ class Watch implements AlertWatch {
   async #look(terms: AlertTerms): Promise<void> {
     const nowMs = this.#parts.nowMs()
     const open = new Map((await this.#parts.state.alerts.open()).map((one) => [incidentName(one), one]))
-    await this.#figures.begin(terms.rules, nowMs)
+    await this.#figures.begin(terms.rules, [...open.values()], nowMs)
     for (const rule of terms.rules) {
       const findings = await this.#findingsOf(rule)
       if (findings !== null) await this.#apply(rule, findings, open, terms)
@@ -206,7 +206,7 @@ class Watch implements AlertWatch {
   }
 }
 
-/** JSON of what is told: names of the configuration and figures, never anything of a call. */
+/** JSON of what is told: names of the configuration, ids of end users as they are kept, and figures. */
 function bodyOf(
   { id, rule, kind, subject, openedAtMs, threshold }: Incident,
   type: 'alert.opened' | 'alert.recovered',

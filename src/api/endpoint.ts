@@ -272,12 +272,12 @@ function admitCaller(
   const endUser = headers[END_USER_HEADER]
   if (limited === false) {
     const admitted = authenticate(services.keys, context, authorization)
-    requireScope(admitted.principal, scope)
+    requireScope(admitted.principal, scope, operator)
     noteEndUser(services, admitted, endUser)
     context.trace?.end()
     return admitted
   }
-  if (ofWorkspace) return admitToWorkspace(scope, exchange, context, services)
+  if (ofWorkspace) return admitToWorkspace({ scope, operator }, exchange, context, services)
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
     typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
@@ -286,7 +286,7 @@ function admitCaller(
 
 /** Takes the token before the workspace is looked at, so that guessing is limited, too. */
 async function admitToWorkspace(
-  scope: Scope,
+  { scope, operator }: { readonly scope: Scope; readonly operator: true | undefined },
   exchange: Exchange,
   context: CallContext,
   services: Services,
@@ -296,7 +296,7 @@ async function admitToWorkspace(
   await takeToken(services, admitted)
   if (exchange.params[0] !== admitted.principal.workspace.id)
     throw new GatewayError('NOT_FOUND', 'there is no such workspace')
-  requireScope(admitted.principal, scope)
+  requireScope(admitted.principal, scope, operator)
   return admitted
 }
 

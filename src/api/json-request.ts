@@ -104,21 +104,25 @@ function receiveJson<K extends OperationName>(
     maxBytes: services.snapshot().limits.max_request_body_bytes,
     workspace: context.principal.workspace.id,
   }
-  return readJsonBytes(exchange, options, (bytes) => {
-    const { principal } = context
-    const text = known && repeatedText(bytes, exchange, principal)
-    const before = text === null ? undefined : known?.find(principal.workspace.id, text)
-    if (before !== undefined) return before
+  const { principal } = context
+  const { id } = principal.workspace
+  let text: string | null = null
+  const recall = (bytes: Buffer) => {
+    text = repeatedText(bytes, exchange, principal)
+    return text === null ? undefined : known?.find(id, text)
+  }
+  const make = (bytes: Buffer) => {
     const fields = parseJson(bytes)
     const stream = isObject(fields) && fields.stream === true
     const received = { call: read(fields, exchange), fields, stream }
     if (text !== null) {
       exchange.onFinished(() => {
-        if (context.cache === 'hit') known?.add(principal.workspace.id, text, received)
+        if (context.cache === 'hit') known?.add(id, text as string, received)
       })
     }
     return received
-  })
+  }
+  return readJsonBytes(exchange, options, make, known === null ? undefined : recall)
 }
 
 /** Larger bodies are read each time. */

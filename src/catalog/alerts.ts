@@ -68,9 +68,21 @@ function resolveRule(
 }
 
 function conditionOf(fields: AlertRuleFields): AlertCondition | null {
-  const { budget, error_share, breaker_open, dead_webhooks, backlog, model_ends } = fields
+  const {
+    budget,
+    end_user_budget: ofEndUsers,
+    error_share,
+    breaker_open,
+    dead_webhooks,
+    backlog,
+    model_ends,
+  } = fields
   if (budget !== undefined)
     return { kind: 'budget', share: budget.share ?? 0.8, workspace: budget.workspace ?? null }
+  if (ofEndUsers !== undefined) {
+    const { share = 0.8, workspace = null } = ofEndUsers
+    return { kind: 'end_user_budget', share, workspace }
+  }
   if (error_share !== undefined) {
     const { share, window_seconds = 300, min_calls = 20, provider = null } = error_share
     return { kind: 'error_share', share, minCalls: min_calls, windowMs: window_seconds * 1_000, provider }

@@ -366,6 +366,10 @@ const AlertRuleShape = strict({
     strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
     'spending of the month, of workspaces and keys that have a budget',
   ),
+  end_user_budget: optional(
+    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    'spending of the month, of end users that have a budget',
+  ),
   error_share: optional(
     strict({
       share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),

@@ -1,5 +1,6 @@
 export const ALERT_KINDS = [
   'budget',
+  'end_user_budget',
   'error_share',
   'breaker_open',
   'dead_webhooks',
@@ -12,6 +13,8 @@ export type AlertKind = (typeof ALERT_KINDS)[number]
 export type AlertCondition =
   /** Spending of a month, of workspaces and keys that have a budget; `share` of the budget. */
   | { readonly kind: 'budget'; readonly share: number; readonly workspace: string | null }
+  /** Spending of a month, of end users that have a budget; `share` of the budget. */
+  | { readonly kind: 'end_user_budget'; readonly share: number; readonly workspace: string | null }
   /** Attempts at a model that failed within the window, of at least so many. */
   | {
       readonly kind: 'error_share'
@@ -53,7 +56,10 @@ export interface Incident {
   /** Name of the rule. */
   readonly rule: string
   readonly kind: AlertKind
-  /** What breaks it, out of names of the configuration and ids of keys: `workspace`, `key`, `provider`, `model` … */
+  /**
+   * What breaks it, out of names of the configuration and ids of keys and end users: `workspace`, `key`, `end_user`,
+   * `provider`, `model` …
+   */
   readonly subject: Readonly<Record<string, string>>
   readonly openedAtMs: number
   /** The figure that broke it, and the one of the rule, both in the unit of the rule. */

@@ -213,10 +213,24 @@ export interface NodeSample {
   readonly live?: { readonly open: number; readonly sessions: readonly LiveSample[] }
   /** What shadows found. Absent: written by an earlier version. */
   readonly shadows?: readonly ShadowSample[]
+  /** End users who are near the end of their budgets, some of them; absent: nobody watches that, or none was seen. */
+  readonly endUsers?: readonly EndUserSample[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
   readonly workspaces: readonly WorkspaceSample[]
+}
+
+/**
+ * An end user who has spent the share of its budget that an alert watches, or whom its budget was refused: as this node
+ * was told last, so that who wants to know it has to ask.
+ */
+export interface EndUserSample {
+  readonly workspace: string
+  /** As `EndUser.account`. */
+  readonly account: string
+  /** As it is kept; null: its id must not be. */
+  readonly id: string | null
 }
 
 /** Sums of a pair in one step of time. */

@@ -184,6 +184,11 @@ export interface Settled {
    * or belonged to another claim.
    */
   readonly charged: boolean
+  /**
+   * What its end user has spent in the month that the call began, reservations included. Absent: it was charged to
+   * none with a budget, or nothing counts for that month any more.
+   */
+  readonly endUserMicros?: number
 }
 
 /** With a claim, only that claim is kept from beginning. */
@@ -214,6 +219,8 @@ export interface Accounts {
     workspace: string,
     grant: { readonly id: string; readonly micros: number },
   ): Promise<CreditsAdded>
+  /** What end users have spent this month, reservations included, in the order of `accounts` (as `EndUser.account`). */
+  endUsersSpent(workspace: string, accounts: readonly string[]): Promise<readonly number[]>
   /** Counts what calls without a reservation came to. Idempotent by the token of the batch. */
   addUsage(batch: UsageBatch): Promise<void>
 }

@@ -64,7 +64,12 @@ export function noteEndUser(
 /** An end user by the id as it is kept, with the terms of the configuration in force. */
 export function knownEndUser({ workspace: { endUsers } }: Pick<Principal, 'workspace'>, id: string): EndUser {
   const terms = endUsers?.overrides.get(id) ?? endUsers?.terms ?? UNLIMITED
-  return { id, account: hash('sha256', id, 'base64url'), terms }
+  return { id, account: accountOfEndUser(id), terms }
+}
+
+/** Names the counters of an end user. @param id as it is kept */
+export function accountOfEndUser(id: string): string {
+  return hash('sha256', id, 'base64url')
 }
 
 const UNLIMITED: EndUserTerms = Object.freeze({ budgetMicros: null, rateLimit: null })

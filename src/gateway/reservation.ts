@@ -120,6 +120,8 @@ async function claim(
   context.trace?.end()
   if (begun.state === 'begun') return new Reservation(active, selection, asked)
   if (begun.state !== 'refused') return begun
+  if (begun.why === 'end_user_budget' && reservation?.endUser !== undefined)
+    services.endUserWatch?.refused(context, reservation.endUser)
   const own = withoutPlatform(selection)
   const short = begun.why === 'credits' || begun.why === 'trial'
   if (!short || own === null) throw shortage(begun.why)
@@ -303,6 +305,8 @@ export class Reservation {
     const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
     context.trace?.settling(settled)
     if (reserved) this.#count(entry, charge, settled)
+    if (reservation?.endUser !== undefined)
+      services.endUserWatch?.charged(context, reservation.endUser, settled)
     if (isOnce) void settled.then((taken) => endCharge(context, charge, taken))
     return settled
   }

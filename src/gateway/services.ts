@@ -16,6 +16,7 @@ import type { CallWatch } from '../contracts/watch.ts'
 import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
+import type { EndUserWatch } from './end-user-watch.ts'
 import type { EndUserHash } from './end-users.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import type { MoneyLeases } from './money-leases.ts'
@@ -58,6 +59,8 @@ export interface Services {
   readonly watch?: CallWatch
   /** Absent: nobody counts. */
   readonly cacheWatch?: CacheWatch
+  /** Absent: nobody wants to know of budgets of end users. */
+  readonly endUserWatch?: EndUserWatch
   /** Absent: no record is kept of what calls came to. */
   readonly usageKeeper?: UsageKeeper
   /** Asks the shadows of routes; absent: they have none. */

@@ -67,17 +67,24 @@ export function readJson<Read>(
   return readJsonBytes(exchange, options, (bytes) => read(parseJson(bytes)))
 }
 
-/** The same for whoever need not parse every body. @param read gets bytes that are valid during its call only */
+/**
+ * The same for whoever need not parse every body.
+ *
+ * @param read   gets bytes that are valid during its call only
+ * @param recall is asked before a small body is looked at, and held, what it was read as before; undefined: nothing
+ */
 export function readJsonBytes<Read>(
   exchange: Exchange,
   options: ReadJsonOptions,
   read: (bytes: Buffer) => Read,
+  recall?: (bytes: Buffer) => Read | undefined,
 ): Promise<Read> {
-  return hold(exchange, options, new JsonStructure(), (memory) => {
+  const finish = (memory: JsonMemory) => {
     const made = read(memory.takeBytes())
     exchange.onFinished(memory)
     return made
-  })
+  }
+  return hold(exchange, options, new JsonStructure(), finish, recall)
 }
 
 /**
@@ -101,12 +108,14 @@ export function holdJson(
  * Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way.
  *
  * @param finish called when all of it is here, while its last chunk is
+ * @param recall what is made of a small body without any of that; undefined: nothing
  */
 function hold<Held>(
   exchange: Exchange,
   options: HoldOptions,
   watch: Pick<JsonStructure, 'scan'>,
   finish: (memory: JsonMemory) => Held,
+  recall?: (bytes: Buffer) => Held | undefined,
 ): Promise<Held> {
   try {
     refuseOther(exchange, options.maxBytes)
@@ -114,17 +123,24 @@ function hold<Held>(
     return Promise.reject(refused)
   }
   const memory = new JsonMemory(options, exchange)
-  let held: Held
-  const whole = () => {
-    held = finish(memory)
-  }
-  return receive(exchange, options, memory, watch, whole).then(
-    () => held,
-    (error) => {
+  const { maxBytes, heldBytesMax = maxBytes } = options
+  const { contentLength, signal } = exchange
+  const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
+  if (contentLength === null || expected > FORCED_BYTES) {
+    return receiveLarge(exchange, options, expected, memory, watch, finish).catch((error: unknown) => {
       memory.release()
       throw error
-    },
-  )
+    })
+  }
+  // It has its memory and never waits: most bodies are such, and a second signal or promise costs them dear.
+  const take = (view: Buffer, last: boolean) => {
+    const known = last && !memory.isGathered ? recall?.(view) : undefined
+    if (known !== undefined) return known
+    watch.scan(view)
+    memory.append(view, expected, last)
+    return last ? finish(memory) : undefined
+  }
+  return readBody(exchange, maxBytes, signal, take, () => memory.release()) as Promise<Held>
 }
 
 /** @throws GatewayError for what is not read as JSON, or not at all */
@@ -136,35 +152,15 @@ function refuseOther(exchange: Exchange, maxBytes: number): void {
   exchange.signal.throwIfAborted()
 }
 
-function receive(
-  exchange: Exchange,
-  options: HoldOptions,
-  memory: JsonMemory,
-  watch: Pick<JsonStructure, 'scan'>,
-  whole: () => void,
-): Promise<void> {
-  const { maxBytes, heldBytesMax = maxBytes } = options
-  const { contentLength, signal } = exchange
-  const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
-  if (contentLength === null || expected > FORCED_BYTES)
-    return receiveLarge(exchange, options, expected, memory, watch, whole)
-  // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-  return readBody(exchange, maxBytes, signal, (view, last) => {
-    watch.scan(view)
-    memory.append(view, expected, last)
-    if (last) whole()
-  })
-}
-
 /** Receives a body that may have to wait for its memory. @param expected bytes that it may have */
-async function receiveLarge(
+async function receiveLarge<Held>(
   exchange: Exchange,
   { maxBytes }: HoldOptions,
   expected: number,
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
-  whole: () => void,
-): Promise<void> {
+  finish: (memory: JsonMemory) => Held,
+): Promise<Held> {
   const { signal, contentLength } = exchange
   if (contentLength !== null) await memory.reserve(expected)
   const failure = new AbortController()
@@ -183,11 +179,12 @@ async function receiveLarge(
   }
   const ends = AbortSignal.any([toAbortSignal(signal), failure.signal])
   memory.onEnded = (error) => failure.abort(error)
-  await readBody(exchange, maxBytes, ends, (view, last) => {
+  const take = (view: Buffer, last: boolean) => {
     watch.scan(view)
     if (!memory.append(view, expected, last) && !last) void wait()
-    if (last) whole()
-  })
+    return last ? finish(memory) : undefined
+  }
+  return readBody(exchange, maxBytes, ends, take) as Promise<Held>
 }
 
 /**

@@ -28,27 +28,35 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
  * @param signal ends the reading, with its reason; must abort when the client leaves
  * @param take   called with each chunk, in order; the view is valid during the call. `last` is true exactly
  *               once. What it throws ends the reading.
+ * @param failed called once when the reading ends without the last chunk, before it rejects
+ * @returns what `take` has returned for the last chunk
  * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, whatever `take` throws
  */
-export function readBody(
+export function readBody<Read>(
   exchange: Exchange,
   maxBytes: number,
   signal: CancelSignal,
-  take: (view: Buffer, last: boolean) => void,
-): Promise<void> {
-  const reading = new BodyReading(exchange, maxBytes, signal, take)
+  take: Take<Read>,
+  failed: () => void = nothing,
+): Promise<Read> {
+  const reading = new BodyReading(exchange, maxBytes, signal, take, failed)
   reading.start()
   return reading.promise
 }
 
+type Take<Read> = (view: Buffer, last: boolean) => Read
+
+const nothing = () => {}
+
 /** One reading of a body to its end. */
-class BodyReading implements BodyConsumer {
-  readonly promise: Promise<void>
+class BodyReading<Read> implements BodyConsumer {
+  readonly promise: Promise<Read>
   readonly #exchange: Exchange
   readonly #maxBytes: number
   readonly #signal: CancelSignal
-  readonly #take: (view: Buffer, last: boolean) => void
-  #resolve!: () => void
+  readonly #take: Take<Read>
+  readonly #failed: () => void
+  #resolve!: (read: Read) => void
   #reject!: (error: unknown) => void
   #received = 0
   #ended = false
@@ -57,12 +65,14 @@ class BodyReading implements BodyConsumer {
     exchange: Exchange,
     maxBytes: number,
     signal: CancelSignal,
-    take: (view: Buffer, last: boolean) => void,
+    take: Take<Read>,
+    failed: () => void,
   ) {
     this.#exchange = exchange
     this.#maxBytes = maxBytes
     this.#signal = signal
     this.#take = take
+    this.#failed = failed
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -84,21 +94,24 @@ class BodyReading implements BodyConsumer {
     if (this.#ended) return
     const room = this.#maxBytes - this.#received
     this.#received += view.length
+    let read: Read
     try {
       if (view.length > room) {
         this.#take(view.subarray(0, room), false)
         throw requestTooLarge(this.#maxBytes, this.#received)
       }
-      this.#take(view, last)
+      read = this.#take(view, last)
     } catch (error) {
       this.onError(error)
       return
     }
-    if (last && this.#end()) this.#resolve()
+    if (last && this.#end()) this.#resolve(read)
   }
 
   onError(error: unknown): void {
-    if (this.#end()) this.#reject(error)
+    if (!this.#end()) return
+    this.#failed()
+    this.#reject(error)
   }
 
   /** @returns false when it has ended before */

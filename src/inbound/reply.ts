@@ -28,8 +28,19 @@ export const SLICE_BYTES = 65_536
 const BASE64_SLICE_SOURCE_BYTES = (SLICE_BYTES / 4) * 3
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
-/** Names that replies may set, with all that stands in front of their values. They come from this program alone. */
-const lineStarts = new Map<string, string>()
+/** Names that replies may set. They come from this program alone. */
+const lineStarts = new Map<string, LineStart>()
+
+interface LineStart {
+  /** All that stands in front of the value. */
+  readonly text: string
+  /** The value that was checked last, if it is short, and its line: most come again. */
+  value: string
+  line: string
+}
+
+/** Longer values are checked each time: they may be made of what a caller sent, and that is not to stay. */
+const REMEMBERED_LENGTH_MAX = 48
 /**
  * Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header
  * of its own.
@@ -128,8 +139,7 @@ function linesOf(headers: Readonly<Record<string, string>>): string {
   for (const name in headers) {
     const start = lineStarts.get(name) ?? lineStart(name)
     const value = headers[name]!
-    if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
-    text += start + value
+    text += value === start.value ? start.line : lineOf(name, start, value)
   }
   return text
 }
@@ -146,10 +156,20 @@ export function commonHeaders(headers: Readonly<Record<string, string>>): Common
   return { headers, lines }
 }
 
-function lineStart(name: string): string {
+function lineOf(name: string, start: LineStart, value: string): string {
+  if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
+  const line = start.text + value
+  if (value.length > REMEMBERED_LENGTH_MAX) return line
+  start.value = value
+  start.line = line
+  return line
+}
+
+function lineStart(name: string): LineStart {
   if (!NAME.test(name) || RESERVED.has(name))
     throw new Error(`a reply may not set the header ${JSON.stringify(name)}`)
-  const start = `\r\n${name}: `
+  const text = `\r\n${name}: `
+  const start = { text, value: '', line: text }
   lineStarts.set(name, start)
   return start
 }

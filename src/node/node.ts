@@ -6,6 +6,7 @@ import type { State } from '../contracts/state.ts'
 import type { UsageRetention } from '../contracts/usage-lake.ts'
 import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { EndUserWatch } from '../gateway/end-user-watch.ts'
 import { createEndUserHash } from '../gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
@@ -327,7 +328,7 @@ function openReplicaProbes(
 
 /** Opens the recorder of this node for the console and the ledger. It must be started once the node is complete. */
 function openRecorder(
-  { snapshot, health, budget }: Services,
+  { snapshot, health, budget, endUserWatch }: Services,
   {
     state,
     log,
@@ -346,7 +347,8 @@ function openRecorder(
   },
   closers: Closer[],
 ): BatchingRecorder | LedgerRecorder {
-  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
+  const endUsers = () => endUserWatch?.take() ?? []
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows, endUsers }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   if (usage === null) return recorder
@@ -413,5 +415,6 @@ function openServices(
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
     replicas: new ReplicaPools(Math.random),
+    endUserWatch: new EndUserWatch(snapshot),
   }
 }

@@ -4,6 +4,7 @@ import type { Entry, Snapshot } from '../contracts/catalog.ts'
 import type {
   BreakerView,
   ConsoleState,
+  EndUserSample,
   LiveSample,
   NodeSample,
   RequestRecord,
@@ -55,17 +56,20 @@ interface SampledNode {
   readonly live: () => readonly LiveSample[]
   /** What shadows found since it was called last. */
   readonly shadows: () => readonly ShadowSample[]
+  /** End users near the end of their budgets, since it was called last. */
+  readonly endUsers: () => readonly EndUserSample[]
   /** Requests that are not answered yet, and jobs that run. */
   readonly inFlight: () => number
 }
 
 /** Builds the sample of a node for the step that ends now. */
 function sampleOf(
-  { name, snapshot, health, budget, live, shadows, inFlight }: SampledNode,
+  { name, snapshot, health, budget, live, shadows, endUsers, inFlight }: SampledNode,
   tallies: Tallies,
   { atMs, stepMs }: Pick<NodeSample, 'atMs' | 'stepMs'>,
 ): NodeSample {
   const sessions = live()
+  const named = endUsers()
   return {
     node: name,
     atMs,
@@ -76,6 +80,7 @@ function sampleOf(
     breakers: breakersOf(snapshot(), health),
     live: { open: sessions.length, sessions: sessions.slice(-SESSIONS_MAX) },
     shadows: shadows(),
+    ...(named.length === 0 ? {} : { endUsers: named }),
     all: tallies.all(),
     workspaces: tallies.busiest(WORKSPACES_MAX),
   }

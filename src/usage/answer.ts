@@ -26,6 +26,8 @@ export interface UsageQuestion {
   /** Groups to leave out at the beginning, and the most to tell of. */
   readonly offset: number
   readonly limit: number
+  /** Only these are told of, each by its values in the order of `by`; absent: as `offset` and `limit` say. */
+  readonly groups?: readonly (readonly (string | null)[])[]
 }
 
 export const USAGE_STEPS = ['none', 'hour', 'day'] as const
@@ -90,6 +92,11 @@ export function stepsOf({ fromMs, toMs, step }: Pick<UsageQuestion, 'fromMs' | '
   return Math.max(0, Math.ceil(toMs / length) - Math.floor(fromMs / length))
 }
 
+/** The most groups that an answer tells of. */
+export function groupsMax(question: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'step'>): number {
+  return Math.floor(ANSWER_ROWS_MAX / Math.max(1, stepsOf(question)))
+}
+
 /**
  * Answers a question from tables. They are looked at twice: to find the groups, and to add up those that are told of.
  *
@@ -104,9 +111,12 @@ export async function answerFrom(
   const whole = new Sums(1, { measures: [question.sort], withLatencies: false })
   for await (const table of tables()) whole.grow(grouping.groupsOf(table), table, () => grouping.size)
   const times = new Times(question)
-  const { sort, offset } = question
-  const limit = Math.min(question.limit, Math.floor(ANSWER_ROWS_MAX / Math.max(1, times.steps)))
-  const order = grouping.sorted((group) => whole.of(sort, group)).slice(offset, offset + limit)
+  const { sort, offset, groups } = question
+  const limit = Math.min(question.limit, groupsMax(question))
+  const order =
+    groups === undefined
+      ? grouping.sorted((group) => whole.of(sort, group)).slice(offset, offset + limit)
+      : groups.flatMap((values) => grouping.groupOf(values) ?? []).slice(0, limit)
   const place = new Int32Array(grouping.size).fill(-1)
   for (const [at, group] of order.entries()) place[group] = at
   const cells = new Sums(order.length * times.steps, EVERYTHING)
@@ -214,6 +224,16 @@ class Grouping {
       if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
     }
     return groups
+  }
+
+  /** Null: no row has these values. */
+  groupOf(values: readonly (string | null)[]): number | null {
+    for (const [index, value] of values.entries()) {
+      const number = value === null ? 0 : this.#numbers[index]?.get(value)
+      if (number === undefined) return null
+      this.#key[index] = number
+    }
+    return this.#groups.find(this.#key)
   }
 
   valuesOf(group: number): (string | null)[] {

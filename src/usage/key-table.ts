@@ -19,23 +19,36 @@ export class KeyTable {
 
   /** Number of a key, a new one where it was not seen before. The array is not kept. */
   numberOf(key: Uint32Array): number {
+    const at = this.#slotOf(key)
+    const number = this.#slots[at]! - 1
+    return number < 0 ? this.#insert(key, at) : number
+  }
+
+  /** Number of a key; null: it was not seen before. */
+  find(key: Uint32Array): number | null {
+    const number = this.#slots[this.#slotOf(key)]! - 1
+    return number < 0 ? null : number
+  }
+
+  /** One of the numbers that the key with this number consists of. */
+  part(number: number, index: number): number {
+    return this.#keys[number * this.#width + index]!
+  }
+
+  /** The slot that has a key, or the free one that it belongs into. */
+  #slotOf(key: Uint32Array): number {
     const width = this.#width
     const keys = this.#keys
     const slots = this.#slots
     const mask = slots.length - 1
     for (let at = hashOf(key, 0, width) & mask; ; at = (at + 1) & mask) {
       const number = slots[at]! - 1
-      if (number < 0) return this.#insert(key, at)
+      if (number < 0) return at
       const base = number * width
       let same = 0
       while (same < width && keys[base + same] === key[same]) same += 1
-      if (same === width) return number
+      if (same === width) return at
     }
-  }
-
-  /** One of the numbers that the key with this number consists of. */
-  part(number: number, index: number): number {
-    return this.#keys[number * this.#width + index]!
   }
 
   #insert(key: Uint32Array, at: number): number {

@@ -106,7 +106,7 @@ export async function adoptOpenRows(
 
 function* recordsOf(segment: SegmentColumns): Generator<UsageRecord, void> {
   const rows = new UsageRows()
-  rows.appendSegment(segment, 0, segment.rows)
+  rows.view(segment, 0, segment.rows)
   for (let row = 0; row < rows.length; row += 1) yield rows.record(row)
 }
 

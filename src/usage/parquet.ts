@@ -16,7 +16,16 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
 import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
-import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packTexts } from './packing.ts'
+import {
+  Bytes,
+  digitsOf,
+  isPackable,
+  numberIn,
+  packDeltas,
+  packFlags,
+  packHybrid,
+  packTexts,
+} from './packing.ts'
 import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
 
 /** Rows of a row group at most. What is written of one is in memory at a time. */
@@ -26,8 +35,18 @@ export const GROUP_ROWS = 65_536
 const DICTIONARY_LEAST = 1_000
 /** Bytes from which compressing pays: a frame costs some 20 µs. */
 const COMPRESS_LEAST = 512
-/** Level 1 is a third of the CPU of level 3 for 3 % more bytes: what is left after packing is mostly random. */
-const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
+/**
+ * What is left after packing is mostly ids: each begins nearly as the one before, and ends in random characters. So a
+ * match is long, and near. Level 1 as it is takes half as much again, for 3 % more bytes, and level 3 thrice.
+ */
+const ZSTD = {
+  params: {
+    [constants.ZSTD_c_compressionLevel]: 1,
+    [constants.ZSTD_c_minMatch]: 7,
+    [constants.ZSTD_c_hashLog]: 10,
+    [constants.ZSTD_c_windowLog]: 17,
+  },
+}
 
 /** How a column stands in a file: sums of decimals are exact, texts are UTF-8, times are UTC. */
 function elementOf({ name, kind, isNullable }: UsageColumn): SchemaElement {
@@ -78,17 +97,37 @@ interface Packed {
   readonly statistics: Statistics
 }
 
+/** Memory in which pages are made, one after the other. */
+export class PageRoom {
+  /** Which rows have a value; then their values; then the dictionary of them. */
+  readonly levels = new Bytes()
+  readonly values = new Bytes()
+  readonly words = new Bytes()
+  present = new Uint8Array(0)
+  /** Numbers that are there, and those above the least of them. */
+  numbers = new Float64Array(0)
+  above = new Int32Array(0)
+  indexes = new Int32Array(0)
+
+  make(rows: number): void {
+    if (rows <= this.present.length) return
+    this.present = new Uint8Array(rows)
+    this.numbers = new Float64Array(rows)
+    this.above = new Int32Array(rows)
+    this.indexes = new Int32Array(rows)
+  }
+}
+
 /** A Parquet file of records that is written into memory. */
 export class UsageFileWriter {
   readonly #out = new ByteWriter(1024 * 1024)
   readonly #writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: 'larkway' })
-  /** Which rows have a value; then their values; then the dictionary of them. */
-  readonly #levels = new Bytes()
-  readonly #values = new Bytes()
-  readonly #words = new Bytes()
-  #present = new Uint8Array(0)
-  #numbers = new Float64Array(0)
-  #indexes = new Int32Array(0)
+  readonly #room: PageRoom
+
+  /** @param room may be that of another file, which is finished */
+  constructor(room = new PageRoom()) {
+    this.#room = room
+  }
 
   get rows(): number {
     return Number(this.#writer.num_rows)
@@ -103,11 +142,7 @@ export class UsageFileWriter {
   add(rows: UsageRows): void {
     const count = rows.length
     if (count === 0) return
-    if (this.#present.length < count) {
-      this.#present = new Uint8Array(count)
-      this.#numbers = new Float64Array(count)
-      this.#indexes = new Int32Array(count)
-    }
+    this.#room.make(count)
     const from = this.#out.offset
     const columns = USAGE_COLUMNS.map((column, place) => this.#column(column, rows.columns[place]!, count))
     const bytes = columns.reduce((sum, { meta_data }) => sum + (meta_data?.total_uncompressed_size ?? 0n), 0n)
@@ -148,13 +183,13 @@ export class UsageFileWriter {
     rows: UsageRows['columns'][number],
     count: number,
   ): ColumnChunk {
-    this.#levels.clear()
-    this.#values.clear()
-    this.#words.clear()
+    this.#room.levels.clear()
+    this.#room.values.clear()
+    this.#room.words.clear()
     const packed = this.#pack(rows, count)
     if (packed.nulls > 0 && !isNullable) throw new Error(`usage: ${name} has no value`)
     if (isNullable) this.#packLevels(packed.nulls, count)
-    const bytes = this.#values.length + this.#words.length
+    const bytes = this.#room.values.length + this.#room.words.length
     // Numbers are packed already.
     const mayShrink = (kind === 'id' || kind === 'word') && bytes >= COMPRESS_LEAST
     return this.#write(name, packed, count, mayShrink ? 'ZSTD' : 'UNCOMPRESSED')
@@ -162,18 +197,18 @@ export class UsageFileWriter {
 
   #packLevels(nulls: number, count: number): void {
     if (nulls > 0 && nulls < count) {
-      packHybrid(this.#levels, this.#present, count, 1)
+      packHybrid(this.#room.levels, this.#room.present, count, 1)
       return
     }
-    this.#levels.varint(count * 2)
-    this.#levels.byte(nulls === 0 ? 1 : 0)
+    this.#room.levels.varint(count * 2)
+    this.#room.levels.byte(nulls === 0 ? 1 : 0)
   }
 
   #pack(rows: UsageRows['columns'][number], count: number): Packed {
     if (rows instanceof NumberRows) return this.#packNumbers(rows, count)
     if (rows instanceof WordRows) return this.#packWords(rows, count)
     if (rows instanceof TextRows) return this.#packTexts(rows, count)
-    packFlags(this.#values, rows.values, count)
+    packFlags(this.#room.values, rows.values, count)
     return { encoding: 'PLAIN', nulls: 0, words: 0, statistics: { null_count: 0n } }
   }
 
@@ -188,8 +223,11 @@ export class UsageFileWriter {
       if (value < least) least = value
       if (value > most) most = value
     }
-    if (isPackable(least, most)) packDeltas(this.#values, numbers, present)
-    else this.#packLarge(numbers.subarray(0, present))
+    if (isPackable(least, most)) {
+      const above = this.#room.above
+      for (let at = 0; at < present; at++) above[at] = numbers[at]! - least
+      packDeltas(this.#room.values, above, present, least)
+    } else this.#packLarge(numbers.subarray(0, present))
     const statistics = { null_count: BigInt(nulls), min_value: BigInt(least), max_value: BigInt(most) }
     return { encoding: 'DELTA_BINARY_PACKED', nulls, words: 0, statistics }
   }
@@ -199,10 +237,10 @@ export class UsageFileWriter {
     for (let row = 0; row < count; row++) {
       const value = values[row]!
       const isThere = !Number.isNaN(value)
-      this.#present[row] = isThere ? 1 : 0
-      if (isThere) this.#numbers[present++] = value
+      this.#room.present[row] = isThere ? 1 : 0
+      if (isThere) this.#room.numbers[present++] = value
     }
-    return this.#numbers
+    return this.#room.numbers
   }
 
   /** Of words and of lengths, none of which is negative unless there is none. */
@@ -210,16 +248,16 @@ export class UsageFileWriter {
     let present = 0
     for (let row = 0; row < count; row++) {
       const index = indexes[row]!
-      this.#present[row] = index < 0 ? 0 : 1
-      if (index >= 0) this.#indexes[present++] = index
+      this.#room.present[row] = index < 0 ? 0 : 1
+      if (index >= 0) this.#room.indexes[present++] = index
     }
-    return this.#indexes
+    return this.#room.indexes
   }
 
   #packLarge(numbers: Float64Array): void {
     const out = new ByteWriter()
     deltaBinaryPack(out, Array.from(numbers, BigInt), 'INT64')
-    this.#values.append(out.getBytes())
+    this.#room.values.append(out.getBytes())
   }
 
   #packWords({ words, indexes, nulls }: WordRows, count: number): Packed {
@@ -231,13 +269,13 @@ export class UsageFileWriter {
     }
     const ends: number[] = []
     for (const word of words) {
-      this.#words.prefixed(word)
-      ends.push(this.#words.length)
+      this.#room.words.prefixed(word)
+      ends.push(this.#room.words.length)
     }
     const width = words.length < 2 ? 0 : 32 - Math.clz32(words.length - 1)
-    this.#values.byte(width)
+    this.#room.values.byte(width)
     packHybrid(
-      this.#values,
+      this.#room.values,
       nulls === 0 ? indexes : this.#presentIndexes(indexes, count),
       count - nulls,
       width,
@@ -248,7 +286,7 @@ export class UsageFileWriter {
 
   /** The least and the greatest word by their bytes, as the format orders texts. */
   #boundsOf(words: readonly string[], ends: readonly number[]): Pick<Statistics, 'min_value' | 'max_value'> {
-    const bytes = this.#words.view()
+    const bytes = this.#room.words.view()
     const at = (word: number) =>
       bytes.subarray(ends[word]! - bytes.readUInt32LE(ends[word - 1] ?? 0), ends[word])
     let least = 0
@@ -260,13 +298,28 @@ export class UsageFileWriter {
     return { min_value: Uint8Array.from(at(least)), max_value: Uint8Array.from(at(most)) }
   }
 
-  #packTexts({ lengths, bytes, nulls }: TextRows, count: number): Packed {
+  #packTexts(texts: TextRows, count: number): Packed {
+    const { nulls } = texts
     if (nulls === count) return nothing(nulls)
-    const present = nulls === 0 ? lengths : this.#presentIndexes(lengths, count)
-    packTexts(this.#values, present, count - nulls, bytes.view())
+    const lengths = nulls === 0 ? this.#allLengths(texts, count) : this.#presentIndexes(texts.lengths, count)
+    if (!packTexts(this.#room.values, texts, count, lengths, count - nulls)) {
+      this.#room.values.clear()
+      return this.#packTexts(texts.mended(), count)
+    }
     // Bounds of ids that are random would keep no reader from reading them.
     const statistics = { null_count: BigInt(nulls) }
     return { encoding: 'DELTA_LENGTH_BYTE_ARRAY', nulls, words: 0, statistics }
+  }
+
+  /** Of texts of which none is null. */
+  #allLengths({ lengths, names }: TextRows, count: number): Int32Array {
+    if (names === null) return lengths
+    for (let row = 0; row < count; row++) {
+      const length = lengths[row] ?? -1
+      this.#room.indexes[row] =
+        length < 0 ? names.prefix.bytes.length + digitsOf(numberIn(names, row)) : length
+    }
+    return this.#room.indexes
   }
 
   /** Writes the pages of a column: the dictionary, if there is one, and all values in one. */
@@ -276,11 +329,11 @@ export class UsageFileWriter {
     const shrink = (bytes: Buffer) => (codec === 'ZSTD' ? zstdCompressSync(bytes, ZSTD) : bytes)
     let uncompressed = 0
     if (words > 0) {
-      const page = shrink(this.#words.view())
-      uncompressed += this.#words.length
+      const page = shrink(this.#room.words.view())
+      uncompressed += this.#room.words.length
       writePageHeader(this.#out, {
         type: 'DICTIONARY_PAGE',
-        uncompressed_page_size: this.#words.length,
+        uncompressed_page_size: this.#room.words.length,
         compressed_page_size: page.length,
         dictionary_page_header: { num_values: words, encoding: 'PLAIN' },
       })
@@ -288,23 +341,23 @@ export class UsageFileWriter {
       this.#out.appendBytes(page)
     }
     const at = this.#out.offset
-    const page = shrink(this.#values.view())
+    const page = shrink(this.#room.values.view())
     writePageHeader(this.#out, {
       type: 'DATA_PAGE_V2',
-      uncompressed_page_size: this.#levels.length + this.#values.length,
-      compressed_page_size: this.#levels.length + page.length,
+      uncompressed_page_size: this.#room.levels.length + this.#room.values.length,
+      compressed_page_size: this.#room.levels.length + page.length,
       data_page_header_v2: {
         num_values: count,
         num_nulls: nulls,
         num_rows: count,
         encoding,
-        definition_levels_byte_length: this.#levels.length,
+        definition_levels_byte_length: this.#room.levels.length,
         repetition_levels_byte_length: 0,
         is_compressed: codec === 'ZSTD',
       },
     })
-    uncompressed += this.#out.offset - at + this.#levels.length + this.#values.length
-    this.#out.appendBytes(this.#levels.view())
+    uncompressed += this.#out.offset - at + this.#room.levels.length + this.#room.values.length
+    this.#out.appendBytes(this.#room.levels.view())
     this.#out.appendBytes(page)
     return {
       file_offset: BigInt(from),

@@ -1,11 +1,10 @@
-import { isUtf8 } from 'node:buffer'
 import {
   USAGE_COLUMNS,
   type UsageColumn,
   type UsageColumnKind,
   type UsageRecord,
 } from '../contracts/usage-record.ts'
-import { Bytes } from './packing.ts'
+import { Bytes, type Names, numberIn, type Source, sourceOf, type Texts } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
 import { type UnpackedColumn, type UnpackedWords, unpackedAt } from './unpacking.ts'
@@ -15,94 +14,80 @@ export const USAGE_SCALES = { seconds: 3, money: 6 } as const
 
 /** Rows for which a column has room at first; it doubles. */
 const FIRST_ROWS = 1024
+const NOTHING = new Int32Array(0)
+const NO_NUMBERS = new Float64Array(0)
 
-/** Texts that are rarely twice the same: their UTF-8, one behind the other. */
-export class TextRows {
-  readonly bytes = new Bytes()
+/** Texts that are rarely twice the same, in UTF-8: those that were appended, or some of a segment where they stand. */
+export class TextRows implements Texts {
+  readonly #own = new Bytes()
+  #viewed: Source | null = null
+  names: Names | null = null
+  starts: Int32Array = new Int32Array(FIRST_ROWS)
   /** Bytes of each; -1 is null. */
-  lengths = new Int32Array(FIRST_ROWS)
-  /** Where each ends. */
-  #ends = new Int32Array(FIRST_ROWS)
+  lengths: Int32Array = new Int32Array(FIRST_ROWS)
   length = 0
   nulls = 0
 
+  /** What they stand in, until something is appended. */
+  get source(): Source {
+    return this.#viewed ?? sourceOf(this.#own.view())
+  }
+
   append(value: unknown): void {
-    this.#add(value === null ? -1 : this.bytes.text(value as string))
+    const row = this.length
+    this.starts = withRoom(this.starts, row + 1)
+    this.lengths = withRoom(this.lengths, row + 1)
+    this.starts[row] = this.#own.length
+    this.lengths[row] = value === null ? -1 : this.#own.text(value as string)
+    this.length += 1
+    if (value === null) this.nulls += 1
   }
 
-  /** Appends texts of a segment; what is no UTF-8 becomes U+FFFD. */
-  appendSegment(
-    { bytes }: SegmentColumns,
-    { starts, lengths }: SegmentTexts,
-    from: number,
-    to: number,
-  ): void {
-    const before = this.length
-    this.#make(to - from)
-    for (let row = from; row < to; row += 1) {
-      const start = starts[row]!
-      const length = lengths[row]!
-      this.#add(length < 0 ? -1 : this.bytes.copy(bytes, start, start + length))
-    }
-    this.#mend(before)
+  /** Has nothing but some texts of a segment from now on. @param texts null: none of its records has one */
+  view(source: Source, texts: SegmentTexts | null, from: number, to: number): void {
+    this.#viewed = source
+    this.names = null
+    this.starts = texts?.starts.subarray(from, to) ?? NOTHING
+    this.lengths = texts?.lengths.subarray(from, to) ?? NOTHING
+    this.length = to - from
+    this.nulls = texts === null ? this.length : 0
+    for (let row = 0; row < this.lengths.length; row += 1) if (this.lengths[row]! < 0) this.nulls += 1
   }
 
-  /** Appends ids of records of a segment: those without one of their own are named after their place. */
-  appendIds(segment: SegmentColumns, from: number, to: number): void {
-    const { bytes, texts, idPrefix, places } = segment
-    const own = texts[RECORD_ID] ?? null
-    const before = this.length
-    this.#make(to - from)
-    for (let row = from; row < to; row += 1) {
-      const length = own === null ? -1 : own.lengths[row]!
-      if (length < 0) this.#add(this.bytes.numbered(idPrefix, places === null ? row : places[row]!))
-      else this.#add(this.bytes.copy(bytes, own!.starts[row]!, own!.starts[row]! + length))
-    }
-    this.#mend(before)
-  }
-
-  appendNulls(count: number): void {
-    this.#make(count)
-    this.lengths.fill(-1, this.length, this.length + count)
-    this.#ends.fill(this.bytes.length, this.length, this.length + count)
-    this.length += count
-    this.nulls += count
-  }
-
-  at(row: number): string | null {
-    const length = this.lengths[row]!
-    const end = this.#ends[row]!
-    return length < 0 ? null : this.bytes.textOf(end - length, end)
-  }
-
-  clear(): void {
-    this.bytes.clear()
-    this.length = 0
+  /** The same of ids of records: those without one of their own are named after their place. */
+  viewIds(source: Source, { texts, idPrefix, places }: SegmentColumns, from: number, to: number): void {
+    this.view(source, texts[RECORD_ID] ?? null, from, to)
+    this.names = { prefix: sourceOf(idPrefix), numbers: places?.subarray(from, to) ?? null, from }
     this.nulls = 0
   }
 
-  /** Writes the texts from a row on again where their bytes are no UTF-8. */
-  #mend(from: number): void {
-    const start = from === 0 ? 0 : this.#ends[from - 1]!
-    if (isUtf8(this.bytes.view(start))) return
-    const texts = Array.from({ length: this.length - from }, (_, row) => this.at(from + row))
-    this.nulls -= texts.filter((text) => text === null).length
-    this.length = from
-    this.bytes.cut(start)
-    for (const text of texts) this.append(text)
+  at(row: number): string | null {
+    const length = this.lengths[row] ?? -1
+    if (length < 0)
+      return this.names === null ? null : `${this.names.prefix.bytes}${numberIn(this.names, row)}`
+    const start = this.starts[row]!
+    return this.#viewed === null
+      ? this.#own.textOf(start, start + length)
+      : this.#viewed.bytes.toString('utf8', start, start + length)
   }
 
-  #make(more: number): void {
-    this.lengths = withRoom(this.lengths, this.length + more)
-    this.#ends = withRoom(this.#ends, this.length + more)
+  /** The same, with U+FFFD for what is no UTF-8. */
+  mended(): TextRows {
+    const mended = new TextRows()
+    for (let row = 0; row < this.length; row += 1) mended.append(this.at(row))
+    return mended
   }
 
-  #add(length: number): void {
-    if (this.length === this.lengths.length) this.#make(1)
-    this.lengths[this.length] = length
-    this.#ends[this.length] = this.bytes.length
-    this.length += 1
-    if (length < 0) this.nulls += 1
+  clear(): void {
+    if (this.#viewed !== null) {
+      this.starts = NOTHING
+      this.lengths = NOTHING
+    }
+    this.#viewed = null
+    this.names = null
+    this.#own.clear()
+    this.length = 0
+    this.nulls = 0
   }
 }
 
@@ -115,6 +100,8 @@ export class WordRows {
   readonly #numbers = new Map<string, number>()
   #last: unknown = null
   #lastNumber = -1
+  /** Its indexes are those of others, too. */
+  #isFilled = false
 
   append(value: unknown): void {
     this.indexes = withRoom(this.indexes, this.length + 1)
@@ -123,20 +110,23 @@ export class WordRows {
     if (index < 0) this.nulls += 1
   }
 
-  appendSame(value: unknown, count: number): void {
-    const index = this.#numberOf(value)
-    this.indexes = withRoom(this.indexes, this.length + count)
-    this.indexes.fill(index, this.length, this.length + count)
-    this.length += count
-    if (index < 0) this.nulls += count
+  /** Has nothing but so many of one value from now on. */
+  fill(value: unknown, count: number): void {
+    this.clear()
+    // All have number 0, and of nulls nothing is looked up.
+    this.indexes = this.#numberOf(value) < 0 ? NOTHING : zerosFor(count)
+    this.#isFilled = true
+    this.length = count
+    this.nulls = value === null ? count : 0
   }
 
-  /** Appends for each row the value that it picks; -1 picks null. */
-  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
-    this.indexes = withRoom(this.indexes, this.length + to - from)
+  /** Has nothing but the values that rows pick from now on; -1 picks null. */
+  pick(values: readonly unknown[], picks: Int32Array): void {
+    this.clear()
+    this.indexes = withRoom(this.indexes, picks.length)
     // Of those that no row picks no word comes into the dictionary.
     const numbers = new Int32Array(values.length).fill(UNKNOWN)
-    for (let row = from; row < to; row += 1) {
+    for (let row = 0; row < picks.length; row += 1) {
       const pick = picks[row]!
       let index = pick < 0 ? -1 : numbers[pick]!
       if (index === UNKNOWN) {
@@ -144,8 +134,9 @@ export class WordRows {
         numbers[pick] = index
       }
       if (index < 0) this.nulls += 1
-      this.indexes[this.length++] = index
+      this.indexes[row] = index
     }
+    this.length = picks.length
   }
 
   /** Takes values as they are where there are none yet; nothing can be appended then. */
@@ -160,6 +151,8 @@ export class WordRows {
   }
 
   clear(): void {
+    if (this.#isFilled) this.indexes = NOTHING
+    this.#isFilled = false
     this.words = []
     this.length = 0
     this.nulls = 0
@@ -187,43 +180,50 @@ export class WordRows {
 
 /** Numbers; NaN is null. */
 export class NumberRows {
-  values = new Float64Array(FIRST_ROWS)
+  values: Float64Array = new Float64Array(FIRST_ROWS)
   length = 0
   nulls = 0
+  #isView = false
 
   append(value: unknown): void {
-    this.appendSame(value, 1)
+    this.values = withRoom(this.values, this.length + 1)
+    this.values[this.length] = value === null ? Number.NaN : (value as number)
+    this.length += 1
+    if (value === null) this.nulls += 1
   }
 
-  appendSame(value: unknown, count: number): void {
-    this.values = withRoom(this.values, this.length + count)
-    this.values.fill(value === null ? Number.NaN : (value as number), this.length, this.length + count)
-    this.length += count
-    if (value === null) this.nulls += count
+  /** Has nothing but these from now on. They are not copied. */
+  view(values: Float64Array): void {
+    this.values = values
+    this.#isView = true
+    this.length = values.length
+    this.nulls = 0
+    for (let row = 0; row < values.length; row += 1) if (Number.isNaN(values[row]!)) this.nulls += 1
   }
 
-  appendAll(values: Float64Array, from: number, to: number): void {
-    this.values = withRoom(this.values, this.length + to - from)
-    this.values.set(values.subarray(from, to), this.length)
-    this.length += to - from
-    for (let row = from; row < to; row += 1) if (Number.isNaN(values[row]!)) this.nulls += 1
+  /** Has nothing but so many of one value from now on. */
+  fill(value: unknown, count: number): void {
+    this.view(value === null ? NO_NUMBERS : new Float64Array(count).fill(value as number))
+    this.length = count
+    this.nulls = value === null ? count : 0
   }
 
-  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
+  /** Has nothing but the values that rows pick from now on. */
+  pick(values: readonly unknown[], picks: Int32Array): void {
     const numbers = Float64Array.from(values, (value) => (value === null ? Number.NaN : (value as number)))
-    this.appendAll(
-      Float64Array.from(picks.subarray(from, to), (pick) => numbers[pick]!),
-      0,
-      to - from,
-    )
+    const picked = new Float64Array(picks.length)
+    for (let row = 0; row < picks.length; row += 1) picked[row] = numbers[picks[row]!]!
+    this.view(picked)
   }
 
   at(row: number): number | null {
-    const value = this.values[row]!
+    const value = this.values[row] ?? Number.NaN
     return Number.isNaN(value) ? null : value
   }
 
   clear(): void {
+    if (this.#isView) this.values = NO_NUMBERS
+    this.#isView = false
     this.length = 0
     this.nulls = 0
   }
@@ -234,19 +234,23 @@ export class FlagRows {
   length = 0
 
   append(value: unknown): void {
-    this.appendSame(value, 1)
+    this.values = withRoom(this.values, this.length + 1)
+    this.values[this.length++] = value === true ? 1 : 0
   }
 
-  appendSame(value: unknown, count: number): void {
-    this.values = withRoom(this.values, this.length + count)
-    this.values.fill(value === true ? 1 : 0, this.length, this.length + count)
-    this.length += count
+  /** Has nothing but so many of one value from now on. */
+  fill(value: unknown, count: number): void {
+    this.values = withRoom(this.values, count)
+    this.values.fill(value === true ? 1 : 0, 0, count)
+    this.length = count
   }
 
-  appendPicked(values: readonly unknown[], picks: Int32Array, from: number, to: number): void {
-    this.values = withRoom(this.values, this.length + to - from)
+  /** Has nothing but the values that rows pick from now on. */
+  pick(values: readonly unknown[], picks: Int32Array): void {
+    this.values = withRoom(this.values, picks.length)
     const flags = Uint8Array.from(values, (value) => (value === true ? 1 : 0))
-    for (let row = from; row < to; row += 1) this.values[this.length++] = flags[picks[row]!]!
+    for (let row = 0; row < picks.length; row += 1) this.values[row] = flags[picks[row]!]!
+    this.length = picks.length
   }
 
   at(row: number): boolean {
@@ -256,6 +260,14 @@ export class FlagRows {
   clear(): void {
     this.length = 0
   }
+}
+
+let zeros = new Int32Array(0)
+
+/** Nobody writes into them. */
+function zerosFor(count: number): Int32Array<ArrayBuffer> {
+  if (zeros.length < count) zeros = new Int32Array(count)
+  return zeros
 }
 
 /** Of a word that has no number yet. */
@@ -311,34 +323,32 @@ export class UsageRows {
     return this.#length
   }
 
-  /** Appends records of a segment. */
-  appendSegment(segment: SegmentColumns, from: number, to: number): void {
+  /** Has nothing but records of a segment from now on. Most of what they have is not copied. */
+  view(segment: SegmentColumns, from: number, to: number): void {
     const { shapes, shapeOf, texts, endUsers, numbers } = segment
-    if (from === to) return
+    const source = sourceOf(segment.bytes)
+    this.#length = to - from
     const used = usedShapes(segment, from, to)
     for (const [place, { name }] of USAGE_COLUMNS.entries()) {
       const column = this.columns[place]!
-      const [shaped, text] = [SHAPE_PLACES.get(name), TEXT_PLACES.get(name)]
+      const shaped = SHAPE_PLACES.get(name)
       if (column instanceof TextRows) {
-        const own = texts[text!] ?? null
-        if (name === 'record_id') column.appendIds(segment, from, to)
-        else if (own === null) column.appendNulls(to - from)
-        else column.appendSegment(segment, own, from, to)
+        if (name === 'record_id') column.viewIds(source, segment, from, to)
+        else column.view(source, texts[TEXT_PLACES.get(name)!] ?? null, from, to)
       } else if (shaped !== undefined) {
-        const values = shapes.map((shape) => shape[shaped])
-        const first = values[used[0]!]
-        if (used.every((shape) => values[shape] === first)) column.appendSame(first, to - from)
-        else column.appendPicked(values, shapeOf, from, to)
+        const values = shapes.map((shape) => shape[shaped] ?? null)
+        const first = values[used[0]!] ?? null
+        if (used.every((shape) => values[shape] === first)) column.fill(first, to - from)
+        else column.pick(values, shapeOf.subarray(from, to))
       } else if (column instanceof WordRows) {
-        if (endUsers === null) column.appendSame(null, to - from)
-        else column.appendPicked(endUsers.words, endUsers.indexes, from, to)
+        if (endUsers === null) column.fill(null, to - from)
+        else column.pick(endUsers.words, endUsers.indexes.subarray(from, to))
       } else if (column instanceof NumberRows) {
         const own = numbers[NUMBER_PLACES.get(name)!] ?? null
-        if (own === null) column.appendSame(null, to - from)
-        else column.appendAll(own, from, to)
+        if (own === null) column.fill(null, to - from)
+        else column.view(own.subarray(from, to))
       }
     }
-    this.#length += to - from
   }
 
   /** Appends rows of another, in the order named. Column by column, since each is of another kind. */

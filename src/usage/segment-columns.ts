@@ -86,15 +86,18 @@ export async function readSegmentFile(path: string): Promise<SegmentColumns> {
   return readSegment(await readFile(path))
 }
 
-/** @param bytes stay as they are while columns are used */
-export function readSegment(bytes: Uint8Array): SegmentColumns {
+/**
+ * @param bytes stay as they are while columns are used
+ * @param room  what columns stand in, until the next segment is read into it
+ */
+export function readSegment(bytes: Uint8Array, room = new SegmentRoom()): SegmentColumns {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return readUpTo(buffer, buffer.length)
+  return readUpTo(buffer, buffer.length, room)
 }
 
 /** Reads the frames that end before `end`. Of one that is not what it claims to be, nothing is taken. */
-function readUpTo(bytes: Buffer, end: number): SegmentColumns {
-  const reading = new Reading(bytes)
+function readUpTo(bytes: Buffer, end: number, room: SegmentRoom): SegmentColumns {
+  const reading = new Reading(bytes, room)
   const frames = new Frames(bytes.subarray(0, end))
   let good = 0
   try {
@@ -104,25 +107,65 @@ function readUpTo(bytes: Buffer, end: number): SegmentColumns {
     }
   } catch (error) {
     if (!(error instanceof BadPayload)) throw error
-    return readUpTo(bytes, good)
+    return readUpTo(bytes, good, room)
   }
   return reading.finish(good)
 }
 
+/** Memory of columns: what is new of it the kernel has to clear, which takes as long as reading. */
+export class SegmentRoom {
+  rows = FIRST_ROOM
+  shapeOf = new Int32Array(FIRST_ROOM)
+  /** By column; null: none had one yet. */
+  readonly texts: (SegmentTexts | null)[] = Array.from({ length: ROW_TEXTS }, () => null)
+  readonly numbers: (Float64Array | null)[] = NUMBER_COLUMNS.map(() => null)
+
+  /** Columns of no texts, of as many rows as there is room for. */
+  textsOf(column: number): SegmentTexts {
+    const { rows } = this
+    const kept = this.texts[column]
+    const texts = kept ?? { starts: new Int32Array(rows), lengths: new Int32Array(rows) }
+    texts.lengths.fill(-1)
+    this.texts[column] = texts
+    return texts
+  }
+
+  numbersOf(column: number): Float64Array {
+    const numbers = this.numbers[column] ?? new Float64Array(this.rows)
+    this.numbers[column] = numbers
+    return numbers.fill(Number.NaN)
+  }
+
+  grow(rows: number): void {
+    this.rows = rows
+    this.shapeOf = grown(this.shapeOf, new Int32Array(rows))
+    for (const [at, texts] of this.texts.entries())
+      if (texts !== null)
+        this.texts[at] = {
+          starts: grown(texts.starts, new Int32Array(rows)),
+          lengths: grown(texts.lengths, new Int32Array(rows).fill(-1)),
+        }
+    for (const [at, numbers] of this.numbers.entries())
+      if (numbers !== null) this.numbers[at] = grown(numbers, new Float64Array(rows).fill(Number.NaN))
+  }
+}
+
 class Reading {
   readonly #bytes: Buffer
+  readonly #room: SegmentRoom
   /** Null until the head was read. */
   #id: string | null = null
   #rows = 0
   readonly #shapes: (readonly Value[])[] = []
-  #room = FIRST_ROOM
-  #shapeOf = new Int32Array(FIRST_ROOM)
+  #shapeOf: Int32Array
   readonly #texts: (SegmentTexts | null)[] = Array.from({ length: ROW_TEXTS }, () => null)
   readonly #numbers: (Float64Array | null)[] = NUMBER_COLUMNS.map(() => null)
   #endedAtMs = 0
 
-  constructor(bytes: Buffer) {
+  constructor(bytes: Buffer, room: SegmentRoom) {
     this.#bytes = bytes
+    this.#room = room
+    this.#shapeOf = room.shapeOf
   }
 
   /** @param from where the payload begins */
@@ -191,7 +234,7 @@ class Reading {
   #textsOf(column: number): SegmentTexts {
     let texts = this.#texts[column]
     if (texts === null || texts === undefined) {
-      texts = { starts: new Int32Array(this.#room), lengths: new Int32Array(this.#room).fill(-1) }
+      texts = this.#room.textsOf(column)
       this.#texts[column] = texts
     }
     return texts
@@ -200,7 +243,7 @@ class Reading {
   #numbersOf(column: number): Float64Array {
     let numbers = this.#numbers[column]
     if (numbers === null || numbers === undefined) {
-      numbers = new Float64Array(this.#room).fill(Number.NaN)
+      numbers = this.#room.numbersOf(column)
       this.#numbers[column] = numbers
     }
     return numbers
@@ -216,25 +259,20 @@ class Reading {
 
   /** @param from how many bytes the rows so far took, nearly */
   #added(from: number): number {
-    if (this.#rows === this.#room) this.#grow(from / this.#rows)
+    if (this.#rows === this.#room.rows) this.#grow(from / this.#rows)
     this.#rows += 1
     return this.#rows - 1
   }
 
   /** Makes room for what is to come, going by the bytes that a row took so far. */
   #grow(bytesPerRow: number): void {
+    const room = this.#room
     const expected = Math.ceil((1.02 * this.#bytes.length) / bytesPerRow)
-    const room = Math.max(this.#room + FIRST_ROOM, Math.min(expected, 64 * this.#room))
-    this.#room = room
-    this.#shapeOf = grown(this.#shapeOf, new Int32Array(room))
-    for (const [at, texts] of this.#texts.entries())
-      if (texts !== null)
-        this.#texts[at] = {
-          starts: grown(texts.starts, new Int32Array(room)),
-          lengths: grown(texts.lengths, new Int32Array(room).fill(-1)),
-        }
+    room.grow(Math.max(room.rows + FIRST_ROOM, Math.min(expected, 64 * room.rows)))
+    this.#shapeOf = room.shapeOf
+    for (const [at, texts] of this.#texts.entries()) if (texts !== null) this.#texts[at] = room.texts[at]!
     for (const [at, numbers] of this.#numbers.entries())
-      if (numbers !== null) this.#numbers[at] = grown(numbers, new Float64Array(room).fill(Number.NaN))
+      if (numbers !== null) this.#numbers[at] = room.numbers[at]!
   }
 }
 

@@ -3,9 +3,9 @@ import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
 import { FOOTER_PAIRS } from './lake.ts'
 import { DAY_MS, dateOf } from './names.ts'
-import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
+import { GROUP_ROWS, PageRoom, UsageFile, UsageFileWriter } from './parquet.ts'
 import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
-import { NUMBER_COLUMNS, pickRows, readSegment, type SegmentColumns } from './segment-columns.ts'
+import { NUMBER_COLUMNS, pickRows, readSegment, type SegmentColumns, SegmentRoom } from './segment-columns.ts'
 
 /*
  * What takes CPU, run in a thread of its own. Each task gets bytes and gives bytes: it has no connection to anything.
@@ -28,17 +28,35 @@ export async function roll(path: string): Promise<RolledFile[]> {
 }
 
 export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
-  const files: RolledFile[] = []
-  for (const [date, columns] of daysOf(readSegment(bytes))) files.push({ date, ...(await fileOf(columns)) })
-  return files
+  const room = spareRoom ?? { columns: new SegmentRoom(), rows: new UsageRows(), pages: new PageRoom() }
+  spareRoom = null
+  try {
+    const files: RolledFile[] = []
+    for (const [date, columns] of daysOf(readSegment(bytes, room.columns)))
+      files.push({ date, ...(await fileOf(columns, room)) })
+    return files
+  } finally {
+    spareRoom = room
+  }
 }
+
+/** Memory that segments are rolled in, one after the other. */
+interface RollRoom {
+  readonly columns: SegmentRoom
+  readonly rows: UsageRows
+  readonly pages: PageRoom
+}
+
+/** Null: there is none yet, or it is in use. */
+let spareRoom: RollRoom | null = null
 
 /** The records of each day. */
 function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
   const endedAt = segment.numbers[NUMBER_COLUMNS.indexOf('ended_at')]?.subarray(0, segment.rows) ?? []
   const days = new Set<number>()
   let [fromMs, toMs] = [0, 0]
-  for (const ms of endedAt) {
+  for (let row = 0; row < endedAt.length; row += 1) {
+    const ms = endedAt[row]!
     if (ms >= fromMs && ms < toMs) continue
     fromMs = ms - (ms % DAY_MS)
     toMs = fromMs + DAY_MS
@@ -52,14 +70,13 @@ function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
   return new Map(Array.from(days, (dayMs) => [dateOf(dayMs), days.size === 1 ? segment : ofDay(dayMs)]))
 }
 
-async function fileOf(columns: SegmentColumns): Promise<Omit<RolledFile, 'date'>> {
-  const writer = new UsageFileWriter()
+async function fileOf(columns: SegmentColumns, { rows, pages }: RollRoom): Promise<Omit<RolledFile, 'date'>> {
+  const writer = new UsageFileWriter(pages)
   const sums = new AggregateBuilder()
-  const rows = new UsageRows()
   const workspaces = new Set<string>()
   sums.addSegment(columns)
   for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
-    rows.appendSegment(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
+    rows.view(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
     for (const workspace of workspaceRows(rows).words) workspaces.add(workspace)
     writer.add(rows)
     rows.clear()

@@ -27,6 +27,8 @@ interface Told {
   readonly type: string
   readonly rule: string
   readonly incident_id: string
+  readonly subject: Readonly<Record<string, string>>
+  readonly value: number | null
 }
 
 const toldTo = ({ received }: Receiver) => received.map(({ body }) => JSON.parse(body) as Told)
@@ -59,9 +61,47 @@ function configuration(port: number, endsOn: string | null): object {
   }
 }
 
-async function start(t: Test, receiver: Receiver, env: Record<string, string>, dataFolder?: string) {
+/** Eleven characters at 100 micro-USD each: an end user may have ten of these calls. */
+const SPOKEN = { input: 'eleven char' }
+const CALLS_MAX = 10
+
+/** End users, whose ids are hashed, with a budget that is told of at its half. */
+function withEndUsers(port: number, calls: number): object {
+  const price = { per_1k_characters_usd: 0.1 }
+  const entries = [{ provider: 'fine', model: 'morse-1', price }]
+  const { alerts, workspaces } = configuration(port, null) as {
+    alerts: object
+    workspaces: { acme: object }
+  }
+  const budget = { per_month: (calls * SPOKEN.input.length * 100) / 1_000_000 }
+  return {
+    alerts: { ...alerts, rules: { customers: { end_user_budget: { share: 0.5 } } } },
+    providers: { fine: { kind: 'sandbox', access: 'byok', workspace: 'acme' } },
+    routes: { voice: { workspace: 'acme', entries } },
+    workspaces: { acme: { ...workspaces.acme, end_users: { hash: true, budget_usd: budget } } },
+  }
+}
+
+async function speakFor({ url }: Larkway, endUser: string): Promise<number> {
+  const headers = {
+    authorization: `Bearer ${KEY}`,
+    'content-type': 'application/json',
+    'x-lk-end-user': endUser,
+  }
+  const answer = await fetch(`${url}/v1/speech`, { method: 'POST', headers, body: JSON.stringify(SPOKEN) })
+  await answer.arrayBuffer()
+  return answer.status
+}
+
+async function start(
+  t: Test,
+  receiver: Receiver,
+  env: Record<string, string>,
+  dataFolder?: string,
+  config = configuration(receiver.port, '2020-01-01'),
+) {
   return startLarkway(t, {
-    config: configuration(receiver.port, '2020-01-01'),
+    config,
     env: { LARKWAY_INSECURE_WEBHOOKS: 'true', ALERTS_SECRET: SECRET, ...env },
     timing: TIMING,
     ...(dataFolder === undefined ? {} : { dataFolder }),
@@ -132,3 +172,39 @@ t.test('two nodes tell once; when one is killed the other goes on', { skip: with
   t.same(typesOf(receiver, 'ends'), ['alert.opened', 'alert.recovered'])
   t.same(typesOf(receiver, 'errors'), ['alert.opened'])
 })
+
+t.test(
+  'of an end user who calls at two nodes it is told once, by its hash, and again when it has more',
+  { skip: withoutServers },
+  async (t) => {
+    const receiver = await startReceiver(t, answering(204), { names: null })
+    const { url } = await startRedis(t)
+    const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+    const config = withEndUsers(receiver.port, CALLS_MAX)
+    const nodes = await Promise.all([0, 1].map(() => start(t, receiver, env, undefined, config)))
+    const call = async (endUser: string, calls: number) => {
+      const statuses: number[] = []
+      for (let turn = 0; turn < calls; turn += 1)
+        for (const node of nodes) statuses.push(await speakFor(node, endUser))
+      return statuses
+    }
+    t.same(new Set(await call('frugal@shop.example', 2)), new Set([200]))
+    t.same(new Set(await call('lavish@shop.example', 3)), new Set([200]))
+    t.ok(await waitUntil(() => typesOf(receiver, 'customers').length > 0, 20_000))
+    const statuses = await call('lavish@shop.example', 4)
+    t.equal(statuses.filter((status) => status === 402).length, 4, 'the last calls are over the budget')
+    await sleep(2_000)
+    const told = toldTo(receiver)
+    t.match(told, [{ type: 'alert.opened', subject: { workspace: 'acme', end_user: /^eu_[\w-]{32}$/ } }])
+    t.equal(told.length, 1)
+    t.ok((told[0]?.value ?? 0) >= 0.5)
+    const raised = JSON.stringify(withEndUsers(receiver.port, 10 * CALLS_MAX))
+    for (const { dataFolder } of nodes) await writeFile(join(dataFolder, 'larkway.yaml'), raised)
+    t.ok(await waitUntil(() => typesOf(receiver, 'customers').includes('alert.recovered'), 20_000))
+    t.match(toldTo(receiver)[1], { subject: told[0]?.subject, value: 0.1 })
+    for (const delivery of receiver.received) {
+      t.ok(isVerified(SECRET, delivery))
+      t.notMatch(delivery.body, /shop\.example/)
+    }
+  },
+)

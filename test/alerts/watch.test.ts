@@ -1,10 +1,15 @@
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { INCIDENTS_MAX } from '../../src/alerts/end-users.ts'
 import { type AlertWatch, createAlertWatch } from '../../src/alerts/watch.ts'
 import type { AlertCondition, AlertTerms } from '../../src/contracts/alerts.ts'
-import type { Route, Snapshot } from '../../src/contracts/catalog.ts'
-import type { NodeSample } from '../../src/contracts/console.ts'
+import type { EndUserSettings, Route, Snapshot } from '../../src/contracts/catalog.ts'
+import type { EndUserSample, NodeSample } from '../../src/contracts/console.ts'
 import type { State } from '../../src/contracts/state.ts'
+import { accountOfEndUser } from '../../src/gateway/end-users.ts'
 import { createLogger } from '../../src/log.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { configuredProvider, entry, principal, route } from '../support/catalog.ts'
@@ -12,8 +17,9 @@ import { nodeSample } from '../support/console-record.ts'
 import { claimingOf, FAILURE, KEEP, specOf } from '../support/jobs-under-test.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
+import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
-import { newToken, newWorkspace } from '../support/state-under-test.ts'
+import { beginningOf, newToken, newWorkspace, reserve } from '../support/state-under-test.ts'
 import { answering, type Behaviour, hanging, startReceiver } from '../support/webhook-receiver.ts'
 import { startWebhookRig } from '../support/webhook-rig.ts'
 import { isVerified } from '../support/webhook-signatures.ts'
@@ -40,7 +46,14 @@ interface Rig {
     terms: AlertTerms | undefined
     routes: Route[]
     budgetMicros: number | null
+    endUsers: EndUserSettings | undefined
   }
+}
+
+/** A state, and what is spent in it so far as that of a month that is over. */
+interface Opened {
+  readonly state: State
+  readonly endMonth: (workspace: string, ids: readonly string[]) => Promise<void>
 }
 
 type Named = Readonly<Record<string, AlertCondition>>
@@ -60,11 +73,13 @@ const claiming = { limit: 100, leaseMs: 3_600_000, perWorkspace: 100, perAiling:
 
 function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
   const clock = { nowMs: Date.now() }
-  const catalog: Rig['catalog'] = { workspace, terms, routes: [], budgetMicros: 10_000_000 }
+  const budgetMicros = 10_000_000
+  const catalog: Rig['catalog'] = { workspace, terms, routes: [], budgetMicros, endUsers: undefined }
   const snapshot = () => {
     const whole = principal()
-    const { budgetMicros } = catalog
-    const own = { ...whole.workspace, id: workspace, terms: { grant: null, trial: null, budgetMicros } }
+    const { budgetMicros, endUsers } = catalog
+    const terms = { grant: null, trial: null, budgetMicros }
+    const own = { ...whole.workspace, id: workspace, terms, ...(endUsers === undefined ? {} : { endUsers }) }
     const mine = {
       ...whole,
       workspace: own,
@@ -108,9 +123,12 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
       }
     },
     async told() {
-      for (const event of await state.outbox.claim(claiming)) {
-        if (event.body !== undefined) events.push(JSON.parse(event.body) as Record<string, unknown>)
-        await state.outbox.end(event, { state: 'delivered' })
+      for (let claimed = await state.outbox.claim(claiming); claimed.length > 0; ) {
+        for (const event of claimed) {
+          if (event.body !== undefined) events.push(JSON.parse(event.body) as Record<string, unknown>)
+          await state.outbox.end(event, { state: 'delivered' })
+        }
+        claimed = await state.outbox.claim(claiming)
       }
       return events.sort((a, b) => String(a.occurred_at).localeCompare(String(b.occurred_at)))
     },
@@ -128,8 +146,33 @@ function calls(node: string, atMs: number, of: number, failed: number, over: Par
 const KEEP_MS = 3_600_000
 const typesOf = (told: readonly Record<string, unknown>[]) => told.map(({ type }) => type)
 
-function watches(t: Test, open: (t: Test) => Promise<State>): void {
-  const start = async (t: Test, rules: Named) => rigOf(await open(t), newWorkspace(), termsOf(rules))
+/** End users with a budget of a thousand micro-USD, and one with ten times that. */
+const END_USERS: EndUserSettings = {
+  isHashed: false,
+  terms: { budgetMicros: 1_000, rateLimit: null },
+  overrides: new Map([['vip', { budgetMicros: 10_000, rateLimit: null }]]),
+}
+
+async function spendFor({ state, catalog: { workspace } }: Rig, id: string, micros: number): Promise<void> {
+  const endUser = { account: accountOfEndUser(id), budgetMicros: 1_000_000 }
+  const token = newToken()
+  const reservation = reserve(0, { spendMicros: micros, endUser })
+  await state.ledger.begin(beginningOf(workspace, { token, reservation }))
+  const charge = { platformMicros: 0, spendMicros: micros }
+  await state.ledger.settle({ token, workspace, slot: null, charge, endUser: endUser.account })
+}
+
+/** A node says in a sample whom it has seen near the end of a budget. */
+async function nameThem(rig: Rig, node: string, endUsers: readonly EndUserSample[]): Promise<void> {
+  const atMs = rig.clock.nowMs - 1_000
+  await rig.state.console.samples.add(calls(node, atMs, 0, 0, { endUsers }), KEEP_MS)
+}
+
+function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
+  const start = async (t: Test, rules: Named) => {
+    const { state, endMonth } = await open(t)
+    return { ...rigOf(state, newWorkspace(), termsOf(rules)), endMonth }
+  }
 
   t.test('a budget at its share, once, and again when the next month is over it', async (t) => {
     const rig = await start(t, { budgets: { kind: 'budget', share: 0.8, workspace: null } })
@@ -164,6 +207,108 @@ function watches(t: Test, open: (t: Test) => Promise<State>): void {
     rig.catalog.budgetMicros = 100_000_000
     await rig.pass(RECOVER_MS + MINUTE_MS)
     t.match((await rig.told()).slice(2), [{ type: 'alert.recovered', subject: { workspace }, value: 0.0875 }])
+  })
+
+  t.test('end users at the share of their budgets: each once, and well in the next month', async (t) => {
+    const rig = await start(t, { customers: { kind: 'end_user_budget', share: 0.8, workspace: null } })
+    const { workspace } = rig.catalog
+    rig.catalog.endUsers = END_USERS
+    rig.another()
+    const named = (id: string, isKept = true): EndUserSample => {
+      return { workspace, account: accountOfEndUser(id), id: isKept ? id : null }
+    }
+    for (const [id, micros] of [
+      ['ann', 900],
+      ['ben', 700],
+      ['vip', 900],
+      ['cem', 850],
+    ] as const)
+      await spendFor(rig, id, micros)
+    const all = [named('ann'), named('ben'), named('vip'), named('cem', false)]
+    await rig.pass(MINUTE_MS, async () => {
+      await nameThem(rig, 'one', all)
+      await nameThem(rig, 'two', [named('ann'), { workspace: 'gone', account: 'a', id: 'a' }])
+    })
+    const digest = accountOfEndUser('cem')
+    const opened = await rig.told()
+    t.same(
+      opened.map(({ type, kind, subject, value, threshold }) => ({ type, kind, subject, value, threshold })),
+      [
+        { subject: { workspace, end_user: 'ann' }, value: 0.9 },
+        { subject: { workspace, end_user_digest: digest }, value: 0.85 },
+      ].map((one) => ({ type: 'alert.opened', kind: 'end_user_budget', ...one, threshold: 0.8 })),
+    )
+    // Nobody names them any more, or by another name: their incidents are asked about.
+    await rig.pass(20 * MINUTE_MS)
+    await nameThem(rig, 'one', [named('cem')])
+    await rig.pass(MINUTE_MS)
+    t.equal((await rig.told()).length, 2)
+    await spendFor(rig, 'ben', 50)
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.equal((await rig.told()).length, 2)
+    await rig.endMonth(workspace, ['ann', 'ben', 'cem', 'vip'])
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    const over = (await rig.told()).slice(2)
+    t.match(over, [
+      { type: 'alert.recovered', value: 0 },
+      { type: 'alert.recovered', value: 0 },
+    ])
+    t.same(new Set(over.map(({ incident_id: id }) => id)), new Set(opened.map(({ incident_id: id }) => id)))
+  })
+
+  t.test('an end user whose budget is raised, or gone, is well', async (t) => {
+    const rig = await start(t, { customers: { kind: 'end_user_budget', share: 0.5, workspace: null } })
+    const { workspace } = rig.catalog
+    rig.catalog.endUsers = END_USERS
+    const ids = ['ann', 'ben']
+    for (const id of ids) await spendFor(rig, id, 600)
+    await nameThem(
+      rig,
+      'one',
+      ids.map((id) => ({ workspace, account: accountOfEndUser(id), id })),
+    )
+    await rig.watch.round()
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.opened'])
+    const raised = { budgetMicros: 6_000, rateLimit: null }
+    rig.catalog.endUsers = { ...END_USERS, overrides: new Map([['ann', raised]]) }
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.match((await rig.told()).slice(2), [
+      { type: 'alert.recovered', subject: { end_user: 'ann' }, value: 0.1 },
+    ])
+    rig.catalog.endUsers = undefined
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.match((await rig.told()).slice(3), [
+      { type: 'alert.recovered', subject: { end_user: 'ben' }, value: null },
+    ])
+  })
+
+  t.test('of very many end users the first have incidents, and one counts the others', async (t) => {
+    const MORE = 5
+    const rig = await start(t, { customers: { kind: 'end_user_budget', share: 0.8, workspace: null } })
+    const { workspace } = rig.catalog
+    rig.catalog.endUsers = END_USERS
+    const ids = Array.from({ length: INCIDENTS_MAX + MORE }, (_, index) => `customer-${index}`)
+    await Promise.all(ids.map((id, index) => spendFor(rig, id, index < MORE ? 801 : 900 + (index % 90))))
+    const all = ids.map((id) => ({ workspace, account: accountOfEndUser(id), id }))
+    for (const [at, node] of ['one', 'two', 'three'].entries())
+      await nameThem(rig, node, all.slice(at * 40, at * 40 + 40))
+    await rig.watch.round()
+    await rig.pass(MINUTE_MS)
+    const told = await rig.told()
+    t.equal(told.length, INCIDENTS_MAX + 1)
+    const subjects = told.map(({ subject }) => subject as Record<string, string>)
+    t.match(
+      told.filter((_, index) => subjects[index]?.end_user === undefined),
+      [{ subject: { figure: 'more_end_users' }, value: MORE, threshold: 1 }],
+    )
+    const least = ids.slice(0, MORE)
+    t.notOk(
+      subjects.some(({ end_user: id = '' }) => least.includes(id)),
+      'those who have spent the most come first',
+    )
+    await rig.endMonth(workspace, ids)
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.equal((await rig.told()).filter(({ type }) => type === 'alert.recovered').length, INCIDENTS_MAX + 1)
   })
 
   t.test('errors of a model, of enough calls, without flapping', async (t) => {
@@ -427,14 +572,32 @@ function watches(t: Test, open: (t: Test) => Promise<State>): void {
 
 t.test('embedded', async (t) =>
   watches(t, async (t) => {
-    const state = createEmbeddedState({ file: ':memory:', log })
+    const file = join(await tempFolder(t), 'state.sqlite')
+    const state = createEmbeddedState({ file, log })
     t.teardown(() => state.close())
-    return state
+    const endMonth = async () => {
+      const db = new DatabaseSync(file)
+      db.exec("UPDATE end_user_spending SET month = '2020-01'")
+      db.close()
+    }
+    return { state, endMonth }
   }),
 )
 
 t.test('Redis', { skip: withoutServers }, async (t) =>
-  watches(t, async (t) => openRedisState(t, (await startRedis(t)).url)),
+  watches(t, async (t) => {
+    const { url } = await startRedis(t)
+    const endMonth = async (workspace: string, ids: readonly string[]) => {
+      const redis = new Redis(url)
+      for (const id of ids) {
+        const key = `lk:{${workspace}}:end-user:${accountOfEndUser(id)}`
+        const [, micros] = (await redis.get(key))?.split(' ') ?? []
+        await redis.set(key, `2020-01 ${micros}`, 'KEEPTTL')
+      }
+      redis.disconnect()
+    }
+    return { state: await openRedisState(t, url), endMonth }
+  }),
 )
 
 t.test(

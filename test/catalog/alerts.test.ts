@@ -8,6 +8,7 @@ const outside = { ...SURROUNDINGS, env: { ...SURROUNDINGS.env, ALERTS: SECRET } 
 
 const RULES = {
   budgets: { budget: {} },
+  customers: { end_user_budget: {} },
   errors: { error_share: { share: 0.2 } },
   breakers: { breaker_open: {} },
   dead: { dead_webhooks: {} },
@@ -31,6 +32,7 @@ t.test('rules with what they do not say', async (t) => {
     recoverAfterMs: 300_000,
     rules: [
       { name: 'budgets', kind: 'budget', share: 0.8, workspace: null },
+      { name: 'customers', kind: 'end_user_budget', share: 0.8, workspace: null },
       { name: 'errors', kind: 'error_share', share: 0.2, minCalls: 20, windowMs: 300_000, provider: null },
       { name: 'breakers', kind: 'breaker_open', forMs: 300_000, provider: null },
       { name: 'dead', kind: 'dead_webhooks', events: 1, windowMs: 3_600_000, workspace: null },
@@ -76,7 +78,7 @@ t.test('what is refused, and never with the secret', async (t) => {
     [{ webhook, rules: { ['__proto__' as string]: 1, constructor: { nothing: {} } } }, /constructor/],
     [
       { webhook, rules: { both: { budget: {}, backlog: { jobs: 1 } } } },
-      /both: must have one of budget, error_share/,
+      /both: must have one of budget, end_user_budget, error_share/,
     ],
     [{ webhook, rules: { none: {} } }, /none: must have one of/],
     [{ webhook, rules: { budget: { budget: { share: 0 } } } }, /share: must be > 0/],

@@ -67,7 +67,7 @@ for (const [store, options] of STORES) {
       const name = people[at % 2] ?? ''
       const by = { via: 'api', keyId: `key_${name}`, name } as const
       const target = `app/acme/${at}`
-      const detail = at === 1_200 ? 'why it was =done' : null
+      const detail = at === 1_200 ? '=why it was done' : null
       return state.catalog.note(`${at}`, { ...note, by, workspace: 'acme', target, detail })
     }
     for (let at = 0; at < 1_500; at += 1) await add(at)
@@ -106,5 +106,27 @@ for (const [store, options] of STORES) {
     t.ok(between.lines.every(({ at }) => String(at) >= String(middle.at) && String(at) <= String(newest.at)))
     t.equal(between.next, null, 'older lines are not looked through')
     t.same(await ask('to=2020-01-01T00:00:00Z'), { lines: [], next: null })
+
+    const csv = await admin.get('audit?format=csv&actor=Ada')
+    t.equal(csv.headers.get('content-type'), 'text/csv; charset=utf-8')
+    t.match(csv.headers.get('content-disposition'), /^attachment; filename="audit-acme-[\d-]+\.csv"$/)
+    const [head, ...rows] = csv.text.trim().split('\r\n')
+    t.equal(head, 'number,at,actor,via,key_id,action,workspace,target,before,after,detail')
+    t.same(
+      rows.map((row) => row.split(',')[7]),
+      found,
+      'all of them, though a page has no more than 1,000',
+    )
+    const json = await admin.get('audit?format=json')
+    t.equal(json.body.truncated, false)
+    const [lines] = [linesIn(json)]
+    t.same(lines.slice(0, 1_000), all.lines)
+    t.equal(new Set(lines.map(({ number }) => number)).size, lines.length)
+    t.ok(lines.length >= 1_500)
+    t.match(await admin.get('audit?format=csv&target=WHY%20it'), { text: /,'=why it was done\r\n$/ })
+    t.equal((await foreign.get('audit?format=csv&target=acme')).text.trim().split('\r\n').length, 1)
+    for (const query of ['format=xml', 'format=csv&limit=5', 'format=json&below=5'])
+      t.equal((await admin.get(`audit?${query}`)).status, 400, query)
+    t.match(await admin.get('audit?format=csv&from=soon'), { status: 400 }, 'before anything is sent')
   })
 }

@@ -190,6 +190,141 @@ t.test('both doors say the same, and one changes what the other shows', async (t
     )
 })
 
+t.test('a route is published in one step, as often as it is sent', async (t) => {
+  const node = await startConsoleNode(t)
+  const page = await node.signIn(node.keys.operator)
+  const PATH = '/workspaces/acme/routes/acme.put'
+  const ask = (method: string, path: string, body?: unknown) =>
+    askAs(node, node.keys.admin, method, path, body)
+  const put = (fields: object, more: object = {}) => ask('PUT', PATH, { fields, ...more })
+  const entries = [{ provider: 'acme-own', model: 'morse-1' }]
+  const first = { entries }
+  const second = { entries, strategy: 'weighted' }
+  const third = { entries, strategy: 'lowest_cost' }
+  const numbers = async () =>
+    ((await ask('GET', `${PATH}/versions`)).body.versions as { number: number }[]).map(({ number }) => number)
+  const linesOf = async () =>
+    ((await ask('GET', '/audit')).body.lines as { target: string; action: string; detail: string | null }[])
+      .filter(({ target }) => target === 'route/acme.put')
+      .map(({ action, detail }) => [action, detail])
+
+  for (const turn of ['made', 'as it is'])
+    t.match(
+      await put(first, { number: null, note: 'from the plan' }),
+      {
+        status: 200,
+        body: {
+          published: { number: 1, fields: first, note: 'from the plan', published_by: 'admin' },
+          draft: null,
+        },
+      },
+      turn,
+    )
+  for (const turn of ['replaced', 'its answer was lost'])
+    t.match(await put(second, { number: 1 }), { status: 200, body: { published: { number: 2 } } }, turn)
+  for (const number of [1, null])
+    t.match(
+      await put(third, { number }),
+      { status: 409, body: { error: { code: 'CONFLICT' } } },
+      'an old plan',
+    )
+  t.same(await numbers(), [2, 1])
+  t.same(await linesOf(), [
+    ['route.publish', null],
+    ['route.publish', 'from the plan'],
+  ])
+
+  const { body: drafted } = await page.put(`${PATH}/draft`, { fields: first, revision: null })
+  const { revision } = drafted.draft as { revision: number }
+  t.match(await put(third), {
+    status: 409,
+    body: {
+      error: { code: 'CONFLICT', details: { draft: { revision, saved_by: 'operator', saved_at: String } } },
+    },
+  })
+  t.match((await put(second)).body, { published: { number: 2 }, draft: { revision } }, 'nothing to do')
+  t.match((await put(third, { force: true })).body, { published: { number: 3 }, draft: { fields: first } })
+  t.match(
+    (await put(first)).body,
+    { published: { number: 4, fields: first }, draft: null },
+    'it was the draft',
+  )
+  t.same(await numbers(), [4, 3, 2, 1])
+})
+
+t.test('a route that is put is held to what a draft is that is published', async (t) => {
+  const node = await startConsoleNode(t)
+  const ask = (method: string, path: string, body?: unknown) =>
+    askAs(node, node.keys.admin, method, path, body)
+  const A = '/workspaces/acme/routes'
+  const entry = { provider: 'acme-own', model: 'morse-1' }
+  for (const fields of [
+    { entries: [] },
+    { entries: [{ provider: 'nobody', model: 'm' }] },
+    { entries: [{ ...entry, provider: 'other-own' }] },
+    { entries: [{ ...entry, limits: { voice_pattern: 'x' } }] },
+    { entries: [entry], nothing: 1 },
+  ]) {
+    const told = await ask('PUT', `${A}/acme.put`, { fields })
+    const { body: drafted } = await ask('PUT', `${A}/acme.drafted`, { fields: { entries: [entry] } })
+    t.match(drafted, { published: { number: 1 } })
+    const draft = await ask('PUT', `${A}/acme.drafted/draft`, { fields, revision: null })
+    const { revision } = draft.body.draft as { revision: number }
+    const published = await ask('POST', `${A}/acme.drafted/publish`, { revision })
+    t.equal(told.status, 400, told.text)
+    const issuesOf = ({ body }: Told) =>
+      JSON.stringify((body.error as { details?: object }).details).replaceAll('acme.put', 'acme.drafted')
+    t.equal(issuesOf(told), issuesOf(published))
+    await ask('DELETE', `${A}/acme.drafted/draft`)
+  }
+  const fields = { entries: [entry] }
+  const rows: readonly [path: string, body: object, told: object][] = [
+    [
+      `${A}/voice`,
+      { fields },
+      { status: 400, body: { error: { details: { issues: [/managed by the config/] } } } },
+    ],
+    [`${A}/strange`, { fields }, { status: 400, body: { error: { param: 'route' } } }],
+    [`${A}/acme.put`, { fields: { ...fields, workspace: 'other' } }, { status: 400 }],
+    [`${A}/acme.put`, { fields, number: 0 }, { status: 400, body: { error: { param: 'number' } } }],
+    [`${A}/acme.put`, { fields, note: 'a\nb' }, { status: 400, body: { error: { param: 'note' } } }],
+    [`${A}/acme.put`, { fields, number: 1 }, { status: 409 }],
+    ['/workspaces/other/routes/other.put', { fields }, { status: 404 }],
+  ]
+  for (const [path, body, told] of rows) t.match(await ask('PUT', path, body), told, path)
+  t.equal((await ask('GET', `${A}/acme.put`)).status, 404, 'nothing was made')
+})
+
+t.test('of those who put at the same time one wins, and no draft is lost', async (t) => {
+  const node = await startConsoleNode(t)
+  const ask = (method: string, path: string, body?: unknown) =>
+    askAs(node, node.keys.admin, method, path, body)
+  const PATH = '/workspaces/acme/routes/acme.race'
+  const fieldsOf = (weight: number) => ({ entries: [{ provider: 'acme-own', model: 'morse-1', weight }] })
+  const many = Array.from({ length: 8 }, (_, number) => number + 1)
+  const same = await Promise.all(many.map(() => ask('PUT', PATH, { fields: fieldsOf(1), number: null })))
+  t.same(
+    same.map(({ status, body }) => [status, (body.published as { number?: number } | undefined)?.number]),
+    many.map(() => [200, 1]),
+    'the same is one version',
+  )
+  const others = await Promise.all(
+    many.map((number) => ask('PUT', PATH, { fields: fieldsOf(number + 1), number: 1 })),
+  )
+  t.same(others.map(({ status }) => status).sort(), [200, ...many.slice(1).map(() => 409)])
+  for (const turn of many) {
+    const fields = fieldsOf(100 + turn)
+    const [drafted, put] = await Promise.all([
+      ask('PUT', `${PATH}/draft`, { fields, revision: null }),
+      ask('PUT', PATH, { fields: fieldsOf(200 + turn) }),
+    ])
+    t.equal(drafted.status, 200)
+    t.ok([200, 409].includes(put.status), put.text)
+    t.match((await ask('GET', PATH)).body, { draft: { fields } }, 'the draft is there')
+    await ask('DELETE', `${PATH}/draft`)
+  }
+})
+
 t.test('what only operators may do', async (t) => {
   const node = await startConsoleNode(t)
   const ask = (method: string, path: string, body?: unknown) =>
@@ -236,6 +371,8 @@ t.test('what is sent is held to its shape', async (t) => {
     ['PUT', `${A}/purposes/x`, '{"enabled":', 400],
     ['PUT', `${A}/purposes/x`, [], 400],
     ['PUT', `${A}/purposes/x`, JSON.stringify({ description: 'x'.repeat(300_000) }), 413],
+    ['PUT', `${A}/routes/other-voice`, { fields: { entries: [] } }, 400],
+    ['PUT', `${A}/routes/acme.new`, { fields: {}, revision: 1 }, 400],
     ['PUT', `${A}/routes/other-voice/draft`, { fields: { entries: [] }, revision: null }, 400],
     ['POST', `${A}/keys`, { name: 'x', app: 'web', scopes: ['operator'] }, 403],
     ['PUT', `${A}/webhook`, { url: 'https://10.0.0.1/' }, 400],

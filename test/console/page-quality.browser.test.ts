@@ -48,6 +48,7 @@ const PLATFORM_VIEWS = [
   'workspaces',
   'workspaces/acme',
   'providers',
+  'requests',
   'live',
   'audit',
   'setup',

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ShadowAnswer } from '../../src/console/server/api/answers.ts'
+import type { ShadowAnswer } from '../../src/console/server/answers/routes.ts'
 import type { ShadowSample } from '../../src/contracts/console.ts'
 import type { ShadowComparison, ShadowPair } from '../../src/contracts/shadow.ts'
 import { ShadowTally } from '../../src/gateway/shadow-tally.ts'

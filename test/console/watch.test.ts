@@ -77,6 +77,7 @@ async function startRecorder(t: Test, between = (state: ConsoleState) => state) 
       budget: { used: 5, limit: 50 },
       live: () => [],
       shadows: () => [],
+      endUsers: () => [],
     },
     log,
     timing: { tickMs: 100, stepMs: 500 },

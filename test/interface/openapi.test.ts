@@ -263,6 +263,7 @@ async function seeManagement(see: See): Promise<void> {
     sent({ route: 'extra.voice', endpoint: 'transcription', fields: FIELDS }),
   )
   await go('PublishRoute', 'POST', `${W}/routes/extra.voice/publish`, sent({ revision, note: 'Try Nova' }))
+  await go('PutRoute', 'PUT', `${W}/routes/extra.voice`, sent({ fields: FIELDS, number: 1 }))
   await go('PreviewImpact', 'POST', `${W}/routes/extra.voice/impact`, sent({ fields: FIELDS }))
   await go('GetTraffic', 'GET', `${W}/routes/extra.voice/traffic`, shown)
   await go('GetRoute', 'GET', `${W}/routes/extra.voice`, shown)

@@ -46,11 +46,32 @@ export function ledgerEndUsersContract(t: Test, start: (t: Test) => Promise<Stat
     t.same(await charge(token, 'ann', { platformMicros: 0, spendMicros: 100 }), {
       slotHeld: false,
       charged: true,
+      endUserMicros: 100,
     })
-    await charge(token, 'ann', { platformMicros: 0, spendMicros: 0 })
+    t.same(
+      await charge(token, 'ann', { platformMicros: 0, spendMicros: 0 }),
+      { slotHeld: false, charged: false },
+      'it is told once',
+    )
     t.same(await begin('ann', 401), REFUSED, 'an end that was sent again gives nothing back')
     t.same(await begin('ann', 400), { state: 'begun' }, 'what came back can be spent')
   })
+
+  t.test(
+    'what end users have spent is told in the order of their accounts, reservations included',
+    async (t) => {
+      const { begin, charge, state, workspace } = await ledgerOf(t, start)
+      const { accounts } = state
+      t.same(await accounts.endUsersSpent(workspace, []), [])
+      const token = newToken()
+      await begin('ann', 300, token)
+      await begin('ben', 200)
+      t.same(await accounts.endUsersSpent(workspace, ['ben', 'nobody', 'ann', 'ben']), [200, 0, 300, 200])
+      await charge(token, 'ann', { platformMicros: 0, spendMicros: 300 })
+      t.same(await accounts.endUsersSpent(workspace, ['ann']), [300])
+      t.same(await accounts.endUsersSpent(newWorkspace(), ['ann']), [0], 'of another workspace')
+    },
+  )
 
   t.test('workspaces have end users of their own', async (t) => {
     const { begin, ledger, spending } = await ledgerOf(t, start)
@@ -125,15 +146,20 @@ export function ledgerEndUsersContract(t: Test, start: (t: Test) => Promise<Stat
   })
 
   t.test('budgets of end users begin anew with the month', async (t) => {
-    const { begin, charge, setClock } = await ledgerOf(t, start)
+    const { begin, charge, setClock, state, workspace } = await ledgerOf(t, start)
     if (!setClock) return t.pass('the clock of this state cannot be moved')
     setClock(Date.UTC(2027, 10, 30, 23, 59, 59, 0))
     const [before, after] = [newToken(), newToken()]
     await begin('ann', 400, before)
     t.same(await begin('ann', 101), REFUSED)
     setClock(Date.UTC(2027, 11, 1, 0, 0, 0, 0))
+    t.same(await state.accounts.endUsersSpent(workspace, ['ann']), [0])
     t.same(await begin('ann', 500, after), { state: 'begun' })
-    await charge(before, 'ann', { platformMicros: 0, spendMicros: 0 })
+    t.same(
+      await charge(before, 'ann', { platformMicros: 0, spendMicros: 0 }),
+      { slotHeld: false, charged: true },
+      'of November nothing is told',
+    )
     t.same(await begin('ann', 1), REFUSED, 'a reservation of November adjusts nothing in December')
     await charge(after, 'ann', { platformMicros: 0, spendMicros: 20 })
     t.same(await begin('ann', 481), REFUSED)

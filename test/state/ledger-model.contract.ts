@@ -75,7 +75,12 @@ async function walk(t: Test, { state, setClock }: StateUnderTest, { seed, steps 
     },
     async settle(workspace) {
       const settlement = draw.settlement(workspace)
-      const { slotHeld } = await ledger.settle(settlement)
+      const { slotHeld, endUserMicros } = await ledger.settle(settlement)
+      const account = settlement.endUser
+      if (account !== undefined && endUserMicros !== undefined) {
+        const told = await accounts.endUsersSpent(workspace, [account])
+        if (!agree(`settle tells of ${account}`, [endUserMicros], told)) return false
+      }
       return agree(`settle ${JSON.stringify(settlement)}`, slotHeld, model.settle(settlement) ?? slotHeld)
     },
     async cancel(workspace) {
@@ -120,6 +125,8 @@ async function walk(t: Test, { state, setClock }: StateUnderTest, { seed, steps 
       const view = figuresOf(await accounts.show(workspace, terms))
       if (!agree(`show ${workspace} ${JSON.stringify(terms)}`, view, model.figures(workspace, terms)))
         return false
+      const spent = await accounts.endUsersSpent(workspace, END_USERS)
+      if (!agree(`end users of ${workspace}`, spent, model.endUsersSpent(workspace, END_USERS))) return false
     }
     return true
   }

@@ -97,6 +97,10 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
   ),
   'GET /console/api/workspaces/:workspace/routes': looks(`${WORKSPACE}/routes`),
   'GET /console/api/workspaces/:workspace/routes/:route': looks(ROUTE, `${WORKSPACE}/routes/FIELD`),
+  'PUT /console/api/workspaces/:workspace/routes/:route': sends('PUT', ROUTE, ({ prompt }) => ({
+    fields: { entries: [], note: prompt },
+    note: prompt,
+  })),
   'DELETE /console/api/workspaces/:workspace/routes/:route': sends(
     'DELETE',
     `${WORKSPACE}/routes/FIELD`,

@@ -114,7 +114,9 @@ function visitor(url: string, signedIn: SignedIn): Visitor {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await response.text()
-    return { status: response.status, headers: response.headers, text, body: JSON.parse(text || '{}') }
+    const isFile = response.headers.get('content-type')?.startsWith('text/csv') === true
+    const told = isFile ? {} : JSON.parse(text || '{}')
+    return { status: response.status, headers: response.headers, text, body: told }
   }
   return { ask, get: (path) => ask('GET', path), at: (other) => visitor(other, signedIn) }
 }

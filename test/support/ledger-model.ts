@@ -273,6 +273,10 @@ export class LedgerModel {
     return { state: 'begun' }
   }
 
+  endUsersSpent(workspace: string, accounts: readonly string[]): number[] {
+    return accounts.map((account) => this.#spentByEndUser(this.#of(workspace), account))
+  }
+
   /** Whether a reservation of the token is under way. */
   isOpen(workspace: string, token: string): boolean {
     return this.#of(workspace).calls.some((call) => call.token === token && this.#isOpen(call))

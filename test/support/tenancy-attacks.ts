@@ -63,6 +63,13 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`DELETE ${W}/apps/:app`]: none,
   [`GET ${W}/routes`]: none,
   [`GET ${W}/routes/:route`]: none,
+  [`PUT ${W}/routes/:route`]: (names) => [
+    { fields: route(names) },
+    { fields: route(names), number: null },
+    { fields: route(names), number: 1, force: true },
+    { fields: { ...route(names), workspace: names.workspace }, force: true },
+    { fields: { entries: [{ provider: 'acme-own', model: 'm', purposes: [names.purpose] }] }, force: true },
+  ],
   [`DELETE ${W}/routes/:route`]: none,
   [`PUT ${W}/routes/:route/draft`]: (names) => [
     { fields: route(names), revision: null },

@@ -130,7 +130,7 @@ export function fileOf(groups: readonly (readonly UsageRecord[])[]): Uint8Array<
 /** The records of a segment, in the order in which they were first written. */
 export function recordsIn(segment: SegmentColumns): UsageRecord[] {
   const rows = new UsageRows()
-  rows.appendSegment(segment, 0, segment.rows)
+  rows.view(segment, 0, segment.rows)
   return Array.from({ length: rows.length }, (_, row) => rows.record(row))
 }
 

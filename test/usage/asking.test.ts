@@ -197,6 +197,27 @@ test('an admin is told of its own workspace alone', async (t) => {
   })
 })
 
+test('an answer tells of the groups that are named, in their order', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const reader = createUsageReader({ lake, sumUp, answers: new TableAnswers() })
+    const question = { ...QUESTION, by: ['app', 'error_code'], step: 'day' } as const
+    const all = await reader.ask(question)
+    const [first, last] = [all.rows[0]!.values, all.rows.at(-1)!.values]
+    const named = await reader.ask({
+      ...question,
+      groups: [last, ['notes', 'NO_SUCH_CODE'], ['x', null], first],
+    })
+    const of = (values: readonly (string | null)[]) =>
+      all.rows.filter((row) => row.values.join() === values.join())
+    t.same(named.rows, [...of(last), ...of(first)])
+    t.same([named.groups, named.total], [all.groups, all.total], 'those that there are not are not counted')
+    t.same((await reader.ask({ ...question, groups: [last, first], limit: 1 })).rows, of(last))
+    t.same((await reader.ask({ ...QUESTION, groups: [[]] })).rows.length, 1)
+    await objects.close()
+  })
+})
+
 test('sums that are missing or damaged are made of the records, and the answer is the same', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)

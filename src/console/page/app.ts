@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { SessionAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer } from '../server/answers/access.ts'
 import { ApiError, api, onSignedOut, signedInAgain, toApiError } from './api.ts'
 
 import { Boundary } from './components/boundary.ts'

@@ -20,6 +20,18 @@ export function compact(value: number): string {
   return `${sign}${unit === 0 && Number.isInteger(rest) ? rest : threeDigits(rest)}${units[unit]}`
 }
 
+const COUNT_MAX = 99_999
+
+/** 1,234 · 1.23M: how many, as short as a table or a chart needs it. */
+export function count(value: number): string {
+  return value > COUNT_MAX ? compact(value) : number(Math.round(value))
+}
+
+/** 0.4 min · 1,234 min */
+export function minutes(value: number): string {
+  return `${value < 9.95 && value > 0 ? value.toFixed(1) : count(value)} min`
+}
+
 function threeDigits(value: number): string {
   const decimals = value >= 99.95 || value === 0 ? 0 : value >= 9.995 ? 1 : 2
   return value.toFixed(decimals)

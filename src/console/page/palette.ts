@@ -1,5 +1,6 @@
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks'
-import type { NamesAnswer, SessionAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer } from '../server/answers/access.ts'
+import type { NamesAnswer } from '../server/answers/workspaces.ts'
 import { api } from './api.ts'
 import { Dialog } from './components/dialog.ts'
 import { plural } from './format.ts'
@@ -169,6 +170,7 @@ function useGoals(session: SessionAnswer, workspace: string | null, text: string
       ...(found.value ?? []),
       ...(typed === '' ? [] : [...matching(own, typed), ...matching(all, typed)]),
       ...searchGoals(workspace, typed),
+      ...(session.role === 'operator' ? platformGoals(typed) : []),
     ]
   }, [session.role, workspace, typed, found.value, providers.value, workspaces.value])
   return { goals, busy: found.busy || search !== typed }
@@ -253,7 +255,7 @@ export function idGoals(workspace: string | null, text: string): readonly Goal[]
 }
 
 /** The log, searched for an id. */
-function logPath(workspace: string, id: string): string {
+function logPath(workspace: string | null, id: string): string {
   return pathOf(workspace, 'requests') + queryOf({ tab: 'log', id })
 }
 
@@ -261,4 +263,10 @@ function logPath(workspace: string, id: string): string {
 function searchGoals(workspace: string | null, text: string): readonly Goal[] {
   if (workspace === null || text === '' || /\s/.test(text) || idGoals(workspace, text).length > 0) return []
   return [{ group: 'Requests', label: `Search requests for ${text}`, path: logPath(workspace, text) }]
+}
+
+/** The same in all workspaces: an id does not say whose it is. */
+export function platformGoals(text: string): readonly Goal[] {
+  if (text === '' || /\s/.test(text) || IDS[0]?.[0].test(text) === true) return []
+  return [{ group: 'Platform', label: `Search all workspaces for ${text}`, path: logPath(null, text) }]
 }

@@ -13,6 +13,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'live',
   'overview',
   'providers',
+  'requests',
   'sessions',
   'setup',
   'usage',

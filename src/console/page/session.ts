@@ -1,5 +1,6 @@
 import { useEffect } from 'preact/hooks'
-import type { SessionAnswer, SignInAnswer, SignOutAnswer, WorkspaceSummary } from '../server/api/answers.ts'
+import type { SessionAnswer, SignInAnswer, SignOutAnswer } from '../server/answers/access.ts'
+import type { WorkspaceSummary } from '../server/answers/workspaces.ts'
 import { ApiError, api, setCsrfToken } from './api.ts'
 import { type Load, useLoad } from './load.ts'
 

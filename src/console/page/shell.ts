@@ -1,6 +1,6 @@
 import type { ComponentChildren, ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { SessionAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer } from '../server/answers/access.ts'
 import { Button, Icon } from './components/button.ts'
 import { Time } from './components/time.ts'
 import { Toasts, toastError } from './components/toasts.ts'

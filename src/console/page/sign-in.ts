@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { SessionAnswer, SignInAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer, SignInAnswer } from '../server/answers/access.ts'
 import { Button, Icon, LinkButton } from './components/button.ts'
 import { TextInput } from './components/field.ts'
 

@@ -1,4 +1,4 @@
-import type { SessionAnswer } from '../server/api/answers.ts'
+import type { SessionAnswer } from '../server/answers/access.ts'
 
 /** Props of every view. */
 export interface ViewProps {

@@ -85,6 +85,10 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
   }),
   providers,
   usage,
+  view('requests', 'Requests', {
+    style: 'requests',
+    load: async () => (await import('./views/requests/platform.ts')).PlatformRequestsView,
+  }),
   live,
   audit,
   sessions,

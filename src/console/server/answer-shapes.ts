@@ -4,7 +4,7 @@ import { AppShape } from '../../catalog/file.ts'
 import { SCOPES } from '../../contracts/catalog.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 
-// What endpoints of the management API answer, for its reference: `api/answers.ts` as schemas. A test holds the answers
+// What endpoints of the management API answer, for its reference: `answers/` as schemas. A test holds the answers
 // of a node to them.
 
 const open = (description: string) => Type.Object({}, { additionalProperties: true, description })

@@ -77,6 +77,14 @@ const ROUTES = {
     summary: 'Get a route, what is published and its draft',
     answer: shapes.Route,
   },
+  [`PUT ${ROUTE}`]: {
+    id: 'putRoute',
+    summary: 'Create or replace a route, and publish it',
+    description:
+      `${IDEMPOTENT}, and makes no version. Checked as a draft that is published. 409 where the published version is ` +
+      'not `number`, or a draft of other fields is open and `force` is not sent',
+    answer: shapes.Route,
+  },
   [`DELETE ${ROUTE}`]: { id: 'deleteRoute', summary: 'Remove a route', answer: shapes.Deleted },
   [`PUT ${ROUTE}/draft`]: {
     id: 'putDraft',
@@ -289,7 +297,7 @@ const REST = {
     summary: 'List the audit lines, newest first',
     description:
       'Of the workspace; for operators of all, or of one. `actor` and `target` are looked for in names and ids, ' +
-      '`from` and `to` are times in RFC 3339 or epoch milliseconds',
+      '`from` and `to` are times in RFC 3339 or epoch milliseconds. `format` sends all of them, at most 100,000',
     answer: shapes.Audit,
   },
 } as const satisfies Record<string, Described>

@@ -8,6 +8,7 @@ import type {
   Leased,
   Leasing,
   ReservationTerms,
+  Settled,
   Shortage,
 } from '../../contracts/ledger.ts'
 import { query } from './database.ts'
@@ -254,8 +255,8 @@ export interface Reservations {
    * @returns what is missing; `voided`: a later claim has it; null: nothing
    */
   reserve(holder: Holder, reservation: ReservationTerms, nowMs: number): Shortage | 'voided' | null
-  /** Replaces what was set aside by what the call came to. @returns whether this very claim held it */
-  settle(holder: Holder, charge: Charge, nowMs: number): boolean
+  /** Replaces what was set aside by what the call came to, if this very claim held it. */
+  settle(holder: Holder, charge: Charge, nowMs: number): Replaced
   /** As if it had never been set aside; if this very claim holds it. */
   undo(holder: Holder, nowMs: number): void
   lease(leasing: Leasing, nowMs: number): Leased
@@ -265,10 +266,15 @@ export interface Reservations {
   reservedMicros(workspace: string, nowMs: number): number
 }
 
+/** What became of a reservation. */
+type Replaced = Omit<Settled, 'slotHeld'>
+
 /** Expired reservations that one `reserve` counts; each was made by one, so that they cannot pile up. */
 const EXPIRE_PER_RESERVE = 8
 /** How long it is known that a job was charged: longer than any job may be under way. */
 const CHARGED_MS = 30 * 24 * 3_600_000
+const CHARGED: Replaced = Object.freeze({ charged: true })
+const NOT_CHARGED: Replaced = Object.freeze({ charged: false })
 const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })
 
 interface ReservationParts {
@@ -305,7 +311,8 @@ function createReservations(parts: ReservationParts): Reservations {
       const { workspace, token, claim } = holder
       const ended = replace(parts, holder, charge, nowMs)
       const costs = charge.platformMicros > 0 || charge.spendMicros > 0
-      if (ended && claim > 0 && costs) tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
+      if (ended.charged && claim > 0 && costs)
+        tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
       return ended
     },
 
@@ -355,22 +362,18 @@ function setAside(
   return shortage
 }
 
-/**
- * Ends a reservation whose lease is not over: the purse gets back, the spending becomes the real one.
- *
- * @returns whether the holder had it
- */
-function replace(parts: ReservationParts, holder: Holder, real: Charge, nowMs: number): boolean {
+/** Ends a reservation of the holder within its lease: the purse gets back, the spending becomes the real one. */
+function replace(parts: ReservationParts, holder: Holder, real: Charge, nowMs: number): Replaced {
   const { rows, accounts, endUsers } = parts
   const { workspace } = holder
   const row = rows.end(holder, nowMs)
-  if (row === undefined) return false
+  if (row === undefined) return NOT_CHARGED
   const account = accounts.load(workspace, nowMs)
   charge(accounts, account, row, real)
-  if (row.end_user !== null && row.month === account.month)
-    endUsers.spend(workspace, row.end_user, row.month, real.spendMicros - row.spend_micros, nowMs)
   accounts.save(account)
-  return true
+  if (row.end_user === null || row.month !== account.month) return CHARGED
+  const more = real.spendMicros - row.spend_micros
+  return { charged: true, endUserMicros: endUsers.spend(workspace, row.end_user, row.month, more, nowMs) }
 }
 
 /** Makes the reservation, which is removed, the real charge. The account is not yet saved. */
@@ -576,6 +579,11 @@ export function createAccounts(
       const booked = grants.book(account, grant, nowMs)
       rows.save(account)
       return { booked, creditsMicros: account.creditsMicros }
+    },
+
+    endUsersSpent(workspace, named) {
+      const month = monthOf(now())
+      return named.map((account) => endUsers.spentBy(workspace, account, month))
     },
 
     addUsage({ token, workspace, spentMicros }) {

@@ -5,8 +5,8 @@ import { createPurge, query } from './database.ts'
 export interface EndUserSpending {
   /** Micro-USD in the month, reservations included. */
   spentBy(workspace: string, account: string, month: string): number
-  /** Counts; a negative amount is taken back. */
-  spend(workspace: string, account: string, month: string, micros: number, nowMs: number): void
+  /** Counts; a negative amount is taken back. @returns what is spent then */
+  spend(workspace: string, account: string, month: string, micros: number, nowMs: number): number
   /** Deletes up to `limit` rows of months that are over. */
   purge(nowMs: number, limit: number): void
 }
@@ -27,8 +27,9 @@ export function createEndUserSpending(db: DatabaseSync): EndUserSpending {
   return {
     spentBy,
     spend(workspace, account, month, micros, nowMs) {
-      if (micros === 0) return
-      put.run(workspace, account, month, spentBy(workspace, account, month) + micros, nowMs + KEPT_MS)
+      const spentMicros = spentBy(workspace, account, month) + micros
+      if (micros !== 0) put.run(workspace, account, month, spentMicros, nowMs + KEPT_MS)
+      return spentMicros
     },
     purge: createPurge(db, 'end_user_spending', 'expires_at_ms'),
   }

@@ -119,8 +119,9 @@ export function createLedger({ slots, reservations, tokens, now }: LedgerParts):
 
     settle({ token, workspace, slot, charge, claim }) {
       const nowMs = now()
-      const charged = charge !== null && reservations.settle(holderOf(workspace, token, claim), charge, nowMs)
-      return { slotHeld: slot !== null && slots.end(workspace, slot.id, token, slot.end, nowMs), charged }
+      const holder = holderOf(workspace, token, claim)
+      const ended = charge === null ? { charged: false } : reservations.settle(holder, charge, nowMs)
+      return { slotHeld: slot !== null && slots.end(workspace, slot.id, token, slot.end, nowMs), ...ended }
     },
 
     cancel({ token, workspace, slotId, claim }) {

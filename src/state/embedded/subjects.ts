@@ -70,7 +70,7 @@ type Access = 'read' | 'write'
 /** Every method that crosses the threads. */
 export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Subjects[Name], Access>> } = {
   ledger: { begin: 'write', settle: 'write', cancel: 'write', lease: 'write', look: 'read' },
-  accounts: { show: 'write', addCredits: 'write', addUsage: 'write' },
+  accounts: { show: 'write', addCredits: 'write', addUsage: 'write', endUsersSpent: 'read' },
   keys: {
     create: 'write',
     replace: 'write',

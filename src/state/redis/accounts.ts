@@ -53,6 +53,16 @@ export function createRedisAccounts(ask: Ask): Accounts {
           micros,
         }),
       ),
+    endUsersSpent: (workspace, accounts) =>
+      ask(async (redis) => {
+        if (accounts.length === 0) return []
+        const [kept, [seconds]] = await Promise.all([
+          redis.mget(accounts.map((account) => keys.endUser(workspace, account))),
+          redis.time(),
+        ])
+        const month = new Date(Number(seconds) * 1_000).toISOString().slice(0, 7)
+        return kept.map((one) => spentIn(month, one))
+      }),
     addUsage: ({ token, workspace, spentMicros }) =>
       ask((redis) =>
         addUsage(redis, {
@@ -83,6 +93,12 @@ function viewOf(reply: unknown): AccountView {
       ofKeys.map(([field, micros]) => [field.slice(KEY_FIELD.length), replyInteger(micros)]),
     ),
   }
+}
+
+/** What an end user has spent in a month. @param kept the month and the micro-USD that it spent then; null: nothing */
+function spentIn(month: string, kept: string | null): number {
+  const [countedIn, micros] = kept?.split(' ') ?? []
+  return countedIn === month ? replyInteger(micros) : 0
 }
 
 type Grant = AccountView['grants'][number]

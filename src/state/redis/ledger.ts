@@ -62,8 +62,10 @@ const leaseMoney = script('ledger/lease_money', {
 const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
 
 function settledOf(reply: unknown): Settled {
-  const [slotHeld, charged] = Array.isArray(reply) ? reply : []
-  return { slotHeld: slotHeld === 1, charged: charged === 1 }
+  const [slotHeld, charged, endUserSpent] = Array.isArray(reply) ? reply : []
+  const settled = { slotHeld: slotHeld === 1, charged: charged === 1 }
+  const isCounted = typeof endUserSpent === 'string' && endUserSpent !== ''
+  return isCounted ? { ...settled, endUserMicros: replyInteger(endUserSpent) } : settled
 }
 
 /** The ledger of calls in Redis. Each method is one script. */

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { byWhom, hashesOf, joined } from '../../../src/console/page/views/audit.ts'
-import type { AuditAnswer } from '../../../src/console/server/api/answers.ts'
+import type { AuditAnswer } from '../../../src/console/server/answers/audit.ts'
 
 function line(number: number, more: Partial<AuditAnswer> = {}): AuditAnswer {
   return {

@@ -140,8 +140,8 @@ async function compareAndPublish(t: Test, person: Person): Promise<void> {
   await page.waitForURL('**target=acme.chat**')
   await waitUntil(async () => (await page.getByRole('row').filter({ hasText: 'acme.mini' }).count()) === 0)
   const download = page.waitForEvent('download')
-  await page.getByRole('button', { name: 'Export CSV' }).click()
-  t.equal((await download).suggestedFilename(), 'audit-acme.csv')
+  await page.getByRole('link', { name: 'Export CSV' }).click()
+  t.match((await download).suggestedFilename(), /^audit-acme-\d{4}-\d\d-\d\d\.csv$/)
   await line.getByRole('link', { name: 'View changes' }).click()
   await page
     .getByRole('dialog', { name: 'Version 2 of acme.chat' })

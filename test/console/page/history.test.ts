@@ -11,7 +11,7 @@ import {
   upstreamReads,
 } from '../../../src/console/page/views/overview/history.ts'
 
-import type { OverviewStep } from '../../../src/console/server/api/answers.ts'
+import type { OverviewStep } from '../../../src/console/server/answers/health.ts'
 
 const STEP_MS = 5_000
 const NOW = 1_800_000_000_000

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { shareWords } from '../../../src/console/page/views/routes/entries.ts'
 import { impactWords } from '../../../src/console/page/views/routes/impact.ts'
-import type { ImpactAnswer, TrafficAnswer } from '../../../src/console/server/api/answers.ts'
+import type { ImpactAnswer, TrafficAnswer } from '../../../src/console/server/answers/routes.ts'
 
 const entry = (model: string) => ({ provider: model.split('/')[0]!, model: model.split('/')[1]! })
 const move = (to: string, requests: number) => ({ from: entry('openai/whisper-1'), to: entry(to), requests })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { canCancel, hasEnded, jobSteps, standing } from '../../../src/console/page/views/jobs/one-job.ts'
 import { jobsQuery, readJobFilter } from '../../../src/console/page/views/jobs/view.ts'
 import { domainsOf, sameList, withDomains } from '../../../src/console/page/views/settings/view.ts'
-import type { JobAnswer } from '../../../src/console/server/api/answers.ts'
+import type { JobAnswer } from '../../../src/console/server/answers/jobs.ts'
 import { JOB_STATUSES } from '../../../src/contracts/jobs.ts'
 
 const job = (more: Partial<JobAnswer> = {}): JobAnswer => ({

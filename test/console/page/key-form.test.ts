@@ -7,7 +7,7 @@ import {
   newKeyOf,
 } from '../../../src/console/page/views/keys/forms.ts'
 import { isIdle, keyState } from '../../../src/console/page/views/keys/view.ts'
-import type { KeyAnswer } from '../../../src/console/server/api/answers.ts'
+import type { KeyAnswer } from '../../../src/console/server/answers/keys.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
 const FORM: KeyFields = {

@@ -1,14 +1,16 @@
 import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import type { RequestAnswer, RequestsAnswer } from '../../../src/console/server/answers/requests.ts'
 import { createFileObjects } from '../../../src/storage/folder.ts'
 import { UsageLake } from '../../../src/usage/lake.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
-import { startConsoleNode } from '../../support/console-node.ts'
+import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
 import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { rollRecords } from '../../support/usage-lake.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const NOW_MS = Date.now()
 const COUNT = 130
@@ -37,6 +39,17 @@ const RECORDS = Array.from({ length: COUNT }, (_, at) => {
   })
 })
 
+const FOREIGN = usageRecord({
+  ...{
+    record_id: 'use_foreign',
+    request_id: 'order-7',
+    workspace: 'other',
+    app: 'web',
+    key_id: 'key_foreignAdmin',
+  },
+  ...{ ended_at: NOW_MS - 90_000, total_ms: 800, body_ms: 100, upstream_ms: 600, first_ms: null },
+})
+
 const rows = (page: Page) => page.getByRole('table', { name: CAPTION }).locator('tbody tr')
 const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
 
@@ -53,7 +66,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   })
   const node = await startConsoleNode(t, { config, env: { LARKWAY_USAGE: 'true' } })
   const lake = new UsageLake(await createFileObjects(node.dataFolder))
-  for (const { date, file, aggregate } of await rollRecords(RECORDS))
+  for (const { date, file, aggregate } of await rollRecords([...RECORDS, FOREIGN]))
     await lake.put(date, 'seg_1', { file, aggregate })
   const browser: Browser = await openBrowser(t)
   const person = await openPerson(browser, node.url)
@@ -65,6 +78,8 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await t.test('back finds the rows and the place', (t) => back(t, person))
   await t.test('the list is exported', (t) => exported(t, person))
   await t.test('legible, still and without overflow', (t) => quality(t, person))
+  await t.test('operators look at all workspaces', (t) => platform(t, person, node.keys.operator))
+  await t.test('attempts of what is still among the newest have bars', (t) => bars(t, person, node, lake))
   const { said, failed } = person.complaints
   t.same(said, [], 'the page does not complain')
   // A request that is not among the newest is asked for there first.
@@ -161,6 +176,76 @@ async function exported(t: Test, person: Person): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of await download.createReadStream()) chunks.push(chunk as Buffer)
   t.equal(Buffer.concat(chunks).toString().trim().split('\r\n').length, 14)
+}
+
+async function platform(t: Test, { page }: Person, key: string): Promise<void> {
+  await page.context().clearCookies()
+  await page.goto('/console/requests')
+  await page.getByLabel('API key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Platform requests' }).waitFor()
+  await shown(page, `50 of ${COUNT + 1} shown.`)
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Workspace', { exact: true }).last().selectOption('other')
+  await shown(page, '1 of 1 shown. End of list.')
+  t.match(page.url(), /\/console\/requests\?workspace=other$/)
+  await rows(page).getByRole('link').click()
+  await page.getByRole('heading', { name: 'Where the time went' }).waitFor()
+  t.match(page.url(), /\/console\/requests\/log\/use_foreign\?workspace=other$/)
+  await page.getByRole('definition').getByRole('link', { name: 'other' }).waitFor()
+  t.notOk(
+    await page.getByRole('heading', { name: 'Same request ID' }).isVisible(),
+    'ids are one workspace’s own',
+  )
+  await look(t, page, 'one record of another workspace')
+  await page.getByRole('link', { name: 'Requests', exact: true }).last().click()
+  await shown(page, '1 of 1 shown.')
+  await page.getByLabel('Request, trace, job or session ID').fill('order-7')
+  await page.getByRole('button', { name: 'Remove filter Workspace: other' }).click()
+  await shown(page, '2 shown. End of list.')
+  await look(t, page, 'the log of all')
+}
+
+/** Comes last: what is called here comes into the log by itself, too. */
+async function bars(t: Test, { page }: Person, { url, keys }: ConsoleNode, lake: UsageLake): Promise<void> {
+  const answer = await fetch(`${url}/v1/speech`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${keys.app}`,
+      'content-type': 'application/json',
+      'x-lk-request-id': 'order-new',
+    },
+    body: '{"input":"e"}',
+  })
+  await answer.arrayBuffer()
+  t.equal(answer.status, 200)
+  const found = async (): Promise<RequestAnswer | undefined> => {
+    const told = await page.request.get('/console/api/workspaces/acme/requests?request_id=order-new')
+    return ((await told.json()) as RequestsAnswer).requests[0]
+  }
+  await waitUntil(async () => (await found()) !== undefined)
+  const { at, attempts } = (await found())!
+  const [one] = attempts
+  const record = usageRecord({
+    ...{ record_id: 'use_new', request_id: 'order-new', app: 'web', key_id: 'key_app' },
+    ...{ started_at: Date.parse(at) - 5, ended_at: Date.parse(at) + 20, total_ms: 25 },
+    attempt_reasons: `${one?.provider}/${one?.model}=ok`,
+  })
+  for (const { date, file, aggregate } of await rollRecords([record]))
+    await lake.put(date, 'seg_2', { file, aggregate })
+  await page.goto('/console/requests/log/use_new')
+  const bar = page.getByRole('listitem').filter({ hasText: `${one?.provider}/${one?.model}` })
+  await bar.locator('.attempt-fill').waitFor()
+  t.match(await bar.textContent(), /\d ms/)
+  await page.goto('/console/requests/log/use_003')
+  await shown(page, 'groq/llama')
+  const old = page.getByRole('listitem').filter({ hasText: 'groq/llama' })
+  t.equal(await old.locator('.attempt-fill').count(), 0, 'of others only the reasons are known')
+}
+
+async function look(t: Test, page: Page, what: string): Promise<void> {
+  t.equal(await overflowOf(page), 0, what)
+  t.same(await axeFaults(page), [], what)
 }
 
 async function quality(t: Test, person: Person): Promise<void> {

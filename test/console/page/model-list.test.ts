@@ -8,7 +8,7 @@ import {
   surchargesInWords,
 } from '../../../src/console/page/views/routes/words.ts'
 
-import type { ModelAnswer, ModelsAnswer } from '../../../src/console/server/api/answers.ts'
+import type { ModelAnswer, ModelsAnswer } from '../../../src/console/server/answers/providers.ts'
 
 const model = (name: string, more: Partial<ModelAnswer>): ModelAnswer => ({
   model: name,

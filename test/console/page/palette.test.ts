@@ -1,6 +1,5 @@
 import { test } from 'tap'
-import { csvOf } from '../../../src/console/page/csv.ts'
-import { type Goal, idGoals, matching } from '../../../src/console/page/palette.ts'
+import { type Goal, idGoals, matching, platformGoals } from '../../../src/console/page/palette.ts'
 
 const goal = (label: string, more?: string): Goal => {
   return { group: 'Page', label, path: `/console/acme/${label}`, ...(more === undefined ? {} : { more }) }
@@ -28,21 +27,7 @@ test('an id leads where things like it are', async (t) => {
   ])
   for (const text of ['', 'req_', 'words of a page', 'req_a/../b', '<script>']) t.same(paths(text), [], text)
   t.same(idGoals(null, 'req_01JABCDEF'), [], 'of no workspace')
-})
-
-test('a table is written so that no cell is run', async (t) => {
-  const text = csvOf(
-    ['name', 'count', 'note'],
-    [
-      ['plain', 1, null],
-      ['with "quotes", and a comma', -2, 'two\nlines'],
-      ['=cmd()', 0.5, '@here'],
-      ['+1', 3, '-1'],
-    ],
-  )
-  t.equal(
-    text,
-    'name,count,note\r\nplain,1,\r\n"with ""quotes"", and a comma",-2,"two\nlines"\r\n' +
-      "'=cmd(),0.5,'@here\r\n'+1,3,'-1\r\n",
-  )
+  const everywhere = (text: string) => platformGoals(text).map(({ path }) => path)
+  t.same(everywhere('req_01JABCDEF'), ['/console/requests?tab=log&id=req_01JABCDEF'])
+  for (const text of ['', 'words of a page', 'key_web1']) t.same(everywhere(text), [], text)
 })

@@ -22,7 +22,7 @@ test('no name of a workspace hides a view, and none is hidden by one', async (t)
   t.equal(pathOf('api', 'keys'), '/console/~api/keys')
   t.equal(pathOf('providers'), '/console/~providers/overview')
   const name = fc.oneof(
-    fc.constantFrom('api', 'assets', 'audit', 'overview', 'providers', 'setup', 'workspaces'),
+    fc.constantFrom('api', 'assets', 'audit', 'overview', 'providers', 'requests', 'setup', 'workspaces'),
     fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/),
   )
   const rest = fc.array(fc.string({ minLength: 1 }))

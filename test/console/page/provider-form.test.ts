@@ -18,7 +18,7 @@ import {
   providerForm,
   providerIssues,
 } from '../../../src/console/page/views/providers/provider-form.ts'
-import type { KindAnswer, ProviderAnswer } from '../../../src/console/server/api/answers.ts'
+import type { KindAnswer, ProviderAnswer } from '../../../src/console/server/answers/providers.ts'
 import { FACT_SHAPES } from '../../../src/contracts/facts.ts'
 
 const KINDS: readonly KindAnswer[] = [

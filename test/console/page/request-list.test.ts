@@ -18,7 +18,7 @@ import {
   withOlder,
 } from '../../../src/console/page/views/requests/request-list.ts'
 
-import type { RequestAnswer } from '../../../src/console/server/api/answers.ts'
+import type { RequestAnswer } from '../../../src/console/server/answers/requests.ts'
 
 const START_MS = Date.parse('2026-11-20T09:00:00.000Z')
 

@@ -11,7 +11,7 @@ import {
   savingAfter,
   savingOf,
 } from '../../../src/console/page/views/routes/editing.ts'
-import type { RouteAnswer } from '../../../src/console/server/api/answers.ts'
+import type { RouteAnswer } from '../../../src/console/server/answers/routes.ts'
 
 const fieldsWith = (...models: string[]): RouteFields => ({
   workspace: 'acme',

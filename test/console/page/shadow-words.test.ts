@@ -1,6 +1,6 @@
 import t from 'tap'
 import { referenceWords, sentenceOf } from '../../../src/console/page/views/routes/shadow.ts'
-import type { ShadowPairAnswer } from '../../../src/console/server/api/answers.ts'
+import type { ShadowPairAnswer } from '../../../src/console/server/answers/routes.ts'
 
 const side = (model: string, p50Ms: number | null, costUsd: number | null) => {
   return { provider: 'one', model, p50_ms: p50Ms, cost_usd: costUsd }

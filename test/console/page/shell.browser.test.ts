@@ -79,7 +79,7 @@ t.test('a phone shows every view within its width', { skip: withoutServers, time
   const links = (await page
     .locator('#navigation a[href^="/console"]')
     .evaluateAll((all) => all.map((link) => link.getAttribute('href')))) as string[]
-  t.equal(links.length, 19)
+  t.equal(links.length, 20)
   for (const link of links) {
     await page.goto(`${node.url}${link}`)
     await page.locator('h1').waitFor(WAIT)

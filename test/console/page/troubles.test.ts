@@ -1,15 +1,17 @@
 import { test } from 'tap'
-import { standingOf } from '../../../src/console/page/components/health.ts'
+import {
+  type Fitness,
+  fitnessOfEntries,
+  fitnessOfModel,
+  standingOf,
+} from '../../../src/console/page/components/health.ts'
 import { failingSince, sinceOf } from '../../../src/console/page/views/overview/history.ts'
+import { kindRows, workSeries } from '../../../src/console/page/views/overview/kinds.ts'
 import { stepsOf } from '../../../src/console/page/views/overview/ranges.ts'
 import { affectedWords, troublesIn } from '../../../src/console/page/views/overview/troubles.ts'
-import type {
-  BreakerAnswer,
-  HealthAnswer,
-  OverviewStep,
-  ProviderUse,
-  UsageAnswer,
-} from '../../../src/console/server/api/answers.ts'
+import type { BreakerAnswer, HealthAnswer, OverviewStep } from '../../../src/console/server/answers/health.ts'
+import type { ProviderUse } from '../../../src/console/server/answers/providers.ts'
+import type { UsageAnswer, UsageRow } from '../../../src/console/server/answers/usage.ts'
 
 const STEP_MS = 5_000
 const NOW = 1_800_000_000_000
@@ -56,11 +58,11 @@ test('since when a provider fails', async (t) => {
   t.equal(sinceOf([], 'b', [breaker]), null)
 })
 
-test('the state of a provider in a word', async (t) => {
+test('how something stands, in a word', async (t) => {
   const open = { state: 'open' } as BreakerAnswer
   const cooling = { state: 'cooling' } as BreakerAnswer
   const word = (calls: number, failed: number, ...breakers: BreakerAnswer[]) =>
-    standingOf({ calls, failed, breakers, lastError: null })[0]
+    standingOf({ calls, failed, breakers, lastError: null, entries: null })[0]
   t.equal(word(100, 0), 'Up')
   t.equal(word(100, 2), 'Degraded')
   t.equal(word(100, 50), 'Down')
@@ -68,6 +70,47 @@ test('the state of a provider in a word', async (t) => {
   t.equal(word(100, 1, open), 'Degraded')
   t.equal(word(0, 0, open), 'Down')
   t.equal(word(0, 0), 'No calls')
+  const entry = (calls: number, failed: number, ...breakers: BreakerAnswer[]): Fitness => ({
+    ...{ calls, failed, breakers, lastError: null, entries: [] },
+  })
+  t.equal(standingOf(entry(100, 5, open))[0], 'Down', 'nothing is sent there any more')
+  t.equal(standingOf(entry(100, 0, cooling))[0], 'Degraded')
+  const [up, down, idle] = [entry(9, 0), entry(9, 9, open), entry(0, 0)]
+  const ofRoute = (...entries: Fitness[]) => {
+    const breakers = entries.flatMap((one) => one.breakers)
+    const sum = (read: (one: Fitness) => number) => entries.reduce((total, one) => total + read(one), 0)
+    const calls = sum((one) => one.calls)
+    return standingOf({ calls, failed: sum((one) => one.failed), breakers, lastError: null, entries })
+  }
+  t.same(ofRoute(down, up), ['Degraded', 'bad'], 'the other entry serves')
+  t.same(ofRoute(entry(100, 2), up), ['Degraded', 'warn'])
+  t.same(ofRoute(down, down), ['Down', 'bad'])
+  t.same(ofRoute(down), ['Down', 'bad'])
+  t.same(ofRoute(up, idle), ['Up', 'ok'])
+  t.same(ofRoute(idle, idle), ['No calls', 'neutral'])
+})
+
+test('a route is told of by its own entries', async (t) => {
+  const models = [
+    { model: 'a', calls: 10, failed: 10, p95_ms: null, last_error: null },
+    { model: 'b', calls: 10, failed: 0, p95_ms: null, last_error: null },
+  ]
+  const at = { workspace: 'acme', since: null, last_error: null, state: 'open', provider: 'p' } as const
+  const health: HealthAnswer = {
+    now: new Date(NOW).toISOString(),
+    window_ms: 300_000,
+    providers: [{ provider: 'p', calls: 20, failed: 10, p95_ms: null, last_error: null, models }],
+    breakers: [
+      { ...at, route: 'one', model: 'a' },
+      { ...at, route: 'two', model: 'b' },
+    ],
+  }
+  const one = fitnessOfEntries(health, 'one', ['p/a', 'p/b', 'p/a'])
+  t.match(one, { calls: 20, failed: 10, entries: { length: 2 }, breakers: [{ route: 'one' }] })
+  t.equal(standingOf(one)[0], 'Degraded')
+  t.equal(standingOf(fitnessOfEntries(health, 'two', ['p/b']))[0], 'Down')
+  t.equal(standingOf(fitnessOfEntries(health, 'three', ['p/b']))[0], 'Up')
+  t.same(standingOf(fitnessOfModel(health, 'p/b')), ['Degraded', 'bad'], 'one of its routes passes it over')
 })
 
 test('those that fail are told of, the worst first', async (t) => {
@@ -142,4 +185,37 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
   )
   t.same([steps.clientErrors, steps.serverErrors], [2, 1])
   t.same(steps.totalMs, [latency, null])
+})
+
+test('calls, jobs and live sessions stand beside one another', async (t) => {
+  const times = [Date.parse('2026-11-20T00:00:00.000Z'), Date.parse('2026-11-21T00:00:00.000Z')]
+  const row = (day: number, kind: string, calls: number, errors: number): UsageRow => ({
+    time: `2026-11-${day}T00:00:00.000Z`,
+    kind,
+    calls,
+    errors,
+    cost_usd: calls / 4,
+    audio_seconds: 60 * calls,
+    input_tokens: 0,
+    output_tokens: 0,
+    characters: 0,
+    images: 0,
+    total_ms: null,
+    first_ms: null,
+  })
+  const data = [row(20, 'session', 1, 0), row(20, 'job', 4, 1), row(21, 'job', 2, 2), row(21, 'call', 8, 0)]
+  t.match(kindRows(data), [
+    { kind: 'call', records: 8, failed: 0, audioMinutes: 8, costUsd: 2 },
+    { kind: 'job', label: 'Jobs', records: 6, failed: 3, audioMinutes: 6, costUsd: 1.5 },
+    { kind: 'session', label: 'Live sessions', records: 1, failed: 0 },
+  ])
+  t.same(kindRows([]), [])
+  const series = (of: readonly UsageRow[]) =>
+    workSeries(of, times).map(({ label, values }) => [label, values])
+  t.same(series(data), [
+    ['Jobs', [3, 0]],
+    ['Live sessions', [1, 0]],
+    ['Failed', [1, 2]],
+  ])
+  t.same(series([row(21, 'call', 8, 8)]), [], 'calls have a chart of their own')
 })

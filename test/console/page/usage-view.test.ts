@@ -13,7 +13,7 @@ import {
   stateOf,
   without,
 } from '../../../src/console/page/views/usage/question.ts'
-import type { UsageAnswer, UsageSums } from '../../../src/console/server/api/answers.ts'
+import type { UsageAnswer, UsageSums } from '../../../src/console/server/answers/usage.ts'
 
 const NOW = Date.parse('2026-11-22T09:30:00Z')
 const state = (address: string, workspace: string | null = 'acme') =>

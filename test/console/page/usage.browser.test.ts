@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
+import { usageRecord } from '../../support/chat-usage.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
 import { openPerson } from '../../support/console-person.ts'
 import { axeFaults, namelessParts, overflowOf, tabFaults } from '../../support/page-checks.ts'
@@ -28,7 +29,27 @@ t.test(
   { skip: withoutServers, timeout: 280_000 },
   async (t) => {
     const node = await startConsoleNode(t, { env: { LARKWAY_USAGE: 'true' } })
-    const records = usageMonth(Date.now(), { perHour: 2 })
+    const work = { app: 'phone', model: 'morse-1', provider: 'house', ended_at: Date.now() - 3 * DAY_MS }
+    const records = [
+      ...usageMonth(Date.now(), { perHour: 2 }),
+      ...['ok', 'ok', 'error'].map((outcome, at) =>
+        usageRecord({
+          ...work,
+          record_id: `use_job_${at}`,
+          kind: 'job',
+          job_id: `tj_${at}`,
+          status: null,
+          outcome,
+        }),
+      ),
+      usageRecord({
+        ...work,
+        record_id: 'use_live',
+        kind: 'session',
+        session_id: 'live_1',
+        audio_seconds: 90_000,
+      }),
+    ]
     await putUsage(node.dataFolder, records)
     const browser = await openBrowser(t)
     const { page, complaints, signIn, go, row } = await openPerson(browser, node.url)
@@ -95,13 +116,28 @@ t.test(
     await page.goto('/console/usage')
     await row('Usage by workspace', 'other').waitFor()
     await hold(t, page, 'platform usage')
+    await main.getByRole('link', { name: 'View requests' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Platform requests' }).waitFor()
+    await row('Request log', 'other').first().waitFor()
 
     await page.goto('/console/acme/overview')
     await main.getByRole('link', { name: '30 days' }).click()
     await main.locator('canvas').first().waitFor()
     await row('Errors by code', 'UPSTREAM_ERROR').waitFor()
     t.match(await main.locator('.overview-numbers').textContent(), /p50; p95\s.*, p99\s/)
+    const kinds = 'Calls, jobs and live sessions'
+    t.match(await row(kinds, 'Jobs').textContent(), /^Jobs31 failed in the log of jobs33 %/)
+    t.match(await row(kinds, 'Live sessions').textContent(), /^Live sessions100 %1\.5 min/)
+    await main.getByRole('img', { name: /^Jobs and live sessions per day: 4 in all/ }).waitFor()
     await hold(t, page, 'overview of a month')
+    await row(kinds, 'Jobs').getByRole('link', { name: '1 failed in the log of jobs' }).click()
+    await main.getByText('1 of 1 shown.').waitFor()
+    t.match(page.url(), /acme\/requests\?tab=log&range=30d&kind=job&outcome=error$/)
+    await page.goBack()
+    await row(kinds, 'Live sessions').getByRole('link', { name: 'Live sessions' }).click()
+    await row('Usage by app', 'phone').waitFor()
+    t.match(page.url(), /usage\?range=30d&by=app&show=calls&kind=session$/)
+    await page.goBack()
     await row('Errors by code', 'UPSTREAM_ERROR').getByRole('link').click()
     await row('Usage by provider', 'Total').waitFor()
     t.match(page.url(), /error_code=UPSTREAM_ERROR/)

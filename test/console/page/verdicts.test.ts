@@ -1,6 +1,6 @@
 import t from 'tap'
 import { leftWords, verdictsOf } from '../../../src/console/page/views/routes/verdicts.ts'
-import type { ExplainedEntry } from '../../../src/console/server/api/answers.ts'
+import type { ExplainedEntry } from '../../../src/console/server/answers/routes.ts'
 
 const row = (name: string, more: Partial<ExplainedEntry> = {}): ExplainedEntry => ({
   route: 'acme.voice',
@@ -42,9 +42,9 @@ t.test('each entry learns its place, or why it has none', async (t) => {
 t.test('an entry that is tried in spite of its breaker is not said to be well', async (t) => {
   const last = row('a', { rank: 1, last_resort: true, breaker: 'open' })
   const { entries } = verdictsOf({ entries: [last] }, 'acme.voice', [entry('a')], '')
-  t.same(entries.get(0), { tone: 'next', rank: 1, words: 'Selected: would be tried; its breaker is open' })
+  t.same(entries.get(0), { tone: 'next', rank: 1, words: 'Selected: would be tried; breaker open' })
   const half = verdictsOf({ entries: [{ ...last, breaker: 'half_open' }] }, 'acme.voice', [entry('a')], '')
-  t.equal(half.entries.get(0)?.words, 'Selected: would be tried; its breaker is half-open')
+  t.equal(half.entries.get(0)?.words, 'Selected: would be tried; breaker half-open')
 })
 
 t.test('why an entry is skipped is said in words', async (t) => {

@@ -7,7 +7,7 @@ import {
   workspaceForm,
   workspaceIssues,
 } from '../../../src/console/page/views/workspaces/workspace-form.ts'
-import type { WorkspaceAnswer } from '../../../src/console/server/api/answers.ts'
+import type { WorkspaceAnswer } from '../../../src/console/server/answers/workspaces.ts'
 
 const ACME: WorkspaceAnswer = {
   id: 'acme',

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
-import type { RequestAnswer } from '../../server/api/answers.ts'
+import type { RequestAnswer } from '../../server/answers/requests.ts'
 import { milliseconds, plural } from '../format.ts'
 import { h } from '../h.ts'
 

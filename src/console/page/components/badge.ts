@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import type { ManagedBy } from '../../server/api/answers.ts'
+import type { ManagedBy } from '../../../admin/parts.ts'
 import { h } from '../h.ts'
 
 export type Tone = 'neutral' | 'ok' | 'warn' | 'bad' | 'accent'
@@ -24,15 +24,12 @@ const TONES: Readonly<Record<string, Tone>> = {
   queued: 'neutral',
   cancelled: 'neutral',
   cancelling: 'warn',
-  'half-open': 'warn',
-  cooling: 'warn',
   expired: 'warn',
   failed: 'bad',
-  open: 'bad',
   revoked: 'bad',
 }
 
-/** A state by its name (of a job, a breaker, a key, a route), or the status of an answer by its number. */
+/** A state by its name (of a job, a key, a route), or the status of an answer by its number. */
 export function StatusBadge({ status }: { readonly status: string | number }) {
   if (typeof status === 'string') {
     const word = status.replace('_', '-')

@@ -1,4 +1,4 @@
-import type { BreakerAnswer } from '../../server/api/answers.ts'
+import type { BreakerAnswer } from '../../server/answers/health.ts'
 import { h } from '../h.ts'
 import { pathOf } from '../paths.ts'
 import { BreakerBadge, LastError } from './health.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { DeliveryAnswer } from '../../server/api/answers.ts'
+import type { DeliveryAnswer } from '../../server/answers/settings.ts'
 import { api } from '../api.ts'
 import { h } from '../h.ts'
 import { useAction } from '../load.ts'

@@ -1,4 +1,4 @@
-import type { BreakerAnswer, ErrorAnswer, HealthAnswer } from '../../server/api/answers.ts'
+import type { BreakerAnswer, ErrorAnswer, HealthAnswer } from '../../server/answers/health.ts'
 import { api } from '../api.ts'
 import { percent, plural } from '../format.ts'
 import { h } from '../h.ts'
@@ -8,7 +8,7 @@ import { Badge, type Tone } from './badge.ts'
 import { Time } from './time.ts'
 
 const EVERY_MS = 5_000
-/** Shares of failed calls from which on a provider is called degraded, failing, and down. */
+/** Shares of failed calls from which on something is called degraded, badly so, and down. */
 const DEGRADED = 0.01
 const FAILING = 0.05
 const DOWN = 0.5
@@ -35,6 +35,8 @@ export interface Fitness {
   readonly lastError: ErrorAnswer | null
   /** Those that are not closed, the worst first. */
   readonly breakers: readonly BreakerAnswer[]
+  /** Of a route each of its entries; of an entry none. Null: which they are is not known. */
+  readonly entries: readonly Fitness[] | null
 }
 
 const WORST_FIRST: readonly BreakerAnswer['state'][] = ['open', 'cooling', 'half_open']
@@ -43,19 +45,38 @@ const WORST_FIRST: readonly BreakerAnswer['state'][] = ['open', 'cooling', 'half
 export function fitnessOfProvider(health: HealthAnswer, provider: string): Fitness {
   const known = health.providers.find((one) => one.provider === provider)
   const breakers = health.breakers.filter((one) => one.provider === provider)
-  return fitness(known ? [known] : [], breakers)
+  return fitness(known ? [known] : [], breakers, null)
 }
 
 /** Entries of a route, written `provider/model`. */
 export function fitnessOfEntries(health: HealthAnswer, route: string, entries: readonly string[]): Fitness {
-  const names = new Set(entries)
-  const models = health.providers.flatMap(({ provider, models }) =>
-    models.filter(({ model }) => names.has(`${provider}/${model}`)),
-  )
-  const breakers = health.breakers.filter(
-    (one) => one.route === route && names.has(`${one.provider}/${one.model}`),
-  )
-  return fitness(models, breakers)
+  const each = [...new Set(entries)].map((name) => {
+    const { models, breakers } = ofModel(health, name)
+    return fitness(
+      models,
+      breakers.filter((one) => one.route === route),
+      [],
+    )
+  })
+  const errors = each.map(({ calls, failed, lastError }) => ({ calls, failed, last_error: lastError }))
+  const breakers = each.flatMap((one) => one.breakers)
+  return fitness(errors, breakers, each)
+}
+
+/** A model of a provider in all routes, written `provider/model`. */
+export function fitnessOfModel(health: HealthAnswer, name: string): Fitness {
+  const { models, breakers } = ofModel(health, name)
+  return fitness(models, breakers, null)
+}
+
+function ofModel(health: HealthAnswer, name: string) {
+  const isMeant = (provider: string, model: string) => `${provider}/${model}` === name
+  return {
+    models: health.providers.flatMap(({ provider, models }) =>
+      models.filter(({ model }) => isMeant(provider, model)),
+    ),
+    breakers: health.breakers.filter(({ provider, model }) => isMeant(provider, model)),
+  }
 }
 
 function fitness(
@@ -65,6 +86,7 @@ function fitness(
     readonly last_error: ErrorAnswer | null
   }[],
   breakers: readonly BreakerAnswer[],
+  entries: Fitness['entries'],
 ): Fitness {
   const sorted = breakers.toSorted(
     (one, other) => WORST_FIRST.indexOf(one.state) - WORST_FIRST.indexOf(other.state),
@@ -75,32 +97,46 @@ function fitness(
     failed: counted.reduce((sum, { failed }) => sum + failed, 0),
     lastError: errors.sort((one, other) => (one.at < other.at ? 1 : -1))[0] ?? null,
     breakers: sorted,
+    entries,
   }
 }
 
-/** A word for it, and how much it matters. */
-export function healthWord({ calls, failed, breakers }: Fitness): readonly [word: string, tone: Tone] {
-  const [worst] = breakers
-  if (worst?.state === 'open') return ['breaker open', 'bad']
-  if (worst?.state === 'cooling') return ['rate limited', 'warn']
-  if (worst?.state === 'half_open') return ['breaker half-open', 'warn']
-  if (calls === 0) return ['no calls', 'neutral']
-  const share = failed / calls
-  return share >= FAILING ? ['failing', 'bad'] : share >= DEGRADED ? ['degraded', 'warn'] : ['healthy', 'ok']
-}
+export type Standing = 'Up' | 'Degraded' | 'Down' | 'No calls'
 
-/** How a provider stands as a whole: `Up`, `Degraded` or `Down`; `No calls` where nobody knows. */
-export function standingOf({ calls, failed, breakers }: Fitness): readonly [word: Standing, tone: Tone] {
+/** How a provider, a route or an entry stands, and how much that matters; `No calls` where nobody knows. */
+export function standingOf({ calls, failed, breakers, entries }: Fitness): readonly [Standing, Tone] {
+  if (entries !== null && entries.length > 1) return standingOfRoute(entries.map(standingOf))
   const isOpen = breakers.some(({ state }) => state === 'open')
-  if (calls === 0)
-    return isOpen ? ['Down', 'bad'] : breakers.length > 0 ? ['Degraded', 'warn'] : ['No calls', 'neutral']
+  // To an entry whose breaker is open nothing is sent.
+  if (isOpen && (calls === 0 || entries !== null)) return ['Down', 'bad']
+  if (calls === 0) return breakers.length > 0 ? ['Degraded', 'warn'] : ['No calls', 'neutral']
   const share = failed / calls
   if (share >= DOWN) return ['Down', 'bad']
   if (share >= FAILING || isOpen) return ['Degraded', 'bad']
   return share >= DEGRADED || breakers.length > 0 ? ['Degraded', 'warn'] : ['Up', 'ok']
 }
 
-export type Standing = 'Up' | 'Degraded' | 'Down' | 'No calls'
+/** As long as one of its entries serves, a route is not down. */
+function standingOfRoute(entries: readonly (readonly [Standing, Tone])[]): readonly [Standing, Tone] {
+  const every = (...words: readonly Standing[]) => entries.every(([word]) => words.includes(word))
+  if (every('No calls')) return ['No calls', 'neutral']
+  if (every('Down')) return ['Down', 'bad']
+  if (every('Up', 'No calls')) return ['Up', 'ok']
+  return ['Degraded', entries.some(([, tone]) => tone === 'bad') ? 'bad' : 'warn']
+}
+
+export function StandingBadge({ of }: { readonly of: Fitness }) {
+  const [word, tone] = standingOf(of)
+  const [worst] = of.breakers
+  return h(Badge, { tone, title: worst && MEANINGS[worst.state] }, word)
+}
+
+/** Why an entry is passed over, or about to be tried again. */
+export const BREAKER_WORDS: Readonly<Record<BreakerAnswer['state'], string>> = {
+  open: 'breaker open',
+  half_open: 'breaker half-open',
+  cooling: 'rate limited',
+}
 
 const MEANINGS: Readonly<Record<BreakerAnswer['state'], string>> = {
   open: 'It failed too often. Other entries are tried until it gets a test request.',
@@ -109,32 +145,26 @@ const MEANINGS: Readonly<Record<BreakerAnswer['state'], string>> = {
 }
 
 export function BreakerBadge({ state }: Pick<BreakerAnswer, 'state'>) {
-  return h(
-    Badge,
-    { tone: state === 'open' ? 'bad' : 'warn', title: MEANINGS[state] },
-    state === 'cooling' ? 'rate limited' : state.replace('_', '-'),
-  )
+  return h(Badge, { tone: state === 'open' ? 'bad' : 'warn', title: MEANINGS[state] }, BREAKER_WORDS[state])
 }
 
-/** State, share of errors, and the last error with its age. `total`: how many entries it is about. */
-export function Health({ of, total = 1 }: { readonly of: Fitness | null; readonly total?: number }) {
+/** How something stands, its breakers, its share of errors, and the last error with its age. */
+export function Health({ of }: { readonly of: Fitness | null }) {
   if (of === null) return h('span', { class: 'quiet' }, '–')
   const { calls, failed, lastError, breakers } = of
-  const [word, tone] = healthWord(of)
   const [worst] = breakers
-  const affected = total > 1 && breakers.length > 0 ? ` on ${breakers.length} of ${total}` : ''
   return h(
     'span',
     { class: 'health' },
     h(
       'span',
       null,
-      h(Badge, { tone, title: worst ? MEANINGS[worst.state] : undefined }, word, affected),
+      h(StandingBadge, { of }),
       ' ',
       h(
         'span',
         { class: 'quiet small' },
-        worst?.since ? ['since ', h(Time, { at: worst.since }), calls > 0 ? ' · ' : ''] : null,
+        worst ? [causeWords(of, worst), calls > 0 ? ' · ' : ''] : null,
         calls > 0 ? `${percent(failed / calls)} errors in 5 min` : worst ? null : 'in 5 min',
       ),
     ),
@@ -142,6 +172,15 @@ export function Health({ of, total = 1 }: { readonly of: Fitness | null; readonl
       ? null
       : h('span', { class: 'small health-error' }, h(LastError, { error: lastError })),
   )
+}
+
+/** "breaker open on 1 of 2 entries since 3 min ago" */
+function causeWords({ breakers, entries }: Fitness, { state, since }: BreakerAnswer) {
+  return [
+    BREAKER_WORDS[state],
+    entries === null || entries.length < 2 ? '' : ` on ${breakers.length} of ${entries.length} entries`,
+    since === null ? null : [' since ', h(Time, { at: since })],
+  ]
 }
 
 /** "it is overloaded (503), 12 s ago" */

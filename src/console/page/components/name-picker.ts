@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { NamesAnswer } from '../../server/api/answers.ts'
+import type { NamesAnswer } from '../../server/answers/workspaces.ts'
 import { api } from '../api.ts'
 import { h } from '../h.ts'
 import { useLoad } from '../load.ts'

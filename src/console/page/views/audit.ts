@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { AuditAnswer, AuditListAnswer } from '../../server/api/answers.ts'
+import type { AuditAnswer, AuditListAnswer } from '../../server/answers/audit.ts'
 import { api } from '../api.ts'
 import { Button } from '../components/button.ts'
 import { Switch } from '../components/choice.ts'
@@ -8,7 +8,6 @@ import { PageHead } from '../components/page-head.ts'
 import { EmptyState, ErrorNote, Loaded } from '../components/states.ts'
 import { type Column, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
-import { csvOf, save } from '../csv.ts'
 import { number } from '../format.ts'
 import { h } from '../h.ts'
 import { useAction, useLoad } from '../load.ts'
@@ -16,9 +15,6 @@ import { pathOf, queryOf } from '../paths.ts'
 import { useKept, useQuery } from '../router.ts'
 import type { ViewProps } from '../view.ts'
 
-/** Lines of a page of an export, and of all of one. */
-const EXPORT_PAGE = 1_000
-const EXPORT_MAX = 100_000
 const ASK_AFTER_MS = 300
 
 const WHEN: Column<AuditAnswer> = {
@@ -108,7 +104,7 @@ export function AuditView({ workspace }: ViewProps) {
       title: 'Audit',
       lead: `Who changed what ${what}, and when. Append-only.`,
       actions: [
-        h(Export, { ask, workspace }),
+        h(Export, { asked }),
         h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
       ],
     }),
@@ -184,35 +180,27 @@ function endOfDay(day: string | null): string | null {
   return Number.isNaN(at.getTime()) ? null : String(at.getTime())
 }
 
-/** Saves all lines that the filters leave, as a table or as they are. */
-function Export({ ask, workspace }: { readonly ask: Ask; readonly workspace: string | null }) {
-  const { run, busy, error } = useAction(async (format: 'csv' | 'json') => {
-    const lines: AuditAnswer[] = []
-    let below: number | null = null
-    do {
-      const page: AuditListAnswer = await ask({ limit: EXPORT_PAGE, below })
-      lines.push(...page.lines)
-      below = page.next
-    } while (below !== null && lines.length < EXPORT_MAX)
-    const name = `audit-${workspace ?? 'platform'}.${format}`
-    if (format === 'csv') save(name, 'text/csv', csvOf(HEADS, lines.map(cellsOf)))
-    else save(name, 'application/json', `${JSON.stringify(lines, null, 2)}\n`)
-  })
-  return [
-    h(Button, { onClick: () => run('csv'), busy }, 'Export CSV'),
-    h(Button, { onClick: () => run('json'), busy }, 'Export JSON'),
-    error === null ? null : h(ErrorNote, { error, what: 'Not exported' }),
-  ]
+/** All lines that the filters leave, as files. */
+function Export({ asked }: { readonly asked: Asked }) {
+  return EXPORTS.map(({ format, label }) =>
+    h(
+      'a',
+      {
+        key: format,
+        class: 'button button-plain',
+        href: `/console/api/audit${queryOf({ ...asked, format })}`,
+        download: '',
+        title: 'The newest 100,000 at most',
+      },
+      h('span', { class: 'button-text' }, label),
+    ),
+  )
 }
 
-const HEADS = [
-  ...['number', 'at', 'actor', 'via', 'key_id', 'action', 'workspace', 'target', 'before', 'after', 'detail'],
-]
-
-export function cellsOf(line: AuditAnswer) {
-  const { at, by, action, workspace, target, before, after, detail } = line
-  return [line.number, at, by.name, by.via, by.key_id, action, workspace, target, before, after, detail]
-}
+const EXPORTS = [
+  { format: 'csv', label: 'Export CSV' },
+  { format: 'json', label: 'Export JSON' },
+] as const
 
 function Lines(props: {
   readonly name: string

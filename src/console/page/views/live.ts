@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { LiveSessionAnswer, LiveSessionsAnswer } from '../../server/api/answers.ts'
+import type { LiveSessionAnswer, LiveSessionsAnswer } from '../../server/answers/live.ts'
 import { api } from '../api.ts'
 import { LinkButton } from '../components/button.ts'
 import { Confirm } from '../components/dialog.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { ListedSession } from '../../server/api/answers.ts'
+import type { ListedSession } from '../../server/answers/access.ts'
 import { api } from '../api.ts'
 import { Badge } from '../components/badge.ts'
 import { Button } from '../components/button.ts'

@@ -12,6 +12,7 @@ import {
   storedKeyNames,
   storedKeys,
 } from '../../../admin/keys.ts'
+import type { ManagedBy } from '../../../admin/parts.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import { optional } from '../../../api/json-request.ts'
 import { BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX } from '../../../catalog/key.ts'
@@ -19,9 +20,9 @@ import { SCOPES, type Snapshot } from '../../../contracts/catalog.ts'
 import type { RateLimit } from '../../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../../contracts/stored-keys.ts'
 import { usdOf } from '../../../gateway/price.ts'
+import type { KeyAnswer, KeysAnswer, NewKeyAnswer, PlaygroundKeyAnswer } from '../answers/keys.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { KeyAnswer, KeysAnswer, ManagedBy, NewKeyAnswer, PlaygroundKeyAnswer } from './answers.ts'
 import { PAGING, paged } from './lists.ts'
 import { accountOf } from './workspaces.ts'
 

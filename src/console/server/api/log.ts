@@ -12,6 +12,7 @@ import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
+import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../answers/log.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -21,7 +22,7 @@ import {
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from './answers.ts'
+import { exportedList, exportReply } from '../exports.ts'
 import { keyNames, PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'
 
@@ -30,10 +31,8 @@ const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 /** Records are kept no longer than that, and a bit for clocks. */
 const DAYS_MAX = 1_100
-/** Records of an export, and how many of them are asked for at a time. */
-const EXPORT_MAX = 100_000
+/** Records of an export that are asked for at a time. */
 const EXPORT_PART = 10_000
-const EXPORT_MS = 120_000
 /** How far records of one id are from each other, at most. */
 const NEAR_MS = 8 * DAY_MS
 /** Keys among which those of the playground are told apart in sums. */
@@ -308,40 +307,19 @@ function placeText({ endedAtMs, recordId }: LogPlace): string {
   return recordId === null ? String(endedAtMs) : `${endedAtMs}.${recordId}`
 }
 
-/** All records, or the newest `EXPORT_MAX`, written while they are sent. */
+/** All records, or the newest `EXPORT_MAX`. */
 function exportOf(question: LogQuestion, format: LogFormat, { context, exchange }: ListCall): StreamedReply {
-  const type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/json'
-  const day = dateOf(context.nowMs())
-  return {
-    status: 200,
-    headers: {
-      'content-type': type,
-      'content-disposition': `attachment; filename="requests-${day}.${format}"`,
-    },
-    body: { stream: exported(question, format, context, exchange.signal) },
-  }
-}
-
-async function* exported(
-  question: LogQuestion,
-  format: LogFormat,
-  { usage: { log } }: ConsoleContext,
-  signal: CancelSignal,
-): AsyncGenerator<string | Uint8Array> {
-  const untilMs = performance.now() + EXPORT_MS
-  let rows = 0
   let after: LogPlace | null = null
-  yield format === 'csv' ? recordsHead() : '{"records":[\n'
-  do {
-    const limit = Math.min(EXPORT_PART, EXPORT_MAX - rows)
-    const part = await log.write({ ...question, after, limit }, format, signal)
-    if (format === 'json' && rows > 0 && part.rows > 0) yield ',\n'
-    yield part.text
-    rows += part.rows
-    after = part.next
-    // Cut short it must not be taken for the whole: the connection is.
-    if (after !== null && performance.now() > untilMs)
-      throw new GatewayError('OVERLOADED', 'the export took too long: ask for a shorter time')
-  } while (after !== null && rows < EXPORT_MAX)
-  if (format === 'json') yield `\n],"truncated":${after !== null}}\n`
+  const stream = exportedList({
+    format,
+    head: recordsHead(),
+    member: 'records',
+    async next(most) {
+      const asked = { ...question, after, limit: Math.min(EXPORT_PART, most) }
+      const { text, rows, next } = await context.usage.log.write(asked, format, exchange.signal)
+      after = next
+      return { text, rows, more: next !== null }
+    },
+  })
+  return exportReply(`requests-${dateOf(context.nowMs())}`, format, stream)
 }

@@ -5,9 +5,9 @@ import { Issues } from '../../../catalog/issues.ts'
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { priceOn } from '../../../gateway/price.ts'
 import { datedModels, factsOf } from '../../../providers/facts.ts'
+import type { ModelAnswer, ModelsAnswer } from '../answers/providers.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { ModelAnswer, ModelsAnswer } from './answers.ts'
 
 const PATH = '/workspaces/:workspace/models'
 

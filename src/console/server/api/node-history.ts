@@ -6,16 +6,16 @@ import type {
   SampledFailure,
   UpstreamSample,
 } from '../../../contracts/console.ts'
-import type { ConsoleContext } from '../context.ts'
 import type {
   BreakerAnswer,
-  Coverage,
   ErrorAnswer,
   HealthAnswer,
   ModelHealth,
   OverviewStep,
   UpstreamAnswer,
-} from './answers.ts'
+} from '../answers/health.ts'
+import type { Coverage } from '../answers/requests.ts'
+import type { ConsoleContext } from '../context.ts'
 
 /** How often nodes write down what they saw: all at the same moments, except for one that stops. */
 export const STEP_MS = 5_000

@@ -5,9 +5,9 @@ import type { NodeSample } from '../../../contracts/console.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
+import type { IncidentAnswer, OverviewAnswer } from '../answers/health.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
-import type { IncidentAnswer, OverviewAnswer } from './answers.ts'
 import {
   breakersOf,
   FRESH_MS,

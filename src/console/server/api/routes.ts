@@ -7,6 +7,7 @@ import {
   NOTE_MAX,
   noRoute,
   publishRoute,
+  putRoute,
   type RouteName,
   removeRoute,
   rollBackRoute,
@@ -25,9 +26,9 @@ import type {
   RecordFields,
   RecordVersion,
 } from '../../../contracts/catalog-store.ts'
+import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from '../answers/routes.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from './answers.ts'
 import { PAGING, paged } from './lists.ts'
 import type { Viewing } from './workspaces.ts'
 
@@ -37,6 +38,27 @@ const PAGE_VERSIONS = 50
 
 const Revision = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const VersionNumber = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+
+const Note = Type.Optional(
+  Type.String({
+    maxLength: NOTE_MAX,
+    description: 'why, on one line, for the versions and the audit list',
+  }),
+)
+
+const RouteBody = Type.Object({
+  fields: Type.Object({}, { additionalProperties: true, description: 'as in a configuration file' }),
+  number: Type.Optional(
+    Type.Union([VersionNumber, Type.Null()], {
+      description:
+        'of the published version that is replaced; null: there is none; absent: whichever there is',
+    }),
+  ),
+  note: Note,
+  force: Type.Optional(
+    Type.Boolean({ description: 'publishes beside a draft of other fields, which stays; else that is 409' }),
+  ),
+})
 
 const DraftBody = Type.Object({
   fields: Type.Object(
@@ -48,15 +70,7 @@ const DraftBody = Type.Object({
   }),
 })
 
-const PublishBody = Type.Object({
-  revision: Revision,
-  note: Type.Optional(
-    Type.String({
-      maxLength: NOTE_MAX,
-      description: 'why, on one line, for the versions and the audit list',
-    }),
-  ),
-})
+const PublishBody = Type.Object({ revision: Revision, note: Note })
 const RollBackBody = Type.Object({ number: VersionNumber })
 const ListQuery = Type.Object(PAGING)
 const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
@@ -70,6 +84,7 @@ export function routeEndpoints(context: ConsoleContext): ConsoleRoute[] {
       routeSummaries(call, call.params.workspace, call.query),
     ),
     consoleEndpoint(context, 'GET', PATH, {}, showRoute),
+    consoleEndpoint(context, 'PUT', PATH, { body: RouteBody }, replaceRoute),
     consoleEndpoint(context, 'DELETE', PATH, {}, deleteRoute),
     consoleEndpoint(context, 'PUT', `${PATH}/draft`, { body: DraftBody }, putDraft),
     consoleEndpoint(context, 'DELETE', `${PATH}/draft`, {}, deleteDraft),
@@ -89,6 +104,14 @@ async function showRoute(call: Call): Promise<RouteAnswer> {
   const answer = await routeAnswer(call, routeRecord(routeName(call.params)))
   if (answer === null) throw noRoute()
   return answer
+}
+
+async function replaceRoute(call: Call<Static<typeof RouteBody>>): Promise<RouteAnswer> {
+  const { context, viewer, params, body } = call
+  const { number, note = '', force = false } = body
+  const fields = body.fields as RecordFields
+  await putRoute(viewer.actor, { ...routeName(params), fields, number, note, force }, context.admin)
+  return showRoute(call)
 }
 
 async function putDraft(call: Call<Static<typeof DraftBody>>): Promise<RouteAnswer> {

@@ -4,9 +4,9 @@ import { redeliver, removeWebhook, setWebhook, testWebhook } from '../../../admi
 import { timestamp } from '../../../api/json-reply.ts'
 import { DomainsBody, WebhookBody } from '../../../api/native/workspace.ts'
 import type { EventView } from '../../../contracts/outbox.ts'
+import type { DeliveryAnswer, DomainsAnswer, WebhookAnswer, WebhookTestAnswer } from '../answers/settings.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { DeliveryAnswer, DomainsAnswer, WebhookAnswer, WebhookTestAnswer } from './answers.ts'
 import { jobName } from './jobs.ts'
 
 // What a workspace sets for itself, as at the workspace API, and its webhook deliveries.

@@ -1,8 +1,8 @@
 import { isValid, storedKeys } from '../../../admin/keys.ts'
 import { partsOf } from '../../../admin/parts.ts'
+import type { SetupAnswer } from '../answers/workspaces.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { SetupAnswer } from './answers.ts'
 import { fileKeys } from './keys.ts'
 
 const PATH = '/workspaces/:workspace/setup'

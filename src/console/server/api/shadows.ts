@@ -1,7 +1,7 @@
 import type { ShadowSample } from '../../../contracts/console.ts'
+import type { ShadowAnswer, ShadowPairAnswer } from '../answers/routes.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { ShadowAnswer, ShadowPairAnswer } from './answers.ts'
 import { HISTORY_MS, type NodeHistory } from './node-history.ts'
 
 const PATH = '/workspaces/:workspace/routes/:route/shadow'

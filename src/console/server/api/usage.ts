@@ -1,9 +1,20 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { askUsage } from '../../../admin/usage.ts'
+import { answerUsage, askUsage, usageQuestion } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
+import { invalidField } from '../../../inbound/refusals.ts'
+import { USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
+import {
+  ANSWER_ROWS_MAX,
+  groupsMax,
+  stepsOf,
+  type UsageAnswerRow,
+  type UsageQuestion,
+} from '../../../usage/answer.ts'
+import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
-import { type UsageReport, usageCsv, usageJson } from '../../../usage/report.ts'
+import { reportCells, reportColumns, type UsageReport, usageJson } from '../../../usage/report.ts'
+import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -14,7 +25,7 @@ import {
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
-import type { UsageNames } from './answers.ts'
+import { EXPORT_MAX, exportReply, timeLeft } from '../exports.ts'
 import { keyNames } from './keys.ts'
 
 const PATH = '/usage'
@@ -43,8 +54,14 @@ async function usage(call: Call): Promise<WrittenReply> {
   const input = new Map(Object.entries(asked).map(([name, value]) => [name, [value]]))
   if (scope !== null) input.set('workspace', [scope])
   const actor = { ...viewer.actor, workspace: scope }
+  if (format === 'csv') {
+    for (const name of ['limit', 'offset'])
+      if (input.has(name)) throw invalidField(name, 'cannot be combined with format')
+    const question = usageQuestion(actor, input, context.usage)
+    const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
+    return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
+  }
   const report = await askUsage(actor, input, context.usage)
-  if (format === 'csv') return new WrittenReply(csvReply(report))
   const { data, ...rest } = usageJson(report)
   const answer = {
     ...rest,
@@ -55,16 +72,85 @@ async function usage(call: Call): Promise<WrittenReply> {
   return new WrittenReply(await compressed(await jsonReply(answer), exchange))
 }
 
-function csvReply(report: UsageReport) {
-  const { fromMs, toMs } = report.question
-  const [from, to] = [dateOf(fromMs), dateOf(toMs - 1)]
-  return {
-    status: 200,
-    headers: {
-      'content-type': 'text/csv; charset=utf-8',
-      'content-disposition': `attachment; filename="usage-${from}-${to}.csv"`,
-    },
-    body: usageCsv(report),
+/**
+ * A line of CSV for each group and step, in the order asked for, with the names of keys. Groups that there is no room
+ * for come last, in one line for each step; the column `groups` says of how many a line is.
+ */
+async function* usageFile(question: UsageQuestion, context: ConsoleContext): AsyncGenerator<string> {
+  const { usage } = context
+  const { by, step } = question
+  const hasTime = timeLeft()
+  const whole = { ...question, step: 'none', offset: 0, limit: ANSWER_ROWS_MAX } as const
+  const { groups, rows } = await answerUsage(whole, usage)
+  // One that were left alone would have no name.
+  const most = groups > rows.length ? rows.length - 1 : rows.length
+  const nameOf = by.includes('key_id') ? await keyNames(context) : () => null
+  const lines = (part: readonly UsageAnswerRow[], of: number) =>
+    part.map((row) => {
+      const id = row.values[by.indexOf('key_id')] ?? null
+      return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
+    })
+  yield csvLine(fileLine(question, reportColumns(question), ['key_name', 'groups']))
+  const told = new ToldSums()
+  const steps = stepsOf(question)
+  // A line of each step is kept free for those that are left.
+  let room = EXPORT_MAX - steps
+  let at = 0
+  while (at < most) {
+    hasTime()
+    const some = rows.slice(at, Math.min(most, at + groupsMax(question), at + Math.floor(room / steps)))
+    if (some.length === 0) break
+    const chosen = { ...question, groups: some.map(({ values }) => values), limit: some.length }
+    const part = step === 'none' ? some : (await answerUsage(chosen, usage)).rows
+    for (const row of part) told.add(row)
+    yield lines(part, 1).join('')
+    at += some.length
+    room -= part.length
+  }
+  const left = groups - at
+  if (left === 0) return
+  const all = await answerUsage({ ...question, by: [], offset: 0, limit: 1 }, usage)
+  const only = left === 1 ? rows[at]?.values : undefined
+  const values = only ?? by.map(() => null)
+  const rest = all.rows.map((row) => ({ ...row, values, sums: told.left(row), latencies: {} }))
+  yield lines(
+    rest.filter(({ sums }) => sums.calls > 0),
+    left,
+  ).join('')
+}
+
+/** The cells of a report with two more: the name of the key behind its id, and a number behind the dimensions. */
+function fileLine<Cell>(
+  { step, by }: UsageQuestion,
+  cells: readonly Cell[],
+  [name, groups]: readonly [Cell, Cell],
+) {
+  const first = step === 'none' ? 0 : 1
+  const keyAt = by.indexOf('key_id')
+  const end = first + by.length
+  const dimensions = cells.slice(0, end)
+  const named = keyAt < 0 ? dimensions : dimensions.toSpliced(first + keyAt + 1, 0, name)
+  return [...named, groups, ...cells.slice(end)]
+}
+
+type Row = Pick<UsageAnswerRow, 'timeMs' | 'sums'>
+
+/** Sums of the groups that were told of, step by step. */
+class ToldSums {
+  readonly #steps = new Map<number | null, Record<UsageMeasure, number>>()
+
+  add({ timeMs, sums }: Row): void {
+    const known = this.#steps.get(timeMs)
+    if (known === undefined) this.#steps.set(timeMs, { ...sums })
+    else for (const name of USAGE_MEASURES) known[name] += sums[name]
+  }
+
+  /** What is left of the sums of all groups. Records may have come in between. */
+  left({ timeMs, sums }: Row): UsageAnswerRow['sums'] {
+    const known = this.#steps.get(timeMs)
+    const left = { ...sums }
+    for (const name of USAGE_MEASURES) left[name] = Math.max(0, sums[name] - (known?.[name] ?? 0))
+    return left
   }
 }
 

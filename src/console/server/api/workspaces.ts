@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import type { Role } from '../../../admin/actor.ts'
 import { requireWorkspace } from '../../../admin/actor.ts'
 import { putWorkspace, removeWorkspace } from '../../../admin/catalog.ts'
 import { addCredits, GRANT_ID } from '../../../admin/credits.ts'
@@ -9,9 +10,9 @@ import { optional } from '../../../api/json-request.ts'
 import { WorkspaceShape } from '../../../catalog/file.ts'
 import type { AccountTerms, AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
+import type { AppAnswer, PurposeAnswer, WorkspaceAnswer, WorkspaceSummary } from '../answers/workspaces.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
-import type { AppAnswer, PurposeAnswer, Role, WorkspaceAnswer, WorkspaceSummary } from './answers.ts'
 
 const PATH = '/workspaces/:workspace'
 const CREDITS = `${PATH}/credits` as const

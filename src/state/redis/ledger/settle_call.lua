@@ -2,7 +2,8 @@
 --
 -- KEYS slot account spent reservations leases charged end_user
 -- ARGV token end result ttl_ms charges platform spend claim
--- Reply {slot_held, charged}, each 1 | 0: whether the slot ended as told, whether the reservation became the charge
+-- Reply {slot_held, charged, end_user_spent}, the first two 1 | 0: whether the slot ended as told, whether the
+-- reservation became the charge; then what its end user has spent in that month, empty where nothing is counted
 --
 -- `end` is stored, released or burned; empty: there is no slot. `charges` = '0': nothing was set aside. What the token
 -- does not hold is left alone, so doing it twice is doing it once: a stored or burned slot keeps the token that ended
@@ -34,6 +35,8 @@ local function remember_charge()
   redis.call('PEXPIRE', charged, CHARGED_MS)
 end
 
+local end_user_spent = ''
+
 local function charge()
   local record = redis.call('HGET', reservations, token)
   if not record or string.match(record, '^%d+') ~= claim then return 0 end
@@ -57,7 +60,8 @@ local function charge()
     local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
     if counted_in == month then
       local after = micros - spend + spend_charge
-      redis.call('SET', end_user, month .. ' ' .. digits(after), 'PX', SPENT_TTL_MS)
+      end_user_spent = digits(after)
+      redis.call('SET', end_user, month .. ' ' .. end_user_spent, 'PX', SPENT_TTL_MS)
     end
   end
   if claim ~= '0' and (platform_charge > 0 or spend_charge > 0) then remember_charge() end
@@ -87,4 +91,4 @@ local function end_slot()
 end
 
 local is_charged = ARGV[5] == '1' and charge() or 0
-return { end_slot(), is_charged }
+return { end_slot(), is_charged, end_user_spent }

@@ -1,6 +1,11 @@
 import type { AppFields } from '../../../../catalog/file.ts'
 import type { Capability } from '../../../../contracts/calls.ts'
-import type { AppAnswer, AppsAnswer, PurposeAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type {
+  AppAnswer,
+  AppsAnswer,
+  PurposeAnswer,
+  WorkspaceAnswer,
+} from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Checkbox } from '../../components/choice.ts'
 import { FormDialog } from '../../components/dialog.ts'

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
+import type { KeysAnswer } from '../../../server/answers/keys.ts'
 import type {
   AppAnswer,
   AppsAnswer,
-  KeysAnswer,
   NamesAnswer,
   PurposeAnswer,
   WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+} from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { FileBadge, NotInForce } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'

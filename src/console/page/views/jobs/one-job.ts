@@ -1,10 +1,7 @@
 import { useState } from 'preact/hooks'
-import type {
-  JobAnswer,
-  JobDetailAnswer,
-  WebhookAnswer,
-  WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+import type { JobAnswer, JobDetailAnswer } from '../../../server/answers/jobs.ts'
+import type { WebhookAnswer } from '../../../server/answers/settings.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Attempts, Outcome } from '../../components/attempts.ts'
 import { StatusBadge } from '../../components/badge.ts'

@@ -1,4 +1,4 @@
-import type { JobAnswer } from '../../../server/api/answers.ts'
+import type { JobAnswer } from '../../../server/answers/jobs.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'

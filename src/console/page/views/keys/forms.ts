@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Scope } from '../../../../contracts/catalog.ts'
-import type { KeyAnswer, NewKeyAnswer } from '../../../server/api/answers.ts'
+import type { KeyAnswer, NewKeyAnswer } from '../../../server/answers/keys.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox, Checkboxes } from '../../components/choice.ts'

@@ -1,11 +1,7 @@
 import { useState } from 'preact/hooks'
-import type {
-  KeyAnswer,
-  KeysAnswer,
-  NamesAnswer,
-  NewKeyAnswer,
-  SessionAnswer,
-} from '../../../server/api/answers.ts'
+import type { SessionAnswer } from '../../../server/answers/access.ts'
+import type { KeyAnswer, KeysAnswer, NewKeyAnswer } from '../../../server/answers/keys.ts'
+import type { NamesAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Badge, FileBadge, StatusBadge } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'

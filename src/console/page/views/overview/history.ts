@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { BreakerAnswer, OverviewAnswer, OverviewStep } from '../../../server/api/answers.ts'
+import type { BreakerAnswer, OverviewAnswer, OverviewStep } from '../../../server/answers/health.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 import { Chart } from '../../components/chart.ts'
 import { tonesOf } from '../../components/tones.ts'

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { HealthAnswer, OverviewAnswer, SetupAnswer } from '../../../server/api/answers.ts'
+import type { HealthAnswer, OverviewAnswer } from '../../../server/answers/health.ts'
+import type { SetupAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
-import { Badge } from '../../components/badge.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
-import { fitnessOfProvider, LastError, standingOf, useHealth } from '../../components/health.ts'
+import { fitnessOfProvider, LastError, StandingBadge, useHealth } from '../../components/health.ts'
 import { Section } from '../../components/page-head.ts'
 import { Bar } from '../../components/progress.ts'
 import { EmptyState, Loaded, Note, Skeleton } from '../../components/states.ts'
@@ -299,10 +299,8 @@ function Providers(props: { readonly health: HealthAnswer | null; readonly works
     const state: Column<ProviderNow> = {
       head: 'State',
       narrow: true,
-      cell: ({ provider }) => {
-        const [word, tone] = health === null ? [] : standingOf(fitnessOfProvider(health, provider))
-        return tone === undefined ? null : h(Badge, { tone }, word)
-      },
+      cell: ({ provider }) =>
+        health === null ? null : h(StandingBadge, { of: fitnessOfProvider(health, provider) }),
     }
     return PROVIDER_COLUMNS.toSpliced(1, 0, state)
   }, [health])

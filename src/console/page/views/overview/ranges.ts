@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/api/answers.ts'
+import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Chart } from '../../components/chart.ts'
@@ -7,19 +7,20 @@ import { Section } from '../../components/page-head.ts'
 import { spanOf, stepLabel, stepMsOf, stepName, stepsIn, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
-import { compact, milliseconds, number, orNone, percent } from '../../format.ts'
+import { count, milliseconds, orNone, percent } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { OverviewHead, type OverviewSpan } from './head.ts'
+import { Kinds } from './kinds.ts'
 
 /** Steps of the overview: days of a week say too little. */
 const STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as const
 
 const DAY_HOURS = 24
 
-/** Answers about the calls of a time, without jobs and live sessions. */
+/** Answers about a time: about its calls, without jobs and live sessions, and about all three. */
 export interface Told {
   /** By outcome, step by step. */
   readonly outcomes: UsageAnswer
@@ -29,6 +30,8 @@ export interface Told {
   readonly codes: UsageAnswer
   /** Those that succeeded, over the whole time. */
   readonly answered: UsageAnswer
+  /** Calls, jobs and live sessions, step by step. */
+  readonly kinds: UsageAnswer
 }
 
 interface Place {
@@ -60,43 +63,56 @@ async function ask(
   { workspace, from, to, step }: Readonly<Record<'from' | 'to' | 'step', string>> & Pick<Place, 'workspace'>,
   signal: AbortSignal,
 ): Promise<Told> {
-  const common = { workspace, from, to, kind: 'call', sort: 'calls' }
-  const failed = { ...common, outcome: 'error' }
-  const [outcomes, failures, codes, answered] = await Promise.all(
+  const all = { workspace, from, to, sort: 'calls' }
+  const calls = { ...all, kind: 'call' }
+  const failed = { ...calls, outcome: 'error' }
+  const [outcomes, failures, codes, answered, kinds] = await Promise.all(
     [
-      { ...common, step, by: 'outcome' },
+      { ...calls, step, by: 'outcome' },
       { ...failed, step, by: 'status' },
       { ...failed, by: 'error_code,status', limit: 20 },
-      { ...common, outcome: 'ok' },
+      { ...calls, outcome: 'ok' },
+      { ...all, step, by: 'kind' },
     ].map((query) => api.get<UsageAnswer>(`/usage${queryOf(query)}`, { signal })),
   )
-  if (!outcomes || !failures || !codes || !answered) throw new Error('each question has an answer')
-  return { outcomes, failures, codes, answered }
+  if (!outcomes || !failures || !codes || !answered || !kinds) throw new Error('each question has an answer')
+  return { outcomes, failures, codes, answered, kinds }
 }
 
 function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
-  const { outcomes, codes } = told
+  const { outcomes, codes, kinds } = told
   const steps = useMemo(() => stepsOf(told), [told])
-  if (outcomes.total.calls === 0) return h(Nothing, { isRecorded: outcomes.is_recorded })
-  const usage = (more: Readonly<Record<string, string>>) =>
-    pathOf(workspace, 'usage') + queryOf({ range: span, kind: 'call', ...more })
-  const zoom = (more: Readonly<Record<string, string>>) => (atMs: number) =>
+  if (kinds.total.calls === 0) return h(Nothing, { isRecorded: kinds.is_recorded })
+  const usage = (more: Fields) => pathOf(workspace, 'usage') + queryOf({ range: span, kind: 'call', ...more })
+  const zoom = (more: Fields) => (atMs: number) =>
     pathOf(workspace, 'usage') +
-    queryOf({
-      from: timeText(atMs),
-      to: timeText(atMs + stepMsOf(steps)),
-      kind: 'call',
-      ...more,
-    })
-  const common = { step: steps.step, times: steps.times, onOpen: navigate }
+    queryOf({ from: timeText(atMs), to: timeText(atMs + stepMsOf(steps)), ...more })
+  const { step, times } = steps
   return [
-    outcomes.is_recorded
+    kinds.is_recorded
       ? null
       : h(
           Note,
           { tone: 'warn' },
           'This node doesn’t record usage: newer calls are missing here. To record it, set LARKWAY_USAGE=true.',
         ),
+    outcomes.total.calls === 0 ? null : h(Calls, { told, steps, workspace, usage, zoom }),
+    h(Kinds, { answer: kinds, workspace, span, step, times, zoom: zoom({ by: 'kind', show: 'calls' }) }),
+    h(Codes, { codes, total: outcomes.total, usage }),
+  ]
+}
+
+/** The figures and charts of calls. */
+function Calls(props: {
+  readonly told: Told
+  readonly steps: Steps
+  readonly workspace: string | null
+  readonly usage: (more: Fields) => string
+  readonly zoom: (more: Fields) => (atMs: number) => string
+}) {
+  const { told, steps, workspace, usage, zoom } = props
+  const common = { step: steps.step, times: steps.times, onOpen: navigate }
+  return [
     h(Numbers, { told, steps, usage }),
     h(
       'div',
@@ -106,25 +122,22 @@ function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
         title: 'Requests',
         unit: `per ${steps.step}`,
         series: steps.requests,
-        format: amount,
-        href: zoom({ by: workspace === null ? 'workspace' : 'app', show: 'calls' }),
+        format: count,
+        href: zoom({ kind: 'call', by: workspace === null ? 'workspace' : 'app', show: 'calls' }),
       }),
       h(Bars, {
         ...common,
         title: 'Errors',
         unit: `per ${steps.step}`,
         series: steps.errors,
-        format: amount,
-        href: zoom({ by: 'error_code', show: 'errors', outcome: 'error' }),
+        format: count,
+        href: zoom({ kind: 'call', by: 'error_code', show: 'errors', outcome: 'error' }),
       }),
       h(Latency, { title: 'Latency', unit: 'request to end of answer', steps, values: steps.totalMs }),
       h(Latency, { title: 'Time to first byte', unit: 'first token or audio', steps, values: steps.firstMs }),
     ),
-    h(Codes, { codes, total: outcomes.total, usage }),
   ]
 }
-
-const amount = (value: number) => (value > 99_999 ? compact(value) : number(value))
 
 function Nothing({ isRecorded }: { readonly isRecorded: boolean }) {
   if (isRecorded)
@@ -146,6 +159,7 @@ function Nothing({ isRecorded }: { readonly isRecorded: boolean }) {
   )
 }
 
+type Fields = Readonly<Record<string, string>>
 type Steps = ReturnType<typeof stepsOf>
 
 /** What charts draw of each step. */
@@ -199,7 +213,7 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 function Numbers(props: {
   readonly told: Told
   readonly steps: Steps
-  readonly usage: (more: Readonly<Record<string, string>>) => string
+  readonly usage: (more: Fields) => string
 }) {
   const { told, steps, usage } = props
   const { calls } = told.outcomes.total
@@ -207,9 +221,9 @@ function Numbers(props: {
   const share = (errors: number) => percent(errors / calls)
   const failed = usage({ by: 'error_code', show: 'errors', outcome: 'error' })
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
-    ['Requests', amount(calls), 'without jobs', usage({ show: 'calls' })],
-    ['Errors', share(steps.serverErrors), `5xx: ${amount(steps.serverErrors)}`, failed],
-    ['Client errors', share(steps.clientErrors), `4xx: ${amount(steps.clientErrors)}`, failed],
+    ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
+    ['Errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed],
+    ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed],
     ['Latency', orNone(total?.p50, milliseconds), percentileWords(total), null],
     ['Time to first byte', orNone(first?.p50, milliseconds), percentileWords(first), null],
   ]
@@ -289,7 +303,7 @@ interface CodeRow {
 const CODE_COLUMNS: readonly Column<CodeRow>[] = [
   { head: 'Code', primary: true, cell: ({ code }) => h('span', { class: 'mono' }, code) },
   { head: 'Status', narrow: true, cell: ({ status }) => status },
-  { head: 'Requests', align: 'end', cell: ({ calls }) => amount(calls) },
+  { head: 'Requests', align: 'end', cell: ({ calls }) => count(calls) },
   { head: 'Of all requests', align: 'end', cell: ({ share }) => percent(share) },
 ]
 
@@ -297,7 +311,7 @@ const CODE_COLUMNS: readonly Column<CodeRow>[] = [
 function Codes(props: {
   readonly codes: UsageAnswer
   readonly total: UsageSums
-  readonly usage: (more: Readonly<Record<string, string>>) => string
+  readonly usage: (more: Fields) => string
 }) {
   const { codes, total, usage } = props
   if (codes.data.length === 0) return null

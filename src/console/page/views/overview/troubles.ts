@@ -1,9 +1,5 @@
-import type {
-  HealthAnswer,
-  OverviewStep,
-  ProviderDetailAnswer,
-  ProviderUse,
-} from '../../../server/api/answers.ts'
+import type { HealthAnswer, OverviewStep } from '../../../server/answers/health.ts'
+import type { ProviderDetailAnswer, ProviderUse } from '../../../server/answers/providers.ts'
 import { api } from '../../api.ts'
 import { type Fitness, fitnessOfProvider, LastError, standingOf } from '../../components/health.ts'
 import { Note } from '../../components/states.ts'

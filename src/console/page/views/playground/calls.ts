@@ -1,7 +1,9 @@
 import type { JobStatus } from '../../../../contracts/jobs.ts'
 import type { ErrorCode } from '../../../../errors.ts'
 import type { ExplainRow } from '../../../../gateway/verdict.ts'
-import type { PlaygroundKeyAnswer, RequestAnswer, SessionAnswer } from '../../../server/api/answers.ts'
+import type { SessionAnswer } from '../../../server/answers/access.ts'
+import type { PlaygroundKeyAnswer } from '../../../server/answers/keys.ts'
+import type { RequestAnswer } from '../../../server/answers/requests.ts'
 import { ApiError, api, apiErrorOf, unreachable } from '../../api.ts'
 
 import { Icon } from '../../components/button.ts'

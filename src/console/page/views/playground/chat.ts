@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { AppAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { AppAnswer, WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, toApiError } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox } from '../../components/choice.ts'

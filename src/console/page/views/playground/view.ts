@@ -1,5 +1,7 @@
 import { useState } from 'preact/hooks'
-import type { ModelsAnswer, RouteAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { RouteAnswer } from '../../../server/answers/routes.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { LinkButton } from '../../components/button.ts'
 import { Select } from '../../components/field.ts'

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { ProviderAnswer, ProviderCheckAnswer } from '../../../server/api/answers.ts'
+import type { ProviderAnswer, ProviderCheckAnswer } from '../../../server/answers/providers.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Dialog } from '../../components/dialog.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { KindAnswer, ProviderAnswer } from '../../../server/api/answers.ts'
+import type { KindAnswer, ProviderAnswer } from '../../../server/answers/providers.ts'
 import { api } from '../../api.ts'
 import { FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'

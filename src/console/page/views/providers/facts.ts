@@ -1,6 +1,6 @@
 import type { ProviderFields } from '../../../../catalog/file.ts'
 import type { Price } from '../../../../contracts/facts.ts'
-import type { ProviderAnswer } from '../../../server/api/answers.ts'
+import type { ProviderAnswer } from '../../../server/answers/providers.ts'
 
 /** Facts about models that a provider or an entry of a route can declare. */
 export type DeclaredFacts = ProviderAnswer['facts']

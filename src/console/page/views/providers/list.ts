@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
+import type { HealthAnswer } from '../../../server/answers/health.ts'
 import type {
-  HealthAnswer,
   KindAnswer,
   ModelsAnswer,
   ProviderAnswer,
   ReplicaAnswer,
-} from '../../../server/api/answers.ts'
+} from '../../../server/answers/providers.ts'
 import { api } from '../../api.ts'
 import { FileBadge, NotInForce } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'

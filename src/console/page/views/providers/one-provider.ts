@@ -1,19 +1,22 @@
 import { useMemo, useState } from 'preact/hooks'
-import type {
-  HealthAnswer,
-  ModelHealth,
-  ProviderDetailAnswer,
-  ProviderUse,
-  UsageAnswer,
-  UsageSums,
-} from '../../../server/api/answers.ts'
+import type { HealthAnswer, ModelHealth } from '../../../server/answers/health.ts'
+import type { ProviderDetailAnswer, ProviderUse } from '../../../server/answers/providers.ts'
+import type { UsageAnswer, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Badge } from '../../components/badge.ts'
 import { Bars } from '../../components/bars.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Button, LinkButton } from '../../components/button.ts'
 import { Chart } from '../../components/chart.ts'
-import { type Fitness, fitnessOfProvider, LastError, standingOf, useHealth } from '../../components/health.ts'
+import {
+  type Fitness,
+  fitnessOfModel,
+  fitnessOfProvider,
+  LastError,
+  StandingBadge,
+  standingOf,
+  useHealth,
+} from '../../components/health.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
 import { spanOf, stepsIn, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
@@ -58,17 +61,15 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
         label: workspace === null ? 'Platform providers' : 'Providers',
       },
       actions: [
-        workspace === null
-          ? null
-          : h(
-              LinkButton,
-              {
-                href:
-                  pathOf(workspace, 'requests') +
-                  queryOf({ tab: 'log', range: '24h', outcome: 'error', provider: name }),
-              },
-              'Failed requests',
-            ),
+        h(
+          LinkButton,
+          {
+            href:
+              pathOf(workspace, 'requests') +
+              queryOf({ tab: 'log', range: '24h', outcome: 'error', provider: name }),
+          },
+          'Failed requests',
+        ),
         h(
           LinkButton,
           { href: pathOf(workspace, 'usage') + queryOf({ range: '30d', by: 'model', provider: name }) },
@@ -87,7 +88,7 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
           { class: 'stack stack-loose' },
           h(Now, { name, health: health ?? null, fitness, live: live.value }),
           h(FactList, { detail: answer, onCheck: check === null ? null : () => setChecking(true) }),
-          h(Models, { models: health?.providers.find(({ provider }) => provider === name)?.models ?? [] }),
+          h(Models, { health: health ?? null, name }),
           h(Breakers, { breakers: fitness?.breakers ?? [], workspace }),
           h(Uses, { detail: answer, workspace }),
           h(LastHour, { name, live: live.value }),
@@ -107,11 +108,6 @@ function checkPlace(
 ): string | null {
   if (owner !== null) return apiPath`/workspaces/${owner}`
   return isOperator ? '' : null
-}
-
-function StandingBadge({ fitness }: { readonly fitness: Fitness }) {
-  const [word, tone] = standingOf(fitness)
-  return h(Badge, { tone }, word)
 }
 
 /** What is wrong at the moment, since when, and in which words the provider said so last. */
@@ -189,13 +185,12 @@ function FactList(props: {
   ]
 }
 
-const MODEL_COLUMNS: readonly Column<ModelHealth>[] = [
+const modelColumns = (health: HealthAnswer, name: string): readonly Column<ModelHealth>[] => [
   { head: 'Model', primary: true, cell: ({ model }) => h('span', { class: 'mono' }, model) },
   {
     head: 'State',
     narrow: true,
-    cell: ({ calls, failed }) =>
-      h(StandingBadge, { fitness: { calls, failed, lastError: null, breakers: [] } }),
+    cell: ({ model }) => h(StandingBadge, { of: fitnessOfModel(health, `${name}/${model}`) }),
   },
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
   { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
@@ -203,14 +198,16 @@ const MODEL_COLUMNS: readonly Column<ModelHealth>[] = [
   { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
 ]
 
-function Models({ models }: { readonly models: readonly ModelHealth[] }) {
+function Models({ health, name }: { readonly health: HealthAnswer | null; readonly name: string }) {
+  const columns = useMemo(() => (health === null ? [] : modelColumns(health, name)), [health, name])
+  const models = health?.providers.find(({ provider }) => provider === name)?.models ?? []
   if (models.length === 0) return null
   return h(
     Section,
     { title: 'Models, last 5 minutes' },
     h(Table<ModelHealth>, {
       caption: 'Models, last 5 minutes',
-      columns: MODEL_COLUMNS,
+      columns,
       rows: models.toSorted((one, other) => other.failed - one.failed || other.calls - one.calls),
       rowKey: ({ model }: ModelHealth) => model,
     }),

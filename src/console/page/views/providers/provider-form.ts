@@ -1,4 +1,4 @@
-import type { KindAnswer, ProviderAnswer } from '../../../server/api/answers.ts'
+import type { KindAnswer, ProviderAnswer } from '../../../server/answers/providers.ts'
 import { nameIssue } from '../../names.ts'
 import type { DeclaredFacts } from './facts.ts'
 

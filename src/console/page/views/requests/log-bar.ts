@@ -4,15 +4,16 @@ import { Switch } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
 import { h } from '../../h.ts'
+import { useWorkspaces } from '../../session.ts'
 import {
   chipText,
   filterFault,
-  LOG_FILTER_NAMES,
   LOG_FILTERS,
   LOG_RANGES,
   type LogFilter,
   type LogFilterName,
   type LogRange,
+  logFilterNames,
 } from './log-filter.ts'
 
 const SEARCH_AFTER_MS = 400
@@ -20,7 +21,8 @@ const SEARCH_AFTER_MS = 400
 type Change = (fields: Readonly<Record<string, string | null>>) => void
 
 interface LogFiltersProps {
-  readonly workspace: string
+  /** Null: the log is of all of them. */
+  readonly workspace: string | null
   readonly filter: LogFilter
   readonly onChange: Change
   /** The address of what matches, as a file. */
@@ -61,7 +63,11 @@ export function LogFilters(props: LogFiltersProps) {
         'Filter',
       ),
     ),
-    h('div', { id: 'log-add', hidden: !adding }, adding ? h(AddFilter, { workspace, onAdd: add }) : null),
+    h(
+      'div',
+      { id: 'log-add', hidden: !adding },
+      adding ? h(AddFilter, { workspace, filter, onAdd: add }) : null,
+    ),
     h(Chips, { filter, onChange, exportOf }),
   )
 }
@@ -184,12 +190,12 @@ function localOf(moment: string): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
 
-function AddFilter(props: { readonly workspace: string; readonly onAdd: Change }) {
-  const { workspace, onAdd } = props
-  const [name, setName] = useState<LogFilterName>('app')
+function AddFilter(props: Pick<LogFiltersProps, 'workspace' | 'filter'> & { readonly onAdd: Change }) {
+  const { workspace, filter, onAdd } = props
+  const names = logFilterNames(workspace)
+  const [name, setName] = useState<LogFilterName>(names[0] ?? 'app')
   const [value, setValue] = useState('')
   const [fault, setFault] = useState<string | null>(null)
-  const { label, kind } = LOG_FILTERS[name]
   const add = (added: string) => {
     const found = filterFault(name, added)
     setFault(found)
@@ -200,7 +206,9 @@ function AddFilter(props: { readonly workspace: string; readonly onAdd: Change }
     setValue('')
     setFault(null)
   }
-  const pick = { workspace, label, all: `Choose`, value, onChange: (id: string) => id !== '' && add(id) }
+  // Apps and keys are offered where it is known whose.
+  const owner = workspace ?? filter.chips.find(([chip]) => chip === 'workspace')?.[1] ?? null
+  const choice = choiceOf(name, { workspace: owner, value, onChange: (id) => id !== '' && add(id) })
   return h(
     'form',
     {
@@ -213,30 +221,51 @@ function AddFilter(props: { readonly workspace: string; readonly onAdd: Change }
     h(Select<LogFilterName>, {
       label: 'Filter by',
       value: name,
-      options: LOG_FILTER_NAMES.map((one) => ({ value: one, label: LOG_FILTERS[one].label })),
+      options: names.map((one) => ({ value: one, label: LOG_FILTERS[one].label })),
       onChange: choose,
     }),
-    kind === 'app' || kind === 'key'
-      ? h(NamePicker, { key: name, ...pick, of: kind === 'app' ? 'apps' : 'keys' })
-      : kind === 'choice'
-        ? h(Select, {
-            label,
-            value,
-            options: [{ value: '', label: 'Choose' }, ...LOG_FILTERS[name].choices],
-            onChange: (chosen: string) => chosen !== '' && add(chosen),
-          })
-        : h(TextInput, {
-            label,
-            value,
-            error: fault,
-            maxLength: 512,
-            mono: true,
-            onInput: setValue,
-            ...(kind === 'milliseconds' ? { suffix: 'ms', inputMode: 'numeric' as const } : {}),
-            ...(kind === 'usd' ? { suffix: 'USD', inputMode: 'decimal' as const } : {}),
-          }),
-    kind === 'app' || kind === 'key' || kind === 'choice'
-      ? null
-      : h(Button, { type: 'submit', kind: 'primary' }, 'Add'),
+    choice ?? [
+      h(TextInput, {
+        label: LOG_FILTERS[name].label,
+        value,
+        error: fault,
+        maxLength: 512,
+        mono: true,
+        onInput: setValue,
+        ...suffixOf(name),
+      }),
+      h(Button, { type: 'submit', kind: 'primary' }, 'Add'),
+    ],
   )
+}
+
+interface ChoiceProps {
+  /** Whose apps and keys are offered; null: nobody's. */
+  readonly workspace: string | null
+  readonly value: string
+  readonly onChange: (value: string) => unknown
+}
+
+const CHOOSE = { value: '', label: 'Choose' }
+
+/** What offers the values of a filter; null: they are typed. */
+function choiceOf(name: LogFilterName, { workspace, ...props }: ChoiceProps) {
+  const filter = LOG_FILTERS[name]
+  const { label, kind } = filter
+  if (kind === 'workspace') return h(WorkspaceChoice, { key: name, label, ...props })
+  if (filter.kind === 'choice') return h(Select, { label, ...props, options: [CHOOSE, ...filter.choices] })
+  if (workspace === null || (kind !== 'app' && kind !== 'key')) return null
+  const of = kind === 'app' ? 'apps' : 'keys'
+  return h(NamePicker, { key: name, workspace, of, label, all: 'Choose', ...props })
+}
+
+function WorkspaceChoice(props: Omit<ChoiceProps, 'workspace'> & { readonly label: string }) {
+  const { value: listed } = useWorkspaces()
+  return h(Select, { ...props, options: [CHOOSE, ...(listed ?? []).map(({ id }) => id)] })
+}
+
+function suffixOf(name: LogFilterName) {
+  const { kind } = LOG_FILTERS[name]
+  if (kind === 'milliseconds') return { suffix: 'ms', inputMode: 'numeric' as const }
+  return kind === 'usd' ? { suffix: 'USD', inputMode: 'decimal' as const } : {}
 }

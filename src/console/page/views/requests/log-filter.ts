@@ -1,8 +1,9 @@
-import type { LogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogRecordAnswer } from '../../../server/answers/log.ts'
 import { queryOf } from '../../paths.ts'
 
 /** Filters that are chips, by their names in the console's API and in addresses. */
 export const LOG_FILTERS = {
+  workspace: { label: 'Workspace', kind: 'workspace' },
   app: { label: 'App', kind: 'app' },
   key_id: { label: 'Key', kind: 'key' },
   provider: { label: 'Provider', kind: 'text' },
@@ -20,11 +21,19 @@ export const LOG_FILTERS = {
 } as const satisfies Record<string, FilterKind>
 
 type FilterKind =
-  | { readonly label: string; readonly kind: 'app' | 'key' | 'text' | 'status' | 'milliseconds' | 'usd' }
+  | {
+      readonly label: string
+      readonly kind: 'workspace' | 'app' | 'key' | 'text' | 'status' | 'milliseconds' | 'usd'
+    }
   | { readonly label: string; readonly kind: 'choice'; readonly choices: readonly string[] }
 
 export type LogFilterName = keyof typeof LOG_FILTERS
-export const LOG_FILTER_NAMES = Object.keys(LOG_FILTERS) as LogFilterName[]
+const LOG_FILTER_NAMES = Object.keys(LOG_FILTERS) as LogFilterName[]
+
+/** What the log of a workspace, or (null) of all, can be filtered by. */
+export function logFilterNames(workspace: string | null): readonly LogFilterName[] {
+  return LOG_FILTER_NAMES.filter((name) => workspace === null || name !== 'workspace')
+}
 
 /** Times to choose from, in hours; null: all that are kept. */
 export const LOG_RANGES = {
@@ -52,7 +61,8 @@ export interface LogFilter {
   readonly chips: readonly (readonly [name: LogFilterName, value: string])[]
 }
 
-export function readLogFilter(query: URLSearchParams): LogFilter {
+/** @param workspace null: the log is of all of them */
+export function readLogFilter(query: URLSearchParams, workspace: string | null): LogFilter {
   const range = query.get('range') ?? RANGE
   const outcome = query.get('outcome') ?? ''
   const [from, to] = ['from', 'to'].map((name) => momentIn(query.get(name)))
@@ -64,7 +74,7 @@ export function readLogFilter(query: URLSearchParams): LogFilter {
     to: to ?? '',
     outcome: outcome === 'failed' ? 'error' : OUTCOMES.includes(outcome) ? outcome : '',
     playground: query.get('playground') === 'true',
-    chips: LOG_FILTER_NAMES.flatMap((name) => {
+    chips: logFilterNames(workspace).flatMap((name) => {
       const value = query.get(name === 'key_id' && !query.has(name) ? 'key' : name)
       return value === null || value === '' ? [] : [[name, value] as const]
     }),
@@ -92,7 +102,7 @@ export function isLogFiltered({ id, outcome, chips, range }: LogFilter): boolean
 
 /** The filters as the console's API takes them. An id is looked for at any time, unless two dates are chosen. */
 export function logFields(
-  workspace: string,
+  workspace: string | null,
   filter: LogFilter,
   nowMs: number,
 ): Readonly<Record<string, string | null>> {

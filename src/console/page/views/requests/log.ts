@@ -1,5 +1,5 @@
 import { useMemo, useRef } from 'preact/hooks'
-import type { LogAnswer, LogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogAnswer, LogRecordAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
@@ -36,10 +36,14 @@ interface Shown {
   readonly last: Omit<LogAnswer, 'records'>
 }
 
-/** Every request that is kept, newest first: filtered, searched by an id, exported. */
-export function Log({ workspace, search }: { readonly workspace: string; readonly search: string }) {
+/**
+ * Every request that is kept, newest first: filtered, searched by an id, exported.
+ *
+ * @param workspace null: of all of them
+ */
+export function Log({ workspace, search }: { readonly workspace: string | null; readonly search: string }) {
   const [query, setQuery] = useQuery()
-  const filter = readLogFilter(query)
+  const filter = readLogFilter(query, workspace)
   const { load, older, fields } = useLog(workspace, filter)
   useKeys({ j: () => stepRows(CAPTION, 1), k: () => stepRows(CAPTION, -1) })
   return [
@@ -55,7 +59,7 @@ export function Log({ workspace, search }: { readonly workspace: string; readonl
       rows: 10,
       render: (loaded: Shown) =>
         loaded.rows.length === 0
-          ? h(None, { loaded, filter, older, onChange: setQuery })
+          ? h(None, { workspace, loaded, filter, older, onChange: setQuery })
           : h(Rows, { workspace, loaded, search, older, onChange: setQuery }),
     }),
   ]
@@ -66,7 +70,7 @@ function exportPath(fields: ReturnType<typeof logFields>, format: 'csv' | 'json'
 }
 
 /** Whoever comes back to the list finds what was loaded. */
-function useLog(workspace: string, filter: LogFilter) {
+function useLog(workspace: string | null, filter: LogFilter) {
   const place = JSON.stringify([workspace, filter])
   const [last, setLast] = useKept<Shown | null>('log', null)
   const kept = useRef(last)
@@ -102,7 +106,7 @@ function useLog(workspace: string, filter: LogFilter) {
 type Change = (fields: Readonly<Record<string, string | null>>) => void
 
 function Rows(props: {
-  readonly workspace: string
+  readonly workspace: string | null
   readonly loaded: Shown
   readonly search: string
   readonly older: ReturnType<typeof useLog>['older']
@@ -111,7 +115,10 @@ function Rows(props: {
   const { workspace, loaded, search, older, onChange } = props
   const { rows, last } = loaded
   const decimals = costDecimals(rows)
-  const columns = useMemo(() => columnsOf(decimals), [decimals])
+  const columns = useMemo(() => {
+    const own = columnsOf(decimals)
+    return workspace === null ? own.toSpliced(1, 0, WORKSPACE) : own
+  }, [decimals, workspace])
   return h(
     'div',
     { class: 'stack' },
@@ -192,6 +199,8 @@ export function When({ at }: { readonly at: string }) {
   )
 }
 
+const WORKSPACE: Column<LogRecordAnswer> = { head: 'Workspace', cell: ({ workspace }) => workspace }
+
 function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
   return [
     { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
@@ -217,18 +226,20 @@ function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
 }
 
 function None(props: {
+  readonly workspace: string | null
   readonly loaded: Shown
   readonly filter: LogFilter
   readonly older: ReturnType<typeof useLog>['older']
   readonly onChange: Change
 }) {
-  const { loaded, filter, older, onChange } = props
+  const { workspace, loaded, filter, older, onChange } = props
   const { is_recorded: isRecorded, next, searched } = loaded.last
   if (!isRecorded && !isLogFiltered(filter))
     return h(
       EmptyState,
       { title: 'The usage ledger is off' },
-      'Set LARKWAY_USAGE=true on every node to keep each request for 400 days. Until then, Live shows the newest.',
+      'Set LARKWAY_USAGE=true on every node to keep each request for 400 days.',
+      workspace === null ? null : ' Until then, Live shows the newest.',
     )
   const looked = `Searched ${searchedWords(searched, moment)}.`
   if (next !== null)

@@ -1,6 +1,5 @@
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/api/answers.ts'
+import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
-import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
 import { Copy } from '../../components/copy.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
@@ -15,18 +14,21 @@ import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { LogOutcome } from './log.ts'
 import { logFields, readLogFilter, recordTitle } from './log-filter.ts'
+import { Phases } from './phases.ts'
+import { Tries } from './tries.ts'
 
 /** Records of the same request that are shown beside one of them. */
 export const SIBLINGS_MAX = 20
 
 /** One record of the ledger: why it failed, what was tried, where its time went; and the way to the next one. */
 export function OneRecord(props: {
-  readonly workspace: string
+  /** Null: it is looked at in the log of all of them. */
+  readonly workspace: string | null
   readonly id: string
   readonly search: string
 }) {
   const { workspace, id, search } = props
-  const filter = readLogFilter(new URLSearchParams(search))
+  const filter = readLogFilter(new URLSearchParams(search), workspace)
   const load = useLoad(
     (signal) => {
       const query = queryOf(logFields(workspace, filter, Date.now()))
@@ -35,7 +37,7 @@ export function OneRecord(props: {
     [workspace, id],
   )
   const record = load.value?.record ?? null
-  const log = search === '' ? '?tab=log' : search
+  const log = search === '' && workspace !== null ? '?tab=log' : search
   return [
     h(PageHead, {
       title: record === null ? 'Request' : recordTitle(record),
@@ -57,7 +59,8 @@ export function OneRecord(props: {
             : null,
           one.error_code === null ? null : h(Failure, { record: one }),
           h(Section, { title: 'Attempts' }, h(Tries, { record: one })),
-          h(Section, { title: 'Details' }, h(RecordFacts, { workspace, record: one })),
+          h(Phases, { record: one }),
+          h(Section, { title: 'Details' }, h(RecordFacts, { record: one, isOfAll: workspace === null })),
           h(Siblings, { workspace, of: one, search: log }),
         ),
     }),
@@ -70,7 +73,7 @@ function Id({ id, what }: { readonly id: string; readonly what: string }) {
 
 /** To the records next to this one in the list: buttons, and the keys J and K. */
 function Steps(props: {
-  readonly workspace: string
+  readonly workspace: string | null
   readonly search: string
   readonly beside: OneLogRecordAnswer | null
 }) {
@@ -88,7 +91,7 @@ function Steps(props: {
 
 /** A request that is not among the newest: the record of it in the ledger, if there is one. */
 export function FoundInLog(props: {
-  readonly workspace: string
+  readonly workspace: string | null
   readonly id: string
   readonly search: string
 }) {
@@ -128,50 +131,12 @@ function Failure({ record }: { readonly record: LogRecordAnswer }) {
   )
 }
 
-function Tries({ record }: { readonly record: LogRecordAnswer }) {
-  const { tries, attempts, replayed, cache } = record
-  if (tries.length === 0)
-    return h(
-      'p',
-      { class: 'quiet' },
-      cache === 'hit'
-        ? 'From the speech cache. No provider was called.'
-        : replayed
-          ? 'Replayed from an earlier request. No provider was called.'
-          : 'No provider was called.',
-    )
-  const rest = attempts - tries.length
-  return h(
-    'ol',
-    { class: 'attempts' },
-    tries.map(({ provider, model, reason }, place) =>
-      h(
-        'li',
-        { key: place, class: 'attempt' },
-        h(
-          'div',
-          { class: 'attempt-words' },
-          h('span', { class: 'attempt-place' }, place + 1),
-          h('span', { class: 'mono attempt-name' }, provider, '/', model),
-          h(Badge, { tone: reason === 'ok' ? 'ok' : 'bad' }, reason === 'ok' ? 'answered' : 'failed'),
-        ),
-        reason === 'ok' ? null : h('p', { class: 'small' }, reason),
-      ),
-    ),
-    rest > 0 ? h('li', { class: 'quiet small' }, `${number(rest)} more not shown.`) : null,
-  )
-}
-
-function RecordFacts({
-  workspace,
-  record,
-}: {
-  readonly workspace: string
-  readonly record: LogRecordAnswer
-}) {
-  const { route, job_id: job, session_id: session } = record
+/** @param isOfAll it says whose the record is */
+function RecordFacts({ record, isOfAll }: { readonly record: LogRecordAnswer; readonly isOfAll: boolean }) {
+  const { workspace, route, job_id: job, session_id: session } = record
   return h(Facts, {
     items: [
+      ...(isOfAll ? [['Workspace', h('a', { href: pathOf(workspace) }, workspace)] as const] : []),
       ['Started', h(Time, { at: record.started_at, exact: true })],
       ['Ended', h(Time, { at: record.ended_at, exact: true })],
       ['Duration', took(record.total_ms)],
@@ -231,15 +196,15 @@ function unitsOf(record: LogRecordAnswer): FactItems {
   )
 }
 
-/** Other records with the id of this request: callers may repeat one. */
+/** Other records of its workspace with the id of this request: callers may repeat one. */
 function Siblings(props: {
-  readonly workspace: string
+  readonly workspace: string | null
   readonly of: LogRecordAnswer
   readonly search: string
 }) {
   const { workspace, of, search } = props
-  const query = queryOf({ workspace, id: of.request_id, limit: SIBLINGS_MAX + 1 })
-  const load = useLoad((signal) => api.get<LogAnswer>(`/log${query}`, { signal }), [workspace, of.record_id])
+  const query = queryOf({ workspace: of.workspace, id: of.request_id, limit: SIBLINGS_MAX + 1 })
+  const load = useLoad((signal) => api.get<LogAnswer>(`/log${query}`, { signal }), [of.record_id])
   const others = (load.value?.records ?? []).filter(({ record_id: id }) => id !== of.record_id)
   return h(SameRequestId<LogRecordAnswer>, {
     columns: SIBLING_COLUMNS,

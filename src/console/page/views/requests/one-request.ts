@@ -4,7 +4,7 @@ import type {
   RequestAnswer,
   RequestsAnswer,
   VerdictAnswer,
-} from '../../../server/api/answers.ts'
+} from '../../../server/answers/requests.ts'
 import { api } from '../../api.ts'
 import { Attempts, Outcome, ServedBy } from '../../components/attempts.ts'
 import { Copy } from '../../components/copy.ts'

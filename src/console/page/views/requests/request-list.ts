@@ -1,4 +1,4 @@
-import type { Coverage, RequestAnswer } from '../../../server/api/answers.ts'
+import type { Coverage, RequestAnswer } from '../../../server/answers/requests.ts'
 import { queryOf } from '../../paths.ts'
 
 /** How many requests are loaded at a time. */

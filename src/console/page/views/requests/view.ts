@@ -1,5 +1,5 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
-import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/api/answers.ts'
+import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/answers/requests.ts'
 import { api } from '../../api.ts'
 import { Outcome, ServedBy } from '../../components/attempts.ts'
 import { Button, LinkButton } from '../../components/button.ts'

@@ -1,12 +1,9 @@
 import { useState } from 'preact/hooks'
 import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
-import type {
-  ModelsAnswer,
-  RouteAnswer,
-  TrafficAnswer,
-  WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { RouteAnswer, TrafficAnswer } from '../../../server/answers/routes.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Button, Icon } from '../../components/button.ts'
 import { Checkbox } from '../../components/choice.ts'

@@ -1,7 +1,9 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks'
 import type { EntryFields, RouteFields } from '../../../../catalog/file.ts'
 import type { LiveFallback, Strategy } from '../../../../contracts/catalog.ts'
-import type { ModelsAnswer, RouteAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { RouteAnswer } from '../../../server/answers/routes.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, api, isPassing, onSignedInAgain, toApiError } from '../../api.ts'
 
 import { apiPath } from '../../paths.ts'

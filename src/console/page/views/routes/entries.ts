@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { EntryFields } from '../../../../catalog/file.ts'
-import type { HealthAnswer, TrafficAnswer } from '../../../server/api/answers.ts'
+import type { HealthAnswer } from '../../../server/answers/health.ts'
+import type { TrafficAnswer } from '../../../server/answers/routes.ts'
 import { Badge } from '../../components/badge.ts'
 import { Button, Icon } from '../../components/button.ts'
 import { FormDialog } from '../../components/dialog.ts'

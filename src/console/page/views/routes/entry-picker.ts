@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { EntryFields } from '../../../../catalog/file.ts'
 import type { Capability } from '../../../../contracts/calls.ts'
-import type { ModelsAnswer } from '../../../server/api/answers.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import { Button } from '../../components/button.ts'
 import { Checkboxes } from '../../components/choice.ts'
 import { Select, TextInput } from '../../components/field.ts'

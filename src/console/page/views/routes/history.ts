@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { RouteAnswer, VersionAnswer } from '../../../server/api/answers.ts'
+import type { RouteAnswer, VersionAnswer } from '../../../server/answers/routes.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 
 import { Badge } from '../../components/badge.ts'

@@ -1,5 +1,5 @@
 import type { RouteFields } from '../../../../catalog/file.ts'
-import type { EntryName, ImpactAnswer } from '../../../server/api/answers.ts'
+import type { EntryName, ImpactAnswer } from '../../../server/answers/routes.ts'
 import { api } from '../../api.ts'
 import { Button, Icon } from '../../components/button.ts'
 import { Spinner } from '../../components/progress.ts'

@@ -1,12 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
-import type {
-  HealthAnswer,
-  ModelsAnswer,
-  RouteAnswer,
-  RouteSummary,
-  RoutesAnswer,
-} from '../../../server/api/answers.ts'
+import type { HealthAnswer } from '../../../server/answers/health.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { RouteAnswer, RouteSummary, RoutesAnswer } from '../../../server/answers/routes.ts'
 import { api } from '../../api.ts'
 import { Button, LinkButton } from '../../components/button.ts'
 import { FormDialog } from '../../components/dialog.ts'
@@ -115,7 +111,7 @@ const columnsOf = (health: HealthAnswer | null): readonly Column<RouteSummary>[]
     head: 'Health',
     cell: ({ name, entries, in_service }) =>
       in_service
-        ? h(Health, { of: health && fitnessOfEntries(health, name, entries), total: entries.length })
+        ? h(Health, { of: health && fitnessOfEntries(health, name, entries) })
         : h('span', { class: 'quiet' }, '–'),
   },
   {

@@ -1,16 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
-import type {
-  ExplainAnswer,
-  ExplainedEntry,
-  RouteAnswer,
-  WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+import type { ExplainAnswer, ExplainedEntry, RouteAnswer } from '../../../server/answers/routes.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 
 import { Button, Icon } from '../../components/button.ts'
 
+import { BREAKER_WORDS } from '../../components/health.ts'
 import { Section } from '../../components/page-head.ts'
 import { ErrorNote } from '../../components/states.ts'
 import { plural } from '../../format.ts'
@@ -19,7 +16,7 @@ import { lazy } from '../../lazy.ts'
 import { apiPath } from '../../paths.ts'
 import type { ImpactProps } from './impact.ts'
 import { type ReadSample, readSample, SampleFields, type SampleForm } from './sample.ts'
-import { BREAKER_WORDS, leftWords, type Verdicts } from './verdicts.ts'
+import { leftWords, type Verdicts } from './verdicts.ts'
 
 /** A sample request, and its outcome with the route on the screen. */
 export function TryRequest(props: {

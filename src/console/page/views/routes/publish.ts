@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { RouteAnswer } from '../../../server/api/answers.ts'
+import type { RouteAnswer } from '../../../server/answers/routes.ts'
 import { api, toApiError } from '../../api.ts'
 
 import { Button, LinkButton } from '../../components/button.ts'

@@ -1,5 +1,6 @@
 import type { RouteFields } from '../../../../catalog/file.ts'
-import type { ModelsAnswer, ShadowAnswer, ShadowPairAnswer } from '../../../server/api/answers.ts'
+import type { ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { ShadowAnswer, ShadowPairAnswer } from '../../../server/answers/routes.ts'
 import { api } from '../../api.ts'
 import { Select } from '../../components/field.ts'
 import { Facts, Section } from '../../components/page-head.ts'

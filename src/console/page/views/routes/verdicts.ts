@@ -1,4 +1,5 @@
-import type { ExplainAnswer, ExplainedEntry } from '../../../server/api/answers.ts'
+import type { ExplainAnswer, ExplainedEntry } from '../../../server/answers/routes.ts'
+import { BREAKER_WORDS } from '../../components/health.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from './words.ts'
 
 /** The outcome of an entry for the sample request, in short. */
@@ -84,12 +85,6 @@ function verdictOf(row: ExplainedEntry): Verdict {
   return { tone: 'next', rank, words: `${words}: would be tried; ${BREAKER_WORDS[breaker]}` }
 }
 
-export const BREAKER_WORDS: Readonly<Record<NonNullable<ExplainedEntry['breaker']>, string>> = {
-  open: 'its breaker is open',
-  half_open: 'its breaker is half-open',
-  cooling: 'its provider asked for a pause',
-}
-
 /** Why an entry is skipped, for `explain` and for the record of a request: "no diarization, no redaction". */
 export function leftWords(row: {
   readonly left: string | null
@@ -119,9 +114,11 @@ export function leftWords(row: {
         ? 'the request exceeds a limit of the model'
         : `${param} exceeds a limit of the model`
     case 'breaker':
-      return waitMs === null ? 'breaker half-open, a test request is running' : `breaker open${wait}`
+      return waitMs === null
+        ? `${BREAKER_WORDS.half_open}, a test request is running`
+        : BREAKER_WORDS.open + wait
     case 'cooling':
-      return `rate limited${wait}`
+      return BREAKER_WORDS.cooling + wait
     default:
       return wordFor(LEFT_WORDS, left ?? 'not considered')
   }

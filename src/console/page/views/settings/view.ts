@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { DomainsAnswer, WebhookAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { DomainsAnswer, WebhookAnswer } from '../../../server/answers/settings.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Switch } from '../../components/choice.ts'

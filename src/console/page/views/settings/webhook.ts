@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { WebhookAnswer, WebhookTestAnswer } from '../../../server/api/answers.ts'
+import type { WebhookAnswer, WebhookTestAnswer } from '../../../server/answers/settings.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox } from '../../components/choice.ts'

@@ -1,16 +1,15 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { NewKeyAnswer } from '../../../server/answers/keys.ts'
 import type {
   KindAnswer,
   ModelAnswer,
   ModelsAnswer,
-  NewKeyAnswer,
   ProviderAnswer,
   ProviderCheckAnswer,
-  RequestAnswer,
-  RouteAnswer,
-  SetupAnswer,
-  WorkspaceAnswer,
-} from '../../../server/api/answers.ts'
+} from '../../../server/answers/providers.ts'
+import type { RequestAnswer } from '../../../server/answers/requests.ts'
+import type { RouteAnswer } from '../../../server/answers/routes.ts'
+import type { SetupAnswer, WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'

@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { KindAnswer, ModelsAnswer, NewKeyAnswer, SetupAnswer } from '../../../server/api/answers.ts'
+import type { NewKeyAnswer } from '../../../server/answers/keys.ts'
+import type { KindAnswer, ModelsAnswer } from '../../../server/answers/providers.ts'
+import type { SetupAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
 

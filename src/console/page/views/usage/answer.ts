@@ -1,4 +1,4 @@
-import type { UsageAnswer, UsageRow, UsageSums } from '../../../server/api/answers.ts'
+import type { UsageAnswer, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import type { Series } from '../../components/bars.ts'
 import { stepsIn } from '../../components/range.ts'
 import { COLOURS, fillsOf } from '../../components/tones.ts'

@@ -1,6 +1,6 @@
-import type { UsageSums } from '../../../server/api/answers.ts'
+import type { UsageSums } from '../../../server/answers/usage.ts'
 import { type Range, rangeIn, timeText } from '../../components/range.ts'
-import { compact, number, usd } from '../../format.ts'
+import { compact, count, minutes, usd } from '../../format.ts'
 import { queryOf } from '../../paths.ts'
 
 /** What usage can be grouped and filtered by, with what it is called. */
@@ -56,7 +56,7 @@ export const MEASURES = {
     label: 'Audio',
     sort: 'audio_seconds',
     read: (sums) => sums.audio_seconds / 60,
-    format: (minutes) => `${minutes < 10 && minutes > 0 ? minutes.toFixed(1) : count(minutes)} min`,
+    format: minutes,
   },
   characters: {
     label: 'Characters',
@@ -72,15 +72,11 @@ export function isMeasure(name: string | null): name is MeasureName {
   return name !== null && Object.hasOwn(MEASURES, name)
 }
 
-const COUNT_MAX = 99_999
-
-function count(value: number): string {
-  return value > COUNT_MAX ? compact(value) : number(Math.round(value))
-}
+const MONEY_MAX = 99_999
 
 /** In a column of amounts each has two decimals. */
 export function money(value: number): string {
-  return value > 0 && value < 0.01 ? '< $0.01' : value > COUNT_MAX ? `$${compact(value)}` : usd(round2(value))
+  return value > 0 && value < 0.01 ? '< $0.01' : value > MONEY_MAX ? `$${compact(value)}` : usd(round2(value))
 }
 
 const round2 = (value: number) => Math.round(value * 100) / 100
@@ -172,7 +168,7 @@ export function without({ filters, ...state }: UsageState, name: Dimension): Usa
 /** Filters of the request log, which cannot look for records without a value. */
 const LOGGED: ReadonlySet<Dimension> = new Set<Dimension>([
   ...(['provider', 'model', 'app', 'key_id', 'purpose', 'route', 'endpoint', 'operation', 'kind'] as const),
-  ...(['status', 'error_code', 'end_user', 'outcome'] as const),
+  ...(['status', 'error_code', 'end_user', 'outcome', 'workspace'] as const),
 ])
 
 /** The address of the requests that a state is of, as far as the request log has the same filters. */

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import type { UsageAnswer } from '../../../server/api/answers.ts'
+import type { UsageAnswer } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars } from '../../components/bars.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
@@ -71,7 +71,6 @@ export function UsageView({ workspace, query }: ViewProps) {
   const csv = questionPath(state, workspace, {
     step: chartStep(state),
     by: state.by,
-    limit: TABLE_GROUPS,
     format: 'csv',
   })
   return [
@@ -79,12 +78,15 @@ export function UsageView({ workspace, query }: ViewProps) {
       title: workspace === null ? 'Platform usage' : 'Usage',
       lead: 'Finished calls, jobs and live sessions, and what they cost. Days are in UTC.',
       actions: [
-        workspace === null
-          ? null
-          : h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, 'View requests'),
+        h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, 'View requests'),
         h(
           'a',
-          { class: 'button button-plain', href: `/console/api${csv}`, download: '' },
+          {
+            class: 'button button-plain',
+            href: `/console/api${csv}`,
+            download: '',
+            title: `Every group by ${chartStep(state)}, 100,000 rows at most`,
+          },
           h(Icon, { name: 'download' }),
           h('span', { class: 'button-text' }, 'Download CSV'),
         ),

@@ -1,4 +1,4 @@
-import type { WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Checkbox } from '../../components/choice.ts'
 import { FormDialog } from '../../components/dialog.ts'

@@ -1,10 +1,6 @@
 import { useState } from 'preact/hooks'
-import type {
-  UsageAnswer,
-  UsageSums,
-  WorkspaceAnswer,
-  WorkspaceSummary,
-} from '../../../server/api/answers.ts'
+import type { UsageAnswer, UsageSums } from '../../../server/answers/usage.ts'
+import type { WorkspaceAnswer, WorkspaceSummary } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { FileBadge } from '../../components/badge.ts'
 import { Button, LinkButton } from '../../components/button.ts'

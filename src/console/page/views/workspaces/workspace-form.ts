@@ -1,4 +1,4 @@
-import type { WorkspaceAnswer } from '../../../server/api/answers.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { readUsd } from '../providers/facts.ts'
 
 /** A workspace's settings, as typed. */

@@ -1,0 +1,36 @@
+import type { ToldRecord } from '../../../usage/log-report.ts'
+
+// Answers about records of the usage ledger, in wire names; times are RFC 3339. The page is typed by the same.
+
+/** GET /log?workspace=…, newest first */
+export interface LogAnswer {
+  /** This node keeps records; false: there may be some of others, or of earlier. */
+  readonly is_recorded: boolean
+  readonly records: readonly LogRecordAnswer[]
+  /** Goes on as `after`; null: there are no more. */
+  readonly next: string | null
+  /** All that ended in between was looked at. */
+  readonly searched: { readonly from: string; readonly to: string }
+  /** How many there are; null: that is not known. */
+  readonly total: number | null
+}
+
+/** A record of the usage ledger, by the names of its columns. */
+export type LogRecordAnswer = ToldRecord & {
+  /** Null: the key is not known any more. */
+  readonly key_name: string | null
+  /** The general sentence of its error; null: there is none. */
+  readonly error_message: string | null
+  /** Where its trace is looked at; null: there is none, or the configuration does not say where. */
+  readonly trace_url: string | null
+  /** `attempt_reasons`, taken apart; `ok` is the reason of the one that answered. */
+  readonly tries: readonly { readonly provider: string; readonly model: string; readonly reason: string }[]
+}
+
+/** GET /log/:record?workspace=… */
+export interface OneLogRecordAnswer {
+  readonly record: LogRecordAnswer
+  /** Ids of the records next to it under the same filters; null: there is none. */
+  readonly newer: string | null
+  readonly older: string | null
+}

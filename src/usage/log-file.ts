@@ -41,9 +41,13 @@ interface LogFooter {
 /** Files whose metadata are kept: those of a day before they are merged. Each takes some 100 KB at most. */
 const FOOTERS_KEPT = 300
 
+/** Files of which it is known when their records ended: those of a busy fleet before they are merged. */
+const SPANS_KEPT = 10_000
+
 /** Metadata of files that were looked at, which never change; those that were used longest ago go first. */
 export class LogFooters {
   readonly #kept = new Map<string, LogFooter>()
+  readonly #spans = new Map<string, LogTimes>()
 
   get(key: string): LogFooter | undefined {
     const found = this.#kept.get(key)
@@ -58,6 +62,23 @@ export class LogFooters {
     const [oldest] = this.#kept.keys()
     if (this.#kept.size > FOOTERS_KEPT && oldest !== undefined) this.#kept.delete(oldest)
   }
+
+  /** Undefined: it was not looked at, or that is long ago. */
+  timesOf(key: string): LogTimes | undefined {
+    return this.#spans.get(key)
+  }
+
+  putTimes(key: string, times: LogTimes): void {
+    this.#spans.set(key, times)
+    const [oldest] = this.#spans.keys()
+    if (this.#spans.size > SPANS_KEPT && oldest !== undefined) this.#spans.delete(oldest)
+  }
+}
+
+/** When the first and the last record of a file ended, epoch milliseconds. */
+export interface LogTimes {
+  readonly fromMs: number
+  readonly toMs: number
 }
 
 /** Bytes at the end of a file that are read first: the metadata of most is in them. */
@@ -113,8 +134,15 @@ export class LogFile {
         from >= tailFrom ? tail.slice(from - tailFrom, to - tailFrom) : read(key, from, to),
     }
     const metadata = known?.metadata ?? (await parquetMetadataAsync(file, { initialFetchSize: FOOTER_BYTES }))
-    if (known === undefined) footers?.put(key, { metadata, tail })
-    return new LogFile(metadata, file)
+    const opened = new LogFile(metadata, file)
+    if (known === undefined) {
+      footers?.put(key, { metadata, tail })
+      footers?.putTimes(key, {
+        fromMs: Math.min(...opened.groups.map(({ fromMs }) => fromMs)),
+        toMs: Math.max(...opened.groups.map(({ toMs }) => toMs)),
+      })
+    }
+    return opened
   }
 
   /** Whether its footer, or the bounds of a row group, say that no row passes. */

@@ -201,9 +201,12 @@ class LogSearch {
   }
 
   async #firstOf(date: string): Promise<OpenedFiles> {
-    const { fromMs } = this.#range()
+    const { fromMs, toMs } = this.#range()
     const listed = await this.#source.files(date)
-    const objects = listed.filter((object) => this.#newestIn(object) >= fromMs)
+    const objects = listed.filter((object) => {
+      const oldestMs = this.#source.footers?.timesOf(object.key)?.fromMs ?? Number.NEGATIVE_INFINITY
+      return this.#newestIn(object) >= fromMs && oldestMs < toMs
+    })
     if (this.#sign < 0) objects.sort((a, b) => this.#newestIn(b) - this.#newestIn(a))
     return { objects, files: await this.#open(objects.slice(0, AT_A_TIME)) }
   }
@@ -212,9 +215,9 @@ class LogSearch {
     return Promise.all(objects.map((object) => LogFile.open(object, this.#source)))
   }
 
-  /** The latest moment that a record of a file can have: they had ended when it was put. */
-  #newestIn({ putMs = Number.POSITIVE_INFINITY }: LogObject): number {
-    return putMs + SKEW_MS
+  /** The latest moment that a record of a file has, or can have: they had ended when it was put. */
+  #newestIn({ key, putMs = Number.POSITIVE_INFINITY }: LogObject): number {
+    return this.#source.footers?.timesOf(key)?.toMs ?? putMs + SKEW_MS
   }
 
   /** The days to look at, in order. */

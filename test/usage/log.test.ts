@@ -7,7 +7,7 @@ import { newId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { type LogPlace, type LogQuestion, searchLog } from '../../src/usage/log.ts'
-import type { LogSource } from '../../src/usage/log-file.ts'
+import { LogFooters, type LogSource } from '../../src/usage/log-file.ts'
 import type { LogTest } from '../../src/usage/log-filter.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { createUsageLog } from '../../src/usage/log-worker.ts'
@@ -39,6 +39,7 @@ const ALL: LogQuestion = {
 class MemoryFiles implements LogSource {
   readonly #files = new Map<string, Uint8Array<ArrayBuffer>>()
   readonly #putMs = new Map<string, number>()
+  footers?: LogFooters
   /** Keys of files that were read. */
   readonly opened = new Set<string>()
   reads = 0
@@ -242,6 +243,11 @@ t.test(
     const after = { endedAtMs: fromMs, recordId: record(minutes - 30).record_id }
     t.ok((await opened({ ...ALL, isNewestFirst: false, after, limit: 1 }, 1)) < 50, 'the one behind another')
     t.equal(await opened({ ...ALL, limit: 1_000 }, minutes), minutes, 'all')
+    const past = { fromMs: FROM_MS + 20 * 60_000, toMs: FROM_MS + 25 * 60_000 }
+    t.ok((await opened({ ...ALL, ...past }, 5)) > 100, 'all that were put later')
+    files.footers = new LogFooters()
+    await searchLog({ ...ALL, limit: 1_000 }, files)
+    t.equal(await opened({ ...ALL, ...past }, 5), 0, 'what they have is known from then on')
   },
 )
 

@@ -147,6 +147,17 @@ t.test('the same as a file', async (t) => {
   t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
 })
 
+t.test('a long answer is compressed, too', async (t) => {
+  const path = '/usage?by=model,outcome&step=hour&workspace=acme'
+  const { length } = sumsIn(await operator.get(path))
+  t.ok(length > 400, `${length} rows are written in turns`)
+  const answer = await fetch(`${node.url}/console/api${path}`, {
+    headers: { cookie: operator.cookie, 'accept-encoding': 'gzip' },
+  })
+  t.equal(answer.headers.get('content-encoding'), 'gzip')
+  t.equal(((await answer.json()) as { data: unknown[] }).data.length, length)
+})
+
 t.test('what makes no question is refused by the name of the parameter', async (t) => {
   for (const [query, param] of [
     ['by=colour', 'by'],

@@ -7,7 +7,7 @@ import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
-import { roll } from '../../src/usage/tasks.ts'
+import { roll } from '../../src/usage/rolling.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Exchange } from './exchange.ts'
 

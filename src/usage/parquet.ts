@@ -176,11 +176,11 @@ export class UsageFileWriter {
     })
   }
 
-  /** @returns the whole file, over memory that is not used again */
+  /** @returns the whole file, over memory that is not used again, and may be larger */
   finish(pairs: readonly KeyValue[]): Uint8Array<ArrayBuffer> {
     this.#writer.kvMetadata = [...pairs]
     this.#writer.finish()
-    return new Uint8Array(this.#out.getBuffer())
+    return new Uint8Array(this.#out.buffer, 0, this.#out.offset)
   }
 
   #end(group: RowGroup): void {

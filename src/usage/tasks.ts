@@ -60,7 +60,8 @@ export async function merge({ inputs, names, expired }: MergeTask): Promise<Merg
     rows: merging.writer.rows,
     duplicates: merging.duplicates,
     expired: merging.expired,
-    file: merging.writer.finish(pairsOf(names, merging.workspaces)),
+    // Without the memory behind it, which would be handed over with it.
+    file: merging.writer.finish(pairsOf(names, merging.workspaces)).slice(),
     aggregate: Uint8Array.from(aggregate),
   }
 }

@@ -83,7 +83,7 @@ for (const perTurn of [1, 2, 4, 8, 16, 64]) {
 }
 await rows.close()
 
-/** CPU of making files of a segment, which a thread does each minute. */
+/** CPU of making files of a segment, which is done each minute. */
 for (const path of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
   if (!path.endsWith('.usage')) continue
   const took: number[] = []

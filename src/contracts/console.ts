@@ -307,7 +307,7 @@ export interface CallsSample {
   /** Requests that were recorded, and failed ones that were not, since there were too many at once. */
   readonly recorded?: number
   readonly failuresDropped?: number
-  /** Median of the sampled requests; null without any. */
+  /** Median of the sampled requests that were sent to a provider; null without any. */
   readonly addedP50Ms: number | null
   readonly addedP95Ms: number | null
   readonly upstream: readonly UpstreamSample[]

@@ -253,8 +253,9 @@ export class BatchingRecorder implements Recorder {
     const plain = this.#looks.take(key.workspace.looks)
     if (!plain && !this.#isRemarkable(key.workspace, hasFailed(status, call), call)) return key
     const addedMs = Math.max(0, exchange.elapsedMs - exchange.bodyMs - call.upstreamWaitMs)
-    // Failures have more than their share: they would pass for the whole.
-    if (plain) key.workspace.addedMs.push(addedMs)
+    // Failures have more than their share: they would pass for the whole. And what is answered here alone, such as a
+    // question of usage, has no provider that it would come later to.
+    if (plain && call.attempts.length > 0) key.workspace.addedMs.push(addedMs)
     return new Look(key, addedMs)
   }
 

@@ -39,6 +39,9 @@ const DAYS_WORTH = 2
 /** Over what any installation has, and no more than a reader can afford. */
 const RAW_BYTES_MAX = 256 * 1024 * 1024
 const LEVEL = 3
+/** What is decompressed at a time: each piece costs a turn of the loop, and most sections are one. */
+const CHUNK_BYTES_MIN = 1024
+const CHUNK_BYTES_MAX = 4 * 1024 * 1024
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 /** Hours since the epoch of the year 10000: a time that dates cannot say. */
@@ -138,7 +141,8 @@ export async function decodeSection(
   if (section.length !== end - start) throw new AggregateFormatError('a section is cut short')
   let raw: Buffer
   try {
-    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes) })
+    const chunkSize = Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, rawBytes))
+    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes), chunkSize })
   } catch (cause) {
     throw new AggregateFormatError('a section cannot be decompressed', { cause })
   }
@@ -193,12 +197,12 @@ function decodeTable(
   const rows = countOf(about.rows)
   const columns = new ColumnReader(raw, textEnd)
   const hours = columns.next(rows, about.hours)
-  if (!hours.every((hour) => hour < HOURS_MAX)) throw new AggregateFormatError('a row has no time')
+  if (greatestOf(hours) >= HOURS_MAX) throw new AggregateFormatError('a row has no time')
   const dimensions = listOf(about.dimensions).map((given) => {
     const { name, values, width } = objectOf(given)
     const indices = columns.next(rows, width)
     const texts = listOf(values)
-    if (!texts.every((value) => typeof value === 'string') || !indices.every((at) => at <= texts.length))
+    if (!texts.every((value) => typeof value === 'string') || greatestOf(indices) > texts.length)
       throw new AggregateFormatError('a dimension has no such value')
     return [name, { values: texts, indices }] as const
   })
@@ -245,8 +249,9 @@ class ColumnReader {
     if (width === 2) return new Uint16Array(bytes.buffer)
     if (width === 4) return new Uint32Array(bytes.buffer)
     const numbers = new Float64Array(bytes.buffer)
-    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
-      throw new AggregateFormatError('a sum is no whole number')
+    for (const number of numbers)
+      if (!Number.isSafeInteger(number) || number < 0)
+        throw new AggregateFormatError('a sum is no whole number')
     return numbers
   }
 
@@ -257,9 +262,9 @@ class ColumnReader {
       counts: this.next(length, count),
     }
     const { buckets, counts } = column
-    const rises = column.ends.every((end, row) => end >= (row === 0 ? 0 : column.ends[row - 1]!))
+    const rises = isRising(column.ends)
     const isWhole = (rows === 0 ? 0 : column.ends[rows - 1]) === length
-    if (!rises || !isWhole || !(buckets instanceof Uint8Array) || !buckets.every((at) => at < BUCKETS))
+    if (!rises || !isWhole || !(buckets instanceof Uint8Array) || greatestOf(buckets) >= BUCKETS)
       throw new AggregateFormatError('a latency is not well formed')
     return { ends: column.ends, buckets, counts }
   }
@@ -267,6 +272,20 @@ class ColumnReader {
   end(): void {
     if (this.#at !== this.#raw.length) throw new AggregateFormatError('a section has too many bytes')
   }
+}
+
+// Loops over millions of numbers: `every` calls a function for each.
+
+/** 0 of none. */
+function greatestOf(numbers: Numbers): number {
+  let greatest = 0
+  for (let at = 0; at < numbers.length; at += 1) if (numbers[at]! > greatest) greatest = numbers[at]!
+  return greatest
+}
+
+function isRising(numbers: Numbers): boolean {
+  for (let at = 1; at < numbers.length; at += 1) if (numbers[at]! < numbers[at - 1]!) return false
+  return true
 }
 
 /** The entries whose names this program knows. */

@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads'
 import { TooManyGroups, type UsageAnswer, type UsageQuestion } from './answer.ts'
-import { type AnsweredFile, type ReadSums, TableAnswers } from './table-answers.ts'
+import { type AnsweredFile, type ReadSums, type SumsPart, TableAnswers } from './table-answers.ts'
 import { AskingPort } from './thread.ts'
 
 /*
@@ -18,7 +18,7 @@ export interface AnswerTask {
 /** As the arguments of `ReadSums`. */
 export interface SumsWanted {
   readonly place: number
-  readonly made: boolean
+  readonly part: SumsPart
 }
 
 /** What has to be told by value, since a thread takes no class of an error along. */
@@ -28,7 +28,7 @@ const answers = new TableAnswers()
 
 export async function answer({ question, files, port }: AnswerTask): Promise<AnswerOutcome> {
   const asking = new AskingPort<SumsWanted>(port)
-  const read = (place: number, made: boolean) => asking.ask({ place, made }) as ReturnType<ReadSums>
+  const read: ReadSums = (place, part) => asking.ask({ place, part }) as ReturnType<ReadSums>
   try {
     return { answer: await answers.answer(question, files, read) }
   } catch (error) {

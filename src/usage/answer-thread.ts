@@ -30,7 +30,7 @@ export function createAnswerThread(): AnswerThread {
   return {
     async answer(question, files, read) {
       const task: Omit<AnswerTask, 'port'> = { question, files }
-      const serve = ({ place, made }: SumsWanted) => read(place, made)
+      const serve = ({ place, part }: SumsWanted) => read(place, part)
       const outcome = (await thread.run('answer', task, serve)) as AnswerOutcome
       if ('answer' in outcome) return outcome.answer
       throw new TooManyGroups(outcome.tooManyGroups)

@@ -108,7 +108,7 @@ export async function answerFrom(
   tables: () => AsyncIterable<AggregateTable> | Iterable<AggregateTable>,
 ): Promise<UsageAnswer> {
   const grouping = new Grouping(question)
-  const whole = new Sums(1, false)
+  const whole = new Sums(1, { measures: [question.sort], withLatencies: false })
   for await (const table of tables()) whole.grow(grouping.groupsOf(table), table, () => grouping.size)
   const times = new Times(question)
   const { sort, offset, groups } = question
@@ -119,8 +119,8 @@ export async function answerFrom(
       : groups.flatMap((values) => grouping.groupOf(values) ?? []).slice(0, limit)
   const place = new Int32Array(grouping.size).fill(-1)
   for (const [at, group] of order.entries()) place[group] = at
-  const cells = new Sums(order.length * times.steps, true)
-  const total = new Sums(1, true)
+  const cells = new Sums(order.length * times.steps, EVERYTHING)
+  const total = new Sums(1, EVERYTHING)
   for await (const table of tables()) {
     const groups = grouping.groupsOf(table)
     const cellOf = groups.map((group, row) => {
@@ -166,12 +166,18 @@ class Times {
   }
 }
 
+/** Rows of which it is known to which group they belong when they are looked at again: 16 MB. */
+const KNOWN_ROWS_MAX = 4_000_000
+
 /** Numbers the groups of a question, over all tables. */
 class Grouping {
   readonly #question: UsageQuestion
   readonly #groups: KeyTable
   readonly #key: Uint32Array
   readonly #numbers: readonly Map<string, number>[]
+  /** Of tables that are there still when they are looked at again. */
+  readonly #known = new WeakMap<AggregateTable, Int32Array>()
+  #knownRows = 0
 
   constructor(question: UsageQuestion) {
     this.#question = question
@@ -186,21 +192,35 @@ class Grouping {
 
   /** The group of each row; -1 where the row is not asked for. */
   groupsOf(table: AggregateTable): Int32Array {
-    const { by, fromMs, toMs } = this.#question
+    const known = this.#known.get(table)
+    if (known !== undefined) return known
+    const groups = this.#groupsIn(table)
+    this.#knownRows += table.rows
+    if (this.#knownRows <= KNOWN_ROWS_MAX) this.#known.set(table, groups)
+    return groups
+  }
+
+  #groupsIn(table: AggregateTable): Int32Array {
     const groups = new Int32Array(table.rows).fill(-1)
-    const [fromHour, toHour] = [fromMs / HOUR_MS, toMs / HOUR_MS]
-    const filters = this.#filters(table)
-    const columns = by.map((name, index) => this.#column(table, name, index))
+    const isMeant = this.#meantRows(table)
+    const columns = this.#question.by.map((name, index) => this.#column(table, name, index))
     const key = this.#key
+    // By one dimension, the group of a value is looked up once for all its rows.
+    const known = columns.length > 1 ? null : new Int32Array(columns[0]?.numbers.length ?? 1).fill(-1)
     for (let row = 0; row < table.rows; row += 1) {
-      const hour = table.hours[row]!
-      if (hour < fromHour || hour >= toHour) continue
-      if (!filters.every(({ indices, takes }) => takes[indices?.[row] ?? 0])) continue
+      if (isMeant[row] === 0) continue
+      const place = known === null ? -1 : (columns[0]?.indices?.[row] ?? 0)
+      if (known !== null && known[place]! >= 0) {
+        groups[row] = known[place]!
+        continue
+      }
       for (let index = 0; index < columns.length; index += 1) {
         const { indices, numbers } = columns[index]!
         key[index] = numbers[indices?.[row] ?? 0]!
       }
-      groups[row] = this.#groups.numberOf(key)
+      const group = this.#groups.numberOf(key)
+      groups[row] = group
+      if (known !== null) known[place] = group
       if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
     }
     return groups
@@ -235,22 +255,35 @@ class Grouping {
     })
   }
 
-  #known: (string | null)[][] | null = null
+  #values: (string | null)[][] | null = null
 
   /** By dimension, the value of each number. */
   #texts(): (string | null)[][] {
-    const isKnown = this.#known?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
-    if (this.#known === null || !isKnown)
-      this.#known = this.#numbers.map((numbers) => [null, ...numbers.keys()])
-    return this.#known
+    const isWhole = this.#values?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
+    if (this.#values === null || !isWhole)
+      this.#values = this.#numbers.map((numbers) => [null, ...numbers.keys()])
+    return this.#values
   }
 
-  #filters(table: AggregateTable) {
-    return Object.entries(this.#question.where).map(([name, wanted]) => {
-      const column = table.dimensions[name as UsageDimension]
-      const takes = [null, ...(column?.values ?? [])].map((value) => wanted.includes(value))
-      return { indices: column?.indices, takes }
-    })
+  /** For each row 1 when it is of the time, and has the values, that are asked for. */
+  #meantRows({ rows, hours, dimensions }: AggregateTable): Uint8Array {
+    const { fromMs, toMs, where } = this.#question
+    const [fromHour, toHour] = [fromMs / HOUR_MS, toMs / HOUR_MS]
+    const marks = new Uint8Array(rows)
+    for (let row = 0; row < rows; row += 1)
+      if (hours[row]! >= fromHour && hours[row]! < toHour) marks[row] = 1
+    for (const [name, values] of Object.entries(where)) {
+      const column = dimensions[name as UsageDimension]
+      const wanted = new Set(values)
+      if (column === undefined) {
+        if (!wanted.has(null)) marks.fill(0)
+        continue
+      }
+      const { indices } = column
+      const takes = Uint8Array.from([null, ...column.values], (value) => (wanted.has(value) ? 1 : 0))
+      for (let row = 0; row < rows; row += 1) if (takes[indices[row]!] === 0) marks[row] = 0
+    }
+    return marks
   }
 
   #column(table: AggregateTable, name: UsageDimension, index: number) {
@@ -265,17 +298,27 @@ class Grouping {
   }
 }
 
+interface SumsOptions {
+  /** Others are 0. */
+  readonly measures: readonly UsageMeasure[]
+  readonly withLatencies: boolean
+}
+
+const EVERYTHING: SumsOptions = { measures: USAGE_MEASURES, withLatencies: true }
+
 /** Sums by cell. */
 class Sums {
   #size: number
-  readonly #sums: Record<UsageMeasure, Float64Array>
+  readonly #measures: readonly UsageMeasure[]
+  readonly #sums: { [Name in UsageMeasure]?: Float64Array }
   /** Counts by cell and bucket; null: nobody asks. */
   readonly #latencies: Record<UsageLatency, Uint32Array> | null
   #hasLatencies = false
 
-  constructor(size: number, withLatencies: boolean) {
+  constructor(size: number, { measures, withLatencies }: SumsOptions) {
     this.#size = size
-    this.#sums = byName(USAGE_MEASURES, () => new Float64Array(size))
+    this.#measures = measures
+    this.#sums = byName(measures, () => new Float64Array(size))
     this.#latencies = withLatencies ? byName(USAGE_LATENCIES, () => new Uint32Array(size * BUCKETS)) : null
   }
 
@@ -284,9 +327,9 @@ class Sums {
     const size = sizeNow()
     if (size > this.#size) {
       this.#size = Math.max(size, this.#size * 2)
-      for (const name of USAGE_MEASURES) {
+      for (const name of this.#measures) {
         const larger = new Float64Array(this.#size)
-        larger.set(this.#sums[name])
+        larger.set(this.#sums[name]!)
         this.#sums[name] = larger
       }
     }
@@ -295,8 +338,8 @@ class Sums {
 
   /** @param cellOf the cell of each row; -1: none */
   add(cellOf: Int32Array, { rows, measures, latencies }: AggregateTable): void {
-    for (const name of USAGE_MEASURES) {
-      const [added, sums] = [measures[name], this.#sums[name]]
+    for (const name of this.#measures) {
+      const [added, sums] = [measures[name], this.#sums[name]!]
       if (added === undefined) continue
       for (let row = 0; row < rows; row += 1) if (cellOf[row]! >= 0) sums[cellOf[row]!]! += added[row]!
     }
@@ -315,7 +358,7 @@ class Sums {
   }
 
   of(measure: UsageMeasure, cell: number): number {
-    return this.#sums[measure][cell] ?? 0
+    return this.#sums[measure]?.[cell] ?? 0
   }
 
   told(cell: number): UsageSums {

@@ -7,14 +7,17 @@ import {
 } from 'hyparquet'
 import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
 import { FOOTER_PAIRS } from './lake.ts'
-import { excludes, isWithoutValues, type LogIdColumn, type LogTest, wholeOf } from './log-filter.ts'
+import { excludes, isWithoutValues, type LogIdColumn, type LogTest, rowsOf, wholeOf } from './log-filter.ts'
 import { extentOf, readPicked, readRows } from './parquet.ts'
-import type { UsageRows } from './rows.ts'
+import { UsageRows } from './rows.ts'
+import { type UnpackedColumn, unpackColumn, unpackedAt } from './unpacking.ts'
 
 /** A file of records, as a listing has it. */
 export interface LogObject {
   readonly key: string
   readonly bytes: number
+  /** When it was put, on the clock of the store; absent: at any time. */
+  readonly putMs?: number
 }
 
 /** Where files of records are: `UsageLake`, or what asks it from another thread. */
@@ -70,6 +73,13 @@ export interface LogGroup {
   readonly toMs: number
 }
 
+/** How columns are written that need no general reader. */
+const UNPACKED: ReadonlySet<string> = new Set([
+  'RLE_DICTIONARY',
+  'DELTA_BINARY_PACKED',
+  'DELTA_LENGTH_BYTE_ARRAY',
+])
+
 /** Thrown out of the reading of a column. */
 const ABSENT = new Error('the id is not in the column')
 
@@ -119,9 +129,37 @@ export class LogFile {
   async read(place: number, columns: readonly UsageColumnName[]): Promise<UsageRows> {
     const count = Number(this.#metadata.row_groups[place]!.num_rows)
     const filled = columns.filter((column) => this.#hasValues(place, column))
-    const rows = await readRows({ file: this.#file, metadata: this.#metadata, place, columns: filled })
+    const unpacked = await Promise.all(filled.map((column) => this.#unpacked(place, column)))
+    const others = filled.filter((_, at) => unpacked[at] === null)
+    const rows =
+      others.length === 0
+        ? new UsageRows()
+        : await readRows({ file: this.#file, metadata: this.#metadata, place, columns: others })
+    for (const [at, column] of filled.entries()) if (unpacked[at]) rows.setColumn(column, unpacked[at])
     rows.fill(count, columns)
     return rows
+  }
+
+  /** A column as our own files have most of them; null: it needs the general reader. */
+  async #unpacked(
+    place: number,
+    column: string,
+    { file = this.#file, until }: { readonly file?: AsyncBuffer; readonly until?: number } = {},
+  ): Promise<UnpackedColumn | null> {
+    const data = this.#chunk(place, column)
+    if (data === undefined || !UNPACKED.has(data.encodings.at(-1) ?? '')) return null
+    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+    const bytes = await file.slice(from, from + Number(data.total_compressed_size))
+    const rows = Number(this.#metadata.row_groups[place]!.num_rows)
+    return unpackColumn(Buffer.from(bytes), data, rows, until)
+  }
+
+  /** Texts of some rows of a column. */
+  async texts(place: number, column: LogIdColumn, rows: readonly number[]): Promise<(string | null)[]> {
+    const unpacked = await this.#unpacked(place, column)
+    if (unpacked !== null) return rows.map((row) => unpackedAt(unpacked, row) as string | null)
+    const texts = rowsOf(await this.read(place, [column]), column)
+    return rows.map((row) => texts.at(row) as string | null)
   }
 
   /** Records of some rows. One column is decoded after the other, so that not all of a row group is in memory. */
@@ -133,10 +171,16 @@ export class LogFile {
       slice: (start, end = to) => group.slice(start - from, end - from),
     }
     const records = rows.map((): Record<string, unknown> => ({}))
+    const until = Math.max(...rows) + 1
     for (const column of USAGE_COLUMNS) {
-      const values = this.#hasValues(place, column.name)
-        ? await readPicked({ file, metadata: this.#metadata, place }, column, rows)
-        : []
+      const hasValues = this.#hasValues(place, column.name)
+      const unpacked = hasValues ? await this.#unpacked(place, column.name, { file, until }) : null
+      const values =
+        unpacked !== null
+          ? rows.map((row) => unpackedAt(unpacked, row))
+          : hasValues
+            ? await readPicked({ file, metadata: this.#metadata, place }, column, rows)
+            : []
       for (const [at, record] of records.entries())
         record[column.name] = values[at] ?? (column.kind === 'flag' ? false : null)
     }

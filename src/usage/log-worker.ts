@@ -1,9 +1,10 @@
 import type { CancelSignal } from '../cancellation.ts'
 import type { UsageLake } from './lake.ts'
 import type { LogBounds, LogFound, LogQuestion } from './log.ts'
+import type { LogObject } from './log-file.ts'
 import type { LogFormat } from './log-report.ts'
 import type { LogAsk, LogText } from './log-tasks.ts'
-import { dateOf } from './names.ts'
+import { dateOf, type UsageObject } from './names.ts'
 import { whileGone } from './reader.ts'
 import { createAskingThread } from './thread.ts'
 
@@ -47,10 +48,14 @@ export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
   }
 }
 
+function logObject({ key, bytes, modifiedAt }: UsageObject): LogObject {
+  return { key, bytes, putMs: modifiedAt.getTime() }
+}
+
 /** Answers what the thread asks of the files. */
 async function askLake(lake: LogLake, ask: LogAsk): Promise<unknown> {
   if (ask.ask === 'read') return (await lake.readPart(ask.key, ask.from, ask.to)).buffer
-  if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map(({ key, bytes }) => ({ key, bytes }))
+  if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map(logObject)
   const days = (await lake.listed()).keys()
   const [from, to] = [dateOf(ask.fromMs), dateOf(ask.toMs)]
   return [...days].filter((date) => date >= from && date <= to)

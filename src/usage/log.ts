@@ -1,8 +1,8 @@
 import type { UsageRecord } from '../contracts/usage-record.ts'
-import { LogFile, type LogGroup, type LogSource } from './log-file.ts'
+import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
 import { applyTest, type LogId, type LogTest, markId } from './log-filter.ts'
 import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
-import { endedAtRows, recordIdRows } from './rows.ts'
+import { endedAtRows } from './rows.ts'
 
 /** Where a list of records stands: behind this record; without an id, at that moment, whose records are to come. */
 export interface LogPlace {
@@ -50,7 +50,9 @@ export interface LogFound {
 }
 
 /** Footers that are read at a time. */
-const AT_A_TIME = 8
+const AT_A_TIME = 16
+/** How far clocks of nodes, and that of the store, may be apart. */
+const SKEW_MS = 600_000
 /** Days that are listed one by one, before it is asked which others have files. */
 const FIRST_DAYS = 7
 /** Days whose footers are read while one is looked at, once the first was not enough. */
@@ -156,43 +158,63 @@ class LogSearch {
         const { value: date } = await dates.next()
         if (date === undefined) break
         const nearMs = this.#nearest(dateMs(date), dateMs(date) + DAY_MS - 1)
-        const files = this.#filesOf(date, nearMs)
+        const first = this.#firstOf(date)
         // It is awaited later, in its turn, or not at all.
-        files.catch(() => {})
-        opened.push({ nearMs, files })
+        first.catch(() => {})
+        opened.push({ nearMs, first })
       }
       const day = opened.shift()
       if (day === undefined) return null
       if (this.#hasEnough(day.nearMs)) return day.nearMs
-      const files = await day.files
-      if (files === null) return day.nearMs
-      const stopped = await this.#lookAt(files)
+      const stopped = await this.#lookAt(await day.first, day.nearMs)
       if (stopped !== null) return stopped
     }
   }
 
-  /** @returns as `#walk` */
-  async #lookAt(files: readonly LogFile[]): Promise<number | null> {
-    const groups = files.flatMap((file) => file.groups.filter((group) => this.#isMeant(group)))
-    groups.sort((a, b) => this.#sign * (this.#nearOf(a) - this.#nearOf(b)))
-    for (const group of groups) {
-      const groupMs = this.#nearOf(group)
-      if (this.#hasEnough(groupMs) || this.#isSpent(groupMs)) return groupMs
-      await this.#look(group)
+  /**
+   * Opens the files of a day, those that come first in the order of the answer before the others, until all of it is
+   * found: a day has a thousand of them before they are merged.
+   *
+   * @returns as `#walk`
+   */
+  async #lookAt({ files: first, objects }: OpenedFiles, nearMs: number): Promise<number | null> {
+    const groups: LogGroup[] = []
+    let files = first
+    for (let at = files.length; ; at += files.length) {
+      groups.push(...files.flatMap((file) => file.groups.filter((group) => this.#isMeant(group))))
+      groups.sort((a, b) => this.#sign * (this.#nearOf(a) - this.#nearOf(b)))
+      const next = objects[at]
+      // Of those that are not opened yet, the moment that comes first.
+      const restMs =
+        next === undefined ? null : this.#sign > 0 ? nearMs : Math.min(nearMs, this.#newestIn(next))
+      for (let group = groups[0]; group !== undefined; group = groups[0]) {
+        const groupMs = this.#nearOf(group)
+        if (restMs !== null && this.#sign * (groupMs - restMs) >= 0) break
+        if (this.#hasEnough(groupMs) || this.#isSpent(groupMs)) return groupMs
+        groups.shift()
+        await this.#look(group)
+      }
+      if (restMs === null) return null
+      if (this.#hasEnough(restMs) || this.#isSpent(restMs)) return restMs
+      files = await this.#open(objects.slice(at, at + AT_A_TIME))
     }
-    return null
   }
 
-  /** Null: there is no more time, or there are no more bytes, for all of them. */
-  async #filesOf(date: string, nearMs: number): Promise<LogFile[] | null> {
-    const objects = await this.#source.files(date)
-    const files: LogFile[] = []
-    for (let at = 0; at < objects.length; at += AT_A_TIME) {
-      if (this.#isSpent(nearMs)) return null
-      const some = objects.slice(at, at + AT_A_TIME).map((object) => LogFile.open(object, this.#source))
-      files.push(...(await Promise.all(some)))
-    }
-    return files
+  async #firstOf(date: string): Promise<OpenedFiles> {
+    const { fromMs } = this.#range()
+    const listed = await this.#source.files(date)
+    const objects = listed.filter((object) => this.#newestIn(object) >= fromMs)
+    if (this.#sign < 0) objects.sort((a, b) => this.#newestIn(b) - this.#newestIn(a))
+    return { objects, files: await this.#open(objects.slice(0, AT_A_TIME)) }
+  }
+
+  #open(objects: readonly LogObject[]): Promise<LogFile[]> {
+    return Promise.all(objects.map((object) => LogFile.open(object, this.#source)))
+  }
+
+  /** The latest moment that a record of a file can have: they had ended when it was put. */
+  #newestIn({ putMs = Number.POSITIVE_INFINITY }: LogObject): number {
+    return putMs + SKEW_MS
   }
 
   /** The days to look at, in order. */
@@ -264,8 +286,8 @@ class LogSearch {
       if (marks[row] === 1 && endedAt[row]! >= fromMs && endedAt[row]! < toMs) matches.push(row)
     if (matches.length === 0) return
     const kept = this.#nearestRows(matches, endedAt, limit + 1)
-    const ids = recordIdRows(await file.read(place, ['record_id']))
-    this.#add(kept.map((row) => ({ endedAtMs: endedAt[row]!, recordId: ids.at(row) ?? '', group, row })))
+    const ids = await file.texts(place, 'record_id', kept)
+    this.#add(kept.map((row, at) => ({ endedAtMs: endedAt[row]!, recordId: ids[at] ?? '', group, row })))
   }
 
   /** Marks the rows that have the id, or all where none is asked for. @returns whether any is marked */
@@ -328,7 +350,14 @@ class LogSearch {
 interface OpenedDay {
   /** Of its moments the one that comes first. */
   readonly nearMs: number
-  readonly files: Promise<LogFile[] | null>
+  readonly first: Promise<OpenedFiles>
+}
+
+interface OpenedFiles {
+  /** In the order in which they are opened. */
+  readonly objects: readonly LogObject[]
+  /** The first of them. */
+  readonly files: readonly LogFile[]
 }
 
 function placeOf({ endedAtMs, recordId }: Candidate): LogPlace {

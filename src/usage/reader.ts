@@ -15,6 +15,8 @@ export interface UsageFiles<File extends StoredFile & AnsweredFile> {
   /** For each file the object that has its sums; null where there is none. */
   aggregates(files: readonly File[]): Promise<readonly (StoredFile | null)[]>
   read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>
+  /** Some bytes of an object; `to` is exclusive. */
+  readPart(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>>
 }
 
 export interface UsageReaderOptions<File extends StoredFile & AnsweredFile> {
@@ -47,10 +49,10 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
     const files = await lake.files(question.fromMs, question.toMs)
     const sums = await lake.aggregates(files)
     const answered = files.map(({ key, date }) => ({ key, date }))
-    return answers.answer(question, answered, async (place, made) => {
-      if (made) return sumUp(await lake.read(files[place]!))
+    return answers.answer(question, answered, async (place, part) => {
+      if (part === 'made') return sumUp(await lake.read(files[place]!))
       const own = sums[place] ?? null
-      return own && lake.read(own)
+      return own && lake.readPart(own.key, Math.min(part.from, own.bytes), Math.min(part.to, own.bytes))
     })
   }
 

@@ -15,9 +15,9 @@ import {
 } from './segment-columns.ts'
 
 /*
- * Makes files of segments, on the event loop, between what calls do there: a step takes 2 ms at most, with segments as
- * large as they get, and most take far less. A thread would take 20 MiB and more, and each minute, to be started, as
- * much CPU as the records of 5,000 calls take to be written and rolled.
+ * Makes files of segments, on the event loop, between what calls do there: with segments as large as they get a step
+ * takes some 2 ms at most, and most take far less. A thread takes 20 MiB and more, and code in it is compiled again
+ * with each start: until some 20 segments were rolled a record takes several times as long as from then on.
  */
 
 /** How long calls wait for steps. */

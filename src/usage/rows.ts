@@ -7,6 +7,7 @@ import {
 import { Bytes, type Names, numberIn, type Source, sourceOf, type Texts } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
+import { type UnpackedColumn, unpackedAt } from './unpacking.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -362,6 +363,16 @@ export class UsageRows {
       const value = values[row] ?? null
       rows.append(value === null ? null : toMemory(value))
     }
+  }
+
+  /** Takes the values of one column, which has nothing but these from now on. */
+  setColumn(name: string, values: UnpackedColumn): void {
+    const rows = this.columns[USAGE_COLUMNS.findIndex((column) => column.name === name)]
+    if ('words' in values && rows instanceof WordRows) rows.pick(values.words, values.indexes)
+    else if ('values' in values && rows instanceof NumberRows) rows.view(values.values)
+    else if ('lengths' in values && (rows instanceof TextRows || rows instanceof WordRows))
+      for (let row = 0; row < values.lengths.length; row += 1) rows.append(unpackedAt(values, row))
+    else throw new Error(`usage: ${name} is of another kind`)
   }
 
   /** Ends reading: columns that the file did not have are null, but for those that were not asked for. */

@@ -1,12 +1,14 @@
-import type { AggregateTable } from './aggregate.ts'
+import type { AggregateTable, UsageDimension } from './aggregate.ts'
 import { AggregateFormatError, type AggregateHead, decodeHead, decodeSection } from './aggregate-file.ts'
 import { answerFrom, tableFor, type UsageAnswer, type UsageQuestion } from './answer.ts'
 import { DAY_MS, dateMs } from './names.ts'
+import { ofWorkspace, summedBy } from './table-parts.ts'
 
-/**
- * Gives the sums of a file by its place in a list; null: there are none. Those that are `made` are made of the records.
- */
-export type ReadSums = (place: number, made: boolean) => Promise<Uint8Array | null>
+/** Some bytes of the sums of a file (`to` is exclusive, and may be behind their end), or sums made of its records. */
+export type SumsPart = { readonly from: number; readonly to: number } | 'made'
+
+/** Gives a part of the sums of a file by its place in a list; null: there are none. */
+export type ReadSums = (place: number, part: SumsPart) => Promise<Uint8Array | null>
 
 /** A file with the records of one day. */
 export interface AnsweredFile {
@@ -23,17 +25,31 @@ export interface UsageAnswers {
   answer(question: UsageQuestion, files: readonly AnsweredFile[], read: ReadSums): Promise<UsageAnswer>
 }
 
-/** Sums of 10 million calls by 5,000 keys are about as much. */
-const CACHE_BYTES = 64 * 1024 * 1024
+/**
+ * Two fifths of it are for tables of calls, which is what a month of 10 million calls by 5,000 keys takes by day; as
+ * much for those of 20,000 end users, which would push the others out; and the rest for what was made of both.
+ */
+const CACHE_BYTES = 160 * 1024 * 1024
+/** Texts that are kept once for all tables. */
+const TEXTS_MAX = 200_000
 /** Files that are read at a time: a store answers each in some milliseconds. */
 const AT_A_TIME = 8
+/** Bytes of sums that are read first: most are no longer, and of others the head says where the section is. */
+const FIRST_BYTES = 64 * 1024
 
 /** Answers here, and keeps the tables that were asked for last. */
 export class TableAnswers implements UsageAnswers {
-  readonly #kept: TableCache
+  readonly #calls: TableCache
+  readonly #endUsers: TableCache
+  /** Tables summed up by few dimensions, and those of one workspace. */
+  readonly #parts: TableCache
+  readonly #texts = new Map<string, string>()
+  readonly #reading = new Map<string, Promise<Made>>()
 
   constructor(cacheBytes = CACHE_BYTES) {
-    this.#kept = new TableCache(cacheBytes)
+    this.#calls = new TableCache(cacheBytes * 0.4)
+    this.#endUsers = new TableCache(cacheBytes * 0.4)
+    this.#parts = new TableCache(cacheBytes * 0.2)
   }
 
   answer(question: UsageQuestion, files: readonly AnsweredFile[], read: ReadSums): Promise<UsageAnswer> {
@@ -43,8 +59,7 @@ export class TableAnswers implements UsageAnswers {
       for (let at = 0; at < files.length || reading.length > 0; ) {
         for (; at < files.length && reading.length < AT_A_TIME; at += 1) {
           const place = at
-          const { key, date } = files[place]!
-          const table = tableOf(key, sectionFor(question, date), (made) => read(place, made))
+          const table = tableOf(question, files[place]!, (part) => read(place, part))
           // It is awaited later, in its turn.
           table.catch(() => {})
           reading.push(table)
@@ -54,21 +69,87 @@ export class TableAnswers implements UsageAnswers {
     })
   }
 
-  async #tableOf(
-    file: string,
-    name: keyof AggregateHead,
-    read: (made: boolean) => Promise<Uint8Array | null>,
-  ): Promise<AggregateTable> {
-    const key = `${name} ${file}`
-    const known = this.#kept.get(key)
-    if (known !== undefined) return known
-    const table = await sectionOf(await read(false), name).catch(async (error) => {
-      if (!(error instanceof AggregateFormatError)) throw error
-      return sectionOf(await read(true), name)
+  /** A table of a file that has the rows of the answer, and as few others as can be. */
+  #tableOf(question: UsageQuestion, { key, date }: AnsweredFile, read: ReadPart): Promise<AggregateTable> {
+    const section = sectionFor(question, date)
+    const cache = section === 'endUsers' ? this.#endUsers : this.#calls
+    const name = JSON.stringify([section, key])
+    const whole = () =>
+      this.#once(cache, name, async () => ({
+        table: this.#withKnownTexts(await readSection(section, read)),
+        isKept: true,
+      }))
+    const part = partFor(question, section)
+    if (part === null) return whole()
+    return this.#once(this.#parts, JSON.stringify([section, key, part.name]), async () => {
+      const table = await whole()
+      const some = part.of(table)
+      return { table: some ?? table, isKept: some !== null }
     })
-    this.#kept.put(key, table)
-    return table
   }
+
+  /**
+   * The same with texts that other tables have, too: the end users and keys of one day are mostly those of the next.
+   * Looked up as a key of a map, a text that was looked up before is three times as fast.
+   */
+  #withKnownTexts(table: AggregateTable): AggregateTable {
+    if (this.#texts.size > TEXTS_MAX) this.#texts.clear()
+    const known = (text: string) => {
+      const same = this.#texts.get(text)
+      if (same === undefined) this.#texts.set(text, text)
+      return same ?? text
+    }
+    const dimensions = Object.entries(table.dimensions).map(([name, { values, indices }]) => {
+      return [name, { values: values.map(known), indices }]
+    })
+    return { ...table, dimensions: Object.fromEntries(dimensions) }
+  }
+
+  /** What is kept, or what is being made for another question, or what is made now. */
+  async #once(cache: TableCache, key: string, make: () => Promise<Made>): Promise<AggregateTable> {
+    const known = cache.get(key)
+    if (known !== undefined) return known
+    const reading = this.#reading.get(key)
+    if (reading !== undefined) {
+      // What another question reads is over when that question is.
+      const other = await reading.catch(() => null)
+      return other === null ? this.#once(cache, key, make) : other.table
+    }
+    const making = make()
+    this.#reading.set(key, making)
+    try {
+      const { table, isKept } = await making
+      if (isKept) cache.put(key, table)
+      return table
+    } finally {
+      if (this.#reading.get(key) === making) this.#reading.delete(key)
+    }
+  }
+}
+
+/** A table, and whether it is worth a place in the cache. */
+interface Made {
+  readonly table: AggregateTable
+  readonly isKept: boolean
+}
+
+type ReadPart = (part: SumsPart) => Promise<Uint8Array | null>
+
+interface TablePart {
+  readonly name: string
+  /** Null: all of it. */
+  readonly of: (table: AggregateTable) => AggregateTable | null
+}
+
+/** What of a table is enough for a question; null: all of it. */
+function partFor({ by, where }: UsageQuestion, section: keyof AggregateHead): TablePart | null {
+  if (section !== 'endUsers') {
+    const named = [...new Set([...by, ...(Object.keys(where) as UsageDimension[])])].sort()
+    return { name: named.join(), of: (table) => summedBy(table, named) }
+  }
+  const [workspace, ...others] = where.workspace ?? []
+  if (typeof workspace !== 'string' || others.length > 0) return null
+  return { name: `=${workspace}`, of: (table) => ofWorkspace(table, workspace) }
 }
 
 /** Where a question is about a whole day, and not by hour, sums by day do. */
@@ -79,12 +160,26 @@ function sectionFor(question: UsageQuestion, date: string): keyof AggregateHead 
   return question.fromMs <= ms && ms + DAY_MS <= question.toMs ? 'days' : 'calls'
 }
 
+async function readSection(section: keyof AggregateHead, read: ReadPart): Promise<AggregateTable> {
+  try {
+    return await sectionOf(section, read)
+  } catch (error) {
+    if (!(error instanceof AggregateFormatError)) throw error
+    const made = await read('made')
+    return sectionOf(section, async () => made)
+  }
+}
+
 /** @throws AggregateFormatError, also where there are no sums */
-async function sectionOf(sums: Uint8Array | null, wanted: keyof AggregateHead): Promise<AggregateTable> {
-  if (sums === null) throw new AggregateFormatError('there are no sums')
-  const head = decodeHead(sums)
+async function sectionOf(wanted: keyof AggregateHead, read: ReadPart): Promise<AggregateTable> {
+  const first = await read({ from: 0, to: FIRST_BYTES })
+  if (first === null) throw new AggregateFormatError('there are no sums')
+  const head = decodeHead(first)
   const name = wanted === 'days' && head.days.start === head.days.end ? 'calls' : wanted
-  return (await decodeSection(sums.subarray(head[name].start, head[name].end), head, name)).table
+  const { start, end } = head[name]
+  const section = end <= first.length ? first.subarray(start, end) : await read({ from: start, to: end })
+  if (section === null) throw new AggregateFormatError('there are no sums any more')
+  return (await decodeSection(section, head, name)).table
 }
 
 /** Tables by key, up to some bytes; the one that was used longest ago goes first. */
@@ -118,9 +213,8 @@ class TableCache {
   }
 }
 
-/** Bytes of a table in memory: its columns, and texts at what V8 takes for them. */
+/** Bytes of a table in memory: its columns, and a place for each text, which is kept once for all tables. */
 function bytesOf({ hours, dimensions, measures, latencies }: AggregateTable): number {
-  const texts = Object.values(dimensions).flatMap(({ values }) => values)
   const columns = [
     hours,
     ...Object.values(dimensions).map(({ indices }) => indices),
@@ -128,5 +222,5 @@ function bytesOf({ hours, dimensions, measures, latencies }: AggregateTable): nu
     ...Object.values(latencies).flatMap(({ ends, buckets, counts }) => [ends, buckets, counts]),
   ]
   const columnBytes = columns.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  return texts.reduce((sum, text) => sum + 32 + text.length, columnBytes)
+  return Object.values(dimensions).reduce((sum, { values }) => sum + 8 * values.length, columnBytes)
 }

@@ -1,25 +1,45 @@
 import t from 'tap'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
+import { AggregateBuilder } from '../../src/usage/aggregate.ts'
+import { encodeAggregate } from '../../src/usage/aggregate-file.ts'
+import { UsageLake } from '../../src/usage/lake.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { rollRecords } from '../support/usage-lake.ts'
 import { putUsage, usageMonth } from '../support/usage-month.ts'
 
 const RECORDS = usageMonth(Date.now(), { perHour: 1 })
 const ACME = RECORDS.filter(({ workspace }) => workspace === 'acme')
 
 const HOUR_MS = 3_600_000
-/** 60 routes with as many calls as their number says, of one moment. */
-const MANY = Array.from({ length: 60 }, (_, route) =>
-  Array.from({ length: route + 1 }, (_, at) =>
-    usageRecord({
-      record_id: `use_many_${route}_${at}`,
-      workspace: 'acme',
-      route: `many-${route}`,
-      model: null,
-      ended_at: Date.now() - 2 * 24 * HOUR_MS,
-    }),
-  ),
-).flat()
+const END_MS = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS
+const HOURS = 93 * 24
+const DENSE_MS = END_MS - HOURS * HOUR_MS
+const MANY_CALLS = 2
+const timeOf = (ms: number) => new Date(ms).toISOString()
+
+const routed = (route: string, model: string | null, at: number, ended_at: number) =>
+  usageRecord({ record_id: `use_${route}_${at}`, workspace: 'acme', route, model, ended_at })
+
+/** 60 routes with two calls each, of one hour. */
+const MANY = Array.from({ length: 60 * MANY_CALLS }, (_, at) =>
+  routed(`many-${at % 60}`, null, at, DENSE_MS + HOUR_MS),
+)
+
+/** Puts sums as of a call of 46 routes in each of 93 days' hours, and of 10,003 routes in one. */
+async function putDense(dataFolder: string): Promise<void> {
+  const sums = new AggregateBuilder()
+  for (let hour = 0; hour < HOURS; hour += 1)
+    for (let route = 10; route < 56; route += 1)
+      sums.add(routed(`dense-${route}`, 'dense', hour, DENSE_MS + hour * HOUR_MS))
+  for (let at = 0; at < 10_003; at += 1) sums.add(routed(`wide-${at}`, 'wide', at, DENSE_MS))
+  const objects = await createFileObjects(dataFolder)
+  const [rolled] = await rollRecords([routed('one', 'one', 0, DENSE_MS)])
+  const aggregate = Uint8Array.from(await encodeAggregate(sums.finish()))
+  await new UsageLake(objects).put(rolled!.date, 'seg_dense', { file: rolled!.file, aggregate })
+  await objects.close()
+}
 
 interface Sums {
   readonly calls: number
@@ -127,6 +147,17 @@ t.test('the same as a file', async (t) => {
   t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
 })
 
+t.test('a long answer is compressed, too', async (t) => {
+  const path = '/usage?by=model,outcome&step=hour&workspace=acme'
+  const { length } = sumsIn(await operator.get(path))
+  t.ok(length > 400, `${length} rows are written in turns`)
+  const answer = await fetch(`${node.url}/console/api${path}`, {
+    headers: { cookie: operator.cookie, 'accept-encoding': 'gzip' },
+  })
+  t.equal(answer.headers.get('content-encoding'), 'gzip')
+  t.equal(((await answer.json()) as { data: unknown[] }).data.length, length)
+})
+
 t.test('what makes no question is refused by the name of the parameter', async (t) => {
   for (const [query, param] of [
     ['by=colour', 'by'],
@@ -157,20 +188,23 @@ t.test('a node without a ledger says so, and tells what others have kept', async
   t.match(told.body, { is_recorded: false })
   t.ok(totalIn(told).calls > 0)
 
-  // A file has no more than 100,000 rows: 44 groups by the hour of 93 days.
+  await putDense(silent.dataFolder)
+  // 46 groups have sums in each of 2,232 hours: 43 and one line for the others are what 100,000 rows have room for.
   const csv = async (query: string) =>
-    linesOf(await visitor.get(`/usage?${query}&format=csv&model=`)).slice(1)
-  const to = new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS)
-  const from = new Date(to.getTime() - 93 * 24 * HOUR_MS)
-  const span = `from=${from.toISOString()}&to=${to.toISOString()}`
-  const lines = await csv(`by=route&step=hour&sort=calls&${span}`)
-  const [own, rest] = [lines.slice(0, 44), lines.slice(44)]
-  t.same(
-    own.map((line) => line.split(',').slice(1, 4).join()),
-    Array.from({ length: 44 }, (_, at) => `many-${59 - at},1,${60 - at}`),
-    'those with most calls have a line each, in order',
-  )
-  t.match(rest, [/^[^,]+,,16,136,/], 'the others have one for all of them')
-  t.equal(sumOf(lines, 3), MANY.length)
-  t.equal((await csv(`by=route&sort=calls&${span}`)).length, 60, 'by no time there is room for all')
+    linesOf(await visitor.get(`/usage?by=route&sort=calls&format=csv&${query}`))
+  const [, ...lines] = await csv(`step=hour&model=dense&from=${timeOf(DENSE_MS)}&to=${timeOf(END_MS)}`)
+  t.equal(lines.length, 44 * HOURS)
+  const own = new Set(lines.slice(0, 43 * HOURS).map((line) => line.split(',').slice(1, 4).join()))
+  t.same([...own].sort(), Array.from({ length: 43 }, (_, at) => `dense-${at + 10},1,1`).sort())
+  const rest = new Set(lines.slice(43 * HOURS).map((line) => line.split(',').slice(1, 4).join()))
+  t.same([...rest], [',3,3'])
+  t.equal(sumOf(lines, 3), 46 * HOURS)
+  // Groups take no room for hours in which they have no sums.
+  const [, ...few] = await csv(`step=hour&model=&from=${timeOf(DENSE_MS)}&to=${timeOf(END_MS)}`)
+  t.equal(few.length, MANY.length / MANY_CALLS)
+  t.match(few[0], /^[^,]+,many-\d+,1,2,/)
+  // Of more groups than there can be in an answer the others are one line.
+  const [, ...wide] = await csv(`model=wide&from=${timeOf(DENSE_MS)}&to=${timeOf(END_MS)}`)
+  t.equal(wide.length, 10_000)
+  t.match([wide[0], wide.at(-1)], [/^wide-0,1,1,/, /^,4,4,/])
 })

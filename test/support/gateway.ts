@@ -7,6 +7,7 @@ import { UWS_ENVIRONMENT } from '../../src/inbound/uws.ts'
 import { createLogger, type LogOutput } from '../../src/log.ts'
 import { openServer, type RunningNode } from '../../src/node/serve.ts'
 import type { Timing } from '../../src/node/timing.ts'
+import type { Teardown } from './scratch.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** Ends a gateway by SIGTERM and asserts that it leaves in order: nothing held or under way, nothing broke. */
@@ -52,7 +53,7 @@ export interface GatewayOptions {
 }
 
 /** Prepares the data folder and the environment of a gateway; the folder goes with the test unless it was given. */
-export async function gatewayEnvironment(t: Pick<Test, 'teardown'>, options: GatewayOptions, key: string) {
+export async function gatewayEnvironment(t: Teardown, options: GatewayOptions, key: string) {
   const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
   const env: Record<string, string> = {
     PORT: '0',

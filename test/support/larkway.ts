@@ -2,12 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import type { Test } from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import type { Timing } from '../../src/node/timing.ts'
 import { childEnvironment } from './child-environment.ts'
 import { type Gateway, type GatewayOptions, gatewayEnvironment } from './gateway.ts'
 import { type Program, programOf } from './program.ts'
+import type { Teardown } from './scratch.ts'
 
 /** A process of the product. */
 export interface LarkwayProcess extends Pick<Gateway, 'dataFolder' | 'log' | 'output' | 'signal'> {
@@ -24,7 +24,7 @@ export interface LarkwayOptions extends GatewayOptions {
 }
 
 /** Starts the product as its own process on a free port, and stops it with the test. */
-export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promise<Larkway> {
+export async function startLarkway(t: Teardown, options: LarkwayOptions = {}): Promise<Larkway> {
   const key = options.key ?? makeKey()
   const { started, ...process } = await launch(t, await programOf('main.ts'), [], 'listening', options, key)
   const port = Number(started.port)
@@ -38,7 +38,7 @@ export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promi
 }
 
 /** Starts a process that works on jobs and nothing else, and stops it with the test. */
-export async function startWorker(t: Test, options: LarkwayOptions): Promise<LarkwayProcess> {
+export async function startWorker(t: Teardown, options: LarkwayOptions): Promise<LarkwayProcess> {
   const { started: _, ...process } = await launch(
     t,
     await programOf('cli.ts'),
@@ -52,7 +52,7 @@ export async function startWorker(t: Test, options: LarkwayOptions): Promise<Lar
 
 /** @param ready what the line of the log says with which it is up */
 async function launch(
-  t: Test,
+  t: Teardown,
   program: Program,
   args: readonly string[],
   ready: string,

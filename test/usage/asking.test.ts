@@ -9,7 +9,13 @@ import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { decodeAggregate, decodeHead, encodeAggregate } from '../../src/usage/aggregate-file.ts'
-import { answerFrom, GROUPS_MAX, TooManyGroups, type UsageQuestion } from '../../src/usage/answer.ts'
+import {
+  answerFrom,
+  GROUPS_MAX,
+  TooManyGroups,
+  tableFor,
+  type UsageQuestion,
+} from '../../src/usage/answer.ts'
 import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
@@ -17,7 +23,8 @@ import { createUsageReader } from '../../src/usage/reader.ts'
 import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { merge } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
-import { rollRecords } from '../support/usage-lake.ts'
+import { Dice } from '../support/dice.ts'
+import { randomRecord, rollRecords } from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const FROM_MS = Date.parse('2026-11-03T00:00:00Z')
@@ -259,6 +266,7 @@ test('a thread answers the same, and fails in the same way', async (t) => {
         files: async () => [{ key: 'a', date: '2026-11-03', bytes: 1 }],
         aggregates: async () => [{ key: 'b', bytes: 1 }],
         read: () => Promise.reject(failure),
+        readPart: () => Promise.reject(failure),
       },
     })
     t.equal(await broken.ask(QUESTION).catch((error: unknown) => error), failure)
@@ -312,6 +320,44 @@ test('whole days are answered from sums by day, and parts of one by hour', async
   }
 })
 
+test('answers from parts of tables are those from the whole', async (t) => {
+  const dice = new Dice(9)
+  const records = Array.from({ length: 3_000 }, (_, at) => ({
+    ...randomRecord(dice, `use_${at}`, { fromMs: FROM_MS, toMs: FROM_MS + 48 * HOUR_MS }),
+    key_id: `key_${dice.below(500)}`,
+  }))
+  const rolled = await rollRecords(records)
+  const files = rolled.map(({ date }) => ({ key: date, date }))
+  const tables = await Promise.all(rolled.map(({ aggregate }) => decodeAggregate(aggregate)))
+  let reads = 0
+  const read = async (place: number) => {
+    reads += 1
+    return rolled[place]!.aggregate
+  }
+  const questions: Partial<UsageQuestion>[] = [
+    { by: ['outcome'], step: 'hour' },
+    { by: ['status', 'outcome'], step: 'hour', where: { workspace: ['ws-1'] } },
+    { by: [], where: { provider: ['openai'], kind: ['call', 'job'] }, fromMs: FROM_MS + HOUR_MS },
+    { by: ['key_id'], where: { workspace: ['ws-1', 'ws-2'] } },
+    { by: ['app', 'model'], step: 'day', sort: 'cost_usd', offset: 3, limit: 4 },
+    { by: ['error_code'], where: { outcome: ['error'], region: [null] } },
+    { by: ['end_user'], where: { workspace: ['ws-3'] }, sort: 'cost_usd' },
+    { by: ['end_user', 'workspace'], step: 'day', where: { end_user: ['user-1-ü', 'user-2-ü'] } },
+    { by: ['workspace'], where: { end_user: ['user-1-ü'], workspace: ['nowhere'] } },
+  ]
+  for (const cacheBytes of [undefined, 0]) {
+    const answers = new TableAnswers(cacheBytes)
+    for (const some of questions) {
+      const question = { ...QUESTION, ...some }
+      const whole = await answerFrom(question, () => tables.map((table) => table[tableFor(question)]))
+      const asked = Array.from({ length: 3 }, () => answers.answer(question, files, read))
+      for (const answer of await Promise.all(asked)) t.same(answer, whole, JSON.stringify(some))
+    }
+    if (cacheBytes === undefined)
+      t.ok(reads <= 3 * files.length, `${reads} reads: each section of a file once, whoever asks for it`)
+  }
+})
+
 test('a file that is merged away while it is read is looked for again', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
@@ -326,6 +372,7 @@ test('a file that is merged away while it is read is looked for again', async (t
       },
       aggregates: lake.aggregates.bind(lake),
       read: lake.read.bind(lake),
+      readPart: lake.readPart.bind(lake),
     }
     const { total } = await createUsageReader({ lake: racing, sumUp, answers: new TableAnswers() }).ask(
       question,

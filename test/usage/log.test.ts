@@ -18,6 +18,9 @@ import { tempFolder } from '../support/scratch.ts'
 import { fileOf, randomRecord, rollRecords } from '../support/usage-lake.ts'
 
 const FROM_MS = Date.parse('2026-11-01')
+const HOUR_MS = 3_600_000
+/** How far clocks may be apart. */
+const SKEW_MS = 600_000
 const DAYS = 12
 const TO_MS = FROM_MS + DAYS * DAY_MS
 const PLENTY = { bytes: 1e9, milliseconds: 60_000 }
@@ -35,11 +38,16 @@ const ALL: LogQuestion = {
 /** Files in memory: several a day, of several row groups, whose times overlap. */
 class MemoryFiles implements LogSource {
   readonly #files = new Map<string, Uint8Array<ArrayBuffer>>()
+  readonly #putMs = new Map<string, number>()
+  /** Keys of files that were read. */
+  readonly opened = new Set<string>()
   reads = 0
   bytesRead = 0
 
-  put(date: string, name: string, groups: readonly (readonly UsageRecord[])[]): void {
+  /** @param putMs on the clock of the store; absent: nobody knows */
+  put(date: string, name: string, groups: readonly (readonly UsageRecord[])[], putMs?: number): void {
     this.#files.set(usageKey(date, name), fileOf(groups))
+    if (putMs !== undefined) this.#putMs.set(usageKey(date, name), putMs)
   }
 
   async dates(fromMs: number, toMs: number): Promise<string[]> {
@@ -49,11 +57,15 @@ class MemoryFiles implements LogSource {
 
   async files(date: string) {
     const own = [...this.#files].filter(([key]) => key.startsWith(`usage/date=${date}/`))
-    return own.map(([key, { length: bytes }]) => ({ key, bytes }))
+    return own.map(([key, { length: bytes }]) => {
+      const putMs = this.#putMs.get(key)
+      return { key, bytes, ...(putMs === undefined ? {} : { putMs }) }
+    })
   }
 
   async read(key: string, from: number, to: number): Promise<ArrayBuffer> {
     this.reads += 1
+    this.opened.add(key)
     this.bytesRead += to - from
     return this.#files.get(key)!.slice(from, to).buffer
   }
@@ -81,14 +93,20 @@ function recordsOf(dice: Dice): UsageRecord[] {
 
 function filesOf(dice: Dice, records: readonly UsageRecord[]): MemoryFiles {
   const files = new MemoryFiles()
-  for (const [date, own] of Map.groupBy(records, ({ ended_at: ms }) => dateOf(ms)))
-    for (const [name, part] of Map.groupBy(own, () => `seg_${dice.below(4)}`)) {
+  for (const [date, own] of Map.groupBy(records, ({ ended_at: ms }) => dateOf(ms))) {
+    // Days that were merged, and those that have more than are opened at a time.
+    const parts = dice.one([4, 50])
+    for (const [name, part] of Map.groupBy(own, () => `seg_${dice.below(parts)}`)) {
       // Those of merged files are nearly in order.
       const ordered = dice.chance(0.5) ? part.toSorted((a, b) => a.ended_at - b.ended_at) : part
       const groups: UsageRecord[][] = []
       for (let at = 0; at < ordered.length; at += 40) groups.push(ordered.slice(at, at + 40))
-      files.put(date, name, groups)
+      // The clock of the store may be behind those of the nodes.
+      const newestMs = Math.max(...part.map(({ ended_at: ms }) => ms))
+      const putMs = newestMs - SKEW_MS + dice.below(dice.one([HOUR_MS, DAY_MS]))
+      files.put(date, name, groups, dice.chance(0.8) ? putMs : undefined)
     }
+  }
   return files
 }
 
@@ -200,6 +218,32 @@ t.test('a page has its records, no more, and says where it ends', async (t: Test
   const nothing = await searchLog({ ...ALL, fromMs: TO_MS, toMs: TO_MS }, files)
   t.same([nothing.records, nothing.next], [[], null])
 })
+
+t.test(
+  'of the files of a busy day those are opened that were put at the time that is asked for',
+  async (t: Test) => {
+    const files = new MemoryFiles()
+    const minutes = 200
+    const record = (minute: number) =>
+      usageRecord({
+        record_id: `use_${String(minute).padStart(3, '0')}`,
+        ended_at: FROM_MS + minute * 60_000,
+      })
+    for (let minute = 0; minute < minutes; minute += 1)
+      files.put('2026-11-01', `seg_${minute}`, [[record(minute)]], FROM_MS + (minute + 1) * 60_000)
+    const opened = async (question: LogQuestion, count: number) => {
+      files.opened.clear()
+      t.equal((await searchLog(question, files)).records.length, count)
+      return files.opened.size
+    }
+    t.ok((await opened({ ...ALL, limit: 10 }, 10)) < 50, 'the newest')
+    const fromMs = FROM_MS + (minutes - 30) * 60_000
+    t.ok((await opened({ ...ALL, fromMs }, 30)) < 50, 'those of the last half hour')
+    const after = { endedAtMs: fromMs, recordId: record(minutes - 30).record_id }
+    t.ok((await opened({ ...ALL, isNewestFirst: false, after, limit: 1 }, 1)) < 50, 'the one behind another')
+    t.equal(await opened({ ...ALL, limit: 1_000 }, minutes), minutes, 'all')
+  },
+)
 
 t.test('what cannot have a record is not read', async (t: Test) => {
   const dice = new Dice(3)

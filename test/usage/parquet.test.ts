@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
+import { unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { fileOf, fillRows, randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
@@ -122,6 +123,47 @@ t.test(
     })
   },
 )
+
+t.test('columns are unpacked as the general reader reads them', async (t: Test) => {
+  const dice = new Dice(11)
+  const traffic = { fromMs: FROM_MS, toMs: FROM_MS + DAY_MS }
+  // End users are words that are written as texts in one of them, and numbers take from no bits to over 32.
+  for (const [users, count] of [
+    [3_000, 5_000],
+    [40, 3_000],
+    [1, 1],
+  ] as const) {
+    const records = Array.from({ length: count }, (_, at) => ({
+      ...randomRecord(dice, `use_${at}`, traffic),
+      end_user: dice.chance(0.1) ? null : `user-${dice.below(users)}`,
+      sent_bytes: dice.below(2 ** dice.below(50)),
+      received_bytes: dice.below(2 ** 30),
+    }))
+    const file = new UsageFile(fileOf([records]))
+    const rows = await file.read(0)
+    let unpacked = 0
+    for (const { meta_data: data } of file.groups[0]!.columns) {
+      const place = USAGE_COLUMNS.findIndex(({ name }) => name === data!.path_in_schema[0])
+      const from = Number(data!.dictionary_page_offset ?? data!.data_page_offset)
+      const bytes = Buffer.from(file.bytes.slice(from, from + Number(data!.total_compressed_size)))
+      const until = 1 + dice.below(count)
+      for (const [column, end] of [
+        [unpackColumn(bytes, data!, count), count],
+        [unpackColumn(bytes, data!, count, until), until],
+      ] as const) {
+        if (column === null) continue
+        unpacked += 1
+        const same = Array.from({ length: end }, (_, row) => unpackedAt(column, row))
+        t.same(
+          same,
+          Array.from({ length: end }, (_, row) => rows.columns[place]!.at(row)),
+          USAGE_COLUMNS[place]!.name,
+        )
+      }
+    }
+    t.ok(unpacked > 40, `${unpacked} of ${2 * USAGE_COLUMNS.length}`)
+  }
+})
 
 t.test('a row group is copied as it is into another file', async (t: Test) => {
   const dice = new Dice(8)

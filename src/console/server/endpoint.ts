@@ -256,11 +256,19 @@ export async function compressed(
   reply: WholeReply,
   exchange: Pick<Exchange, 'headers'>,
 ): Promise<WholeReply> {
-  const { body, headers } = reply
-  if (typeof body !== 'string' || body.length < GZIP_LENGTH_MIN) return reply
+  const { headers } = reply
+  const body = textOf(reply.body)
+  if (body === null || body.length < GZIP_LENGTH_MIN) return reply
   const varying = { ...headers, vary: 'accept-encoding' }
   if (!takes(exchange, 'gzip')) return { ...reply, headers: varying }
   return { ...reply, headers: { ...varying, 'content-encoding': 'gzip' }, body: await gzipped(body) }
+}
+
+/** The whole of a body that is text, also where it was written in pieces; null: it is not. */
+function textOf(body: WholeReply['body']): string | null {
+  if (typeof body === 'string') return body
+  if (body instanceof Uint8Array || !body.every((piece) => typeof piece === 'string')) return null
+  return body.join('')
 }
 
 /** The parameter `workspace` of lists that span one workspace or all. */

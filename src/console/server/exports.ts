@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../../errors.ts'
 import type { StreamedReply } from '../../inbound/exchange.ts'
 import type { LogFormat } from '../../usage/log-report.ts'
@@ -38,6 +39,7 @@ export async function* exportedList({ format, head, member, next }: ExportedList
     yield part.text
     rows += part.rows
     more = part.more
+    await nextTurn()
   }
   if (format === 'json') yield `\n],"truncated":${more}}\n`
 }

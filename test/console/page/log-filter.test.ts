@@ -8,6 +8,7 @@ import {
   searchedWords,
 } from '../../../src/console/page/views/requests/log-filter.ts'
 import { phasesOf } from '../../../src/console/page/views/requests/phases.ts'
+import { isSameCall } from '../../../src/console/page/views/requests/tries.ts'
 
 const NOW_MS = Date.parse('2026-11-22T10:31:00Z')
 const read = (query: string, workspace: string | null = 'acme') =>
@@ -84,6 +85,25 @@ t.test('the parts of a time come to the whole', async (t) => {
     1,
   )
   t.match(queue, { label: 'Queue and Larkway', milliseconds: 5 })
+})
+
+t.test('a record and a recorded request are one where they have tried the same', async (t) => {
+  const tries = [
+    { provider: 'a', model: 'm', reason: 'it is overloaded' },
+    { provider: 'b', model: 'n', reason: 'ok' },
+  ]
+  const attempts = tries.map((one) => ({ ...one, status: null, milliseconds: 1 }))
+  const request = { attempts, job_id: null, replayed: false }
+  const record = { tries, replayed: false }
+  t.ok(isSameCall(request, record))
+  t.ok(
+    isSameCall({ ...request, attempts: [{ ...attempts[0]!, reason: 'overloaded' }, attempts[1]!] }, record),
+  )
+  t.notOk(isSameCall({ ...request, attempts: attempts.slice(1) }, record))
+  t.notOk(isSameCall({ ...request, attempts: attempts.toReversed() }, record))
+  t.notOk(isSameCall({ ...request, attempts: attempts.map((one) => ({ ...one, reason: 'ok' })) }, record))
+  t.notOk(isSameCall({ ...request, job_id: 'tj_1' }, record), 'a run of a job')
+  t.notOk(isSameCall({ ...request, replayed: true }, record))
 })
 
 t.test('what was looked at is told', async (t) => {

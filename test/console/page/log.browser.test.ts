@@ -1,14 +1,16 @@
 import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import type { RequestAnswer, RequestsAnswer } from '../../../src/console/server/answers/requests.ts'
 import { createFileObjects } from '../../../src/storage/folder.ts'
 import { UsageLake } from '../../../src/usage/lake.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
-import { startConsoleNode } from '../../support/console-node.ts'
+import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
 import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { rollRecords } from '../../support/usage-lake.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const NOW_MS = Date.now()
 const COUNT = 130
@@ -77,6 +79,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await t.test('the list is exported', (t) => exported(t, person))
   await t.test('legible, still and without overflow', (t) => quality(t, person))
   await t.test('operators look at all workspaces', (t) => platform(t, person, node.keys.operator))
+  await t.test('attempts of what is still among the newest have bars', (t) => bars(t, person, node, lake))
   const { said, failed } = person.complaints
   t.same(said, [], 'the page does not complain')
   // A request that is not among the newest is asked for there first.
@@ -201,6 +204,43 @@ async function platform(t: Test, { page }: Person, key: string): Promise<void> {
   await page.getByRole('button', { name: 'Remove filter Workspace: other' }).click()
   await shown(page, '2 shown. End of list.')
   await look(t, page, 'the log of all')
+}
+
+/** Comes last: what is called here comes into the log by itself, too. */
+async function bars(t: Test, { page }: Person, { url, keys }: ConsoleNode, lake: UsageLake): Promise<void> {
+  const answer = await fetch(`${url}/v1/speech`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${keys.app}`,
+      'content-type': 'application/json',
+      'x-lk-request-id': 'order-new',
+    },
+    body: '{"input":"e"}',
+  })
+  await answer.arrayBuffer()
+  t.equal(answer.status, 200)
+  const found = async (): Promise<RequestAnswer | undefined> => {
+    const told = await page.request.get('/console/api/workspaces/acme/requests?request_id=order-new')
+    return ((await told.json()) as RequestsAnswer).requests[0]
+  }
+  await waitUntil(async () => (await found()) !== undefined)
+  const { at, attempts } = (await found())!
+  const [one] = attempts
+  const record = usageRecord({
+    ...{ record_id: 'use_new', request_id: 'order-new', app: 'web', key_id: 'key_app' },
+    ...{ started_at: Date.parse(at) - 5, ended_at: Date.parse(at) + 20, total_ms: 25 },
+    attempt_reasons: `${one?.provider}/${one?.model}=ok`,
+  })
+  for (const { date, file, aggregate } of await rollRecords([record]))
+    await lake.put(date, 'seg_2', { file, aggregate })
+  await page.goto('/console/requests/log/use_new')
+  const bar = page.getByRole('listitem').filter({ hasText: `${one?.provider}/${one?.model}` })
+  await bar.locator('.attempt-fill').waitFor()
+  t.match(await bar.textContent(), /\d ms/)
+  await page.goto('/console/requests/log/use_003')
+  await shown(page, 'groq/llama')
+  const old = page.getByRole('listitem').filter({ hasText: 'groq/llama' })
+  t.equal(await old.locator('.attempt-fill').count(), 0, 'of others only the reasons are known')
 }
 
 async function look(t: Test, page: Page, what: string): Promise<void> {

@@ -1,6 +1,5 @@
 import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
-import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
 import { Copy } from '../../components/copy.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
@@ -16,6 +15,7 @@ import { navigate } from '../../router.ts'
 import { LogOutcome } from './log.ts'
 import { logFields, readLogFilter, recordTitle } from './log-filter.ts'
 import { Phases } from './phases.ts'
+import { Tries } from './tries.ts'
 
 /** Records of the same request that are shown beside one of them. */
 export const SIBLINGS_MAX = 20
@@ -128,40 +128,6 @@ function Failure({ record }: { readonly record: LogRecordAnswer }) {
     { title: 'Why it failed' },
     h('p', null, h('span', { class: 'mono' }, code), message === null ? '.' : [': ', message, '.']),
     param === null ? null : h(Facts, { items: [['Field', h('code', null, param)]] }),
-  )
-}
-
-function Tries({ record }: { readonly record: LogRecordAnswer }) {
-  const { tries, attempts, replayed, cache } = record
-  if (tries.length === 0)
-    return h(
-      'p',
-      { class: 'quiet' },
-      cache === 'hit'
-        ? 'From the speech cache. No provider was called.'
-        : replayed
-          ? 'Replayed from an earlier request. No provider was called.'
-          : 'No provider was called.',
-    )
-  const rest = attempts - tries.length
-  return h(
-    'ol',
-    { class: 'attempts' },
-    tries.map(({ provider, model, reason }, place) =>
-      h(
-        'li',
-        { key: place, class: 'attempt' },
-        h(
-          'div',
-          { class: 'attempt-words' },
-          h('span', { class: 'attempt-place' }, place + 1),
-          h('span', { class: 'mono attempt-name' }, provider, '/', model),
-          h(Badge, { tone: reason === 'ok' ? 'ok' : 'bad' }, reason === 'ok' ? 'answered' : 'failed'),
-        ),
-        reason === 'ok' ? null : h('p', { class: 'small' }, reason),
-      ),
-    ),
-    rest > 0 ? h('li', { class: 'quiet small' }, `${number(rest)} more not shown.`) : null,
   )
 }
 

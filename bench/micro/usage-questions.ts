@@ -16,8 +16,8 @@ import { UsageLake } from '../../src/usage/lake.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
 import { DAY_MS, dateMs, HOUR_MS } from '../../src/usage/names.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
+import { rollSegment } from '../../src/usage/rolling.ts'
 import { TableAnswers, type UsageAnswers } from '../../src/usage/table-answers.ts'
-import { rollSegment } from '../../src/usage/tasks.ts'
 import { createUsageWorker } from '../../src/usage/worker.ts'
 
 /**

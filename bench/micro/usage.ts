@@ -7,7 +7,7 @@ import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
-import { roll } from '../../src/usage/tasks.ts'
+import { roll } from '../../src/usage/rolling.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Exchange } from './exchange.ts'
 
@@ -83,7 +83,7 @@ for (const perTurn of [1, 2, 4, 8, 16, 64]) {
 }
 await rows.close()
 
-/** CPU of making files of a segment, which a thread does each minute. */
+/** CPU of making files of a segment, which is done each minute. */
 for (const path of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
   if (!path.endsWith('.usage')) continue
   const took: number[] = []

@@ -27,6 +27,7 @@ import {
   packTexts,
 } from './packing.ts'
 import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
+import { finished } from './segment-columns.ts'
 
 /** Rows of a row group at most. What is written of one is in memory at a time. */
 export const GROUP_ROWS = 65_536
@@ -140,11 +141,20 @@ export class UsageFileWriter {
 
   /** Writes a row group. */
   add(rows: UsageRows): void {
+    finished(this.adding(rows))
+  }
+
+  /** Writes a row group, a column at each step. */
+  *adding(rows: UsageRows): Generator<void, void> {
     const count = rows.length
     if (count === 0) return
     this.#room.make(count)
     const from = this.#out.offset
-    const columns = USAGE_COLUMNS.map((column, place) => this.#column(column, rows.columns[place]!, count))
+    const columns: ColumnChunk[] = []
+    for (const [place, column] of USAGE_COLUMNS.entries()) {
+      columns.push(this.#column(column, rows.columns[place]!, count))
+      yield
+    }
     const bytes = columns.reduce((sum, { meta_data }) => sum + (meta_data?.total_uncompressed_size ?? 0n), 0n)
     this.#end({
       columns,
@@ -166,11 +176,11 @@ export class UsageFileWriter {
     })
   }
 
-  /** @returns the whole file, over memory that is not used again */
+  /** @returns the whole file, over memory that is not used again, and may be larger */
   finish(pairs: readonly KeyValue[]): Uint8Array<ArrayBuffer> {
     this.#writer.kvMetadata = [...pairs]
     this.#writer.finish()
-    return new Uint8Array(this.#out.getBuffer())
+    return new Uint8Array(this.#out.buffer, 0, this.#out.offset)
   }
 
   #end(group: RowGroup): void {

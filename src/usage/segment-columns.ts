@@ -86,17 +86,32 @@ export async function readSegmentFile(path: string): Promise<SegmentColumns> {
   return readSegment(await readFile(path))
 }
 
+/** @param bytes stay as they are while columns are used */
+export function readSegment(bytes: Uint8Array): SegmentColumns {
+  return finished(readingSegment(bytes, new SegmentRoom()))
+}
+
 /**
+ * Reads a segment, a frame at each step.
+ *
  * @param bytes stay as they are while columns are used
- * @param room  what columns stand in, until the next segment is read into it
+ * @param room what columns stand in, until the next segment is read into it
  */
-export function readSegment(bytes: Uint8Array, room = new SegmentRoom()): SegmentColumns {
+export function readingSegment(bytes: Uint8Array, room: SegmentRoom): Generator<void, SegmentColumns> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return readUpTo(buffer, buffer.length, room)
+  return readingUpTo(buffer, buffer.length, room)
+}
+
+/** Takes all steps at once. */
+export function finished<Made>(steps: Generator<void, Made>): Made {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
 }
 
 /** Reads the frames that end before `end`. Of one that is not what it claims to be, nothing is taken. */
-function readUpTo(bytes: Buffer, end: number, room: SegmentRoom): SegmentColumns {
+function* readingUpTo(bytes: Buffer, end: number, room: SegmentRoom): Generator<void, SegmentColumns> {
   const reading = new Reading(bytes, room)
   const frames = new Frames(bytes.subarray(0, end))
   let good = 0
@@ -104,10 +119,11 @@ function readUpTo(bytes: Buffer, end: number, room: SegmentRoom): SegmentColumns
     for (let payload = frames.next(); payload !== null; payload = frames.next()) {
       reading.take(payload, frames.end - payload.length)
       good = frames.end
+      yield
     }
   } catch (error) {
     if (!(error instanceof BadPayload)) throw error
-    return readUpTo(bytes, good, room)
+    return yield* readingUpTo(bytes, good, room)
   }
   return reading.finish(good)
 }

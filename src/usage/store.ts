@@ -3,6 +3,7 @@ import type { UsageWatch } from '../contracts/usage-lake.ts'
 import type { RollSegment } from '../contracts/usage-segment.ts'
 import { type CompactorOptions, startCompactor } from './compactor.ts'
 import { UsageLake } from './lake.ts'
+import type { RolledFile } from './rolling.ts'
 import { createUsageWorker, type UsageWorker } from './worker.ts'
 
 type UsageStoreOptions = Omit<CompactorOptions, 'lake' | 'worker'> & { readonly objects: Objects }
@@ -25,7 +26,7 @@ export function openUsageStore({ objects, ...options }: UsageStoreOptions): Usag
   return {
     lake,
     worker,
-    roll: createRoller({ lake, worker, watch: options.watch }),
+    roll: createRoller({ lake, watch: options.watch }),
     async close() {
       await compactor.stop()
       await worker.close()
@@ -35,8 +36,15 @@ export function openUsageStore({ objects, ...options }: UsageStoreOptions): Usag
 
 interface RollerOptions {
   readonly lake: UsageLake
-  readonly worker: UsageWorker
   readonly watch?: UsageWatch | undefined
+  /** Makes the files of a segment. */
+  readonly roll?: (path: string) => Promise<readonly RolledFile[]>
+}
+
+/** Loaded with the first segment: until then nobody has called. */
+async function rollHere(path: string): Promise<readonly RolledFile[]> {
+  const { roll } = await import('./rolling.ts')
+  return roll(path)
 }
 
 /**
@@ -45,9 +53,9 @@ interface RollerOptions {
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, Error when the segment cannot be read; it stays
  */
-export function createRoller({ lake, worker, watch }: RollerOptions): RollSegment {
+export function createRoller({ lake, watch, roll = rollHere }: RollerOptions): RollSegment {
   return async ({ id, path }) => {
-    for (const { date, rows, file, aggregate } of await worker.roll(path)) {
+    for (const { date, rows, file, aggregate } of await roll(path)) {
       await lake.put(date, id, { file, aggregate })
       watch?.rolled(rows, file.length)
     }

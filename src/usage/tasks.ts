@@ -1,11 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
-import { FOOTER_PAIRS } from './lake.ts'
-import { DAY_MS, dateOf } from './names.ts'
-import { GROUP_ROWS, PageRoom, UsageFile, UsageFileWriter } from './parquet.ts'
+import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
+import { pairsOf } from './rolling.ts'
 import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
-import { NUMBER_COLUMNS, pickRows, readSegment, type SegmentColumns, SegmentRoom } from './segment-columns.ts'
 
 /*
  * What takes CPU, run in a thread of its own. Each task gets bytes and gives bytes: it has no connection to anything.
@@ -13,84 +10,6 @@ import { NUMBER_COLUMNS, pickRows, readSegment, type SegmentColumns, SegmentRoom
 
 /** Row groups of so many rows are copied as they are when files are merged. */
 const COPY_ROWS = 4_096
-
-export interface RolledFile {
-  /** Day of `ended_at` of its records. */
-  readonly date: string
-  readonly rows: number
-  readonly file: Uint8Array<ArrayBuffer>
-  readonly aggregate: Uint8Array<ArrayBuffer>
-}
-
-/** Makes the files of a segment, one for each day. @throws Error when the segment cannot be read */
-export async function roll(path: string): Promise<RolledFile[]> {
-  return rollSegment(await readFile(path))
-}
-
-export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
-  const room = spareRoom ?? { columns: new SegmentRoom(), rows: new UsageRows(), pages: new PageRoom() }
-  spareRoom = null
-  try {
-    const files: RolledFile[] = []
-    for (const [date, columns] of daysOf(readSegment(bytes, room.columns)))
-      files.push({ date, ...(await fileOf(columns, room)) })
-    return files
-  } finally {
-    spareRoom = room
-  }
-}
-
-/** Memory that segments are rolled in, one after the other. */
-interface RollRoom {
-  readonly columns: SegmentRoom
-  readonly rows: UsageRows
-  readonly pages: PageRoom
-}
-
-/** Null: there is none yet, or it is in use. */
-let spareRoom: RollRoom | null = null
-
-/** The records of each day. */
-function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
-  const endedAt = segment.numbers[NUMBER_COLUMNS.indexOf('ended_at')]?.subarray(0, segment.rows) ?? []
-  const days = new Set<number>()
-  let [fromMs, toMs] = [0, 0]
-  for (let row = 0; row < endedAt.length; row += 1) {
-    const ms = endedAt[row]!
-    if (ms >= fromMs && ms < toMs) continue
-    fromMs = ms - (ms % DAY_MS)
-    toMs = fromMs + DAY_MS
-    days.add(fromMs)
-  }
-  const ofDay = (dayMs: number) => {
-    const rows: number[] = []
-    for (const [row, ms] of endedAt.entries()) if (ms >= dayMs && ms < dayMs + DAY_MS) rows.push(row)
-    return pickRows(segment, Int32Array.from(rows))
-  }
-  return new Map(Array.from(days, (dayMs) => [dateOf(dayMs), days.size === 1 ? segment : ofDay(dayMs)]))
-}
-
-async function fileOf(columns: SegmentColumns, { rows, pages }: RollRoom): Promise<Omit<RolledFile, 'date'>> {
-  const writer = new UsageFileWriter(pages)
-  const sums = new AggregateBuilder()
-  const workspaces = new Set<string>()
-  sums.addSegment(columns)
-  for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
-    rows.view(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
-    for (const workspace of workspaceRows(rows).words) workspaces.add(workspace)
-    writer.add(rows)
-    rows.clear()
-  }
-  const aggregate = Uint8Array.from(await encodeAggregate(sums.finish()))
-  return { rows: writer.rows, file: writer.finish(pairsOf([], workspaces)), aggregate }
-}
-
-function pairsOf(inputs: readonly string[], workspaces: Iterable<string>) {
-  return [
-    { key: FOOTER_PAIRS.inputs, value: JSON.stringify(inputs) },
-    { key: FOOTER_PAIRS.workspaces, value: JSON.stringify([...workspaces].sort()) },
-  ]
-}
 
 /** Makes the sums of the records of a file, as they are beside it. */
 export async function sumUp(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
@@ -141,7 +60,8 @@ export async function merge({ inputs, names, expired }: MergeTask): Promise<Merg
     rows: merging.writer.rows,
     duplicates: merging.duplicates,
     expired: merging.expired,
-    file: merging.writer.finish(pairsOf(names, merging.workspaces)),
+    // Without the memory behind it, which would be handed over with it.
+    file: merging.writer.finish(pairsOf(names, merging.workspaces)).slice(),
     aggregate: Uint8Array.from(aggregate),
   }
 }

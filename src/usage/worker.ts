@@ -1,17 +1,15 @@
-import type { Merged, MergeTask, RolledFile } from './tasks.ts'
+import type { Merged, MergeTask } from './tasks.ts'
 import { createTaskThread } from './thread.ts'
 
-/** A thread costs some 30 MB with what it reads and writes Parquet by; segments close once a minute. */
+/** A thread costs some 30 MB with what it reads and writes Parquet by; files are merged once an hour. */
 const IDLE_MS = 10_000
 /** Of the heap; bytes of files are outside of it, and bounded by what is merged at a time. */
 const HEAP_MIB = 512
 
 const FILENAME = new URL('./tasks.ts', import.meta.url).href
 
-/** Runs what the files of usage take in CPU, one task after the other, in a thread that ends when it is idle. */
+/** Merges files of usage and sums them up, one task after the other, in a thread that ends when it is idle. */
 export interface UsageWorker {
-  /** Makes the files of a segment, one for each day. */
-  roll(path: string): Promise<readonly RolledFile[]>
   /** Makes one file of some; their bytes are the caller's no more. */
   merge(task: MergeTask): Promise<Merged>
   /** Makes the sums of a file of records. */
@@ -24,7 +22,6 @@ export interface UsageWorker {
 export function createUsageWorker(): UsageWorker {
   const { run, close } = createTaskThread({ filename: FILENAME, idleMs: IDLE_MS, heapMib: HEAP_MIB })
   return {
-    roll: (path) => run('roll', path) as Promise<RolledFile[]>,
     merge(task) {
       const bytes = task.inputs.flatMap(({ file, aggregate }) =>
         aggregate === null ? [file] : [file, aggregate],

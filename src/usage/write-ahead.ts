@@ -25,7 +25,7 @@ export interface WriteAheadTiming {
 }
 
 const TIMING: WriteAheadTiming = {
-  gatherMs: 10,
+  gatherMs: 25,
   segmentMs: 60_000,
   keptMs: 10_000,
   syncMs: 1_000,
@@ -34,8 +34,11 @@ const TIMING: WriteAheadTiming = {
   graceMs: 10_000,
 }
 
-/** A segment of this size is closed: some 45,000 records, which take 15 MB where they are made a file of. */
-const SEGMENT_BYTES = 2 * 1024 * 1024
+/**
+ * A segment of this size is closed: some 22,000 records. What is made of it at a time takes 8 MB, and no step of that
+ * keeps calls waiting for long.
+ */
+const SEGMENT_BYTES = 1024 * 1024
 /** Rows of one turn are written at once when there are so many bytes of them. */
 const WAITING_BYTES = 1024 * 1024
 
@@ -69,6 +72,8 @@ export class WriteAhead {
   readonly #kept = new Set<OpenSegment>()
   readonly #closing = new Map<OpenSegment, Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
+  /** Fires when what was gathered is to be written. One for all: making one takes longer than a record. */
+  readonly #gathering: NodeJS.Timeout
   #adopting: Promise<void> = Promise.resolve()
   /** Null: nothing is open for long. */
   #openRows: OpenRows | null = null
@@ -86,7 +91,8 @@ export class WriteAhead {
     this.#free = free
     const { roll, log } = parts
     this.#backlog = new Backlog({ folder, roll, log, retryMs: this.#timing.retryMs })
-    const { segmentMs, syncMs } = this.#timing
+    const { gatherMs, segmentMs, syncMs } = this.#timing
+    this.#gathering = setTimeout(this.flush, gatherMs)
     this.#timers = [
       setInterval(() => {
         this.#adopting = this.#adopting.then(() => this.#adopt())
@@ -229,7 +235,7 @@ export class WriteAhead {
     this.#written += 1
     if (!this.#isDue) {
       this.#isDue = true
-      setTimeout(this.flush, this.#timing.gatherMs)
+      this.#gathering.refresh()
     } else if (this.#current !== null && this.#current.waitingBytes > WAITING_BYTES) this.flush()
     this.#current ??= new OpenSegment(this.#folder)
     return this.#current

@@ -4,9 +4,9 @@ import { GatewayError } from '../../src/errors.ts'
 import { newId } from '../../src/ids.ts'
 import { SegmentEncoder } from '../../src/usage/encoder.ts'
 import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
+import { type RolledFile, rollSegment } from '../../src/usage/rolling.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import type { SegmentColumns } from '../../src/usage/segment-columns.ts'
-import { type RolledFile, rollSegment } from '../../src/usage/tasks.ts'
 import type { Dice } from './dice.ts'
 
 const DAY_MS = 86_400_000

@@ -25,19 +25,11 @@ const silent = createLogger('silent')
 type Segments = Map<string, readonly UsageRecord[]>
 
 /** The tasks without their thread. */
-function directWorker(segments: Segments): UsageWorker {
-  return {
-    roll: (path) => rollRecords(segments.get(path) ?? []),
-    merge,
-    sumUp,
-    async close() {},
-  }
-}
+const worker: UsageWorker = { merge, sumUp, async close() {} }
 
 /** A node over a store: what rolls segments, and what merges. */
 function nodeOver(objects: Objects, segments: Segments, options: Partial<CompactorOptions> = {}) {
   const lake = new UsageLake(objects)
-  const worker = directWorker(segments)
   const compaction = new CompactionRounds({
     lake,
     worker,
@@ -48,7 +40,7 @@ function nodeOver(objects: Objects, segments: Segments, options: Partial<Compact
     graceMs: 0,
     ...options,
   })
-  const roller = createRoller({ lake, worker })
+  const roller = createRoller({ lake, roll: (path) => rollRecords(segments.get(path) ?? []) })
   return { lake, compact: () => compaction.run(), roll: (id: string) => roller({ id, path: id, bytes: 0 }) }
 }
 

@@ -6,9 +6,9 @@ import { newId } from '../../src/ids.ts'
 import { AggregateBuilder } from '../../src/usage/aggregate.ts'
 import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
+import { rollSegment } from '../../src/usage/rolling.ts'
 import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
 import { readSegment } from '../../src/usage/segment-columns.ts'
-import { rollSegment } from '../../src/usage/tasks.ts'
 import { recordsIn, recordsOf } from '../support/usage-lake.ts'
 
 const OPENED_MS = 1_780_000_000_000

@@ -1,0 +1,143 @@
+import { readFile } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
+import { encodeAggregate } from './aggregate-file.ts'
+import { FOOTER_PAIRS } from './lake.ts'
+import { DAY_MS, dateOf } from './names.ts'
+import { GROUP_ROWS, PageRoom, UsageFileWriter } from './parquet.ts'
+import { UsageRows, workspaceRows } from './rows.ts'
+import {
+  NUMBER_COLUMNS,
+  pickRows,
+  readingSegment,
+  type SegmentColumns,
+  SegmentRoom,
+} from './segment-columns.ts'
+
+/*
+ * Makes files of segments, on the event loop, between what calls do there: with segments as large as they get a step
+ * takes some 2 ms at most, and most take far less. A thread takes 20 MiB and more, and code in it is compiled again
+ * with each start: until some 20 segments were rolled a record takes several times as long as from then on.
+ */
+
+/** How long calls wait for steps. */
+const SLICE_MS = 1
+/** How long memory is kept for the next segment. */
+const KEPT_MS = 10_000
+/** Rows for which memory is not kept: no segment of this version has as many. */
+const KEPT_ROWS = 100_000
+
+export interface RolledFile {
+  /** Day of `ended_at` of its records. */
+  readonly date: string
+  readonly rows: number
+  readonly file: Uint8Array<ArrayBuffer>
+  readonly aggregate: Uint8Array<ArrayBuffer>
+}
+
+/** Makes the files of a segment, one for each day. @throws Error when the segment cannot be read */
+export async function roll(path: string): Promise<RolledFile[]> {
+  return rollSegment(await readFile(path))
+}
+
+export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
+  const room = spareRoom ?? { columns: new SegmentRoom(), rows: new UsageRows(), pages: new PageRoom() }
+  spareRoom = null
+  try {
+    const made = await inSlices(filesOf(bytes, room))
+    const files: RolledFile[] = []
+    for (const { sums, ...file } of made)
+      files.push({ ...file, aggregate: Uint8Array.from(await encodeAggregate(sums)) })
+    return files
+  } finally {
+    if (room.columns.rows <= KEPT_ROWS) keep(room)
+  }
+}
+
+/** Memory that segments are rolled in, one after the other. */
+interface RollRoom {
+  readonly columns: SegmentRoom
+  readonly rows: UsageRows
+  readonly pages: PageRoom
+}
+
+/** Null: there is none, or it is in use. */
+let spareRoom: RollRoom | null = null
+let forgetting: NodeJS.Timeout | null = null
+
+function keep(room: RollRoom): void {
+  spareRoom = room
+  if (forgetting !== null) clearTimeout(forgetting)
+  forgetting = setTimeout(() => {
+    spareRoom = null
+  }, KEPT_MS).unref()
+}
+
+/** Takes steps, and has others at work in between. */
+async function inSlices<Made>(steps: Generator<void, Made>): Promise<Made> {
+  for (;;) {
+    const untilMs = performance.now() + SLICE_MS
+    do {
+      const { done, value } = steps.next()
+      if (done === true) return value
+    } while (performance.now() < untilMs)
+    await nextTurn()
+  }
+}
+
+type MadeFile = Omit<RolledFile, 'aggregate'> & { readonly sums: UsageAggregate }
+
+function* filesOf(bytes: Uint8Array, room: RollRoom): Generator<void, MadeFile[]> {
+  const segment = yield* readingSegment(bytes, room.columns)
+  const files: MadeFile[] = []
+  for (const [date, columns] of daysOf(segment)) files.push({ date, ...(yield* fileOf(columns, room)) })
+  return files
+}
+
+/** The records of each day. */
+function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
+  const endedAt = segment.numbers[NUMBER_COLUMNS.indexOf('ended_at')]?.subarray(0, segment.rows) ?? []
+  const days = new Set<number>()
+  let [fromMs, toMs] = [0, 0]
+  for (let row = 0; row < endedAt.length; row += 1) {
+    const ms = endedAt[row]!
+    if (ms >= fromMs && ms < toMs) continue
+    fromMs = ms - (ms % DAY_MS)
+    toMs = fromMs + DAY_MS
+    days.add(fromMs)
+  }
+  const ofDay = (dayMs: number) => {
+    const rows: number[] = []
+    for (const [row, ms] of endedAt.entries()) if (ms >= dayMs && ms < dayMs + DAY_MS) rows.push(row)
+    return pickRows(segment, Int32Array.from(rows))
+  }
+  return new Map(Array.from(days, (dayMs) => [dateOf(dayMs), days.size === 1 ? segment : ofDay(dayMs)]))
+}
+
+function* fileOf(
+  columns: SegmentColumns,
+  { rows, pages }: RollRoom,
+): Generator<void, Omit<MadeFile, 'date'>> {
+  const writer = new UsageFileWriter(pages)
+  const sums = new AggregateBuilder()
+  const workspaces = new Set<string>()
+  sums.addSegment(columns)
+  yield
+  for (let from = 0; from < columns.rows; from += GROUP_ROWS) {
+    rows.view(columns, from, Math.min(from + GROUP_ROWS, columns.rows))
+    for (const workspace of workspaceRows(rows).words) workspaces.add(workspace)
+    yield* writer.adding(rows)
+    rows.clear()
+  }
+  const file = writer.finish(pairsOf([], workspaces))
+  yield
+  return { rows: writer.rows, file, sums: sums.finish() }
+}
+
+/** What a file says of itself. @param inputs names of those that it was merged of */
+export function pairsOf(inputs: readonly string[], workspaces: Iterable<string>) {
+  return [
+    { key: FOOTER_PAIRS.inputs, value: JSON.stringify(inputs) },
+    { key: FOOTER_PAIRS.workspaces, value: JSON.stringify([...workspaces].sort()) },
+  ]
+}

@@ -185,8 +185,7 @@ class LogSearch {
       groups.sort((a, b) => this.#sign * (this.#nearOf(a) - this.#nearOf(b)))
       const next = objects[at]
       // Of those that are not opened yet, the moment that comes first.
-      const restMs =
-        next === undefined ? null : this.#sign > 0 ? nearMs : Math.min(nearMs, this.#newestIn(next))
+      const restMs = next === undefined ? null : this.#firstMomentOf(next, nearMs)
       for (let group = groups[0]; group !== undefined; group = groups[0]) {
         const groupMs = this.#nearOf(group)
         if (restMs !== null && this.#sign * (groupMs - restMs) >= 0) break
@@ -203,16 +202,29 @@ class LogSearch {
   async #firstOf(date: string): Promise<OpenedFiles> {
     const { fromMs, toMs } = this.#range()
     const listed = await this.#source.files(date)
-    const objects = listed.filter((object) => {
-      const oldestMs = this.#source.footers?.timesOf(object.key)?.fromMs ?? Number.NEGATIVE_INFINITY
-      return this.#newestIn(object) >= fromMs && oldestMs < toMs
-    })
-    if (this.#sign < 0) objects.sort((a, b) => this.#newestIn(b) - this.#newestIn(a))
+    const objects = listed.filter(
+      (object) => this.#newestIn(object) >= fromMs && this.#oldestIn(object) < toMs,
+    )
+    objects.sort((a, b) =>
+      this.#sign < 0 ? this.#newestIn(b) - this.#newestIn(a) : this.#oldestIn(a) - this.#oldestIn(b),
+    )
     return { objects, files: await this.#open(objects.slice(0, AT_A_TIME)) }
   }
 
   #open(objects: readonly LogObject[]): Promise<LogFile[]> {
     return Promise.all(objects.map((object) => LogFile.open(object, this.#source)))
+  }
+
+  /** The moment of a day, in the order of the answer, before which no record of a file can be. */
+  #firstMomentOf(object: LogObject, nearMs: number): number {
+    return this.#sign < 0
+      ? Math.min(nearMs, this.#newestIn(object))
+      : Math.max(nearMs, this.#oldestIn(object))
+  }
+
+  /** The first moment that a record of a file has; any, where it was not looked at. */
+  #oldestIn({ key }: LogObject): number {
+    return this.#source.footers?.timesOf(key)?.fromMs ?? Number.NEGATIVE_INFINITY
   }
 
   /** The latest moment that a record of a file has, or can have: they had ended when it was put. */

@@ -169,6 +169,8 @@ t.test('finds what a look at each record finds, page by page, in both orders', a
   const records = recordsOf(dice)
   const files = filesOf(dice, records)
   for (let round = 0; round < 16; round++) {
+    // From then on it is known when the records of files that were opened ended.
+    if (round === 5) files.footers = new LogFooters()
     const [one, other] = [dice.below(DAYS * DAY_MS), dice.below(DAYS * DAY_MS)]
     const isWhole = dice.chance(0.4)
     const question: LogQuestion = {
@@ -248,6 +250,14 @@ t.test(
     files.footers = new LogFooters()
     await searchLog({ ...ALL, limit: 1_000 }, files)
     t.equal(await opened({ ...ALL, ...past }, 5), 0, 'what they have is known from then on')
+    // However few of them are kept.
+    const { footers } = files
+    const timesOf = (key: string) => footers.timesOf(key)
+    files.footers = Object.assign(new LogFooters(), { timesOf, putTimes: () => {} })
+    t.ok(
+      (await opened({ ...ALL, ...past, isNewestFirst: false, limit: 1 }, 1)) <= 16,
+      'also the oldest first',
+    )
   },
 )
 

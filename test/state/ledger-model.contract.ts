@@ -163,9 +163,13 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
   })
 
   const endUserBudget = (account: string) => ({ endUser: { account, budgetMicros: dice.below(1500) } })
+  /** For whom money was set aside by a token, when that was done first: it stays so. Null: for no end user. */
+  const accounts = new Map<string, string | null>()
   /** As the gateway tells an end which end user it began with. */
-  const accountOf = (reservation: Beginning['reservation']) =>
-    reservation?.endUser === undefined ? {} : { endUser: reservation.endUser.account }
+  const accountOf = (token: string) => {
+    const account = accounts.get(token) ?? null
+    return account === null ? {} : { endUser: account }
+  }
 
   const fresh = (workspace: string): Beginning => {
     const slot =
@@ -192,13 +196,14 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     const before = begun.filter(({ beginning }) => beginning.claim && beginning.workspace === workspace)
     const made = fresh(workspace)
     if (before.length === 0 || dice.chance(0.2)) return { ...made, slot: null, claim: { number: 1 } }
-    const { token, claim, reservation } = dice.one(before.slice(-8)).beginning
+    const { token, claim } = dice.one(before.slice(-8)).beginning
     const number = Math.max(1, (claim?.number ?? 1) + dice.one([-1, 0, 1, 1]))
     if (made.reservation === null) return { ...made, slot: null, token, claim: { number } }
+    const account = accounts.get(token)
+    if (account === undefined) return { ...made, slot: null, token, claim: { number } }
     // Whom a job is for stays as it is; the budget may be another by now.
     const { endUser: _, ...terms } = made.reservation
-    const account = reservation?.endUser?.account
-    const same = account === undefined ? terms : { ...terms, ...endUserBudget(account) }
+    const same = account === null ? terms : { ...terms, ...endUserBudget(account) }
     return { ...made, slot: null, token, claim: { number }, reservation: same }
   }
 
@@ -271,6 +276,9 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
       if (repeated) return repeated
       const beginning = dice.chance(0.4) ? claimed(workspace) : fresh(workspace)
       begun.push({ beginning, atMs: model.nowMs })
+      const { token, reservation } = beginning
+      if (reservation !== null && !accounts.has(token))
+        accounts.set(token, reservation.endUser?.account ?? null)
       return beginning
     },
     settlement(workspace: string) {
@@ -285,7 +293,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
         ...(claim && { claim }),
         slot: id === undefined ? null : { id, end: end() },
         charge: reservation && dice.chance(0.95) ? charge : null,
-        ...accountOf(reservation),
+        ...accountOf(token),
       }
     },
     cancellation(workspace: string) {
@@ -294,14 +302,14 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
         const { token } = dice.one(leased).last
         return { token, workspace, slotId: null }
       }
-      const { token, slot, claim, reservation } = known(workspace)
+      const { token, slot, claim } = known(workspace)
       cancelledAtMs.set(token, model.nowMs)
       return {
         token,
         workspace,
         slotId: slot?.id ?? null,
         ...(claim && { claim }),
-        ...accountOf(reservation),
+        ...accountOf(token),
       }
     },
     leasing,

@@ -68,7 +68,7 @@ export async function askSql(query: string, { lake, fromMs, toMs, folder }: SqlO
 
 /**
  * Each record once. A file is left out as soon as a merged one has its records; the record of a job, or of a session,
- * may be in two files until they are merged, since two nodes may have ended it.
+ * may be in two files until they are merged, since two nodes may have ended it: then the one that ended last counts.
  */
 export function viewOf(paths: readonly string[]): string {
   const list = paths.map((path) => `'${path.replaceAll("'", "''")}'`).join(', ')
@@ -76,7 +76,9 @@ export function viewOf(paths: readonly string[]): string {
   return `CREATE VIEW usage AS
     SELECT * FROM ${files} WHERE kind = 'call'
     UNION ALL BY NAME
-    SELECT DISTINCT ON (record_id) * FROM ${files} WHERE kind <> 'call'`
+    SELECT * FROM (
+      SELECT DISTINCT ON (record_id) * FROM ${files} WHERE kind <> 'call' ORDER BY record_id, ended_at DESC
+    )`
 }
 
 async function duckdb(): Promise<typeof import('@duckdb/node-api')> {

@@ -54,6 +54,8 @@ const JOB = usageRecord({
   cost_usd: 7,
   ended_at: FROM_MS + 5,
 })
+/** As the node has it that ended it first. */
+const EARLIER: UsageRecord = { ...JOB, ended_at: FROM_MS + 3 }
 
 const QUESTION: UsageQuestion = {
   fromMs: FROM_MS,
@@ -70,7 +72,7 @@ async function lakeIn(folder: string) {
   const objects = await createFileObjects(folder)
   const lake = new UsageLake(objects)
   const parts = [
-    [...CALLS.slice(0, 250), JOB],
+    [...CALLS.slice(0, 250), EARLIER],
     [...CALLS.slice(250), JOB],
   ]
   for (const [at, part] of parts.entries())
@@ -398,6 +400,9 @@ test('queries of the manual are answered from the records, each job once', async
     const { printed } = await run(folder, [...TIME, '--sql', counted, '--json'])
     const cost = (costOf([...CALLS, JOB]) / 1e6).toFixed(6)
     t.same(JSON.parse(printed), [{ n: String(CALLS.length + 1), cost }])
+    const ended = `SELECT epoch_ms(ended_at) AS at FROM usage WHERE kind = 'job'`
+    const job = await run(folder, [...TIME, '--sql', ended, '--json'])
+    t.same(JSON.parse(job.printed), [{ at: String(JOB.ended_at) }], 'as it was ended last')
     const broken = await run(folder, [...TIME, '--sql', 'SELECT * FROM nothing'])
     t.equal(broken.code, 1)
     t.match(broken.complained, /nothing/)

@@ -28,7 +28,7 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
  * @param signal ends the reading, with its reason; must abort when the client leaves
  * @param take   called with each chunk, in order; the view is valid during the call. `last` is true exactly
  *               once. What it throws ends the reading.
- * @param failed called once when the reading ends without the last chunk, before it rejects
+ * @param failed called once, before it rejects
  * @returns what `take` has returned for the last chunk
  * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, whatever `take` throws
  */
@@ -37,7 +37,7 @@ export function readBody<Read>(
   maxBytes: number,
   signal: CancelSignal,
   take: Take<Read>,
-  failed: () => void = nothing,
+  failed?: () => void,
 ): Promise<Read> {
   const reading = new BodyReading(exchange, maxBytes, signal, take, failed)
   reading.start()
@@ -46,8 +46,6 @@ export function readBody<Read>(
 
 type Take<Read> = (view: Buffer, last: boolean) => Read
 
-const nothing = () => {}
-
 /** One reading of a body to its end. */
 class BodyReading<Read> implements BodyConsumer {
   readonly promise: Promise<Read>
@@ -55,7 +53,7 @@ class BodyReading<Read> implements BodyConsumer {
   readonly #maxBytes: number
   readonly #signal: CancelSignal
   readonly #take: Take<Read>
-  readonly #failed: () => void
+  readonly #failed: (() => void) | undefined
   #resolve!: (read: Read) => void
   #reject!: (error: unknown) => void
   #received = 0
@@ -66,7 +64,7 @@ class BodyReading<Read> implements BodyConsumer {
     maxBytes: number,
     signal: CancelSignal,
     take: Take<Read>,
-    failed: () => void,
+    failed: (() => void) | undefined,
   ) {
     this.#exchange = exchange
     this.#maxBytes = maxBytes
@@ -110,7 +108,7 @@ class BodyReading<Read> implements BodyConsumer {
 
   onError(error: unknown): void {
     if (!this.#end()) return
-    this.#failed()
+    this.#failed?.()
     this.#reject(error)
   }
 

@@ -54,11 +54,6 @@ export class Bytes {
     this.#length = 0
   }
 
-  /** Leaves so many of them. */
-  cut(length: number): void {
-    this.#length = length
-  }
-
   byte(value: number): void {
     this.#make(1)
     this.#buffer[this.#length++] = value

@@ -109,6 +109,8 @@ const CALLS = [
 /** Whether what was heard keeps the rules that a session relies on. */
 function faultIn(events: readonly LiveEvent[], sent: number, channels: number): string | null {
   const most = sent + 0.002
+  // Each final ends a millisecond behind the one before, without any audio, too.
+  const latest = most + 0.001 * events.length
   const ends = Array.from({ length: channels }, () => 0)
   let settled = 0
   for (const event of events) {
@@ -130,17 +132,14 @@ function faultIn(events: readonly LiveEvent[], sent: number, channels: number): 
     if (!('channel' in event)) continue
     if (!Number.isInteger(event.channel) || event.channel < 0 || event.channel >= channels)
       return `no such channel: ${text}`
-    if (
-      event.kind === 'partial' &&
-      (event.text.length > TEXT_MAX || event.start > most + 0.001 * events.length)
-    )
+    if (event.kind === 'partial' && (event.text.length > TEXT_MAX || event.start > latest))
       return 'a partial is too long'
     if (event.kind !== 'final') continue
     const { start, end, text: said } = event.segment
-    if (!(start >= 0 && start <= end && end <= most + 0.001 * events.length && said.length <= TEXT_MAX))
+    if (!(start >= 0 && start <= end && end <= latest && said.length <= TEXT_MAX))
       return `segment: ${text.slice(0, 300)}`
     for (const { start: from, end: to } of event.words) {
-      if (from < ends[event.channel]! || to < from || to > most)
+      if (from < ends[event.channel]! || to < from || to > latest)
         return `words out of order: ${text.slice(0, 300)}`
       ends[event.channel] = to
     }

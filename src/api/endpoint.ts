@@ -99,6 +99,8 @@ export interface RequestBody<Body> {
   readonly parameters?: readonly (ParameterName | Json)[]
   /** @throws GatewayError before or while the body is read */
   receive(request: Admitted): Promise<Body>
+  /** Receives it and goes on with it at once, a promise less than `receive` and `then`; absent: by these. */
+  receiveThen?<Next>(request: Admitted, next: (body: Body) => Next | Promise<Next>): Promise<Next>
 }
 
 /** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
@@ -242,11 +244,12 @@ function receiveAndHandle<Body, Needs extends Dependencies>(
   const request = { exchange, context, dependencies, body: undefined as Body }
   if (body === undefined) return handle(request)
   context.trace?.begin('body')
-  return body.receive(request).then((received) => {
+  const next = (received: Body) => {
     context.trace?.end()
     request.body = received
     return handle(request)
-  })
+  }
+  return body.receiveThen?.(request, next) ?? body.receive(request).then(next)
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
@@ -333,7 +336,6 @@ export function observedRoute(
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'
       }
-      if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
       const request = new ObservedRequest(observed, exchange, context)
       exchange.onFinished(request)
       try {
@@ -351,6 +353,10 @@ export function observedRoute(
 function isUpgrade(ending: Ending): ending is UpgradeReply {
   return ending.status === 101
 }
+
+const VERSION_HEADER = 'x-lk-policy-version-id'
+const CACHE_HIT = '\r\nx-lk-cache: hit'
+const CACHE_MISS = '\r\nx-lk-cache: miss'
 
 /** What the requests of a route have in common. */
 interface Observed {
@@ -398,7 +404,8 @@ class ObservedRequest implements FinishListener {
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
-    const sent = { status, headers: all, common, body } as Reply
+    const lines = this.#lines(all)
+    const sent = { status, headers: all, common, lines, body } as Reply
     exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')
@@ -412,7 +419,20 @@ class ObservedRequest implements FinishListener {
     const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
-    exchange.upgrade({ ...reply, headers: { ...context.headers, ...reply.headers } })
+    const headers = { ...context.headers, ...reply.headers }
+    exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
+  }
+
+  /** Lines of what every answer tells of its call. @param headers others; an answer that is replayed has its version */
+  #lines(headers: Readonly<Record<string, string>>): string {
+    const { door } = this.#observed
+    const { limitLines, policyVersionId, cache } = this.#context
+    let lines = door === undefined ? '' : `\r\n${door.requestIdHeader}: ${this.#exchange.requestId}`
+    lines += limitLines
+    if (policyVersionId !== null && headers[VERSION_HEADER] === undefined)
+      lines += `\r\n${VERSION_HEADER}: ${policyVersionId}`
+    if (cache !== null) lines += cache === 'hit' ? CACHE_HIT : CACHE_MISS
+    return lines
   }
 
   refuse(thrown: unknown): void {

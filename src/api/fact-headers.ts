@@ -59,8 +59,8 @@ export function keptHeaders(bytes: Uint8Array, mediaType: string, facts: Facts):
 }
 
 function isSame(a: Facts, b: Facts): boolean {
-  for (const name in a.usage) if (a.usage[name] !== b.usage[name]) return false
   return (
+    isSameUsage(a.usage, b.usage) &&
     a.provider === b.provider &&
     a.model === b.model &&
     a.cost_usd === b.cost_usd &&
@@ -70,6 +70,12 @@ function isSame(a: Facts, b: Facts): boolean {
     a.warnings?.length === 0 &&
     b.warnings?.length === 0
   )
+}
+
+function isSameUsage(a: Facts['usage'], b: Facts['usage']): boolean {
+  if (a === b) return true
+  for (const name in a) if (a[name] !== b[name]) return false
+  return true
 }
 
 /** Names of headers by those of what is metered, which come from this program alone. */

@@ -39,8 +39,10 @@ export class CallContext {
   readonly traceparent: string | undefined
   /** Null when tracing is off. How it is used: see `Trace`. */
   trace: Trace | null = null
-  /** Headers that every answer carries from now on, errors too. */
+  /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
   readonly headers: Record<string, string> = {}
+  /** Lines of what the bucket of the key has left, as `WholeReply.lines`; empty: it was not asked. */
+  limitLines = ''
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
   /** Whom the call is for; null: the caller has not said. */
@@ -53,6 +55,7 @@ export class CallContext {
   operation: OperationName | null = null
   /** The job that the request is about; null: none. */
   jobId: string | null = null
+  /** Of the route that served the call, or would have: every answer names it. Null until it is known. */
   policyVersionId: string | null = null
   /** Name of the route of that version; null where only the version is known. */
   route: string | null = null
@@ -164,7 +167,7 @@ export class CallContext {
   /** Records the route that serves the call, or would have. */
   noteRoute({ name, version }: Route): void {
     this.route = name
-    this.notePolicyVersion(version)
+    this.policyVersionId = version
   }
 
   /** Entries were selected for the call, or refused. Of a live session the first selection is that of the session. */
@@ -187,12 +190,6 @@ export class CallContext {
   recordedCall(): RecordedCall | null {
     if (this.#selected === null || this.principal === null) return null
     return recordedCall(this.#selected, this.principal)
-  }
-
-  /** Every authenticated answer names the version of the route that served it, or would have. */
-  notePolicyVersion(version: string): void {
-    this.policyVersionId = version
-    this.headers['x-lk-policy-version-id'] = version
   }
 
   /** Counts the wait for somebody who is neither this node nor one of its stores. */

@@ -110,7 +110,7 @@ export function prepareStreamedHead(reply: StreamedReply, requestId: string): An
  * @throws Error as `prepareAnswer`
  */
 export function prepareUpgradeHead(
-  reply: Pick<UpgradeReply, 'status' | 'headers'>,
+  reply: Pick<UpgradeReply, 'status' | 'headers' | 'lines'>,
   requestId: string,
 ): AnswerHead {
   return { status: reply.status, headers: headersOf(reply, requestId, null) }
@@ -122,12 +122,13 @@ export function prepareUpgradeHead(
  * @param defaultType the content type when the reply has none; null: it stays without
  */
 function headersOf(
-  { status, headers = NO_HEADERS, common }: Pick<WholeReply, 'status' | 'headers' | 'common'>,
+  { status, headers = NO_HEADERS, common, lines }: Omit<WholeReply, 'body'>,
   requestId: string,
   defaultType: string | null,
 ): string {
   if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
   let text = `nosniff\r\nx-lk-request-id: ${requestId}${linesOf(headers)}`
+  if (lines !== undefined) text += lines
   if (common !== undefined) text += common.lines
   const isTyped = headers['content-type'] !== undefined || common?.headers['content-type'] !== undefined
   if (defaultType !== null && !isTyped) text += `\r\ncontent-type: ${defaultType}`

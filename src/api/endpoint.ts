@@ -21,12 +21,14 @@ import {
   type FinishListener,
   type Reply,
 } from '../inbound/exchange.ts'
+import { rememberedLines } from '../inbound/reply.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
+import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -354,9 +356,7 @@ function isUpgrade(ending: Ending): ending is UpgradeReply {
   return ending.status === 101
 }
 
-const VERSION_HEADER = 'x-lk-policy-version-id'
-const CACHE_HIT = '\r\nx-lk-cache: hit'
-const CACHE_MISS = '\r\nx-lk-cache: miss'
+const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
 /** What the requests of a route have in common. */
 interface Observed {
@@ -423,16 +423,10 @@ class ObservedRequest implements FinishListener {
     exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
   }
 
-  /** Lines of what every answer tells of its call. @param headers others; an answer that is replayed has its version */
   #lines(headers: Readonly<Record<string, string>>): string {
     const { door } = this.#observed
-    const { limitLines, policyVersionId, cache } = this.#context
-    let lines = door === undefined ? '' : `\r\n${door.requestIdHeader}: ${this.#exchange.requestId}`
-    lines += limitLines
-    if (policyVersionId !== null && headers[VERSION_HEADER] === undefined)
-      lines += `\r\n${VERSION_HEADER}: ${policyVersionId}`
-    if (cache !== null) lines += cache === 'hit' ? CACHE_HIT : CACHE_MISS
-    return lines
+    const lines = callLines(this.#context, headers)
+    return door === undefined ? lines : idLine(door.requestIdHeader) + this.#exchange.requestId + lines
   }
 
   refuse(thrown: unknown): void {

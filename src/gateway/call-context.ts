@@ -2,6 +2,7 @@ import type { CancelSignal } from '../cancellation.ts'
 import type { EndUser, Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
+import type { RateDecision } from '../contracts/rate-limit.ts'
 import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
 import type { RecordedCall } from '../contracts/sample.ts'
 import type { Trace } from '../contracts/tracing.ts'
@@ -41,8 +42,8 @@ export class CallContext {
   trace: Trace | null = null
   /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
   readonly headers: Record<string, string> = {}
-  /** Lines of what the bucket of the key has left, as `WholeReply.lines`; empty: it was not asked. */
-  limitLines = ''
+  /** What the bucket of the key has left, which every answer tells; null: it was not asked. */
+  bucket: RateDecision | null = null
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
   /** Whom the call is for; null: the caller has not said. */

@@ -3,20 +3,21 @@
 // shows, is left to the package.
 
 import { isDeepStrictEqual } from 'node:util'
-import { match as compareMatch, same as compareSame } from '../node_modules/tcompare/dist/esm/index.js'
+import * as tcompare from '../node_modules/tcompare/dist/esm/index.js'
 
-export * from '../node_modules/tcompare/dist/esm/index.js'
+/** What tap uses of it as it is. */
+export const { format, has, hasStrict, matchOnly, matchOnlyStrict, matchStrict, strict } = tcompare
 
 const ALIKE = Object.freeze({ match: true, diff: '' })
 /** Deeper patterns may be circles. */
 const DEPTH_MAX = 20
 
 export function same(found, wanted, options) {
-  return isDeepStrictEqual(found, wanted) ? ALIKE : compareSame(found, wanted, options)
+  return isDeepStrictEqual(found, wanted) ? ALIKE : tcompare.same(found, wanted, options)
 }
 
 export function match(found, pattern, options) {
-  return surelyMatches(found, pattern, 0) ? ALIKE : compareMatch(found, pattern, options)
+  return surelyMatches(found, pattern, 0) ? ALIKE : tcompare.match(found, pattern, options)
 }
 
 /** @returns false also where it is not certain */

@@ -14,8 +14,8 @@ import { filledWav } from './wav.ts'
 const PROGRAM = new URL('./slow-tenant-process.ts', import.meta.url)
 const MEMORY_MIB = 64
 /**
- * Medians over so many pairs of rounds, alone and beside: one where it is clear, and more while they are over the bound,
- * as others work here too.
+ * Medians over so many pairs of rounds, alone and beside: one where it is clear, and more while they are over the
+ * bound, as others work here too.
  */
 const ROUNDS = 3
 const ROUNDS_MAX = 6

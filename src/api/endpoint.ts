@@ -21,12 +21,14 @@ import {
   type FinishListener,
   type Reply,
 } from '../inbound/exchange.ts'
+import { rememberedLines } from '../inbound/reply.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
+import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -99,6 +101,8 @@ export interface RequestBody<Body> {
   readonly parameters?: readonly (ParameterName | Json)[]
   /** @throws GatewayError before or while the body is read */
   receive(request: Admitted): Promise<Body>
+  /** Receives it and goes on with it at once, a promise less than `receive` and `then`; absent: by these. */
+  receiveThen?<Next>(request: Admitted, next: (body: Body) => Next | Promise<Next>): Promise<Next>
 }
 
 /** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
@@ -242,11 +246,12 @@ function receiveAndHandle<Body, Needs extends Dependencies>(
   const request = { exchange, context, dependencies, body: undefined as Body }
   if (body === undefined) return handle(request)
   context.trace?.begin('body')
-  return body.receive(request).then((received) => {
+  const next = (received: Body) => {
     context.trace?.end()
     request.body = received
     return handle(request)
-  })
+  }
+  return body.receiveThen?.(request, next) ?? body.receive(request).then(next)
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
@@ -333,7 +338,6 @@ export function observedRoute(
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'
       }
-      if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
       const request = new ObservedRequest(observed, exchange, context)
       exchange.onFinished(request)
       try {
@@ -351,6 +355,8 @@ export function observedRoute(
 function isUpgrade(ending: Ending): ending is UpgradeReply {
   return ending.status === 101
 }
+
+const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
 /** What the requests of a route have in common. */
 interface Observed {
@@ -398,7 +404,8 @@ class ObservedRequest implements FinishListener {
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
-    const sent = { status, headers: all, common, body } as Reply
+    const lines = this.#lines(all)
+    const sent = { status, headers: all, common, lines, body } as Reply
     exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')
@@ -412,7 +419,14 @@ class ObservedRequest implements FinishListener {
     const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
-    exchange.upgrade({ ...reply, headers: { ...context.headers, ...reply.headers } })
+    const headers = { ...context.headers, ...reply.headers }
+    exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
+  }
+
+  #lines(headers: Readonly<Record<string, string>>): string {
+    const { door } = this.#observed
+    const lines = callLines(this.#context, headers)
+    return door === undefined ? lines : idLine(door.requestIdHeader) + this.#exchange.requestId + lines
   }
 
   refuse(thrown: unknown): void {

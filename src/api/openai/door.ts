@@ -88,7 +88,7 @@ export function voiceOf(voice: Static<typeof VOICE_FIELD> | undefined): string |
 
 /** A JSON body of OpenAI's that becomes a call. */
 interface OpenAiRequest<K extends OperationName, Fields>
-  extends Omit<JsonRequest<K>, 'receive'>,
+  extends Omit<JsonRequest<K>, 'receive' | 'receiveThen'>,
     RequestBody<ReceivedJson<K, Fields>> {}
 
 /**
@@ -112,16 +112,36 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
   return {
     ...request,
     receive: (admitted) =>
-      request.receive(admitted).then((received) => {
-        const { call, stream } = received
-        const fields = received.fields as Static<Shape>
-        const { model } = fields as { readonly model?: string | null }
-        const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
-        const chosen = { call: selectors === call.selectors ? call : { ...call, selectors }, stream, fields }
-        const counted = countEndUser(fields, admitted)
-        return counted === undefined ? chosen : counted.then(() => chosen)
+      request.receiveThen(admitted, (received) => chosenOf<K, Static<Shape>>(received, admitted)),
+    receiveThen: (admitted, next) =>
+      request.receiveThen(admitted, (received) => {
+        const chosen = chosenOf<K, Static<Shape>>(received, admitted)
+        return chosen instanceof Promise ? chosen.then(next) : next(chosen)
       }),
   }
+}
+
+/** What was received as the call that its `model` chooses, once its end user is counted. */
+function chosenOf<K extends OperationName, Fields>(
+  received: ReceivedJson<K>,
+  admitted: Admitted,
+): ReceivedJson<K, Fields> | Promise<ReceivedJson<K, Fields>> {
+  const { call, stream } = received
+  const fields = received.fields as Fields & BodyFields
+  const selectors = chosenBy(fields.model ?? null, call.selectors, admitted.context.principal)
+  const chosen =
+    selectors === call.selectors
+      ? (received as ReceivedJson<K, Fields>)
+      : { call: { ...call, selectors }, stream, fields }
+  const counted = countEndUser(fields, admitted)
+  return counted === undefined ? chosen : counted.then(() => chosen)
+}
+
+/** Fields that are more than a part of the call. */
+interface BodyFields {
+  readonly model?: string | null
+  readonly user?: string | null
+  readonly safety_identifier?: string | null
 }
 
 const END_USER = optional(
@@ -142,7 +162,7 @@ export const END_USER_FIELDS = { ...USER_FIELD, safety_identifier: END_USER }
  * @throws  GatewayError INVALID_REQUEST, RATE_LIMITED
  */
 function countEndUser(
-  fields: { readonly user?: string | null; readonly safety_identifier?: string | null },
+  fields: BodyFields,
   { context, dependencies: { services } }: Admitted,
 ): undefined | Promise<void> {
   // Empty is none, as OpenAI has it.

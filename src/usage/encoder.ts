@@ -2,6 +2,8 @@ import { crc32 } from 'node:zlib'
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import {
   AGAIN,
+  FIRST_FORM,
+  FORM_ITEM,
   FRAME_HEAD_BYTES,
   HEAD_FRAME,
   MAGIC,
@@ -9,6 +11,7 @@ import {
   ROW_COLUMNS,
   ROWS_FRAME,
   type SegmentHead,
+  SHAPE_ITEM,
 } from './segment.ts'
 
 /** A record as it is written. Its values may change once it is. */
@@ -24,6 +27,10 @@ const SHAPES_MAX = 32
 
 interface Shape extends Readonly<ShapeValues> {
   readonly number: number
+  /** Forms of rows of it by their masks, and the one that was used last; 0: none was. */
+  readonly forms: Map<number, number>
+  mask: number
+  form: number
 }
 
 type ShapeValues = Pick<
@@ -62,6 +69,7 @@ export class SegmentEncoder {
   readonly #shapes = new Map<string, Shape[]>()
   #last: Shape | null = null
   #shapeCount = 0
+  #formCount = 0
   #endedAtMs: number
   /** Rows that took no other's place. */
   #places = 0
@@ -98,10 +106,10 @@ export class SegmentEncoder {
    */
   add(row: UsageRow, instead?: number): number {
     const shape = this.#shapeOf(row)
+    const mask = maskOf(row) + (instead === undefined ? 0 : AGAIN)
     const writer = this.#writer
     writer.ensure(ROW_BYTES)
-    writer.number(shape.number)
-    writer.number(maskOf(row) + (instead === undefined ? 0 : AGAIN))
+    writer.number(shape.mask === mask ? shape.form : this.#formOf(shape, mask))
     writer.signed(row.ended_at - this.#endedAtMs)
     writer.signed(row.ended_at - row.started_at)
     this.#endedAtMs = row.ended_at
@@ -143,6 +151,23 @@ export class SegmentEncoder {
     bytes.writeUInt32LE(crc32(bytes.subarray(start, at)), from + 4)
   }
 
+  /** The form of rows with the columns of a mask. */
+  #formOf(shape: Shape, mask: number): number {
+    let form = shape.forms.get(mask)
+    if (form === undefined) {
+      const writer = this.#writer
+      writer.number(FORM_ITEM)
+      writer.number(shape.number)
+      writer.number(mask)
+      form = FIRST_FORM + this.#formCount
+      this.#formCount += 1
+      shape.forms.set(mask, form)
+    }
+    shape.mask = mask
+    shape.form = form
+    return form
+  }
+
   #shapeOf(row: UsageRow): Shape {
     const last = this.#last
     if (last !== null && isShapeOf(last, row)) return last
@@ -167,11 +192,11 @@ export class SegmentEncoder {
 
   #define(row: UsageRow): Shape {
     const writer = this.#writer
-    this.#shapeCount += 1
     writer.ensure(ROW_BYTES)
-    writer.number(0)
-    const shape = { ...shapeValues(row), number: this.#shapeCount }
+    writer.number(SHAPE_ITEM)
     for (const value of Object.values(shapeValues(row))) writeValue(writer, value)
+    const shape = { ...shapeValues(row), number: this.#shapeCount, forms: new Map(), mask: 0, form: 0 }
+    this.#shapeCount += 1
     return shape
   }
 }

@@ -16,18 +16,10 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
 import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
-import {
-  Bytes,
-  digitsOf,
-  isPackable,
-  numberIn,
-  packDeltas,
-  packFlags,
-  packHybrid,
-  packTexts,
-} from './packing.ts'
+import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packSame, packTexts } from './packing.ts'
 import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
 import { finished } from './segment-columns.ts'
+import { type UnpackedColumn, unpackColumn } from './unpacking.ts'
 
 /** Rows of a row group at most. What is written of one is in memory at a time. */
 export const GROUP_ROWS = 65_536
@@ -36,10 +28,7 @@ export const GROUP_ROWS = 65_536
 const DICTIONARY_LEAST = 1_000
 /** Bytes from which compressing pays: a frame costs some 20 µs. */
 const COMPRESS_LEAST = 512
-/**
- * What is left after packing is mostly ids: each begins nearly as the one before, and ends in random characters. So a
- * match is long, and near. Level 1 as it is takes half as much again, for 3 % more bytes, and level 3 thrice.
- */
+/** What is left after packing is mostly the ends of ids, which are random: some bits of each character are all. */
 const ZSTD = {
   params: {
     [constants.ZSTD_c_compressionLevel]: 1,
@@ -222,18 +211,12 @@ export class UsageFileWriter {
     return { encoding: 'PLAIN', nulls: 0, words: 0, statistics: { null_count: 0n } }
   }
 
-  #packNumbers({ values, nulls }: NumberRows, count: number): Packed {
+  #packNumbers({ values, nulls, least, most }: NumberRows, count: number): Packed {
     if (nulls === count) return nothing(nulls)
     const present = count - nulls
     const numbers = nulls === 0 ? values : this.#presentNumbers(values, count)
-    let least = Number.POSITIVE_INFINITY
-    let most = Number.NEGATIVE_INFINITY
-    for (let at = 0; at < present; at++) {
-      const value = numbers[at]!
-      if (value < least) least = value
-      if (value > most) most = value
-    }
-    if (isPackable(least, most)) {
+    if (least === most) packSame(this.#room.values, least, present)
+    else if (isPackable(least, most)) {
       const above = this.#room.above
       for (let at = 0; at < present; at++) above[at] = numbers[at]! - least
       packDeltas(this.#room.values, above, present, least)
@@ -311,25 +294,14 @@ export class UsageFileWriter {
   #packTexts(texts: TextRows, count: number): Packed {
     const { nulls } = texts
     if (nulls === count) return nothing(nulls)
-    const lengths = nulls === 0 ? this.#allLengths(texts, count) : this.#presentIndexes(texts.lengths, count)
-    if (!packTexts(this.#room.values, texts, count, lengths, count - nulls)) {
-      this.#room.values.clear()
+    if (nulls > 0) this.#presentIndexes(texts.lengths, count)
+    const { values, indexes: shared, above: rest, words: bytes } = this.#room
+    if (!packTexts(values, texts, count, { shared, rest, bytes })) {
+      values.clear()
       return this.#packTexts(texts.mended(), count)
     }
     // Bounds of ids that are random would keep no reader from reading them.
-    const statistics = { null_count: BigInt(nulls) }
-    return { encoding: 'DELTA_LENGTH_BYTE_ARRAY', nulls, words: 0, statistics }
-  }
-
-  /** Of texts of which none is null. */
-  #allLengths({ lengths, names }: TextRows, count: number): Int32Array {
-    if (names === null) return lengths
-    for (let row = 0; row < count; row++) {
-      const length = lengths[row] ?? -1
-      this.#room.indexes[row] =
-        length < 0 ? names.prefix.bytes.length + digitsOf(numberIn(names, row)) : length
-    }
-    return this.#room.indexes
+    return { encoding: 'DELTA_BYTE_ARRAY', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
   }
 
   /** Writes the pages of a column: the dictionary, if there is one, and all values in one. */
@@ -465,13 +437,37 @@ export class UsageFile {
   }
 
   /** Rows of a row group, or only some columns of them. */
-  read(place: number, columns?: readonly string[]): Promise<UsageRows> {
-    const { metadata, bytes } = this
-    const file = {
-      byteLength: bytes.length,
-      slice: (from: number, to?: number) => bytes.slice(from, to).buffer,
+  async read(place: number, columns?: readonly string[]): Promise<UsageRows> {
+    const own = (columns ?? USAGE_COLUMNS.map(({ name }) => name)).map((name) => ({
+      name,
+      values: this.#unpacked(place, name),
+    }))
+    const others = own.filter(({ values }) => values === null).map(({ name }) => name)
+    const rows = new UsageRows()
+    if (others.length > 0) {
+      const { metadata, bytes } = this
+      const file = {
+        byteLength: bytes.length,
+        slice: (from: number, to?: number) => bytes.slice(from, to).buffer,
+      }
+      await readColumns({ file, metadata, place, columns: others }, (name, values) =>
+        rows.appendColumn(name, values),
+      )
     }
-    return readRows({ file, metadata, place, columns })
+    for (const { name, values } of own) if (values !== null) rows.setColumn(name, values)
+    rows.fill(Number(this.groups[place]!.num_rows), columns)
+    return rows
+  }
+
+  /** A column as we write most of them; null: it needs the general reader. */
+  #unpacked(place: number, column: string): UnpackedColumn | null {
+    const { columns, num_rows: rows } = this.groups[place]!
+    const data = columns.find(({ meta_data: about }) => about?.path_in_schema[0] === column)?.meta_data
+    if (data === undefined) return null
+    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+    const { buffer, byteOffset } = this.bytes
+    const chunk = Buffer.from(buffer, byteOffset + from, Number(data.total_compressed_size))
+    return unpackColumn(chunk, data, Number(rows))
   }
 }
 
@@ -499,8 +495,6 @@ interface RowsToRead {
   readonly place: number
   /** Absent: all. */
   readonly columns?: readonly string[] | undefined
-  /** Told each page that was compressed, before its values are made; what it throws ends the reading. */
-  readonly onPage?: ((page: Buffer) => void) | undefined
 }
 
 /** Reads rows of a row group, of a file that need not be in memory: only what the columns take is asked for. */
@@ -527,18 +521,13 @@ export async function readPicked(
 
 /** @returns rows of the row group */
 async function readColumns(
-  { file, metadata, place, columns, onPage }: RowsToRead,
+  { file, metadata, place, columns }: RowsToRead,
   take: (name: string, values: ArrayLike<unknown>, fromRow: number) => void,
 ): Promise<number> {
   const rowStart = metadata.row_groups
     .slice(0, place)
     .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
   const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
-  const unpack = (input: Uint8Array) => {
-    const page = zstdDecompressSync(input)
-    onPage?.(page)
-    return new Uint8Array(page)
-  }
   await parquetRead({
     file,
     metadata,
@@ -546,7 +535,7 @@ async function readColumns(
     rowEnd,
     ...(columns === undefined ? {} : { columns: [...columns] }),
     parsers: PARSERS,
-    compressors: { ZSTD: unpack },
+    compressors: { ZSTD: (input) => new Uint8Array(zstdDecompressSync(input)) },
     onChunk: ({ columnName, columnData, rowStart: from }) => take(columnName, columnData, from - rowStart),
   })
   return rowEnd - rowStart

@@ -63,7 +63,7 @@ export function unpackColumn(
   if (about.repetition_levels_byte_length !== 0) return null
   const levels = about.definition_levels_byte_length
   const isThere = levels === 0 ? null : unpackHybrid(last.bytes.subarray(0, levels), 1, rows)
-  const isOfTexts = about.encoding === 'DELTA_LENGTH_BYTE_ARRAY'
+  const isOfTexts = about.encoding === 'DELTA_BYTE_ARRAY'
   if (levels === 0 && about.num_nulls > 0) return null
   const body = last.bytes.subarray(levels)
   const values = about.is_compressed === false || data.codec !== 'ZSTD' ? body : zstdDecompressSync(body)
@@ -81,13 +81,39 @@ export function unpackColumn(
   if (unpacked === null) return null
   const { numbers, end } = unpacked
   if (!isOfTexts) return { values: spread(numbers, isThere, new Float64Array(asked).fill(Number.NaN)) }
-  const lengths = spread(numbers, isThere, new Float64Array(rows).fill(-1))
-  const starts = new Float64Array(rows)
-  for (let row = 0, at = end; row < rows; row += 1) {
-    starts[row] = at
-    at += Math.max(0, lengths[row]!)
+  return unpackTexts(values.subarray(end), numbers, isThere, rows)
+}
+
+/**
+ * Texts of which each begins as the one before.
+ *
+ * @param bytes  how many bytes each has besides, and these
+ * @param shared with how many bytes of the one before each begins
+ */
+function unpackTexts(
+  bytes: Buffer,
+  shared: Float64Array,
+  isThere: Int32Array | null,
+  rows: number,
+): UnpackedTexts | null {
+  const rest = unpackDeltas(bytes, shared.length)
+  if (rest === null) return null
+  const lengths = rest.numbers.map((length, at) => length + shared[at]!)
+  const texts = Buffer.alloc(lengths.reduce((sum, length) => sum + length, 0))
+  const starts = new Float64Array(lengths.length)
+  // Byte by byte: they are few, and a call for some of them takes longer.
+  for (let text = 0, from = rest.end, to = 0; text < starts.length; text += 1) {
+    const before = text === 0 ? 0 : starts[text - 1]!
+    const same = shared[text]!
+    starts[text] = to
+    for (let at = 0; at < same; at += 1) texts[to++] = texts[before + at]!
+    for (let left = rest.numbers[text]!; left > 0; left -= 1) texts[to++] = bytes[from++]!
   }
-  return { bytes: values, starts, lengths }
+  return {
+    bytes: texts,
+    starts: spread(starts, isThere, new Float64Array(rows)),
+    lengths: spread(lengths, isThere, new Float64Array(rows).fill(-1)),
+  }
 }
 
 /** How many of the first rows have a value. */
@@ -169,8 +195,8 @@ export function unpackHybrid(bytes: Buffer, width: number, count: number): Int32
 }
 
 /**
- * Numbers by their differences, in blocks, and where these end. Null: there are none, or a difference takes more than
- * 32 bits.
+ * Numbers by their differences, in blocks, and where these end. Null: a difference takes more than 32 bits, or one of
+ * the bases more than are exact here.
  */
 export function unpackDeltas(
   bytes: Buffer,
@@ -185,9 +211,11 @@ export function unpackDeltas(
   const partSize = blockSize / parts
   const room = new Float64Array(partSize)
   let value = zigzag(reader)
+  if (!isExact(value)) return null
   values[0] = value
   for (let done = 1; done < count; ) {
     const least = zigzag(reader)
+    if (!isExact(least)) return null
     const widths = bytes.subarray(reader.at, reader.at + parts)
     reader.at += parts
     for (let part = 0; part < parts && done < count; part += 1) {
@@ -243,6 +271,11 @@ function varint(reader: ByteReader): number {
     value += (byte & 127) * scale
     if (byte < 128) return value
   }
+}
+
+/** Folded it takes less than 53 bits. */
+function isExact(value: number): boolean {
+  return Math.abs(value) < 2 ** 51
 }
 
 function zigzag(reader: ByteReader): number {

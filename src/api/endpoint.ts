@@ -94,16 +94,28 @@ export interface EndpointCall<Body = undefined, Needs = Dependencies> extends Ad
   readonly body: Body
 }
 
-/** The body of an endpoint: how it is documented, and how it is received. */
-export interface RequestBody<Body> {
+/** How the body of an endpoint is documented. */
+interface DocumentedBody {
   readonly contents: readonly Content[]
   /** Documented parameters that belong to the body, such as fields sent in the query. */
   readonly parameters?: readonly (ParameterName | Json)[]
+}
+
+/** A body that is received as a whole before the handler is called. */
+interface AwaitedBody<Body> extends DocumentedBody {
   /** @throws GatewayError before or while the body is read */
   receive(request: Admitted): Promise<Body>
-  /** Receives it and goes on with it at once, a promise less than `receive` and `then`; absent: by these. */
-  receiveThen?<Next>(request: Admitted, next: (body: Body) => Next | Promise<Next>): Promise<Next>
 }
+
+/** A body whose handler goes on in the turn in which it is complete: a promise less, which small calls feel. */
+export interface ContinuedBody<Body> extends DocumentedBody {
+  readonly receive?: never
+  /** @throws GatewayError as `receive`, and as `next` does */
+  receiveThen<Next>(request: Admitted, next: (body: Body) => Next | Promise<Next>): Promise<Next>
+}
+
+/** The body of an endpoint: how it is documented, and how it is received. */
+export type RequestBody<Body> = AwaitedBody<Body> | ContinuedBody<Body>
 
 /** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
 export interface Door {
@@ -251,7 +263,7 @@ function receiveAndHandle<Body, Needs extends Dependencies>(
     request.body = received
     return handle(request)
   }
-  return body.receiveThen?.(request, next) ?? body.receive(request).then(next)
+  return body.receive === undefined ? body.receiveThen(request, next) : body.receive(request).then(next)
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */

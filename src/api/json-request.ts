@@ -6,13 +6,13 @@ import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
 import { isObject, type JsonReader, parseJson, readJsonBytes } from '../inbound/json-body.ts'
 import { shapeCheck } from '../shape.ts'
-import type { Admitted, RequestBody } from './endpoint.ts'
+import type { Admitted, ContinuedBody } from './endpoint.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
 import { faultOf } from './json-fault.ts'
 import { json } from './openapi/operation.ts'
 
 /** A body of JSON that becomes a call. */
-export interface JsonRequest<K extends OperationName = OperationName> extends RequestBody<ReceivedJson<K>> {
+export interface JsonRequest<K extends OperationName = OperationName> extends ContinuedBody<ReceivedJson<K>> {
   readonly operation: K
   /** Shape of the body. */
   readonly schema: TObject
@@ -23,7 +23,6 @@ export interface JsonRequest<K extends OperationName = OperationName> extends Re
    * @throws GatewayError INVALID_REQUEST naming the field at fault
    */
   read(body: unknown, exchange: Pick<Exchange, 'headers'>): Call<K>
-  readonly receiveThen: NonNullable<RequestBody<ReceivedJson<K>>['receiveThen']>
 }
 
 /** A call read from a JSON body, which is held in memory until its exchange is finished. */
@@ -77,7 +76,6 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     contents: [json(whole)],
     parameters: ['Purpose', 'Require'],
     read,
-    receive: (request) => receiveJson(read, known, request, itself),
     receiveThen: (request, next) => receiveJson(read, known, request, next),
   }
 }
@@ -94,10 +92,6 @@ function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selecto
   const has = (name: keyof typeof SELECTOR_FIELDS) => Object.hasOwn(body, name)
   const given = has('purpose') || has('response_profile') || has('require')
   return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
-}
-
-function itself<Value>(value: Value): Value {
-  return value
 }
 
 /** Reads a JSON body, makes the call of it and goes on with that. */

@@ -31,6 +31,8 @@ interface Shape extends Readonly<ShapeValues> {
   readonly forms: Map<number, number>
   mask: number
   form: number
+  /** The one of its key that was used before it. */
+  next: Shape | null
 }
 
 type ShapeValues = Pick<
@@ -65,9 +67,8 @@ type ShapeValues = Pick<
  */
 export class SegmentEncoder {
   readonly #writer = new PayloadWriter()
-  /** By key, the last one that was used first. */
-  readonly #shapes = new Map<string, Shape[]>()
-  #last: Shape | null = null
+  /** By key, the one that was used last. */
+  readonly #shapes = new Map<string, Shape>()
   #shapeCount = 0
   #formCount = 0
   #endedAtMs: number
@@ -169,24 +170,23 @@ export class SegmentEncoder {
   }
 
   #shapeOf(row: UsageRow): Shape {
-    const last = this.#last
-    if (last !== null && isShapeOf(last, row)) return last
-    let shapes = this.#shapes.get(row.key_id)
-    if (shapes === undefined) {
-      shapes = []
-      this.#shapes.set(row.key_id, shapes)
+    const first = this.#shapes.get(row.key_id) ?? null
+    return first !== null && isShapeOf(first, row) ? first : this.#otherShape(first, row)
+  }
+
+  /** One behind the first of its key, which it takes the place of, or a new one. */
+  #otherShape(first: Shape | null, row: UsageRow): Shape {
+    let before = first
+    for (let count = 1; before !== null && before.next !== null; count += 1) {
+      if (isShapeOf(before.next, row)) break
+      if (count === SHAPES_MAX) before.next = null
+      else before = before.next
     }
-    const [first] = shapes
-    if (first !== undefined && isShapeOf(first, row)) {
-      this.#last = first
-      return first
-    }
-    const at = shapes.findIndex((shape) => isShapeOf(shape, row))
-    const shape = at < 0 ? this.#define(row) : shapes[at]!
-    if (at < 0) shapes.push(shape)
-    else if (at > 0) [shapes[0], shapes[at]] = [shape, shapes[0]!]
-    if (shapes.length > SHAPES_MAX) shapes.splice(SHAPES_MAX / 2, 1)
-    this.#last = shape
+    const found = before?.next ?? null
+    const shape = found ?? this.#define(row)
+    if (before !== null && found !== null) before.next = found.next
+    shape.next = first
+    this.#shapes.set(row.key_id, shape)
     return shape
   }
 
@@ -194,8 +194,9 @@ export class SegmentEncoder {
     const writer = this.#writer
     writer.ensure(ROW_BYTES)
     writer.number(SHAPE_ITEM)
-    for (const value of Object.values(shapeValues(row))) writeValue(writer, value)
-    const shape = { ...shapeValues(row), number: this.#shapeCount, forms: new Map(), mask: 0, form: 0 }
+    const values = shapeValues(row)
+    for (const value of Object.values(values)) writeValue(writer, value)
+    const shape = { ...values, number: this.#shapeCount, forms: new Map(), mask: 0, form: 0, next: null }
     this.#shapeCount += 1
     return shape
   }

@@ -194,6 +194,21 @@ function frameOf(payload: Buffer): Buffer {
   return Buffer.concat([head, payload])
 }
 
+t.test('of a key that has many shapes each is found again, or written again', async (t) => {
+  const [record] = fc.sample(records, { numRuns: 1, seed: 5 })
+  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
+  const expected: UsageRecord[] = []
+  for (const shapes of [3, 50, 3, 1]) {
+    for (let count = 0; count < 200; count += 1)
+      expected.push({ ...record!, model: `m${count % shapes}`, key_id: count % 3 === 0 ? 'other' : 'key' })
+  }
+  for (const one of expected) encoder.add({ ...one })
+  const segment = readSegment(Buffer.from(encoder.take()))
+  t.same(recordsIn(segment), expected)
+  // More than are looked through are written again each time, 200 of them; of the others each once or twice.
+  t.ok(segment.shapes.length > 100 && segment.shapes.length < 220, `${segment.shapes.length} shapes`)
+})
+
 t.test('ids that are made of places are read as they were', async (t) => {
   const [record] = fc.sample(records, { numRuns: 1, seed: 3 })
   const id = newId('seg')

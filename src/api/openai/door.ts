@@ -9,7 +9,7 @@ import { END_USER_LENGTH_MAX, noteEndUser } from '../../gateway/end-users.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
-import type { Admitted, Door, RequestBody } from '../endpoint.ts'
+import type { Admitted, ContinuedBody, Door } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
 import { type JsonRequest, jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
@@ -88,8 +88,8 @@ export function voiceOf(voice: Static<typeof VOICE_FIELD> | undefined): string |
 
 /** A JSON body of OpenAI's that becomes a call. */
 interface OpenAiRequest<K extends OperationName, Fields>
-  extends Omit<JsonRequest<K>, 'receive' | 'receiveThen'>,
-    RequestBody<ReceivedJson<K, Fields>> {}
+  extends Omit<JsonRequest<K>, 'receiveThen'>,
+    ContinuedBody<ReceivedJson<K, Fields>> {}
 
 /**
  * Describes the JSON body of an endpoint, as `jsonRequest` does.
@@ -111,8 +111,6 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
   })
   return {
     ...request,
-    receive: (admitted) =>
-      request.receiveThen(admitted, (received) => chosenOf<K, Static<Shape>>(received, admitted)),
     receiveThen: (admitted, next) =>
       request.receiveThen(admitted, (received) => {
         const chosen = chosenOf<K, Static<Shape>>(received, admitted)

@@ -181,6 +181,8 @@ function interrupted(steps: readonly OverviewStep[]) {
 }
 
 const EVERY_MS = 5_000
+/** Steps of more than some minutes ago are put together by so many: a chart has no more points to draw them with. */
+const OLD_STEP_MS = 30_000
 
 /** The newest answer, with an hour of steps. */
 export interface Seen {
@@ -205,7 +207,7 @@ export function useLive(workspace: string | null): Load<Seen> {
     const known = latest.current?.steps ?? []
     try {
       const since = newsSince(known, nowOf(latest.current))
-      const path = `/overview${queryOf({ workspace, since: Math.floor(since) })}`
+      const path = `/overview${queryOf({ workspace, since: Math.floor(since), old_step_ms: OLD_STEP_MS })}`
       const answer = await api.get<OverviewAnswer>(path, { signal: mine.signal })
       latest.current = { answer, steps: merged(known, answer.steps, Date.parse(answer.now)) }
       setSeen(latest.current)

@@ -308,6 +308,7 @@ function Daily({ workspace, name }: Place) {
     step: 'day',
     provider: name,
     workspace,
+    figures: 'calls,errors,cost_usd',
   })
   const load = useLoad((signal) => api.get<UsageAnswer>(`/usage${query}`, { signal }), [query])
   return h(

@@ -161,10 +161,13 @@ function jobsOf(faults) {
   return { least, most: faults ? least + 2 : Math.min(least * 2, 8) }
 }
 
-/** @param isTier whether these are all files of a tier */
-async function runFiles(node, files, { isTier, faults, servers }) {
-  await capture(node, [TYPE_CACHE])
-  const { file } = await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
+/**
+ * @param isTier whether these are all files of a tier
+ * @param first  what is done beside the first files: neither it nor they keep every core busy by themselves
+ */
+async function runFiles(node, files, { isTier, faults, servers, first }) {
+  // Once, and on nobody's clock: tests start the compiled program as `npm start` does.
+  const [{ file }] = await Promise.all([compiled('main.ts'), capture(node, [TYPE_CACHE])])
   const program = file.endsWith('.js') ? { LARKWAY_TEST_PROGRAM: dirname(file) } : {}
   const own = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...program, ...servers }
   const sharedS3 = isTier && servers.LARKWAY_TEST_SERVERS ? startSharedS3(node, own) : undefined
@@ -178,12 +181,14 @@ async function runFiles(node, files, { isTier, faults, servers }) {
     durations[relative(ROOT, file)] = Number((ms / 1000).toFixed(1))
   }
   const run = (batch) => {
+    if (typeof batch === 'function') return batch()
     const timeoutMs = batch.some(isLong) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
     return runTapBatch(node, batch, { cwd: ROOT, env, timeoutMs, onEnded })
   }
   const beside = files.filter((file) => !isAlone(file))
   const batches = isTier && !faults ? batchesOf(beside, isApart, secondsOf) : beside.map((file) => [file])
-  await runTogether(isTier ? longestFirst(batches, secondsOf) : batches, run, jobsOf(faults))
+  const ordered = isTier ? longestFirst(batches, secondsOf) : batches
+  await runTogether([...first, ...ordered], run, jobsOf(faults))
   await runTogether(
     files.filter(isAlone).map((file) => [file]),
     run,
@@ -207,8 +212,13 @@ async function runAll() {
   const node = await prepare()
   const files = chooseFiles(given, faults)
   const servers = await provideServers()
-  const broken = faults || given.length > 0 ? 0 : await check(node)
-  const counts = await runFiles(node, files, { isTier: given.length === 0, faults, servers })
+  const isTier = given.length === 0
+  let broken = 0
+  const checks = async () => {
+    broken = await check(node)
+  }
+  const first = isTier && !faults ? [checks] : []
+  const counts = await runFiles(node, files, { isTier, faults, servers, first })
   const executed = counts.passed + counts.failed
   const failed = counts.failed + broken
   if (executed === 0) say('no test was executed')

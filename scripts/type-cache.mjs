@@ -28,7 +28,10 @@ const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap'), yaml
 const UNBUNDLED = ['@tapjs/processinfo']
 
 /** What stands in the bundles in place of a package. */
-const REPLACED = { 'async-hook-domain': join(ROOT, 'scripts', 'tap-domain.mjs') }
+const REPLACED = {
+  'async-hook-domain': join(ROOT, 'scripts', 'tap-domain.mjs'),
+  tcompare: join(ROOT, 'scripts', 'tap-compare.mjs'),
+}
 
 /** Of what a bundle is made beside its package: bundles of another making are not used. */
 const MAKING = [fileURLToPath(import.meta.url), ...Object.values(REPLACED)]

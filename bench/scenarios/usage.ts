@@ -26,17 +26,22 @@ const VARIANTS = [
   },
 ]
 
-/** What a record of each call costs: the same chats, in pairs of runs that follow one another. */
+/**
+ * What a record of each call costs a server that has been up for a while, as one has that keeps records for years: the
+ * same chats of one with and one without, in short runs that take turns. Before the first both answer for as long.
+ */
 export const usage: Scenario = {
   name: 'usage',
   title: 'Usage ledger',
   cpuUnit: 'us/request',
   network: 'system',
   rounds: 9,
+  // A record is less of a call than what two processes differ by.
+  generations: 3,
   upstream: { program: 'upstream.ts', args: [] },
 
   async plan({ quick }) {
-    const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 3, run: 4 }
+    const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 20, run: 2 }
     const { found, skipped } = await sort<{ readonly against?: string }>(
       VARIANTS.map(
         ({ name, label, env, ...rest }) =>

@@ -154,12 +154,12 @@ export function conflict(): GatewayError {
 
 function stepsOf({ record, fields, note = null, draft, keepsDraft = false }: PartChange): CatalogStep[] {
   if (fields === null) return [{ do: 'remove', record }]
-  const publish: CatalogStep = { do: 'publish', record, fields, hash: hashFields(fields), note }
+  const publish = { do: 'publish', record, fields, hash: hashFields(fields), note } as const
   if (draft === undefined) return [publish]
+  if (keepsDraft && draft !== null) return [{ ...publish, keeps: draft.revision }]
   // Replacing the draft by itself is what fails when it is another by now; publishing drops it.
   const { revision = null } = draft ?? {}
-  const held: CatalogStep = { do: 'draft', record, fields: draft?.fields ?? fields, revision }
-  return keepsDraft && draft !== null ? [held, publish, { ...held, revision: null }] : [held, publish]
+  return [{ do: 'draft', record, fields: draft?.fields ?? fields, revision }, publish]
 }
 
 function auditNote(

@@ -21,12 +21,14 @@ import {
   type FinishListener,
   type Reply,
 } from '../inbound/exchange.ts'
+import { rememberedLines } from '../inbound/reply.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
+import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -92,14 +94,28 @@ export interface EndpointCall<Body = undefined, Needs = Dependencies> extends Ad
   readonly body: Body
 }
 
-/** The body of an endpoint: how it is documented, and how it is received. */
-export interface RequestBody<Body> {
+/** How the body of an endpoint is documented. */
+interface DocumentedBody {
   readonly contents: readonly Content[]
   /** Documented parameters that belong to the body, such as fields sent in the query. */
   readonly parameters?: readonly (ParameterName | Json)[]
+}
+
+/** A body that is received as a whole before the handler is called. */
+interface AwaitedBody<Body> extends DocumentedBody {
   /** @throws GatewayError before or while the body is read */
   receive(request: Admitted): Promise<Body>
 }
+
+/** A body whose handler goes on in the turn in which it is complete: a promise less, which small calls feel. */
+export interface ContinuedBody<Body> extends DocumentedBody {
+  readonly receive?: never
+  /** @throws GatewayError as `receive`, and as `next` does */
+  receiveThen<Next>(request: Admitted, next: (body: Body) => Next | Promise<Next>): Promise<Next>
+}
+
+/** The body of an endpoint: how it is documented, and how it is received. */
+export type RequestBody<Body> = AwaitedBody<Body> | ContinuedBody<Body>
 
 /** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
 export interface Door {
@@ -242,11 +258,12 @@ function receiveAndHandle<Body, Needs extends Dependencies>(
   const request = { exchange, context, dependencies, body: undefined as Body }
   if (body === undefined) return handle(request)
   context.trace?.begin('body')
-  return body.receive(request).then((received) => {
+  const next = (received: Body) => {
     context.trace?.end()
     request.body = received
     return handle(request)
-  })
+  }
+  return body.receive === undefined ? body.receiveThen(request, next) : body.receive(request).then(next)
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
@@ -333,7 +350,6 @@ export function observedRoute(
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'
       }
-      if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
       const request = new ObservedRequest(observed, exchange, context)
       exchange.onFinished(request)
       try {
@@ -351,6 +367,8 @@ export function observedRoute(
 function isUpgrade(ending: Ending): ending is UpgradeReply {
   return ending.status === 101
 }
+
+const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
 /** What the requests of a route have in common. */
 interface Observed {
@@ -398,7 +416,8 @@ class ObservedRequest implements FinishListener {
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
-    const sent = { status, headers: all, common, body } as Reply
+    const lines = this.#lines(all)
+    const sent = { status, headers: all, common, lines, body } as Reply
     exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')
@@ -412,7 +431,14 @@ class ObservedRequest implements FinishListener {
     const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
-    exchange.upgrade({ ...reply, headers: { ...context.headers, ...reply.headers } })
+    const headers = { ...context.headers, ...reply.headers }
+    exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
+  }
+
+  #lines(headers: Readonly<Record<string, string>>): string {
+    const { door } = this.#observed
+    const lines = callLines(this.#context, headers)
+    return door === undefined ? lines : idLine(door.requestIdHeader) + this.#exchange.requestId + lines
   }
 
   refuse(thrown: unknown): void {

@@ -4,15 +4,15 @@ import { CAPABILITY_OF, type Calls, type OperationName } from '../contracts/oper
 import type { Call } from '../gateway/call.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
-import { isObject, parseJson, readJsonBytes } from '../inbound/json-body.ts'
+import { isObject, type JsonReader, parseJson, readJsonBytes } from '../inbound/json-body.ts'
 import { shapeCheck } from '../shape.ts'
-import type { Admitted, RequestBody } from './endpoint.ts'
+import type { Admitted, ContinuedBody } from './endpoint.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
 import { faultOf } from './json-fault.ts'
 import { json } from './openapi/operation.ts'
 
 /** A body of JSON that becomes a call. */
-export interface JsonRequest<K extends OperationName = OperationName> extends RequestBody<ReceivedJson<K>> {
+export interface JsonRequest<K extends OperationName = OperationName> extends ContinuedBody<ReceivedJson<K>> {
   readonly operation: K
   /** Shape of the body. */
   readonly schema: TObject
@@ -61,13 +61,14 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
   const names = Object.keys(whole.properties)
   const ignored: ReadonlySet<string> = new Set([...names, ...ROUTE_CONTROL])
   const hasShape = shapeCheck(schema)
-  // Other answers are not kept.
   const known = operation === 'speech' ? new KnownBodies<ReceivedJson<K>>() : null
   const read: JsonRequest<K>['read'] = (body, exchange) => {
     if (!hasShape(body)) throw faultOf(schema, body)
     const warnings = unknownFields(namesBeside(ignored, body), names)
     const warn = (line: string) => void warnings.push(line)
-    return { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }
+    const call = { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }
+    // Other answers are not kept.
+    return operation === 'speech' ? { ...call, again: { accepted: null, place: null, usage: null } } : call
   }
   return {
     operation,
@@ -75,7 +76,7 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     contents: [json(whole)],
     parameters: ['Purpose', 'Require'],
     read,
-    receive: (request) => receiveJson(read, known, request),
+    receiveThen: (request, next) => receiveJson(read, known, request, next),
   }
 }
 
@@ -93,36 +94,70 @@ function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selecto
   return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
 }
 
-/** Reads a JSON body and makes the call of it. */
-function receiveJson<K extends OperationName>(
+/** Reads a JSON body, makes the call of it and goes on with that. */
+function receiveJson<K extends OperationName, Next>(
   read: JsonRequest<K>['read'],
   known: KnownBodies<ReceivedJson<K>> | null,
-  { exchange, context, dependencies: { services } }: Admitted,
-): Promise<ReceivedJson<K>> {
+  request: Admitted,
+  next: (received: ReceivedJson<K>) => Next | Promise<Next>,
+): Promise<Next> {
+  const { exchange, context, dependencies } = request
+  const { services } = dependencies
   const options = {
     budget: services.budget,
     maxBytes: services.snapshot().limits.max_request_body_bytes,
     workspace: context.principal.workspace.id,
   }
-  const { principal } = context
-  const { id } = principal.workspace
-  let text: string | null = null
-  const recall = (bytes: Buffer) => {
-    text = repeatedText(bytes, exchange, principal)
-    return text === null ? undefined : known?.find(id, text)
+  return readJsonBytes(exchange, options, new CallReader(read, known, request, next)) as Promise<Next>
+}
+
+/** Makes the call of one body, or finds the one that was made of it before. */
+class CallReader<K extends OperationName, Next> implements JsonReader<Next | Promise<Next>> {
+  readonly #read: JsonRequest<K>['read']
+  readonly #known: KnownBodies<ReceivedJson<K>> | null
+  readonly #request: Admitted
+  readonly #next: (received: ReceivedJson<K>) => Next | Promise<Next>
+  #text: string | null = null
+
+  constructor(
+    read: JsonRequest<K>['read'],
+    known: KnownBodies<ReceivedJson<K>> | null,
+    request: Admitted,
+    next: (received: ReceivedJson<K>) => Next | Promise<Next>,
+  ) {
+    this.#read = read
+    this.#known = known
+    this.#request = request
+    this.#next = next
   }
-  const make = (bytes: Buffer) => {
+
+  recall(bytes: Buffer): Next | Promise<Next> | undefined {
+    const known = this.#known
+    if (known === null) return undefined
+    const { exchange, context } = this.#request
+    const text = repeatedText(bytes, exchange, context.principal)
+    if (text === null) return undefined
+    this.#text = text
+    const found = known.find(context.principal.workspace.id, text)
+    return found === undefined ? undefined : this.#next(found)
+  }
+
+  read(bytes: Buffer): Next | Promise<Next> {
+    const { exchange } = this.#request
     const fields = parseJson(bytes)
     const stream = isObject(fields) && fields.stream === true
-    const received = { call: read(fields, exchange), fields, stream }
-    if (text !== null) {
-      exchange.onFinished(() => {
-        if (context.cache === 'hit') known?.add(id, text as string, received)
-      })
-    }
-    return received
+    const received = { call: this.#read(fields, exchange), fields, stream }
+    if (this.#text !== null) this.#remember(this.#text, received)
+    return this.#next(received)
   }
-  return readJsonBytes(exchange, options, make, known === null ? undefined : recall)
+
+  /** Once it is known that the answer is one that is kept. */
+  #remember(text: string, received: ReceivedJson<K>): void {
+    const { exchange, context } = this.#request
+    exchange.onFinished(() => {
+      if (context.cache === 'hit') this.#known?.add(context.principal.workspace.id, text, received)
+    })
+  }
 }
 
 /** Larger bodies are read each time. */

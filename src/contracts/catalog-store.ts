@@ -72,13 +72,17 @@ export type CatalogStep =
       readonly revision: number | null
     }
   | { readonly do: 'discard'; readonly record: RecordName }
-  /** Makes the next version, puts it in force and drops the draft. */
+  /**
+   * Makes the next version and puts it in force. `keeps` is the revision of the draft that there has to be, and that
+   * stays as it is; without it whichever draft there is is dropped.
+   */
   | {
       readonly do: 'publish'
       readonly record: RecordName
       readonly fields: RecordFields
       readonly hash: string
       readonly note: string | null
+      readonly keeps?: number
     }
   /** Takes draft and published version away; where there is neither, it does nothing. */
   | { readonly do: 'remove'; readonly record: RecordName }

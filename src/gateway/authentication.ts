@@ -184,23 +184,11 @@ function requireEndUserToken({ allowed, retryAfterMs }: RateDecision): void {
 
 /** @throws GatewayError RATE_LIMITED */
 function noteDecision(context: AdmittedContext, decision: RateDecision, slotId: string | null): void {
-  const { headers } = context
-  headers['x-ratelimit-limit-requests'] = String(decision.limit)
-  headers['x-ratelimit-remaining-requests'] = String(decision.remaining)
-  headers['x-ratelimit-reset-requests'] = formatDuration(decision.resetMs)
+  context.bucket = decision
   if (!decision.allowed)
     throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
   if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
   context.trace?.end()
-}
-
-/** Milliseconds in the form of OpenAI's headers: `120ms`, `1s`, `6m0s`, `1h0m0s`. */
-export function formatDuration(milliseconds: number): string {
-  if (milliseconds < 1000) return `${Math.ceil(milliseconds)}ms`
-  const seconds = Math.ceil(milliseconds / 1000)
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)]
-  if (hours > 0) return `${hours}h${minutes}m${seconds % 60}s`
-  return minutes > 0 ? `${minutes}m${seconds % 60}s` : `${seconds}s`
 }
 
 /**

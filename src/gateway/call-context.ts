@@ -2,6 +2,7 @@ import type { CancelSignal } from '../cancellation.ts'
 import type { EndUser, Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
+import type { RateDecision } from '../contracts/rate-limit.ts'
 import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
 import type { RecordedCall } from '../contracts/sample.ts'
 import type { Trace } from '../contracts/tracing.ts'
@@ -39,8 +40,10 @@ export class CallContext {
   readonly traceparent: string | undefined
   /** Null when tracing is off. How it is used: see `Trace`. */
   trace: Trace | null = null
-  /** Headers that every answer carries from now on, errors too. */
+  /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
   readonly headers: Record<string, string> = {}
+  /** What the bucket of the key has left, which every answer tells; null: it was not asked. */
+  bucket: RateDecision | null = null
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
   /** Whom the call is for; null: the caller has not said. */
@@ -53,6 +56,7 @@ export class CallContext {
   operation: OperationName | null = null
   /** The job that the request is about; null: none. */
   jobId: string | null = null
+  /** Of the route that served the call, or would have: every answer names it. Null until it is known. */
   policyVersionId: string | null = null
   /** Name of the route of that version; null where only the version is known. */
   route: string | null = null
@@ -164,7 +168,7 @@ export class CallContext {
   /** Records the route that serves the call, or would have. */
   noteRoute({ name, version }: Route): void {
     this.route = name
-    this.notePolicyVersion(version)
+    this.policyVersionId = version
   }
 
   /** Entries were selected for the call, or refused. Of a live session the first selection is that of the session. */
@@ -187,12 +191,6 @@ export class CallContext {
   recordedCall(): RecordedCall | null {
     if (this.#selected === null || this.principal === null) return null
     return recordedCall(this.#selected, this.principal)
-  }
-
-  /** Every authenticated answer names the version of the route that served it, or would have. */
-  notePolicyVersion(version: string): void {
-    this.policyVersionId = version
-    this.headers['x-lk-policy-version-id'] = version
   }
 
   /** Counts the wait for somebody who is neither this node nor one of its stores. */

@@ -1,6 +1,7 @@
-import type { Selectors } from '../contracts/catalog.ts'
+import type { Entry, Selectors } from '../contracts/catalog.ts'
 import type { UpstreamProgress } from '../contracts/jobs.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
+import type { CachePlace } from '../contracts/speech-cache.ts'
 
 /** A call of one operation. */
 export interface CallOf<K extends OperationName> {
@@ -9,6 +10,23 @@ export interface CallOf<K extends OperationName> {
   readonly selectors: Selectors
   /** Lines for `warnings` that came up while the request was read. */
   readonly warnings: readonly string[]
+  /** Absent: its body is read each time that it comes. */
+  readonly again?: CallAgain
+}
+
+/** What was found out of a call that may be made again and again, and follows from its payload. */
+export interface CallAgain {
+  /** The kept selection that has no entry which the payload excludes; null: none was asked. */
+  accepted: object | null
+  /** Where the speech is kept that an entry makes of it; null: it was not looked for. */
+  place: EntryPlace | null
+  /** What is metered of it, in wire names. */
+  usage: Readonly<Record<string, number | null>> | null
+}
+
+/** A place, and the entry whose speech it is. */
+export interface EntryPlace extends CachePlace {
+  readonly entry: Entry
 }
 
 /**

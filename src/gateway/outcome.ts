@@ -93,10 +93,11 @@ export function keptOutcome(
   selection: Selection,
   candidate: Candidate,
   result: SpeechResult,
-  release = nothing,
+  release = holdsNothing,
 ): Outcome<'speech'> {
   const { entry, route, forPurpose } = candidate
-  const usage = usageOf(call)
+  const usage = call.again?.usage ?? usageOf(call)
+  if (call.again !== undefined) call.again.usage = usage
   context.usage = usage
   context.costUsd = 0
   services.watch?.metered(entry, call.operation, usage)
@@ -122,7 +123,8 @@ export function keptOutcome(
   return { envelope, payload: call.payload, result, release }
 }
 
-function nothing(): void {}
+/** `release` of an outcome that needs none. */
+export function holdsNothing(): void {}
 
 const NONE: readonly never[] = []
 const HONORED = Object.freeze({ seed_honored: true })

@@ -133,11 +133,14 @@ function standingSelection(input: SelectionInput, demand: Demand): SelectionResu
   if (known === undefined) return null
   for (const one of known) {
     if (!isFor(one, input, demand)) continue
-    for (const { entry } of one.result.selection.candidates) {
-      const excluded =
-        payloadExclusion(entry, providers.get(entry.provider.kind), demand) ?? healthExclusion(entry, input)
-      if (excluded !== null) return null
+    const { again } = call
+    const { candidates } = one.result.selection
+    if (again?.accepted !== one) {
+      for (const { entry } of candidates)
+        if (payloadExclusion(entry, providers.get(entry.provider.kind), demand) !== null) return null
+      if (again !== undefined) again.accepted = one
     }
+    for (const { entry } of candidates) if (healthExclusion(entry, input) !== null) return null
     return one.result
   }
   return null

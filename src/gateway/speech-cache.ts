@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto'
-import type { SpeechCall, SpeechResult } from '../contracts/calls.ts'
+import type { SpeechResult } from '../contracts/calls.ts'
 import type { CacheTerms, Entry } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
 import type { Deltas } from '../contracts/operations.ts'
 import type { SlotLease } from '../contracts/slots.ts'
-import type { CacheOutcome, CachePlace, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
+import type { CacheOutcome, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
 import { unlessAborted } from '../timeouts.ts'
+import type { EntryPlace } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { requirementsFor } from './eligibility.ts'
 import { leaseMemory, type MemoryLease } from './operation.ts'
@@ -68,7 +69,7 @@ export function answerCached(
   const cached = { active: speech, selection, first, cache, terms, place, start, mode }
   const kept = cache.recall(place, terms)
   if (kept !== null) {
-    if (places.get(call.payload) !== place) places.set(call.payload, place)
+    if (call.again !== undefined) call.again.place = place
     const found = hit(cached, first, audioOf(kept))
     // Nothing is waited for where nobody has to wait.
     return found instanceof WholeStreaming ? found : Promise.resolve(found)
@@ -79,21 +80,13 @@ export function answerCached(
 /** Speech is the same for callers of one workspace who ask one entry for the same: every field of the call counts. */
 function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPlace {
   const workspace = context.principal.workspace.id
-  const known = places.get(call.payload)
-  if (known !== undefined && known.entry === entry && known.workspace === workspace) return known
+  const known = call.again?.place ?? null
+  if (known !== null && known.entry === entry && known.workspace === workspace) return known
   const fields: Readonly<Record<string, unknown>> = { ...call.payload }
   const parts: unknown[] = [workspace, versionOf(entry)]
   for (const name of Object.keys(fields).sort()) parts.push(name, fields[name])
   return { workspace, entry, digest: hash('sha256', JSON.stringify(parts)) }
 }
-
-/** A place, and the entry whose speech it is. */
-interface EntryPlace extends CachePlace {
-  readonly entry: Entry
-}
-
-/** Places of calls that were found there, since a body that comes again is read as the same. */
-const places = new WeakMap<SpeechCall, EntryPlace>()
 
 const versions = new WeakMap<Entry, string>()
 
@@ -111,9 +104,7 @@ function versionOf(entry: Entry): string {
 
 /** Notes on the context what became of the look, and counts it. */
 function note({ context, services }: ActiveCall, entry: Entry, how: CacheOutcome): void {
-  const told = how === 'hit' || how === 'joined' ? 'hit' : 'miss'
-  context.cache = told
-  context.headers['x-lk-cache'] = told
+  context.cache = how === 'hit' || how === 'joined' ? 'hit' : 'miss'
   services.cacheWatch?.looked(entry, how)
 }
 

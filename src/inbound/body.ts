@@ -206,7 +206,8 @@ class Reception {
     signal.throwIfAborted()
     signal.addEventListener('abort', leave, { once: true })
     try {
-      await readBody(this.#exchange, maxBytes, this.#failure.signal, (view, last) => this.#scan(view, last))
+      const take = (view: Buffer, last: boolean) => this.#scan(view, last)
+      await readBody(this.#exchange, maxBytes, this.#failure.signal, { take })
       return await this.#store(this.#scanned!)
     } finally {
       signal.removeEventListener('abort', leave)

@@ -40,6 +40,8 @@ export interface ClientSocketListener {
 export interface UpgradeReply {
   readonly status: 101
   readonly headers?: Readonly<Record<string, string>>
+  /** As of any other answer. */
+  readonly lines?: string
   /** The one of the subprotocols offered that is spoken; null: none was. */
   readonly protocol: string | null
   readonly listener: ClientSocketListener

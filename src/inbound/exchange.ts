@@ -116,6 +116,8 @@ export interface WholeReply {
   readonly headers?: Readonly<Record<string, string>>
   /** Headers that other answers have, too, of which `headers` names none. */
   readonly common?: CommonHeaders
+  /** Lines of further headers, each behind a line end: names and values that this program alone has made. */
+  readonly lines?: string
   readonly body: string | Uint8Array | readonly ReplyPiece[]
 }
 
@@ -129,6 +131,8 @@ export interface StreamedReply {
   readonly status: number
   /** Lower-case names. `content-type` must be given. */
   readonly headers: Readonly<Record<string, string>>
+  /** As of a whole one. */
+  readonly lines?: string
   readonly body: StreamedBody
 }
 

@@ -5,7 +5,7 @@ import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import type { Exchange, FinishListener } from './exchange.ts'
 import { declaredFilename, declaredMediaType } from './header-value.ts'
 import { JsonStructure } from './json-structure.ts'
-import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
+import { type BodyTaker, contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
 import { invalid, invalidField } from './refusals.ts'
 
 /** Held even when the budget is used up, so that a call of a few KiB is served beside large bodies. */
@@ -64,27 +64,28 @@ export function readJson<Read>(
   options: ReadJsonOptions,
   read: (value: unknown) => Read,
 ): Promise<Read> {
-  return readJsonBytes(exchange, options, (bytes) => read(parseJson(bytes)))
+  return readJsonBytes(exchange, options, { read: (bytes) => read(parseJson(bytes)) })
 }
 
-/**
- * The same for whoever need not parse every body.
- *
- * @param read   gets bytes that are valid during its call only
- * @param recall is asked before a small body is looked at, and held, what it was read as before; undefined: nothing
- */
+/** Reads the bytes of a JSON body, which are valid during the call only. */
+export interface JsonReader<Read> {
+  read(bytes: Buffer): Read
+  /** Asked before a small body is looked at, and held, what it was read as before; undefined: nothing. */
+  recall?(bytes: Buffer): Read | undefined
+}
+
+/** The same for whoever need not parse every body. */
 export function readJsonBytes<Read>(
   exchange: Exchange,
   options: ReadJsonOptions,
-  read: (bytes: Buffer) => Read,
-  recall?: (bytes: Buffer) => Read | undefined,
+  reader: JsonReader<Read>,
 ): Promise<Read> {
   const finish = (memory: JsonMemory) => {
-    const made = read(memory.takeBytes())
+    const made = reader.read(memory.takeBytes())
     exchange.onFinished(memory)
     return made
   }
-  return hold(exchange, options, new JsonStructure(), finish, recall)
+  return hold(exchange, options, null, finish, reader)
 }
 
 /**
@@ -107,40 +108,76 @@ export function holdJson(
 /**
  * Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way.
  *
+ * @param watch  null: a `JsonStructure` of its own
  * @param finish called when all of it is here, while its last chunk is
- * @param recall what is made of a small body without any of that; undefined: nothing
+ * @param reader of a small body; absent: there is nothing to be recalled
  */
 function hold<Held>(
   exchange: Exchange,
   options: HoldOptions,
-  watch: Pick<JsonStructure, 'scan'>,
+  watch: Pick<JsonStructure, 'scan'> | null,
   finish: (memory: JsonMemory) => Held,
-  recall?: (bytes: Buffer) => Held | undefined,
+  reader?: JsonReader<Held>,
 ): Promise<Held> {
   try {
     refuseOther(exchange, options.maxBytes)
   } catch (refused) {
     return Promise.reject(refused)
   }
-  const memory = new JsonMemory(options, exchange)
   const { maxBytes, heldBytesMax = maxBytes } = options
   const { contentLength, signal } = exchange
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
   if (contentLength === null || expected > FORCED_BYTES) {
-    return receiveLarge(exchange, options, expected, memory, watch, finish).catch((error: unknown) => {
+    const memory = new JsonMemory(options, exchange)
+    const large = receiveLarge(exchange, options, expected, memory, watch ?? new JsonStructure(), finish)
+    return large.catch((error: unknown) => {
       memory.release()
       throw error
     })
   }
-  // It has its memory and never waits: most bodies are such, and a second signal or promise costs them dear.
-  const take = (view: Buffer, last: boolean) => {
-    const known = last && !memory.isGathered ? recall?.(view) : undefined
-    if (known !== undefined) return known
-    watch.scan(view)
-    memory.append(view, expected, last)
-    return last ? finish(memory) : undefined
+  const small = new SmallBody(exchange, options, expected, watch, finish, reader)
+  return readBody(exchange, maxBytes, signal, small) as Promise<Held>
+}
+
+/** It has its memory and never waits: most bodies are such, and a second signal or promise costs them dear. */
+class SmallBody<Held> implements BodyTaker<Held | undefined> {
+  readonly #exchange: Exchange
+  readonly #options: HoldOptions
+  readonly #expected: number
+  readonly #finish: (memory: JsonMemory) => Held
+  readonly #reader: JsonReader<Held> | undefined
+  #watch: Pick<JsonStructure, 'scan'> | null
+  #memory: JsonMemory | null = null
+
+  constructor(
+    exchange: Exchange,
+    options: HoldOptions,
+    expected: number,
+    watch: Pick<JsonStructure, 'scan'> | null,
+    finish: (memory: JsonMemory) => Held,
+    reader: JsonReader<Held> | undefined,
+  ) {
+    this.#exchange = exchange
+    this.#options = options
+    this.#expected = expected
+    this.#watch = watch
+    this.#finish = finish
+    this.#reader = reader
   }
-  return readBody(exchange, maxBytes, signal, take, () => memory.release()) as Promise<Held>
+
+  take(view: Buffer, last: boolean): Held | undefined {
+    const known = last && this.#memory === null ? this.#reader?.recall?.(view) : undefined
+    if (known !== undefined) return known
+    this.#watch ??= new JsonStructure()
+    this.#watch.scan(view)
+    this.#memory ??= new JsonMemory(this.#options, this.#exchange)
+    this.#memory.append(view, this.#expected, last)
+    return last ? this.#finish(this.#memory) : undefined
+  }
+
+  failed(): void {
+    this.#memory?.release()
+  }
 }
 
 /** @throws GatewayError for what is not read as JSON, or not at all */
@@ -184,7 +221,7 @@ async function receiveLarge<Held>(
     if (!memory.append(view, expected, last) && !last) void wait()
     return last ? finish(memory) : undefined
   }
-  return readBody(exchange, maxBytes, ends, take) as Promise<Held>
+  return readBody(exchange, maxBytes, ends, { take }) as Promise<Held>
 }
 
 /**

@@ -26,25 +26,30 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
  * that of two limits the one that the stream crosses first is reported.
  *
  * @param signal ends the reading, with its reason; must abort when the client leaves
- * @param take   called with each chunk, in order; the view is valid during the call. `last` is true exactly
- *               once. What it throws ends the reading.
- * @param failed called once, before it rejects
- * @returns what `take` has returned for the last chunk
- * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, whatever `take` throws
+ * @returns what the taker has returned for the last chunk
+ * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, whatever the taker throws
  */
 export function readBody<Read>(
   exchange: Exchange,
   maxBytes: number,
   signal: CancelSignal,
-  take: Take<Read>,
-  failed?: () => void,
+  taker: BodyTaker<Read>,
 ): Promise<Read> {
-  const reading = new BodyReading(exchange, maxBytes, signal, take, failed)
+  const reading = new BodyReading(exchange, maxBytes, signal, taker)
   reading.start()
   return reading.promise
 }
 
-type Take<Read> = (view: Buffer, last: boolean) => Read
+/** Takes a body in. */
+export interface BodyTaker<Read> {
+  /**
+   * Called with each chunk, in order; the view is valid during the call. `last` is true exactly once. What it throws
+   * ends the reading.
+   */
+  take(view: Buffer, last: boolean): Read
+  /** Called once, before the reading rejects. */
+  failed?(): void
+}
 
 /** One reading of a body to its end. */
 class BodyReading<Read> implements BodyConsumer {
@@ -52,25 +57,17 @@ class BodyReading<Read> implements BodyConsumer {
   readonly #exchange: Exchange
   readonly #maxBytes: number
   readonly #signal: CancelSignal
-  readonly #take: Take<Read>
-  readonly #failed: (() => void) | undefined
+  readonly #taker: BodyTaker<Read>
   #resolve!: (read: Read) => void
   #reject!: (error: unknown) => void
   #received = 0
   #ended = false
 
-  constructor(
-    exchange: Exchange,
-    maxBytes: number,
-    signal: CancelSignal,
-    take: Take<Read>,
-    failed: (() => void) | undefined,
-  ) {
+  constructor(exchange: Exchange, maxBytes: number, signal: CancelSignal, taker: BodyTaker<Read>) {
     this.#exchange = exchange
     this.#maxBytes = maxBytes
     this.#signal = signal
-    this.#take = take
-    this.#failed = failed
+    this.#taker = taker
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -95,10 +92,10 @@ class BodyReading<Read> implements BodyConsumer {
     let read: Read
     try {
       if (view.length > room) {
-        this.#take(view.subarray(0, room), false)
+        this.#taker.take(view.subarray(0, room), false)
         throw requestTooLarge(this.#maxBytes, this.#received)
       }
-      read = this.#take(view, last)
+      read = this.#taker.take(view, last)
     } catch (error) {
       this.onError(error)
       return
@@ -108,7 +105,7 @@ class BodyReading<Read> implements BodyConsumer {
 
   onError(error: unknown): void {
     if (!this.#end()) return
-    this.#failed?.()
+    this.#taker.failed?.()
     this.#reject(error)
   }
 

@@ -110,7 +110,7 @@ export function prepareStreamedHead(reply: StreamedReply, requestId: string): An
  * @throws Error as `prepareAnswer`
  */
 export function prepareUpgradeHead(
-  reply: Pick<UpgradeReply, 'status' | 'headers'>,
+  reply: Pick<UpgradeReply, 'status' | 'headers' | 'lines'>,
   requestId: string,
 ): AnswerHead {
   return { status: reply.status, headers: headersOf(reply, requestId, null) }
@@ -122,12 +122,13 @@ export function prepareUpgradeHead(
  * @param defaultType the content type when the reply has none; null: it stays without
  */
 function headersOf(
-  { status, headers = NO_HEADERS, common }: Pick<WholeReply, 'status' | 'headers' | 'common'>,
+  { status, headers = NO_HEADERS, common, lines }: Omit<WholeReply, 'body'>,
   requestId: string,
   defaultType: string | null,
 ): string {
   if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
   let text = `nosniff\r\nx-lk-request-id: ${requestId}${linesOf(headers)}`
+  if (lines !== undefined) text += lines
   if (common !== undefined) text += common.lines
   const isTyped = headers['content-type'] !== undefined || common?.headers['content-type'] !== undefined
   if (defaultType !== null && !isTyped) text += `\r\ncontent-type: ${defaultType}`
@@ -150,10 +151,30 @@ function linesOf(headers: Readonly<Record<string, string>>): string {
  * @throws Error as `prepareAnswer`
  */
 export function commonHeaders(headers: Readonly<Record<string, string>>): CommonHeaders {
-  const lines = linesOf(headers)
-  // Looking into it makes one run of characters of it, which each answer would do.
-  lines.charCodeAt(lines.length - 1)
-  return { headers, lines }
+  return { headers, lines: inOne(linesOf(headers)) }
+}
+
+/** A text that many answers have, as one run of characters: of pieces, each answer would make one anew. */
+function inOne(text: string): string {
+  // Looking into it does that.
+  text.charCodeAt(text.length - 1)
+  return text
+}
+
+/** Most values of which a header line is remembered. */
+const LINES_MAX = 1_024
+
+/** Makes header lines whose value changes seldom, and remembers them: for names and values of this program alone. */
+export function rememberedLines<Value>(lineOf: (value: Value) => string): (value: Value) => string {
+  const lines = new Map<Value, string>()
+  return (value) => {
+    const known = lines.get(value)
+    if (known !== undefined) return known
+    if (lines.size === LINES_MAX) lines.clear()
+    const line = inOne(lineOf(value))
+    lines.set(value, line)
+    return line
+  }
 }
 
 function lineOf(name: string, start: LineStart, value: string): string {

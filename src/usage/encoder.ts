@@ -2,6 +2,8 @@ import { crc32 } from 'node:zlib'
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import {
   AGAIN,
+  FIRST_FORM,
+  FORM_ITEM,
   FRAME_HEAD_BYTES,
   HEAD_FRAME,
   MAGIC,
@@ -9,6 +11,7 @@ import {
   ROW_COLUMNS,
   ROWS_FRAME,
   type SegmentHead,
+  SHAPE_ITEM,
 } from './segment.ts'
 
 /** A record as it is written. Its values may change once it is. */
@@ -24,6 +27,12 @@ const SHAPES_MAX = 32
 
 interface Shape extends Readonly<ShapeValues> {
   readonly number: number
+  /** Forms of rows of it by their masks, and the one that was used last; 0: none was. */
+  readonly forms: Map<number, number>
+  mask: number
+  form: number
+  /** The one of its key that was used before it. */
+  next: Shape | null
 }
 
 type ShapeValues = Pick<
@@ -58,10 +67,10 @@ type ShapeValues = Pick<
  */
 export class SegmentEncoder {
   readonly #writer = new PayloadWriter()
-  /** By key, the last one that was used first. */
-  readonly #shapes = new Map<string, Shape[]>()
-  #last: Shape | null = null
+  /** By key, the one that was used last. */
+  readonly #shapes = new Map<string, Shape>()
   #shapeCount = 0
+  #formCount = 0
   #endedAtMs: number
   /** Rows that took no other's place. */
   #places = 0
@@ -98,10 +107,10 @@ export class SegmentEncoder {
    */
   add(row: UsageRow, instead?: number): number {
     const shape = this.#shapeOf(row)
+    const mask = maskOf(row) + (instead === undefined ? 0 : AGAIN)
     const writer = this.#writer
     writer.ensure(ROW_BYTES)
-    writer.number(shape.number)
-    writer.number(maskOf(row) + (instead === undefined ? 0 : AGAIN))
+    writer.number(shape.mask === mask ? shape.form : this.#formOf(shape, mask))
     writer.signed(row.ended_at - this.#endedAtMs)
     writer.signed(row.ended_at - row.started_at)
     this.#endedAtMs = row.ended_at
@@ -143,35 +152,52 @@ export class SegmentEncoder {
     bytes.writeUInt32LE(crc32(bytes.subarray(start, at)), from + 4)
   }
 
+  /** The form of rows with the columns of a mask. */
+  #formOf(shape: Shape, mask: number): number {
+    let form = shape.forms.get(mask)
+    if (form === undefined) {
+      const writer = this.#writer
+      writer.number(FORM_ITEM)
+      writer.number(shape.number)
+      writer.number(mask)
+      form = FIRST_FORM + this.#formCount
+      this.#formCount += 1
+      shape.forms.set(mask, form)
+    }
+    shape.mask = mask
+    shape.form = form
+    return form
+  }
+
   #shapeOf(row: UsageRow): Shape {
-    const last = this.#last
-    if (last !== null && isShapeOf(last, row)) return last
-    let shapes = this.#shapes.get(row.key_id)
-    if (shapes === undefined) {
-      shapes = []
-      this.#shapes.set(row.key_id, shapes)
+    const first = this.#shapes.get(row.key_id) ?? null
+    return first !== null && isShapeOf(first, row) ? first : this.#otherShape(first, row)
+  }
+
+  /** One behind the first of its key, which it takes the place of, or a new one. */
+  #otherShape(first: Shape | null, row: UsageRow): Shape {
+    let before = first
+    for (let count = 1; before !== null && before.next !== null; count += 1) {
+      if (isShapeOf(before.next, row)) break
+      if (count === SHAPES_MAX) before.next = null
+      else before = before.next
     }
-    const [first] = shapes
-    if (first !== undefined && isShapeOf(first, row)) {
-      this.#last = first
-      return first
-    }
-    const at = shapes.findIndex((shape) => isShapeOf(shape, row))
-    const shape = at < 0 ? this.#define(row) : shapes[at]!
-    if (at < 0) shapes.push(shape)
-    else if (at > 0) [shapes[0], shapes[at]] = [shape, shapes[0]!]
-    if (shapes.length > SHAPES_MAX) shapes.splice(SHAPES_MAX / 2, 1)
-    this.#last = shape
+    const found = before?.next ?? null
+    const shape = found ?? this.#define(row)
+    if (before !== null && found !== null) before.next = found.next
+    shape.next = first
+    this.#shapes.set(row.key_id, shape)
     return shape
   }
 
   #define(row: UsageRow): Shape {
     const writer = this.#writer
-    this.#shapeCount += 1
     writer.ensure(ROW_BYTES)
-    writer.number(0)
-    const shape = { ...shapeValues(row), number: this.#shapeCount }
-    for (const value of Object.values(shapeValues(row))) writeValue(writer, value)
+    writer.number(SHAPE_ITEM)
+    const values = shapeValues(row)
+    for (const value of Object.values(values)) writeValue(writer, value)
+    const shape = { ...values, number: this.#shapeCount, forms: new Map(), mask: 0, form: 0, next: null }
+    this.#shapeCount += 1
     return shape
   }
 }

@@ -8,6 +8,9 @@ import { isUtf8 } from 'node:buffer'
 const BLOCK = 128
 const MINIBLOCK = 32
 const ZERO = 48
+/** Bytes of UTF-8 that are not the first of their character: the two highest bits. */
+const CONTINUATION_MASK = 0xc0
+const CONTINUATION = 0x80
 
 /** Bytes that are copied from. */
 export interface Source {
@@ -27,13 +30,6 @@ function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
 /** Texts up to so many bytes are copied by words: a native call for each takes several times as long. */
 const SHORT = 64
 const WORD = 4
-
-/** Of a whole number below 2 ** 31. */
-export function digitsOf(number: number): number {
-  let digits = 1
-  for (let least = 10; number >= least; least *= 10) digits += 1
-  return digits
-}
 
 /** Bytes that grow. */
 export class Bytes {
@@ -90,20 +86,6 @@ export class Bytes {
     // What is written behind the text is overwritten by the next one.
     for (let word = 0; word < length; word += WORD)
       this.#view.setUint32(at + word, view.getUint32(from + word, true), true)
-  }
-
-  /** Appends ASCII and a whole number behind it. */
-  numbered(ascii: Source, number: number): void {
-    this.copy(ascii, 0, ascii.bytes.length)
-    const digits = digitsOf(number)
-    this.#make(digits)
-    this.#length += digits
-    let left = number
-    for (let at = this.#length - 1; at >= this.#length - digits; at -= 1) {
-      const rest = Math.floor(left / 10)
-      this.#buffer[at] = ZERO + left - 10 * rest
-      left = rest
-    }
   }
 
   /** Appends a text behind its length in four bytes. */
@@ -185,6 +167,18 @@ export function packDeltas(out: Bytes, values: Int32Array, count: number, base =
     out.zigzag(least)
     if (least === most) out.append(NO_WIDTHS)
     else packBlock(out, size, least)
+  }
+}
+
+/** The same of one number, so many times. */
+export function packSame(out: Bytes, value: number, count: number): void {
+  out.varint(BLOCK)
+  out.varint(BLOCK / MINIBLOCK)
+  out.varint(count)
+  out.zigzag(value)
+  for (let from = 1; from < count; from += BLOCK) {
+    out.zigzag(0)
+    out.append(NO_WIDTHS)
   }
 }
 
@@ -296,22 +290,103 @@ export function numberIn({ numbers, from }: Names, row: number): number {
   return numbers === null ? from + row : numbers[row]!
 }
 
+/** What `packTexts` needs besides: numbers for as many rows as there are, and bytes, of which there are none. */
+export interface TextRoom {
+  readonly shared: Int32Array
+  readonly rest: Int32Array
+  readonly bytes: Bytes
+}
+
 /**
- * DELTA_LENGTH_BYTE_ARRAY: the lengths, then all bytes.
+ * DELTA_BYTE_ARRAY of those that are there: with how many bytes of the one before each begins, how many others it has,
+ * and these. Of ids of one moment half is the same, and of a name nearly all: what is left is for a compressor that
+ * finds nothing twice in it, and takes a third of the time.
  *
- * @param lengths of those that are there
  * @returns whether the bytes are UTF-8
  */
-export function packTexts(out: Bytes, texts: Texts, rows: number, lengths: Int32Array, count: number) {
-  packDeltas(out, lengths, count)
-  const from = out.length
-  const { source, starts, names } = texts
+export function packTexts(out: Bytes, texts: Texts, rows: number, room: TextRoom): boolean {
+  const count =
+    texts.names === null ? shareTexts(texts, rows, room) : shareNames(texts, texts.names, rows, room)
+  packDeltas(out, room.shared, count)
+  packDeltas(out, room.rest, count)
+  const rest = room.bytes.view()
+  out.append(rest)
+  room.bytes.clear()
+  return isUtf8(rest)
+}
+
+function shareTexts({ source, starts, lengths }: Texts, rows: number, room: TextRoom): number {
+  const { shared, rest, bytes } = room
+  let count = 0
+  let before = 0
+  let most = 0
   for (let row = 0; row < rows; row++) {
-    const length = texts.lengths[row] ?? -1
-    if (length >= 0) out.copy(source, starts[row]!, length)
-    else if (names !== null) out.numbered(names.prefix, numberIn(names, row))
+    const length = lengths[row]!
+    if (length < 0) continue
+    const start = starts[row]!
+    const same = sharedBytes(source, before, start, Math.min(most, length))
+    bytes.copy(source, start + same, length - same)
+    shared[count] = same
+    rest[count++] = length - same
+    before = start
+    most = length
   }
-  return isUtf8(out.view(from))
+  return count
+}
+
+/** Every row has a text or a name. */
+function shareNames(texts: Texts, names: Names, rows: number, { shared, rest, bytes }: TextRoom): number {
+  const { source, starts, lengths } = texts
+  const { prefix } = names
+  const prefixBytes = prefix.bytes.length
+  let before = -1
+  let digits = ''
+  for (let row = 0; row < rows; row++) {
+    const length = lengths[row] ?? -1
+    const number = numberIn(names, row)
+    const last = number % 10
+    shared[row] = 0
+    if (length >= 0) {
+      bytes.copy(source, starts[row]!, length)
+      rest[row] = length
+    } else if (before < 0) {
+      digits = String(number)
+      bytes.copy(prefix, 0, prefixBytes)
+      rest[row] = prefixBytes + bytes.text(digits)
+    } else if (last > 0 && number === before + 1) {
+      shared[row] = prefixBytes + digits.length - 1
+      rest[row] = 1
+      bytes.byte(ZERO + last)
+    } else {
+      const now = String(number)
+      const same = sharedDigits(digits, now)
+      shared[row] = prefixBytes + same
+      rest[row] = bytes.text(now.slice(same))
+      digits = now
+    }
+    before = length < 0 ? number : -1
+  }
+  return rows
+}
+
+/** With how many bytes two texts begin alike, of at most so many; characters stay whole. */
+function sharedBytes({ bytes, view }: Source, one: number, other: number, most: number): number {
+  let same = 0
+  let differing = 0
+  while (differing === 0 && same + WORD <= most) {
+    differing = view.getUint32(one + same, true) ^ view.getUint32(other + same, true)
+    same += differing === 0 ? WORD : (31 - Math.clz32(differing & -differing)) >> 3
+  }
+  if (differing === 0) while (same < most && bytes[one + same] === bytes[other + same]) same += 1
+  while (same > 0 && (bytes[other + same]! & CONTINUATION_MASK) === CONTINUATION) same -= 1
+  return same
+}
+
+/** How many of the first digits of a number another has too. The last one of `one` may be that of a number before. */
+function sharedDigits(one: string, other: string): number {
+  let same = 0
+  while (same < one.length - 1 && same < other.length && one[same] === other[same]) same += 1
+  return same
 }
 
 /** BOOLEAN, one bit each. */

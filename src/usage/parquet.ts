@@ -18,19 +18,10 @@ import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
 import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
 import type { IdFilter } from './id-filters.ts'
-import {
-  Bytes,
-  digitsOf,
-  isPackable,
-  numberIn,
-  packDeltas,
-  packFlags,
-  packHybrid,
-  packTexts,
-} from './packing.ts'
+import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packSame, packTexts } from './packing.ts'
 import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
 import { finished } from './segment-columns.ts'
-import { decompressed, type UnpackedTexts, unpackColumn } from './unpacking.ts'
+import { decompressed, type UnpackedColumn, type UnpackedTexts, unpackColumn } from './unpacking.ts'
 
 /** What files say that they were written by. */
 export const CREATED_BY = 'larkway'
@@ -42,10 +33,7 @@ export const GROUP_ROWS = 65_536
 const DICTIONARY_LEAST = 1_000
 /** Bytes from which compressing pays: a frame costs some 20 µs. */
 const COMPRESS_LEAST = 512
-/**
- * What is left after packing is mostly ids: each begins nearly as the one before, and ends in random characters. So a
- * match is long, and near. Level 1 as it is takes half as much again, for 3 % more bytes, and level 3 thrice.
- */
+/** What is left after packing is mostly the ends of ids, which are random: some bits of each character are all. */
 const ZSTD = {
   params: {
     [constants.ZSTD_c_compressionLevel]: 1,
@@ -239,18 +227,12 @@ export class UsageFileWriter {
     return { encoding: 'PLAIN', nulls: 0, words: 0, statistics: { null_count: 0n } }
   }
 
-  #packNumbers({ values, nulls }: NumberRows, count: number): Packed {
+  #packNumbers({ values, nulls, least, most }: NumberRows, count: number): Packed {
     if (nulls === count) return nothing(nulls)
     const present = count - nulls
     const numbers = nulls === 0 ? values : this.#presentNumbers(values, count)
-    let least = Number.POSITIVE_INFINITY
-    let most = Number.NEGATIVE_INFINITY
-    for (let at = 0; at < present; at++) {
-      const value = numbers[at]!
-      if (value < least) least = value
-      if (value > most) most = value
-    }
-    if (isPackable(least, most)) {
+    if (least === most) packSame(this.#room.values, least, present)
+    else if (isPackable(least, most)) {
       const above = this.#room.above
       for (let at = 0; at < present; at++) above[at] = numbers[at]! - least
       packDeltas(this.#room.values, above, present, least)
@@ -328,25 +310,14 @@ export class UsageFileWriter {
   #packTexts(texts: TextRows, count: number): Packed {
     const { nulls } = texts
     if (nulls === count) return nothing(nulls)
-    const lengths = nulls === 0 ? this.#allLengths(texts, count) : this.#presentIndexes(texts.lengths, count)
-    if (!packTexts(this.#room.values, texts, count, lengths, count - nulls)) {
-      this.#room.values.clear()
+    if (nulls > 0) this.#presentIndexes(texts.lengths, count)
+    const { values, indexes: shared, above: rest, words: bytes } = this.#room
+    if (!packTexts(values, texts, count, { shared, rest, bytes })) {
+      values.clear()
       return this.#packTexts(texts.mended(), count)
     }
     // Bounds of ids that are random would keep no reader from reading them.
-    const statistics = { null_count: BigInt(nulls) }
-    return { encoding: 'DELTA_LENGTH_BYTE_ARRAY', nulls, words: 0, statistics }
-  }
-
-  /** Of texts of which none is null. */
-  #allLengths({ lengths, names }: TextRows, count: number): Int32Array {
-    if (names === null) return lengths
-    for (let row = 0; row < count; row++) {
-      const length = lengths[row] ?? -1
-      this.#room.indexes[row] =
-        length < 0 ? names.prefix.bytes.length + digitsOf(numberIn(names, row)) : length
-    }
-    return this.#room.indexes
+    return { encoding: 'DELTA_BYTE_ARRAY', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
   }
 
   /** Writes the pages of a column: the dictionary, if there is one, and all values in one. */
@@ -490,26 +461,44 @@ export class UsageFile {
     return extentOf(this.metadata.row_groups[place]!)
   }
 
-  /** Texts of a column of ids where they stand; null: it has none, or they are written in another way. */
+  /** Texts of a column of ids, where they stand; null: it has none, or they are written in another way. */
   texts(place: number, column: string): UnpackedTexts | null {
-    const { columns, num_rows: rows } = this.metadata.row_groups[place]!
-    const data = columns.find(({ meta_data }) => meta_data?.path_in_schema[0] === column)?.meta_data
-    if (data === undefined || data.encodings.at(-1) !== 'DELTA_LENGTH_BYTE_ARRAY') return null
-    const { buffer, byteOffset } = this.bytes
-    const { from, to } = extentOfChunk(data)
-    const chunk = Buffer.from(buffer, byteOffset + from, to - from)
-    const unpacked = unpackColumn(chunk, data, Number(rows))
+    const unpacked = this.#unpacked(place, column)
     return unpacked !== null && 'lengths' in unpacked ? unpacked : null
   }
 
   /** Rows of a row group, or only some columns of them. */
-  read(place: number, columns?: readonly string[]): Promise<UsageRows> {
-    const { metadata, bytes } = this
-    const file = {
-      byteLength: bytes.length,
-      slice: (from: number, to?: number) => bytes.slice(from, to).buffer,
+  async read(place: number, columns?: readonly string[]): Promise<UsageRows> {
+    const own = (columns ?? USAGE_COLUMNS.map(({ name }) => name)).map((name) => ({
+      name,
+      values: this.#unpacked(place, name),
+    }))
+    const others = own.filter(({ values }) => values === null).map(({ name }) => name)
+    const rows = new UsageRows()
+    if (others.length > 0) {
+      const { metadata, bytes } = this
+      const file = {
+        byteLength: bytes.length,
+        slice: (from: number, to?: number) => bytes.slice(from, to).buffer,
+      }
+      await readColumns({ file, metadata, place, columns: others }, (name, values) =>
+        rows.appendColumn(name, values),
+      )
     }
-    return readRows({ file, metadata, place, columns })
+    for (const { name, values } of own) if (values !== null) rows.setColumn(name, values)
+    rows.fill(Number(this.groups[place]!.num_rows), columns)
+    return rows
+  }
+
+  /** A column as we write most of them; null: it needs the general reader. */
+  #unpacked(place: number, column: string): UnpackedColumn | null {
+    const { columns, num_rows: rows } = this.groups[place]!
+    const data = columns.find(({ meta_data: about }) => about?.path_in_schema[0] === column)?.meta_data
+    if (data === undefined) return null
+    const { from, to } = extentOfChunk(data)
+    const { buffer, byteOffset } = this.bytes
+    const chunk = Buffer.from(buffer, byteOffset + from, to - from)
+    return unpackColumn(chunk, data, Number(rows))
   }
 }
 
@@ -541,8 +530,6 @@ interface RowsToRead {
   readonly place: number
   /** Absent: all. */
   readonly columns?: readonly string[] | undefined
-  /** Told each page that was compressed, before its values are made; what it throws ends the reading. */
-  readonly onPage?: ((page: Buffer) => void) | undefined
 }
 
 /** Reads rows of a row group, of a file that need not be in memory: only what the columns take is asked for. */
@@ -569,18 +556,13 @@ export async function readPicked(
 
 /** @returns rows of the row group */
 async function readColumns(
-  { file, metadata, place, columns, onPage }: RowsToRead,
+  { file, metadata, place, columns }: RowsToRead,
   take: (name: string, values: ArrayLike<unknown>, fromRow: number) => void,
 ): Promise<number> {
   const rowStart = metadata.row_groups
     .slice(0, place)
     .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
   const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
-  const unpack = (input: Uint8Array, bytes: number) => {
-    const page = decompressed(input, bytes)
-    onPage?.(page)
-    return page
-  }
   await parquetRead({
     file,
     metadata,
@@ -588,7 +570,7 @@ async function readColumns(
     rowEnd,
     ...(columns === undefined ? {} : { columns: [...columns] }),
     parsers: PARSERS,
-    compressors: { ZSTD: unpack },
+    compressors: { ZSTD: decompressed },
     onChunk: ({ columnName, columnData, rowStart: from }) => take(columnName, columnData, from - rowStart),
   })
   return rowEnd - rowStart

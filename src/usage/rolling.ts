@@ -15,8 +15,8 @@ import {
 } from './segment-columns.ts'
 
 /*
- * Makes files of segments, on the event loop, between what calls do there: of 22,000 records, as many as there are in a
- * segment, the longest step takes 3 to 5 ms, now and then 12, and 20 to 30 the first time (alone on two cores of an AMD
+ * Makes files of segments, on the event loop, between what calls do there: of 45,000 records, which is a segment, the
+ * longest step takes 2 to 4 ms, and some ten times that with the first two segments of a process (two cores of an AMD
  * EPYC). A thread takes 20 MiB and more, and code in it is compiled again with each start: until some 20 segments were
  * rolled a record takes several times as long as from then on.
  */

@@ -7,7 +7,7 @@ import {
 import { Bytes, type Names, numberIn, type Source, sourceOf, type Texts } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
-import { type UnpackedColumn, Words } from './unpacking.ts'
+import { type UnpackedColumn, unpackedAt, Words } from './unpacking.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -176,29 +176,45 @@ export class NumberRows {
   values: Float64Array = new Float64Array(FIRST_ROWS)
   length = 0
   nulls = 0
+  /** Of those that are there. */
+  least = Number.POSITIVE_INFINITY
+  most = Number.NEGATIVE_INFINITY
   #isView = false
 
   append(value: unknown): void {
     this.values = withRoom(this.values, this.length + 1)
-    this.values[this.length] = value === null ? Number.NaN : (value as number)
+    const number = value === null ? Number.NaN : (value as number)
+    this.values[this.length] = number
     this.length += 1
     if (value === null) this.nulls += 1
+    if (number < this.least) this.least = number
+    if (number > this.most) this.most = number
   }
 
   /** Has nothing but these from now on. They are not copied. */
   view(values: Float64Array): void {
-    this.values = values
-    this.#isView = true
-    this.length = values.length
-    this.nulls = 0
-    for (let row = 0; row < values.length; row += 1) if (Number.isNaN(values[row]!)) this.nulls += 1
+    let nulls = 0
+    let least = Number.POSITIVE_INFINITY
+    let most = Number.NEGATIVE_INFINITY
+    for (let row = 0; row < values.length; row += 1) {
+      const value = values[row]!
+      if (value < least) least = value
+      if (value > most) most = value
+      if (Number.isNaN(value)) nulls += 1
+    }
+    this.#view(values, values.length, nulls)
+    this.least = least
+    this.most = most
   }
 
   /** Has nothing but so many of one value from now on. */
   fill(value: unknown, count: number): void {
-    this.view(value === null ? NO_NUMBERS : new Float64Array(count).fill(value as number))
-    this.length = count
-    this.nulls = value === null ? count : 0
+    this.#view(value === null ? NO_NUMBERS : new Float64Array(count).fill(value as number), count, 0)
+    if (value === null) this.nulls = count
+    else {
+      this.least = value as number
+      this.most = value as number
+    }
   }
 
   /** Has nothing but the values that rows pick from now on. */
@@ -215,10 +231,17 @@ export class NumberRows {
   }
 
   clear(): void {
-    if (this.#isView) this.values = NO_NUMBERS
+    this.#view(this.#isView ? NO_NUMBERS : this.values, 0, 0)
     this.#isView = false
-    this.length = 0
-    this.nulls = 0
+  }
+
+  #view(values: Float64Array, length: number, nulls: number): void {
+    this.values = values
+    this.#isView = true
+    this.length = length
+    this.nulls = nulls
+    this.least = Number.POSITIVE_INFINITY
+    this.most = Number.NEGATIVE_INFINITY
   }
 }
 
@@ -363,6 +386,19 @@ export class UsageRows {
       const value = values[row] ?? null
       rows.append(value === null ? null : toMemory(value))
     }
+  }
+
+  /** Takes the values of one column, which has nothing but these from now on. */
+  setColumn(name: string, values: UnpackedColumn): void {
+    const rows = this.columns[USAGE_COLUMNS.findIndex((column) => column.name === name)]
+    if ('words' in values && rows instanceof WordRows) rows.pick(values.words.all(), values.indexes)
+    else if ('values' in values && rows instanceof NumberRows) rows.view(values.values)
+    else if ('lengths' in values && rows instanceof TextRows) {
+      const [starts, lengths] = [Int32Array.from(values.starts), Int32Array.from(values.lengths)]
+      rows.view(sourceOf(values.bytes), { starts, lengths }, 0, lengths.length)
+    } else if ('lengths' in values && rows instanceof WordRows)
+      for (let row = 0; row < values.lengths.length; row += 1) rows.append(unpackedAt(values, row))
+    else throw new Error(`usage: ${name} is of another kind`)
   }
 
   /** Ends reading: columns that the file did not have are null, but for those that were not asked for. */

@@ -3,6 +3,8 @@ import { USAGE_COLUMNS, type UsageColumn } from '../contracts/usage-record.ts'
 import {
   AGAIN,
   BadPayload,
+  FIRST_FORM,
+  FORM_ITEM,
   Frames,
   fits,
   headIn,
@@ -166,6 +168,17 @@ export class SegmentRoom {
   }
 }
 
+/** What rows are read by, and into. */
+interface Form {
+  readonly shape: number
+  readonly isAgain: boolean
+  /** Places of the columns that they have, and these; made anew with the room for them. */
+  readonly textColumns: readonly number[]
+  texts: readonly SegmentTexts[]
+  readonly numberColumns: readonly number[]
+  numbers: readonly Float64Array[]
+}
+
 class Reading {
   readonly #bytes: Buffer
   readonly #room: SegmentRoom
@@ -173,7 +186,10 @@ class Reading {
   #id: string | null = null
   #rows = 0
   readonly #shapes: (readonly Value[])[] = []
+  readonly #forms: Form[] = []
   #shapeOf: Int32Array
+  #startedAt: Float64Array
+  #endedAt: Float64Array
   readonly #texts: (SegmentTexts | null)[] = Array.from({ length: ROW_TEXTS }, () => null)
   readonly #numbers: (Float64Array | null)[] = NUMBER_COLUMNS.map(() => null)
   #endedAtMs = 0
@@ -182,6 +198,8 @@ class Reading {
     this.#bytes = bytes
     this.#room = room
     this.#shapeOf = room.shapeOf
+    this.#startedAt = this.#numbersOf(STARTED_AT)
+    this.#endedAt = this.#numbersOf(ENDED_AT)
   }
 
   /** @param from where the payload begins */
@@ -195,9 +213,10 @@ class Reading {
     if (payload[0] !== ROWS_FRAME) throw new BadPayload('not a frame of rows')
     const reader = new PayloadReader(payload)
     while (!reader.isOver) {
-      const number = reader.number()
-      if (number === 0) this.#addShape(reader)
-      else this.#addRow(reader, number - 1, from)
+      const item = reader.number()
+      if (item >= FIRST_FORM) this.#addRow(reader, this.#forms[item - FIRST_FORM], from)
+      else if (item === FORM_ITEM) this.#addForm(reader)
+      else this.#addShape(reader)
     }
   }
 
@@ -224,27 +243,44 @@ class Reading {
     this.#shapes.push(shape)
   }
 
-  #addRow(reader: PayloadReader, shape: number, from: number): void {
+  #addForm(reader: PayloadReader): void {
+    const shape = reader.number()
     const mask = reader.number()
     if (shape >= this.#shapes.length || mask >= 2 * AGAIN || (mask & REQUIRED) !== REQUIRED)
-      throw new BadPayload('no such row')
+      throw new BadPayload('no such form')
+    const textColumns = placesIn(mask & TEXT_BITS)
+    const numberColumns = placesIn(mask & NUMBER_BITS).map((column) => column + NUMBERS_FROM)
+    const isAgain = mask >= AGAIN
+    const form: Form = { shape, isAgain, textColumns, texts: [], numberColumns, numbers: [] }
+    this.#forms.push(form)
+    this.#makeRoom(form)
+  }
+
+  #addRow(reader: PayloadReader, form: Form | undefined, from: number): void {
+    if (form === undefined) throw new BadPayload('no such row')
     const endedAt = this.#endedAtMs + reader.signed()
     const startedAt = endedAt - reader.signed()
     if (!isTime(startedAt) || !isTime(endedAt)) throw new BadPayload('no such time')
     this.#endedAtMs = endedAt
-    const row = mask >= AGAIN ? this.#emptied(this.#rows - reader.number()) : this.#added(from)
-    this.#shapeOf[row] = shape
-    this.#numbersOf(STARTED_AT)[row] = startedAt
-    this.#numbersOf(ENDED_AT)[row] = endedAt
-    for (let bits = mask & TEXT_BITS; bits !== 0; bits &= bits - 1) {
-      const { starts, lengths } = this.#textsOf(lowestOf(bits))
+    const row = form.isAgain ? this.#emptied(this.#rows - reader.number()) : this.#added(from)
+    this.#shapeOf[row] = form.shape
+    this.#startedAt[row] = startedAt
+    this.#endedAt[row] = endedAt
+    // After room was made: it may be other memory.
+    const { texts, numbers } = form
+    for (let at = 0; at < texts.length; at += 1) {
+      const { starts, lengths } = texts[at]!
       const length = reader.number()
       starts[row] = from + reader.at
       lengths[row] = length
       reader.skip(length)
     }
-    for (let bits = mask & NUMBER_BITS; bits !== 0; bits &= bits - 1)
-      this.#numbersOf(lowestOf(bits) + NUMBERS_FROM)[row] = reader.number()
+    for (let at = 0; at < numbers.length; at += 1) numbers[at]![row] = reader.number()
+  }
+
+  #makeRoom(form: Form): void {
+    form.texts = form.textColumns.map((column) => this.#textsOf(column))
+    form.numbers = form.numberColumns.map((column) => this.#numbersOf(column))
   }
 
   #textsOf(column: number): SegmentTexts {
@@ -289,6 +325,9 @@ class Reading {
     for (const [at, texts] of this.#texts.entries()) if (texts !== null) this.#texts[at] = room.texts[at]!
     for (const [at, numbers] of this.#numbers.entries())
       if (numbers !== null) this.#numbers[at] = room.numbers[at]!
+    this.#startedAt = this.#numbersOf(STARTED_AT)
+    this.#endedAt = this.#numbersOf(ENDED_AT)
+    for (const form of this.#forms) this.#makeRoom(form)
   }
 }
 
@@ -297,9 +336,9 @@ function grown<T extends Int32Array | Float64Array>(values: T, room: T): T {
   return room
 }
 
-/** The place of the lowest bit that is set. */
-function lowestOf(bits: number): number {
-  return 31 - Math.clz32(bits & -bits)
+/** The places of the bits that are set. */
+function placesIn(bits: number): number[] {
+  return Array.from(ROW_COLUMNS.keys()).filter((place) => (bits & (1 << place)) !== 0)
 }
 
 function isTime(ms: number): boolean {

@@ -8,25 +8,29 @@ import type { UsageColumn } from '../contracts/usage-record.ts'
  *   frame    = length crc payload             both u32, little-endian, of the payload; one frame is one write
  *   payload  = kind item*                     the first frame of a segment is its head, all others have rows
  *   head     = 0 text                         JSON: `SegmentHead`
- *   rows     = 1 (shape | row)*
- *   shape    = 0 value*                       the columns of `SHAPE_COLUMNS`; shapes are numbered from 1
- *   row      = number-of-shape mask ended took value*
+ *   rows     = 1 (shape | form | row)*
+ *   shape    = 0 value*                       the columns of `SHAPE_COLUMNS`; shapes are numbered from 0
+ *   form     = 1 number-of-shape mask         of rows of that shape with the columns of `ROW_COLUMNS` in the mask
+ *   row      = number-of-form ended took value*
  *
  * Numbers are LEB128 of at most 53 bits; signed ones are folded (0, -1, 1, -2, …). Texts are UTF-8 behind their length.
- * A row has the columns of `ROW_COLUMNS` that its mask names. Without a `record_id` of its own it is named after the
- * segment and its place in it.
+ * Forms are numbered from 2. A row without a `record_id` of its own is named after the segment and its place in it.
  *
  * What was written when a process or a machine died may end within a frame, or hold anything: a reader stops before the
  * first frame that is not whole.
  */
 
-export const MAGIC = Buffer.from('LKUSAGE1')
+export const MAGIC = Buffer.from('LKUSAGE2')
 /** Before the payload of a frame. */
 export const FRAME_HEAD_BYTES = 8
 /** Largest payload. A turn of the loop writes far less. */
 export const PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
 export const HEAD_FRAME = 0
 export const ROWS_FRAME = 1
+/** What items of a frame of rows begin with; from `FIRST_FORM` on it is a row. */
+export const SHAPE_ITEM = 0
+export const FORM_ITEM = 1
+export const FIRST_FORM = 2
 
 export interface SegmentHead {
   /** `seg_` and a ULID. */
@@ -221,16 +225,18 @@ export class PayloadWriter {
   /** @param value whole, not negative and safe; there is room for 8 bytes */
   number(value: number): void {
     const bytes = this.#bytes
+    let { at } = this
     let rest = value
     while (rest >= 0x8000_0000) {
-      bytes[this.at++] = (rest % 128) + 0x80
+      bytes[at++] = (rest % 128) + 0x80
       rest = Math.floor(rest / 128)
     }
     while (rest >= 0x80) {
-      bytes[this.at++] = (rest & 0x7f) | 0x80
+      bytes[at++] = (rest & 0x7f) | 0x80
       rest >>>= 7
     }
-    bytes[this.at++] = rest
+    bytes[at] = rest
+    this.at = at + 1
   }
 
   /** @param value whole, below 2^52 on either side; there is room for 8 bytes */

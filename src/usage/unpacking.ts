@@ -105,7 +105,7 @@ export function unpackColumn(chunk: Buffer, data: ColumnMetaData, rows: number):
   const { about, levels, values } = opened
   if (about.encoding === 'PLAIN') return null
   const isThere = levels === null ? null : unpackHybrid(levels, 1, rows)
-  const isOfTexts = about.encoding === 'DELTA_LENGTH_BYTE_ARRAY'
+  const isOfTexts = about.encoding === 'DELTA_BYTE_ARRAY'
   const count = rows - about.num_nulls
   if (opened.words !== null) {
     const packed = unpackHybrid(values.subarray(1), values[0] ?? 0, count)
@@ -116,13 +116,39 @@ export function unpackColumn(chunk: Buffer, data: ColumnMetaData, rows: number):
   if (unpacked === null) return null
   const { numbers, end } = unpacked
   if (!isOfTexts) return { values: spread(numbers, isThere, new Float64Array(rows).fill(Number.NaN)) }
-  const lengths = spread(numbers, isThere, new Float64Array(rows).fill(-1))
-  const starts = new Float64Array(rows)
-  for (let row = 0, at = end; row < rows; row += 1) {
-    starts[row] = at
-    at += Math.max(0, lengths[row]!)
+  return unpackTexts(values.subarray(end), numbers, isThere, rows)
+}
+
+/**
+ * Texts of which each begins as the one before.
+ *
+ * @param bytes  how many bytes each has besides, and these
+ * @param shared with how many bytes of the one before each begins
+ */
+function unpackTexts(
+  bytes: Buffer,
+  shared: Float64Array,
+  isThere: Int32Array | null,
+  rows: number,
+): UnpackedTexts | null {
+  const rest = unpackDeltas(bytes, shared.length)
+  if (rest === null) return null
+  const lengths = rest.numbers.map((length, at) => length + shared[at]!)
+  const texts = Buffer.alloc(lengths.reduce((sum, length) => sum + length, 0))
+  const starts = new Float64Array(lengths.length)
+  // Byte by byte: they are few, and a call for some of them takes longer.
+  for (let text = 0, from = rest.end, to = 0; text < starts.length; text += 1) {
+    const before = text === 0 ? 0 : starts[text - 1]!
+    const same = shared[text]!
+    starts[text] = to
+    for (let at = 0; at < same; at += 1) texts[to++] = texts[before + at]!
+    for (let left = rest.numbers[text]!; left > 0; left -= 1) texts[to++] = bytes[from++]!
   }
-  return { bytes: values, starts, lengths }
+  return {
+    bytes: texts,
+    starts: spread(starts, isThere, new Float64Array(rows)),
+    lengths: spread(lengths, isThere, new Float64Array(rows).fill(-1)),
+  }
 }
 
 interface OpenedChunk {
@@ -146,7 +172,7 @@ function openChunk(chunk: Buffer, data: ColumnMetaData, rows: number): OpenedChu
   if (length === 0 && about.num_nulls > 0) return null
   const isOfWords = about.encoding === 'RLE_DICTIONARY'
   const isOfFlags = about.encoding === 'PLAIN' && data.type === 'BOOLEAN' && about.num_nulls === 0
-  const isOfNumbers = about.encoding === 'DELTA_BINARY_PACKED' || about.encoding === 'DELTA_LENGTH_BYTE_ARRAY'
+  const isOfNumbers = about.encoding === 'DELTA_BINARY_PACKED' || about.encoding === 'DELTA_BYTE_ARRAY'
   if (pages.length !== (isOfWords ? 2 : 1) || !(isOfWords || isOfNumbers || isOfFlags)) return null
   const words = isOfWords ? dictionaryIn(pages[0]!, data.codec) : null
   if (isOfWords && words === null) return null
@@ -181,10 +207,13 @@ export function pickFromColumn(
   if (about.encoding === 'PLAIN') return wanted.map((row) => ((values[row >>> 3]! >>> (row & 7)) & 1) === 1)
   const ranks = levels === null ? wanted : ranksIn(levels, wanted)
   const present = ranks.filter((rank) => rank >= 0)
+  const count = rows - about.num_nulls
   const picked =
     words !== null
       ? pickHybrid(values.subarray(1), values[0] ?? 0, present)?.map((word) => words.at(word))
-      : pickDeltas(values, rows - about.num_nulls, present, about.encoding === 'DELTA_LENGTH_BYTE_ARRAY')
+      : about.encoding === 'DELTA_BYTE_ARRAY'
+        ? pickTexts(values, count, present)
+        : pickDeltas(values, count, present)
   if (picked === undefined || picked === null) return null
   let at = 0
   return ranks.map((rank) => (rank < 0 ? null : picked[at++]!))
@@ -256,16 +285,20 @@ function pickHybrid(bytes: Buffer, width: number, places: readonly number[]): nu
   return picked
 }
 
-/** As `unpackDeltas`, of some places, each later than the one before; of texts, the texts. */
-function pickDeltas(
-  bytes: Buffer,
+/** Texts at some places. Each is what the one before was, and more. */
+function pickTexts(
+  values: Buffer,
   count: number,
   places: readonly number[],
-  isOfTexts: boolean,
-): (string | number)[] | null {
-  const values: number[] = []
-  /** Of all before. */
-  const sums: number[] = []
+): (string | number | null)[] | null {
+  const shared = unpackDeltas(values, count)
+  const texts = shared && unpackTexts(values.subarray(shared.end), shared.numbers, null, count)
+  return texts && places.map((place) => unpackedAt(texts, place))
+}
+
+/** As `unpackDeltas`, of some places, each later than the one before. */
+function pickDeltas(bytes: Buffer, count: number, places: readonly number[]): number[] | null {
+  const picked: number[] = []
   const reader = { bytes, at: 0 }
   const blockSize = varint(reader)
   const parts = varint(reader)
@@ -273,19 +306,14 @@ function pickDeltas(
   const partSize = blockSize / parts
   const room = new Float64Array(partSize)
   let value = zigzag(reader)
-  let sum = 0
   let next = places[0] ?? count
   const take = (place: number) => {
-    if (place === next) {
-      values.push(value)
-      sums.push(sum)
-      next = places[values.length] ?? count
-    }
-    sum += value
+    if (place !== next) return
+    picked.push(value)
+    next = places[picked.length] ?? count
   }
   take(0)
-  for (let done = 1; done < count; ) {
-    if (!isOfTexts && values.length === places.length) return values
+  for (let done = 1; done < count && picked.length < places.length; ) {
     const least = zigzag(reader)
     const widths = bytes.subarray(reader.at, reader.at + parts)
     reader.at += parts
@@ -295,16 +323,12 @@ function pickDeltas(
       const differences = unpackBits(bytes, reader.at, width, Math.min(partSize, count - done), room)
       for (let at = 0; at < differences; at += 1, done += 1) {
         value += least + room[at]!
-        take(done)
+        if (done === next) take(done)
       }
       reader.at += (partSize * width) / 8
     }
   }
-  if (!isOfTexts) return values
-  return values.map((length, at) => {
-    const start = reader.at + sums[at]!
-    return bytes.toString('utf8', start, start + length)
-  })
+  return picked
 }
 
 function pagesIn(chunk: Buffer): Page[] {
@@ -380,8 +404,8 @@ export function unpackHybrid(bytes: Buffer, width: number, count: number): Int32
 }
 
 /**
- * Numbers by their differences, in blocks, and where these end. Null: there are none, or a difference takes more than
- * 32 bits.
+ * Numbers by their differences, in blocks, and where these end. Null: a difference takes more than 32 bits, or one of
+ * the bases more than are exact here.
  */
 export function unpackDeltas(
   bytes: Buffer,
@@ -396,9 +420,11 @@ export function unpackDeltas(
   const partSize = blockSize / parts
   const room = new Float64Array(partSize)
   let value = zigzag(reader)
+  if (!isExact(value)) return null
   values[0] = value
   for (let done = 1; done < count; ) {
     const least = zigzag(reader)
+    if (!isExact(least)) return null
     const widths = bytes.subarray(reader.at, reader.at + parts)
     reader.at += parts
     for (let part = 0; part < parts && done < count; part += 1) {
@@ -454,6 +480,11 @@ function varint(reader: ByteReader): number {
     value += (byte & 127) * scale
     if (byte < 128) return value
   }
+}
+
+/** Folded it takes less than 53 bits. */
+function isExact(value: number): boolean {
+  return Math.abs(value) < 2 ** 51
 }
 
 function zigzag(reader: ByteReader): number {

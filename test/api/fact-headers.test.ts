@@ -1,5 +1,6 @@
 import t from 'tap'
-import { factHeaders } from '../../src/api/fact-headers.ts'
+import { callLines, factHeaders, formatDuration } from '../../src/api/fact-headers.ts'
+import { CallContext } from '../../src/gateway/call-context.ts'
 
 const PLAIN = {
   provider: 'voices',
@@ -36,4 +37,36 @@ t.test('warnings, which the body has no place for', async (t) => {
   const kept = many['x-lk-warnings'] ?? ''
   t.ok(kept.length <= 2_048)
   t.ok((JSON.parse(kept) as string[]).length > 50)
+})
+
+t.test('durations in the form of the rate-limit headers', async (t) => {
+  const rows = [
+    [0, '0ms'],
+    [99.2, '100ms'],
+    [1000, '1s'],
+    [1001, '2s'],
+    [360_000, '6m0s'],
+    [3_661_000, '1h1m1s'],
+  ] as const
+  for (const [milliseconds, text] of rows) t.equal(formatDuration(milliseconds), text)
+})
+
+t.test('lines of the facts of a call', async (t) => {
+  const left = { limit: 60, remaining: 59, resetMs: 1000 }
+  const bucket = { ...left, allowed: true, retryAfterMs: 0, local: false, slotTaken: false }
+  const linesOf = (facts: object, headers = {}) => {
+    const context = new CallContext({ requestId: 'r', signal: new AbortController().signal })
+    return callLines(Object.assign(context, facts), headers).split('\r\n').slice(1)
+  }
+  const version = { policyVersionId: 'pv_0123456789abcdef' }
+  t.same(linesOf({}), [])
+  t.same(linesOf({ bucket, ...version, cache: 'miss' }), [
+    'x-ratelimit-limit-requests: 60',
+    'x-ratelimit-remaining-requests: 59',
+    'x-ratelimit-reset-requests: 1s',
+    'x-lk-policy-version-id: pv_0123456789abcdef',
+    'x-lk-cache: miss',
+  ])
+  t.same(linesOf({ cache: 'hit' }), ['x-lk-cache: hit'])
+  t.same(linesOf(version, { 'x-lk-policy-version-id': 'pv_of_the_first' }), [], 'once')
 })

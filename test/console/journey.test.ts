@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { Browser } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { consoleKeys, openSandbox, startConsoleNode } from '../support/console-node.ts'
@@ -40,7 +41,7 @@ const run = promisify(execFile)
 const OPENAI_KEY = 'sk-journey-0123456789abcdef'
 /** How soon every node serves what was published, and refuses what was revoked. */
 const SOON_MS = 5_000
-const LARGE_BYTES = 20_000_000
+const LARGE_BYTES = 8_000_000
 
 interface Journey {
   readonly larkway: Larkway
@@ -53,10 +54,16 @@ interface Journey {
   metrics(): Promise<Exposition>
 }
 
+/** For both tests: what a person has done is their context's. */
+let browser: Browser
+
+t.before(async () => {
+  if (!withoutServers) browser = await openBrowser(t, ['--autoplay-policy=no-user-gesture-required'])
+})
+
 async function openJourney(t: Test): Promise<Journey> {
   const larkway = await startLarkway(t, { env: { LARKWAY_METRICS_PORT: '0' } })
   const metricsPort = Number(larkway.log.find(({ msg }) => msg === 'listening')?.metrics_port)
-  const browser = await openBrowser(t, ['--autoplay-policy=no-user-gesture-required'])
   return {
     larkway,
     operator: await openPerson(browser, larkway.url),
@@ -187,7 +194,7 @@ async function hearLargeFile(t: Test, journey: Journey): Promise<void> {
   await openPlayground(journey, 'web')
   await dropFile(journey.operator, 'large.wav', filledWav(LARGE_BYTES, 1))
   await page.getByText('large.wav').first().waitFor()
-  await throttle(journey.operator, 6_000_000)
+  await throttle(journey.operator, 3_000_000)
   await page.getByRole('button', { name: 'Transcribe' }).click()
   const shares = await watchUpload(journey.operator)
   const onTheWay = shares.filter((share) => share > 0 && share < 1)
@@ -219,7 +226,7 @@ async function cancelUpload(t: Test, journey: Journey): Promise<void> {
   const { page } = operator
   const closed = () => larkway.log.filter(({ status }) => status === 499)
   const before = closed().length
-  await throttle(journey.operator, 2_000_000)
+  await throttle(journey.operator, 1_200_000)
   await page.getByRole('button', { name: 'Transcribe' }).click()
   const bar = uploadBar(operator)
   t.ok(await waitUntil(async () => (await shareOf(bar)) > 0.2), 'part of it is sent')
@@ -391,7 +398,6 @@ t.test(
     const redis = await startRedis(t)
     const shared = { keys: consoleKeys(), sandboxOrigin: await openSandbox(t), env: { REDIS_URL: redis.url } }
     const [here, there] = await Promise.all([startConsoleNode(t, shared), startConsoleNode(t, shared)])
-    const browser = await openBrowser(t)
     const [admin, other] = [await openPerson(browser, here.url), await openPerson(browser, there.url)]
     for (const person of [admin, other]) {
       await person.signIn(shared.keys.admin)

@@ -235,7 +235,7 @@ t.test('a route is published in one step, as often as it is sent', async (t) => 
   ])
 
   const { body: drafted } = await page.put(`${PATH}/draft`, { fields: first, revision: null })
-  const { revision } = drafted.draft as { revision: number }
+  const { revision, saved_at } = drafted.draft as { revision: number; saved_at: string }
   t.match(await put(third), {
     status: 409,
     body: {
@@ -243,7 +243,10 @@ t.test('a route is published in one step, as often as it is sent', async (t) => 
     },
   })
   t.match((await put(second)).body, { published: { number: 2 }, draft: { revision } }, 'nothing to do')
-  t.match((await put(third, { force: true })).body, { published: { number: 3 }, draft: { fields: first } })
+  const { body: forced } = await put(third, { force: true })
+  t.match(forced, { published: { number: 3, published_by: 'admin' } })
+  const kept = { revision, fields: first, saved_by: 'operator', saved_at }
+  t.match(forced.draft, kept, 'the draft beside it stays as it is, and whose it is')
   t.match(
     (await put(first)).body,
     { published: { number: 4, fields: first }, draft: null },

@@ -4,7 +4,6 @@ import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import type { ChatCall, ChatPart } from '../../src/contracts/chat.ts'
 import type { Price } from '../../src/contracts/facts.ts'
 import type { Results } from '../../src/contracts/operations.ts'
-import { formatDuration } from '../../src/gateway/authentication.ts'
 import {
   countCharacters,
   estimateOf,
@@ -451,16 +450,4 @@ t.test('estimates for the cheapest entry', async (t) => {
   t.equal(estimateOf(at({ per_credit_usd: 0.01 }), callOf('video', video)).costUsd, null)
   t.equal(estimateOf(at({ per_1m_output_tokens_usd: 30 }), callOf('image', image)).costUsd, null)
   t.equal(estimateOf(at({ per_hour_usd: 0 }), callOf('transcription', unknownLength)).costUsd, 0)
-})
-
-t.test('durations in the form of the rate-limit headers', async (t) => {
-  const rows = [
-    [0, '0ms'],
-    [99.2, '100ms'],
-    [1000, '1s'],
-    [1001, '2s'],
-    [360_000, '6m0s'],
-    [3_661_000, '1h1m1s'],
-  ] as const
-  for (const [milliseconds, text] of rows) t.equal(formatDuration(milliseconds), text)
 })

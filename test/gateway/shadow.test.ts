@@ -197,7 +197,7 @@ async function answerTo(services: Services, caller: Principal, call: Call<'trans
     status,
     reason,
   ])
-  return { got, attempts, usage: context.usage, cost: context.costUsd, headers: context.headers }
+  return { got, attempts, usage: context.usage, cost: context.costUsd, version: context.policyVersionId }
 }
 
 /** Times differ from run to run. */

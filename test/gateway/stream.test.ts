@@ -54,7 +54,7 @@ t.test('an answer piece by piece, metered at its end', async (t) => {
   const streaming = await runStreamed(services, call)
   t.match(streaming.head, { id: 'req_given', provider: 'first', model: 'model', lk_purpose_source: 'none' })
   t.notOk('usage' in streaming.head)
-  t.equal(call.context.headers['x-lk-policy-version-id'], 'pv_0123456789abcdef')
+  t.equal(call.context.policyVersionId, 'pv_0123456789abcdef')
   t.equal(call.context.usage, null, 'not metered yet')
   t.throws(() => streaming.outcome(), 'nor is there an outcome')
 

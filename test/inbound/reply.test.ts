@@ -69,6 +69,18 @@ t.test('headers that answers have in common are those of each', async (t) => {
     'x-lk-model: m',
   ]
   t.same(linesOf({ status: 200, headers: own, common, body: noise(1) }), expected)
+  const lines = '\r\nx-lk-policy-version-id: pv_1\r\nx-lk-cache: miss'
+  t.same(
+    linesOf({ status: 200, headers: { 'x-a': '1' }, common, lines, body: noise(1) }),
+    [
+      ...expected.slice(0, 2),
+      'x-a: 1',
+      'x-lk-policy-version-id: pv_1',
+      'x-lk-cache: miss',
+      ...expected.slice(3),
+    ],
+    'and lines that were made for this one',
+  )
   const untyped = commonHeaders({ 'x-lk-model': 'm' })
   t.same(
     linesOf({ status: 200, common: untyped, body: '1' }),

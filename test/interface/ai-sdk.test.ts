@@ -12,8 +12,7 @@ import {
 } from 'ai'
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
-import { assertStopsClean } from '../support/gateway.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { assertStopsClean, startGateway } from '../support/gateway.ts'
 import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
 
 const ALLOY_HERTZ = 600
@@ -30,7 +29,7 @@ function provider({ url, key }: { readonly url: string; readonly key: string }) 
 }
 
 t.test('over the sandbox', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const openai = provider(larkway)
   for (const model of [openai('gpt-4o'), openai.chat('gpt-4o')]) {
     const whole = await generateText({ model, prompt: 'sos', maxOutputTokens: 50, temperature: 0 })
@@ -59,7 +58,7 @@ t.test('over the sandbox', { timeout: 60_000 }, async (t) => {
 })
 
 t.test('functions, called until the model is content', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const openai = provider(larkway)
   const asked: unknown[] = []
   const weather = tool({

@@ -6,8 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
 import { startDemoProcess } from '../support/demo-route.ts'
-import { assertStopsClean } from '../support/gateway.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { assertStopsClean, startGateway } from '../support/gateway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { tempFolder } from '../support/scratch.ts'
 
@@ -47,7 +46,7 @@ t.test('a recording of 20 MB, in flat memory', { timeout: 180_000 }, async (t) =
 })
 
 t.test('audio', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const { openai, headers } = doorClient(larkway)
   const path = join(await tempFolder(t), 'speech.wav')
   const speech = await openai.audio.speech.create({ model: 'tts-1', voice: 'alloy', input: 'hello world' })
@@ -143,7 +142,7 @@ t.test('audio', { timeout: 60_000 }, async (t) => {
 })
 
 t.test('text', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const { openai, headers } = doorClient(larkway)
   const ask = { model: 'gpt-4o', messages: [{ role: 'user' as const, content: 'sos' }] }
   const morse = '... --- ...'
@@ -234,7 +233,7 @@ t.test('text', { timeout: 60_000 }, async (t) => {
 })
 
 t.test('vectors, pictures and models', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const { openai } = doorClient(larkway)
   const own = async (path: string, body: object) => {
     const headers = { authorization: `Bearer ${larkway.key}`, 'content-type': 'application/json' }

@@ -1,8 +1,7 @@
 import type { ParsedResponse, ResponseStreamEvent } from 'openai/resources/responses/responses'
 import t from 'tap'
 import { eventsOf } from '../support/event-source.ts'
-import { assertStopsClean } from '../support/gateway.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { assertStopsClean, startGateway } from '../support/gateway.ts'
 import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
 import { doorClient, rejected } from '../support/openai-door.ts'
 
@@ -23,7 +22,7 @@ const WEATHER = {
 }
 
 t.test('responses, by the official client', { timeout: 60_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const { openai, headers } = doorClient(larkway)
 
   const whole = await openai.responses.create({ ...ASK, instructions: 'be short', metadata: { a: 'b' } })

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
+import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
-import { startLarkway } from '../support/larkway.ts'
 import { shadowedProviders, shadowedRoute } from '../support/shadowed-route.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -37,7 +37,7 @@ async function start(t: Test, { references }: Options) {
     keys: [{ id: `key_${name}`, app: 'web', sha256: hashKey(own) }],
   })
   const kept = references === undefined ? {} : { references }
-  const larkway = await startLarkway(t, {
+  const larkway = await startGateway(t, {
     key,
     config: {
       providers: shadowedProviders(origin),

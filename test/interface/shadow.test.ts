@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { shadowedProviders, shadowedRoute } from '../support/shadowed-route.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -37,7 +37,7 @@ async function provider(t: Test) {
 async function start(t: Test) {
   const { origin, ...shadow } = await provider(t)
   const key = makeKey()
-  const larkway = await startLarkway(t, {
+  const larkway = await startGateway(t, {
     key,
     config: {
       providers: shadowedProviders(origin),
@@ -60,7 +60,7 @@ async function start(t: Test) {
   return { larkway, compared, ...shadow }
 }
 
-function ask({ url, key }: Larkway, method: string, path: string, body?: Buffer, signal?: AbortSignal) {
+function ask({ url, key }: Gateway, method: string, path: string, body?: Buffer, signal?: AbortSignal) {
   return fetch(url + path, {
     method,
     headers: { authorization: `Bearer ${key}`, ...(body ? { 'content-type': 'audio/wav' } : {}) },
@@ -69,7 +69,7 @@ function ask({ url, key }: Larkway, method: string, path: string, body?: Buffer,
   })
 }
 
-const jobObjects = async ({ dataFolder }: Larkway) =>
+const jobObjects = async ({ dataFolder }: Gateway) =>
   (await readdir(dataFolder, { recursive: true, withFileTypes: true })).filter(
     (file) => file.isFile() && /\/job(\/|$)/.test(file.parentPath),
   )

@@ -172,7 +172,10 @@ function drawing(dice: Dice, model: CatalogModel) {
     const what = dice.below(10)
     if (what < 4) return draft(record, fields, revisionOf(record))
     if (what < 5) return discard(record)
-    return what < 8 ? publish(record, fields, dice.maybe(0.3, () => 'why') ?? null) : remove(record)
+    if (what >= 8) return remove(record)
+    const step = publish(record, fields, dice.maybe(0.3, () => 'why') ?? null)
+    const keeps = dice.maybe(0.4, () => revisionOf(record))
+    return typeof keeps === 'number' ? { ...step, keeps } : step
   }
   const noted = () => noteOf({ workspace: dice.one(WORKSPACES), detail: `${dice.below(1000)}` })
   const change = (versions: readonly string[]): CatalogChange => {

@@ -297,6 +297,24 @@ function conflicts(t: Test, start: Start): void {
     t.match(await catalog.versions(VOICE, null, 9), [{ number: 2 }, { number: 1 }])
   })
 
+  t.test('a draft that is kept stays as it is, and has to be there', async (t) => {
+    const { catalog } = (await start(t)).state
+    const keeping = (n: number, keeps: number) => ({ ...publish(VOICE, { n }), keeps })
+    t.same(await catalog.change(changeOf([keeping(1, 1)])), CONFLICT, 'there is none')
+    await done(catalog, [draft(VOICE, { n: 1 })])
+    const before = (await catalog.get(VOICE))?.draft
+    const revision = Number(before?.revision)
+    for (const other of [revision - 1, revision + 1])
+      t.same(await catalog.change(changeOf([keeping(2, other)])), CONFLICT, 'it is another')
+    t.match(await catalog.get(VOICE), { draft: before, published: null })
+    await done(catalog, [keeping(2, revision)], { by: CLI })
+    const kept = await catalog.get(VOICE)
+    t.same(kept?.draft, before, 'by whom and when it was saved, too')
+    t.match(kept?.published, { number: 1, fields: { n: 2 }, by: CLI })
+    await done(catalog, [draft(VOICE, { n: 3 }, revision)])
+    t.match(await catalog.get(VOICE), { draft: { revision: revision + 1, fields: { n: 3 } } })
+  })
+
   t.test('steps come one after the other', async (t) => {
     const { catalog } = (await start(t)).state
     await done(catalog, [draft(VOICE, { n: 1 })])

@@ -69,21 +69,21 @@ for (const [name, contract] of Object.entries(TIMELESS)) {
   )
 }
 
-t.test('10,000 calls on credits for 1,000 of them, 2,000 at once', async (t) => {
+t.test('4,000 calls on credits for 400 of them, 2,000 at once', async (t) => {
   const { state } = await start(t, await newFile(t))
   const workspace = newWorkspace()
-  await state.accounts.addCredits(workspace, { id: 'initial', micros: 70_000 })
+  await state.accounts.addCredits(workspace, { id: 'initial', micros: 28_000 })
   const begin = () => state.ledger.begin(beginningOf(workspace, { reservation: reserve(70) }))
   const begun: Begun[] = []
-  // Each is answered within 2 s, or not at all: on cores that others share, 10,000 of them are too many at once.
-  for (let group = 0; group < 5; group += 1) {
+  // Each is answered within 2 s, or not at all: on cores that others share, all of them are too many at once.
+  for (let group = 0; group < 2; group += 1) {
     begun.push(...(await Promise.all(Array.from({ length: 2_000 }, begin))))
   }
-  t.equal(begun.filter(({ state }) => state === 'begun').length, 1000)
+  t.equal(begun.filter(({ state }) => state === 'begun').length, 400)
   const refused = begun.filter((one) => one.state === 'refused' && one.why === 'credits')
-  t.equal(refused.length, 9000)
+  t.equal(refused.length, 3600)
   const view = await state.accounts.show(workspace, NO_TERMS)
-  t.match(view, { creditsMicros: 0, reservedMicros: 70_000, spentMicros: 70_000, overageMicros: 0 })
+  t.match(view, { creditsMicros: 0, reservedMicros: 28_000, spentMicros: 28_000, overageMicros: 0 })
 })
 
 t.test('everything is there after a restart', async (t) => {

@@ -11,6 +11,7 @@ import {
   slotOf,
   specOf,
   storyOf,
+  takeExpired,
 } from '../support/jobs-under-test.ts'
 import { newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 
@@ -129,7 +130,7 @@ function erasing(t: Test, start: Start): void {
     t.match(await jobs.submit(again), { replayed: true, id: spec.id })
     if (ended !== null) await jobs.erase(leftOf(spec), KEEP)
     await pass(OVER_MS)
-    t.match(await jobs.takeExpired(10), [{ id: spec.id, result: null, erased: true }])
+    t.match(await takeExpired(jobs, 1, 10), [{ id: spec.id, result: null, erased: true }])
     await jobs.forget(spec.id)
     t.equal((await jobs.known([spec.id])).size, 0)
   })
@@ -195,7 +196,7 @@ function pages(t: Test, start: Start): void {
     t.match(erased, { erased: true, door: { audioUrl: 'gone' } })
     const few = await page(['failed', 'cancelled'], 1)
     t.equal(few.jobs.length, 1)
-    for (const { id } of await jobs.takeExpired(9)) await jobs.forget(id)
+    for (const { id } of await takeExpired(jobs, 1, 9)) await jobs.forget(id)
     t.equal((await page(null)).jobs.length, 5, 'nor once it is forgotten')
   })
 

@@ -14,6 +14,7 @@ import {
   RETURN,
   SHORT_MS,
   SUCCESS,
+  takeExpired,
 } from '../support/jobs-under-test.ts'
 import { LONG_MS, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 
@@ -56,7 +57,7 @@ async function outboxOf(t: Test, start: Start) {
     send: (over: Partial<EventClaiming> = {}): Promise<readonly WebhookEvent[]> =>
       outbox.claim({ limit: 100, leaseMs: LONG_MS, perWorkspace: 100, perAiling: 100, ...over }),
     purge: async (id: string) => {
-      const marked = await jobs.takeExpired(100)
+      const marked = await takeExpired(jobs, 1, 100)
       if (!marked.some((job) => job.id === id)) throw new Error('the job is not over')
       await jobs.forget(id)
     },

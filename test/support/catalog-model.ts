@@ -122,6 +122,7 @@ export class CatalogModel {
       const stands = draft !== null || publishedIn(history, id) !== null
       if (stands && ownerIn(history, id) !== step.record.workspace) return null
       if (step.do === 'draft' && (draft?.revision ?? null) !== step.revision) return null
+      if (keepsDraft(step) && draft?.revision !== step.keeps) return null
       history = [...history, { ...step, id, by, atMs: this.nowMs }]
     }
     return history
@@ -131,13 +132,16 @@ export class CatalogModel {
 /** It makes a record where there was none. */
 const isMade = (step: CatalogStep) => step.do === 'draft' || step.do === 'publish'
 
+const keepsDraft = <Step extends CatalogStep>(step: Step): step is Step & { do: 'publish'; keeps: number } =>
+  step.do === 'publish' && step.keeps !== undefined
+
 /** Undefined: there never was such a record. */
 function ownerIn(history: readonly Taken[], id: string): string | null | undefined {
   return history.findLast((step) => step.id === id && isMade(step))?.record.workspace
 }
 
 function draftIn(history: readonly Taken[], id: string): RecordDraft | null {
-  const own = history.filter((step) => step.id === id)
+  const own = history.filter((step) => step.id === id && !keepsDraft(step))
   const last = own.at(-1)
   if (last?.do !== 'draft') return null
   const revision = own.filter((step) => step.do === 'draft').length

@@ -52,7 +52,7 @@ export const publish = (
   record: RecordName,
   fields: RecordFields,
   note: string | null = null,
-): CatalogStep => ({ do: 'publish', record, fields, hash: hashOf(fields), note })
+): CatalogStep & { readonly do: 'publish' } => ({ do: 'publish', record, fields, hash: hashOf(fields), note })
 
 export const remove = (record: RecordName): CatalogStep => ({ do: 'remove', record })
 

@@ -8,6 +8,7 @@ import type {
   JobFacts,
   JobSpec,
   JobSubmission,
+  Jobs,
   Retention,
   Submitted,
 } from '../../src/contracts/jobs.ts'
@@ -89,8 +90,23 @@ export function claimingOf(over: Partial<Claiming> = {}): Claiming {
   }
 }
 
-/** Each claim looks in one place at least, another one each time. */
+/** Each claim, and each look for what is over, looks in one place at least, another one each time. */
 const CLAIMS_MAX = 64
+
+/**
+ * Takes jobs whose time is over until there are `count` of them, at most `limit` in all. On a busy machine the time of
+ * one call may be over before it has come to all places.
+ */
+export async function takeExpired(
+  jobs: Pick<Jobs, 'takeExpired'>,
+  count: number,
+  limit = count,
+): Promise<readonly Job[]> {
+  const found: Job[] = []
+  for (let round = 0; round < CLAIMS_MAX && found.length < count; round += 1)
+    found.push(...(await jobs.takeExpired(limit - found.length)))
+  return found
+}
 
 /** So many workspaces that have their jobs in one place, so that their order is known to the turn. */
 export function neighbours(count: number): string[] {

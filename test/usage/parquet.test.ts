@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { BloomFilter } from '../../src/usage/bloom.ts'
 import { LogFile } from '../../src/usage/log-file.ts'
-import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
+import { readRows, UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import { merge } from '../../src/usage/tasks.ts'
 import { pickFromColumn, unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
@@ -145,7 +145,12 @@ t.test('columns are unpacked as the general reader reads them', async (t: Test) 
       received_bytes: dice.below(2 ** 30),
     }))
     const file = new UsageFile(fileOf([records]))
-    const rows = await file.read(0)
+    const { metadata, bytes: whole } = file
+    const slices = {
+      byteLength: whole.length,
+      slice: (from: number, to?: number) => whole.slice(from, to).buffer,
+    }
+    const rows = await readRows({ file: slices, metadata, place: 0 })
     let unpacked = 0
     for (const { meta_data: data } of file.groups[0]!.columns) {
       const place = USAGE_COLUMNS.findIndex(({ name }) => name === data!.path_in_schema[0])

@@ -6,9 +6,11 @@ import { newId } from '../../src/ids.ts'
 import { AggregateBuilder } from '../../src/usage/aggregate.ts'
 import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
+import { UsageFile } from '../../src/usage/parquet.ts'
 import { rollSegment } from '../../src/usage/rolling.ts'
 import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
 import { readSegment } from '../../src/usage/segment-columns.ts'
+import { unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
 import { recordsIn, recordsOf } from '../support/usage-lake.ts'
 
 const OPENED_MS = 1_780_000_000_000
@@ -191,6 +193,53 @@ function frameOf(payload: Buffer): Buffer {
   head.writeUInt32LE(crc32(payload), 4)
   return Buffer.concat([head, payload])
 }
+
+t.test('of a key that has many shapes each is found again, or written again', async (t) => {
+  const [record] = fc.sample(records, { numRuns: 1, seed: 5 })
+  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
+  const expected: UsageRecord[] = []
+  for (const shapes of [3, 50, 3, 1]) {
+    for (let count = 0; count < 200; count += 1)
+      expected.push({ ...record!, model: `m${count % shapes}`, key_id: count % 3 === 0 ? 'other' : 'key' })
+  }
+  for (const one of expected) encoder.add({ ...one })
+  const segment = readSegment(Buffer.from(encoder.take()))
+  t.same(recordsIn(segment), expected)
+  // More than are looked through are written again each time, 200 of them; of the others each once or twice.
+  t.ok(segment.shapes.length > 100 && segment.shapes.length < 220, `${segment.shapes.length} shapes`)
+})
+
+t.test('ids that are made of places are read as they were', async (t) => {
+  const [record] = fc.sample(records, { numRuns: 1, seed: 3 })
+  const id = newId('seg')
+  const encoder = new SegmentEncoder({ id, openedAtMs: OPENED_MS })
+  const count = 1_234
+  // Every third is of the day before: places have gaps then.
+  for (let place = 0; place < count; place += 1)
+    encoder.add({
+      ...record!,
+      record_id: '',
+      ended_at: OPENED_MS - (place % 3 === 0 ? 86_400_000 : 0),
+    } as UsageRow)
+  for (const { file: bytes, date } of await rollSegment(Buffer.from(encoder.take()))) {
+    const places = Array.from({ length: count }, (_, place) => place)
+    const isFirst = date === new Date(OPENED_MS - 86_400_000).toISOString().slice(0, 10)
+    const ids = places.filter((place) => (place % 3 === 0) === isFirst).map((place) => placeId(id, place))
+    t.same(
+      (await recordsOf(bytes)).map((one) => one.record_id),
+      ids,
+    )
+    const { meta_data: data } = new UsageFile(bytes).groups[0]!.columns[0]!
+    const from = Number(data!.data_page_offset)
+    const chunk = Buffer.from(bytes.slice(from, from + Number(data!.total_compressed_size)))
+    t.ok(chunk.length < 3 * ids.length, `${chunk.length} bytes of ${ids.length} ids`)
+    const column = unpackColumn(chunk, data!, ids.length)
+    t.same(
+      ids.map((_, row) => column && unpackedAt(column, row)),
+      ids,
+    )
+  }
+})
 
 t.test('callers that come again take few bytes', async (t) => {
   const [record] = fc.sample(records, { numRuns: 1, seed: 3 })

@@ -157,7 +157,7 @@ async function transcriptReply(
 ) {
   const kept = await keptTranscript(job, exchange, dependencies)
   const version = job.facts?.policy_version_id ?? null
-  if (version !== null) context.notePolicyVersion(version)
+  if (version !== null) context.policyVersionId = version
   const reply = await jsonReply(transcriptView(job, kept, openCallback(job, dependencies.secretKeys)))
   return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
 }

@@ -4,6 +4,7 @@ import type { Deltas } from '../../contracts/operations.ts'
 import { GatewayError, toGatewayError } from '../../errors.ts'
 import type { Call } from '../../gateway/call.ts'
 import type { AdmittedContext, CallContext } from '../../gateway/call-context.ts'
+import { holdsNothing } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Services } from '../../gateway/services.ts'
 import type { Streaming } from '../../gateway/stream.ts'
@@ -235,7 +236,7 @@ function wholeAudio(
   exchange: Exchange,
 ): Reply {
   const { envelope, release } = streaming.outcome()
-  exchange.onFinished(release)
+  if (release !== holdsNothing) exchange.onFinished(release)
   const [first] = audio
   // One run of bytes goes out as it is.
   if (audio.length === 1 && first !== undefined)

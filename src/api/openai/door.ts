@@ -9,7 +9,7 @@ import { END_USER_LENGTH_MAX, noteEndUser } from '../../gateway/end-users.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
-import type { Admitted, Door, RequestBody } from '../endpoint.ts'
+import type { Admitted, ContinuedBody, Door } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
 import { type JsonRequest, jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
@@ -88,8 +88,8 @@ export function voiceOf(voice: Static<typeof VOICE_FIELD> | undefined): string |
 
 /** A JSON body of OpenAI's that becomes a call. */
 interface OpenAiRequest<K extends OperationName, Fields>
-  extends Omit<JsonRequest<K>, 'receive'>,
-    RequestBody<ReceivedJson<K, Fields>> {}
+  extends Omit<JsonRequest<K>, 'receiveThen'>,
+    ContinuedBody<ReceivedJson<K, Fields>> {}
 
 /**
  * Describes the JSON body of an endpoint, as `jsonRequest` does.
@@ -111,17 +111,35 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
   })
   return {
     ...request,
-    receive: (admitted) =>
-      request.receive(admitted).then((received) => {
-        const { call, stream } = received
-        const fields = received.fields as Static<Shape>
-        const { model } = fields as { readonly model?: string | null }
-        const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
-        const chosen = { call: selectors === call.selectors ? call : { ...call, selectors }, stream, fields }
-        const counted = countEndUser(fields, admitted)
-        return counted === undefined ? chosen : counted.then(() => chosen)
+    receiveThen: (admitted, next) =>
+      request.receiveThen(admitted, (received) => {
+        const chosen = chosenOf<K, Static<Shape>>(received, admitted)
+        return chosen instanceof Promise ? chosen.then(next) : next(chosen)
       }),
   }
+}
+
+/** What was received as the call that its `model` chooses, once its end user is counted. */
+function chosenOf<K extends OperationName, Fields>(
+  received: ReceivedJson<K>,
+  admitted: Admitted,
+): ReceivedJson<K, Fields> | Promise<ReceivedJson<K, Fields>> {
+  const { call, stream } = received
+  const fields = received.fields as Fields & BodyFields
+  const selectors = chosenBy(fields.model ?? null, call.selectors, admitted.context.principal)
+  const chosen =
+    selectors === call.selectors
+      ? (received as ReceivedJson<K, Fields>)
+      : { call: { ...call, selectors }, stream, fields }
+  const counted = countEndUser(fields, admitted)
+  return counted === undefined ? chosen : counted.then(() => chosen)
+}
+
+/** Fields that are more than a part of the call. */
+interface BodyFields {
+  readonly model?: string | null
+  readonly user?: string | null
+  readonly safety_identifier?: string | null
 }
 
 const END_USER = optional(
@@ -142,7 +160,7 @@ export const END_USER_FIELDS = { ...USER_FIELD, safety_identifier: END_USER }
  * @throws  GatewayError INVALID_REQUEST, RATE_LIMITED
  */
 function countEndUser(
-  fields: { readonly user?: string | null; readonly safety_identifier?: string | null },
+  fields: BodyFields,
   { context, dependencies: { services } }: Admitted,
 ): undefined | Promise<void> {
   // Empty is none, as OpenAI has it.

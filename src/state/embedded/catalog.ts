@@ -129,13 +129,15 @@ function createSteps(db: DatabaseSync) {
     }
     if (step.do === 'publish') {
       const { workspace } = record
+      const keepsDraft = step.keeps !== undefined
+      if (keepsDraft && !(before?.has_draft === 1 && before.revision === step.keeps)) return 'conflict'
       makeRecord(record, id)
       addVersion.run({
         ...{ id, workspace, fields: JSON.stringify(step.fields), hash: step.hash },
         ...{ nowMs, by, note: step.note },
       })
       publish.run(id)
-      dropDraft.run(id)
+      if (!keepsDraft) dropDraft.run(id)
       return 'published'
     }
     dropDraft.run(id)

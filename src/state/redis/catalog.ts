@@ -154,8 +154,8 @@ function stepTexts(step: CatalogStep, by: RecordDraft['by']): readonly string[] 
     return [...head, JSON.stringify({ fields, by }), revision === null ? '' : String(revision)]
   }
   if (step.do !== 'publish') return [...head, '', '']
-  const { fields, hash, note } = step
-  return [...head, JSON.stringify({ fields, hash, by, note }), '']
+  const { fields, hash, note, keeps = '' } = step
+  return [...head, JSON.stringify({ fields, hash, by, note }), String(keeps)]
 }
 
 /** Ids name kind and name; of what is named within a workspace the owner stands between them. */

@@ -193,9 +193,8 @@ export class SingleSignOn {
 /** The `logout_token` of a form. @throws GatewayError INVALID_REQUEST without one, REQUEST_TOO_LARGE */
 async function logoutTokenIn(exchange: Exchange): Promise<string> {
   const chunks: Buffer[] = []
-  await readBody(exchange, ORDER_BYTES_MAX, exchange.signal, (view) => {
-    chunks.push(Buffer.from(view))
-  })
+  const take = (view: Buffer) => void chunks.push(Buffer.from(view))
+  await readBody(exchange, ORDER_BYTES_MAX, exchange.signal, { take })
   const token = new URLSearchParams(Buffer.concat(chunks).toString()).get('logout_token')
   if (token === null) throw new GatewayError('INVALID_REQUEST', undefined, { param: 'logout_token' })
   return token

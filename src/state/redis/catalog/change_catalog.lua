@@ -4,8 +4,9 @@
 -- ARGV token expected steps audit token_ms
 -- Reply the version of what is published after it, empty: a conflict
 --
--- An empty `expected` is any. `steps` is a list in JSON of {do, id, owner, json, revision}, all of them texts, with an
--- empty revision where there is to be no draft. `audit` is one of {workspace, json}. The answer, also that of a conflict,
+-- An empty `expected` is any. `steps` is a list in JSON of {do, id, owner, json, revision}, all of them texts. The
+-- revision is that of the draft that is replaced, empty: there is to be none; of what is published that of the draft
+-- that stays, empty: whichever there is goes. `audit` is one of {workspace, json}. The answer, also that of a conflict,
 -- is kept for `token_ms`.
 
 local answer = key('change', ARGV[1])
@@ -58,7 +59,7 @@ end
 
 STEPS.discard = drop_draft
 
-function STEPS.publish(record, id, owner, json)
+function STEPS.publish(record, id, owner, json, kept)
   own(record, id, owner)
   record.number = record.number + 1
   local stamped_json = stamped(record.number, json)
@@ -67,7 +68,7 @@ function STEPS.publish(record, id, owner, json)
   write('HSET', key('published'), id, stamped_json)
   record.is_published = true
   is_published_anew = true
-  drop_draft(record, id)
+  if kept == '' then drop_draft(record, id) end
 end
 
 function STEPS.remove(record, id)
@@ -85,8 +86,9 @@ local function take(step)
   local stands = record.draft ~= '' or record.is_published
   -- It stands in another's name.
   if stands and record.owner ~= owner then return false end
-  if name == 'draft' and record.draft ~= revision then return false end
-  STEPS[name](record, id, owner, json)
+  local names_draft = name == 'draft' or (name == 'publish' and revision ~= '')
+  if names_draft and record.draft ~= revision then return false end
+  STEPS[name](record, id, owner, json, revision)
   return true
 end
 

@@ -81,16 +81,17 @@ for (const [client, name, url, answers] of [
 ] as const) {
   const python = await pythonClient(name)
   t.test(`Python's ${name} sends a file of 25 MB`, { skip: python.skip, timeout: 180_000 }, async (t) => {
-    const ask = ({ gateway }: LargeFile, file: string) =>
-      python.run('vendor-files.py', [client, `${gateway.url}/${url}`, gateway.key, file])
+    const ask = ({ gateway }: LargeFile, file: string, times: number) =>
+      python.run('vendor-files.py', [client, `${gateway.url}/${url}`, gateway.key, file, String(times)])
     const small = join(await tempFolder(t), 'small.wav')
     await writeFile(small, speak('warm', HERTZ, 1))
     const send = async (large: LargeFile) => {
-      const [heard, ...others] = await ask(large, large.path)
+      const [heard, ...others] = await ask(large, large.path, 1)
       t.match(heard, { class: /Response/, text: large.text })
       t.match(others, answers)
     }
-    await sendLargeFile(t, (large) => ask(large, small), send, 1)
+    // Each start of the client takes seconds: it warms the gateway by one.
+    await sendLargeFile(t, (large) => ask(large, small, 3), send, 1, 1)
   })
 }
 

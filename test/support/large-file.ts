@@ -23,14 +23,16 @@ export interface LargeFile {
 /**
  * Sends a file of 25 MB through a vendor's client, in flat memory.
  *
- * @param warm sends a small file, as the large one is sent
- * @param send sends the large one `times` times
+ * @param warm  sends a small file, as the large one is sent
+ * @param send  sends the large one `times` times
+ * @param warms how often it is warmed
  */
 export async function sendLargeFile(
   t: Test,
   warm: (large: LargeFile) => Promise<unknown>,
   send: (large: LargeFile) => Promise<unknown>,
   times: number,
+  warms = 3,
 ): Promise<void> {
   const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
   const file = speak(text, HERTZ, 1)
@@ -39,7 +41,7 @@ export async function sendLargeFile(
   await writeFile(path, file)
   const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
   const large = { gateway, file, path, text }
-  for (let call = 0; call < 3; call += 1) await warm(large)
+  for (let call = 0; call < warms; call += 1) await warm(large)
   const before = await gateway.peakRssMiB()
   await send(large)
   const grownMiB = (await gateway.peakRssMiB()) - before

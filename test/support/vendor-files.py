@@ -1,6 +1,6 @@
 """Vendors' own clients with files: prints what they heard and how they were refused, as JSON.
 
-Arguments: client, address, key, file.
+Arguments: client, address, key, file, how often.
 """
 
 import json
@@ -46,4 +46,6 @@ def elevenlabs(url, key, path):
         print(json.dumps({"status": error.status_code, "code": error.body["detail"]["code"]}))
 
 
-{"deepgram": deepgram, "elevenlabs": elevenlabs}[sys.argv[1]](*sys.argv[2:])
+ask, (address, key, file, times) = {"deepgram": deepgram, "elevenlabs": elevenlabs}[sys.argv[1]], sys.argv[2:]
+for _ in range(int(times)):
+    ask(address, key, file)

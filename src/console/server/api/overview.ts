@@ -24,8 +24,9 @@ const PATH = '/overview'
 /** How long after its end a step is shown: by then all nodes have written their samples, and it does not change. */
 const SETTLING_MS = 1_500
 
-/** Steps that ended within it are never put together: what is wrong now is read from them. */
-const NEW_MS = 6 * 60_000
+/** Steps that ended within it are never put together: what happens now is read from them. */
+const NEW_MS = 2 * 60_000
+const OLD_STEP_MS_MAX = 5 * 60_000
 
 const Query = Type.Object({
   workspace: WorkspaceField,
@@ -33,9 +34,9 @@ const Query = Type.Object({
   old_step_ms: Type.Optional(
     Type.Integer({
       minimum: STEP_MS,
-      maximum: NEW_MS,
+      maximum: OLD_STEP_MS_MAX,
       multipleOf: STEP_MS,
-      description: 'Length of the steps that ended more than six minutes ago; 5000 by default.',
+      description: 'Length of the steps that ended more than two minutes ago; 5000 by default.',
     }),
   ),
 })

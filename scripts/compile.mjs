@@ -9,6 +9,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -20,7 +21,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { CACHE, main, ROOT, say, withLock } from './install.mjs'
 
 const FOLDER = join(CACHE, 'program')
@@ -30,14 +31,18 @@ const SOURCES = join(ROOT, 'src')
 /** What a compiled program depends on besides its sources; the lock file stands for the packages. */
 const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
 
+/** The browser's part of the console made ready, in the folder of a compiled program; see `packPage`. */
+const PAGE = 'page.pack'
+const PAGE_MAKER = 'src/console/server/page-assets.ts'
+
 /** Flags with which Node runs the server and its commands. None: see "Starting" in docs/operations.md. */
 export const NODE_FLAGS = []
 
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
 const PROGRAMS = ['main.ts', 'cli.ts']
 
-/** Find files of their own beside them: native builds, and the program of a thread. */
-const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api']
+/** Find files of their own beside them: native builds, and the program of a thread. The last is used here only. */
+const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api', 'esbuild']
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
 const CODE = 'v8'
@@ -52,13 +57,14 @@ const KEPT = 3
  * Makes sure of a compiled program that equals the sources.
  *
  * @param {string} program a file of `src/`: `main.ts` or `cli.ts`
+ * @param {string} node    the Node that is to run it
  * @returns {Promise<{ file: string, flags: string[], env: Record<string, string> }>} what Node is to run, compiled if
  *          that can be, and with which flags and environment
  */
-export async function compiled(program) {
+export async function compiled(program, node = process.execPath) {
   try {
     const folder =
-      readCurrent() ?? (await withLock('program', async () => readCurrent() ?? (await compile())))
+      readCurrent() ?? (await withLock('program', async () => readCurrent() ?? (await compile(node))))
     const env = { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE || join(folder, CODE) }
     return { file: join(folder, `${compiledName(program)}.js`), flags: NODE_FLAGS, env }
   } catch (error) {
@@ -93,7 +99,7 @@ function stampOf(path) {
 
 const stamped = (paths) => paths.map((path) => [path, stampOf(path)])
 
-/** Not the browser's part of the console, which is read as an asset. */
+/** Not the browser's part of the console: it is compared when somebody opens it. */
 function listInputs() {
   const sources = readdirSync(SOURCES, { recursive: true })
     .map((path) => `src/${String(path).split(sep).join('/')}`)
@@ -123,7 +129,7 @@ function writeCurrent(current) {
 }
 
 /** @returns {Promise<string>} the folder */
-async function compile() {
+async function compile(node) {
   const paths = listInputs()
   const inputs = stamped(paths) // before anything is read: what changes from here on is noticed by the next start
   const key = keyOf(paths)
@@ -132,7 +138,7 @@ async function compile() {
   mkdirSync(draft, { recursive: true })
   try {
     const folder = join(FOLDER, key)
-    await bundle(draft, folder, paths)
+    await Promise.all([bundle(draft, folder, paths), packPage(draft, node)])
     const outputs = readdirSync(draft).map((name) => [name, statSync(join(draft, name)).size])
     rmSync(folder, { recursive: true, force: true })
     renameSync(draft, folder)
@@ -240,9 +246,25 @@ function keepPlaces({ onLoad }, folder) {
   })
 }
 
+/**
+ * Makes the browser's part of the console ready, which the first one who opens it would wait for otherwise. Where that
+ * fails, or its sources change later on, it is made then. The Node that serves it makes it: its version is in the hash.
+ */
+async function packPage(folder, node) {
+  const maker = join(ROOT, PAGE_MAKER)
+  if (!existsSync(maker)) return
+  const program = `const { packPage } = await import(${JSON.stringify(pathToFileURL(maker).href)})
+    await packPage(${JSON.stringify(join(folder, PAGE))})`
+  const child = spawn(node, ['--no-warnings', '--input-type=module', '-e', program], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  await new Promise((resolve) => child.on('error', resolve).on('exit', resolve))
+}
+
 /** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
 async function compileInto(folder) {
   await bundle(folder, folder, listInputs())
+  await packPage(folder, process.execPath)
   const data = mkdtempSync(join(tmpdir(), 'larkway-'))
   const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, CODE), PORT: '0', LARKWAY_DATA: data }
   const server = spawn(process.execPath, [...NODE_FLAGS, join(folder, 'main.js')], {

@@ -6,5 +6,5 @@ import { prepare, run } from './runtime.mjs'
 // The command `larkway`.
 await main(async () => {
   const node = await prepare()
-  run(node, await compiled('cli.ts'), process.argv.slice(2), { ownGroup: false })
+  run(node, await compiled('cli.ts', node), process.argv.slice(2), { ownGroup: false })
 })

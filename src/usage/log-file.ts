@@ -5,12 +5,26 @@ import {
   parquetMetadataAsync,
   type Statistics,
 } from 'hyparquet'
-import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
+import {
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageColumnName,
+  type UsageRecord,
+} from '../contracts/usage-record.ts'
+import { BLOOM_BLOCK_BYTES, bloomBlockAt, mayBeIn } from './bloom.ts'
 import { FOOTER_PAIRS } from './lake.ts'
-import { excludes, isWithoutValues, type LogIdColumn, type LogTest, rowsOf, wholeOf } from './log-filter.ts'
-import { extentOf, readPicked, readRows } from './parquet.ts'
-import { UsageRows } from './rows.ts'
-import { type UnpackedColumn, unpackColumn, unpackedAt } from './unpacking.ts'
+import {
+  excludes,
+  isWithin,
+  isWithoutValues,
+  type LogIdColumn,
+  type LogTest,
+  rowsOf,
+  wholeOf,
+} from './log-filter.ts'
+import { CREATED_BY, extentOf, extentOfChunk, readPicked, readRows } from './parquet.ts'
+import { asUnpacked, UsageRows } from './rows.ts'
+import { pickFromColumn, type UnpackedColumn, unpackColumn, unpackedAt } from './unpacking.ts'
 
 /** A file of records, as a listing has it. */
 export interface LogObject {
@@ -146,66 +160,85 @@ export class LogFile {
     )
   }
 
-  /** Rows of a row group. Nothing is read of columns that have no values. */
-  async read(place: number, columns: readonly UsageColumnName[]): Promise<UsageRows> {
-    const count = Number(this.#metadata.row_groups[place]!.num_rows)
-    const filled = columns.filter((column) => this.#hasValues(place, column))
-    const unpacked = await Promise.all(filled.map((column) => this.#unpacked(place, column)))
-    const others = filled.filter((_, at) => unpacked[at] === null)
-    const rows =
-      others.length === 0
-        ? new UsageRows()
-        : await readRows({ file: this.#file, metadata: this.#metadata, place, columns: others })
-    for (const [at, column] of filled.entries()) if (unpacked[at]) rows.setColumn(column, unpacked[at])
-    rows.fill(count, columns)
-    return rows
+  /** Whether the bounds and the Bloom filters of a row group leave open that one of some columns has an id. */
+  async mayHaveId(place: number, columns: readonly LogIdColumn[], id: Buffer): Promise<boolean> {
+    const may = await Promise.all(columns.map((column) => this.#mayHaveIn(place, column, id)))
+    return may.includes(true)
+  }
+
+  async #mayHaveIn(place: number, column: LogIdColumn, id: Buffer): Promise<boolean> {
+    const data = this.#chunk(place, column)
+    if (data === undefined || !this.#hasValues(place, column)) return false
+    const { statistics, bloom_filter_offset: offset, bloom_filter_length: length = 0 } = data
+    if (!isWithin(id, statistics)) return false
+    // In front of the blocks stands a head that is shorter than one; we know what ours say.
+    const bytes = length - (length % BLOOM_BLOCK_BYTES)
+    if (offset === undefined || bytes === 0 || this.#metadata.created_by !== CREATED_BY) return true
+    const at = Number(offset) + (length - bytes) + bloomBlockAt(id, bytes)
+    return mayBeIn(new DataView(await this.#file.slice(at, at + BLOOM_BLOCK_BYTES)), id)
+  }
+
+  /** A column of a row group; null: it has no values, and nothing is read. */
+  async column(place: number, column: UsageColumnName): Promise<UnpackedColumn | null> {
+    if (!this.#hasValues(place, column)) return null
+    const unpacked = await this.#unpacked(place, column)
+    return unpacked ?? asUnpacked(rowsOf(await this.#read(place, column), column))
+  }
+
+  #read(place: number, column: UsageColumnName): Promise<UsageRows> {
+    return readRows({ file: this.#file, metadata: this.#metadata, place, columns: [column] })
   }
 
   /** A column as our own files have most of them; null: it needs the general reader. */
-  async #unpacked(
-    place: number,
-    column: string,
-    { file = this.#file, until }: { readonly file?: AsyncBuffer; readonly until?: number } = {},
-  ): Promise<UnpackedColumn | null> {
+  async #unpacked(place: number, column: string): Promise<UnpackedColumn | null> {
     const data = this.#chunk(place, column)
     if (data === undefined || !UNPACKED.has(data.encodings.at(-1) ?? '')) return null
-    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
-    const bytes = await file.slice(from, from + Number(data.total_compressed_size))
+    const { from, to } = extentOfChunk(data)
     const rows = Number(this.#metadata.row_groups[place]!.num_rows)
-    return unpackColumn(Buffer.from(bytes), data, rows, until)
+    return unpackColumn(Buffer.from(await this.#file.slice(from, to)), data, rows)
   }
 
   /** Texts of some rows of a column. */
   async texts(place: number, column: LogIdColumn, rows: readonly number[]): Promise<(string | null)[]> {
-    const unpacked = await this.#unpacked(place, column)
-    if (unpacked !== null) return rows.map((row) => unpackedAt(unpacked, row) as string | null)
-    const texts = rowsOf(await this.read(place, [column]), column)
-    return rows.map((row) => texts.at(row) as string | null)
+    const texts = await this.column(place, column)
+    return rows.map((row) => texts && (unpackedAt(texts, row) as string | null))
   }
 
-  /** Records of some rows. One column is decoded after the other, so that not all of a row group is in memory. */
-  async records(place: number, rows: readonly number[]): Promise<UsageRecord[]> {
+  /**
+   * Records of some rows. One column is decoded after the other, so that not all of a row group is in memory.
+   *
+   * @param ids `record_id` of each, which whoever found them has read
+   */
+  async records(place: number, rows: readonly number[], ids: readonly string[]): Promise<UsageRecord[]> {
     const { from, to } = extentOf(this.#metadata.row_groups[place]!)
-    const group = await this.#file.slice(from, to)
-    const file: AsyncBuffer = {
-      byteLength: this.#file.byteLength,
-      slice: (start, end = to) => group.slice(start - from, end - from),
-    }
-    const records = rows.map((): Record<string, unknown> => ({}))
-    const until = Math.max(...rows) + 1
+    const group = { bytes: await this.#file.slice(from, to), from }
+    const order = rows.map((row, at) => ({ row, at })).sort((one, other) => one.row - other.row)
+    const wanted = order.map(({ row }) => row)
+    const records = order.map(({ at }): Record<string, unknown> => ({ record_id: ids[at] }))
     for (const column of USAGE_COLUMNS) {
-      const hasValues = this.#hasValues(place, column.name)
-      const unpacked = hasValues ? await this.#unpacked(place, column.name, { file, until }) : null
-      const values =
-        unpacked !== null
-          ? rows.map((row) => unpackedAt(unpacked, row))
-          : hasValues
-            ? await readPicked({ file, metadata: this.#metadata, place }, column, rows)
-            : []
+      if (column.name === 'record_id') continue
+      const values = await this.#picked(place, column, wanted, group)
       for (const [at, record] of records.entries())
         record[column.name] = values[at] ?? (column.kind === 'flag' ? false : null)
     }
-    return records as unknown as UsageRecord[]
+    const inOrder: UsageRecord[] = []
+    for (const [at, record] of records.entries()) inOrder[order[at]!.at] = record as unknown as UsageRecord
+    return inOrder
+  }
+
+  /** Values of some rows of a column, each later than the one before; none: it has no values. */
+  async #picked(
+    place: number,
+    column: UsageColumn,
+    rows: readonly number[],
+    group: { readonly bytes: ArrayBuffer; readonly from: number },
+  ) {
+    const data = this.#chunk(place, column.name)
+    if (data === undefined || !this.#hasValues(place, column.name)) return []
+    const { from, to } = extentOfChunk(data)
+    const chunk = Buffer.from(group.bytes, from - group.from, to - from)
+    const picked = pickFromColumn(chunk, data, Number(this.#metadata.row_groups[place]!.num_rows), rows)
+    return picked ?? (await readPicked({ file: this.#file, metadata: this.#metadata, place }, column, rows))
   }
 
   /**
@@ -215,7 +248,7 @@ export class LogFile {
   async readIds(place: number, column: LogIdColumn, id: Buffer): Promise<UsageRows | null> {
     if (!this.#hasValues(place, column)) return null
     const unpacked = await this.#unpacked(place, column)
-    if (unpacked === null || !('bytes' in unpacked)) return this.read(place, [column])
+    if (unpacked === null || !('bytes' in unpacked)) return this.#read(place, column)
     if (!unpacked.bytes.includes(id)) return null
     const rows = new UsageRows()
     rows.setColumn(column, unpacked)

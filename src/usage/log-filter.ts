@@ -1,6 +1,7 @@
 import type { Statistics } from 'hyparquet'
 import { USAGE_COLUMNS, type UsageColumn, type UsageColumnName } from '../contracts/usage-record.ts'
-import { NumberRows, TextRows, USAGE_SCALES, type UsageRows, WordRows } from './rows.ts'
+import { TextRows, USAGE_SCALES, type UsageRows } from './rows.ts'
+import { type UnpackedColumn, unpackedAt, type Words } from './unpacking.ts'
 
 type ColumnOf<Kind extends UsageColumn['kind']> = Extract<
   (typeof USAGE_COLUMNS)[number],
@@ -32,26 +33,52 @@ export function rowsOf({ columns }: UsageRows, name: UsageColumnName): UsageRows
   return columns[PLACES.get(name)!]!
 }
 
-/** Clears the marks of rows that do not pass. */
-export function applyTest(test: LogTest, rows: UsageRows, marks: Uint8Array): void {
-  const column = rowsOf(rows, test.column)
+/** Clears the marks of rows that do not pass. @param column null: it has no values */
+export function applyTest(test: LogTest, column: UnpackedColumn | null, marks: Uint8Array): void {
   if ('from' in test) {
-    if (!(column instanceof NumberRows)) throw new Error(`usage: ${test.column} has no numbers`)
-    const { values } = column
-    // Of NaN, which is null, neither is true.
-    for (let row = 0; row < marks.length; row++)
-      if (!(values[row]! >= test.from && values[row]! < test.to)) marks[row] = 0
+    if (column === null) marks.fill(0)
+    else if ('values' in column) applyBounds(test, column.values, marks)
+    else throw new Error(`usage: ${test.column} has no numbers`)
     return
   }
-  if (!(column instanceof WordRows)) throw new Error(`usage: ${test.column} has no words`)
-  const passes = (word: string | null) =>
-    'oneOf' in test ? test.oneOf.includes(word) : word === null || !word.startsWith(test.notFrom)
-  const ofWords = column.words.map(passes)
-  const ofNull = passes(null)
-  for (let row = 0; row < marks.length; row++) {
-    const index = column.indexes[row]!
-    if (!(index < 0 ? ofNull : ofWords[index]!)) marks[row] = 0
+  const ofNull = 'oneOf' in test ? test.oneOf.includes(null) : true
+  if (column === null) {
+    if (!ofNull) marks.fill(0)
+    return
   }
+  if ('values' in column) throw new Error(`usage: ${test.column} has no words`)
+  if ('lengths' in column) {
+    const passes = (word: string | null) =>
+      'oneOf' in test ? test.oneOf.includes(word) : word === null || !word.startsWith(test.notFrom)
+    for (let row = 0; row < marks.length; row++)
+      if (marks[row] === 1 && !passes(unpackedAt(column, row) as string | null)) marks[row] = 0
+    return
+  }
+  const { indexes } = column
+  const ofWords = wordsThatPass(test, column.words)
+  for (let row = 0; row < marks.length; row++) {
+    const index = indexes[row]!
+    if (!(index < 0 ? ofNull : ofWords[index] === 1)) marks[row] = 0
+  }
+}
+
+function applyBounds(
+  { from, to }: { readonly from: number; readonly to: number },
+  values: Float64Array,
+  marks: Uint8Array,
+): void {
+  // Of NaN, which is null, neither is true.
+  for (let row = 0; row < marks.length; row++)
+    if (!(values[row]! >= from && values[row]! < to)) marks[row] = 0
+}
+
+function wordsThatPass(test: Exclude<LogTest, { readonly from: number }>, words: Words): Uint8Array {
+  if ('notFrom' in test) return words.marks(test.notFrom, false).map((mark) => 1 - mark)
+  const passing = new Uint8Array(words.length)
+  for (const wanted of test.oneOf)
+    if (wanted !== null)
+      for (const [word, mark] of words.marks(wanted, true).entries()) passing[word]! |= mark
+  return passing
 }
 
 /** Marks the rows whose column has the id. */
@@ -81,6 +108,15 @@ export function excludes(test: LogTest, statistics: Statistics | undefined, rows
       (typeof most === 'string' && isBefore(most, word))
     )
   })
+}
+
+/** Whether the bounds of a column of texts, where it has some, leave room for one. */
+export function isWithin(text: Buffer, statistics: Statistics | undefined): boolean {
+  const { min_value: least, max_value: most } = statistics ?? {}
+  return (
+    (typeof least !== 'string' || Buffer.compare(Buffer.from(least), text) <= 0) &&
+    (typeof most !== 'string' || Buffer.compare(text, Buffer.from(most)) <= 0)
+  )
 }
 
 /** Whether the statistics of a column say that no row has a value. */

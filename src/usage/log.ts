@@ -2,7 +2,6 @@ import type { UsageRecord } from '../contracts/usage-record.ts'
 import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
 import { applyTest, type LogId, type LogTest, markId } from './log-filter.ts'
 import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
-import { endedAtRows } from './rows.ts'
 
 /** Where a list of records stands: behind this record; without an id, at that moment, whose records are to come. */
 export interface LogPlace {
@@ -179,9 +178,9 @@ class LogSearch {
    */
   async #lookAt({ files: first, objects }: OpenedFiles, nearMs: number): Promise<number | null> {
     const groups: LogGroup[] = []
-    let files = first
+    let files: OpenedFiles['files'] = first
     for (let at = files.length; ; at += files.length) {
-      groups.push(...files.flatMap((file) => file.groups.filter((group) => this.#isMeant(group))))
+      groups.push(...files.flat())
       groups.sort((a, b) => this.#sign * (this.#nearOf(a) - this.#nearOf(b)))
       const next = objects[at]
       // Of those that are not opened yet, the moment that comes first.
@@ -211,8 +210,23 @@ class LogSearch {
     return { objects, files: await this.#open(objects.slice(0, AT_A_TIME)) }
   }
 
-  #open(objects: readonly LogObject[]): Promise<LogFile[]> {
-    return Promise.all(objects.map((object) => LogFile.open(object, this.#source)))
+  /** Opens files. @returns of each the row groups that may have records of the answer */
+  #open(objects: readonly LogObject[]): Promise<LogGroup[][]> {
+    return Promise.all(
+      objects.map(async (object) => {
+        const { groups } = await LogFile.open(object, this.#source)
+        return this.#withId(groups.filter((group) => this.#isMeant(group)))
+      }),
+    )
+  }
+
+  async #withId(groups: readonly LogGroup[]): Promise<LogGroup[]> {
+    const may = await Promise.all(groups.map((group) => this.#mayHaveId(group)))
+    return groups.filter((_, at) => may[at])
+  }
+
+  #mayHaveId({ file, place }: LogGroup, columns = this.#question.id?.columns ?? []): Promise<boolean> | true {
+    return this.#id === null || file.mayHaveId(place, columns, this.#id)
   }
 
   /** The moment of a day, in the order of the answer, before which no record of a file can be. */
@@ -291,10 +305,13 @@ class LogSearch {
     const { tests, limit } = this.#question
     const marks = new Uint8Array(count)
     if (!(await this.#markIds(group, marks))) return
-    const columns = [...new Set([...tests.map(({ column }) => column), 'ended_at' as const])]
-    const rows = await file.read(place, columns)
-    for (const test of tests) applyTest(test, rows, marks)
-    const endedAt = endedAtRows(rows).values
+    const [ended, ...columns] = await Promise.all([
+      file.column(place, 'ended_at'),
+      ...tests.map(({ column }) => file.column(place, column)),
+    ])
+    for (const [at, test] of tests.entries()) applyTest(test, columns[at]!, marks)
+    if (ended === null || !('values' in ended)) throw new Error('usage: a file has no times')
+    const endedAt = ended.values
     const { fromMs, toMs } = this.#range()
     const matches: number[] = []
     for (let row = 0; row < count; row++)
@@ -306,13 +323,15 @@ class LogSearch {
   }
 
   /** Marks the rows that have the id, or all where none is asked for. @returns whether any is marked */
-  async #markIds({ file, place }: LogGroup, marks: Uint8Array): Promise<boolean> {
+  async #markIds(group: LogGroup, marks: Uint8Array): Promise<boolean> {
+    const { file, place } = group
     const { id } = this.#question
     if (id === null || this.#id === null) {
       marks.fill(1)
       return true
     }
     for (const column of id.columns) {
+      if (!(await this.#mayHaveId(group, [column]))) continue
       const rows = await file.readIds(place, column, this.#id)
       if (rows !== null) markId(id.value, column, rows, marks)
     }
@@ -354,7 +373,8 @@ class LogSearch {
     const records = new Map<Candidate, UsageRecord>()
     for (const [group, own] of Map.groupBy(shown, ({ group }) => group)) {
       const rows = own.map(({ row }) => row)
-      for (const [at, record] of (await group.file.records(group.place, rows)).entries())
+      const ids = own.map(({ recordId }) => recordId)
+      for (const [at, record] of (await group.file.records(group.place, rows, ids)).entries())
         records.set(own[at]!, record)
     }
     return shown.map((one) => records.get(one)!)
@@ -371,8 +391,8 @@ interface OpenedDay {
 interface OpenedFiles {
   /** In the order in which they are opened. */
   readonly objects: readonly LogObject[]
-  /** The first of them. */
-  readonly files: readonly LogFile[]
+  /** Of the first of them, the row groups that may have records of the answer. */
+  readonly files: readonly (readonly LogGroup[])[]
 }
 
 function placeOf({ endedAtMs, recordId }: Candidate): LogPlace {

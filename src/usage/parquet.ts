@@ -1,7 +1,8 @@
-import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { constants, zstdCompressSync } from 'node:zlib'
 import {
   type AsyncBuffer,
   type ColumnChunk,
+  type ColumnMetaData,
   type CompressionCodec,
   type Encoding,
   type FileMetaData,
@@ -16,10 +17,14 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
 import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
+import type { IdFilter } from './id-filters.ts'
 import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packSame, packTexts } from './packing.ts'
 import { inMemory, NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
 import { finished } from './segment-columns.ts'
-import { type UnpackedColumn, unpackColumn } from './unpacking.ts'
+import { decompressed, type UnpackedColumn, type UnpackedTexts, unpackColumn } from './unpacking.ts'
+
+/** What files say that they were written by. */
+export const CREATED_BY = 'larkway'
 
 /** Rows of a row group at most. What is written of one is in memory at a time. */
 export const GROUP_ROWS = 65_536
@@ -111,7 +116,7 @@ export class PageRoom {
 /** A Parquet file of records that is written into memory. */
 export class UsageFileWriter {
   readonly #out = new ByteWriter(1024 * 1024)
-  readonly #writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: 'larkway' })
+  readonly #writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: CREATED_BY })
   readonly #room: PageRoom
 
   /** @param room may be that of another file, which is finished */
@@ -163,6 +168,17 @@ export class UsageFileWriter {
       ...group,
       columns: group.columns.map((chunk, column) => movedChunk(chunk, SCHEMA[column + 1]!, moved)),
     })
+  }
+
+  /** Has the last row group say which ids it may have. */
+  filter(filters: readonly IdFilter[]): void {
+    const columns = this.#writer.row_groups.at(-1)?.columns ?? []
+    for (const { column, bounds, bloom } of filters) {
+      const chunk = columns.find(({ meta_data: data }) => data?.path_in_schema[0] === column)
+      if (chunk?.meta_data === undefined) continue
+      if (bounds !== null) chunk.meta_data.statistics = { ...chunk.meta_data.statistics, ...bounds }
+      if (bloom !== null) this.#writer.pendingIndexes.push({ chunk, bloomFilter: bloom.words })
+    }
   }
 
   /** @returns the whole file, over memory that is not used again, and may be larger */
@@ -364,15 +380,24 @@ function nothing(nulls: number): Packed {
   return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
 }
 
-/** A chunk at another place. Statistics of decimals are read as numbers, and are written as whole ones. */
+/**
+ * A chunk at another place. Statistics of decimals are read as numbers, and are written as whole ones; a Bloom filter
+ * stands elsewhere, and is not taken along.
+ */
 function movedChunk(chunk: ColumnChunk, element: SchemaElement, moved: bigint): ColumnChunk {
   const data = chunk.meta_data
   if (data === undefined) throw new Error('usage: a column without metadata')
-  const { statistics = {}, dictionary_page_offset: dictionary } = data
+  const {
+    statistics = {},
+    dictionary_page_offset: dictionary,
+    bloom_filter_offset: _offset,
+    bloom_filter_length: _length,
+    ...others
+  } = data
   return {
     file_offset: chunk.file_offset + moved,
     meta_data: {
-      ...data,
+      ...others,
       data_page_offset: data.data_page_offset + moved,
       ...(dictionary === undefined ? {} : { dictionary_page_offset: dictionary + moved }),
       statistics: wholeStatistics(statistics, element),
@@ -436,6 +461,12 @@ export class UsageFile {
     return extentOf(this.metadata.row_groups[place]!)
   }
 
+  /** Texts of a column of ids, where they stand; null: it has none, or they are written in another way. */
+  texts(place: number, column: string): UnpackedTexts | null {
+    const unpacked = this.#unpacked(place, column)
+    return unpacked !== null && 'lengths' in unpacked ? unpacked : null
+  }
+
   /** Rows of a row group, or only some columns of them. */
   async read(place: number, columns?: readonly string[]): Promise<UsageRows> {
     const own = (columns ?? USAGE_COLUMNS.map(({ name }) => name)).map((name) => ({
@@ -464,9 +495,9 @@ export class UsageFile {
     const { columns, num_rows: rows } = this.groups[place]!
     const data = columns.find(({ meta_data: about }) => about?.path_in_schema[0] === column)?.meta_data
     if (data === undefined) return null
-    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+    const { from, to } = extentOfChunk(data)
     const { buffer, byteOffset } = this.bytes
-    const chunk = Buffer.from(buffer, byteOffset + from, Number(data.total_compressed_size))
+    const chunk = Buffer.from(buffer, byteOffset + from, to - from)
     return unpackColumn(chunk, data, Number(rows))
   }
 }
@@ -481,10 +512,14 @@ interface Extent {
 export function extentOf(group: RowGroup): Extent {
   const ends = group.columns.map(({ meta_data: data }) => {
     if (data === undefined) throw new Error('usage: a column without metadata')
-    const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
-    return { from, to: from + Number(data.total_compressed_size) }
+    return extentOfChunk(data)
   })
   return { from: Math.min(...ends.map(({ from }) => from)), to: Math.max(...ends.map(({ to }) => to)) }
+}
+
+export function extentOfChunk(data: ColumnMetaData): Extent {
+  const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+  return { from, to: from + Number(data.total_compressed_size) }
 }
 
 /** What of a file is read. */
@@ -535,7 +570,7 @@ async function readColumns(
     rowEnd,
     ...(columns === undefined ? {} : { columns: [...columns] }),
     parsers: PARSERS,
-    compressors: { ZSTD: (input) => new Uint8Array(zstdDecompressSync(input)) },
+    compressors: { ZSTD: decompressed },
     onChunk: ({ columnName, columnData, rowStart: from }) => take(columnName, columnData, from - rowStart),
   })
   return rowEnd - rowStart

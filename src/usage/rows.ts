@@ -7,7 +7,7 @@ import {
 import { Bytes, type Names, numberIn, type Source, sourceOf, type Texts } from './packing.ts'
 import { ROW_COLUMNS, ROW_TEXTS, SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, RECORD_ID, type SegmentColumns, type SegmentTexts } from './segment-columns.ts'
-import { type UnpackedColumn, unpackedAt } from './unpacking.ts'
+import { type UnpackedColumn, unpackedAt, Words } from './unpacking.ts'
 
 /** Decimals of what is whole in memory. */
 export const USAGE_SCALES = { seconds: 3, money: 6 } as const
@@ -391,7 +391,7 @@ export class UsageRows {
   /** Takes the values of one column, which has nothing but these from now on. */
   setColumn(name: string, values: UnpackedColumn): void {
     const rows = this.columns[USAGE_COLUMNS.findIndex((column) => column.name === name)]
-    if ('words' in values && rows instanceof WordRows) rows.pick(values.words, values.indexes)
+    if ('words' in values && rows instanceof WordRows) rows.pick(values.words.all(), values.indexes)
     else if ('values' in values && rows instanceof NumberRows) rows.view(values.values)
     else if ('lengths' in values && rows instanceof TextRows) {
       const [starts, lengths] = [Int32Array.from(values.starts), Int32Array.from(values.lengths)]
@@ -421,6 +421,17 @@ export class UsageRows {
   }
 }
 
+/** Rows that the general reader has read, as those that needed none. */
+export function asUnpacked(rows: ColumnRows): UnpackedColumn {
+  if (rows instanceof NumberRows) return { values: rows.values.subarray(0, rows.length) }
+  if (rows instanceof TextRows)
+    return { bytes: rows.source.bytes, starts: rows.starts, lengths: rows.lengths }
+  if (rows instanceof FlagRows) throw new Error('usage: flags are read one by one')
+  const page = new Bytes()
+  for (const word of rows.words) page.prefixed(word)
+  return { words: new Words(page.view(), rows.words.length), indexes: rows.indexes }
+}
+
 /** Shapes that some of the records have. */
 function usedShapes({ shapes, shapeOf }: SegmentColumns, from: number, to: number): number[] {
   const isUsed = new Uint8Array(shapes.length)
@@ -433,6 +444,12 @@ const [RECORD_IDS, WORKSPACES, ENDED_AT] = [placeOf('record_id'), placeOf('works
 
 export function recordIdRows({ columns }: UsageRows): TextRows {
   return columns[RECORD_IDS] as TextRows
+}
+
+/** Ids of a column, where they stand. They are good until rows are appended. */
+export function idRows({ columns }: UsageRows, name: 'request_id' | 'trace_id') {
+  const { source, starts, lengths, length } = columns[placeOf(name)] as TextRows
+  return { bytes: source.bytes, starts, lengths: lengths.subarray(0, length) }
 }
 
 export function workspaceRows({ columns }: UsageRows): WordRows {

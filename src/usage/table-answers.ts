@@ -32,6 +32,10 @@ export interface UsageAnswers {
 const CACHE_BYTES = 160 * 1024 * 1024
 /** Texts that are kept once for all tables. */
 const TEXTS_MAX = 200_000
+/** Parts of which it is remembered that they are useless: those of some questions about a year. */
+const USELESS_MAX = 10_000
+/** Ways to sum up that are remembered; pages have some twenty. */
+const SUMS_MAX = 200
 /** Files that are read at a time: a store answers each in some milliseconds. */
 const AT_A_TIME = 8
 /** Bytes of sums that are read first: most are no longer, and of others the head says where the section is. */
@@ -43,6 +47,10 @@ export class TableAnswers implements UsageAnswers {
   readonly #endUsers: TableCache
   /** Tables summed up by few dimensions, and those of one workspace. */
   readonly #parts: TableCache
+  /** Those that were asked for, by their names. */
+  readonly #sums = new Map<string, TablePart>()
+  /** Parts that are not far smaller than the table of which they would be. */
+  readonly #useless = new Set<string>()
   readonly #texts = new Map<string, string>()
   readonly #reading = new Map<string, Promise<Made>>()
 
@@ -70,7 +78,12 @@ export class TableAnswers implements UsageAnswers {
   }
 
   /** A table of a file that has the rows of the answer, and as few others as can be. */
-  #tableOf(question: UsageQuestion, { key, date }: AnsweredFile, read: ReadPart): Promise<AggregateTable> {
+  async #tableOf(
+    question: UsageQuestion,
+    { key, date }: AnsweredFile,
+    read: ReadPart,
+  ): Promise<AggregateTable> {
+    if (this.#useless.size > USELESS_MAX) this.#useless.clear()
     const section = sectionFor(question, date)
     const cache = section === 'endUsers' ? this.#endUsers : this.#calls
     const name = JSON.stringify([section, key])
@@ -79,13 +92,34 @@ export class TableAnswers implements UsageAnswers {
         table: this.#withKnownTexts(await readSection(section, read)),
         isKept: true,
       }))
-    const part = partFor(question, section)
-    if (part === null) return whole()
-    return this.#once(this.#parts, JSON.stringify([section, key, part.name]), async () => {
-      const table = await whole()
-      const some = part.of(table)
-      return { table: some ?? table, isKept: some !== null }
-    })
+    for (const least of partsFor(question, section)) {
+      const part = this.#partAtHand(least, [section, key])
+      const partKey = JSON.stringify([section, key, part.name])
+      if (this.#useless.has(partKey)) continue
+      const table = await this.#once(this.#parts, partKey, async () => {
+        const all = await whole()
+        const some = part.of(all)
+        if (some === null) this.#useless.add(partKey)
+        return { table: some ?? all, isKept: some !== null }
+      })
+      if (!this.#useless.has(partKey)) return table
+    }
+    return whole()
+  }
+
+  /** A part, or one with more dimensions that is kept or being made: it has the same answers. */
+  #partAtHand(part: TablePart, table: readonly string[]): TablePart {
+    const { name, dimensions } = part
+    if (dimensions === null) return part
+    if (this.#sums.size > SUMS_MAX) this.#sums.clear()
+    this.#sums.set(name, part)
+    const keyOf = (other: TablePart) => JSON.stringify([...table, other.name])
+    const isThere = (key: string) => this.#parts.has(key) || this.#reading.has(key)
+    const larger = [...this.#sums.values()].find(
+      (other) =>
+        dimensions.every((dimension) => other.dimensions?.includes(dimension)) && isThere(keyOf(other)),
+    )
+    return larger ?? part
   }
 
   /**
@@ -137,19 +171,37 @@ type ReadPart = (part: SumsPart) => Promise<Uint8Array | null>
 
 interface TablePart {
   readonly name: string
+  /** What it is summed up by; null: it is no sum. */
+  readonly dimensions: readonly UsageDimension[] | null
   /** Null: all of it. */
   readonly of: (table: AggregateTable) => AggregateTable | null
 }
 
-/** What of a table is enough for a question; null: all of it. */
-function partFor({ by, where }: UsageQuestion, section: keyof AggregateHead): TablePart | null {
+/**
+ * Dimensions of which one says nearly all of the others: by all of them a table has hardly more rows than by one, and
+ * answers what a page asks by each of them.
+ */
+const ALIKE: readonly (readonly UsageDimension[])[] = [
+  ['kind', 'outcome', 'status', 'error_code'],
+  ['provider', 'model'],
+]
+
+/** What of a table is enough for a question, which may be none smaller than all of it. */
+function partsFor({ by, where }: UsageQuestion, section: keyof AggregateHead): TablePart[] {
   if (section !== 'endUsers') {
-    const named = [...new Set([...by, ...(Object.keys(where) as UsageDimension[])])].sort()
-    return { name: named.join(), of: (table) => summedBy(table, named) }
+    const named = new Set([...by, ...(Object.keys(where) as UsageDimension[])])
+    const alike = ALIKE.filter((names) => names.some((name) => named.has(name))).flat()
+    const wide = new Set([...named, ...alike])
+    return wide.size === named.size ? [sumPart(named)] : [sumPart(wide), sumPart(named)]
   }
   const [workspace, ...others] = where.workspace ?? []
-  if (typeof workspace !== 'string' || others.length > 0) return null
-  return { name: `=${workspace}`, of: (table) => ofWorkspace(table, workspace) }
+  if (typeof workspace !== 'string' || others.length > 0) return []
+  return [{ name: `=${workspace}`, dimensions: null, of: (table) => ofWorkspace(table, workspace) }]
+}
+
+function sumPart(named: ReadonlySet<UsageDimension>): TablePart {
+  const dimensions = [...named].sort()
+  return { name: dimensions.join(), dimensions, of: (table) => summedBy(table, dimensions) }
 }
 
 /** Where a question is about a whole day, and not by hour, sums by day do. */
@@ -198,6 +250,10 @@ class TableCache {
     this.#tables.delete(key)
     this.#tables.set(key, found)
     return found.table
+  }
+
+  has(key: string): boolean {
+    return this.#tables.has(key)
   }
 
   put(key: string, table: AggregateTable): void {

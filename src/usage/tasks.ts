@@ -1,8 +1,9 @@
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { AggregateFormatError, decodeAggregate, encodeAggregate } from './aggregate-file.ts'
+import { idFilters } from './id-filters.ts'
 import { GROUP_ROWS, UsageFile, UsageFileWriter } from './parquet.ts'
 import { pairsOf } from './rolling.ts'
-import { endedAtRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
+import { endedAtRows, idRows, recordIdRows, UsageRows, workspaceRows } from './rows.ts'
 
 /*
  * What takes CPU, run in a thread of its own. Each task gets bytes and gives bytes: it has no connection to anything.
@@ -108,13 +109,16 @@ class Merging {
   async write(): Promise<void> {
     const gathered = new UsageRows()
     const flush = () => {
+      if (gathered.length === 0) return
       this.writer.add(gathered)
+      this.writer.filter(idFilters((column) => idRows(gathered, column)))
       gathered.clear()
     }
     for (const { file, place, stays } of this.#groups) {
       const kept = rowsThatStay(stays)
       if (kept.length === stays.length && kept.length >= COPY_ROWS && file.hasPresentColumns) {
         this.writer.copy(file, place)
+        this.writer.filter(idFilters((column) => file.texts(place, column)))
         continue
       }
       if (kept.length === 0) continue

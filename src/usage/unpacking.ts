@@ -10,15 +10,63 @@ import { parquetHeader } from 'hyparquet/src/column.js'
 
 /** Words, and for each row which of them; -1 is null. */
 export interface UnpackedWords {
-  readonly words: string[]
+  readonly words: Words
   readonly indexes: Int32Array<ArrayBuffer>
 }
 
 /** Texts, where they begin in some bytes, and of how many bytes they are; -1 is null. */
 export interface UnpackedTexts {
   readonly bytes: Buffer
-  readonly starts: Float64Array
-  readonly lengths: Float64Array
+  readonly starts: ArrayLike<number>
+  readonly lengths: ArrayLike<number>
+}
+
+/** The words of a dictionary, in its bytes: there may be tens of thousands, of which a question is about one. */
+export class Words {
+  readonly #page: Buffer
+  /** Where each begins, behind its length in four bytes. */
+  readonly #starts: Uint32Array
+
+  constructor(page: Buffer, count: number) {
+    this.#page = page
+    this.#starts = new Uint32Array(count)
+    for (let word = 0, at = 0; word < count; word += 1) {
+      this.#starts[word] = at + 4
+      at += 4 + page.readUInt32LE(at)
+    }
+  }
+
+  get length(): number {
+    return this.#starts.length
+  }
+
+  at(word: number): string {
+    const start = this.#starts[word]!
+    return this.#page.toString('utf8', start, start + this.#lengthOf(word))
+  }
+
+  all(): string[] {
+    return Array.from(this.#starts, (_, word) => this.at(word))
+  }
+
+  /** 1 for each word that is the text, or begins with it. */
+  marks(text: string, isWhole: boolean): Uint8Array {
+    const bytes = Buffer.from(text)
+    const marks = new Uint8Array(this.length)
+    for (let word = 0; word < this.length; word += 1) {
+      const length = this.#lengthOf(word)
+      if (length < bytes.length || (isWhole && length > bytes.length)) continue
+      const start = this.#starts[word]!
+      let at = 0
+      while (at < bytes.length && this.#page[start + at] === bytes[at]) at += 1
+      if (at === bytes.length) marks[word] = 1
+    }
+    return marks
+  }
+
+  #lengthOf(word: number): number {
+    return this.#page.readUInt32LE(this.#starts[word]! - 4)
+  }
 }
 
 /** Whole numbers as they are written, so decimals without their point; NaN is null. */
@@ -30,7 +78,10 @@ export type UnpackedColumn = UnpackedWords | UnpackedTexts | UnpackedNumbers
 
 /** The value of a row. */
 export function unpackedAt(column: UnpackedColumn, row: number): string | number | null {
-  if ('words' in column) return column.words[column.indexes[row]!] ?? null
+  if ('words' in column) {
+    const word = column.indexes[row]!
+    return word < 0 ? null : column.words.at(word)
+  }
   if ('values' in column) return Number.isNaN(column.values[row]!) ? null : column.values[row]!
   const { bytes, starts, lengths } = column
   return lengths[row]! < 0 ? null : bytes.toString('utf8', starts[row]!, starts[row]! + lengths[row]!)
@@ -45,42 +96,26 @@ interface Page {
  * The rows of a column chunk.
  *
  * @param chunk bytes of its pages
- * @param rows  of the row group
- * @param until the row before which it may end, where it is no column of texts
- * @returns     null where it is written in another way
+ * @param rows of the row group
+ * @returns    null where it is written in another way
  */
-export function unpackColumn(
-  chunk: Buffer,
-  data: ColumnMetaData,
-  rows: number,
-  until = rows,
-): UnpackedColumn | null {
-  if (data.codec !== 'ZSTD' && data.codec !== 'UNCOMPRESSED') return null
-  const pages = pagesIn(chunk)
-  const last = pages.at(-1)
-  const { data_page_header_v2: about } = last?.header ?? {}
-  if (last === undefined || about === undefined || about.num_values !== rows) return null
-  if (about.repetition_levels_byte_length !== 0) return null
-  const levels = about.definition_levels_byte_length
-  const isThere = levels === 0 ? null : unpackHybrid(last.bytes.subarray(0, levels), 1, rows)
+export function unpackColumn(chunk: Buffer, data: ColumnMetaData, rows: number): UnpackedColumn | null {
+  const opened = openChunk(chunk, data, rows)
+  if (opened === null) return null
+  const { about, levels, values } = opened
+  if (about.encoding === 'PLAIN') return null
+  const isThere = levels === null ? null : unpackHybrid(levels, 1, rows)
   const isOfTexts = about.encoding === 'DELTA_BYTE_ARRAY'
-  if (levels === 0 && about.num_nulls > 0) return null
-  const body = last.bytes.subarray(levels)
-  const values = about.is_compressed === false || data.codec !== 'ZSTD' ? body : zstdDecompressSync(body)
-  const asked = isOfTexts ? rows : Math.min(rows, until)
-  const count = asked === rows ? rows - about.num_nulls : presentIn(isThere, asked)
-  if (about.encoding === 'RLE_DICTIONARY' && pages.length === 2) {
-    const words = dictionaryIn(pages[0]!, data.codec)
+  const count = rows - about.num_nulls
+  if (opened.words !== null) {
     const packed = unpackHybrid(values.subarray(1), values[0] ?? 0, count)
-    if (words === null || packed === null) return null
-    return { words, indexes: spread(packed, isThere, new Int32Array(asked).fill(-1)) }
+    if (packed === null) return null
+    return { words: opened.words, indexes: spread(packed, isThere, new Int32Array(rows).fill(-1)) }
   }
-  if (pages.length !== 1) return null
-  if (!isOfTexts && about.encoding !== 'DELTA_BINARY_PACKED') return null
   const unpacked = unpackDeltas(values, count)
   if (unpacked === null) return null
   const { numbers, end } = unpacked
-  if (!isOfTexts) return { values: spread(numbers, isThere, new Float64Array(asked).fill(Number.NaN)) }
+  if (!isOfTexts) return { values: spread(numbers, isThere, new Float64Array(rows).fill(Number.NaN)) }
   return unpackTexts(values.subarray(end), numbers, isThere, rows)
 }
 
@@ -116,12 +151,184 @@ function unpackTexts(
   }
 }
 
-/** How many of the first rows have a value. */
-function presentIn(isThere: Int32Array | null, rows: number): number {
-  if (isThere === null) return rows
-  let count = 0
-  for (let row = 0; row < rows; row += 1) count += isThere[row]!
-  return count
+interface OpenedChunk {
+  readonly about: NonNullable<PageHeader['data_page_header_v2']>
+  /** Which rows have a value; null: all. */
+  readonly levels: Buffer | null
+  readonly values: Buffer
+  /** Null: the values are no numbers of words. */
+  readonly words: Words | null
+}
+
+/** The one page of values that a column chunk of ours has; null: it is written in another way. */
+function openChunk(chunk: Buffer, data: ColumnMetaData, rows: number): OpenedChunk | null {
+  if (data.codec !== 'ZSTD' && data.codec !== 'UNCOMPRESSED') return null
+  const pages = pagesIn(chunk)
+  const last = pages.at(-1)
+  const { data_page_header_v2: about } = last?.header ?? {}
+  if (last === undefined || about === undefined || about.num_values !== rows) return null
+  if (about.repetition_levels_byte_length !== 0) return null
+  const length = about.definition_levels_byte_length
+  if (length === 0 && about.num_nulls > 0) return null
+  const isOfWords = about.encoding === 'RLE_DICTIONARY'
+  const isOfFlags = about.encoding === 'PLAIN' && data.type === 'BOOLEAN' && about.num_nulls === 0
+  const isOfNumbers = about.encoding === 'DELTA_BINARY_PACKED' || about.encoding === 'DELTA_BYTE_ARRAY'
+  if (pages.length !== (isOfWords ? 2 : 1) || !(isOfWords || isOfNumbers || isOfFlags)) return null
+  const words = isOfWords ? dictionaryIn(pages[0]!, data.codec) : null
+  if (isOfWords && words === null) return null
+  const body = last.bytes.subarray(length)
+  return {
+    about,
+    levels: length === 0 ? null : last.bytes.subarray(0, length),
+    values:
+      about.is_compressed === false || data.codec !== 'ZSTD'
+        ? body
+        : decompressed(body, last.header.uncompressed_page_size - length),
+    words,
+  }
+}
+
+/**
+ * Values of some rows of a column chunk, in the order of the rows. Nothing is made for the others: of some records from
+ * here and there, what they take to be read is little more than to decompress them.
+ *
+ * @param wanted rows of the row group, each later than the one before
+ * @returns      null where it is written in another way
+ */
+export function pickFromColumn(
+  chunk: Buffer,
+  data: ColumnMetaData,
+  rows: number,
+  wanted: readonly number[],
+): (string | number | boolean | null)[] | null {
+  const opened = openChunk(chunk, data, rows)
+  if (opened === null) return null
+  const { about, levels, values, words } = opened
+  if (about.encoding === 'PLAIN') return wanted.map((row) => ((values[row >>> 3]! >>> (row & 7)) & 1) === 1)
+  const ranks = levels === null ? wanted : ranksIn(levels, wanted)
+  const present = ranks.filter((rank) => rank >= 0)
+  const count = rows - about.num_nulls
+  const picked =
+    words !== null
+      ? pickHybrid(values.subarray(1), values[0] ?? 0, present)?.map((word) => words.at(word))
+      : about.encoding === 'DELTA_BYTE_ARRAY'
+        ? pickTexts(values, count, present)
+        : pickDeltas(values, count, present)
+  if (picked === undefined || picked === null) return null
+  let at = 0
+  return ranks.map((rank) => (rank < 0 ? null : picked[at++]!))
+}
+
+/** For each row how many before it have a value; -1: it has none. */
+function ranksIn(levels: Buffer, wanted: readonly number[]): number[] {
+  const ranks: number[] = []
+  const reader = { bytes: levels, at: 0 }
+  for (let done = 0, before = 0; ranks.length < wanted.length; ) {
+    const head = varint(reader)
+    const run = (head & 1) === 0 ? head >>> 1 : (head >>> 1) * 8
+    const isAll = (head & 1) === 0 && levels[reader.at] === 1
+    for (let row = wanted[ranks.length]!; row < done + run; row = wanted[ranks.length]!) {
+      if ((head & 1) === 0) ranks.push(isAll ? before + row - done : -1)
+      else {
+        const byte = levels[reader.at + ((row - done) >>> 3)]!
+        const bit = (row - done) & 7
+        const ahead =
+          bitsIn(levels, reader.at, reader.at + ((row - done) >>> 3)) + bitsOf(byte & ((1 << bit) - 1))
+        ranks.push((byte >>> bit) & 1 ? before + ahead : -1)
+      }
+      if (ranks.length === wanted.length) return ranks
+    }
+    const end = reader.at + ((head & 1) === 0 ? 1 : head >>> 1)
+    before += (head & 1) === 0 ? (isAll ? run : 0) : bitsIn(levels, reader.at, end)
+    reader.at = end
+    done += run
+  }
+  return ranks
+}
+
+function bitsIn(bytes: Buffer, from: number, to: number): number {
+  let bits = 0
+  for (let at = from; at < to; at += 1) bits += bitsOf(bytes[at]!)
+  return bits
+}
+
+function bitsOf(byte: number): number {
+  const pairs = byte - ((byte >>> 1) & 0x55)
+  const fours = (pairs & 0x33) + ((pairs >>> 2) & 0x33)
+  return (fours + (fours >>> 4)) & 0x0f
+}
+
+/** As `unpackHybrid`, of some places, each later than the one before. */
+function pickHybrid(bytes: Buffer, width: number, places: readonly number[]): number[] | null {
+  if (width > NARROW_BITS_MAX) return null
+  if (width === 0) return places.map(() => 0)
+  const mask = (1 << width) - 1
+  const picked: number[] = []
+  const reader = { bytes, at: 0 }
+  for (let done = 0; picked.length < places.length; ) {
+    const head = varint(reader)
+    const isRun = (head & 1) === 0
+    const end = done + (isRun ? head >>> 1 : (head >>> 1) * 8)
+    for (; picked.length < places.length && places[picked.length]! < end; ) {
+      const bit = (places[picked.length]! - done) * width
+      const at = reader.at + (bit >>> 3)
+      if (isRun) picked.push(bytes.readUIntLE(reader.at, (width + 7) >> 3))
+      else {
+        const word =
+          bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | ((bytes[at + 3] ?? 0) << 24)
+        picked.push((word >>> (bit & 7)) & mask)
+      }
+    }
+    reader.at += isRun ? (width + 7) >> 3 : (head >>> 1) * width
+    done = end
+  }
+  return picked
+}
+
+/** Texts at some places. Each is what the one before was, and more. */
+function pickTexts(
+  values: Buffer,
+  count: number,
+  places: readonly number[],
+): (string | number | null)[] | null {
+  const shared = unpackDeltas(values, count)
+  const texts = shared && unpackTexts(values.subarray(shared.end), shared.numbers, null, count)
+  return texts && places.map((place) => unpackedAt(texts, place))
+}
+
+/** As `unpackDeltas`, of some places, each later than the one before. */
+function pickDeltas(bytes: Buffer, count: number, places: readonly number[]): number[] | null {
+  const picked: number[] = []
+  const reader = { bytes, at: 0 }
+  const blockSize = varint(reader)
+  const parts = varint(reader)
+  varint(reader)
+  const partSize = blockSize / parts
+  const room = new Float64Array(partSize)
+  let value = zigzag(reader)
+  let next = places[0] ?? count
+  const take = (place: number) => {
+    if (place !== next) return
+    picked.push(value)
+    next = places[picked.length] ?? count
+  }
+  take(0)
+  for (let done = 1; done < count && picked.length < places.length; ) {
+    const least = zigzag(reader)
+    const widths = bytes.subarray(reader.at, reader.at + parts)
+    reader.at += parts
+    for (let part = 0; part < parts && done < count; part += 1) {
+      const width = widths[part]!
+      if (width > 32) return null
+      const differences = unpackBits(bytes, reader.at, width, Math.min(partSize, count - done), room)
+      for (let at = 0; at < differences; at += 1, done += 1) {
+        value += least + room[at]!
+        if (done === next) take(done)
+      }
+      reader.at += (partSize * width) / 8
+    }
+  }
+  return picked
 }
 
 function pagesIn(chunk: Buffer): Page[] {
@@ -136,17 +343,19 @@ function pagesIn(chunk: Buffer): Page[] {
   return pages
 }
 
-function dictionaryIn({ header, bytes }: Page, codec: string): string[] | null {
+function dictionaryIn({ header, bytes }: Page, codec: string): Words | null {
   const { dictionary_page_header: about } = header
   if (about === undefined) return null
-  const page = codec === 'ZSTD' ? zstdDecompressSync(bytes) : bytes
-  const words: string[] = []
-  for (let at = 0; words.length < about.num_values; ) {
-    const end = at + 4 + page.readUInt32LE(at)
-    words.push(page.toString('utf8', at + 4, end))
-    at = end
-  }
-  return words
+  const page = codec === 'ZSTD' ? decompressed(bytes, header.uncompressed_page_size) : bytes
+  return new Words(page, about.num_values)
+}
+
+/** Bytes beyond those that come out: without some, there might be more, for which room would be made, too. */
+const SPARE_BYTES = 64
+
+/** A page of known size, in one piece: in pieces of the usual size it is put together from a hundred. */
+export function decompressed(page: Uint8Array, bytes: number): Buffer {
+  return zstdDecompressSync(page, { chunkSize: bytes + SPARE_BYTES })
 }
 
 /** Puts the values of the rows that have one where these rows are. */

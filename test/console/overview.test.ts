@@ -95,7 +95,7 @@ for (const [store, options] of STORES) {
         added_p50_ms: 2,
         added_p95_ms: 4,
         upstream: [
-          { provider: 'one', calls: 4, failed: 1, p50_ms: 166.667, p95_ms: 266.667 },
+          { provider: 'one', calls: 4, failed: 1, p50_ms: 167, p95_ms: 267 },
           { provider: 'two', calls: 1, failed: 0, p50_ms: 5, p95_ms: 6 },
         ],
         memory_used_bytes: 20,
@@ -112,7 +112,7 @@ for (const [store, options] of STORES) {
       added_p50_ms: 3,
       added_p95_ms: 6,
       upstream: [
-        { provider: 'one', calls: 4, p50_ms: 166.667 },
+        { provider: 'one', calls: 4, p50_ms: 167 },
         { provider: 'two', calls: 1 },
       ],
     }
@@ -128,6 +128,24 @@ for (const [store, options] of STORES) {
     t.match(past(since), [{ at_ms: endMs, requests: 40 }], 'only steps that ended after it')
     t.same(past(await operator.get(`overview?since=${endMs}`)), [])
     for (const query of ['since=x', 'since=-1', 'since=1.5', 'until=1'])
+      t.equal((await operator.get(`overview?${query}`)).status, 400, query)
+
+    // The steps of a minute, put together where all of them are asked for.
+    const ends = (query: string) =>
+      operator.get(`overview?${query}`).then((told) => past(told).map(({ at_ms }) => at_ms))
+    const minuteMs = Math.ceil(endMs / 60_000) * 60_000
+    const together = await operator.get(`overview?old_step_ms=60000&since=${minuteMs - 120_000}`)
+    const requests = stepsIn(together)
+      .filter(({ at_ms: atMs }) => atMs <= minuteMs)
+      .reduce((sum, step) => sum + Number(step.requests), 0)
+    t.equal(requests, 47, 'nothing is lost or counted twice')
+    t.match(
+      stepsIn(together).find(({ at_ms: atMs }) => atMs === minuteMs),
+      { step_ms: 60_000, memory_used_bytes: 20 },
+      'of the newest of each node',
+    )
+    t.same(await ends(`old_step_ms=60000&since=${minuteMs - 30_000}`), [], 'none of which a part is missing')
+    for (const query of ['old_step_ms=7000', 'old_step_ms=1', 'old_step_ms=600000'])
       t.equal((await operator.get(`overview?${query}`)).status, 400, query)
 
     const nowhere = await admin.get('overview?workspace=nowhere')
@@ -227,7 +245,7 @@ t.test('health is of five minutes, by provider and model', async (t) => {
   const own = (await admin.get('health')).body
   t.match(own, { window_ms: 300_000, breakers: [] })
   const one = { provider: 'one', calls: 30, failed: 5, last_error: last, models }
-  t.same(own.providers, [{ ...one, p95_ms: 101.48 }], 'weighted by the calls that were answered')
+  t.same(own.providers, [{ ...one, p95_ms: 101 }], 'weighted by the calls that were answered')
   t.match((await operator.get('health')).body.providers, [{ provider: 'one', calls: 30, failed: 8 }])
   t.equal((await admin.get('health?workspace=other')).status, 404)
 })

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { foreseenQuestion } from '../../src/console/server/foreseen.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { AggregateBuilder } from '../../src/usage/aggregate.ts'
@@ -147,6 +148,49 @@ t.test('the same as a file', async (t) => {
   t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
 })
 
+t.test('what a view will ask about is known by its address', async (t) => {
+  const nowMs = Date.parse('2026-11-22T10:30:00Z')
+  const at = (address: string) => {
+    const [path = '', query = ''] = address.split('?')
+    const foreseen = foreseenQuestion({ path, query }, nowMs)
+    if (foreseen === null) return null
+    const { fromMs, toMs, step, by, where } = foreseen.question
+    const times = [fromMs, toMs].map((ms) => new Date(ms).toISOString().slice(0, 13))
+    return [foreseen.workspace, ...times, step, by.join(), where]
+  }
+  const acme = { workspace: ['acme'] }
+  t.same(at('/console/acme/usage'), ['acme', '2026-10-24T00', '2026-11-22T11', 'day', 'model', acme])
+  t.same(at('/console/usage?range=24h&by=app'), [null, '2026-11-21T11', '2026-11-22T11', 'hour', 'app', {}])
+  t.same(at('/console/~usage/usage?by=end_user'), [
+    ...['usage', '2026-10-24T00', '2026-11-23T00', 'day', 'end_user'],
+    { workspace: ['usage'] },
+  ])
+  t.same(at('/console/acme/overview?range=7d'), [
+    ...['acme', '2026-11-15T11', '2026-11-22T11', 'hour', 'outcome'],
+    { kind: ['call'], ...acme },
+  ])
+  t.match(at('/console/providers/a%20b'), [
+    null,
+    '2026-10-24T00',
+    '2026-11-22T11',
+    'day',
+    '',
+    { provider: ['a b'] },
+  ])
+  for (const address of ['', '/acme', '/acme/overview', '/acme/keys', '/usages', '/acme/providers', '/%'])
+    t.equal(at(`/console${address}`), null, address)
+})
+
+t.test('rows have the figures that were asked for, and the total has all', async (t) => {
+  const all = await admin.get('/usage?by=app&sort=calls')
+  const some = await admin.get('/usage?by=app&sort=calls&figures=calls,total_ms')
+  t.same(
+    sumsIn(some),
+    sumsIn(all).map(({ app, calls, total_ms }) => ({ app, calls, total_ms })),
+  )
+  t.same(totalIn(some), totalIn(all))
+})
+
 t.test('a long answer is compressed, too', async (t) => {
   const path = '/usage?by=model,outcome&step=hour&workspace=acme'
   const { length } = sumsIn(await operator.get(path))
@@ -167,6 +211,8 @@ t.test('what makes no question is refused by the name of the parameter', async (
     ['format=xml', 'format'],
     ['format=csv&limit=5', 'limit'],
     ['format=csv&offset=5', 'offset'],
+    ['format=csv&figures=calls', 'figures'],
+    ['figures=calls,app', 'figures'],
     ['colour=red', 'colour'],
     ['by=app&by=model', 'by'],
     ['by=end_user,app', 'app'],

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  appendFile,
   cp,
   mkdir,
   mkdtemp,
@@ -152,24 +153,7 @@ test('a compiled server has its threads and its assets, and an image its code ca
   const { stderr } = await outputOf([join(folder, 'scripts', 'compile.mjs'), image])
   t.notMatch(stderr, /Error/)
   t.ok((await readdir(join(image, 'v8'), { recursive: true })).length > 10)
-  const data = join(folder, 'data')
-  const server = spawn(process.execPath, [join(image, 'main.js')], {
-    cwd: folder,
-    env: { ...process.env, PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: data },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => server.kill('SIGKILL'))
-  let log = ''
-  server.stdout.setEncoding('utf8')
-  const greeted = new Promise((resolve, reject) => {
-    server.stdout.on('data', (text) => {
-      log += text
-      const [, origin, key] = /-s (http:\S+)\/v1\/speech -H 'Authorization: Bearer ([^']+)'/.exec(log) ?? []
-      if (key !== undefined) resolve({ origin, key })
-    })
-    server.on('exit', () => reject(new Error(`the server ended: ${log}`)))
-  })
-  const { origin, key } = await greeted
+  const { origin, key, server } = await startImage(t, image, folder)
   const ask = (path, init) => fetch(`${origin}${path}`, init)
   for (const path of [
     '/readyz',
@@ -186,4 +170,40 @@ test('a compiled server has its threads and its assets, and an image its code ca
     body: JSON.stringify({ input: 'hello world' }),
   })
   t.equal(speech.status, 200, await speech.text())
+
+  const read = async (at, path, coding) =>
+    (await fetch(`${at}${path}`, { headers: { 'accept-encoding': coding } })).text()
+  const module = '/console/assets/main.ts'
+  const text = await read(origin, module, 'br')
+  t.match(text, /^import\{/, 'the page was made ready, as short as it gets')
+  for (const coding of ['gzip', 'identity']) t.equal(await read(origin, module, coding), text, coding)
+  const [, root] = /src="(\/console\/assets\/[0-9a-f]{12})\/main\.ts"/.exec(
+    await read(origin, '/console', 'br'),
+  )
+  server.kill('SIGKILL')
+  await appendFile(join(folder, 'src', 'console', 'page', 'main.ts'), '\nconsole.info("newer")\n')
+  const changed = await startImage(t, image, folder)
+  const newer = await read(changed.origin, module, 'br')
+  t.match(newer, 'newer', 'what has changed since is made when it is asked for')
+  t.notMatch(await read(changed.origin, '/console', 'br'), root)
 })
+
+/** Starts a compiled server. @returns where it is, and its first key */
+async function startImage(t, image, folder) {
+  const server = spawn(process.execPath, [join(image, 'main.js')], {
+    cwd: folder,
+    env: { ...process.env, PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: await mkdtemp(join(folder, 'data-')) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => server.kill('SIGKILL'))
+  let log = ''
+  server.stdout.setEncoding('utf8')
+  return new Promise((resolve, reject) => {
+    server.stdout.on('data', (text) => {
+      log += text
+      const [, origin, key] = /-s (http:\S+)\/v1\/speech -H 'Authorization: Bearer ([^']+)'/.exec(log) ?? []
+      if (key !== undefined) resolve({ origin, key, server })
+    })
+    server.on('exit', () => reject(new Error(`the server ended: ${log}`)))
+  })
+}

@@ -12,6 +12,7 @@ import type { LogTest } from '../../src/usage/log-filter.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { createUsageLog } from '../../src/usage/log-worker.ts'
 import { DAY_MS, dateOf, usageKey } from '../../src/usage/names.ts'
+import { merge } from '../../src/usage/tasks.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -49,6 +50,17 @@ class MemoryFiles implements LogSource {
   put(date: string, name: string, groups: readonly (readonly UsageRecord[])[], putMs?: number): void {
     this.#files.set(usageKey(date, name), fileOf(groups))
     if (putMs !== undefined) this.#putMs.set(usageKey(date, name), putMs)
+  }
+
+  async merged(date: string, name: string, records: readonly UsageRecord[]): Promise<void> {
+    const inputs = [{ file: fileOf([records]), aggregate: null }]
+    const { file } = await merge({ inputs, names: [], expired: [] })
+    this.#files.set(usageKey(date, name), file)
+  }
+
+  /** Bytes of all. */
+  get size(): number {
+    return [...this.#files.values()].reduce((sum, { length }) => sum + length, 0)
   }
 
   async dates(fromMs: number, toMs: number): Promise<string[]> {
@@ -291,6 +303,32 @@ t.test('what cannot have a record is not read', async (t: Test) => {
     t.ok(bytes < whole / 2, `${bytes} of ${whole}`)
   }
   t.ok((await bytesOf([{ column: 'app', oneOf: ['none'] }], 0)) <= days * 64 * 1024, 'footers alone')
+})
+
+t.test('of merged files little is read for a trace', async (t: Test) => {
+  const dice = new Dice(4)
+  const files = new MemoryFiles()
+  const traceId = (at: number) => `${at}`.padStart(32, 'f')
+  for (let day = 0; day < DAYS; day += 1) {
+    const fromMs = FROM_MS + day * DAY_MS
+    const records = Array.from({ length: 5_000 }, (_, at) => ({
+      ...randomRecord(dice, `use_${day}_${at}`, { fromMs, toMs: fromMs + DAY_MS }),
+      trace_id: traceId(day * 5_000 + at),
+    }))
+    await files.merged(dateOf(fromMs), 'one', records)
+  }
+  files.footers = new LogFooters()
+  const find = (at: number) => searchLog({ ...ALL, id: logIdOf(traceId(at)), limit: 10 }, files)
+  const first = await find(3)
+  t.match(first.records, [{ record_id: 'use_0_3' }])
+  // With the footers known: a block of each filter, and the columns of the file that has it.
+  const { records, bytes } = await find(7 * 5_000 + 9)
+  t.match(records, [{ record_id: 'use_7_9' }])
+  t.ok(
+    bytes < first.bytes / 2 && bytes < files.size / 8,
+    `${bytes} of ${files.size}, at first ${first.bytes}`,
+  )
+  t.same((await find(DAYS * 5_000)).records, [])
 })
 
 t.test('an id is found in whichever column has it, and where it is most likely', async (t: Test) => {

@@ -2,11 +2,16 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
+import { sbbfInsert } from 'hyparquet/src/bloom.js'
+import { xxhash64 } from 'hyparquet/src/xxhash.js'
 import t, { type Test } from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
+import { BloomFilter } from '../../src/usage/bloom.ts'
+import { LogFile } from '../../src/usage/log-file.ts'
 import { readRows, UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
-import { unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
+import { merge } from '../../src/usage/tasks.ts'
+import { pickFromColumn, unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
 import { Dice } from '../support/dice.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { fileOf, fillRows, randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
@@ -151,22 +156,27 @@ t.test('columns are unpacked as the general reader reads them', async (t: Test) 
       const place = USAGE_COLUMNS.findIndex(({ name }) => name === data!.path_in_schema[0])
       const from = Number(data!.dictionary_page_offset ?? data!.data_page_offset)
       const bytes = Buffer.from(file.bytes.slice(from, from + Number(data!.total_compressed_size)))
-      const until = 1 + dice.below(count)
-      for (const [column, end] of [
-        [unpackColumn(bytes, data!, count), count],
-        [unpackColumn(bytes, data!, count, until), until],
-      ] as const) {
-        if (column === null) continue
-        unpacked += 1
-        const same = Array.from({ length: end }, (_, row) => unpackedAt(column, row))
+      const column = unpackColumn(bytes, data!, count)
+      const wanted = Array.from({ length: count }, (_, row) => row).filter(() => dice.chance(0.1))
+      const picked = pickFromColumn(bytes, data!, count, wanted)
+      const { name, kind } = USAGE_COLUMNS[place]!
+      t.equal(picked === null, column === null && kind !== 'flag')
+      if (picked === null) continue
+      unpacked += 1
+      const all = Array.from({ length: count }, (_, row) => rows.columns[place]!.at(row))
+      if (column !== null)
         t.same(
-          same,
-          Array.from({ length: end }, (_, row) => rows.columns[place]!.at(row)),
-          USAGE_COLUMNS[place]!.name,
+          all.map((_, row) => unpackedAt(column, row)),
+          all,
+          name,
         )
-      }
+      t.same(
+        picked,
+        wanted.map((row) => all[row]),
+        `some rows of ${name}`,
+      )
     }
-    t.ok(unpacked > 40, `${unpacked} of ${2 * USAGE_COLUMNS.length}`)
+    t.ok(unpacked > 20, `${unpacked} of ${USAGE_COLUMNS.length}`)
   }
 })
 
@@ -201,6 +211,76 @@ t.test('a row group is copied as it is into another file', async (t: Test) => {
       .map((one) => one.record_id),
     'its bounds came with it',
   )
+  duck.closeSync()
+  instance.closeSync()
+})
+
+t.test('Bloom filters are those of the format', (t: Test) => {
+  fc.assert(
+    fc.property(fc.array(fc.uint8Array({ maxLength: 100 }), { maxLength: 200 }), (texts) => {
+      const own = new BloomFilter(texts.length)
+      const other = new Uint32Array(own.words.length)
+      for (const text of texts) {
+        // Not at the beginning of its memory.
+        own.add(Buffer.concat([Buffer.from('abc'), text, Buffer.from('de')]), 3, 3 + text.length)
+        sbbfInsert(other, xxhash64(text))
+      }
+      return own.words.every((word, at) => word === other[at])
+    }),
+  )
+  t.end()
+})
+
+t.test('a merged file says which ids it may have, to us and to others', async (t: Test) => {
+  const dice = new Dice(9)
+  const traffic = { fromMs: FROM_MS, toMs: FROM_MS + DAY_MS }
+  const traceId = (at: number) => at.toString(16).padStart(32, '0')
+  const recordAt = (at: number, over: Partial<UsageRecord> = {}): UsageRecord => ({
+    ...randomRecord(dice, `use_${String(at).padStart(6, '0')}`, traffic),
+    ...{ request_id: `req_${String(at).padStart(6, '0')}`, trace_id: traceId(at), ...over },
+  })
+  // The first group is copied as it is, the others are gathered; some callers chose ids.
+  const many = Array.from({ length: 5_000 }, (_, at) => recordAt(at))
+  const few = Array.from({ length: 500 }, (_, at) => recordAt(10_000 + at, { request_id: `mine-${at}` }))
+  const untraced = Array.from({ length: 40 }, (_, at) => recordAt(20_000 + at, { trace_id: null }))
+  const inputs = [many, few, untraced].map((records) => ({ file: fileOf([records]), aggregate: null }))
+  const { file: bytes } = await merge({ inputs, names: [], expired: [] })
+  // Merged again, it says the same.
+  const again = await merge({ inputs: [{ file: bytes, aggregate: null }], names: [], expired: ['none'] })
+  const all = [...many, ...few, ...untraced]
+  for (const file of [bytes, again.file]) {
+    t.same(await recordsOf(file), all)
+    const read = async (_: string, from: number, to: number) => file.slice(from, to).buffer
+    const opened = await LogFile.open({ key: 'a', bytes: file.length }, { read })
+    t.equal(opened.groups.length, 2)
+    const may = (group: number, column: 'request_id' | 'trace_id', id: string) =>
+      opened.mayHaveId(group, [column], Buffer.from(id))
+    for (const [at, { request_id: request, trace_id: trace }] of all.entries()) {
+      const group = at < many.length ? 0 : 1
+      if (!(await may(group, 'request_id', request))) t.fail(request)
+      if (trace !== null && !(await may(group, 'trace_id', trace))) t.fail(trace)
+    }
+    let taken = 0
+    for (let at = 100_000; at < 101_000; at += 1) taken += Number(await may(0, 'trace_id', traceId(at)))
+    t.ok(taken < 60, `${taken} of 1,000 that are not there`)
+    t.notOk(await may(0, 'request_id', traceId(1)), 'ids of ours have bounds')
+    t.notOk(await may(0, 'request_id', 'req_005000'))
+    let chosen = 0
+    for (let at = 1_000; at < 2_000; at += 1) chosen += Number(await may(1, 'request_id', `mine-${at}`))
+    t.ok(chosen < 60, `${chosen} of 1,000 that are not there`)
+  }
+  const path = join(await tempFolder(t), 'merged.parquet')
+  await writeFile(path, bytes)
+  const instance = await DuckDBInstance.create()
+  const duck = await instance.connect()
+  const rowsOf = async (sql: string) => (await duck.runAndReadAll(sql)).getRowObjectsJson()
+  const probe = `SELECT bloom_filter_excludes FROM parquet_bloom_probe('${path}', 'trace_id', '${traceId(7)}')`
+  t.same(
+    (await rowsOf(probe)).map(({ bloom_filter_excludes: excludes }) => excludes),
+    [false, true],
+  )
+  const found = await rowsOf(`SELECT record_id FROM '${path}' WHERE trace_id = '${traceId(10_007)}'`)
+  t.same(found, [{ record_id: few[7]!.record_id }])
   duck.closeSync()
   instance.closeSync()
 })

@@ -2,7 +2,7 @@ import { type Static, type TObject, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { requireOperator, requireWorkspace } from '../../admin/actor.ts'
 import { ISSUE_LENGTH_MAX, issueDetails } from '../../admin/issues.ts'
-import { gzipped, takes } from '../../api/assets.ts'
+import { codingFor, compressedNow } from '../../api/assets.ts'
 import { observedRoute } from '../../api/endpoint.ts'
 import { faultOf } from '../../api/json-fault.ts'
 import { jsonReply } from '../../api/json-reply.ts'
@@ -62,8 +62,8 @@ const RATE_LIMIT: RateLimit = { requestsPerMinute: 1200, burst: 300 }
 const CHANGES: RateLimit = { requestsPerMinute: 240, burst: 200 }
 /** The share of the memory that bodies count against. */
 const MEMORY_SHARE = 'console'
-/** Shorter answers go out in a few packets anyway. UTF-16 units. */
-const GZIP_LENGTH_MIN = 8 * 1024
+/** Shorter answers go out in one packet anyway. UTF-16 units. */
+const COMPRESSED_LENGTH_MIN = 1024
 
 const NO_FIELDS = Type.Object({})
 type NoFields = typeof NO_FIELDS
@@ -258,10 +258,15 @@ export async function compressed(
 ): Promise<WholeReply> {
   const { headers } = reply
   const body = textOf(reply.body)
-  if (body === null || body.length < GZIP_LENGTH_MIN) return reply
+  if (body === null || body.length < COMPRESSED_LENGTH_MIN) return reply
   const varying = { ...headers, vary: 'accept-encoding' }
-  if (!takes(exchange, 'gzip')) return { ...reply, headers: varying }
-  return { ...reply, headers: { ...varying, 'content-encoding': 'gzip' }, body: await gzipped(body) }
+  const coding = codingFor(exchange)
+  if (coding === undefined) return { ...reply, headers: varying }
+  return {
+    ...reply,
+    headers: { ...varying, 'content-encoding': coding },
+    body: await compressedNow(body, coding),
+  }
 }
 
 /** The whole of a body that is text, also where it was written in pieces; null: it is not. */

@@ -214,7 +214,7 @@ export async function newestHolder(sha256: string, context: ConsoleContext): Pro
   return find()
 }
 
-function sessionId(token: string): string {
+export function sessionId(token: string): string {
   return hash('sha256', token)
 }
 

@@ -26,6 +26,7 @@ import { usageEndpoint } from './api/usage.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
 import type { ConsoleRoute } from './endpoint.ts'
+import { readAhead } from './foreseen.ts'
 import { managementRoutes, operationsOf } from './management.ts'
 import { oidcEndpoints, SingleSignOn } from './oidc/endpoints.ts'
 import { consolePage } from './page-assets.ts'
@@ -78,7 +79,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     ...sessionEndpoints(context),
     ...endpoints,
   ]
-  const rest = [...unknownPaths(api), ...consolePage()]
+  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context))]
   return [
     ...api,
     ...managementRoutes(endpoints),

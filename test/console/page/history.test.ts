@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { TONES, tonesOf } from '../../../src/console/page/components/tones.ts'
 import {
   drawnProviders,
+  evened,
   HISTORY_MS,
   merged,
   newest,
@@ -49,6 +50,26 @@ test('only what is new is asked for, and the newest steps again', async (t) => {
   t.equal(newsSince([], NOW), NOW - HISTORY_MS)
   t.equal(newsSince([step(NOW - 5_000)], NOW), NOW - 20_000)
   t.equal(newsSince([step(NOW - 2 * HISTORY_MS)], NOW), NOW - HISTORY_MS, 'after a night in another tab')
+})
+
+test('charts have steps of one length, however long they come', async (t) => {
+  const upstream = (calls: number, failed: number, p95_ms: number | null) => [
+    { provider: 'one', calls, failed, p50_ms: null, p95_ms },
+  ]
+  const old = step(NOW, { step_ms: 30_000, upstream: upstream(9, 1, 50) })
+  const steps = evened([
+    old,
+    step(NOW + 5_000, { requests: 30, added_p50_ms: 2, upstream: upstream(4, 1, 100) }),
+    step(NOW + 10_000, { requests: 10, added_p50_ms: 6, server_errors: 2, upstream: upstream(1, 0, 20) }),
+    step(NOW + 30_000, { added_p50_ms: null, memory_used_bytes: 7, upstream: upstream(1, 1, null) }),
+    step(NOW + 35_000),
+  ])
+  t.equal(steps[0], old)
+  t.match(steps[1], {
+    ...{ at_ms: NOW + 30_000, step_ms: 15_000, requests: 50, server_errors: 2, memory_used_bytes: 7 },
+    ...{ added_p50_ms: 3, upstream: [{ provider: 'one', calls: 6, failed: 2, p50_ms: null, p95_ms: 80 }] },
+  })
+  t.same([steps.length, steps[2]?.at_ms], [3, NOW + 35_000], 'the newest are shown at once')
 })
 
 test('a pause interrupts the lines', async (t) => {

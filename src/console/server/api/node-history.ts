@@ -181,26 +181,33 @@ const BREAKER_STATES: readonly BreakerView['state'][] = ['open', 'cooling', 'hal
  *
  * @param workspace null: of all
  * @param withNodes whether to tell how much memory they use
+ * @param lengthOf  how long the step is to be in which one of `STEP_MS` is, by the end of the latter
  */
 export function stepsOf(
   samples: readonly NodeSample[],
   workspace: string | null,
   withNodes: boolean,
+  lengthOf: (endMs: number) => number = () => STEP_MS,
 ): OverviewStep[] {
-  const byEnd = new Map<number, NodeSample[]>()
+  const byEnd = new Map<number, { readonly stepMs: number; readonly together: NodeSample[] }>()
   for (const sample of samples) {
-    const atMs = Math.ceil(sample.atMs / STEP_MS) * STEP_MS
-    const together = byEnd.get(atMs)
-    if (together === undefined) byEnd.set(atMs, [sample])
-    else together.push(sample)
+    const endMs = Math.ceil(sample.atMs / STEP_MS) * STEP_MS
+    const stepMs = lengthOf(endMs)
+    const atMs = Math.ceil(endMs / stepMs) * stepMs
+    const step = byEnd.get(atMs)
+    if (step === undefined) byEnd.set(atMs, { stepMs, together: [sample] })
+    else step.together.push(sample)
   }
   const ends = [...byEnd].sort(([one], [other]) => one - other)
-  return ends.map(([atMs, together]) => stepOf(atMs, together, workspace, withNodes))
+  return ends.map(([atMs, step]) => stepOf({ atMs, ...step }, workspace, withNodes))
 }
 
 function stepOf(
-  atMs: number,
-  together: readonly NodeSample[],
+  {
+    atMs,
+    stepMs,
+    together,
+  }: { readonly atMs: number; readonly stepMs: number; readonly together: readonly NodeSample[] },
   workspace: string | null,
   withNodes: boolean,
 ): OverviewStep {
@@ -209,7 +216,7 @@ function stepOf(
   const serverErrors = sum(seen, (one) => one.serverErrors ?? 0)
   return {
     at_ms: atMs,
-    step_ms: STEP_MS,
+    step_ms: stepMs,
     requests: sum(seen, ({ requests }) => requests),
     client_errors: sum(seen, ({ errors }) => errors) - serverErrors,
     server_errors: serverErrors,
@@ -287,12 +294,15 @@ interface Latency {
   readonly weight: number
 }
 
-/** Mean of the values that are known, to a thousandth of a millisecond; null: none is. */
+/** Digits of a mean: more would only be more to send, thousands of times an hour. */
+const DIGITS = 3
+
+/** Mean of the values that are known; null: none is. */
 function mean(values: readonly Latency[]): number | null {
   const known = values.flatMap(({ ms, weight }) => (ms === null ? [] : [{ ms, weight: Math.max(weight, 1) }]))
   if (known.length === 0) return null
   const total = sum(known, ({ weight }) => weight)
-  return Math.round((sum(known, ({ ms, weight }) => ms * weight) / total) * 1000) / 1000
+  return Number((sum(known, ({ ms, weight }) => ms * weight) / total).toPrecision(DIGITS))
 }
 
 function sum<Value>(values: readonly Value[], of: (value: Value) => number): number {

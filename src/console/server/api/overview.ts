@@ -24,9 +24,21 @@ const PATH = '/overview'
 /** How long after its end a step is shown: by then all nodes have written their samples, and it does not change. */
 const SETTLING_MS = 1_500
 
+/** Steps that ended within it are never put together: what happens now is read from them. */
+const NEW_MS = 2 * 60_000
+const OLD_STEP_MS_MAX = 5 * 60_000
+
 const Query = Type.Object({
   workspace: WorkspaceField,
   since: Type.Optional(Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000 })),
+  old_step_ms: Type.Optional(
+    Type.Integer({
+      minimum: STEP_MS,
+      maximum: OLD_STEP_MS_MAX,
+      multipleOf: STEP_MS,
+      description: 'Length of the steps that ended more than two minutes ago; 5000 by default.',
+    }),
+  ),
 })
 
 type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
@@ -70,8 +82,9 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     isWatched ? sources.incidents.of('all') : null,
   ])
   const wanted = samples.filter(({ atMs }) => atMs > sinceMs - STEP_MS)
-  const steps = stepsOf(wanted, scope, isOperator).filter(
-    ({ at_ms: atMs }) => atMs > sinceMs && atMs <= nowMs - SETTLING_MS,
+  const steps = stepsOf(wanted, scope, isOperator, lengthsUpTo(nowMs, query.old_step_ms)).filter(
+    // Of one that began before, some is missing.
+    ({ at_ms: atMs, step_ms: stepMs }) => atMs - stepMs > sinceMs - STEP_MS && atMs <= nowMs - SETTLING_MS,
   )
   const latest = sources.history.latest(samples)
   return {
@@ -85,6 +98,12 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     credits_usd: account && usdOf(account.creditsMicros),
     credits_used: scope === null ? null : usesCredits(context, scope),
   }
+}
+
+/** How long steps are to be, by the end of those of `STEP_MS` in them. */
+function lengthsUpTo(nowMs: number, oldMs = STEP_MS): (endMs: number) => number {
+  const newFromMs = Math.floor((nowMs - NEW_MS) / oldMs) * oldMs
+  return (endMs) => (endMs <= newFromMs ? oldMs : STEP_MS)
 }
 
 /** Whether a published route of a workspace has an entry whose calls are charged as credits. */

@@ -4,7 +4,7 @@ import { answerUsage, askUsage, usageQuestion } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
-import { USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
+import { USAGE_LATENCIES, USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
 import {
   ANSWER_ROWS_MAX,
   groupsMax,
@@ -39,7 +39,15 @@ const Query = Type.Object({
   ...QUESTION,
   workspace: WorkspaceField,
   format: Type.Optional(Type.Enum(['json', 'csv'])),
+  figures: Type.Optional(
+    Type.String({
+      maxLength: 512,
+      description: 'Of each row only these measures and latencies, divided by commas; all by default.',
+    }),
+  ),
 })
+/** What rows are of besides their time and their dimensions. */
+const FIGURES: ReadonlySet<string> = new Set([...USAGE_MEASURES, ...USAGE_LATENCIES])
 
 /** Rows of a file that are asked for at a time: to take them over from the thread that answers takes some 8 ms. */
 const PART_ROWS = 2_000
@@ -56,13 +64,14 @@ export function usageEndpoint(context: ConsoleContext): ConsoleRoute {
 async function usage(call: Call): Promise<WrittenReply> {
   const { context, viewer, query, exchange } = call
   const scope = scopeOf(call)
-  const { format = 'json', ...asked } = query as Readonly<Record<string, string>>
+  const { format = 'json', figures, ...asked } = query as Readonly<Record<string, string>>
   const input = new Map(Object.entries(asked).map(([name, value]) => [name, [value]]))
   if (scope !== null) input.set('workspace', [scope])
   const actor = { ...viewer.actor, workspace: scope }
+  const shown = figures === undefined ? null : figuresIn(figures)
   if (format === 'csv') {
-    for (const name of ['limit', 'offset'])
-      if (input.has(name)) throw invalidField(name, 'cannot be combined with format')
+    for (const name of ['limit', 'offset', 'figures'])
+      if (Object.hasOwn(query, name)) throw invalidField(name, 'cannot be combined with format')
     const question = usageQuestion(actor, input, context.usage)
     const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
     return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
@@ -73,9 +82,21 @@ async function usage(call: Call): Promise<WrittenReply> {
     ...rest,
     is_recorded: context.usage.isRecorded,
     names: await namesIn(report, context),
-    data: largeList(data.length, () => data),
+    data: largeList(data.length, () => (shown === null ? data : data.map((row) => withFigures(row, shown)))),
   }
   return new WrittenReply(await compressed(await jsonReply(answer), exchange))
+}
+
+/** @throws GatewayError INVALID_REQUEST */
+function figuresIn(text: string): ReadonlySet<string> {
+  const names = text.split(',')
+  for (const name of names)
+    if (!FIGURES.has(name)) throw invalidField('figures', 'must name measures and latencies of the answer')
+  return new Set(names)
+}
+
+function withFigures(row: object, shown: ReadonlySet<string>): object {
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !FIGURES.has(name) || shown.has(name)))
 }
 
 /**

@@ -181,6 +181,49 @@ function interrupted(steps: readonly OverviewStep[]) {
 }
 
 const EVERY_MS = 5_000
+/** Charts have no more points than that to draw an hour with; the server puts old steps together by so many. */
+const OLD_STEP_MS = 30_000
+
+/** Steps put together as old ones are: where they are shorter, lines would be rougher. The last may be shorter. */
+export function evened(steps: readonly OverviewStep[]): readonly OverviewStep[] {
+  const together = Map.groupBy(steps, ({ at_ms: atMs }) => Math.ceil(atMs / OLD_STEP_MS))
+  return [...together.values()].map((some) => (some.length === 1 ? some[0]! : joined(some)))
+}
+
+function joined(steps: readonly OverviewStep[]): OverviewStep {
+  const sum = (read: (step: OverviewStep) => number) => steps.reduce((total, step) => total + read(step), 0)
+  const upstream = Map.groupBy(
+    steps.flatMap((step) => step.upstream),
+    ({ provider }) => provider,
+  )
+  return {
+    ...steps.at(-1)!,
+    step_ms: sum((step) => step.step_ms),
+    requests: sum((step) => step.requests),
+    client_errors: sum((step) => step.client_errors),
+    server_errors: sum((step) => step.server_errors),
+    added_p50_ms: mean(steps.map((step) => [step.added_p50_ms, step.requests])),
+    added_p95_ms: mean(steps.map((step) => [step.added_p95_ms, step.requests])),
+    upstream: [...upstream].map(([provider, own]) => ({
+      provider,
+      calls: own.reduce((total, { calls }) => total + calls, 0),
+      failed: own.reduce((total, { failed }) => total + failed, 0),
+      p50_ms: mean(own.map((one) => [one.p50_ms, one.calls - one.failed])),
+      p95_ms: mean(own.map((one) => [one.p95_ms, one.calls - one.failed])),
+    })),
+  }
+}
+
+/** Weighted, as the server puts nodes together; null: no value is known. */
+function mean(values: readonly (readonly [value: number | null, weight: number])[]): number | null {
+  let [total, weights] = [0, 0]
+  for (const [value, weight] of values) {
+    if (value === null) continue
+    total += value * Math.max(weight, 1)
+    weights += Math.max(weight, 1)
+  }
+  return weights === 0 ? null : total / weights
+}
 
 /** The newest answer, with an hour of steps. */
 export interface Seen {
@@ -205,7 +248,7 @@ export function useLive(workspace: string | null): Load<Seen> {
     const known = latest.current?.steps ?? []
     try {
       const since = newsSince(known, nowOf(latest.current))
-      const path = `/overview${queryOf({ workspace, since: Math.floor(since) })}`
+      const path = `/overview${queryOf({ workspace, since: Math.floor(since), old_step_ms: OLD_STEP_MS })}`
       const answer = await api.get<OverviewAnswer>(path, { signal: mine.signal })
       latest.current = { answer, steps: merged(known, answer.steps, Date.parse(answer.now)) }
       setSeen(latest.current)
@@ -255,7 +298,7 @@ export function Charts(props: {
   readonly onOpen?: (seconds: number) => void
 }) {
   const { steps, nodes, onOpen } = props
-  const plots = useMemo(() => plotsOf(steps), [steps])
+  const plots = useMemo(() => plotsOf(evened(steps)), [steps])
   const limit = steps.at(-1)?.memory_limit_bytes ?? 0
   const { providers } = plots
   return h(

@@ -68,11 +68,11 @@ async function ask(
   const failed = { ...calls, outcome: 'error' }
   const [outcomes, failures, codes, answered, kinds] = await Promise.all(
     [
-      { ...calls, step, by: 'outcome' },
-      { ...failed, step, by: 'status' },
-      { ...failed, by: 'error_code,status', limit: 20 },
-      { ...calls, outcome: 'ok' },
-      { ...all, step, by: 'kind' },
+      { ...calls, step, by: 'outcome', figures: 'calls,total_ms,first_ms' },
+      { ...failed, step, by: 'status', figures: 'calls' },
+      { ...failed, by: 'error_code,status', limit: 20, figures: 'calls' },
+      { ...calls, outcome: 'ok', figures: 'calls' },
+      { ...all, step, by: 'kind', figures: 'calls,errors,cost_usd,audio_seconds' },
     ].map((query) => api.get<UsageAnswer>(`/usage${queryOf(query)}`, { signal })),
   )
   if (!outcomes || !failures || !codes || !answered || !kinds) throw new Error('each question has an answer')

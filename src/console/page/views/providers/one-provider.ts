@@ -28,7 +28,7 @@ import { lazy } from '../../lazy.ts'
 import { LOADING, useLoad } from '../../load.ts'
 import { apiPath, pathOf, providerPath, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
-import { plotOf, rate, type Seen, sinceOf, upstreamReads, useLive } from '../overview/history.ts'
+import { evened, plotOf, rate, type Seen, sinceOf, upstreamReads, useLive } from '../overview/history.ts'
 
 const CheckProvider = lazy({
   title: 'The check',
@@ -263,17 +263,18 @@ function Uses({
 function LastHour({ name, live }: { readonly name: string; readonly live: Seen | null }) {
   const steps = live?.steps ?? []
   const plots = useMemo(() => {
+    const even = evened(steps)
     const read = (of: Parameters<typeof upstreamReads>[1], label: string) => {
       const { [name]: one } = upstreamReads([name], of)
       return { [label]: one ?? (() => null) }
     }
     const perSecond = (count: number, stepMs: number) => (count * 1000) / stepMs
     return {
-      calls: plotOf(steps, {
+      calls: plotOf(even, {
         ...read(({ calls }, { step_ms: ms }) => perSecond(calls, ms), 'calls'),
         ...read(({ failed }, { step_ms: ms }) => perSecond(failed, ms), 'failed'),
       }),
-      latency: plotOf(steps, {
+      latency: plotOf(even, {
         ...read(({ p50_ms }) => p50_ms, 'p50'),
         ...read(({ p95_ms }) => p95_ms, 'p95'),
       }),
@@ -308,6 +309,7 @@ function Daily({ workspace, name }: Place) {
     step: 'day',
     provider: name,
     workspace,
+    figures: 'calls,errors,cost_usd',
   })
   const load = useLoad((signal) => api.get<UsageAnswer>(`/usage${query}`, { signal }), [query])
   return h(

@@ -63,6 +63,6 @@ t.test('any text at all', async () => {
       const wellFormed = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[01]$/.test(traceparentOf(span))
       return wellFormed && /^[\x20-\x7e]*$/.test(kept) && kept.length <= 512 && kept.split(',').length <= 32
     }),
-    { numRuns: 20_000 },
+    { numRuns: 3_000 },
   )
 })

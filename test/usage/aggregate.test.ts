@@ -192,7 +192,7 @@ test('answers from aggregates are those of a look at each record', async () => {
       })
       return isSame && isTotal && near
     }),
-    { numRuns: 150 },
+    { numRuns: 80 },
   )
 })
 

@@ -83,7 +83,7 @@ t.test('what is written is read', async () => {
       t.equal(segment.tornBytes, 0)
       t.same(recordsIn(segment), expected)
     }),
-    { numRuns: 200 },
+    { numRuns: 100 },
   )
 })
 
@@ -161,7 +161,7 @@ t.test('bytes that are changed, and bytes that are none of ours, never throw', a
       for (const [at, value] of changes) file[at % file.length] = value
       t.ok(recordsIn(readSegment(file)).length <= expected.length)
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   )
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
@@ -183,7 +183,7 @@ t.test('frames with a right checksum and anything in them never throw', async (t
       for (const record of recordsIn(segment)) t.type(record.request_id, 'string')
       t.ok(segment.tornBytes >= 0)
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   )
 })
 

@@ -59,7 +59,12 @@ export class Canaries {
   #findMade(bytes: Buffer): Finding[] {
     const found = new Map<string, Finding>()
     for (const { pattern, decode } of MARKS) {
+      const looked = new Set<string>()
       for (let at = bytes.indexOf(pattern); at !== -1; at = bytes.indexOf(pattern, at + 1)) {
+        // A sound says the same hundreds of thousands of times.
+        const window = bytes.toString('latin1', at, at + DECODED_MAX)
+        if (looked.has(window)) continue
+        looked.add(window)
         const names = [...decode(bytes, at).matchAll(NAME)].map(([, tag = '']) => tag)
         const canary = names.map((tag) => this.#named.get(tag)).find((known) => known !== undefined)
         const { name, kind } = canary ?? { name: PIECE, kind: 'secret' as const }
@@ -102,6 +107,8 @@ interface Mark {
   readonly decode: (bytes: Buffer, at: number) => string
 }
 
+/** No more is decoded behind a place where a pattern stands. */
+const DECODED_MAX = 160
 const plain = (bytes: Buffer, at: number) => bytes.toString('latin1', at, at + 80)
 const MARKS: readonly Mark[] = [
   { pattern: Buffer.from(MARK), decode: plain },
@@ -136,7 +143,7 @@ function decodeBase64(bytes: Buffer, at: number): string {
 }
 
 function decodeHex(bytes: Buffer, at: number): string {
-  return Buffer.from(bytes.toString('latin1', at, at + 160), 'hex').toString('latin1')
+  return Buffer.from(bytes.toString('latin1', at, at + DECODED_MAX), 'hex').toString('latin1')
 }
 
 function aroundOf(bytes: Buffer, at: number): string {

@@ -34,6 +34,8 @@ import { commit, machine } from './harness/machine.ts'
 
 const READY_MS = 1_000
 const SHELL_BYTES = 100_000
+/** With its data. */
+const ALL_BYTES = 100_000
 const LOOK_MS = 10_000
 /** Visits of which the median is taken. */
 const VISITS = 3
@@ -245,11 +247,11 @@ async function call({ url, facts }: Scene, isGoing: () => boolean): Promise<void
   }
 }
 
-function faultsOf({ cold_ms, warm_ms, shell_bytes, axe, troubles }: Row): string[] {
+function faultsOf({ cold_ms, warm_ms, shell_bytes, all_bytes, axe, troubles }: Row): string[] {
   return [
     ...(cold_ms > READY_MS ? ['cold'] : []),
     ...(warm_ms > READY_MS ? ['warm'] : []),
-    ...(shell_bytes > SHELL_BYTES ? ['weight'] : []),
+    ...(shell_bytes > SHELL_BYTES || all_bytes > ALL_BYTES ? ['weight'] : []),
     ...axe.map((fault) => `axe ${fault}`),
     ...troubles,
   ]

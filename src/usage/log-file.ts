@@ -24,7 +24,7 @@ import {
 } from './log-filter.ts'
 import { CREATED_BY, extentOf, extentOfChunk, readPicked, readRows } from './parquet.ts'
 import { asUnpacked, UsageRows } from './rows.ts'
-import { pickFromColumn, type UnpackedColumn, unpackColumn, unpackedAt } from './unpacking.ts'
+import { pickFromColumn, type UnpackedColumn, unpackColumn } from './unpacking.ts'
 
 /** A file of records, as a listing has it. */
 export interface LogObject {
@@ -200,8 +200,17 @@ export class LogFile {
 
   /** Texts of some rows of a column. */
   async texts(place: number, column: LogIdColumn, rows: readonly number[]): Promise<(string | null)[]> {
-    const texts = await this.column(place, column)
-    return rows.map((row) => texts && (unpackedAt(texts, row) as string | null))
+    const data = this.#chunk(place, column)
+    if (data === undefined || !this.#hasValues(place, column)) return rows.map(() => null)
+    const { from, to } = extentOfChunk(data)
+    const group = { bytes: await this.#file.slice(from, to), from }
+    const order = sortedRows(rows)
+    const wanted = order.map(({ row }) => row)
+    const kind = USAGE_COLUMNS.find(({ name }) => name === column)!
+    const values = await this.#picked(place, kind, wanted, group)
+    const texts: (string | null)[] = []
+    for (const [at, value] of values.entries()) texts[order[at]!.at] = value as string | null
+    return texts
   }
 
   /**
@@ -212,7 +221,7 @@ export class LogFile {
   async records(place: number, rows: readonly number[], ids: readonly string[]): Promise<UsageRecord[]> {
     const { from, to } = extentOf(this.#metadata.row_groups[place]!)
     const group = { bytes: await this.#file.slice(from, to), from }
-    const order = rows.map((row, at) => ({ row, at })).sort((one, other) => one.row - other.row)
+    const order = sortedRows(rows)
     const wanted = order.map(({ row }) => row)
     const records = order.map(({ at }): Record<string, unknown> => ({ record_id: ids[at] }))
     for (const column of USAGE_COLUMNS) {
@@ -278,4 +287,9 @@ export class LogFile {
     const { columns } = this.#metadata.row_groups[place]!
     return columns.find(({ meta_data: data }) => data?.path_in_schema[0] === column)?.meta_data
   }
+}
+
+/** Rows, the least first, and where they were. */
+function sortedRows(rows: readonly number[]): readonly { readonly row: number; readonly at: number }[] {
+  return rows.map((row, at) => ({ row, at })).sort((one, other) => one.row - other.row)
 }

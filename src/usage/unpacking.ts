@@ -285,15 +285,25 @@ function pickHybrid(bytes: Buffer, width: number, places: readonly number[]): nu
   return picked
 }
 
-/** Texts at some places. Each is what the one before was, and more. */
-function pickTexts(
-  values: Buffer,
-  count: number,
-  places: readonly number[],
-): (string | number | null)[] | null {
+/** As `unpackTexts`, of some places, each later than the one before: of the others nothing is kept. */
+function pickTexts(values: Buffer, count: number, places: readonly number[]): string[] | null {
   const shared = unpackDeltas(values, count)
-  const texts = shared && unpackTexts(values.subarray(shared.end), shared.numbers, null, count)
-  return texts && places.map((place) => unpackedAt(texts, place))
+  if (shared === null) return null
+  const bytes = values.subarray(shared.end)
+  const rest = unpackDeltas(bytes, count)
+  if (rest === null) return null
+  const last = places.at(-1) ?? -1
+  let longest = 0
+  for (let text = 0; text <= last; text += 1)
+    longest = Math.max(longest, shared.numbers[text]! + rest.numbers[text]!)
+  const room = Buffer.alloc(longest)
+  const picked: string[] = []
+  for (let text = 0, from = rest.end; text <= last; text += 1) {
+    let to = shared.numbers[text]!
+    for (let left = rest.numbers[text]!; left > 0; left -= 1) room[to++] = bytes[from++]!
+    if (text === places[picked.length]) picked.push(room.toString('utf8', 0, to))
+  }
+  return picked
 }
 
 /** As `unpackDeltas`, of some places, each later than the one before. */

@@ -27,6 +27,8 @@ const SMALL = new RegExp(
 )
 /** Of the page, its scripts and its styles. */
 const SHELL_BYTES = 100_000
+/** Of all that comes first, data too. */
+const ALL_BYTES = 100_000
 const FAILURES = 40
 /** A page of a list, its head, and what it sums up to. */
 const ROWS = 110
@@ -66,6 +68,7 @@ t.test(
         t.comment(`${name}: ${ms} ms, ${sizes.shell} bytes of ${sizes.all}, ${shown.rows} rows`)
         t.same(shown.troubles, [], `${name}: nothing is missing`)
         t.ok(sizes.shell > 1_000 && sizes.shell < SHELL_BYTES, `${name}: ${sizes.shell} bytes`)
+        t.ok(sizes.all < ALL_BYTES, `${name}: ${sizes.all} bytes with its data`)
         t.ok(shown.rows <= ROWS, `${name}: ${shown.rows} rows`)
         t.same(await axeFaults(page), [], `axe: ${name}`)
       }

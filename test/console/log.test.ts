@@ -189,6 +189,11 @@ async function one(t: Test, admin: Visitor): Promise<void> {
   t.match((await admin.get('/log/use_0000?outcome=error')).body, { newer: null, older: 'use_0010' })
   t.match((await admin.get('/log/use_57600')).body, { newer: 'tj_1', older: null })
   t.match((await admin.get('/log/use_0007?id=mine.7')).body, { newer: null, older: null })
+  // A link may lead to a record that the range of the list does not have.
+  const minutesAgo = (minutes: number) => new Date(NOW_MS - minutes * 60_000).toISOString()
+  const outOf = async (id: string, range: string) => (await admin.get(`/log/${id}?${range}`)).body
+  t.match(await outOf('use_0100', `from=${minutesAgo(30)}`), { newer: 'use_0099', older: 'use_0101' })
+  t.match(await outOf('use_0010', `to=${minutesAgo(30)}`), { newer: 'use_0009', older: 'use_0011' })
   t.equal((await admin.get('/log/use_9999')).status, 404)
 }
 

@@ -138,7 +138,7 @@ async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
   if (record === undefined)
     throw new GatewayError('NOT_FOUND', 'there is no such record, or it is no longer kept')
   const after = { endedAtMs: record.ended_at, recordId: record.record_id }
-  const asked = questionOf(query, scope, nowMs)
+  const asked = reaching(questionOf(query, scope, nowMs), record.ended_at, all)
   // Records of one id are few, and near each other: the others need not be looked at for them.
   const near =
     asked.id === null
@@ -155,6 +155,15 @@ async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
     record: answer!,
     newer: newer.records[0]?.record_id ?? null,
     older: older.records[0]?.record_id ?? null,
+  }
+}
+
+/** Of a record that is out of the range, as a link may lead to, the next one that way is so, too. */
+function reaching(asked: LogQuestion, endedAtMs: number, all: LogSpan): LogQuestion {
+  return {
+    ...asked,
+    fromMs: endedAtMs < asked.fromMs ? all.fromMs : asked.fromMs,
+    toMs: endedAtMs >= asked.toMs ? all.toMs : asked.toMs,
   }
 }
 

@@ -90,9 +90,10 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
           h(FactList, { detail: answer, onCheck: check === null ? null : () => setChecking(true) }),
           h(Models, { health: health ?? null, name }),
           h(Breakers, { breakers: fitness?.breakers ?? [], workspace }),
-          h(Uses, { detail: answer, workspace }),
           h(LastHour, { name, live: live.value }),
           h(Daily, { workspace, name }),
+          // Last, as there may be many of them.
+          h(Uses, { detail: answer, workspace }),
         ),
     }),
     checking && detail !== null && check !== null
@@ -227,6 +228,8 @@ const USE_COLUMNS: readonly Column<ProviderUse>[] = [
       others === 0 ? h(Badge, { tone: 'warn' }, 'none') : plural(others, 'other entry', 'other entries'),
   },
 ]
+/** Routes that are shown until all of them are asked for. */
+const USES_SHOWN = 10
 const USE_WORKSPACE: Column<ProviderUse> = { head: 'Workspace', cell: ({ workspace }) => workspace }
 
 /** Whom it hits when the provider fails. */
@@ -238,6 +241,8 @@ function Uses({
   readonly workspace: string | null
 }) {
   const { used_by: uses, used_by_total: total } = detail
+  const [isWhole, setWhole] = useState(false)
+  const shown = isWhole ? uses : uses.slice(0, USES_SHOWN)
   return h(
     Section,
     {
@@ -249,11 +254,18 @@ function Uses({
       : h(Table<ProviderUse>, {
           caption: 'Used by',
           columns: workspace === null ? USE_COLUMNS.toSpliced(1, 0, USE_WORKSPACE) : USE_COLUMNS,
-          rows: uses,
+          rows: shown,
           rowKey: ({ workspace: owner, route }: ProviderUse) => `${owner} ${route}`,
           href: ({ workspace: owner, route }: ProviderUse) => pathOf(owner, 'routes', route),
         }),
-    total > uses.length
+    uses.length > shown.length
+      ? h(
+          'div',
+          { class: 'actions' },
+          h(Button, { small: true, onClick: () => setWhole(true) }, `Show ${number(uses.length)} routes`),
+        )
+      : null,
+    total > uses.length && isWhole
       ? h('p', { class: 'quiet small' }, `and ${number(total - uses.length)} more routes`)
       : null,
   )

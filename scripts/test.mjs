@@ -167,7 +167,7 @@ function jobsOf(faults) {
  */
 async function runFiles(node, files, { isTier, faults, servers, first }) {
   // Once, and on nobody's clock: tests start the compiled program as `npm start` does.
-  const [{ file }] = await Promise.all([compiled('main.ts'), capture(node, [TYPE_CACHE])])
+  const [{ file }] = await Promise.all([compiled('main.ts', node), capture(node, [TYPE_CACHE])])
   const program = file.endsWith('.js') ? { LARKWAY_TEST_PROGRAM: dirname(file) } : {}
   const own = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...program, ...servers }
   const sharedS3 = isTier && servers.LARKWAY_TEST_SERVERS ? startSharedS3(node, own) : undefined

@@ -99,8 +99,8 @@ async function installed(name: string, wanted: readonly string[]): Promise<strin
   const pins = join(draft, 'constraints.txt')
   writeFileSync(pins, PINNED.join('\n'))
   const quiet = ['--quiet', '--no-input', '--disable-pip-version-check', '--no-warn-conflicts']
-  // Of thousands of modules a few are loaded, which Python compiles then, and keeps.
-  const pip = ['-m', 'pip', 'install', ...quiet, '--no-compile', '--target', draft, '--constraint', pins]
+  // Compiles every module of it, which would be on the clock of the first test that loads them otherwise.
+  const pip = ['-m', 'pip', 'install', ...quiet, '--target', draft, '--constraint', pins]
   try {
     await capture('python3', [...pip, ...wanted])
     renameSync(draft, folder)
@@ -113,7 +113,7 @@ async function installed(name: string, wanted: readonly string[]): Promise<strin
 async function run(folder: string, program: string, args: readonly string[]) {
   const path = fileURLToPath(new URL(program, import.meta.url))
   // A proxy of the machine's would be asked for the loopback interface, too.
-  const env = childEnvironment({ PYTHONPATH: folder, NO_PROXY: '*' })
+  const env = childEnvironment({ PYTHONPATH: folder, PYTHONDONTWRITEBYTECODE: '1', NO_PROXY: '*' })
   const { stdout } = await promisify(execFile)('python3', [path, ...args], { env, timeout: 60_000 })
   return stdout
     .split('\n')

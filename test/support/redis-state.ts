@@ -6,9 +6,14 @@ import { createRedisState } from '../../src/state/redis/state.ts'
 import type { Teardown } from './scratch.ts'
 import type { StateUnderTest } from './state-under-test.ts'
 
-/** A node's state that logs nothing, closed with the test. */
-export async function openRedisState(t: Teardown, url: string): Promise<State> {
-  const state = await createRedisState({ url, log: pino({ level: 'silent' }) })
+/** A node's state, closed with the test. @param onLine told of each line that it logs */
+export async function openRedisState(
+  t: Teardown,
+  url: string,
+  onLine?: (line: string) => void,
+): Promise<State> {
+  const log = onLine === undefined ? pino({ level: 'silent' }) : pino({ level: 'warn' }, { write: onLine })
+  const state = await createRedisState({ url, log })
   t.teardown(() => state.close())
   return state
 }

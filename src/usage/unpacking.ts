@@ -213,7 +213,7 @@ export function pickFromColumn(
       ? pickHybrid(values.subarray(1), values[0] ?? 0, present)?.map((word) => words.at(word))
       : about.encoding === 'DELTA_BYTE_ARRAY'
         ? pickTexts(values, count, present)
-        : pickDeltas(values, count, present)
+        : pickDeltas(values, present)
   if (picked === undefined || picked === null) return null
   let at = 0
   return ranks.map((rank) => (rank < 0 ? null : picked[at++]!))
@@ -306,39 +306,10 @@ function pickTexts(values: Buffer, count: number, places: readonly number[]): st
   return picked
 }
 
-/** As `unpackDeltas`, of some places, each later than the one before. */
-function pickDeltas(bytes: Buffer, count: number, places: readonly number[]): number[] | null {
-  const picked: number[] = []
-  const reader = { bytes, at: 0 }
-  const blockSize = varint(reader)
-  const parts = varint(reader)
-  varint(reader)
-  const partSize = blockSize / parts
-  const room = new Float64Array(partSize)
-  let value = zigzag(reader)
-  let next = places[0] ?? count
-  const take = (place: number) => {
-    if (place !== next) return
-    picked.push(value)
-    next = places[picked.length] ?? count
-  }
-  take(0)
-  for (let done = 1; done < count && picked.length < places.length; ) {
-    const least = zigzag(reader)
-    const widths = bytes.subarray(reader.at, reader.at + parts)
-    reader.at += parts
-    for (let part = 0; part < parts && done < count; part += 1) {
-      const width = widths[part]!
-      if (width > 32) return null
-      const differences = unpackBits(bytes, reader.at, width, Math.min(partSize, count - done), room)
-      for (let at = 0; at < differences; at += 1, done += 1) {
-        value += least + room[at]!
-        if (done === next) take(done)
-      }
-      reader.at += (partSize * width) / 8
-    }
-  }
-  return picked
+/** As `unpackDeltas`, of some places, each later than the one before; what is behind the last is not read. */
+function pickDeltas(bytes: Buffer, places: readonly number[]): number[] | null {
+  const unpacked = unpackDeltas(bytes, (places.at(-1) ?? -1) + 1)
+  return unpacked && places.map((place) => unpacked.numbers[place]!)
 }
 
 function pagesIn(chunk: Buffer): Page[] {

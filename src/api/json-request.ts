@@ -66,9 +66,11 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     if (!hasShape(body)) throw faultOf(schema, body)
     const warnings = unknownFields(namesBeside(ignored, body), names)
     const warn = (line: string) => void warnings.push(line)
-    const call = { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }
+    const made = payload(body, warn)
+    const call = { operation, payload: made, selectors: selectorsOf(body, exchange), warnings }
     // Other answers are not kept.
-    return operation === 'speech' ? { ...call, again: { accepted: null, place: null, usage: null } } : call
+    if (operation !== 'speech') return call
+    return { ...call, again: { payload: made, accepted: null, place: null, usage: null } }
   }
   return {
     operation,

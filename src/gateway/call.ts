@@ -16,12 +16,19 @@ export interface CallOf<K extends OperationName> {
 
 /** What was found out of a call that may be made again and again, and follows from its payload. */
 export interface CallAgain {
+  /** The payload that it follows from: a door may make another call of the same body, such as one in another format. */
+  readonly payload: object
   /** The kept selection that has no entry which the payload excludes; null: none was asked. */
   accepted: object | null
   /** Where the speech is kept that an entry makes of it; null: it was not looked for. */
   place: EntryPlace | null
   /** What is metered of it, in wire names. */
   usage: Readonly<Record<string, number | null>> | null
+}
+
+/** What was found out of a call with this very payload; undefined: nothing is noted of it. */
+export function againOf({ again, payload }: Call): CallAgain | undefined {
+  return again?.payload === payload ? again : undefined
 }
 
 /** A place, and the entry whose speech it is. */

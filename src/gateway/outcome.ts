@@ -2,7 +2,7 @@ import type { SpeechResult } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
-import type { Call } from './call.ts'
+import { againOf, type Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { factsFor } from './facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from './meter.ts'
@@ -96,8 +96,9 @@ export function keptOutcome(
   release = holdsNothing,
 ): Outcome<'speech'> {
   const { entry, route, forPurpose } = candidate
-  const usage = call.again?.usage ?? usageOf(call)
-  if (call.again !== undefined) call.again.usage = usage
+  const again = againOf(call)
+  const usage = again?.usage ?? usageOf(call)
+  if (again !== undefined) again.usage = usage
   context.usage = usage
   context.costUsd = 0
   services.watch?.metered(entry, call.operation, usage)

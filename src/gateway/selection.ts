@@ -4,7 +4,7 @@ import type { Entry, Principal, Profile, Purpose, Route, Selectors } from '../co
 import type { OperationName } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
-import type { Call } from './call.ts'
+import { againOf, type Call } from './call.ts'
 import {
   assignedRoute,
   candidatesOf,
@@ -133,7 +133,7 @@ function standingSelection(input: SelectionInput, demand: Demand): SelectionResu
   if (known === undefined) return null
   for (const one of known) {
     if (!isFor(one, input, demand)) continue
-    const { again } = call
+    const again = againOf(call)
     const { candidates } = one.result.selection
     if (again?.accepted !== one) {
       for (const { entry } of candidates)

@@ -7,7 +7,7 @@ import type { SlotLease } from '../contracts/slots.ts'
 import type { CacheOutcome, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
 import { unlessAborted } from '../timeouts.ts'
-import type { EntryPlace } from './call.ts'
+import { againOf, type EntryPlace } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { requirementsFor } from './eligibility.ts'
 import { leaseMemory, type MemoryLease } from './operation.ts'
@@ -69,7 +69,8 @@ export function answerCached(
   const cached = { active: speech, selection, first, cache, terms, place, start, mode }
   const kept = cache.recall(place, terms)
   if (kept !== null) {
-    if (call.again !== undefined) call.again.place = place
+    const again = againOf(call)
+    if (again !== undefined) again.place = place
     const found = hit(cached, first, audioOf(kept))
     // Nothing is waited for where nobody has to wait.
     return found instanceof WholeStreaming ? found : Promise.resolve(found)
@@ -80,7 +81,7 @@ export function answerCached(
 /** Speech is the same for callers of one workspace who ask one entry for the same: every field of the call counts. */
 function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPlace {
   const workspace = context.principal.workspace.id
-  const known = call.again?.place ?? null
+  const known = againOf(call)?.place ?? null
   if (known !== null && known.entry === entry && known.workspace === workspace) return known
   const fields: Readonly<Record<string, unknown>> = { ...call.payload }
   const parts: unknown[] = [workspace, versionOf(entry)]

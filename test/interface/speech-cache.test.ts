@@ -105,6 +105,26 @@ async function speak(
   }
 }
 
+t.test('one body in several formats, by the header Accept, is several answers', async (t) => {
+  const mouth = await startMouth(t)
+  const gateway = await startGateway(t, { config: configOf(mouth) })
+  const hear = (accept: string) =>
+    speak(gateway, { voice: 'alloy' }, { path: '/v1/speech', headers: { accept } })
+  const [mpeg, wav] = [await hear('audio/mpeg'), await hear('audio/wav')]
+  t.match([mpeg, wav], [{ cache: 'miss' }, { cache: 'miss' }])
+  t.notOk(mpeg.audio.equals(wav.audio))
+  // From the second on the body is known, with what was found out of it in the format before.
+  for (let round = 0; round < 3; round += 1) {
+    t.match(await hear('audio/mpeg'), { cache: 'hit', audio: mpeg.audio }, `MP3, round ${round}`)
+    t.match(await hear('audio/wav'), { cache: 'hit', audio: wav.audio }, `WAV, round ${round}`)
+  }
+  t.match(await hear('audio/flac'), { cache: 'miss' }, 'a third one is made')
+  t.same(
+    mouth.asked.map(({ response_format: format }) => format),
+    ['mp3', 'wav', 'flac'],
+  )
+})
+
 t.test('what was made once is given again, free, and its characters are counted', async (t) => {
   const mouth = await startMouth(t)
   const gateway = await startGateway(t, { config: configOf(mouth) })

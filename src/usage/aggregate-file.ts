@@ -1,13 +1,14 @@
 import { promisify } from 'node:util'
-import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib'
+import { constants, crc32, zstdCompress, zstdDecompress, zstdDecompressSync } from 'node:zlib'
 import {
   type AggregateStep,
   type AggregateTable,
-  byDay,
   CALL_DIMENSIONS,
   END_USER_DIMENSIONS,
+  HOURS_PER_DAY,
   type LatencyColumn,
   type Numbers,
+  summedTable,
   USAGE_LATENCIES,
   USAGE_MEASURES,
   type UsageAggregate,
@@ -16,32 +17,72 @@ import {
 import { BUCKETS } from './histogram.ts'
 
 /**
- * The file of an aggregate. Behind a head of 56 bytes stand three sections, so that a question of calls need not read
- * 100,000 end users, nor one of a month each hour: calls, end users, and calls by day where these are far fewer rows. A
+ * The file of an aggregate: a head, and sections of which each is a table, the small ones first. A question is answered
+ * from the smallest that has what it names, so that one of a month by model need not read 5,000 keys of each hour. A
  * section is a JSON text (what the columns are, and the values of dimensions) and the columns after another, compressed
  * with Zstandard. All numbers are little-endian.
  *
- *     0  "LKUA"       8  calls:     bytes, bytes uncompressed, CRC-32 of the latter, 0
- *     4  version     24  end users: the same
- *                    40  days:      the same; all 0: it has none
+ *     0  "LKUA"     8  CRC-32 of the head from 12 on        16  for each of `SECTION_NAMES`, all 0 where it has none:
+ *     4  version   12  the hour behind the last of calls,       bytes, bytes uncompressed, CRC-32 of the latter
+ *                      since the epoch
+ *
+ * A file of version 1 has a head of 56 bytes: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
  *
  * What a later version adds, a column or a dimension, is named by the JSON text: an unknown one is left out, and one
  * that is missing is zero or null. The version changes when that is not enough.
  */
-export const AGGREGATE_HEAD_BYTES = 56
-
 const MAGIC = 0x41554b4c
-const VERSION = 1
-const SECTIONS = ['calls', 'endUsers', 'days'] as const
-const SECTION_BYTES = 16
-/** Rows by hour for each by day from which the latter are kept, too. */
-const DAYS_WORTH = 2
+const VERSION = 2
+
+/**
+ * `calls` and `endUsers` are the aggregate. The others are sums of calls: by day, and by the dimensions of
+ * `SECTION_DIMENSIONS` alone. They are there where they have far fewer rows.
+ */
+export const SECTION_NAMES = [
+  'daysByOutcome',
+  'daysByModel',
+  'daysByRoute',
+  'outcomes',
+  'daysByKey',
+  'days',
+  'calls',
+  'endUsers',
+] as const
+export type SectionName = (typeof SECTION_NAMES)[number]
+const FIRST_SECTIONS = ['calls', 'endUsers', 'days'] as const
+
+const OUTCOME_DIMENSIONS = ['workspace', 'kind', 'outcome', 'status', 'error_code'] as const
+/** Of calls, the dimensions that each section has. */
+export const SECTION_DIMENSIONS: Readonly<
+  Record<Exclude<SectionName, 'endUsers'>, readonly UsageDimension[]>
+> = {
+  daysByOutcome: OUTCOME_DIMENSIONS,
+  daysByModel: ['workspace', 'kind', 'provider', 'model', 'region'],
+  daysByRoute: CALL_DIMENSIONS.filter((name) => name !== 'app' && name !== 'key_id'),
+  outcomes: OUTCOME_DIMENSIONS,
+  daysByKey: ['workspace', 'app', 'key_id'],
+  days: CALL_DIMENSIONS,
+  calls: CALL_DIMENSIONS,
+}
+
+const FIRST_HEAD = { bytes: 56, from: 8, sectionBytes: 16, names: FIRST_SECTIONS } as const
+const HEAD = { bytes: 112, from: 16, sectionBytes: 12, names: SECTION_NAMES } as const
+export const AGGREGATE_HEAD_BYTES = HEAD.bytes
+const HEAD_CRC_AT = 8
+const END_HOUR_AT = 12
+
+/** Rows for each of their sums from which on these are kept, too. */
+const SUMS_WORTH = 2
+/** Rows of calls from which on sums by few dimensions are worth it: fewer are read in a millisecond. */
+const FEW_SUMS_FROM = 1_000
 /** Over what any installation has, and no more than a reader can afford. */
 const RAW_BYTES_MAX = 256 * 1024 * 1024
 const LEVEL = 3
 /** What is decompressed at a time: each piece costs a turn of the loop, and most sections are one. */
 const CHUNK_BYTES_MIN = 1024
 const CHUNK_BYTES_MAX = 4 * 1024 * 1024
+/** Up to here it is done at once, in less than a millisecond: a thread for it costs as much, and there are many. */
+const AT_ONCE_BYTES = 512 * 1024
 const compress = promisify(zstdCompress)
 const decompress = promisify(zstdDecompress)
 /** Hours since the epoch of the year 10000: a time that dates cannot say. */
@@ -52,10 +93,10 @@ export class AggregateFormatError extends Error {}
 
 /** Where a file has its sections, and what they were made of. */
 export interface AggregateHead {
-  readonly calls: SectionPlace
-  readonly endUsers: SectionPlace
-  /** Of no bytes: there are hardly fewer rows by day than there are of calls. */
-  readonly days: SectionPlace
+  /** The hour behind the last of its calls, since the epoch; null: an old file does not say. */
+  readonly endHour: number | null
+  /** Of no bytes where it has none. */
+  readonly sections: Readonly<Record<SectionName, SectionPlace>>
 }
 
 interface SectionPlace {
@@ -66,54 +107,105 @@ interface SectionPlace {
   readonly crc: number
 }
 
+const NOWHERE: SectionPlace = { start: 0, end: 0, rawBytes: 0, crc: 0 }
+
+export interface EncodeOptions {
+  /** Whether there are sums by few dimensions, too; what is merged before long needs none. */
+  readonly withFewSums?: boolean
+}
+
 /** The file of an aggregate; the same aggregate makes the same bytes. */
-export async function encodeAggregate(aggregate: UsageAggregate): Promise<Buffer> {
-  const head = Buffer.alloc(AGGREGATE_HEAD_BYTES)
+export async function encodeAggregate(
+  aggregate: UsageAggregate,
+  { withFewSums = false }: EncodeOptions = {},
+): Promise<Buffer> {
+  const head = Buffer.alloc(HEAD.bytes)
   head.writeUInt32LE(MAGIC, 0)
   head.writeUInt32LE(VERSION, 4)
+  const rowHours = aggregate.step === 'day' ? HOURS_PER_DAY : 1
+  head.writeUInt32LE(greatestOf(aggregate.calls.hours) + rowHours, END_HOUR_AT)
   const sections: Buffer[] = []
-  const tables = { ...aggregate, days: daysOf(aggregate) }
-  for (const [index, name] of SECTIONS.entries()) {
+  const tables = sectionsOf(aggregate, withFewSums)
+  for (const [index, name] of SECTION_NAMES.entries()) {
     const table = tables[name]
-    if (table === null) continue
-    const raw = encodeTable(table, name === 'calls' ? aggregate.step : 'day')
+    if (table === undefined) continue
+    const raw = encodeTable(table, name === 'calls' || name === 'outcomes' ? aggregate.step : 'day')
     if (raw.length > RAW_BYTES_MAX) throw new RangeError('an aggregate is too large to be read again')
     const section = await compress(raw, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } })
-    const at = 8 + index * SECTION_BYTES
+    const at = HEAD.from + index * HEAD.sectionBytes
     head.writeUInt32LE(section.length, at)
     head.writeUInt32LE(raw.length, at + 4)
     head.writeUInt32LE(crc32(raw), at + 8)
     sections.push(section)
   }
+  head.writeUInt32LE(crc32(head.subarray(END_HOUR_AT)), HEAD_CRC_AT)
   return Buffer.concat([head, ...sections])
 }
 
-/** Calls by day; null: that is not worth it. */
-function daysOf({ calls }: UsageAggregate): AggregateTable | null {
-  const days = byDay(calls)
-  return days.rows * DAYS_WORTH >= calls.rows ? null : days
+/** The tables of an aggregate, with sums that are worth it. */
+function sectionsOf(
+  { step, calls, endUsers }: UsageAggregate,
+  withFewSums: boolean,
+): { readonly [Name in SectionName]?: AggregateTable } {
+  const days = summedTable(calls, CALL_DIMENSIONS, 'day')
+  const whole = { calls, endUsers, ...ifWorth({ days }, calls) }
+  if (!withFewSums || calls.rows < FEW_SUMS_FROM) return whole
+  const sums = (name: keyof typeof SECTION_DIMENSIONS, table: AggregateTable, by: AggregateStep) =>
+    summedTable(table, SECTION_DIMENSIONS[name], by)
+  const outcomes = sums('outcomes', calls, step)
+  const daysByRoute = sums('daysByRoute', days, 'day')
+  return {
+    ...whole,
+    ...ifWorth({ outcomes }, calls),
+    ...ifWorth({ daysByOutcome: sums('daysByOutcome', outcomes, 'day') }, outcomes),
+    ...ifWorth({ daysByRoute }, days),
+    ...ifWorth({ daysByModel: sums('daysByModel', daysByRoute, 'day') }, daysByRoute),
+    ...ifWorth({ daysByKey: sums('daysByKey', days, 'day') }, days),
+  }
+}
+
+/** Some sums, without those that have hardly fewer rows than what they are of. */
+function ifWorth<const Name extends SectionName>(
+  sums: Readonly<Record<Name, AggregateTable>>,
+  of: AggregateTable,
+): { readonly [Known in Name]?: AggregateTable } {
+  const worth = Object.entries<AggregateTable>(sums).filter(([, { rows }]) => rows * SUMS_WORTH < of.rows)
+  return Object.fromEntries(worth) as { readonly [Known in Name]?: AggregateTable }
 }
 
 /**
- * @param file at least the first 56 bytes of a file
+ * @param file at least the first 112 bytes of a file
  * @throws AggregateFormatError
  */
 export function decodeHead(file: Uint8Array): AggregateHead {
-  const head = Buffer.from(file.buffer, file.byteOffset, Math.min(file.length, AGGREGATE_HEAD_BYTES))
-  if (head.length < AGGREGATE_HEAD_BYTES || head.readUInt32LE(0) !== MAGIC)
+  const head = Buffer.from(file.buffer, file.byteOffset, Math.min(file.length, HEAD.bytes))
+  if (head.length < FIRST_HEAD.bytes || head.readUInt32LE(0) !== MAGIC)
     throw new AggregateFormatError('this is no aggregate of usage')
   const version = head.readUInt32LE(4)
+  if (version === 1) return { endHour: null, sections: placesIn(head, FIRST_HEAD) }
   if (version !== VERSION) throw new AggregateFormatError(`version ${version} of an aggregate is not known`)
-  let start = AGGREGATE_HEAD_BYTES
-  const places = SECTIONS.map((name, index) => {
-    const at = 8 + index * SECTION_BYTES
+  if (head.length < HEAD.bytes || head.readUInt32LE(HEAD_CRC_AT) !== crc32(head.subarray(END_HOUR_AT)))
+    throw new AggregateFormatError('a head is damaged')
+  return { endHour: head.readUInt32LE(END_HOUR_AT), sections: placesIn(head, HEAD) }
+}
+
+function placesIn(head: Buffer, { bytes, from, sectionBytes, names }: typeof HEAD | typeof FIRST_HEAD) {
+  let start: number = bytes
+  const places = names.map((name, index) => {
+    const at = from + index * sectionBytes
     const end = start + head.readUInt32LE(at)
     const place = { start, end, rawBytes: head.readUInt32LE(at + 4), crc: head.readUInt32LE(at + 8) }
     if (place.rawBytes > RAW_BYTES_MAX) throw new AggregateFormatError('a section is too large')
     start = end
     return [name, place] as const
   })
-  return Object.fromEntries(places) as { [Name in (typeof SECTIONS)[number]]: SectionPlace }
+  const none = SECTION_NAMES.map((name) => [name, NOWHERE] as const)
+  return Object.fromEntries([...none, ...places]) as Record<SectionName, SectionPlace>
+}
+
+/** Whether a file has a section. */
+export function hasSection({ sections }: AggregateHead, name: SectionName): boolean {
+  return sections[name].start < sections[name].end
 }
 
 /** @throws AggregateFormatError */
@@ -121,28 +213,30 @@ export async function decodeAggregate(file: Uint8Array): Promise<UsageAggregate>
   const head = decodeHead(file)
   const [calls, endUsers] = await Promise.all(
     (['calls', 'endUsers'] as const).map((name) =>
-      decodeSection(file.subarray(head[name].start, head[name].end), head, name),
+      decodeSection(file.subarray(head.sections[name].start, head.sections[name].end), head, name),
     ),
   )
   return { step: calls!.step, calls: calls!.table, endUsers: endUsers!.table }
 }
 
 /**
- * One of the two tables, of which nothing but its own bytes is needed.
+ * One of the tables, of which nothing but its own bytes is needed.
  *
  * @throws AggregateFormatError
  */
 export async function decodeSection(
   section: Uint8Array,
   head: AggregateHead,
-  name: keyof AggregateHead,
+  name: SectionName,
 ): Promise<{ readonly step: AggregateStep; readonly table: AggregateTable }> {
-  const { start, end, rawBytes, crc } = head[name]
+  const { start, end, rawBytes, crc } = head.sections[name]
   if (section.length !== end - start) throw new AggregateFormatError('a section is cut short')
   let raw: Buffer
   try {
     const chunkSize = Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES_MIN, rawBytes))
-    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes), chunkSize })
+    const options = { maxOutputLength: Math.max(1, rawBytes), chunkSize }
+    raw =
+      rawBytes <= AT_ONCE_BYTES ? zstdDecompressSync(section, options) : await decompress(section, options)
   } catch (cause) {
     throw new AggregateFormatError('a section cannot be decompressed', { cause })
   }

@@ -101,7 +101,7 @@ export interface LatencyColumn {
   readonly counts: Numbers
 }
 
-const HOURS_PER_DAY = 24
+export const HOURS_PER_DAY = 24
 /** Places of `record row × latency × bucket` must stay below 2^32. */
 const PLACES_PER_ROW = 512
 const ROWS_MAX = 2 ** 32 / PLACES_PER_ROW
@@ -168,10 +168,14 @@ export function mergeAggregates(aggregates: readonly UsageAggregate[], step: Agg
   return builder.finish()
 }
 
-/** A table of calls, by day. */
-export function byDay(calls: AggregateTable): AggregateTable {
-  const builder = new TableBuilder(CALL_DIMENSIONS)
-  builder.addTable(calls, 'day', () => true)
+/** A table added up by some of its dimensions, and by day or as it is. */
+export function summedTable(
+  table: AggregateTable,
+  dimensions: readonly UsageDimension[],
+  step: AggregateStep,
+): AggregateTable {
+  const builder = new TableBuilder(dimensions)
+  builder.addTable(table, step, () => true)
   return builder.finish()
 }
 

@@ -1,7 +1,15 @@
 import type { AggregateTable, UsageDimension } from './aggregate.ts'
-import { AggregateFormatError, type AggregateHead, decodeHead, decodeSection } from './aggregate-file.ts'
+import {
+  AggregateFormatError,
+  type AggregateHead,
+  decodeHead,
+  decodeSection,
+  hasSection,
+  SECTION_DIMENSIONS,
+  type SectionName,
+} from './aggregate-file.ts'
 import { answerFrom, tableFor, type UsageAnswer, type UsageQuestion } from './answer.ts'
-import { DAY_MS, dateMs } from './names.ts'
+import { DAY_MS, dateMs, HOUR_MS } from './names.ts'
 import { ofWorkspace, summedBy } from './table-parts.ts'
 
 /** Some bytes of the sums of a file (`to` is exclusive, and may be behind their end), or sums made of its records. */
@@ -38,8 +46,10 @@ const USELESS_MAX = 10_000
 const SUMS_MAX = 200
 /** Files that are read at a time: a store answers each in some milliseconds. */
 const AT_A_TIME = 8
-/** Bytes of sums that are read first: most are no longer, and of others the head says where the section is. */
-const FIRST_BYTES = 64 * 1024
+/** Bytes of sums that are read first: the small sections are in them, and of others the head says where they are. */
+const FIRST_BYTES = 96 * 1024
+/** Files of which it is remembered where their sections are: some hundred bytes for each. */
+const HEADS_MAX = 10_000
 
 /** Answers here, and keeps the tables that were asked for last. */
 export class TableAnswers implements UsageAnswers {
@@ -52,7 +62,7 @@ export class TableAnswers implements UsageAnswers {
   /** Parts that are not far smaller than the table of which they would be. */
   readonly #useless = new Set<string>()
   readonly #texts = new Map<string, string>()
-  readonly #reading = new Map<string, Promise<Made>>()
+  readonly #heads = new HeadCache()
 
   constructor(cacheBytes = CACHE_BYTES) {
     this.#calls = new TableCache(cacheBytes * 0.4)
@@ -78,29 +88,29 @@ export class TableAnswers implements UsageAnswers {
   }
 
   /** A table of a file that has the rows of the answer, and as few others as can be. */
-  async #tableOf(
-    question: UsageQuestion,
-    { key, date }: AnsweredFile,
-    read: ReadPart,
-  ): Promise<AggregateTable> {
+  async #tableOf(question: UsageQuestion, file: AnsweredFile, read: ReadPart): Promise<AggregateTable> {
     if (this.#useless.size > USELESS_MAX) this.#useless.clear()
-    const section = sectionFor(question, date)
+    const opened = await this.#once(this.#heads, file.key, async () => {
+      const made = await openSums(read)
+      return { value: made, kept: { ...made, bytes: null } }
+    })
+    const section = sectionFor(question, file.date, opened.head)
     const cache = section === 'endUsers' ? this.#endUsers : this.#calls
-    const name = JSON.stringify([section, key])
+    const name = JSON.stringify([section, file.key])
     const whole = () =>
-      this.#once(cache, name, async () => ({
-        table: this.#withKnownTexts(await readSection(section, read)),
-        isKept: true,
-      }))
+      this.#once(cache, name, async () => {
+        const table = this.#withKnownTexts(await readSection(section, opened, read))
+        return { value: table, kept: table }
+      })
     for (const least of partsFor(question, section)) {
-      const part = this.#partAtHand(least, [section, key])
-      const partKey = JSON.stringify([section, key, part.name])
+      const part = this.#partAtHand(least, [section, file.key])
+      const partKey = JSON.stringify([section, file.key, part.name])
       if (this.#useless.has(partKey)) continue
       const table = await this.#once(this.#parts, partKey, async () => {
         const all = await whole()
         const some = part.of(all)
         if (some === null) this.#useless.add(partKey)
-        return { table: some ?? all, isKept: some !== null }
+        return { value: some ?? all, kept: some }
       })
       if (!this.#useless.has(partKey)) return table
     }
@@ -114,7 +124,7 @@ export class TableAnswers implements UsageAnswers {
     if (this.#sums.size > SUMS_MAX) this.#sums.clear()
     this.#sums.set(name, part)
     const keyOf = (other: TablePart) => JSON.stringify([...table, other.name])
-    const isThere = (key: string) => this.#parts.has(key) || this.#reading.has(key)
+    const isThere = (key: string) => this.#parts.has(key) || this.#parts.reading.has(key)
     const larger = [...this.#sums.values()].find(
       (other) =>
         dimensions.every((dimension) => other.dimensions?.includes(dimension)) && isThere(keyOf(other)),
@@ -140,31 +150,38 @@ export class TableAnswers implements UsageAnswers {
   }
 
   /** What is kept, or what is being made for another question, or what is made now. */
-  async #once(cache: TableCache, key: string, make: () => Promise<Made>): Promise<AggregateTable> {
+  async #once<Value>(cache: Cache<Value>, key: string, make: () => Promise<Made<Value>>): Promise<Value> {
     const known = cache.get(key)
     if (known !== undefined) return known
-    const reading = this.#reading.get(key)
+    const reading = cache.reading.get(key)
     if (reading !== undefined) {
       // What another question reads is over when that question is.
       const other = await reading.catch(() => null)
-      return other === null ? this.#once(cache, key, make) : other.table
+      return other === null ? this.#once(cache, key, make) : other.value
     }
     const making = make()
-    this.#reading.set(key, making)
+    cache.reading.set(key, making)
     try {
-      const { table, isKept } = await making
-      if (isKept) cache.put(key, table)
-      return table
+      const { value, kept } = await making
+      if (kept !== null) cache.put(key, kept)
+      return value
     } finally {
-      if (this.#reading.get(key) === making) this.#reading.delete(key)
+      if (cache.reading.get(key) === making) cache.reading.delete(key)
     }
   }
 }
 
-/** A table, and whether it is worth a place in the cache. */
-interface Made {
-  readonly table: AggregateTable
-  readonly isKept: boolean
+/** What was made, and what of it is worth a place in the cache; null: nothing. */
+interface Made<Value> {
+  readonly value: Value
+  readonly kept: Value | null
+}
+
+interface Cache<Value> {
+  /** What is being made, by its key. */
+  readonly reading: Map<string, Promise<Made<Value>>>
+  get(key: string): Value | undefined
+  put(key: string, value: Value): void
 }
 
 type ReadPart = (part: SumsPart) => Promise<Uint8Array | null>
@@ -187,7 +204,7 @@ const ALIKE: readonly (readonly UsageDimension[])[] = [
 ]
 
 /** What of a table is enough for a question, which may be none smaller than all of it. */
-function partsFor({ by, where }: UsageQuestion, section: keyof AggregateHead): TablePart[] {
+function partsFor({ by, where }: UsageQuestion, section: SectionName): TablePart[] {
   if (section !== 'endUsers') {
     const named = new Set([...by, ...(Object.keys(where) as UsageDimension[])])
     const alike = ALIKE.filter((names) => names.some((name) => named.has(name))).flat()
@@ -204,38 +221,95 @@ function sumPart(named: ReadonlySet<UsageDimension>): TablePart {
   return { name: dimensions.join(), dimensions, of: (table) => summedBy(table, dimensions) }
 }
 
-/** Where a question is about a whole day, and not by hour, sums by day do. */
-function sectionFor(question: UsageQuestion, date: string): keyof AggregateHead {
-  const table = tableFor(question)
-  if (table === 'endUsers' || question.step === 'hour') return table
-  const ms = dateMs(date)
-  return question.fromMs <= ms && ms + DAY_MS <= question.toMs ? 'days' : 'calls'
+/** Sections of calls, those of the fewest rows first. */
+const BY_ROWS = ['daysByOutcome', 'daysByModel', 'outcomes', 'daysByRoute', 'daysByKey', 'days'] as const
+const BY_HOUR: ReadonlySet<SectionName> = new Set(['outcomes'])
+
+/** The smallest section of a file that has what a question names. */
+function sectionFor(question: UsageQuestion, date: string, head: AggregateHead): SectionName {
+  if (tableFor(question) === 'endUsers') return 'endUsers'
+  const { by, where, step, fromMs, toMs } = question
+  const named = [...by, ...(Object.keys(where) as UsageDimension[])]
+  const dayMs = dateMs(date)
+  const endMs = head.endHour === null ? dayMs + DAY_MS : head.endHour * HOUR_MS
+  // Sums by day do where the question is about all that is in the file, and not by hour.
+  const isOfDays = step !== 'hour' && fromMs <= dayMs && endMs <= toMs
+  const found = BY_ROWS.find(
+    (name) =>
+      hasSection(head, name) &&
+      (isOfDays || BY_HOUR.has(name)) &&
+      named.every((dimension) => SECTION_DIMENSIONS[name].includes(dimension)),
+  )
+  return found ?? 'calls'
 }
 
-async function readSection(section: keyof AggregateHead, read: ReadPart): Promise<AggregateTable> {
+/** The sums of a file, of which it is known where they are. */
+interface OpenedSums {
+  readonly head: AggregateHead
+  /** Whether they are made of its records, since there are none that can be read. */
+  readonly isMade: boolean
+  /** Those that were read already, from the first on. */
+  readonly bytes: Uint8Array | null
+}
+
+async function openSums(read: ReadPart): Promise<OpenedSums> {
   try {
-    return await sectionOf(section, read)
+    const bytes = await read({ from: 0, to: FIRST_BYTES })
+    if (bytes === null) throw new AggregateFormatError('there are no sums')
+    return { head: decodeHead(bytes), isMade: false, bytes }
   } catch (error) {
     if (!(error instanceof AggregateFormatError)) throw error
-    const made = await read('made')
-    return sectionOf(section, async () => made)
+    const bytes = await readMade(read)
+    return { head: decodeHead(bytes), isMade: true, bytes }
   }
 }
 
-/** @throws AggregateFormatError, also where there are no sums */
-async function sectionOf(wanted: keyof AggregateHead, read: ReadPart): Promise<AggregateTable> {
-  const first = await read({ from: 0, to: FIRST_BYTES })
-  if (first === null) throw new AggregateFormatError('there are no sums')
-  const head = decodeHead(first)
-  const name = wanted === 'days' && head.days.start === head.days.end ? 'calls' : wanted
-  const { start, end } = head[name]
-  const section = end <= first.length ? first.subarray(start, end) : await read({ from: start, to: end })
-  if (section === null) throw new AggregateFormatError('there are no sums any more')
-  return (await decodeSection(section, head, name)).table
+async function readMade(read: ReadPart): Promise<Uint8Array> {
+  const made = await read('made')
+  if (made === null) throw new AggregateFormatError('there are no sums')
+  return made
+}
+
+async function readSection(name: SectionName, opened: OpenedSums, read: ReadPart): Promise<AggregateTable> {
+  const { head, isMade, bytes } = opened
+  if (isMade) return sectionOfMade(name, bytes ?? (await readMade(read)))
+  try {
+    const { start, end } = head.sections[name]
+    const isThere = bytes !== null && end <= bytes.length
+    const section = isThere ? bytes.subarray(start, end) : await read({ from: start, to: end })
+    if (section !== null) return (await decodeSection(section, head, name)).table
+  } catch (error) {
+    if (!(error instanceof AggregateFormatError)) throw error
+  }
+  return sectionOfMade(name, await readMade(read))
+}
+
+/** Of what was made of the records; all calls where it has no such section, which answer the same. */
+async function sectionOfMade(name: SectionName, made: Uint8Array): Promise<AggregateTable> {
+  const head = decodeHead(made)
+  const found = hasSection(head, name) || name === 'endUsers' ? name : 'calls'
+  const { start, end } = head.sections[found]
+  return (await decodeSection(made.subarray(start, end), head, found)).table
+}
+
+/** Where the sections of files are. */
+class HeadCache implements Cache<OpenedSums> {
+  readonly reading = new Map<string, Promise<Made<OpenedSums>>>()
+  readonly #heads = new Map<string, OpenedSums>()
+
+  get(key: string): OpenedSums | undefined {
+    return this.#heads.get(key)
+  }
+
+  put(key: string, opened: OpenedSums): void {
+    if (this.#heads.size >= HEADS_MAX) this.#heads.clear()
+    this.#heads.set(key, opened)
+  }
 }
 
 /** Tables by key, up to some bytes; the one that was used longest ago goes first. */
-class TableCache {
+class TableCache implements Cache<AggregateTable> {
+  readonly reading = new Map<string, Promise<Made<AggregateTable>>>()
   readonly #bytesMax: number
   readonly #tables = new Map<string, { readonly table: AggregateTable; readonly bytes: number }>()
   #bytes = 0

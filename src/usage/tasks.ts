@@ -20,7 +20,7 @@ export async function sumUp(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<
     const rows = await file.read(place)
     for (let row = 0; row < rows.length; row += 1) builder.add(rows.record(row))
   }
-  return Uint8Array.from(await encodeAggregate(builder.finish()))
+  return Uint8Array.from(await encodeAggregate(builder.finish(), { withFewSums: true }))
 }
 
 export interface MergeInput {
@@ -56,7 +56,7 @@ export async function merge({ inputs, names, expired }: MergeTask): Promise<Merg
   const merging = new Merging(new Set(expired))
   for (const { file } of inputs) await merging.look(new UsageFile(file))
   await merging.write()
-  const aggregate = await encodeAggregate(await merging.sums(inputs))
+  const aggregate = await encodeAggregate(await merging.sums(inputs), { withFewSums: true })
   return {
     rows: merging.writer.rows,
     duplicates: merging.duplicates,

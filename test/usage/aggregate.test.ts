@@ -17,6 +17,9 @@ import {
   decodeHead,
   decodeSection,
   encodeAggregate,
+  hasSection,
+  SECTION_NAMES,
+  type SectionName,
 } from '../../src/usage/aggregate-file.ts'
 import {
   answerFrom,
@@ -28,8 +31,10 @@ import {
   type UsageQuestion,
 } from '../../src/usage/answer.ts'
 import { BUCKETS, bucketOf, middleOf, percentile } from '../../src/usage/histogram.ts'
-import { HOUR_MS } from '../../src/usage/names.ts'
+import { dateOf, HOUR_MS } from '../../src/usage/names.ts'
+import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { usageRecord } from '../support/chat-usage.ts'
+import { Dice } from '../support/dice.ts'
 
 const FROM_MS = Date.parse('2026-11-02T22:00:00Z')
 const HOURS = 30
@@ -212,6 +217,139 @@ test('however records are split and merged, the file is the same', async () => {
   )
 })
 
+/** Records of 300 keys, of which each calls few models: far fewer rows by day, and without the keys. */
+function manyRecords(): UsageRecord[] {
+  const dice = new Dice(4)
+  return Array.from({ length: 9_000 }, () => {
+    const key = dice.below(300)
+    const isError = dice.below(10) === 0
+    return usageRecord({
+      ended_at: FROM_MS + dice.below(HOURS * HOUR_MS),
+      workspace: ['acme', 'beta', '__proto__'][key % 3]!,
+      app: `app-${key % 21}`,
+      key_id: `key_${key}`,
+      end_user: dice.one([null, 'ann', 'bob', `user-${dice.below(500)}`]),
+      operation: ['chat', 'speech', null][key % 7] ?? null,
+      route: ['a', 'b'][key % 2]!,
+      provider: ['openai', 'deepgram', null][key % 4] ?? null,
+      model: dice.one([null, ['a', 'b', 'ü'][key % 5] ?? null]),
+      ...(isError
+        ? { outcome: 'error', status: dice.one([429, 502]), error_code: 'X', cost_usd: null }
+        : { outcome: 'ok', status: 200, cost_usd: dice.below(2 ** 40) }),
+      input_tokens: dice.one([null, dice.below(2 ** 17)]),
+      replayed: dice.below(9) === 0,
+      total_ms: dice.below(60_000),
+      first_ms: dice.one([null, dice.below(5_000)]),
+    })
+  })
+}
+
+interface DayFile {
+  readonly date: string
+  readonly bytes: Buffer
+}
+
+const filesOf = (all: readonly UsageRecord[], withFewSums: boolean): Promise<DayFile[]> =>
+  Promise.all(
+    [...Map.groupBy(all, ({ ended_at }) => dateOf(ended_at))].sort().map(async ([date, own]) => ({
+      date,
+      bytes: await encodeAggregate(built(own), { withFewSums }),
+    })),
+  )
+
+const answersOf = (files: readonly DayFile[], answers = new TableAnswers()) => {
+  const named = files.map(({ date }) => ({ key: date, date }))
+  return (question: UsageQuestion): Promise<UsageAnswer> =>
+    answers.answer(question, named, async (place, part) =>
+      part === 'made' ? null : Uint8Array.from(files[place]!.bytes.subarray(part.from, part.to)),
+    )
+}
+
+/** A file as version 1 was: without sums by few dimensions, and with another head. */
+function inVersion1({ date, bytes }: DayFile): DayFile {
+  const { sections } = decodeHead(bytes)
+  const places = (['calls', 'endUsers', 'days'] as const).map((name) => sections[name])
+  const head = Buffer.alloc(56)
+  bytes.copy(head, 0, 0, 4)
+  head.writeUInt32LE(1, 4)
+  for (const [at, { start, end, rawBytes, crc }] of places.entries())
+    for (const [word, number] of [end - start, rawBytes, crc].entries())
+      head.writeUInt32LE(number, 8 + at * 16 + word * 4)
+  return { date, bytes: Buffer.concat([head, ...places.map(({ start, end }) => bytes.subarray(start, end))]) }
+}
+
+test('answers from sums by few dimensions are those from all rows, and those of each record', async (t) => {
+  const all = manyRecords()
+  const [few, whole] = [await filesOf(all, true), await filesOf(all, false)]
+  const old = whole.map(inVersion1)
+  for (const name of SECTION_NAMES)
+    t.ok(
+      few.some(({ bytes }) => hasSection(decodeHead(bytes), name)),
+      name,
+    )
+  const [fromFew, fromWhole, fromOld] = [answersOf(few), answersOf(whole), answersOf(old)]
+  await fc.assert(
+    fc.asyncProperty(questions, async (question) => {
+      const answer = await fromFew(question)
+      for (const other of [await fromWhole(question), await fromOld(question)])
+        if (JSON.stringify(other) !== JSON.stringify(answer)) return false
+      const { rows, total } = naive(all, question)
+      const told = new Map(answer.rows.map((row) => [JSON.stringify([row.timeMs, row.values]), row.sums]))
+      // Of many groups only some are told, but each as it is.
+      const isSame = [...told].every(([key, sums]) => {
+        return JSON.stringify(sums) === JSON.stringify(sumsOf(rows.get(key) ?? []))
+      })
+      return isSame && JSON.stringify(answer.total.sums) === JSON.stringify(sumsOf(total))
+    }),
+    { numRuns: 150 },
+  )
+})
+
+test('a question reads no more than the smallest section that has its answer', async (t) => {
+  const [, file] = await filesOf(manyRecords(), true)
+  const { sections } = decodeHead(file!.bytes)
+  const dayMs = Date.parse(file!.date)
+  const asked = { sort: 'calls', offset: 0, limit: 100, fromMs: dayMs, toMs: dayMs + 24 * HOUR_MS } as const
+  const questions: readonly (readonly [SectionName, Pick<UsageQuestion, 'by' | 'step' | 'where'>])[] = [
+    ['daysByOutcome', { by: ['outcome'], step: 'day', where: { kind: ['call'], workspace: ['acme'] } }],
+    ['daysByOutcome', { by: [], step: 'none', where: {} }],
+    ['outcomes', { by: ['status', 'error_code'], step: 'hour', where: {} }],
+    ['daysByModel', { by: ['model'], step: 'day', where: { provider: ['openai'] } }],
+    ['daysByRoute', { by: ['route'], step: 'day', where: { status: ['429'] } }],
+    ['daysByKey', { by: ['key_id'], step: 'none', where: { app: ['app-3'] } }],
+    ['days', { by: ['key_id', 'model'], step: 'day', where: {} }],
+    ['calls', { by: ['model'], step: 'hour', where: {} }],
+    ['endUsers', { by: ['end_user'], step: 'day', where: {} }],
+  ]
+  for (const [name, question] of questions) {
+    const only = Buffer.from(file!.bytes)
+    for (const other of SECTION_NAMES)
+      if (other !== name) only.fill(0, sections[other].start, sections[other].end)
+    const whole = await answersOf([file!])({ ...asked, ...question })
+    const answer = await answersOf([{ ...file!, bytes: only }])({ ...asked, ...question })
+    t.same(answer, whole, name)
+    t.ok(answer.total.sums.calls > 0, name)
+  }
+})
+
+test('sums by day are enough of a day that goes on, and not of a part of what there is', async (t) => {
+  const dayMs = Math.ceil(FROM_MS / stepMs('day')) * stepMs('day')
+  const nowMs = dayMs + 14 * HOUR_MS
+  const all = manyRecords().filter(({ ended_at }) => ended_at >= dayMs && ended_at < nowMs)
+  const [file] = await filesOf(all, true)
+  const { calls, outcomes } = decodeHead(file!.bytes).sections
+  const onlyDays = { ...file!, bytes: Buffer.from(file!.bytes) }
+  onlyDays.bytes.fill(0, calls.start, calls.end).fill(0, outcomes.start, outcomes.end)
+  const question: UsageQuestion = { ...QUESTION, by: [], step: 'day', fromMs: dayMs, toMs: nowMs }
+  t.equal((await answersOf([onlyDays])(question)).total.sums.calls, all.length)
+  for (const part of [{ toMs: nowMs - HOUR_MS }, { fromMs: dayMs + HOUR_MS }]) {
+    const { fromMs, toMs } = { ...question, ...part }
+    const own = all.filter(({ ended_at }) => ended_at >= fromMs && ended_at < toMs)
+    t.equal((await answersOf([file!])({ ...question, ...part })).total.sums.calls, own.length)
+    await t.rejects(answersOf([onlyDays])({ ...question, ...part }))
+  }
+})
+
 test('a merge leaves out workspaces, and makes no hours of days', async (t) => {
   const both = built([usageRecord(), usageRecord({ workspace: 'beta', end_user: 'ann' })])
   const builder = new AggregateBuilder()
@@ -281,6 +419,7 @@ test('what is no aggregate is refused, wherever it is wrong', async (t) => {
     built([usageRecord({ end_user: 'ann' }), usageRecord({ app: 'phone' })]),
   )
   await decodeAggregate(whole)
+  t.ok(!hasSection(decodeHead(whole), 'outcomes'), 'of some rows there are no sums')
   const isRefused = (bytes: Uint8Array) =>
     decodeAggregate(bytes).then(
       () => false,
@@ -298,6 +437,10 @@ test('what is no aggregate is refused, wherever it is wrong', async (t) => {
     if (!(await read)) t.fail(`byte ${at}`)
   }
   const head = decodeHead(whole.subarray(0, AGGREGATE_HEAD_BYTES))
-  const calls = await decodeSection(whole.subarray(head.calls.start, head.calls.end), head, 'calls')
+  const calls = await decodeSection(
+    whole.subarray(head.sections.calls.start, head.sections.calls.end),
+    head,
+    'calls',
+  )
   t.equal(calls.table.rows, 2)
 })

@@ -299,7 +299,7 @@ test('whole days are answered from sums by day, and parts of one by hour', async
     usageRecord({ ended_at: FROM_MS + (at % 24) * HOUR_MS, app: `app-${at % 5}`, total_ms: 10 * at }),
   )
   const [rolled] = await rollRecords(records)
-  const head = decodeHead(rolled!.aggregate)
+  const { sections: head } = decodeHead(rolled!.aggregate)
   const sizeOf = ({ start, end }: { start: number; end: number }) => end - start
   t.ok(sizeOf(head.days) > 0 && sizeOf(head.days) < sizeOf(head.calls))
   const { calls } = await decodeAggregate(rolled!.aggregate)

@@ -92,8 +92,11 @@ interface Packed {
   readonly statistics: Statistics
 }
 
-/** Memory in which pages are made, one after the other. */
+const FILE_BYTES = 1024 * 1024
+
+/** Memory in which files are made, one after the other. */
 export class PageRoom {
+  readonly file = new ByteWriter(FILE_BYTES)
   /** Which rows have a value; then their values; then the dictionary of them. */
   readonly levels = new Bytes()
   readonly values = new Bytes()
@@ -115,13 +118,17 @@ export class PageRoom {
 
 /** A Parquet file of records that is written into memory. */
 export class UsageFileWriter {
-  readonly #out = new ByteWriter(1024 * 1024)
-  readonly #writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: CREATED_BY })
+  readonly #out: ByteWriter
+  readonly #writer: ParquetWriter
   readonly #room: PageRoom
 
-  /** @param room may be that of another file, which is finished */
+  /** @param room may be that of another file, which nobody needs any more */
   constructor(room = new PageRoom()) {
     this.#room = room
+    this.#out = room.file
+    this.#out.offset = 0
+    this.#out.index = 0
+    this.#writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: CREATED_BY })
   }
 
   get rows(): number {
@@ -181,7 +188,7 @@ export class UsageFileWriter {
     }
   }
 
-  /** @returns the whole file, over memory that is not used again, and may be larger */
+  /** @returns the whole file, in its room, which may be larger */
   finish(pairs: readonly KeyValue[]): Uint8Array<ArrayBuffer> {
     this.#writer.kvMetadata = [...pairs]
     this.#writer.finish()

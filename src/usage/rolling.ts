@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { encodeAggregate } from './aggregate-file.ts'
@@ -36,30 +36,72 @@ export interface RolledFile {
   readonly aggregate: Uint8Array<ArrayBuffer>
 }
 
-/** Makes the files of a segment, one for each day. @throws Error when the segment cannot be read */
-export async function roll(path: string): Promise<RolledFile[]> {
-  return rollSegment(await readFile(path))
-}
+/** Takes a file, whose memory is used again once it has resolved. */
+export type TakeFile = (file: RolledFile) => Promise<void>
 
-export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
-  const room = spareRoom ?? { columns: new SegmentRoom(), rows: new UsageRows(), pages: new PageRoom() }
-  spareRoom = null
+/**
+ * Makes the files of a segment, one for each day.
+ *
+ * @throws Error when the segment cannot be read, and what `take` throws
+ */
+export async function roll(path: string, take: TakeFile): Promise<void> {
+  const room = borrowRoom()
   try {
-    const made = await inSlices(filesOf(bytes, room))
-    const files: RolledFile[] = []
-    for (const { sums, ...file } of made)
-      files.push({ ...file, aggregate: Uint8Array.from(await encodeAggregate(sums)) })
-    return files
+    await rollIn(room, await room.read(path), take)
   } finally {
-    if (room.columns.rows <= KEPT_ROWS) keep(room)
+    keep(room)
   }
 }
 
-/** Memory that segments are rolled in, one after the other. */
-interface RollRoom {
-  readonly columns: SegmentRoom
-  readonly rows: UsageRows
-  readonly pages: PageRoom
+/** The same of a segment in memory. The files are the caller's. */
+export async function rollSegment(bytes: Uint8Array): Promise<RolledFile[]> {
+  const files: RolledFile[] = []
+  await rollIn(new RollRoom(), bytes, async ({ file, ...others }) => {
+    files.push({ ...others, file: file.slice() })
+  })
+  return files
+}
+
+async function rollIn(room: RollRoom, bytes: Uint8Array, take: TakeFile): Promise<void> {
+  const segment = await inSlices(readingSegment(bytes, room.columns))
+  for (const [date, columns] of daysOf(segment)) {
+    const { sums, ...file } = await inSlices(fileOf(columns, room))
+    await take({ date, ...file, aggregate: Uint8Array.from(await encodeAggregate(sums)) })
+  }
+}
+
+/**
+ * Memory that segments are rolled in, one after the other. Where it was asked for anew, 5 MB a segment, the collector
+ * went through the whole heap with every other one.
+ */
+class RollRoom {
+  readonly columns = new SegmentRoom()
+  readonly rows = new UsageRows()
+  readonly pages = new PageRoom()
+  #bytes = Buffer.alloc(0)
+
+  /** The bytes of a file, until the next is read. @throws Error when it cannot be read */
+  async read(path: string): Promise<Buffer> {
+    const file = await open(path)
+    try {
+      const { size } = await file.stat()
+      if (size > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(size)
+      let length = 0
+      for (;;) {
+        const { bytesRead } = await file.read(this.#bytes, length, size - length, length)
+        length += bytesRead
+        if (bytesRead === 0 || length === size) return this.#bytes.subarray(0, length)
+      }
+    } finally {
+      await file.close()
+    }
+  }
+}
+
+function borrowRoom(): RollRoom {
+  const room = spareRoom ?? new RollRoom()
+  spareRoom = null
+  return room
 }
 
 /** Null: there is none, or it is in use. */
@@ -67,6 +109,7 @@ let spareRoom: RollRoom | null = null
 let forgetting: NodeJS.Timeout | null = null
 
 function keep(room: RollRoom): void {
+  if (room.columns.rows > KEPT_ROWS) return
   spareRoom = room
   if (forgetting !== null) clearTimeout(forgetting)
   forgetting = setTimeout(() => {
@@ -86,13 +129,8 @@ async function inSlices<Made>(steps: Generator<void, Made>): Promise<Made> {
   }
 }
 
-type MadeFile = Omit<RolledFile, 'aggregate'> & { readonly sums: UsageAggregate }
-
-function* filesOf(bytes: Uint8Array, room: RollRoom): Generator<void, MadeFile[]> {
-  const segment = yield* readingSegment(bytes, room.columns)
-  const files: MadeFile[] = []
-  for (const [date, columns] of daysOf(segment)) files.push({ date, ...(yield* fileOf(columns, room)) })
-  return files
+interface MadeFile extends Pick<RolledFile, 'rows' | 'file'> {
+  readonly sums: UsageAggregate
 }
 
 /** The records of each day. */
@@ -115,10 +153,7 @@ function daysOf(segment: SegmentColumns): Map<string, SegmentColumns> {
   return new Map(Array.from(days, (dayMs) => [dateOf(dayMs), days.size === 1 ? segment : ofDay(dayMs)]))
 }
 
-function* fileOf(
-  columns: SegmentColumns,
-  { rows, pages }: RollRoom,
-): Generator<void, Omit<MadeFile, 'date'>> {
+function* fileOf(columns: SegmentColumns, { rows, pages }: RollRoom): Generator<void, MadeFile> {
   const writer = new UsageFileWriter(pages)
   const sums = new AggregateBuilder()
   const workspaces = new Set<string>()

@@ -94,17 +94,16 @@ export class TextRows implements Texts {
 /** Texts of few values: each value once, and for each row which of them; -1 is null. */
 export class WordRows {
   words: string[] = []
-  indexes = new Int32Array(FIRST_ROWS)
+  #own = new Int32Array(FIRST_ROWS)
+  indexes = this.#own
   length = 0
   nulls = 0
   readonly #numbers = new Map<string, number>()
   #last: unknown = null
   #lastNumber = -1
-  /** Its indexes are those of others, too. */
-  #isFilled = false
 
   append(value: unknown): void {
-    this.indexes = withRoom(this.indexes, this.length + 1)
+    this.#makeRoom(this.length + 1)
     const index = value === this.#last ? this.#lastNumber : this.#numberOf(value)
     this.indexes[this.length++] = index
     if (index < 0) this.nulls += 1
@@ -115,7 +114,6 @@ export class WordRows {
     this.clear()
     // All have number 0, and of nulls nothing is looked up.
     this.indexes = this.#numberOf(value) < 0 ? NOTHING : zerosFor(count)
-    this.#isFilled = true
     this.length = count
     this.nulls = value === null ? count : 0
   }
@@ -123,7 +121,7 @@ export class WordRows {
   /** Has nothing but the values that rows pick from now on; -1 picks null. */
   pick(values: readonly unknown[], picks: Int32Array): void {
     this.clear()
-    this.indexes = withRoom(this.indexes, picks.length)
+    this.#makeRoom(picks.length)
     // Of those that no row picks no word comes into the dictionary.
     const numbers = new Int32Array(values.length).fill(UNKNOWN)
     for (let row = 0; row < picks.length; row += 1) {
@@ -144,14 +142,18 @@ export class WordRows {
   }
 
   clear(): void {
-    if (this.#isFilled) this.indexes = NOTHING
-    this.#isFilled = false
+    this.indexes = this.#own
     this.words = []
     this.length = 0
     this.nulls = 0
     this.#numbers.clear()
     this.#last = null
     this.#lastNumber = -1
+  }
+
+  #makeRoom(length: number): void {
+    this.#own = withRoom(this.#own, length)
+    this.indexes = this.#own
   }
 
   #numberOf(value: unknown): number {
@@ -179,10 +181,13 @@ export class NumberRows {
   /** Of those that are there. */
   least = Number.POSITIVE_INFINITY
   most = Number.NEGATIVE_INFINITY
-  #isView = false
+  /** Of all rows that `values` has none of; NaN: there are none. */
+  #same = Number.NaN
+  #own: Float64Array = this.values
 
   append(value: unknown): void {
-    this.values = withRoom(this.values, this.length + 1)
+    this.#own = withRoom(this.#own, this.length + 1)
+    this.values = this.#own
     const number = value === null ? Number.NaN : (value as number)
     this.values[this.length] = number
     this.length += 1
@@ -209,9 +214,9 @@ export class NumberRows {
 
   /** Has nothing but so many of one value from now on. */
   fill(value: unknown, count: number): void {
-    this.#view(value === null ? NO_NUMBERS : new Float64Array(count).fill(value as number), count, 0)
-    if (value === null) this.nulls = count
-    else {
+    this.#view(NO_NUMBERS, count, value === null ? count : 0)
+    if (value !== null) {
+      this.#same = value as number
       this.least = value as number
       this.most = value as number
     }
@@ -220,24 +225,24 @@ export class NumberRows {
   /** Has nothing but the values that rows pick from now on. */
   pick(values: readonly unknown[], picks: Int32Array): void {
     const numbers = Float64Array.from(values, (value) => (value === null ? Number.NaN : (value as number)))
-    const picked = new Float64Array(picks.length)
+    this.#own = withRoom(this.#own, picks.length)
+    const picked = this.#own.subarray(0, picks.length)
     for (let row = 0; row < picks.length; row += 1) picked[row] = numbers[picks[row]!]!
     this.view(picked)
   }
 
   at(row: number): number | null {
-    const value = this.values[row] ?? Number.NaN
+    const value = this.values[row] ?? this.#same
     return Number.isNaN(value) ? null : value
   }
 
   clear(): void {
-    this.#view(this.#isView ? NO_NUMBERS : this.values, 0, 0)
-    this.#isView = false
+    this.#view(this.#own, 0, 0)
   }
 
   #view(values: Float64Array, length: number, nulls: number): void {
     this.values = values
-    this.#isView = true
+    this.#same = Number.NaN
     this.length = length
     this.nulls = nulls
     this.least = Number.POSITIVE_INFINITY

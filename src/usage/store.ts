@@ -3,7 +3,7 @@ import type { UsageWatch } from '../contracts/usage-lake.ts'
 import type { RollSegment } from '../contracts/usage-segment.ts'
 import { type CompactorOptions, startCompactor } from './compactor.ts'
 import { UsageLake } from './lake.ts'
-import type { RolledFile } from './rolling.ts'
+import type { TakeFile } from './rolling.ts'
 import { createUsageWorker, type UsageWorker } from './worker.ts'
 
 type UsageStoreOptions = Omit<CompactorOptions, 'lake' | 'worker'> & { readonly objects: Objects }
@@ -38,13 +38,13 @@ interface RollerOptions {
   readonly lake: UsageLake
   readonly watch?: UsageWatch | undefined
   /** Makes the files of a segment. */
-  readonly roll?: (path: string) => Promise<readonly RolledFile[]>
+  readonly roll?: (path: string, take: TakeFile) => Promise<void>
 }
 
 /** Loaded with the first segment: until then nobody has called. */
-async function rollHere(path: string): Promise<readonly RolledFile[]> {
+async function rollHere(path: string, take: TakeFile): Promise<void> {
   const { roll } = await import('./rolling.ts')
-  return roll(path)
+  await roll(path, take)
 }
 
 /**
@@ -54,10 +54,9 @@ async function rollHere(path: string): Promise<readonly RolledFile[]> {
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, Error when the segment cannot be read; it stays
  */
 export function createRoller({ lake, watch, roll = rollHere }: RollerOptions): RollSegment {
-  return async ({ id, path }) => {
-    for (const { date, rows, file, aggregate } of await roll(path)) {
+  return ({ id, path }) =>
+    roll(path, async ({ date, rows, file, aggregate }) => {
       await lake.put(date, id, { file, aggregate })
       watch?.rolled(rows, file.length)
-    }
-  }
+    })
 }

@@ -40,7 +40,12 @@ function nodeOver(objects: Objects, segments: Segments, options: Partial<Compact
     graceMs: 0,
     ...options,
   })
-  const roller = createRoller({ lake, roll: (path) => rollRecords(segments.get(path) ?? []) })
+  const roller = createRoller({
+    lake,
+    roll: async (path, take) => {
+      for (const file of await rollRecords(segments.get(path) ?? [])) await take(file)
+    },
+  })
   return { lake, compact: () => compaction.run(), roll: (id: string) => roller({ id, path: id, bytes: 0 }) }
 }
 

@@ -165,8 +165,16 @@ t.test('what a view will ask about is known by its address', async (t) => {
     ...['usage', '2026-10-24T00', '2026-11-23T00', 'day', 'end_user'],
     { workspace: ['usage'] },
   ])
+  t.same(at('/console/acme/usage?range=7d&provider=a%20b&outcome=~none&by=route&show=errors'), [
+    ...['acme', '2026-11-16T00', '2026-11-22T11', 'day', 'route'],
+    { provider: ['a b'], outcome: [null], ...acme },
+  ])
+  t.same(at('/console/usage?from=2026-11-03&to=2026-11-04&workspace=beta&end_user=ann'), [
+    ...[null, '2026-11-03T00', '2026-11-04T00', 'day', 'workspace'],
+    { workspace: ['beta'], end_user: ['ann'] },
+  ])
   t.same(at('/console/acme/overview?range=7d'), [
-    ...['acme', '2026-11-15T11', '2026-11-22T11', 'hour', 'outcome'],
+    ...['acme', '2026-11-16T00', '2026-11-22T11', 'hour', 'outcome'],
     { kind: ['call'], ...acme },
   ])
   t.match(at('/console/providers/a%20b'), [

@@ -1,7 +1,15 @@
 import type { Exchange } from '../../inbound/exchange.ts'
-import { CALL_DIMENSIONS, type UsageDimension } from '../../usage/aggregate.ts'
-import type { UsageQuestion } from '../../usage/answer.ts'
-import { DAY_MS, HOUR_MS } from '../../usage/names.ts'
+import { tableFor, type UsageQuestion } from '../../usage/answer.ts'
+import { DAY_MS } from '../../usage/names.ts'
+import {
+  OVERVIEW_SPANS,
+  OVERVIEW_STEPS,
+  PROVIDER_SPAN,
+  type Range,
+  spanOf,
+} from '../page/components/range.ts'
+import { type Place, placeOf } from '../page/paths.ts'
+import { chartStep, stateOf } from '../page/views/usage/question.ts'
 import type { ConsoleContext } from './context.ts'
 import { sessionToken } from './security.ts'
 import { sessionId, type Viewer, viewerWith } from './session.ts'
@@ -10,18 +18,6 @@ import { sessionId, type Viewer, viewerWith } from './session.ts'
  * While a browser loads the modules of a view, this node has nothing to do, and the first answers out of the ledger
  * take a second of CPU. So what the view is going to ask about is read as soon as its page is asked for.
  */
-
-/** Days that a view tells of, by the `range` of its address. */
-const RANGE_DAYS: ReadonlyMap<string, number> = new Map([
-  ['24h', 1],
-  ['7d', 7],
-  ['30d', 30],
-])
-
-/** Views of the platform; any other first part of an address is a workspace. */
-const PLATFORM_VIEWS: ReadonlySet<string> = new Set(['overview', 'providers', 'requests', 'usage'])
-
-const DIMENSIONS: ReadonlySet<string> = new Set([...CALL_DIMENSIONS, 'end_user'])
 
 /** What a view asks of the ledger. */
 export interface ForeseenQuestion {
@@ -65,58 +61,37 @@ export function foreseenQuestion(
   { path, query }: Pick<Exchange, 'path' | 'query'>,
   nowMs: number,
 ): ForeseenQuestion | null {
-  const parts = path.split('/').filter(Boolean).slice(1).map(decoded)
-  const [first = ''] = parts
-  const isPlatform = PLATFORM_VIEWS.has(first)
-  const [view = '', ...rest] = isPlatform ? parts : parts.slice(1)
-  const asked = askedBy(view, rest, new URLSearchParams(query), isPlatform)
-  if (asked === null) return null
-  const { days, step, by, where } = asked
-  const workspace = isPlatform ? null : first.replace(/^~/, '')
-  const unitMs = step === 'hour' ? HOUR_MS : DAY_MS
-  const toMs = (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS
-  const wholeToMs = Math.ceil(toMs / unitMs) * unitMs
-  const question: UsageQuestion = {
-    fromMs: wholeToMs - days * DAY_MS,
-    toMs: by.some((name) => name === 'end_user') ? wholeToMs : toMs,
-    step,
-    by,
-    where: workspace === null ? where : { ...where, workspace: [workspace] },
-    ...{ sort: 'calls', offset: 0, limit: 1 },
-  }
-  return { workspace, question }
+  const place = placeOf(path)
+  const asked = place && askedBy(place, new URLSearchParams(query), nowMs)
+  if (place === null || asked === null) return null
+  const { workspace } = place
+  const { range, step, by } = asked
+  const where = workspace === null ? asked.where : { ...asked.where, workspace: [workspace] }
+  // End users are counted by day.
+  const unitMs = tableFor({ by, where }) === 'endUsers' ? DAY_MS : 1
+  const fromMs = Math.floor(range.fromMs / unitMs) * unitMs
+  const toMs = Math.ceil(range.toMs / unitMs) * unitMs
+  return { workspace, question: { fromMs, toMs, step, by, where, sort: 'calls', offset: 0, limit: 1 } }
 }
 
-type Asked = Pick<UsageQuestion, 'step' | 'by' | 'where'> & { readonly days: number }
+type Asked = Pick<UsageQuestion, 'step' | 'by' | 'where'> & { readonly range: Range }
 
-function askedBy(
-  view: string,
-  rest: readonly string[],
-  query: URLSearchParams,
-  isPlatform: boolean,
-): Asked | null {
-  const days = RANGE_DAYS.get(query.get('range') ?? '')
+function askedBy({ workspace, view, rest }: Place, query: URLSearchParams, nowMs: number): Asked | null {
   if (view === 'usage') {
-    const by = dimensionIn(query.get('by')) ?? (isPlatform ? 'workspace' : 'model')
-    const step = days === 1 && by !== 'end_user' ? 'hour' : 'day'
-    return { days: days ?? 30, step, by: [by], where: {} }
+    const state = stateOf(query, workspace, nowMs)
+    const where = Object.fromEntries(state.filters.map(([name, value]) => [name, [value]]))
+    return { range: state.range, step: chartStep(state), by: [state.by], where }
   }
-  if (view === 'overview' && days !== undefined)
-    return { days, step: days === 30 ? 'day' : 'hour', by: ['outcome'], where: { kind: ['call'] } }
+  const span = OVERVIEW_SPANS.find((name) => name === query.get('range'))
+  if (view === 'overview' && span !== undefined)
+    return {
+      range: spanOf(span, nowMs),
+      step: OVERVIEW_STEPS[span],
+      by: ['outcome'],
+      where: { kind: ['call'] },
+    }
   const [provider] = rest
   if (view === 'providers' && provider !== undefined)
-    return { days: 30, step: 'day', by: [], where: { provider: [provider] } }
+    return { range: spanOf(PROVIDER_SPAN, nowMs), step: 'day', by: [], where: { provider: [provider] } }
   return null
-}
-
-function dimensionIn(name: string | null): UsageDimension | null {
-  return name === null || !DIMENSIONS.has(name) ? null : (name as UsageDimension)
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }

@@ -38,6 +38,25 @@ export function PageHead(props: {
   )
 }
 
+/** Links to the same view over other times. */
+export function RangeLinks(props: {
+  readonly chosen: string
+  readonly ranges: readonly { readonly name: string; readonly label: string; readonly href: string }[]
+}) {
+  const { chosen, ranges } = props
+  return h(
+    'nav',
+    { class: 'range-links', 'aria-label': 'Time range' },
+    ranges.map(({ name, label, href }) =>
+      h(
+        'a',
+        { key: name, class: 'range-link', href, 'aria-current': name === chosen ? 'true' : undefined },
+        label,
+      ),
+    ),
+  )
+}
+
 /** A part of a view under its own heading. */
 export function Section(props: {
   readonly title: string

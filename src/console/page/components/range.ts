@@ -1,4 +1,6 @@
-import { h } from '../h.ts'
+/*
+ * Times that views tell of. The server reads ahead what a view will ask about: nothing here needs a browser.
+ */
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -25,6 +27,14 @@ const SPANS = {
   '90d': { label: '90 days', hours: 90 * 24, step: 'day' },
 } as const
 export type SpanName = keyof typeof SPANS
+
+/** Times that the overview looks back over, beside the last hour, and their steps: days of a week say too little. */
+export const OVERVIEW_STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as const
+export type OverviewSpan = keyof typeof OVERVIEW_STEPS
+export const OVERVIEW_SPANS = Object.keys(OVERVIEW_STEPS) as readonly OverviewSpan[]
+
+/** What the page of one provider looks back over. */
+export const PROVIDER_SPAN: SpanName = '30d'
 
 export function isSpan(name: string | null): name is SpanName {
   return name !== null && Object.hasOwn(SPANS, name)
@@ -91,25 +101,6 @@ export function stepName(ms: number, step: Range['step']): string {
   const date = { weekday: 'short', month: 'short', day: 'numeric' } as const
   if (step === 'day') return at.toLocaleDateString(LOCALE, { ...date, timeZone: 'UTC' })
   return `${at.toLocaleDateString(LOCALE, date)}, ${at.toTimeString().slice(0, 5)}`
-}
-
-/** Links to the same view over other times. */
-export function RangeLinks(props: {
-  readonly chosen: string
-  readonly ranges: readonly { readonly name: string; readonly label: string; readonly href: string }[]
-}) {
-  const { chosen, ranges } = props
-  return h(
-    'nav',
-    { class: 'range-links', 'aria-label': 'Time range' },
-    ranges.map(({ name, label, href }) =>
-      h(
-        'a',
-        { key: name, class: 'range-link', href, 'aria-current': name === chosen ? 'true' : undefined },
-        label,
-      ),
-    ),
-  )
 }
 
 export function spanLabel(name: SpanName): string {

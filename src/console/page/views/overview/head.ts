@@ -1,12 +1,8 @@
 import type { ComponentChildren } from 'preact'
-import { PageHead } from '../../components/page-head.ts'
-import { RangeLinks, type SpanName, spanLabel } from '../../components/range.ts'
+import { PageHead, RangeLinks } from '../../components/page-head.ts'
+import { OVERVIEW_SPANS, type OverviewSpan, spanLabel } from '../../components/range.ts'
 import { h } from '../../h.ts'
 import { pathOf } from '../../paths.ts'
-
-/** Times that the overview looks back over, beside the last hour. */
-export const SPANS = ['24h', '7d', '30d'] as const satisfies readonly SpanName[]
-export type OverviewSpan = (typeof SPANS)[number]
 
 /** The head of the overview, with the way to other times. @param chosen a span, or `live` */
 export function OverviewHead(props: {
@@ -18,7 +14,7 @@ export function OverviewHead(props: {
   const href = pathOf(workspace, 'overview')
   const ranges = [
     { name: 'live', label: '1 hour', href },
-    ...SPANS.map((name) => ({ name, label: spanLabel(name), href: `${href}?range=${name}` })),
+    ...OVERVIEW_SPANS.map((name) => ({ name, label: spanLabel(name), href: `${href}?range=${name}` })),
   ]
   return h(PageHead, {
     title: workspace === null ? 'Platform overview' : 'Overview',

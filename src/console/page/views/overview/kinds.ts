@@ -2,12 +2,12 @@ import { useMemo } from 'preact/hooks'
 import type { UsageAnswer, UsageRow } from '../../../server/answers/usage.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Section } from '../../components/page-head.ts'
+import type { OverviewSpan } from '../../components/range.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { count, minutes, percent, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
-import type { OverviewSpan } from './head.ts'
 
 /** Kinds of records, and what they are called. */
 const KINDS = {

@@ -4,7 +4,16 @@ import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
 import { Chart } from '../../components/chart.ts'
 import { Section } from '../../components/page-head.ts'
-import { spanOf, stepLabel, stepMsOf, stepName, stepsIn, timeText } from '../../components/range.ts'
+import {
+  OVERVIEW_STEPS,
+  type OverviewSpan,
+  spanOf,
+  stepLabel,
+  stepMsOf,
+  stepName,
+  stepsIn,
+  timeText,
+} from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { count, milliseconds, orNone, percent } from '../../format.ts'
@@ -12,11 +21,8 @@ import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
-import { OverviewHead, type OverviewSpan } from './head.ts'
+import { OverviewHead } from './head.ts'
 import { Kinds } from './kinds.ts'
-
-/** Steps of the overview: days of a week say too little. */
-const STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as const
 
 const DAY_HOURS = 24
 
@@ -41,7 +47,7 @@ interface Place {
 
 /** The figures of a day, a week or a month, out of the usage ledger. */
 export function RangeOverview({ workspace, span }: Place) {
-  const range = { ...spanOf(span, Date.now()), step: STEPS[span] }
+  const range = { ...spanOf(span, Date.now()), step: OVERVIEW_STEPS[span] }
   const from = timeText(range.fromMs)
   const to = timeText(range.toMs)
   const load = useLoad(

@@ -1,7 +1,7 @@
+import { OVERVIEW_SPANS } from '../../components/range.ts'
 import { h } from '../../h.ts'
 import { lazy } from '../../lazy.ts'
 import type { ViewProps } from '../../view.ts'
-import { SPANS } from './head.ts'
 
 const LiveOverview = lazy({
   title: 'The overview',
@@ -15,7 +15,7 @@ const RangeOverview = lazy({
 
 /** The figures of now and of the last hour, or those of a longer time. */
 export function OverviewView({ workspace, query }: ViewProps) {
-  const span = SPANS.find((name) => name === query.get('range'))
+  const span = OVERVIEW_SPANS.find((name) => name === query.get('range'))
   return span === undefined
     ? h(LiveOverview, { workspace })
     : h(RangeOverview, { key: span, workspace, span })

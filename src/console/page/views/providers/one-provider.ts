@@ -18,7 +18,7 @@ import {
   useHealth,
 } from '../../components/health.ts'
 import { type FactItems, Facts, PageHead, Section } from '../../components/page-head.ts'
-import { spanOf, stepsIn, timeText } from '../../components/range.ts'
+import { PROVIDER_SPAN, spanOf, stepsIn, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
@@ -314,7 +314,7 @@ function LastHour({ name, live }: { readonly name: string; readonly live: Seen |
 
 /** Cost and calls by day, from the ledger. */
 function Daily({ workspace, name }: Place) {
-  const range = spanOf('30d', Date.now())
+  const range = spanOf(PROVIDER_SPAN, Date.now())
   const query = queryOf({
     from: timeText(range.fromMs),
     to: timeText(range.toMs),

@@ -4,16 +4,8 @@ import { api } from '../../api.ts'
 import { Bars } from '../../components/bars.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
 import { Select, TextInput } from '../../components/field.ts'
-import { PageHead } from '../../components/page-head.ts'
-import {
-  isAskable,
-  RangeLinks,
-  type SpanName,
-  spanLabel,
-  spanOf,
-  stepMsOf,
-  timeText,
-} from '../../components/range.ts'
+import { PageHead, RangeLinks } from '../../components/page-head.ts'
+import { isAskable, type SpanName, spanLabel, spanOf, stepMsOf, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { moment, percent, zone } from '../../format.ts'

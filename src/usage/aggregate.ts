@@ -91,6 +91,13 @@ export interface DimensionColumn {
   readonly values: readonly string[]
   /** For each row 0 for null, else the place of its value, counted from 1. */
   readonly indices: Numbers
+  /** What numbers its values have among those of other tables; absent: nobody knows. */
+  readonly known?: { readonly texts: TextNumbers; readonly numbered: Uint32Array }
+}
+
+/** Numbers texts from 0 on; `size`: how many there are. */
+export interface TextNumbers {
+  readonly size: number
 }
 
 /** Counts by bucket of a histogram, for all rows after another. */

@@ -1,6 +1,10 @@
 import {
   type AggregateTable,
+  type DimensionColumn,
   END_USER_DIMENSIONS,
+  type LatencyColumn,
+  type Numbers,
+  type TextNumbers,
   USAGE_LATENCIES,
   USAGE_MEASURES,
   type UsageDimension,
@@ -109,7 +113,11 @@ export async function answerFrom(
 ): Promise<UsageAnswer> {
   const grouping = new Grouping(question)
   const whole = new Sums(1, { measures: [question.sort], withLatencies: false })
-  for await (const table of tables()) whole.grow(grouping.groupsOf(table), table, () => grouping.size)
+  for await (const table of tables()) {
+    const { rows, groups } = grouping.groupsOf(table)
+    whole.grow(grouping.size)
+    whole.add(rows, groups, table)
+  }
   const times = new Times(question)
   const { sort, offset, groups } = question
   const limit = Math.min(question.limit, groupsMax(question))
@@ -122,16 +130,12 @@ export async function answerFrom(
   const cells = new Sums(order.length * times.steps, EVERYTHING)
   const total = new Sums(1, EVERYTHING)
   for await (const table of tables()) {
-    const groups = grouping.groupsOf(table)
-    const cellOf = groups.map((group, row) => {
-      const at = group < 0 ? -1 : place[group]!
-      return at < 0 ? -1 : at * times.steps + times.stepAt(table.hours[row]!)
-    })
-    cells.add(cellOf, table)
-    total.add(
-      groups.map((group) => Math.min(group, 0)),
-      table,
-    )
+    const grouped = grouping.groupsOf(table)
+    total.add(grouped.rows, null, table)
+    const told = toldRows(grouped, place)
+    for (const [at, row] of told.rows.entries())
+      told.groups[at] = told.groups[at]! * times.steps + times.stepAt(table.hours[row]!)
+    cells.add(told.rows, told.groups, table)
   }
   const rows = order.flatMap((group, at) => {
     const values = grouping.valuesOf(group)
@@ -141,6 +145,20 @@ export async function answerFrom(
       .map(({ step, cell }) => ({ timeMs: times.startOf(step), values, ...cells.told(cell) }))
   })
   return { groups: grouping.size, rows, total: total.told(0) }
+}
+
+/** The rows whose groups have a place in the answer, with that. */
+function toldRows({ rows, groups }: GroupedRows, place: Int32Array): GroupedRows {
+  let count = 0
+  for (let at = 0; at < groups.length; at += 1) if (place[groups[at]!]! >= 0) count += 1
+  const told = { rows: new Uint32Array(count), groups: new Int32Array(count) }
+  for (let at = 0, to = 0; to < count; at += 1) {
+    if (place[groups[at]!]! < 0) continue
+    told.rows[to] = rows[at]!
+    told.groups[to] = place[groups[at]!]!
+    to += 1
+  }
+  return told
 }
 
 /** The steps of a question. */
@@ -166,52 +184,60 @@ class Times {
   }
 }
 
-/** Rows of which it is known to which group they belong when they are looked at again: 16 MB. */
-const KNOWN_ROWS_MAX = 4_000_000
+/** Rows of which it is known to which group they belong when they are looked at again: 24 MB. */
+const KNOWN_ROWS_MAX = 3_000_000
+
+/** Rows of a table that are asked for, and the group of each. */
+interface GroupedRows {
+  readonly rows: Uint32Array
+  readonly groups: Int32Array
+}
 
 /** Numbers the groups of a question, over all tables. */
 class Grouping {
   readonly #question: UsageQuestion
   readonly #groups: KeyTable
   readonly #key: Uint32Array
-  readonly #numbers: readonly Map<string, number>[]
+  readonly #values: readonly Values[]
   /** Of tables that are there still when they are looked at again. */
-  readonly #known = new WeakMap<AggregateTable, Int32Array>()
+  readonly #known = new WeakMap<AggregateTable, GroupedRows>()
   #knownRows = 0
 
   constructor(question: UsageQuestion) {
     this.#question = question
     this.#groups = new KeyTable(Math.max(1, question.by.length))
     this.#key = new Uint32Array(Math.max(1, question.by.length))
-    this.#numbers = question.by.map(() => new Map())
+    this.#values = question.by.map(() => new Values())
   }
 
   get size(): number {
     return this.#groups.size
   }
 
-  /** The group of each row; -1 where the row is not asked for. */
-  groupsOf(table: AggregateTable): Int32Array {
+  groupsOf(table: AggregateTable): GroupedRows {
     const known = this.#known.get(table)
     if (known !== undefined) return known
-    const groups = this.#groupsIn(table)
-    this.#knownRows += table.rows
-    if (this.#knownRows <= KNOWN_ROWS_MAX) this.#known.set(table, groups)
-    return groups
+    const grouped = this.#groupsIn(table)
+    this.#knownRows += grouped.rows.length
+    if (this.#knownRows <= KNOWN_ROWS_MAX) this.#known.set(table, grouped)
+    return grouped
   }
 
-  #groupsIn(table: AggregateTable): Int32Array {
-    const groups = new Int32Array(table.rows).fill(-1)
-    const isMeant = this.#meantRows(table)
-    const columns = this.#question.by.map((name, index) => this.#column(table, name, index))
+  #groupsIn(table: AggregateTable): GroupedRows {
+    const rows = this.#meantRows(table)
+    const groups = new Int32Array(rows.length)
+    const columns = this.#question.by.map((name, index) => {
+      const column = table.dimensions[name]
+      return { indices: column?.indices, numbers: this.#values[index]!.numbersOf(column) }
+    })
     const key = this.#key
     // By one dimension, the group of a value is looked up once for all its rows.
     const known = columns.length > 1 ? null : new Int32Array(columns[0]?.numbers.length ?? 1).fill(-1)
-    for (let row = 0; row < table.rows; row += 1) {
-      if (isMeant[row] === 0) continue
+    for (let at = 0; at < rows.length; at += 1) {
+      const row = rows[at]!
       const place = known === null ? -1 : (columns[0]?.indices?.[row] ?? 0)
       if (known !== null && known[place]! >= 0) {
-        groups[row] = known[place]!
+        groups[at] = known[place]!
         continue
       }
       for (let index = 0; index < columns.length; index += 1) {
@@ -219,30 +245,30 @@ class Grouping {
         key[index] = numbers[indices?.[row] ?? 0]!
       }
       const group = this.#groups.numberOf(key)
-      groups[row] = group
+      groups[at] = group
       if (known !== null) known[place] = group
       if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
     }
-    return groups
+    return { rows, groups }
   }
 
   /** Null: no row has these values. */
   groupOf(values: readonly (string | null)[]): number | null {
     for (const [index, value] of values.entries()) {
-      const number = value === null ? 0 : this.#numbers[index]?.get(value)
-      if (number === undefined) return null
+      const number = this.#values[index]?.find(value) ?? null
+      if (number === null) return null
       this.#key[index] = number
     }
     return this.#groups.find(this.#key)
   }
 
   valuesOf(group: number): (string | null)[] {
-    return this.#texts().map((texts, index) => texts[this.#groups.part(group, index)] ?? null)
+    return this.#values.map(({ texts }, index) => texts[this.#groups.part(group, index)] ?? null)
   }
 
   /** Groups by a figure, the most first, and where they have the same by their values. */
   sorted(figureOf: (group: number) => number): number[] {
-    const texts = this.#texts()
+    const texts = this.#values.map((values) => values.texts)
     const order = Array.from({ length: this.size }, (_, group) => group)
     return order.sort((a, b) => {
       const difference = figureOf(b) - figureOf(a)
@@ -255,18 +281,8 @@ class Grouping {
     })
   }
 
-  #values: (string | null)[][] | null = null
-
-  /** By dimension, the value of each number. */
-  #texts(): (string | null)[][] {
-    const isWhole = this.#values?.every((texts, index) => texts.length === this.#numbers[index]!.size + 1)
-    if (this.#values === null || !isWhole)
-      this.#values = this.#numbers.map((numbers) => [null, ...numbers.keys()])
-    return this.#values
-  }
-
-  /** For each row 1 when it is of the time, and has the values, that are asked for. */
-  #meantRows({ rows, hours, dimensions }: AggregateTable): Uint8Array {
+  /** The rows that are of the time, and have the values, that are asked for. */
+  #meantRows({ rows, hours, dimensions }: AggregateTable): Uint32Array {
     const { fromMs, toMs, where } = this.#question
     const [fromHour, toHour] = [fromMs / HOUR_MS, toMs / HOUR_MS]
     const marks = new Uint8Array(rows)
@@ -283,18 +299,56 @@ class Grouping {
       const takes = Uint8Array.from([null, ...column.values], (value) => (wanted.has(value) ? 1 : 0))
       for (let row = 0; row < rows; row += 1) if (takes[indices[row]!] === 0) marks[row] = 0
     }
-    return marks
+    let count = 0
+    for (let row = 0; row < rows; row += 1) count += marks[row]!
+    const meant = new Uint32Array(count)
+    for (let row = 0, at = 0; at < count; row += 1) if (marks[row] === 1) meant[at++] = row
+    return meant
+  }
+}
+
+/** Numbers the values of a dimension, over all tables; null is 0. */
+class Values {
+  readonly texts: (string | null)[] = [null]
+  readonly #numbers = new Map<string, number>()
+  /** The same by the numbers that texts have elsewhere; 0: not known yet. */
+  readonly #byText = new Map<TextNumbers, Int32Array<ArrayBuffer>>()
+
+  /** Null: no table had it. */
+  find(value: string | null): number | null {
+    return value === null ? 0 : (this.#numbers.get(value) ?? null)
   }
 
-  #column(table: AggregateTable, name: UsageDimension, index: number) {
-    const column = table.dimensions[name]
-    const known = this.#numbers[index]!
-    const numbers = [0]
-    for (const value of column?.values ?? []) {
-      if (!known.has(value)) known.set(value, known.size + 1)
-      numbers.push(known.get(value)!)
+  /** By the index of a column, the number of its value. */
+  numbersOf(column: DimensionColumn | undefined): Uint32Array {
+    const values = column?.values ?? []
+    const numbers = new Uint32Array(values.length + 1)
+    const { texts, numbered } = column?.known ?? { texts: null, numbered: null }
+    const known = texts === null ? null : this.#knownOf(texts)
+    for (let at = 0; at < values.length; at += 1) {
+      const text = numbered === null ? -1 : numbered[at]!
+      const number = known?.[text] || this.#numberOf(values[at]!)
+      if (known !== null) known[text] = number
+      numbers[at + 1] = number
     }
-    return { indices: column?.indices, numbers }
+    return numbers
+  }
+
+  #numberOf(value: string): number {
+    const known = this.#numbers.get(value)
+    if (known !== undefined) return known
+    const number = this.texts.push(value) - 1
+    this.#numbers.set(value, number)
+    return number
+  }
+
+  #knownOf(texts: TextNumbers): Int32Array {
+    const known = this.#byText.get(texts)
+    if (known !== undefined && known.length >= texts.size) return known
+    const larger = new Int32Array(texts.size)
+    if (known !== undefined) larger.set(known)
+    this.#byText.set(texts, larger)
+    return larger
   }
 }
 
@@ -322,38 +376,31 @@ class Sums {
     this.#latencies = withLatencies ? byName(USAGE_LATENCIES, () => new Uint32Array(size * BUCKETS)) : null
   }
 
-  /** Makes room for cells that there were not before, then adds. */
-  grow(cellOf: Int32Array, table: AggregateTable, sizeNow: () => number): void {
-    const size = sizeNow()
-    if (size > this.#size) {
-      this.#size = Math.max(size, this.#size * 2)
-      for (const name of this.#measures) {
-        const larger = new Float64Array(this.#size)
-        larger.set(this.#sums[name]!)
-        this.#sums[name] = larger
-      }
+  /** Makes room for cells that there were not before; of one that tells no latencies. */
+  grow(size: number): void {
+    if (size <= this.#size) return
+    this.#size = Math.max(size, this.#size * 2)
+    for (const name of this.#measures) {
+      const larger = new Float64Array(this.#size)
+      larger.set(this.#sums[name]!)
+      this.#sums[name] = larger
     }
-    this.add(cellOf, table)
   }
 
-  /** @param cellOf the cell of each row; -1: none */
-  add(cellOf: Int32Array, { rows, measures, latencies }: AggregateTable): void {
+  /** @param cells of the rows; null: they are all of the first */
+  add(rows: Uint32Array, cells: Int32Array | null, { measures, latencies }: AggregateTable): void {
     for (const name of this.#measures) {
       const [added, sums] = [measures[name], this.#sums[name]!]
       if (added === undefined) continue
-      for (let row = 0; row < rows; row += 1) if (cellOf[row]! >= 0) sums[cellOf[row]!]! += added[row]!
+      if (cells === null) sums[0]! += sumOf(added, rows)
+      else for (let at = 0; at < rows.length; at += 1) sums[cells[at]!]! += added[rows[at]!]!
     }
     if (this.#latencies === null) return
     for (const name of USAGE_LATENCIES) {
       const column = latencies[name]
       if (column === undefined) continue
       this.#hasLatencies = true
-      const counts = this.#latencies[name]
-      for (let row = 0, at = 0; row < rows; row += 1) {
-        const cell = cellOf[row]! * BUCKETS
-        if (cell < 0) at = column.ends[row]!
-        for (; at < column.ends[row]!; at += 1) counts[cell + column.buckets[at]!]! += column.counts[at]!
-      }
+      addBuckets(this.#latencies[name], column, rows, cells)
     }
   }
 
@@ -370,6 +417,26 @@ class Sums {
           ? {}
           : byName(USAGE_LATENCIES, (name) => percentilesOf(latencies[name], cell * BUCKETS)),
     }
+  }
+}
+
+function sumOf(numbers: Numbers, rows: Uint32Array): number {
+  let sum = 0
+  for (let at = 0; at < rows.length; at += 1) sum += numbers[rows[at]!]!
+  return sum
+}
+
+function addBuckets(
+  sums: Uint32Array,
+  { ends, buckets, counts }: LatencyColumn,
+  rows: Uint32Array,
+  cells: Int32Array | null,
+): void {
+  for (let place = 0; place < rows.length; place += 1) {
+    const row = rows[place]!
+    const cell = cells === null ? 0 : cells[place]! * BUCKETS
+    const end = ends[row]!
+    for (let at = row === 0 ? 0 : ends[row - 1]!; at < end; at += 1) sums[cell + buckets[at]!]! += counts[at]!
   }
 }
 

@@ -1,5 +1,6 @@
 import {
   type AggregateTable,
+  type DimensionColumn,
   type LatencyColumn,
   type Numbers,
   USAGE_LATENCIES,
@@ -46,7 +47,7 @@ export function summedBy(
     hours: part(0),
     dimensions: ofNames(named, (_, index) => {
       const column = columns[index]
-      return column && { values: column.values, indices: part(index + 1) }
+      return column && { ...column, indices: part(index + 1) }
     }),
     measures: ofNames(USAGE_MEASURES, (name) => {
       const numbers = table.measures[name]
@@ -107,8 +108,10 @@ export function ofWorkspace(table: AggregateTable, workspace: string): Aggregate
     rows: to - from,
     hours: table.hours.slice(from, to),
     dimensions: ofNames(['workspace', 'end_user'] as const, (name) => {
-      const { values, indices } = table.dimensions[name] ?? { values: [], indices: new Uint8Array(0) }
-      return withoutOthers(values, indices.slice(from, to))
+      const own = table.dimensions[name]
+      return own === undefined
+        ? { values: [], indices: new Uint8Array(to - from) }
+        : withoutOthers(own, own.indices.subarray(from, to))
     }),
     measures: ofNames(USAGE_MEASURES, (name) => table.measures[name]?.slice(from, to)),
     latencies: {},
@@ -116,12 +119,15 @@ export function ofWorkspace(table: AggregateTable, workspace: string): Aggregate
 }
 
 /** Only the values that some row has. */
-function withoutOthers(values: readonly string[], indices: Numbers) {
+function withoutOthers({ values, known }: DimensionColumn, indices: Numbers): DimensionColumn {
   const used = [...new Set(indices)].filter((index) => index > 0).sort((a, b) => a - b)
   const places = new Map(used.map((index, at) => [index, at + 1]))
   return {
     values: used.map((index) => values[index - 1]!),
     indices: Uint32Array.from(indices, (index) => places.get(index) ?? 0),
+    ...(known && {
+      known: { ...known, numbered: Uint32Array.from(used, (index) => known.numbered[index - 1]!) },
+    }),
   }
 }
 

@@ -16,9 +16,9 @@ import {
 
 /*
  * Makes files of segments, on the event loop, between what calls do there: of 45,000 records, which is a segment, the
- * longest step takes 2 to 4 ms, and some ten times that with the first two segments of a process (two cores of an AMD
- * EPYC). A thread takes 20 MiB and more, and code in it is compiled again with each start: until some 20 segments were
- * rolled a record takes several times as long as from then on.
+ * longest step takes 2 to 4 ms, and 10 to 15 with the first segments of a process, which are smaller (two cores of an
+ * AMD EPYC). A thread takes 20 MiB and more, and code in it is compiled again with each start: until some 20 segments
+ * were rolled a record takes several times as long as from then on.
  */
 
 /** How long calls wait for steps, where each is shorter than that. */

@@ -39,6 +39,11 @@ const TIMING: WriteAheadTiming = {
  * record takes; what is made of it at a time takes 16 MB, and no step keeps calls waiting for long.
  */
 const SEGMENT_BYTES = 2 * 1024 * 1024
+/**
+ * The first segment of a process is closed at this size, and each of the next at twice that of the one before: what
+ * makes files of them is not compiled yet, and would hold the loop for 20 ms and more with as many records.
+ */
+const FIRST_SEGMENT_BYTES = 64 * 1024
 /** Rows of one turn are written at once when there are so many bytes of them. */
 const WAITING_BYTES = 1024 * 1024
 /**
@@ -85,6 +90,8 @@ export class WriteAhead {
   /** Rows that are not encoded yet, and behind them such as are free. */
   readonly #gathered: UsageRow[] = []
   #gatheredCount = 0
+  /** A segment of this size is closed. */
+  #segmentBytes = FIRST_SEGMENT_BYTES
   #isDue = false
   #isFull = false
   #isAway = false
@@ -178,7 +185,10 @@ export class WriteAhead {
     for (const segment of this.#open) {
       // Behind a write that failed half-way nothing could be read.
       if (!this.#write(segment)) this.#close(segment)
-      else if (segment === this.#current && segment.bytes >= SEGMENT_BYTES) this.#retire(segment)
+      else if (segment === this.#current && segment.bytes >= this.#segmentBytes) {
+        this.#retire(segment)
+        this.#segmentBytes = Math.min(2 * this.#segmentBytes, SEGMENT_BYTES)
+      }
     }
   }
 

@@ -129,6 +129,19 @@ t.test('closed segments are handed on, again after a failure, and deleted then',
   t.match(rows.figures(), { written: 30, lost: 0, rolled: taken.segments.length, backlogBytes: 0 })
 })
 
+t.test('segments are closed at a size that doubles with each of a process', async (t) => {
+  const taken = taker()
+  const { rows } = await open(t, { roll: taken.roll, timing: SLOW })
+  for (let count = 0; taken.segments.length < 4; count += 1) {
+    rows.add(rowOf(`r${count}`))
+    if (count % 10 === 0) rows.flush()
+    if (count % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  const sizes = taken.segments.map(({ bytes }) => Math.floor(bytes / 65_536))
+  t.same(sizes.slice(0, 4), [1, 2, 4, 8])
+  await rows.close()
+})
+
 t.test('beyond the bound of the backlog records are lost, loudly once, until it is taken', async (t) => {
   const taken = taker()
   taken.refuse(Number.POSITIVE_INFINITY)

@@ -32,6 +32,8 @@ export interface UsageQuestion {
   readonly limit: number
   /** Only these are told of, each by its values in the order of `by`; absent: as `offset` and `limit` say. */
   readonly groups?: readonly (readonly (string | null)[])[]
+  /** Only groups whose first value begins so are told of; the total has all. */
+  readonly beginning?: string
 }
 
 export const USAGE_STEPS = ['none', 'hour', 'day'] as const
@@ -119,11 +121,11 @@ export async function answerFrom(
     whole.add(rows, groups, table)
   }
   const times = new Times(question)
-  const { sort, offset, groups } = question
+  const { sort, offset, groups, beginning = '' } = question
   const limit = Math.min(question.limit, groupsMax(question))
   const order =
     groups === undefined
-      ? grouping.sorted((group) => whole.of(sort, group)).slice(offset, offset + limit)
+      ? grouping.sorted(beginning, (group) => whole.of(sort, group)).slice(offset, offset + limit)
       : groups.flatMap((values) => grouping.groupOf(values) ?? []).slice(0, limit)
   const place = new Int32Array(grouping.size).fill(-1)
   for (const [at, group] of order.entries()) place[group] = at
@@ -266,10 +268,12 @@ class Grouping {
     return this.#values.map(({ texts }, index) => texts[this.#groups.part(group, index)] ?? null)
   }
 
-  /** Groups by a figure, the most first, and where they have the same by their values. */
-  sorted(figureOf: (group: number) => number): number[] {
+  /** Groups whose first value begins so, by a figure, the most first, and where they have the same by their values. */
+  sorted(beginning: string, figureOf: (group: number) => number): number[] {
     const texts = this.#values.map((values) => values.texts)
-    const order = Array.from({ length: this.size }, (_, group) => group)
+    const all = Array.from({ length: this.size }, (_, group) => group)
+    const isMeant = (group: number) => texts[0]?.[this.#groups.part(group, 0)]?.startsWith(beginning)
+    const order = beginning === '' ? all : all.filter(isMeant)
     return order.sort((a, b) => {
       const difference = figureOf(b) - figureOf(a)
       if (difference !== 0) return difference

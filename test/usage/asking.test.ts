@@ -216,6 +216,12 @@ test('an answer tells of the groups that are named, in their order', async (t) =
     t.same([named.groups, named.total], [all.groups, all.total], 'those that there are not are not counted')
     t.same((await reader.ask({ ...question, groups: [last, first], limit: 1 })).rows, of(last))
     t.same((await reader.ask({ ...QUESTION, groups: [[]] })).rows.length, 1)
+    const begun = await reader.ask({ ...question, beginning: 'no' })
+    t.same(
+      begun.rows,
+      all.rows.filter(({ values }) => values[0] === 'notes'),
+    )
+    t.same([begun.groups, begun.total], [all.groups, all.total])
     await objects.close()
   })
 })

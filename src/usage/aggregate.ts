@@ -95,7 +95,7 @@ export interface DimensionColumn {
   readonly known?: { readonly texts: TextNumbers; readonly numbered: Uint32Array }
 }
 
-/** Numbers texts from 0 on; `size`: how many there are. */
+/** Stands for texts that were numbered together, from 0 on; `size`: how many there are. */
 export interface TextNumbers {
   readonly size: number
 }

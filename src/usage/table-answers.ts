@@ -1,4 +1,4 @@
-import type { AggregateTable, DimensionColumn, TextNumbers, UsageDimension } from './aggregate.ts'
+import type { AggregateTable, DimensionColumn, UsageDimension } from './aggregate.ts'
 import {
   AggregateFormatError,
   type AggregateHead,
@@ -134,7 +134,7 @@ export class TableAnswers implements UsageAnswers {
 
   /** The same with texts that other tables have: the end users and keys of one day are mostly those of the next. */
   #withKnownTexts(table: AggregateTable): AggregateTable {
-    if (this.#texts.size > TEXTS_MAX) this.#texts = new Texts()
+    if (this.#texts.known.size > TEXTS_MAX) this.#texts = new Texts()
     const dimensions = Object.entries(table.dimensions).map(([name, column]) => [
       name,
       this.#texts.of(column),
@@ -164,14 +164,14 @@ export class TableAnswers implements UsageAnswers {
   }
 }
 
-/** Each text once, and numbered, so that a question looks a value up by its number in all tables but the first. */
-class Texts implements TextNumbers {
+/**
+ * Each text once, and numbered, so that a question looks a value up by its number in all tables but the first. What
+ * tables keep of it says how many there are: the texts themselves may be forgotten before the tables are.
+ */
+class Texts {
+  readonly known = { size: 0 }
   readonly #texts: string[] = []
   readonly #numbers = new Map<string, number>()
-
-  get size(): number {
-    return this.#texts.length
-  }
 
   of({ values, indices }: DimensionColumn): DimensionColumn {
     const numbered = new Uint32Array(values.length)
@@ -181,7 +181,7 @@ class Texts implements TextNumbers {
       numbered[at] = number
       same.push(this.#texts[number]!)
     }
-    return { values: same, indices, known: { texts: this, numbered } }
+    return { values: same, indices, known: { texts: this.known, numbered } }
   }
 
   #numberOf(text: string): number {
@@ -189,6 +189,7 @@ class Texts implements TextNumbers {
     if (known !== undefined) return known
     const number = this.#texts.push(text) - 1
     this.#numbers.set(text, number)
+    this.known.size = this.#texts.length
     return number
   }
 }

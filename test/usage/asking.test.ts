@@ -366,6 +366,39 @@ test('answers from parts of tables are those from the whole', async (t) => {
   }
 })
 
+test('tables whose texts were numbered apart answer together', async (t) => {
+  // Over 200,000 texts, those of the first file are forgotten before the third is read.
+  const users = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, at) => `u${String(from + at).padStart(7, '0')}`)
+  const parts = [users(0, 150_000), users(100_000, 250_000), users(140_000, 160_000)]
+  const files = parts.map((_, at) => ({ key: `k${at}`, date: '2026-11-03' }))
+  const made = await Promise.all(
+    parts.map(async (values) => {
+      const rows = values.length
+      const indices = Uint32Array.from(values, (_, at) => at + 1)
+      const endUsers = {
+        rows,
+        hours: new Uint32Array(rows).fill(FROM_MS / HOUR_MS),
+        dimensions: { end_user: { values, indices } },
+        measures: { calls: new Uint8Array(rows).fill(1) },
+        latencies: {},
+      }
+      const calls = { ...endUsers, rows: 0, hours: new Uint8Array(0), dimensions: {}, measures: {} }
+      return Uint8Array.from(await encodeAggregate({ step: 'hour', calls, endUsers }))
+    }),
+  )
+  const answers = new TableAnswers()
+  const asked: UsageQuestion = { ...QUESTION, by: ['end_user'], limit: 10_000 }
+  for (let round = 0; round < 2; round += 1) {
+    const answer = await answers.answer(asked, files, async (place) => made[place]!)
+    t.same([answer.groups, answer.total.sums.calls], [250_000, 320_000])
+    t.same(
+      answer.rows.map(({ values, sums }) => [values[0], sums.calls]),
+      users(140_000, 150_000).map((user) => [user, 3]),
+    )
+  }
+})
+
 test('a file that is merged away while it is read is looked for again', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)

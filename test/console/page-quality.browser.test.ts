@@ -232,6 +232,10 @@ t.test(
     t.same(await faintTexts(operator.page), [], 'the sign-in can be read')
     await operator.signIn(node.keys.operator)
     await operator.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    // The calls of the scene are told of within some seconds: what comes with them moves the rest, as it should.
+    await visit(operator.page, '/console/acme/overview')
+    await operator.page.locator('canvas').first().waitFor()
+    await operator.page.getByRole('region', { name: 'Provider problems' }).waitFor()
     await t.test('the first load, on a desk', (t) => weigh(t, operator))
     await t.test('the second load', (t) => visitAgain(t, operator))
     await t.test('on a phone', (t) => carry(t, operator))

@@ -33,6 +33,7 @@ const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
 
 /** The browser's part of the console made ready, in the folder of a compiled program; see `packPage`. */
 const PAGE = 'page.pack'
+const PAGE_SOURCES = 'src/console/page/'
 const PAGE_MAKER = 'src/console/server/page-assets.ts'
 
 /** Flags with which Node runs the server and its commands. None: see "Starting" in docs/operations.md. */
@@ -99,11 +100,10 @@ function stampOf(path) {
 
 const stamped = (paths) => paths.map((path) => [path, stampOf(path)])
 
-/** Not the browser's part of the console: it is compared when somebody opens it. */
 function listInputs() {
   const sources = readdirSync(SOURCES, { recursive: true })
     .map((path) => `src/${String(path).split(sep).join('/')}`)
-    .filter((path) => path.endsWith('.ts') && !path.startsWith('src/console/page/'))
+    .filter((path) => path.endsWith('.ts') || (path.startsWith(PAGE_SOURCES) && path.endsWith('.css')))
   return [...RECIPE, ...sources.sort()]
 }
 
@@ -247,8 +247,8 @@ function keepPlaces({ onLoad }, folder) {
 }
 
 /**
- * Makes the browser's part of the console ready, which the first one who opens it would wait for otherwise. Where that
- * fails, or its sources change later on, it is made then. The Node that serves it makes it: its version is in the hash.
+ * Makes the browser's part of the console ready, which the first one who opens it would wait for otherwise, for 0.4 s
+ * and more. Where that fails it is made then. The Node that serves it makes it: its version is in the hash.
  */
 async function packPage(folder, node) {
   const maker = join(ROOT, PAGE_MAKER)

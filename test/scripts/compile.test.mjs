@@ -28,6 +28,8 @@ const SMALL = {
     "import { help } from './cli/commands.ts'\nimport { version } from './version.ts'\nhelp(version)\n",
   'cli/commands.ts': "export const help = (version: string) => console.log('print this text', version)\n",
   'version.ts': "export const version: string = '1'\n",
+  'console/page/view.ts': 'export const view = 1\n',
+  'console/page/style/view.css': 'p { color: red }\n',
 }
 
 /** A copy of this folder with another program, or with ours. */
@@ -91,6 +93,14 @@ test('the program is compiled once, and again when a source has changed', async 
   const changed = await compiledIn(folder)
   t.match(await helpOf(changed), 'PRINT THIS TEXT', 'also one that keeps its length and its time')
   t.match(await helpOf(first), 'print this text', 'a program that still runs keeps its parts')
+
+  let last = changed
+  for (const name of ['view.ts', join('style', 'view.css')]) {
+    await appendFile(join(folder, 'src', 'console', 'page', name), '\n')
+    const next = await compiledIn(folder)
+    t.not(next.file, last.file, `and with it what browsers load: ${name}`)
+    last = next
+  }
 
   const copy = join(folder, 'copy')
   await mkdir(copy)

@@ -4,7 +4,7 @@ const listeners = new Set<() => void>()
 /** Asked before the page leaves for another place; false stays. */
 let guard: (() => boolean) | null = null
 let here = ''
-/** The page went to another place, and nothing there has the focus yet. */
+/** The page went to another place, whose heading is to have the focus. */
 let arriving = false
 
 /** Key of a history entry's kept state. */
@@ -98,7 +98,15 @@ export function navigate(path: string, { replace = false } = {}): void {
   if (!replace) scrollTo(0, 0)
 }
 
-/** Whether the page has just come here, so that its heading takes the focus; true once for each place. */
+/** Somebody goes on elsewhere before the view is there: its heading would take the focus away from them. */
+function goOn(event: Event): void {
+  if (!(event instanceof KeyboardEvent) || event.key === 'Tab') arriving = false
+}
+
+/**
+ * Whether the page has just come here, so that its heading takes the focus; true once for each place, and not after
+ * somebody has moved the focus meanwhile.
+ */
 export function arrived(): boolean {
   const came = arriving
   arriving = false
@@ -113,6 +121,8 @@ export function startRouter(): void {
   if (entry === '') history.replaceState(newEntry(), '')
   else returnTo(scrolled.get(entry) ?? 0)
   addEventListener('pagehide', leaving)
+  addEventListener('pointerdown', goOn)
+  addEventListener('keydown', goOn)
   addEventListener('popstate', ({ state }) => {
     if (!mayLeave(current())) {
       history.pushState({ entry }, '', here)

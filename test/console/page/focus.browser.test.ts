@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
@@ -28,7 +29,38 @@ t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120
   await page.getByRole('dialog').getByRole('button', { name: 'Remove domain' }).click()
   await hasFocus('h1')
   t.equal(await page.getByRole('dialog').count(), 0, 'what was pressed is gone: the heading has it')
+
+  // The view comes after somebody went on elsewhere.
+  const view = await held(page, '**/views/requests/view.ts')
+  const palette = await held(page, '**/palette.ts')
+  await page.getByRole('link', { name: 'Requests' }).click()
+  await view.asked
+  const search = page.getByRole('button', { name: 'Search' })
+  await search.click()
+  await palette.asked
+  view.letGo()
+  await heading(page, 'Requests')
+  await search.and(page.locator(':focus')).waitFor(WAIT)
+  palette.letGo()
+  await page
+    .getByRole('combobox', { name: /Page, route/ })
+    .and(page.locator(':focus'))
+    .waitFor(WAIT)
+  await page.keyboard.press('Escape')
+  await search.and(page.locator(':focus')).waitFor(WAIT)
 })
+
+/** Has what matches come no sooner than it is let go. */
+async function held(page: Page, url: string) {
+  const asking = Promise.withResolvers<void>()
+  const going = Promise.withResolvers<void>()
+  await page.route(url, async (route) => {
+    asking.resolve()
+    await going.promise
+    await route.continue()
+  })
+  return { asked: asking.promise, letGo: going.resolve }
+}
 
 t.test(
   'signing out revokes what the playground has made',

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { firstJobId, newId } from '../../src/ids.ts'
@@ -74,6 +75,7 @@ t.test('the log of a node', async (t) => {
   const operator = await node.signIn(node.keys.operator)
   await t.test('lists, filters and pages', (t) => list(t, admin))
   await t.test('lists rows for the page', (t) => rows(t, { admin, foreign }))
+  await t.test('begins what a view will ask', (t) => ahead(t, node, { admin, foreign }))
   await t.test('finds by an id', (t) => search(t, admin))
   await t.test('shows one with those next to it', (t) => one(t, admin))
   await t.test('tells nobody of others', (t) => tenancy(t, { admin, foreign, operator }))
@@ -171,6 +173,40 @@ async function rows(t: Test, { admin, foreign }: { readonly admin: Visitor; read
   t.equal(paramOf(await admin.get('/log-rows?format=csv')), 'format')
   t.equal((await foreign.get('/log-rows?workspace=acme')).status, 404)
   t.same(idsIn(await foreign.get('/log-rows')), idsIn(await foreign.get('/log')))
+}
+
+async function ahead(
+  t: Test,
+  node: ConsoleNode,
+  { admin, foreign }: { readonly admin: Visitor; readonly foreign: Visitor },
+) {
+  const list = '/log-rows?workspace=acme&outcome=error'
+  const wanted = await admin.get(list)
+  /** Whether the answer was begun before it was asked for, soon after somebody opened the list. */
+  const isBegun = async (visitor: Visitor) => {
+    const opened = await fetch(`${node.url}/console/acme/requests?tab=log&range=all&outcome=error`, {
+      headers: { cookie: visitor.cookie },
+    })
+    await opened.text()
+    await sleep(100)
+    const askedMs = Date.now()
+    const told = await admin.get(list)
+    t.same(idsIn(told), idsIn(wanted))
+    return Date.parse(pageOf(told).searched.to) < askedMs
+  }
+  let tries = 0
+  while (!(await isBegun(admin)) && tries < 50) tries += 1
+  t.ok(tries < 50, 'by whoever may see it')
+  const askedMs = Date.now()
+  t.ok(Date.parse(pageOf(await admin.get(list)).searched.to) >= askedMs, 'and told once')
+  for (let round = 0; round < 3; round += 1) t.notOk(await isBegun(foreign), 'by nobody else')
+  const one = '/log/use_0010?workspace=acme&outcome=error'
+  const whole = await admin.get(one)
+  await fetch(`${node.url}/console/acme/requests/log/use_0010?tab=log&range=all&outcome=error`, {
+    headers: { cookie: admin.cookie },
+  })
+  await sleep(100)
+  t.same((await admin.get(one)).body, whole.body)
 }
 
 async function search(t: Test, admin: Visitor): Promise<void> {

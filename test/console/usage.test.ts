@@ -1,5 +1,5 @@
 import t from 'tap'
-import { foreseenQuestion } from '../../src/console/server/foreseen.ts'
+import { foreseenLog, foreseenQuestion } from '../../src/console/server/foreseen.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { AggregateBuilder } from '../../src/usage/aggregate.ts'
@@ -185,6 +185,32 @@ t.test('what a view will ask about is known by its address', async (t) => {
     '',
     { provider: ['a b'] },
   ])
+  const log = (address: string) => {
+    const [path = '', query = ''] = address.split('?')
+    const foreseen = foreseenLog({ path, query }, nowMs)
+    return (
+      foreseen && [
+        foreseen.workspace,
+        foreseen.record,
+        Object.fromEntries(new URLSearchParams(foreseen.query)),
+      ]
+    )
+  }
+  const week = { from: '2026-11-15T11:00:00.000Z' }
+  t.same(log('/console/acme/requests?tab=log&end_user=ann&status=5xx'), [
+    ...['acme', null],
+    { workspace: 'acme', ...week, end_user: 'ann', status: '5xx' },
+  ])
+  t.same(log('/console/requests'), [null, null, week], 'of all workspaces')
+  t.same(log('/console/requests?workspace=beta'), ['beta', null, { workspace: 'beta', ...week }])
+  t.same(log('/console/acme/requests/log/use_1?tab=log&range=all'), ['acme', 'use_1', { workspace: 'acme' }])
+  for (const address of [
+    '/acme/requests',
+    '/acme/requests/req_1',
+    '/acme/requests/log',
+    '/acme/usage?tab=log',
+  ])
+    t.equal(log(`/console${address}`), null, address)
   for (const address of ['', '/acme', '/acme/overview', '/acme/keys', '/usages', '/acme/providers', '/%'])
     t.equal(at(`/console${address}`), null, address)
 })

@@ -237,7 +237,7 @@ function strictBody<Shape extends TObject>(schema: Shape, value: unknown): Stati
  *
  * @throws GatewayError INVALID_REQUEST naming the parameter at fault
  */
-function strictQuery<Shape extends TObject>(schema: Shape, query: string): Static<Shape> {
+export function strictQuery<Shape extends TObject>(schema: Shape, query: string): Static<Shape> {
   const fields: Record<string, unknown> = {}
   for (const [name, text] of new URLSearchParams(query)) {
     const shape = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined

@@ -8,11 +8,13 @@ import {
   type Range,
   spanOf,
 } from '../page/components/range.ts'
-import { type Place, placeOf } from '../page/paths.ts'
+import { type Place, placeOf, queryOf } from '../page/paths.ts'
+import { logFields, readLogFilter } from '../page/views/requests/log-filter.ts'
 import { chartStep, stateOf } from '../page/views/usage/question.ts'
+import type { LogAhead } from './api/log.ts'
 import type { ConsoleContext } from './context.ts'
 import { sessionToken } from './security.ts'
-import { sessionId, type Viewer, viewerWith } from './session.ts'
+import { sessionId, viewerWith } from './session.ts'
 
 /*
  * While a browser loads the modules of a view, this node has nothing to do, and the first answers out of the ledger
@@ -33,24 +35,51 @@ export interface ForeseenQuestion {
 export function readAhead(
   exchange: Pick<Exchange, 'path' | 'query' | 'headers'>,
   context: ConsoleContext,
+  logAhead: LogAhead,
 ): void {
-  const foreseen = foreseenQuestion(exchange, context.nowMs())
+  const nowMs = context.nowMs()
+  const ofLog = foreseenLog(exchange, nowMs)
+  const foreseen = ofLog ?? foreseenQuestion(exchange, nowMs)
   const token = foreseen === null ? null : sessionToken(exchange)
-  if (foreseen !== null && token !== null) void read(foreseen, token, context).catch(() => {})
+  if (foreseen === null || token === null) return
+  const read = async () => {
+    if (!(await maySee(token, foreseen.workspace, context))) return
+    if ('question' in foreseen) await context.usage.reader.ask(foreseen.question)
+    else logAhead.begin(context, foreseen.workspace, foreseen.query, foreseen.record)
+  }
+  void read().catch(() => {})
 }
 
-async function read(
-  { workspace, question }: ForeseenQuestion,
-  token: string,
-  context: ConsoleContext,
-): Promise<void> {
+async function maySee(token: string, workspace: string | null, context: ConsoleContext): Promise<boolean> {
   const session = await context.state.sessions.find(sessionId(token))
   const viewer = session && (await viewerWith(session, context))
-  if (viewer !== null && maySee(viewer, workspace)) await context.usage.reader.ask(question)
+  if (viewer === null) return false
+  return viewer.role === 'operator' || (workspace !== null && viewer.workspaces.includes(workspace))
 }
 
-function maySee({ role, workspaces }: Viewer, workspace: string | null): boolean {
-  return role === 'operator' || (workspace !== null && workspaces.includes(workspace))
+/** What a view asks of the records. */
+export interface ForeseenLog {
+  /** Null: of all. */
+  readonly workspace: string | null
+  /** Null: the list. */
+  readonly record: string | null
+  /** As the page sends it. */
+  readonly query: string
+}
+
+/** What the view of an address will ask of the request log; null: nothing. */
+export function foreseenLog(
+  { path, query }: Pick<Exchange, 'path' | 'query'>,
+  nowMs: number,
+): ForeseenLog | null {
+  const { workspace = null, view, rest = [] } = placeOf(path) ?? {}
+  const [log, record = null] = rest
+  const address = new URLSearchParams(query)
+  // Of all workspaces there is no other list.
+  const isList = log === undefined && (workspace === null || address.get('tab') === 'log')
+  if (view !== 'requests' || !(isList || (log === 'log' && record !== null))) return null
+  const sent = new URLSearchParams(queryOf(logFields(workspace, readLogFilter(address, workspace), nowMs)))
+  return { workspace: sent.get('workspace'), record, query: sent.toString() }
 }
 
 /**

@@ -10,7 +10,7 @@ import { trafficEndpoints } from './api/impact.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
-import { logEndpoints } from './api/log.ts'
+import { LogAhead, logEndpoints } from './api/log.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
 import { oneProviderEndpoints } from './api/one-provider.ts'
@@ -35,7 +35,7 @@ import { consoleSession } from './sign-in.ts'
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
 /** Every endpoint of the console's API but those of its sessions. */
-function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
+function endpointsOf(context: ConsoleContext, logAhead: LogAhead): ConsoleRoute[] {
   const history = new NodeHistory(context)
   return [
     ...workspaceEndpoints(context),
@@ -52,7 +52,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
-    ...logEndpoints(context),
+    ...logEndpoints(context, logAhead),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),
@@ -63,7 +63,7 @@ function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
 
 /** The operations of the management API, for the reference. */
 export function managementOperations(context: ConsoleContext): Operation[] {
-  return operationsOf(endpointsOf(context))
+  return operationsOf(endpointsOf(context, new LogAhead()))
 }
 
 /**
@@ -72,14 +72,15 @@ export function managementOperations(context: ConsoleContext): Operation[] {
  */
 export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
   const singleSignOn = new SingleSignOn(context)
-  const endpoints = endpointsOf(context)
+  const logAhead = new LogAhead()
+  const endpoints = endpointsOf(context, logAhead)
   const api = [
     ...consoleSession(context, singleSignOn),
     ...oidcEndpoints(context, singleSignOn),
     ...sessionEndpoints(context),
     ...endpoints,
   ]
-  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context))]
+  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context, logAhead))]
   return [
     ...api,
     ...managementRoutes(endpoints),

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
-import type { CancelSignal } from '../../../cancellation.ts'
+import { Cancellation, type CancelSignal } from '../../../cancellation.ts'
 import type { UsageColumnName, UsageRecord } from '../../../contracts/usage-record.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { StreamedReply } from '../../../inbound/exchange.ts'
@@ -12,6 +12,7 @@ import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
+import { AnswersAhead } from '../ahead.ts'
 import type {
   LogAnswer,
   LogRecordAnswer,
@@ -25,6 +26,7 @@ import {
   type ConsoleRoute,
   consoleEndpoint,
   scopeOf,
+  strictQuery,
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
@@ -106,42 +108,80 @@ const OneQuery = Type.Object(FILTERS)
 
 type Filters = Static<typeof OneQuery>
 type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
-type RowsCall = ConsoleCall<typeof ROWS, unknown, Static<typeof RowsQuery>>
-type OneCall = ConsoleCall<`${typeof PATH}/:record`, unknown, Filters>
+
+/** What the page is going to ask, by `keyOf`. */
+export class LogAhead {
+  readonly rows = new AnswersAhead<LogRowsAnswer>()
+  readonly one = new AnswersAhead<OneLogRecordAnswer>()
+
+  /**
+   * Begins what a view asks.
+   *
+   * @param scope  a workspace that the viewer may see; null: all of them
+   * @param query  as the page sends it
+   * @param record null: the list
+   * @throws GatewayError INVALID_REQUEST
+   */
+  begin(context: ConsoleContext, scope: string | null, query: string, record: string | null): void {
+    const asked = { scope, query: strictQuery(OneQuery, query) }
+    const signal = new Cancellation()
+    if (record === null) this.rows.begin(keyOf(asked), () => rowsOf(context, asked, signal))
+    else this.one.begin(keyOf(asked, record), () => oneOf(context, asked, { record, signal }))
+  }
+}
+
+/** Filters, of what the viewer may see. */
+interface Asked {
+  /** Null: all workspaces. */
+  readonly scope: string | null
+  readonly query: Static<typeof RowsQuery>
+}
+
+function keyOf({ scope, query }: Asked, record: string | null = null): string {
+  return JSON.stringify([scope, record, Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1))])
+}
 
 /** Records of the usage ledger: filtered, found by an id, exported; and one of them with its neighbors. */
-export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
+export function logEndpoints(context: ConsoleContext, ahead: LogAhead): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
-    consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, listRows),
-    consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, showRecord),
+    consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, async (call) => {
+      const asked = { scope: scopeOf(call), query: call.query }
+      return (await ahead.rows.take(keyOf(asked))) ?? rowsOf(context, asked, call.exchange.signal)
+    }),
+    consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, async (call) => {
+      const { query, params, exchange } = call
+      const asked = { scope: scopeOf(call), query }
+      const begun = await ahead.one.take(keyOf(asked, params.record))
+      return begun ?? oneOf(context, asked, { ...params, signal: exchange.signal })
+    }),
   ]
 }
 
 async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
-  const { context, query } = call
+  const { context, query, exchange } = call
   if (query.format !== undefined) {
     if (query.after !== undefined || query.limit !== undefined)
       throw invalidField(query.after === undefined ? 'limit' : 'after', 'cannot be combined with format')
     const asked = questionOf(query, scopeOf(call), context.nowMs())
     return new WrittenReply(exportOf(asked, query.format, call))
   }
-  const { records, ...page } = await pageOf(call)
+  const asked = { scope: scopeOf(call), query }
+  const { records, ...page } = await pageOf(context, asked, { signal: exchange.signal })
   return { ...page, records: await recordAnswers(records, context) }
 }
 
-async function listRows(call: RowsCall): Promise<LogRowsAnswer> {
-  const { records, ...page } = await pageOf(call, ROW_COLUMNS)
-  return { ...page, records: await rowAnswers(records, call.context) }
+async function rowsOf(context: ConsoleContext, asked: Asked, signal: CancelSignal): Promise<LogRowsAnswer> {
+  const { records, ...page } = await pageOf(context, asked, { signal, columns: ROW_COLUMNS })
+  return { ...page, records: await rowAnswers(records, context) }
 }
 
 /** A page of records. @param columns what is asked of each; absent: all */
 async function pageOf<Name extends UsageColumnName>(
-  call: RowsCall,
-  columns?: readonly Name[],
+  context: ConsoleContext,
+  { scope, query }: Asked,
+  { signal, columns }: { readonly signal: CancelSignal; readonly columns?: readonly Name[] },
 ): Promise<Omit<LogAnswer, 'records'> & Pick<LogFound<Name>, 'records'>> {
-  const { context, query, exchange } = call
-  const scope = scopeOf(call)
   const nowMs = context.nowMs()
   const after = query.after === undefined ? null : placeIn(query.after)
   const question = {
@@ -150,7 +190,7 @@ async function pageOf<Name extends UsageColumnName>(
     ...(columns === undefined ? {} : { columns }),
   }
   const [found, total] = await Promise.all([
-    find(question, context, exchange.signal),
+    find(question, context, signal),
     after === null ? totalOf(query, scope, question, context) : null,
   ])
   const { next, searched, records } = found
@@ -164,14 +204,16 @@ async function pageOf<Name extends UsageColumnName>(
 }
 
 /** One record by its own id, and those before and after it under the same filters. */
-async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
-  const { context, query, params, exchange } = call
+async function oneOf(
+  context: ConsoleContext,
+  { scope, query }: Asked,
+  { record: wanted, signal }: { readonly record: string; readonly signal: CancelSignal },
+): Promise<OneLogRecordAnswer> {
   const { log } = context.usage
-  const scope = scopeOf(call)
   const nowMs = context.nowMs()
   const all = { ...questionOf({}, scope, nowMs), tests: workspaceTests(scope), limit: 1 }
-  const own = { ...all, id: { value: params.record, columns: ['record_id'] as const } }
-  const { records } = await find(own, context, exchange.signal)
+  const own = { ...all, id: { value: wanted, columns: ['record_id'] as const } }
+  const { records } = await find(own, context, signal)
   const [record] = records
   if (record === undefined)
     throw new GatewayError('NOT_FOUND', 'there is no such record, or it is no longer kept')
@@ -186,7 +228,7 @@ async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
           toMs: Math.min(asked.toMs, record.ended_at + NEAR_MS),
         }
   const beside = (isNewestFirst: boolean) =>
-    log.search({ ...asked, ...near, isNewestFirst, after, limit: 1, columns: [] }, exchange.signal)
+    log.search({ ...asked, ...near, isNewestFirst, after, limit: 1, columns: [] }, signal)
   const [older, newer] = await Promise.all([beside(true), beside(false)])
   const [answer] = await recordAnswers([record], context)
   return {

@@ -22,7 +22,7 @@ import {
   rowsOf,
   wholeOf,
 } from './log-filter.ts'
-import { CREATED_BY, extentOf, extentOfChunk, readPicked, readRows } from './parquet.ts'
+import { CREATED_BY, extentOfChunk, readPicked, readRows } from './parquet.ts'
 import { asUnpacked, UsageRows } from './rows.ts'
 import { pickFromColumn, type UnpackedColumn, unpackColumn } from './unpacking.ts'
 
@@ -108,8 +108,47 @@ export interface LogGroup {
   readonly toMs: number
 }
 
-/** How columns are written that need no general reader. */
-const UNPACKED: ReadonlySet<string> = new Set(['RLE_DICTIONARY', 'DELTA_BINARY_PACKED', 'DELTA_BYTE_ARRAY'])
+/** How far apart columns are read together: a store of objects is asked in the time in which it sends some of these. */
+const GAP_BYTES = 256 * 1024
+
+interface ReadChunk {
+  readonly data: ColumnMetaData
+  readonly bytes: Buffer
+}
+
+/** Columns of a row group that were read. */
+class LogColumns {
+  readonly #group: Omit<Parameters<typeof readRows>[0], 'columns'>
+  readonly #chunks: ReadonlyMap<string, ReadChunk>
+
+  constructor(
+    group: Omit<Parameters<typeof readRows>[0], 'columns'>,
+    chunks: ReadonlyMap<string, ReadChunk>,
+  ) {
+    this.#group = group
+    this.#chunks = chunks
+  }
+
+  /** All rows of a column; null: it has no values. */
+  async unpacked(column: UsageColumnName): Promise<UnpackedColumn | null> {
+    const chunk = this.#chunks.get(column)
+    if (chunk === undefined) return null
+    const unpacked = unpackColumn(chunk.bytes, chunk.data, this.#rows)
+    return unpacked ?? asUnpacked(rowsOf(await readRows({ ...this.#group, columns: [column] }), column))
+  }
+
+  /** Values of some rows of a column, each later than the one before; none: it has no values. */
+  async picked(column: UsageColumn, rows: readonly number[]) {
+    const chunk = this.#chunks.get(column.name)
+    if (chunk === undefined) return []
+    const picked = pickFromColumn(chunk.bytes, chunk.data, this.#rows, rows)
+    return picked ?? (await readPicked(this.#group, column, rows))
+  }
+
+  get #rows(): number {
+    return Number(this.#group.metadata.row_groups[this.#group.place]!.num_rows)
+  }
+}
 
 /** A file of records that is read in parts. */
 export class LogFile {
@@ -178,76 +217,71 @@ export class LogFile {
     return mayBeIn(new DataView(await this.#file.slice(at, at + BLOOM_BLOCK_BYTES)), id)
   }
 
-  /** A column of a row group; null: it has no values, and nothing is read. */
-  async column(place: number, column: UsageColumnName): Promise<UnpackedColumn | null> {
-    if (!this.#hasValues(place, column)) return null
-    const unpacked = await this.#unpacked(place, column)
-    return unpacked ?? asUnpacked(rowsOf(await this.#read(place, column), column))
-  }
-
-  #read(place: number, column: UsageColumnName): Promise<UsageRows> {
-    return readRows({ file: this.#file, metadata: this.#metadata, place, columns: [column] })
-  }
-
-  /** A column as our own files have most of them; null: it needs the general reader. */
-  async #unpacked(place: number, column: string): Promise<UnpackedColumn | null> {
-    const data = this.#chunk(place, column)
-    if (data === undefined || !UNPACKED.has(data.encodings.at(-1) ?? '')) return null
-    const { from, to } = extentOfChunk(data)
-    const rows = Number(this.#metadata.row_groups[place]!.num_rows)
-    return unpackColumn(Buffer.from(await this.#file.slice(from, to)), data, rows)
+  /** Reads columns of a row group: those that stand near each other together, and none that has no values. */
+  async read(place: number, columns: readonly UsageColumnName[]): Promise<LogColumns> {
+    const chunks = columns.flatMap((name) => {
+      const data = this.#chunk(place, name)
+      return data === undefined || !this.#hasValues(place, name)
+        ? []
+        : [{ name, data, ...extentOfChunk(data) }]
+    })
+    chunks.sort((one, other) => one.from - other.from)
+    const reads: (typeof chunks)[] = []
+    for (const chunk of chunks) {
+      const before = reads.at(-1)
+      if (before !== undefined && chunk.from - before.at(-1)!.to <= GAP_BYTES) before.push(chunk)
+      else reads.push([chunk])
+    }
+    const read = new Map<string, ReadChunk>()
+    await Promise.all(
+      reads.map(async (near) => {
+        const { from } = near[0]!
+        const bytes = await this.#file.slice(from, near.at(-1)!.to)
+        for (const { name, data, ...chunk } of near)
+          read.set(name, { data, bytes: Buffer.from(bytes, chunk.from - from, chunk.to - chunk.from) })
+      }),
+    )
+    return new LogColumns({ file: this.#file, metadata: this.#metadata, place }, read)
   }
 
   /** Texts of some rows of a column. */
   async texts(place: number, column: LogIdColumn, rows: readonly number[]): Promise<(string | null)[]> {
-    const data = this.#chunk(place, column)
-    if (data === undefined || !this.#hasValues(place, column)) return rows.map(() => null)
-    const { from, to } = extentOfChunk(data)
-    const group = { bytes: await this.#file.slice(from, to), from }
+    const columns = await this.read(place, [column])
     const order = sortedRows(rows)
     const wanted = order.map(({ row }) => row)
-    const kind = USAGE_COLUMNS.find(({ name }) => name === column)!
-    const values = await this.#picked(place, kind, wanted, group)
-    const texts: (string | null)[] = []
-    for (const [at, value] of values.entries()) texts[order[at]!.at] = value as string | null
-    return texts
+    const values = await columns.picked(USAGE_COLUMNS.find(({ name }) => name === column)!, wanted)
+    return inOrder(
+      order.map((_, at) => (values[at] ?? null) as string | null),
+      order,
+    )
   }
 
   /**
-   * Records of some rows. One column is decoded after the other, so that not all of a row group is in memory.
+   * Some columns of the records of some rows. One column is decoded after the other, so that not all of a row group is
+   * in memory.
    *
    * @param ids `record_id` of each, which whoever found them has read
    */
-  async records(place: number, rows: readonly number[], ids: readonly string[]): Promise<UsageRecord[]> {
-    const { from, to } = extentOf(this.#metadata.row_groups[place]!)
-    const group = { bytes: await this.#file.slice(from, to), from }
+  async records(
+    place: number,
+    rows: readonly number[],
+    ids: readonly string[],
+    columns: readonly (typeof USAGE_COLUMNS)[number][],
+  ): Promise<UsageRecord[]> {
+    const others = columns.filter(({ name }) => name !== 'record_id')
+    const read = await this.read(
+      place,
+      others.map(({ name }) => name),
+    )
     const order = sortedRows(rows)
     const wanted = order.map(({ row }) => row)
     const records = order.map(({ at }): Record<string, unknown> => ({ record_id: ids[at] }))
-    for (const column of USAGE_COLUMNS) {
-      if (column.name === 'record_id') continue
-      const values = await this.#picked(place, column, wanted, group)
+    for (const column of others) {
+      const values = await read.picked(column, wanted)
       for (const [at, record] of records.entries())
         record[column.name] = values[at] ?? (column.kind === 'flag' ? false : null)
     }
-    const inOrder: UsageRecord[] = []
-    for (const [at, record] of records.entries()) inOrder[order[at]!.at] = record as unknown as UsageRecord
-    return inOrder
-  }
-
-  /** Values of some rows of a column, each later than the one before; none: it has no values. */
-  async #picked(
-    place: number,
-    column: UsageColumn,
-    rows: readonly number[],
-    group: { readonly bytes: ArrayBuffer; readonly from: number },
-  ) {
-    const data = this.#chunk(place, column.name)
-    if (data === undefined || !this.#hasValues(place, column.name)) return []
-    const { from, to } = extentOfChunk(data)
-    const chunk = Buffer.from(group.bytes, from - group.from, to - from)
-    const picked = pickFromColumn(chunk, data, Number(this.#metadata.row_groups[place]!.num_rows), rows)
-    return picked ?? (await readPicked({ file: this.#file, metadata: this.#metadata, place }, column, rows))
+    return inOrder(records, order) as unknown as UsageRecord[]
   }
 
   /**
@@ -255,9 +289,10 @@ export class LogFile {
    * stand one behind the other, before any text is made of them: that is ten times as fast.
    */
   async readIds(place: number, column: LogIdColumn, id: Buffer): Promise<UsageRows | null> {
-    if (!this.#hasValues(place, column)) return null
-    const unpacked = await this.#unpacked(place, column)
-    if (unpacked === null || !('bytes' in unpacked)) return this.#read(place, column)
+    const columns = await this.read(place, [column])
+    const unpacked = await columns.unpacked(column)
+    if (unpacked === null) return null
+    if (!('bytes' in unpacked)) throw new Error(`usage: ${column} has no texts`)
     if (!unpacked.bytes.includes(id)) return null
     const rows = new UsageRows()
     rows.setColumn(column, unpacked)
@@ -292,4 +327,11 @@ export class LogFile {
 /** Rows, the least first, and where they were. */
 function sortedRows(rows: readonly number[]): readonly { readonly row: number; readonly at: number }[] {
   return rows.map((row, at) => ({ row, at })).sort((one, other) => one.row - other.row)
+}
+
+/** What belongs to sorted rows, as they were. */
+function inOrder<One>(sorted: readonly One[], order: ReturnType<typeof sortedRows>): One[] {
+  const all: One[] = []
+  for (const [place, one] of sorted.entries()) all[order[place]!.at] = one
+  return all
 }

@@ -1,7 +1,7 @@
 import type { Statistics } from 'hyparquet'
 import { USAGE_COLUMNS, type UsageColumn, type UsageColumnName } from '../contracts/usage-record.ts'
 import { TextRows, USAGE_SCALES, type UsageRows } from './rows.ts'
-import { type UnpackedColumn, unpackedAt, type Words } from './unpacking.ts'
+import { type UnpackedColumn, type UnpackedTexts, type UnpackedWords, unpackedAt } from './unpacking.ts'
 
 type ColumnOf<Kind extends UsageColumn['kind']> = Extract<
   (typeof USAGE_COLUMNS)[number],
@@ -20,6 +20,8 @@ export type LogTest =
   /** A number from `from` to `to`, exclusive, as it is in memory: money in micro-USD. */
   | { readonly column: LogNumberColumn; readonly from: number; readonly to: number }
 
+type LogWordTest = Exclude<LogTest, { readonly from: number }>
+
 /** An id, and the columns of which one has to have it. */
 export interface LogId {
   readonly value: string
@@ -33,33 +35,85 @@ export function rowsOf({ columns }: UsageRows, name: UsageColumnName): UsageRows
   return columns[PLACES.get(name)!]!
 }
 
-/** Clears the marks of rows that do not pass. @param column null: it has no values */
-export function applyTest(test: LogTest, column: UnpackedColumn | null, marks: Uint8Array): void {
-  if ('from' in test) {
+/** Where no more than one row in so many is marked, only these are looked at. */
+const FEW = 16
+
+interface WordTest {
+  readonly column: UnpackedWords
+  /** 1 for each word that passes, behind the same of rows without one. */
+  readonly passes: Uint8Array
+  /** Words that pass, of all. */
+  readonly share: number
+}
+
+/**
+ * Clears the marks of rows that do not pass. Dictionaries are looked at before rows are; then comes the column of which
+ * the fewest words pass.
+ *
+ * @param columnOf null: it has no values
+ */
+export async function applyTests(
+  tests: readonly LogTest[],
+  columnOf: (column: LogTest['column']) => Promise<UnpackedColumn | null>,
+  marks: Uint8Array,
+): Promise<void> {
+  const ofWords: WordTest[] = []
+  for (const test of tests) {
+    if ('from' in test) continue
+    const column = await columnOf(test.column)
+    if (column !== null && 'values' in column) throw new Error(`usage: ${test.column} has no words`)
+    if (column === null || 'lengths' in column) applyToTexts(test, column, marks)
+    else {
+      const passes = wordsThatPass(test, column)
+      const count = passes.subarray(1).reduce((sum, mark) => sum + mark, 0)
+      const { length } = column.words
+      // Of none, or of all of them, the rows need not be known.
+      if (count === 0 && passes[0] === 0) return void marks.fill(0)
+      if (count < length || (column.nulls > 0 && passes[0] === 0))
+        ofWords.push({ column, passes, share: count / length })
+    }
+  }
+  for (const test of ofWords.sort((one, other) => one.share - other.share)) applyToWords(test, marks)
+  for (const test of tests) {
+    if (!('from' in test)) continue
+    if (!marks.includes(1)) return
+    const column = await columnOf(test.column)
     if (column === null) marks.fill(0)
     else if ('values' in column) applyBounds(test, column.values, marks)
     else throw new Error(`usage: ${test.column} has no numbers`)
-    return
   }
-  const ofNull = 'oneOf' in test ? test.oneOf.includes(null) : true
+}
+
+function applyToTexts(test: LogWordTest, column: UnpackedTexts | null, marks: Uint8Array): void {
+  const passes = (word: string | null) =>
+    'oneOf' in test ? test.oneOf.includes(word) : word === null || !word.startsWith(test.notFrom)
   if (column === null) {
-    if (!ofNull) marks.fill(0)
+    if (!passes(null)) marks.fill(0)
     return
   }
-  if ('values' in column) throw new Error(`usage: ${test.column} has no words`)
-  if ('lengths' in column) {
-    const passes = (word: string | null) =>
-      'oneOf' in test ? test.oneOf.includes(word) : word === null || !word.startsWith(test.notFrom)
-    for (let row = 0; row < marks.length; row++)
-      if (marks[row] === 1 && !passes(unpackedAt(column, row) as string | null)) marks[row] = 0
+  for (let row = 0; row < marks.length; row++)
+    if (marks[row] === 1 && !passes(unpackedAt(column, row) as string | null)) marks[row] = 0
+}
+
+function applyToWords({ column, passes }: WordTest, marks: Uint8Array): void {
+  const rows = fewMarked(marks)
+  if (rows === null) {
+    const { indexes } = column
+    for (let row = 0; row < marks.length; row++) if (passes[indexes[row]! + 1] === 0) marks[row] = 0
     return
   }
-  const { indexes } = column
-  const ofWords = wordsThatPass(test, column.words)
-  for (let row = 0; row < marks.length; row++) {
-    const index = indexes[row]!
-    if (!(index < 0 ? ofNull : ofWords[index] === 1)) marks[row] = 0
+  const indexes = column.indexesOf(rows)
+  for (const [at, row] of rows.entries()) if (passes[indexes[at]! + 1] === 0) marks[row] = 0
+}
+
+/** The rows that are marked; null: they are not few. */
+function fewMarked(marks: Uint8Array): number[] | null {
+  const rows: number[] = []
+  for (let row = marks.indexOf(1); row >= 0; row = marks.indexOf(1, row + 1)) {
+    if (rows.length * FEW >= marks.length) return null
+    rows.push(row)
   }
+  return rows
 }
 
 function applyBounds(
@@ -72,13 +126,19 @@ function applyBounds(
     if (!(values[row]! >= from && values[row]! < to)) marks[row] = 0
 }
 
-function wordsThatPass(test: Exclude<LogTest, { readonly from: number }>, words: Words): Uint8Array {
-  if ('notFrom' in test) return words.marks(test.notFrom, false).map((mark) => 1 - mark)
-  const passing = new Uint8Array(words.length)
+/** 1 for each word that passes, behind the same of rows without one. */
+function wordsThatPass(test: LogWordTest, { words }: UnpackedWords): Uint8Array {
+  const passes = new Uint8Array(words.length + 1)
+  const ofWords = passes.subarray(1)
+  if ('notFrom' in test) {
+    passes[0] = 1
+    ofWords.set(words.marks(test.notFrom, false).map((mark) => 1 - mark))
+    return passes
+  }
   for (const wanted of test.oneOf)
-    if (wanted !== null)
-      for (const [word, mark] of words.marks(wanted, true).entries()) passing[word]! |= mark
-  return passing
+    if (wanted === null) passes[0] = 1
+    else for (const [word, mark] of words.marks(wanted, true).entries()) ofWords[word]! |= mark
+  return passes
 }
 
 /** Marks the rows whose column has the id. */

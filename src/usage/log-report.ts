@@ -1,4 +1,9 @@
-import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
+import {
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageColumnName,
+  type UsageRecord,
+} from '../contracts/usage-record.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 import { USAGE_SCALES } from './rows.ts'
 
@@ -10,9 +15,16 @@ export type ToldRecord = Omit<UsageRecord, TimeColumn> & { readonly [Name in Tim
 export const LOG_FORMATS = ['csv', 'json'] as const
 export type LogFormat = (typeof LOG_FORMATS)[number]
 
-export function recordJson(record: UsageRecord): ToldRecord {
-  const told = USAGE_COLUMNS.map(({ name, kind }) => [name, toldValue(kind, record[name])])
-  return Object.fromEntries(told) as ToldRecord
+/** @param record one, or some columns of it */
+export function recordJson<Name extends UsageColumnName>(
+  record: Pick<UsageRecord, Name>,
+): Pick<ToldRecord, Name> {
+  const has: Partial<UsageRecord> = record
+  const told = USAGE_COLUMNS.flatMap(({ name, kind }) => {
+    const value = has[name]
+    return value === undefined ? [] : [[name, toldValue(kind, value)] as const]
+  })
+  return Object.fromEntries(told) as Pick<ToldRecord, Name>
 }
 
 /** Records as a part of a file: lines of CSV, or items of a JSON array with a comma between two. */

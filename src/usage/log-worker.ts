@@ -1,4 +1,5 @@
 import type { CancelSignal } from '../cancellation.ts'
+import type { UsageColumnName } from '../contracts/usage-record.ts'
 import type { UsageLake } from './lake.ts'
 import type { LogBounds, LogFound, LogQuestion } from './log.ts'
 import type { LogObject } from './log-file.ts'
@@ -22,8 +23,11 @@ export interface UsageLog {
    * @param signal ends the search when nobody waits for it
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when too many wait; what aborted it
    */
-  search(question: LogQuestion, signal: CancelSignal): Promise<LogFound>
-  /** As `search`, as a part of a file. */
+  search<Name extends UsageColumnName>(
+    question: LogQuestion<Name>,
+    signal: CancelSignal,
+  ): Promise<LogFound<Name>>
+  /** As `search`, as a part of a file; of all columns. */
   write(question: LogQuestion, format: LogFormat, signal: CancelSignal): Promise<LogText>
   /** Ends the thread; a question under way fails. */
   close(): Promise<void>
@@ -42,7 +46,8 @@ export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
   const run = (name: string, task: object, signal: CancelSignal): Promise<unknown> =>
     whileGone(() => thread.run(name, { ...task, bounds }, (ask: LogAsk) => askLake(lake, ask), signal))
   return {
-    search: (question, signal) => run('search', { question }, signal) as Promise<LogFound>,
+    search: <Name extends UsageColumnName>(question: LogQuestion<Name>, signal: CancelSignal) =>
+      run('search', { question }, signal) as Promise<LogFound<Name>>,
     write: (question, format, signal) => run('write', { question, format }, signal) as Promise<LogText>,
     close: thread.close,
   }

@@ -1,6 +1,6 @@
-import type { UsageRecord } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
 import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
-import { applyTest, type LogId, type LogTest, markId } from './log-filter.ts'
+import { applyTests, type LogId, type LogTest, markId } from './log-filter.ts'
 import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
 
 /** Where a list of records stands: behind this record; without an id, at that moment, whose records are to come. */
@@ -10,7 +10,7 @@ export interface LogPlace {
 }
 
 /** What records are asked for. Plain data: it goes to another thread. */
-export interface LogQuestion {
+export interface LogQuestion<Name extends UsageColumnName = UsageColumnName> {
   /** Records that ended from `fromMs` to `toMs`, exclusive. */
   readonly fromMs: number
   readonly toMs: number
@@ -22,7 +22,12 @@ export interface LogQuestion {
   /** Null: from the beginning. */
   readonly after: LogPlace | null
   readonly limit: number
+  /** What is asked of each record, besides its id; absent: all. Others are not read. */
+  readonly columns?: readonly Name[]
 }
+
+/** A record, or what was asked of it. */
+export type LogRecord<Name extends UsageColumnName = UsageColumnName> = Pick<UsageRecord, Name | 'record_id'>
 
 /** How much may be done for one question. */
 export interface LogBounds {
@@ -37,9 +42,9 @@ export interface LogBounds {
  */
 export const LOG_BOUNDS: LogBounds = { bytes: 256 * 1024 * 1024, milliseconds: 8_000 }
 
-export interface LogFound {
+export interface LogFound<Name extends UsageColumnName = UsageColumnName> {
   /** In their order, each once, unless a job that two nodes have ended is on two pages. */
-  readonly records: readonly UsageRecord[]
+  readonly records: readonly LogRecord<Name>[]
   /** Where to go on; null: there are no more. */
   readonly next: LogPlace | null
   /** All that ended from the one to the other was looked at, exclusive. */
@@ -59,15 +64,16 @@ const DAYS_AHEAD = 2
 
 /**
  * Finds records, day by day and row group by row group: those whose bounds say that they have none are left out, of
- * others the columns of the filter are read, and all columns only of those that have records of the answer. A question
- * that takes too much ends early, and says how far it came.
+ * others the columns of the filter are read, and those that are asked for only of those that have records of the
+ * answer. A question that takes too much ends early, and says how far it came.
  */
-export async function searchLog(
-  question: LogQuestion,
+export async function searchLog<Name extends UsageColumnName>(
+  question: LogQuestion<Name>,
   source: LogSource,
   bounds: LogBounds = LOG_BOUNDS,
-): Promise<LogFound> {
-  return new LogSearch(question, source, bounds).run()
+): Promise<LogFound<Name>> {
+  // It has the columns of the question.
+  return (await new LogSearch(question, source, bounds).run()) as LogFound<Name>
 }
 
 interface Candidate {
@@ -305,11 +311,10 @@ class LogSearch {
     const { tests, limit } = this.#question
     const marks = new Uint8Array(count)
     if (!(await this.#markIds(group, marks))) return
-    const [ended, ...columns] = await Promise.all([
-      file.column(place, 'ended_at'),
-      ...tests.map(({ column }) => file.column(place, column)),
-    ])
-    for (const [at, test] of tests.entries()) applyTest(test, columns[at]!, marks)
+    const columns = await file.read(place, ['ended_at', ...tests.map(({ column }) => column)])
+    await applyTests(tests, (column) => columns.unpacked(column), marks)
+    if (!marks.includes(1)) return
+    const ended = await columns.unpacked('ended_at')
     if (ended === null || !('values' in ended)) throw new Error('usage: a file has no times')
     const endedAt = ended.values
     const { fromMs, toMs } = this.#range()
@@ -368,13 +373,15 @@ class LogSearch {
     this.#found = distinct.slice(0, limit + 1)
   }
 
-  /** All columns of the records that are shown. */
-  async #records(shown: readonly Candidate[]): Promise<UsageRecord[]> {
-    const records = new Map<Candidate, UsageRecord>()
+  /** What is asked of the records that are shown. */
+  async #records(shown: readonly Candidate[]): Promise<LogRecord[]> {
+    const { columns: names } = this.#question
+    const columns = USAGE_COLUMNS.filter(({ name }) => names === undefined || names.includes(name))
+    const records = new Map<Candidate, LogRecord>()
     for (const [group, own] of Map.groupBy(shown, ({ group }) => group)) {
       const rows = own.map(({ row }) => row)
       const ids = own.map(({ recordId }) => recordId)
-      for (const [at, record] of (await group.file.records(group.place, rows, ids)).entries())
+      for (const [at, record] of (await group.file.records(group.place, rows, ids, columns)).entries())
         records.set(own[at]!, record)
     }
     return shown.map((one) => records.get(one)!)

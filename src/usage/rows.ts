@@ -434,7 +434,13 @@ export function asUnpacked(rows: ColumnRows): UnpackedColumn {
   if (rows instanceof FlagRows) throw new Error('usage: flags are read one by one')
   const page = new Bytes()
   for (const word of rows.words) page.prefixed(word)
-  return { words: new Words(page.view(), rows.words.length), indexes: rows.indexes }
+  const { words, nulls, indexes } = rows
+  return {
+    words: new Words(page.view(), words.length),
+    nulls,
+    indexes,
+    indexesOf: (some) => some.map((row) => indexes[row]!),
+  }
 }
 
 /** Shapes that some of the records have. */

@@ -1,6 +1,14 @@
 import { zstdDecompressSync } from 'node:zlib'
 import type { ColumnMetaData, PageHeader } from 'hyparquet'
 import { parquetHeader } from 'hyparquet/src/column.js'
+import {
+  NARROW_BITS_MAX,
+  pickDeltas,
+  pickHybrid,
+  ranksIn,
+  unpackDeltas,
+  unpackHybrid,
+} from './unpacking-numbers.ts'
 
 /*
  * Columns as `packing.ts` writes them, read into typed arrays: a general reader makes a value of JavaScript of each
@@ -11,7 +19,11 @@ import { parquetHeader } from 'hyparquet/src/column.js'
 /** Words, and for each row which of them; -1 is null. */
 export interface UnpackedWords {
   readonly words: Words
+  /** Rows that have none. */
+  readonly nulls: number
   readonly indexes: Int32Array<ArrayBuffer>
+  /** The same of some rows, each later than the one before. */
+  indexesOf(rows: readonly number[]): readonly number[]
 }
 
 /** Texts, where they begin in some bytes, and of how many bytes they are; -1 is null. */
@@ -102,21 +114,52 @@ interface Page {
 export function unpackColumn(chunk: Buffer, data: ColumnMetaData, rows: number): UnpackedColumn | null {
   const opened = openChunk(chunk, data, rows)
   if (opened === null) return null
-  const { about, levels, values } = opened
+  const { about, levels, values, words } = opened
   if (about.encoding === 'PLAIN') return null
+  if (words !== null)
+    return (values[0] ?? 0) > NARROW_BITS_MAX ? null : new PackedWords({ ...opened, words }, rows)
   const isThere = levels === null ? null : unpackHybrid(levels, 1, rows)
   const isOfTexts = about.encoding === 'DELTA_BYTE_ARRAY'
-  const count = rows - about.num_nulls
-  if (opened.words !== null) {
-    const packed = unpackHybrid(values.subarray(1), values[0] ?? 0, count)
-    if (packed === null) return null
-    return { words: opened.words, indexes: spread(packed, isThere, new Int32Array(rows).fill(-1)) }
-  }
-  const unpacked = unpackDeltas(values, count)
+  const unpacked = unpackDeltas(values, rows - about.num_nulls)
   if (unpacked === null) return null
   const { numbers, end } = unpacked
   if (!isOfTexts) return { values: spread(numbers, isThere, new Float64Array(rows).fill(Number.NaN)) }
   return unpackTexts(values.subarray(end), numbers, isThere, rows)
+}
+
+/** Which word each row has is unpacked when that is asked for: often the words alone say that no row passes, or all. */
+class PackedWords implements UnpackedWords {
+  readonly words: Words
+  readonly nulls: number
+  readonly #chunk: OpenedChunk
+  readonly #rows: number
+  #indexes: Int32Array<ArrayBuffer> | null = null
+
+  constructor(chunk: OpenedChunk & { readonly words: Words }, rows: number) {
+    this.words = chunk.words
+    this.nulls = chunk.about.num_nulls
+    this.#chunk = chunk
+    this.#rows = rows
+  }
+
+  get indexes(): Int32Array<ArrayBuffer> {
+    this.#indexes ??= this.#unpacked()
+    return this.#indexes
+  }
+
+  indexesOf(rows: readonly number[]): readonly number[] {
+    if (this.#indexes !== null) return rows.map((row) => this.#indexes![row]!)
+    const { levels, values } = this.#chunk
+    const ranks = levels === null ? rows : ranksIn(levels, rows)
+    return spreadPicked(ranks, pickHybrid(values.subarray(1), values[0] ?? 0, presentIn(ranks)), -1)
+  }
+
+  #unpacked(): Int32Array<ArrayBuffer> {
+    const { levels, values } = this.#chunk
+    const packed = unpackHybrid(values.subarray(1), values[0] ?? 0, this.#rows - this.nulls)
+    const isThere = levels === null ? null : unpackHybrid(levels, 1, this.#rows)
+    return spread(packed, isThere, new Int32Array(isThere === null ? 0 : this.#rows).fill(-1))
+  }
 }
 
 /**
@@ -205,92 +248,37 @@ export function pickFromColumn(
   if (opened === null) return null
   const { about, levels, values, words } = opened
   if (about.encoding === 'PLAIN') return wanted.map((row) => ((values[row >>> 3]! >>> (row & 7)) & 1) === 1)
+  if (words !== null) {
+    if ((values[0] ?? 0) > NARROW_BITS_MAX) return null
+    const indexes = new PackedWords({ ...opened, words }, rows).indexesOf(wanted)
+    return indexes.map((word) => (word < 0 ? null : words.at(word)))
+  }
   const ranks = levels === null ? wanted : ranksIn(levels, wanted)
-  const present = ranks.filter((rank) => rank >= 0)
-  const count = rows - about.num_nulls
+  const present = presentIn(ranks)
   const picked =
-    words !== null
-      ? pickHybrid(values.subarray(1), values[0] ?? 0, present)?.map((word) => words.at(word))
-      : about.encoding === 'DELTA_BYTE_ARRAY'
-        ? pickTexts(values, count, present)
-        : pickDeltas(values, present)
-  if (picked === undefined || picked === null) return null
+    about.encoding === 'DELTA_BYTE_ARRAY'
+      ? pickTexts(values, rows - about.num_nulls, present)
+      : pickDeltas(values, present)
+  return picked && spreadPicked<string | number | null>(ranks, picked, null)
+}
+
+function presentIn(ranks: readonly number[]): readonly number[] {
+  return ranks.filter((rank) => rank >= 0)
+}
+
+/** Puts values where the ranks say that there are some. */
+function spreadPicked<Value>(ranks: readonly number[], picked: readonly Value[], otherwise: Value): Value[] {
   let at = 0
-  return ranks.map((rank) => (rank < 0 ? null : picked[at++]!))
-}
-
-/** For each row how many before it have a value; -1: it has none. */
-function ranksIn(levels: Buffer, wanted: readonly number[]): number[] {
-  const ranks: number[] = []
-  const reader = { bytes: levels, at: 0 }
-  for (let done = 0, before = 0; ranks.length < wanted.length; ) {
-    const head = varint(reader)
-    const run = (head & 1) === 0 ? head >>> 1 : (head >>> 1) * 8
-    const isAll = (head & 1) === 0 && levels[reader.at] === 1
-    for (let row = wanted[ranks.length]!; row < done + run; row = wanted[ranks.length]!) {
-      if ((head & 1) === 0) ranks.push(isAll ? before + row - done : -1)
-      else {
-        const byte = levels[reader.at + ((row - done) >>> 3)]!
-        const bit = (row - done) & 7
-        const ahead =
-          bitsIn(levels, reader.at, reader.at + ((row - done) >>> 3)) + bitsOf(byte & ((1 << bit) - 1))
-        ranks.push((byte >>> bit) & 1 ? before + ahead : -1)
-      }
-      if (ranks.length === wanted.length) return ranks
-    }
-    const end = reader.at + ((head & 1) === 0 ? 1 : head >>> 1)
-    before += (head & 1) === 0 ? (isAll ? run : 0) : bitsIn(levels, reader.at, end)
-    reader.at = end
-    done += run
-  }
-  return ranks
-}
-
-function bitsIn(bytes: Buffer, from: number, to: number): number {
-  let bits = 0
-  for (let at = from; at < to; at += 1) bits += bitsOf(bytes[at]!)
-  return bits
-}
-
-function bitsOf(byte: number): number {
-  const pairs = byte - ((byte >>> 1) & 0x55)
-  const fours = (pairs & 0x33) + ((pairs >>> 2) & 0x33)
-  return (fours + (fours >>> 4)) & 0x0f
-}
-
-/** As `unpackHybrid`, of some places, each later than the one before. */
-function pickHybrid(bytes: Buffer, width: number, places: readonly number[]): number[] | null {
-  if (width > NARROW_BITS_MAX) return null
-  if (width === 0) return places.map(() => 0)
-  const mask = (1 << width) - 1
-  const picked: number[] = []
-  const reader = { bytes, at: 0 }
-  for (let done = 0; picked.length < places.length; ) {
-    const head = varint(reader)
-    const isRun = (head & 1) === 0
-    const end = done + (isRun ? head >>> 1 : (head >>> 1) * 8)
-    for (; picked.length < places.length && places[picked.length]! < end; ) {
-      const bit = (places[picked.length]! - done) * width
-      const at = reader.at + (bit >>> 3)
-      if (isRun) picked.push(bytes.readUIntLE(reader.at, (width + 7) >> 3))
-      else {
-        const word =
-          bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | ((bytes[at + 3] ?? 0) << 24)
-        picked.push((word >>> (bit & 7)) & mask)
-      }
-    }
-    reader.at += isRun ? (width + 7) >> 3 : (head >>> 1) * width
-    done = end
-  }
-  return picked
+  return ranks.map((rank) => (rank < 0 ? otherwise : picked[at++]!))
 }
 
 /** As `unpackTexts`, of some places, each later than the one before: of the others nothing is kept. */
 function pickTexts(values: Buffer, count: number, places: readonly number[]): string[] | null {
-  const shared = unpackDeltas(values, count)
+  const wanted = (places.at(-1) ?? -1) + 1
+  const shared = unpackDeltas(values, count, wanted)
   if (shared === null) return null
   const bytes = values.subarray(shared.end)
-  const rest = unpackDeltas(bytes, count)
+  const rest = unpackDeltas(bytes, count, wanted)
   if (rest === null) return null
   const picked: string[] = []
   // Where the bytes of a text end that it does not share with the one before.
@@ -320,12 +308,6 @@ function textAt(
     missing = Math.min(missing, same)
   }
   return room.toString('utf8')
-}
-
-/** As `unpackDeltas`, of some places, each later than the one before; what is behind the last is not read. */
-function pickDeltas(bytes: Buffer, places: readonly number[]): number[] | null {
-  const unpacked = unpackDeltas(bytes, (places.at(-1) ?? -1) + 1)
-  return unpacked && places.map((place) => unpacked.numbers[place]!)
 }
 
 function pagesIn(chunk: Buffer): Page[] {
@@ -364,124 +346,4 @@ function spread<Numbers extends Int32Array | Float64Array>(
   if (isThere === null) return values
   for (let row = 0, at = 0; row < all.length; row += 1) if (isThere[row] === 1) all[row] = values[at++]!
   return all
-}
-
-/** Widest numbers for which 32 bits hold one that begins within a byte. */
-const NARROW_BITS_MAX = 24
-
-/** Runs of one number, and numbers of so many bits after another. Null: they are wider than it can. */
-export function unpackHybrid(bytes: Buffer, width: number, count: number): Int32Array<ArrayBuffer> | null {
-  if (width > NARROW_BITS_MAX) return null
-  const values = new Int32Array(count)
-  if (width === 0) return values
-  const reader = { bytes, at: 0 }
-  for (let done = 0; done < count; ) {
-    const head = varint(reader)
-    if ((head & 1) === 0) {
-      const run = Math.min(count - done, head >>> 1)
-      values.fill(bytes.readUIntLE(reader.at, (width + 7) >> 3), done, done + run)
-      reader.at += (width + 7) >> 3
-      done += run
-      continue
-    }
-    const end = reader.at + (head >>> 1) * width
-    const most = Math.min(count, done + (head >>> 1) * 8)
-    if (end > bytes.length + width) throw new Error('usage: a page is cut short')
-    unpackNarrow(bytes, reader.at, width, values.subarray(done, most))
-    done = most
-    reader.at = end
-  }
-  return values
-}
-
-/**
- * Numbers by their differences, in blocks, and where these end. Null: a difference takes more than 32 bits, or one of
- * the bases more than are exact here.
- */
-export function unpackDeltas(
-  bytes: Buffer,
-  count: number,
-): { readonly numbers: Float64Array; readonly end: number } | null {
-  const values = new Float64Array(count)
-  if (count === 0) return { numbers: values, end: bytes.length }
-  const reader = { bytes, at: 0 }
-  const blockSize = varint(reader)
-  const parts = varint(reader)
-  varint(reader)
-  const partSize = Math.floor(blockSize / parts)
-  const [narrow, wide] = [new Int32Array(partSize), new Float64Array(partSize)]
-  let value = zigzag(reader)
-  if (!isExact(value)) return null
-  values[0] = value
-  for (let done = 1; done < count; ) {
-    const least = zigzag(reader)
-    if (!isExact(least)) return null
-    const widthsAt = reader.at
-    reader.at += parts
-    for (let part = 0; part < parts && done < count; part += 1) {
-      const width = bytes[widthsAt + part]!
-      if (width > 32) return null
-      const end = Math.min(count, done + partSize)
-      const isNarrow = width <= NARROW_BITS_MAX
-      if (isNarrow) unpackNarrow(bytes, reader.at, width, narrow)
-      else unpackWide(bytes, reader.at, width, end - done, wide)
-      for (let at = 0; done < end; at += 1, done += 1) {
-        value += least + (isNarrow ? narrow[at]! : wide[at]!)
-        values[done] = value
-      }
-      reader.at += (partSize * width) >>> 3
-    }
-  }
-  return { numbers: values, end: reader.at }
-}
-
-/**
- * Numbers of so many bits after another, up to 24: each is within four bytes. To read these anew for each number is
- * three times as fast as to keep what is left of the bytes before.
- */
-function unpackNarrow(bytes: Buffer, from: number, width: number, into: Int32Array): void {
-  const mask = (1 << width) - 1
-  for (let number = 0, bit = 0; number < into.length; number += 1, bit += width) {
-    const at = from + (bit >>> 3)
-    const word = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
-    into[number] = (word >>> (bit & 7)) & mask
-  }
-}
-
-/** The same, up to 32. */
-function unpackWide(bytes: Buffer, from: number, width: number, count: number, into: Float64Array): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (let number = 0, bit = 0; number < count; number += 1, bit += width) {
-    const at = from + (bit >>> 5) * 4
-    const within = bit & 31
-    let one = view.getUint32(at, true) >>> within
-    if (within + width > 32) one |= view.getUint32(at + 4, true) << (32 - within)
-    into[number] = width === 32 ? one >>> 0 : (one & (2 ** width - 1)) >>> 0
-  }
-}
-
-interface ByteReader {
-  readonly bytes: Buffer
-  at: number
-}
-
-/** Below 2^53. */
-function varint(reader: ByteReader): number {
-  let value = 0
-  for (let scale = 1; ; scale *= 128) {
-    const byte = reader.bytes[reader.at++]
-    if (byte === undefined) throw new Error('usage: a page is cut short')
-    value += (byte & 127) * scale
-    if (byte < 128) return value
-  }
-}
-
-/** Folded it takes less than 53 bits. */
-function isExact(value: number): boolean {
-  return Math.abs(value) < 2 ** 51
-}
-
-function zigzag(reader: ByteReader): number {
-  const value = varint(reader)
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2
 }

@@ -73,6 +73,7 @@ t.test('the log of a node', async (t) => {
   const foreign = await node.signIn(node.keys.foreignAdmin)
   const operator = await node.signIn(node.keys.operator)
   await t.test('lists, filters and pages', (t) => list(t, admin))
+  await t.test('lists rows for the page', (t) => rows(t, { admin, foreign }))
   await t.test('finds by an id', (t) => search(t, admin))
   await t.test('shows one with those next to it', (t) => one(t, admin))
   await t.test('tells nobody of others', (t) => tenancy(t, { admin, foreign, operator }))
@@ -88,6 +89,11 @@ t.test('the log of a node', async (t) => {
     t.same(await ask(node.keys.foreignAdmin, '/log'), [200, 5])
     t.same(await ask(node.keys.foreignAdmin, '/log?workspace=acme'), [404, undefined])
     t.same(await ask(node.keys.app, '/log'), [403, undefined])
+    t.same(
+      await ask(node.keys.admin, '/log-rows'),
+      [404, undefined],
+      'what the page shows is not for programs',
+    )
   })
 })
 
@@ -145,6 +151,26 @@ async function list(t: Test, admin: Visitor): Promise<void> {
     )
   t.equal(paramOf(await admin.get('/log?format=csv&limit=3')), 'limit')
   t.equal(paramOf(await admin.get('/log?nope=1')), 'nope')
+}
+
+/** What the list of the page shows of a record. */
+const ROW_FIELDS = [
+  ...['record_id', 'kind', 'ended_at', 'workspace', 'app', 'key_id', 'key_name', 'endpoint', 'provider'],
+  ...['model', 'attempts', 'tries', 'outcome', 'status', 'error_code', 'cache', 'cost_usd', 'total_ms'],
+]
+
+async function rows(t: Test, { admin, foreign }: { readonly admin: Visitor; readonly foreign: Visitor }) {
+  for (const filter of ['limit=200&from=0', 'outcome=error', 'kind=job', 'end_user=', 'limit=3']) {
+    const query = `${filter}&to=${NOW_MS}`
+    const [whole, told] = [await admin.get(`/log?${query}`), await admin.get(`/log-rows?${query}`)]
+    const { records, ...page } = pageOf(whole)
+    const picked = records.map((one) => Object.fromEntries(ROW_FIELDS.map((name) => [name, one[name]])))
+    t.ok(picked.length > 0, query)
+    t.same(told.body, { ...page, records: picked }, query)
+  }
+  t.equal(paramOf(await admin.get('/log-rows?format=csv')), 'format')
+  t.equal((await foreign.get('/log-rows?workspace=acme')).status, 404)
+  t.same(idsIn(await foreign.get('/log-rows')), idsIn(await foreign.get('/log')))
 }
 
 async function search(t: Test, admin: Visitor): Promise<void> {

@@ -259,6 +259,11 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${API}/log?after=FIELD`,
     `${API}/log?format=csv&model=FIELD`,
   ),
+  'GET /console/api/log-rows': looks(
+    `${API}/log-rows`,
+    `${API}/log-rows?app=FIELD&id=FIELD`,
+    `${API}/log-rows?after=FIELD`,
+  ),
   'GET /console/api/log/:record': looks(`${API}/log/FIELD`),
   'GET /console/api/live': looks(`${API}/live`, `${API}/live?workspace=FIELD`),
   'POST /console/api/workspaces/:workspace/live/:session/end': sends(

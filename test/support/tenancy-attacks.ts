@@ -155,6 +155,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`GET ${W}/apps`]: none,
   [`GET ${W}/names`]: none,
   'GET /console/api/log': none,
+  'GET /console/api/log-rows': none,
   'GET /console/api/log/:record': none,
   'GET /console/api/live': none,
   [`POST ${W}/live/:session/end`]: none,

@@ -305,6 +305,30 @@ t.test('what cannot have a record is not read', async (t: Test) => {
   t.ok((await bytesOf([{ column: 'app', oneOf: ['none'] }], 0)) <= days * 64 * 1024, 'footers alone')
 })
 
+t.test('of each record only the columns that are asked for are read', async (t: Test) => {
+  const dice = new Dice(8)
+  const files = new MemoryFiles()
+  const times = { fromMs: FROM_MS, toMs: FROM_MS + DAY_MS }
+  const records = Array.from({ length: 30_000 }, (_, at) => randomRecord(dice, `use_${at}`, times))
+  files.put('2026-11-01', 'one', [records])
+  files.footers = new LogFooters()
+  const question = { ...ALL, tests: [{ column: 'workspace', oneOf: ['ws-3'] }] as LogTest[] }
+  const { bytes: _, ...whole } = await searchLog(question, files)
+  const ask = async <const Name extends keyof UsageRecord>(...columns: Name[]) => {
+    const before = files.reads
+    const { bytes, ...found } = await searchLog({ ...question, columns }, files)
+    const names = ['record_id', ...columns] as const
+    const picked = whole.records.map((one) => Object.fromEntries(names.map((name) => [name, one[name]])))
+    t.same(found, { ...whole, records: picked }, String(columns))
+    return { bytes, reads: files.reads - before }
+  }
+  await ask()
+  const [none, few, near] = [await ask(), await ask('kind', 'total_ms'), await ask('provider', 'model')]
+  const all = await searchLog(question, files)
+  t.ok(none.bytes < few.bytes && few.bytes < all.bytes / 2, `${none.bytes}, ${few.bytes} of ${all.bytes}`)
+  t.same([few.reads - none.reads, near.reads - none.reads], [2, 1], 'what is near is read together')
+})
+
 t.test('of merged files little is read for a trace', async (t: Test) => {
   const dice = new Dice(4)
   const files = new MemoryFiles()

@@ -43,8 +43,8 @@ const BY_CLOCK: Moments = {
 }
 
 /**
- * Lines over time. uPlot is loaded when the first chart is drawn, or with `useCharts`; its place is kept free until then. What was at a
- * moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
+ * Lines over time. uPlot is loaded when the first chart is drawn, or with `useCharts`; its place is kept free until
+ * then. What was at a moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
  */
 export function Chart(props: ChartProps) {
   const { title, unit, data, format, top = 0, tones, binary = false, when = BY_CLOCK } = props

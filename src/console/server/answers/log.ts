@@ -3,10 +3,18 @@ import type { ToldRecord } from '../../../usage/log-report.ts'
 // Answers about records of the usage ledger, in wire names; times are RFC 3339. The page is typed by the same.
 
 /** GET /log?workspace=…, newest first */
-export interface LogAnswer {
+export interface LogAnswer extends LogPageAnswer {
+  readonly records: readonly LogRecordAnswer[]
+}
+
+/** GET /log-rows?workspace=…, the same for the list of the page */
+export interface LogRowsAnswer extends LogPageAnswer {
+  readonly records: readonly LogRowAnswer[]
+}
+
+interface LogPageAnswer {
   /** This node keeps records; false: there may be some of others, or of earlier. */
   readonly is_recorded: boolean
-  readonly records: readonly LogRecordAnswer[]
   /** Goes on as `after`; null: there are no more. */
   readonly next: string | null
   /** All that ended in between was looked at. */
@@ -26,6 +34,29 @@ export type LogRecordAnswer = ToldRecord & {
   /** `attempt_reasons`, taken apart; `ok` is the reason of the one that answered. */
   readonly tries: readonly { readonly provider: string; readonly model: string; readonly reason: string }[]
 }
+
+/** What a row of the list shows of a record: to read all columns of fifty from here and there takes twice as long. */
+export type LogRowAnswer = Pick<
+  LogRecordAnswer,
+  | 'record_id'
+  | 'kind'
+  | 'ended_at'
+  | 'workspace'
+  | 'app'
+  | 'key_id'
+  | 'key_name'
+  | 'endpoint'
+  | 'provider'
+  | 'model'
+  | 'attempts'
+  | 'tries'
+  | 'outcome'
+  | 'status'
+  | 'error_code'
+  | 'cache'
+  | 'cost_usd'
+  | 'total_ms'
+>
 
 /** GET /log/:record?workspace=… */
 export interface OneLogRecordAnswer {

@@ -2,17 +2,23 @@ import { type Static, Type } from 'typebox'
 import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { CancelSignal } from '../../../cancellation.ts'
-import type { UsageRecord } from '../../../contracts/usage-record.ts'
+import type { UsageColumnName, UsageRecord } from '../../../contracts/usage-record.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { StreamedReply } from '../../../inbound/exchange.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
 import type { CALL_DIMENSIONS } from '../../../usage/aggregate.ts'
-import type { LogFound, LogPlace, LogQuestion } from '../../../usage/log.ts'
+import type { LogFound, LogPlace, LogQuestion, LogRecord } from '../../../usage/log.ts'
 import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../answers/log.ts'
+import type {
+  LogAnswer,
+  LogRecordAnswer,
+  LogRowAnswer,
+  LogRowsAnswer,
+  OneLogRecordAnswer,
+} from '../answers/log.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
   type ConsoleCall,
@@ -27,6 +33,13 @@ import { keyNames, PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'
 
 const PATH = '/log'
+const ROWS = '/log-rows'
+/** Columns of what the page shows of a record in its list. */
+const ROW_COLUMNS = [
+  ...(['kind', 'ended_at', 'workspace', 'app', 'key_id', 'endpoint', 'provider', 'model'] as const),
+  ...(['attempts', 'attempt_reasons', 'outcome', 'status', 'error_code', 'cache', 'cost_usd'] as const),
+  'total_ms',
+] as const satisfies readonly UsageColumnName[]
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 /** Records are kept no longer than that, and a bit for clocks. */
@@ -79,38 +92,63 @@ const FILTERS = {
   playground: PlaygroundField,
 }
 
-const ListQuery = Type.Object({
+const PAGED = {
   ...FILTERS,
   after: Type.Optional(Type.String({ maxLength: 300, description: '`next` of the page before' })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+}
+const RowsQuery = Type.Object(PAGED)
+const ListQuery = Type.Object({
+  ...PAGED,
   format: Type.Optional(Type.Enum([...LOG_FORMATS])),
 })
 const OneQuery = Type.Object(FILTERS)
 
 type Filters = Static<typeof OneQuery>
 type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
+type RowsCall = ConsoleCall<typeof ROWS, unknown, Static<typeof RowsQuery>>
 type OneCall = ConsoleCall<`${typeof PATH}/:record`, unknown, Filters>
 
 /** Records of the usage ledger: filtered, found by an id, exported; and one of them with its neighbors. */
 export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
+    consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, listRows),
     consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, showRecord),
   ]
 }
 
 async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
-  const { context, query, exchange } = call
-  const scope = scopeOf(call)
-  const nowMs = context.nowMs()
-  const asked = questionOf(query, scope, nowMs)
+  const { context, query } = call
   if (query.format !== undefined) {
     if (query.after !== undefined || query.limit !== undefined)
       throw invalidField(query.after === undefined ? 'limit' : 'after', 'cannot be combined with format')
+    const asked = questionOf(query, scopeOf(call), context.nowMs())
     return new WrittenReply(exportOf(asked, query.format, call))
   }
+  const { records, ...page } = await pageOf(call)
+  return { ...page, records: await recordAnswers(records, context) }
+}
+
+async function listRows(call: RowsCall): Promise<LogRowsAnswer> {
+  const { records, ...page } = await pageOf(call, ROW_COLUMNS)
+  return { ...page, records: await rowAnswers(records, call.context) }
+}
+
+/** A page of records. @param columns what is asked of each; absent: all */
+async function pageOf<Name extends UsageColumnName>(
+  call: RowsCall,
+  columns?: readonly Name[],
+): Promise<Omit<LogAnswer, 'records'> & Pick<LogFound<Name>, 'records'>> {
+  const { context, query, exchange } = call
+  const scope = scopeOf(call)
+  const nowMs = context.nowMs()
   const after = query.after === undefined ? null : placeIn(query.after)
-  const question = { ...asked, after, limit: query.limit ?? LIMIT_DEFAULT }
+  const question = {
+    ...questionOf(query, scope, nowMs),
+    ...{ after, limit: query.limit ?? LIMIT_DEFAULT },
+    ...(columns === undefined ? {} : { columns }),
+  }
   const [found, total] = await Promise.all([
     find(question, context, exchange.signal),
     after === null ? totalOf(query, scope, question, context) : null,
@@ -118,7 +156,7 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
   const { next, searched, records } = found
   return {
     is_recorded: context.usage.isRecorded,
-    records: await recordAnswers(records, context),
+    records,
     next: next === null ? null : placeText(next),
     searched: { from: timestamp(searched.fromMs), to: timestamp(Math.min(searched.toMs, nowMs)) },
     total,
@@ -148,7 +186,7 @@ async function showRecord(call: OneCall): Promise<OneLogRecordAnswer> {
           toMs: Math.min(asked.toMs, record.ended_at + NEAR_MS),
         }
   const beside = (isNewestFirst: boolean) =>
-    log.search({ ...asked, ...near, isNewestFirst, after, limit: 1 }, exchange.signal)
+    log.search({ ...asked, ...near, isNewestFirst, after, limit: 1, columns: [] }, exchange.signal)
   const [older, newer] = await Promise.all([beside(true), beside(false)])
   const [answer] = await recordAnswers([record], context)
   return {
@@ -210,15 +248,15 @@ function statusRange(status: string): { readonly from: number; readonly to: numb
 }
 
 /** Finds records; an id first where it is most likely. */
-async function find(
-  question: LogQuestion,
+async function find<Name extends UsageColumnName>(
+  question: LogQuestion<Name>,
   { usage }: ConsoleContext,
   signal: CancelSignal,
-): Promise<LogFound> {
+): Promise<LogFound<Name>> {
   const { id, after, fromMs, toMs } = question
   const spans: readonly LogSpan[] =
     id === null || after !== null ? [{ fromMs, toMs }] : idSpans(id.value, { fromMs, toMs })
-  const looked: LogFound[] = []
+  const looked: LogFound<Name>[] = []
   for (const span of spans) {
     const found = await usage.log.search({ ...question, ...span }, signal)
     looked.push(found)
@@ -286,6 +324,19 @@ async function recordAnswers(
         ? null
         : traceUrl.replaceAll('{trace_id}', encodeURIComponent(record.trace_id)),
     tries: triesIn(record.attempt_reasons),
+  }))
+}
+
+async function rowAnswers(
+  records: readonly LogRecord<(typeof ROW_COLUMNS)[number]>[],
+  context: ConsoleContext,
+): Promise<LogRowAnswer[]> {
+  if (records.length === 0) return []
+  const nameOf = await keyNames(context)
+  return records.map(({ attempt_reasons: reasons, ...record }) => ({
+    ...recordJson(record),
+    key_name: nameOf(record.key_id),
+    tries: triesIn(reasons),
   }))
 }
 

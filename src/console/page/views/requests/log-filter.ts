@@ -1,4 +1,4 @@
-import type { LogRecordAnswer } from '../../../server/answers/log.ts'
+import type { LogRowAnswer } from '../../../server/answers/log.ts'
 import { queryOf } from '../../paths.ts'
 
 /** Filters that are chips, by their names in the console's API and in addresses. */
@@ -124,8 +124,12 @@ function hourBefore(nowMs: number, hours: number): string {
   return new Date(Math.floor(nowMs / HOUR_MS) * HOUR_MS - (hours - 1) * HOUR_MS).toISOString()
 }
 
-export function logQuery(fields: ReturnType<typeof logFields>, more: Record<string, string | null> = {}) {
-  return `/log${queryOf({ ...fields, ...more })}`
+export function logQuery(
+  path: '/log' | '/log-rows',
+  fields: ReturnType<typeof logFields>,
+  more: Record<string, string | null> = {},
+) {
+  return `${path}${queryOf({ ...fields, ...more })}`
 }
 
 /** Why a value will not do for a filter; null: it will. */
@@ -157,6 +161,6 @@ export function searchedWords(
 }
 
 /** What a record is called: its endpoint, or the job that it was. */
-export function recordTitle({ kind, endpoint }: Pick<LogRecordAnswer, 'kind' | 'endpoint'>): string {
+export function recordTitle({ kind, endpoint }: Pick<LogRowAnswer, 'kind' | 'endpoint'>): string {
   return kind === 'job' ? `Job: ${endpoint}` : endpoint
 }

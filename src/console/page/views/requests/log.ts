@@ -1,5 +1,5 @@
 import { useMemo, useRef } from 'preact/hooks'
-import type { LogAnswer, LogRecordAnswer } from '../../../server/answers/log.ts'
+import type { LogRowAnswer, LogRowsAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
@@ -32,8 +32,8 @@ const CAPTION = 'Request log'
 interface Shown {
   readonly place: string
   readonly nowMs: number
-  readonly rows: readonly LogRecordAnswer[]
-  readonly last: Omit<LogAnswer, 'records'>
+  readonly rows: readonly LogRowAnswer[]
+  readonly last: Omit<LogRowsAnswer, 'records'>
 }
 
 /**
@@ -66,7 +66,7 @@ export function Log({ workspace, search }: { readonly workspace: string | null; 
 }
 
 function exportPath(fields: ReturnType<typeof logFields>, format: 'csv' | 'json'): string {
-  return `/console/api${logQuery(fields, { format })}`
+  return `/console/api${logQuery('/log', fields, { format })}`
 }
 
 /** Whoever comes back to the list finds what was loaded. */
@@ -86,7 +86,7 @@ function useLog(workspace: string | null, filter: LogFilter) {
     async (signal) => {
       const before = kept.current
       if (before?.place === place) return before
-      const { records, ...rest } = await api.get<LogAnswer>(logQuery(fields), { signal })
+      const { records, ...rest } = await api.get<LogRowsAnswer>(logQuery('/log-rows', fields), { signal })
       return keep({ place, nowMs, rows: records, last: rest })
     },
     [place],
@@ -95,7 +95,9 @@ function useLog(workspace: string | null, filter: LogFilter) {
   const older = useAction(async () => {
     const before = kept.current
     if (before?.place !== place || before.last.next === null) return
-    const { records, ...rest } = await api.get<LogAnswer>(logQuery(fields, { after: before.last.next }))
+    const { records, ...rest } = await api.get<LogRowsAnswer>(
+      logQuery('/log-rows', fields, { after: before.last.next }),
+    )
     const told = new Set(before.rows.map(({ record_id: id }) => id))
     const rows = [...before.rows, ...records.filter(({ record_id: id }) => !told.has(id))]
     load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
@@ -122,12 +124,12 @@ function Rows(props: {
   return h(
     'div',
     { class: 'stack' },
-    h(Table<LogRecordAnswer>, {
+    h(Table<LogRowAnswer>, {
       caption: CAPTION,
       columns,
       rows,
-      rowKey: ({ record_id: id }: LogRecordAnswer) => id,
-      href: ({ record_id: id }: LogRecordAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
+      rowKey: ({ record_id: id }: LogRowAnswer) => id,
+      href: ({ record_id: id }: LogRowAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
     }),
     h(ErrorNote, { error: older.error, what: 'Older requests' }),
     h('p', { class: 'quiet small' }, countWords(loaded), last.next === null ? ' End of list.' : null),
@@ -144,7 +146,7 @@ function Rows(props: {
 }
 
 /** The same list from its last row on. */
-function continueFrom(rows: readonly LogRecordAnswer[]): Readonly<Record<string, string | null>> {
+function continueFrom(rows: readonly LogRowAnswer[]): Readonly<Record<string, string | null>> {
   const last = rows.at(-1)
   scrollTo(0, 0)
   return {
@@ -161,7 +163,7 @@ function countWords({ rows, last }: Shown): string {
     : `${number(rows.length)} of ${number(total)} shown.`
 }
 
-export function LogOutcome({ record }: { readonly record: LogRecordAnswer }) {
+export function LogOutcome({ record }: { readonly record: LogRowAnswer }) {
   const { status, outcome, error_code: code } = record
   return [
     h(StatusBadge, { status: status ?? (outcome === 'error' ? 'failed' : outcome) }),
@@ -170,7 +172,7 @@ export function LogOutcome({ record }: { readonly record: LogRecordAnswer }) {
 }
 
 /** The entry that was tried last; after how many others, where it answered. */
-export function LogServedBy({ record }: { readonly record: LogRecordAnswer }) {
+export function LogServedBy({ record }: { readonly record: LogRowAnswer }) {
   const { provider, model, attempts, tries } = record
   if (provider === null) return h('span', { class: 'quiet' }, record.cache === 'hit' ? 'speech cache' : '–')
   const isAnswered =
@@ -183,7 +185,7 @@ export function LogServedBy({ record }: { readonly record: LogRecordAnswer }) {
 }
 
 /** Whose a request was. */
-export function AppAndKey(props: { readonly of: Pick<LogRecordAnswer, 'app' | 'key_id' | 'key_name'> }) {
+export function AppAndKey(props: { readonly of: Pick<LogRowAnswer, 'app' | 'key_id' | 'key_name'> }) {
   const { app, key_id: id, key_name: name } = props.of
   return [app, ' ', h('span', { class: 'quiet', title: id }, name ?? id)]
 }
@@ -199,9 +201,9 @@ export function When({ at }: { readonly at: string }) {
   )
 }
 
-const WORKSPACE: Column<LogRecordAnswer> = { head: 'Workspace', cell: ({ workspace }) => workspace }
+const WORKSPACE: Column<LogRowAnswer> = { head: 'Workspace', cell: ({ workspace }) => workspace }
 
-function columnsOf(decimals: number): readonly Column<LogRecordAnswer>[] {
+function columnsOf(decimals: number): readonly Column<LogRowAnswer>[] {
   return [
     { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
     { head: 'Outcome', cell: (record) => h(LogOutcome, { record }) },

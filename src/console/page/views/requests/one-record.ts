@@ -1,4 +1,9 @@
-import type { LogAnswer, LogRecordAnswer, OneLogRecordAnswer } from '../../../server/answers/log.ts'
+import type {
+  LogRecordAnswer,
+  LogRowAnswer,
+  LogRowsAnswer,
+  OneLogRecordAnswer,
+} from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Copy } from '../../components/copy.ts'
@@ -97,12 +102,12 @@ export function FoundInLog(props: {
 }) {
   const { workspace, id, search } = props
   const load = useLoad(
-    (signal) => api.get<LogAnswer>(`/log${queryOf({ workspace, id, limit: 1 })}`, { signal }),
+    (signal) => api.get<LogRowsAnswer>(`/log-rows${queryOf({ workspace, id, limit: 1 })}`, { signal }),
     [workspace, id],
   )
   const found = load.value?.records[0]
   if (found !== undefined) return h(OneRecord, { workspace, id: found.record_id, search })
-  return h(Loaded<LogAnswer>, {
+  return h(Loaded<LogRowsAnswer>, {
     load,
     what: 'The request',
     rows: 8,
@@ -204,12 +209,12 @@ function Siblings(props: {
 }) {
   const { workspace, of, search } = props
   const query = queryOf({ workspace: of.workspace, id: of.request_id, limit: SIBLINGS_MAX + 1 })
-  const load = useLoad((signal) => api.get<LogAnswer>(`/log${query}`, { signal }), [of.record_id])
+  const load = useLoad((signal) => api.get<LogRowsAnswer>(`/log-rows${query}`, { signal }), [of.record_id])
   const others = (load.value?.records ?? []).filter(({ record_id: id }) => id !== of.record_id)
-  return h(SameRequestId<LogRecordAnswer>, {
+  return h(SameRequestId<LogRowAnswer>, {
     columns: SIBLING_COLUMNS,
     rows: others,
-    href: ({ record_id: id }: LogRecordAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
+    href: ({ record_id: id }: LogRowAnswer) => pathOf(workspace, 'requests', 'log', id) + search,
   })
 }
 
@@ -230,7 +235,7 @@ export function SameRequestId<Row extends { readonly record_id: string }>(
   )
 }
 
-const SIBLING_COLUMNS: readonly Column<LogRecordAnswer>[] = [
+const SIBLING_COLUMNS: readonly Column<LogRowAnswer>[] = [
   { head: 'Endpoint', primary: true, cell: (one) => h('span', { class: 'mono' }, recordTitle(one)) },
   { head: 'Outcome', cell: (one) => h(LogOutcome, { record: one }) },
   { head: 'Time', align: 'end', cell: ({ ended_at: at }) => h(Time, { at, exact: true }) },

@@ -38,3 +38,15 @@ export async function signIn(page: Page, url: string, key: string) {
 export async function heading(page: Page, name: string) {
   await page.getByRole('heading', { level: 1, name, exact: true }).waitFor(WAIT)
 }
+
+/** Has what a page asks for come no sooner than it is let go. @param url as Playwright matches it */
+export async function held(page: Page, url: string) {
+  const asking = Promise.withResolvers<void>()
+  const going = Promise.withResolvers<void>()
+  await page.route(url, async (route) => {
+    asking.resolve()
+    await going.promise
+    await route.continue()
+  })
+  return { asked: asking.promise, letGo: going.resolve }
+}

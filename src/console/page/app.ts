@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../server/answers/access.ts'
 import { ApiError, api, onSignedOut, signedInAgain, toApiError } from './api.ts'
 
@@ -14,7 +14,7 @@ import { navigate, useLocation } from './router.ts'
 import { currentSession, signOut, viewerIn } from './session.ts'
 import { Shell } from './shell.ts'
 import { SignIn, SignInAgain } from './sign-in.ts'
-import { PLATFORM_VIEWS, WORKSPACE_VIEWS } from './views.ts'
+import { viewAt } from './views.ts'
 
 type Standing =
   | { readonly is: 'starting' }
@@ -35,7 +35,7 @@ export function App() {
       (error: unknown) => setStanding({ is: 'failed', error: toApiError(error) }),
     )
   }
-  useEffect(() => {
+  useLayoutEffect(() => {
     onSignedOut(() => setStanding(ended))
     start()
   }, [])
@@ -98,7 +98,7 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   const isOperator = session.role === 'operator'
   const allowed =
     workspace === null ? isOperator : isOperator ? !unknown : session.workspaces.includes(workspace)
-  const entry = (workspace === null ? PLATFORM_VIEWS : WORKSPACE_VIEWS).find(({ id }) => id === view)
+  const entry = viewAt(place)
   return h(
     Shell,
     { session, place, isKnown: allowed, onSignOut },

@@ -1,5 +1,5 @@
 import { type ComponentType, createElement } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 import { type ApiError, toApiError, unreachable } from './api.ts'
 import { ErrorState, Skeleton } from './components/states.ts'
 import { h } from './h.ts'
@@ -34,20 +34,31 @@ function renewed(thrown: unknown): boolean {
   return true
 }
 
-/** A component whose module is loaded when it is first shown, and which is there at once from then on. */
-export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
-  const { title, load, style = [] } = part
+/** A component whose module is loaded when it is wanted, and which is there at once from then on. */
+export type LazyComponent<Props> = ComponentType<Props> & {
+  /** Begins to load it, before it is shown; whether it can be loaded is told then. */
+  prepare(): void
+}
+
+/** A component whose module is loaded when it is first shown. */
+export function lazy<Props extends object>(part: LazyPart<Props>): LazyComponent<Props> {
+  const { title, style = [] } = part
   const styles = typeof style === 'string' ? [style] : style
   let known: ComponentType<Props> | null = null
-  return function Lazy(props: Props) {
+  const load = async () => {
+    const sheets = styles.map((name) => styleSheet(`style/${name}.css`))
+    const [it] = await Promise.all([part.load(), ...sheets])
+    known = it
+  }
+  const Lazy = (props: Props) => {
     const [ready, setReady] = useState(known !== null)
     const [error, setError] = useState<ApiError | null>(null)
-    useEffect(() => {
+    // Before the next frame, as what it will ask for waits for it.
+    useLayoutEffect(() => {
       if (ready) return
       let gone = false
-      Promise.all([load(), ...styles.map((name) => styleSheet(`style/${name}.css`))]).then(
-        ([it]) => {
-          known = it
+      load().then(
+        () => {
           if (!gone) setReady(true)
         },
         (thrown: unknown) => {
@@ -65,6 +76,7 @@ export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType
     if (known === null || !ready) return h(Skeleton, { rows: 6, label: `${title}: loading` })
     return createElement(known, props)
   }
+  return Object.assign(Lazy, { prepare: () => void load().catch(() => {}) })
 }
 
 const loading = new Map<string, Promise<void>>()

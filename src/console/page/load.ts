@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, onSignedInAgain, toApiError } from './api.ts'
 
 export type Load<Value> = {
@@ -57,7 +57,8 @@ export function useLoad<Value>(
   const loadedKey = useRef(key)
   const fresh = loadedKey.current === key
 
-  useEffect(() => {
+  // Before the next frame: a view waits for one answer after the other.
+  useLayoutEffect(() => {
     const abort = new AbortController()
     running.current = abort
     const isNew = loadedKey.current !== key

@@ -1,12 +1,17 @@
 import { render } from 'preact'
 import { App } from './app.ts'
 import { h } from './h.ts'
+import { placeOf } from './paths.ts'
 import { startRouter } from './router.ts'
 import { applyTheme, storedTheme } from './theme.ts'
+import { viewAt } from './views.ts'
 
 startRouter()
 // Another tab may choose another theme.
 addEventListener('storage', () => applyTheme(storedTheme()))
 
-const place = document.getElementById('console')
-if (place) render(h(App, null), place)
+const element = document.getElementById('console')
+if (element) render(h(App, null), element)
+// While it is asked whose session it is. It is the view behind the sign-in, too.
+const place = placeOf(location.pathname)
+if (place) viewAt(place)?.view.prepare()

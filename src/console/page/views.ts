@@ -1,5 +1,6 @@
 import type { ComponentType } from 'preact'
-import { lazy } from './lazy.ts'
+import { type LazyComponent, lazy } from './lazy.ts'
+import type { Place } from './paths.ts'
 import type { ViewProps, WorkspaceViewProps } from './view.ts'
 
 /** One view of the console, with its name in addresses and in the navigation. */
@@ -8,7 +9,7 @@ export interface ViewEntry {
   readonly title: string
   /** Not in the navigation: other views lead to it. */
   readonly unlisted?: true
-  readonly view: ComponentType<ViewProps>
+  readonly view: LazyComponent<ViewProps>
 }
 
 const overview = view('overview', 'Overview', {
@@ -94,6 +95,11 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
   sessions,
   setup,
 ]
+
+/** The view of a place; undefined: there is none. */
+export function viewAt({ workspace, view }: Place): ViewEntry | undefined {
+  return (workspace === null ? PLATFORM_VIEWS : WORKSPACE_VIEWS).find(({ id }) => id === view)
+}
 
 function view(
   id: string,

@@ -1,8 +1,7 @@
-import type { Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { heading, held, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
 
 t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120_000 }, async (t) => {
@@ -49,18 +48,6 @@ t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120
   await page.keyboard.press('Escape')
   await search.and(page.locator(':focus')).waitFor(WAIT)
 })
-
-/** Has what matches come no sooner than it is let go. */
-async function held(page: Page, url: string) {
-  const asking = Promise.withResolvers<void>()
-  const going = Promise.withResolvers<void>()
-  await page.route(url, async (route) => {
-    asking.resolve()
-    await going.promise
-    await route.continue()
-  })
-  return { asked: asking.promise, letGo: going.resolve }
-}
 
 t.test(
   'signing out revokes what the playground has made',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { heading, held, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { setScene } from '../../support/console-scene.ts'
 import { withoutServers } from '../../support/servers.ts'
 
@@ -44,5 +44,28 @@ t.test(
     await failed.getByRole('button', { name: 'Try again' }).click()
     await heading(page, 'Keys')
     t.equal(await failed.count(), 0)
+  },
+)
+
+t.test(
+  'a view is loaded while the session is asked for, and charts while their data are',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    await setScene(node)
+    const { page } = await openTab(await openBrowser(t))
+    await signIn(page, `${node.url}/console/acme/sessions`, node.keys.admin)
+    await heading(page, 'Sessions')
+    const session = await held(page, '**/console/api/session')
+    const figures = await held(page, '**/console/api/overview?**')
+    const [view, plot] = ['overview/view.ts', 'vendor/uplot.js'].map((name) =>
+      page.waitForRequest(`**/${name}`, WAIT),
+    )
+    await page.goto(`${node.url}/console/acme/overview`)
+    await Promise.all([session.asked, view])
+    session.letGo()
+    await Promise.all([figures.asked, plot])
+    figures.letGo()
+    await page.locator('.chart-place canvas').first().waitFor(WAIT)
   },
 )

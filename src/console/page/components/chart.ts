@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { orNone } from '../format.ts'
 import { h } from '../h.ts'
@@ -43,8 +43,8 @@ const BY_CLOCK: Moments = {
 }
 
 /**
- * Lines over time. uPlot is loaded when the first chart is drawn; its place is kept free until then. What was at a
- * moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
+ * Lines over time. uPlot is loaded when the first chart is drawn, or with `useCharts`; its place is kept free until
+ * then. What was at a moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
  */
 export function Chart(props: ChartProps) {
   const { title, unit, data, format, top = 0, tones, binary = false, when = BY_CLOCK } = props
@@ -283,6 +283,14 @@ function usePlot(props: PlotProps) {
     plot?.setCursor(time === undefined ? { left: -10, top: -10 } : { left: plot.valToPos(time, 'x'), top: 1 })
   }
   return { place, move }
+}
+
+/** Has views load what draws charts while they ask for their data. */
+export function useCharts(): void {
+  useLayoutEffect(() => {
+    // Whether it can be loaded is told where a chart is to be drawn.
+    loadPlot().catch(() => {})
+  }, [])
 }
 
 async function loadPlot() {

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { BreakerAnswer, OverviewAnswer, OverviewStep } from '../../../server/answers/health.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'
 import { Chart } from '../../components/chart.ts'
@@ -262,7 +262,7 @@ export function useLive(workspace: string | null): Load<Seen> {
     }
   }, [workspace])
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     void load()
     return () => {
       abort.current?.abort()

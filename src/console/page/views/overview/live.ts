@@ -5,6 +5,7 @@ import type { SetupAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
+import { useCharts } from '../../components/chart.ts'
 import { fitnessOfProvider, LastError, StandingBadge, useHealth } from '../../components/health.ts'
 import { Section } from '../../components/page-head.ts'
 import { Bar } from '../../components/progress.ts'
@@ -22,6 +23,7 @@ import { Troubles } from './troubles.ts'
 
 /** The figures of now and of the last hour, which tick. */
 export function LiveOverview({ workspace }: { readonly workspace: string | null }) {
+  useCharts()
   const load = useLive(workspace)
   const health = useHealth(workspace)
   return [

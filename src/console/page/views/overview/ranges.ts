@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
-import { Chart } from '../../components/chart.ts'
+import { Chart, useCharts } from '../../components/chart.ts'
 import { Section } from '../../components/page-head.ts'
 import {
   OVERVIEW_STEPS,
@@ -50,6 +50,7 @@ export function RangeOverview({ workspace, span }: Place) {
   const range = { ...spanOf(span, Date.now()), step: OVERVIEW_STEPS[span] }
   const from = timeText(range.fromMs)
   const to = timeText(range.toMs)
+  useCharts()
   const load = useLoad(
     (signal) => ask({ workspace, from, to, step: range.step }, signal),
     [workspace, from, to],

@@ -7,7 +7,7 @@ import { Badge } from '../../components/badge.ts'
 import { Bars } from '../../components/bars.ts'
 import { Breakers } from '../../components/breakers.ts'
 import { Button, LinkButton } from '../../components/button.ts'
-import { Chart } from '../../components/chart.ts'
+import { Chart, useCharts } from '../../components/chart.ts'
 import {
   type Fitness,
   fitnessOfModel,
@@ -43,6 +43,7 @@ interface Place {
 /** One provider: how it fares now, since when, whom it serves, and what it costs. */
 export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
   const { workspace, name } = props
+  useCharts()
   const load = useLoad(
     (signal) => api.get<ProviderDetailAnswer>(providerPath(workspace, name), { signal }),
     [workspace, name],

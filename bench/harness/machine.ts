@@ -14,7 +14,8 @@ export interface Machine {
   readonly placement: string
 }
 
-export function machine(): Machine {
+/** @param placement of what was measured, where this harness has not started it */
+export function machine(placement = PLACEMENT): Machine {
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
     cores: cpus().length,
@@ -22,7 +23,7 @@ export function machine(): Machine {
     kernel: release(),
     system: systemName(),
     node: process.version,
-    placement: PLACEMENT,
+    placement,
   }
 }
 

@@ -107,6 +107,7 @@ export class Running {
 }
 
 export function start(launch: Launch): Running {
+  leaveServerCore()
   const logPath = join(launch.folder, `${launch.name.replaceAll(/[^a-z0-9]+/gi, '-')}.log`)
   const log = openSync(logPath, 'w')
   const line = [...launch.network.prefix, ...placement(launch.role), launch.command, ...launch.args]
@@ -148,8 +149,17 @@ function hardLimit(): number {
 
 const CAN_PREFER = spawnSync('sh', ['-c', 'nice -n -15 true 2>&1 | grep . && exit 1; exit 0']).status === 0
 
-/** Keeps this process, and with it what it starts without a place, off the server's core. */
-if (CAN_PIN) spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '1', String(process.pid)])
+let isAway = false
+
+/**
+ * Keeps this process, and with it what it starts without a place, off the server's core. Not where this file is only
+ * imported: benches that place nothing need both cores.
+ */
+function leaveServerCore(): void {
+  if (isAway || !CAN_PIN) return
+  isAway = true
+  spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '1', String(process.pid)])
+}
 
 /** What the results say of `placement`. */
 export const PLACEMENT = CAN_PIN

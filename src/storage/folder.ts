@@ -178,16 +178,35 @@ async function namesIn(folder: string): Promise<string[]> {
 }
 
 async function* listFolder(root: string, folder: string, prefix: string): AsyncGenerator<ObjectInfo> {
-  for (const name of await attempt(() => namesIn(join(root, folder)))) {
-    const key = `${folder}/${name.replaceAll('+', '/')}`
-    const isFolder = isPartitioned(folder)
-    if (isFolder && (prefix.startsWith(`${key}/`) || key.startsWith(prefix)))
-      yield* listFolder(root, key, prefix)
-    if (isFolder || !key.startsWith(prefix)) continue
-    // Gone meanwhile: another request has released it.
-    const info = await stat(join(root, folder, name)).catch(() => null)
-    if (info !== null) yield { key, bytes: info.size, modifiedAt: info.mtime }
+  const names = await attempt(() => namesIn(join(root, folder)))
+  const keyOf = (name: string) => `${folder}/${name.replaceAll('+', '/')}`
+  if (!isPartitioned(folder)) {
+    const meant = names.filter((name) => keyOf(name).startsWith(prefix))
+    yield* looked(meant, async (name) => {
+      // Gone meanwhile: another request has released it.
+      const info = await stat(join(root, folder, name)).catch(() => null)
+      return info === null ? [] : [{ key: keyOf(name), bytes: info.size, modifiedAt: info.mtime }]
+    })
+    return
   }
+  const folders = names.map(keyOf).filter((key) => prefix.startsWith(`${key}/`) || key.startsWith(prefix))
+  yield* looked(folders, async (inner) => {
+    const found: ObjectInfo[] = []
+    for await (const info of listFolder(root, inner, prefix)) found.push(info)
+    return found
+  })
+}
+
+/** What is looked at together: one after the other, each would wait for a thread by itself. */
+const LOOKS_AT_A_TIME = 16
+
+/** What is found at each of some places, in their order. */
+async function* looked(
+  places: readonly string[],
+  look: (place: string) => Promise<readonly ObjectInfo[]>,
+): AsyncGenerator<ObjectInfo> {
+  for (let at = 0; at < places.length; at += LOOKS_AT_A_TIME)
+    yield* (await Promise.all(places.slice(at, at + LOOKS_AT_A_TIME).map(look))).flat()
 }
 
 async function removeTemporaries(root: string, prefix: string, before: Date): Promise<number> {

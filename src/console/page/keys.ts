@@ -1,11 +1,12 @@
-import { useEffect } from 'preact/hooks'
+import { useLayoutEffect } from 'preact/hooks'
 
 /** Elements in which a key is a character, or a choice. */
 const TAKES_KEYS = 'input, textarea, select, [contenteditable], [role=tablist], dialog[open]'
 
 /** Runs what a key stands for while the view is shown, unless somebody types, or holds another key down. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
-  useEffect(() => {
+  // With what is drawn: a button that is enabled and its key do the same.
+  useLayoutEffect(() => {
     const listener = (event: KeyboardEvent) => {
       const { key, target, ctrlKey, metaKey, altKey } = event
       const act = Object.hasOwn(keys, key.toLowerCase()) ? keys[key.toLowerCase()] : undefined

@@ -408,6 +408,8 @@ t.test('every endpoint of the console is managed, or looked at only', async (t) 
     [
       'GET /health',
       'GET /live',
+      // The rows of `GET /log`, with what the page shows of them.
+      'GET /log-rows',
       'GET /overview',
       'GET /usage',
       `GET ${W}/jobs/:job/result`,

@@ -284,7 +284,8 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
 
 /** What keys can do, too, and what of that is for the page alone. */
 const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit|log)\b/
-const PAGE_ALONE = /\/(?:setup|models|names|requests|playground-key|live|overview|health|shadow|result)\b/
+const PAGE_ALONE =
+  /\/(?:setup|models|names|requests|log-rows|playground-key|live|overview|health|shadow|result)\b/
 
 /** The same by the key itself, at the management API. */
 export const MANAGEMENT_CASES: Readonly<Record<string, Case>> = Object.fromEntries(

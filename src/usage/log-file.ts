@@ -22,7 +22,7 @@ import {
   rowsOf,
   wholeOf,
 } from './log-filter.ts'
-import { CREATED_BY, extentOfChunk, readPicked, readRows } from './parquet.ts'
+import { CREATED_BY, extentOfChunk, type GroupToRead, readPicked, readRows } from './parquet.ts'
 import { asUnpacked, UsageRows } from './rows.ts'
 import { pickFromColumn, type UnpackedColumn, unpackColumn } from './unpacking.ts'
 
@@ -118,13 +118,10 @@ interface ReadChunk {
 
 /** Columns of a row group that were read. */
 class LogColumns {
-  readonly #group: Omit<Parameters<typeof readRows>[0], 'columns'>
+  readonly #group: GroupToRead
   readonly #chunks: ReadonlyMap<string, ReadChunk>
 
-  constructor(
-    group: Omit<Parameters<typeof readRows>[0], 'columns'>,
-    chunks: ReadonlyMap<string, ReadChunk>,
-  ) {
+  constructor(group: GroupToRead, chunks: ReadonlyMap<string, ReadChunk>) {
     this.#group = group
     this.#chunks = chunks
   }

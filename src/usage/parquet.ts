@@ -516,7 +516,7 @@ interface Extent {
 }
 
 /** Where a row group stands: columns of one are written one behind the other. */
-export function extentOf(group: RowGroup): Extent {
+function extentOf(group: RowGroup): Extent {
   const ends = group.columns.map(({ meta_data: data }) => {
     if (data === undefined) throw new Error('usage: a column without metadata')
     return extentOfChunk(data)
@@ -529,12 +529,16 @@ export function extentOfChunk(data: ColumnMetaData): Extent {
   return { from, to: from + Number(data.total_compressed_size) }
 }
 
-/** What of a file is read. */
-interface RowsToRead {
+/** A row group of a file that need not be in memory. */
+export interface GroupToRead {
   readonly file: AsyncBuffer
   readonly metadata: FileMetaData
   /** Of the row group. */
   readonly place: number
+}
+
+/** What of it is read. */
+interface RowsToRead extends GroupToRead {
   /** Absent: all. */
   readonly columns?: readonly string[] | undefined
 }
@@ -549,7 +553,7 @@ export async function readRows(toRead: RowsToRead): Promise<UsageRows> {
 
 /** Values of some rows of a column, as a record has them. */
 export async function readPicked(
-  toRead: Omit<RowsToRead, 'columns'>,
+  toRead: GroupToRead,
   { name, kind }: UsageColumn,
   rows: readonly number[],
 ): Promise<UsageRecord[keyof UsageRecord][]> {

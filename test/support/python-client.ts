@@ -36,6 +36,7 @@ const PINNED: readonly string[] = [
   'rapidfuzz==3.14.6',
   'requests==2.34.2',
   'sniffio==1.3.1',
+  'sqlglot==30.30.0',
   'truststore==0.10.5',
   'typing-inspection==0.4.5',
   'typing_extensions==4.16.0',

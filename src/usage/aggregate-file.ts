@@ -8,6 +8,7 @@ import {
   HOURS_PER_DAY,
   type LatencyColumn,
   type Numbers,
+  narrowed,
   summedTable,
   USAGE_LATENCIES,
   USAGE_MEASURES,
@@ -15,24 +16,29 @@ import {
   type UsageDimension,
 } from './aggregate.ts'
 import { BUCKETS } from './histogram.ts'
+import { PackedTexts, type TextList } from './texts.ts'
 
 /**
  * The file of an aggregate: a head, and sections of which each is a table, the small ones first. A question is answered
  * from the smallest that has what it names, so that one of a month by model need not read 5,000 keys of each hour. A
- * section is a JSON text (what the columns are, and the values of dimensions) and the columns after another, compressed
- * with Zstandard. All numbers are little-endian.
+ * section is a JSON text, which says what the columns are, and these after another, compressed with Zstandard. The
+ * values of a dimension are two of them: how many bytes each has, and all of them in UTF-8. All numbers are
+ * little-endian; a column begins at a multiple of 8, so that it need not be copied.
  *
  *     0  "LKUA"     8  CRC-32 of the head from 12 on        16  for each of `SECTION_NAMES`, all 0 where it has none:
  *     4  version   12  the hour behind the last of calls,       bytes, bytes uncompressed, CRC-32 of the latter
  *                      since the epoch
  *
- * A file of version 1 has a head of 56 bytes: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
+ * A file of version 2 has the values of dimensions in the JSON text, and its columns begin anywhere; one of version 1
+ * has a head of 56 bytes, besides: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
  *
  * What a later version adds, a column or a dimension, is named by the JSON text: an unknown one is left out, and one
  * that is missing is zero or null. The version changes when that is not enough.
  */
 const MAGIC = 0x41554b4c
-const VERSION = 2
+const VERSION = 3
+/** Those that have the same head. */
+const VERSIONS: readonly number[] = [2, VERSION]
 
 /**
  * `calls` and `endUsers` are the aggregate. The others are sums of calls: by day, and by the dimensions of
@@ -95,6 +101,8 @@ export class AggregateFormatError extends Error {}
 export interface AggregateHead {
   /** The hour behind the last of its calls, since the epoch; null: an old file does not say. */
   readonly endHour: number | null
+  /** Whether columns begin at multiples of 8. */
+  readonly isAligned: boolean
   /** Of no bytes where it has none. */
   readonly sections: Readonly<Record<SectionName, SectionPlace>>
 }
@@ -182,11 +190,13 @@ export function decodeHead(file: Uint8Array): AggregateHead {
   if (head.length < FIRST_HEAD.bytes || head.readUInt32LE(0) !== MAGIC)
     throw new AggregateFormatError('this is no aggregate of usage')
   const version = head.readUInt32LE(4)
-  if (version === 1) return { endHour: null, sections: placesIn(head, FIRST_HEAD) }
-  if (version !== VERSION) throw new AggregateFormatError(`version ${version} of an aggregate is not known`)
+  if (version === 1) return { endHour: null, isAligned: false, sections: placesIn(head, FIRST_HEAD) }
+  if (!VERSIONS.includes(version))
+    throw new AggregateFormatError(`version ${version} of an aggregate is not known`)
   if (head.length < HEAD.bytes || head.readUInt32LE(HEAD_CRC_AT) !== crc32(head.subarray(END_HOUR_AT)))
     throw new AggregateFormatError('a head is damaged')
-  return { endHour: head.readUInt32LE(END_HOUR_AT), sections: placesIn(head, HEAD) }
+  const endHour = head.readUInt32LE(END_HOUR_AT)
+  return { endHour, isAligned: version === VERSION, sections: placesIn(head, HEAD) }
 }
 
 function placesIn(head: Buffer, { bytes, from, sectionBytes, names }: typeof HEAD | typeof FIRST_HEAD) {
@@ -241,7 +251,7 @@ export async function decodeSection(
     throw new AggregateFormatError('a section cannot be decompressed', { cause })
   }
   if (raw.length !== rawBytes || crc32(raw) !== crc) throw new AggregateFormatError('a section is damaged')
-  return decodeTable(raw, name === 'endUsers' ? END_USER_DIMENSIONS : CALL_DIMENSIONS)
+  return decodeTable(raw, head, name === 'endUsers' ? END_USER_DIMENSIONS : CALL_DIMENSIONS)
 }
 
 /** A column: how many numbers, of how many bytes each (8: floating point). */
@@ -257,11 +267,16 @@ function encodeTable(table: AggregateTable, step: AggregateStep): Buffer {
     step,
     rows: table.rows,
     hours: added(table.hours),
-    dimensions: Object.entries(table.dimensions).map(([name, { values, indices }]) => ({
-      name,
-      values,
-      width: added(indices),
-    })),
+    dimensions: Object.entries(table.dimensions).map(([name, { values, indices }]) => {
+      const { lengths, bytes } = PackedTexts.of(values)
+      return {
+        name,
+        width: added(indices),
+        texts: lengths.length,
+        widths: [added(narrowed(Uint32Array.from(lengths))), added(bytes)],
+        bytes: bytes.length,
+      }
+    }),
     measures: Object.entries(table.measures).map(([name, numbers]) => ({ name, width: added(numbers) })),
     latencies: Object.entries(table.latencies).map(([name, { ends, buckets, counts }]) => ({
       name,
@@ -272,7 +287,22 @@ function encodeTable(table: AggregateTable, step: AggregateStep): Buffer {
   const text = Buffer.from(JSON.stringify(about))
   const length = Buffer.alloc(4)
   length.writeUInt32LE(text.length)
-  return Buffer.concat([length, text, ...columns.map(bytesOf)])
+  const parts: Uint8Array[] = [length, text]
+  let end = length.length + text.length
+  for (const column of columns.map(bytesOf)) {
+    const gap = gapAt(end)
+    parts.push(NOTHING.subarray(0, gap), column)
+    end += gap + column.length
+  }
+  return Buffer.concat(parts)
+}
+
+/** Columns begin at multiples of so many bytes, and nothing is before them up to there. */
+const ALIGNMENT = 8
+const NOTHING = new Uint8Array(ALIGNMENT)
+
+function gapAt(end: number): number {
+  return (ALIGNMENT - (end % ALIGNMENT)) % ALIGNMENT
 }
 
 function bytesOf(numbers: Numbers): Uint8Array {
@@ -281,6 +311,7 @@ function bytesOf(numbers: Numbers): Uint8Array {
 
 function decodeTable(
   raw: Buffer,
+  { isAligned }: AggregateHead,
   known: readonly UsageDimension[],
 ): { readonly step: AggregateStep; readonly table: AggregateTable } {
   const textEnd = 4 + (raw.length < 4 ? 0 : raw.readUInt32LE(0))
@@ -289,15 +320,14 @@ function decodeTable(
   const { step } = about
   if (step !== 'hour' && step !== 'day') throw new AggregateFormatError('its step is not known')
   const rows = countOf(about.rows)
-  const columns = new ColumnReader(raw, textEnd)
+  const columns = new ColumnReader(raw, textEnd, isAligned)
   const hours = columns.next(rows, about.hours)
   if (greatestOf(hours) >= HOURS_MAX) throw new AggregateFormatError('a row has no time')
   const dimensions = listOf(about.dimensions).map((given) => {
-    const { name, values, width } = objectOf(given)
+    const { name, values, width, ...packed } = objectOf(given)
     const indices = columns.next(rows, width)
-    const texts = listOf(values)
-    if (!texts.every((value) => typeof value === 'string') || greatestOf(indices) > texts.length)
-      throw new AggregateFormatError('a dimension has no such value')
+    const texts = values === undefined ? columns.texts(packed) : textsOf(values)
+    if (greatestOf(indices) > texts.length) throw new AggregateFormatError('a dimension has no such value')
     return [name, { values: texts, indices }] as const
   })
   const measures = listOf(about.measures).map((given) => {
@@ -321,32 +351,46 @@ function decodeTable(
   }
 }
 
-/** Reads columns one after another, each into memory of its own: views would have to stand at multiples of 8. */
+/** Reads columns one after another, where they stand if they can be read there. */
 class ColumnReader {
   readonly #raw: Buffer
+  readonly #isAligned: boolean
   #at: number
 
-  constructor(raw: Buffer, at: number) {
+  constructor(raw: Buffer, at: number, isAligned: boolean) {
     this.#raw = raw
     this.#at = at
+    this.#isAligned = isAligned
   }
 
   /** Whole numbers from 0 on, below 2^53. */
   next(length: number, width: unknown): Numbers {
     if (width !== 1 && width !== 2 && width !== 4 && width !== 8)
       throw new AggregateFormatError('a column has no such width')
-    const end = this.#at + length * width
+    const from = this.#at + (this.#isAligned ? gapAt(this.#at) : 0)
+    const end = from + length * width
     if (end > this.#raw.length) throw new AggregateFormatError('a section is cut short')
-    const bytes = Uint8Array.prototype.slice.call(this.#raw, this.#at, end)
     this.#at = end
-    if (width === 1) return bytes
-    if (width === 2) return new Uint16Array(bytes.buffer)
-    if (width === 4) return new Uint32Array(bytes.buffer)
-    const numbers = new Float64Array(bytes.buffer)
-    for (const number of numbers)
-      if (!Number.isSafeInteger(number) || number < 0)
+    const isInPlace = (this.#raw.byteOffset + from) % width === 0
+    const bytes = this.#raw.subarray(from, end)
+    const { buffer, byteOffset } = isInPlace ? bytes : Uint8Array.from(bytes)
+    if (width === 1) return new Uint8Array(buffer, byteOffset, length)
+    if (width === 2) return new Uint16Array(buffer, byteOffset, length)
+    if (width === 4) return new Uint32Array(buffer, byteOffset, length)
+    const numbers = new Float64Array(buffer, byteOffset, length)
+    for (let at = 0; at < length; at += 1)
+      if (!Number.isSafeInteger(numbers[at]) || numbers[at]! < 0)
         throw new AggregateFormatError('a sum is no whole number')
     return numbers
+  }
+
+  texts({ texts, widths, bytes }: Readonly<Record<string, unknown>>): TextList {
+    const [lengthWidth, byteWidth] = listOf(widths)
+    const lengths = this.next(countOf(texts), lengthWidth)
+    const packed = this.next(countOf(bytes), byteWidth)
+    if (!(packed instanceof Uint8Array) || sumOf(lengths) !== packed.length)
+      throw new AggregateFormatError('the values of a dimension are cut short')
+    return new PackedTexts(packed, lengths)
   }
 
   latency(rows: number, length: number, [ends, bucket, count]: readonly unknown[]): LatencyColumn {
@@ -375,6 +419,12 @@ function greatestOf(numbers: Numbers): number {
   let greatest = 0
   for (let at = 0; at < numbers.length; at += 1) if (numbers[at]! > greatest) greatest = numbers[at]!
   return greatest
+}
+
+function sumOf(numbers: Numbers): number {
+  let sum = 0
+  for (let at = 0; at < numbers.length; at += 1) sum += numbers[at]!
+  return sum
 }
 
 function isRising(numbers: Numbers): boolean {
@@ -407,6 +457,13 @@ function objectOf(value: unknown): Readonly<Record<string, unknown>> {
 function listOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   throw new AggregateFormatError('a section is not described')
+}
+
+/** Values of a dimension as version 2 has them. */
+function textsOf(value: unknown): readonly string[] {
+  const texts = listOf(value)
+  if (texts.every((text) => typeof text === 'string')) return texts
+  throw new AggregateFormatError('a dimension has no such value')
 }
 
 function countOf(value: unknown): number {

@@ -1,9 +1,10 @@
 import type { UsageRecord } from '../contracts/usage-record.ts'
 import { BUCKETS, bucketOf } from './histogram.ts'
-import { KeyTable } from './key-table.ts'
+import { doubled, KeyTable } from './key-table.ts'
 import { DAY_MS, HOUR_MS } from './names.ts'
 import { SHAPE_COLUMNS } from './segment.ts'
 import { NUMBER_COLUMNS, type SegmentColumns } from './segment-columns.ts'
+import type { TextList } from './texts.ts'
 
 /**
  * Aggregates of usage: sums of records by hour (or day) and by what questions are asked of. There are two tables. That
@@ -88,16 +89,9 @@ export interface AggregateTable {
 
 export interface DimensionColumn {
   /** In the order of their code units, each once. */
-  readonly values: readonly string[]
+  readonly values: TextList
   /** For each row 0 for null, else the place of its value, counted from 1. */
   readonly indices: Numbers
-  /** What numbers its values have among those of other tables; absent: nobody knows. */
-  readonly known?: { readonly texts: TextNumbers; readonly numbered: Uint32Array }
-}
-
-/** Stands for texts that were numbered together, from 0 on; `size`: how many there are. */
-export interface TextNumbers {
-  readonly size: number
 }
 
 /** Counts by bucket of a histogram, for all rows after another. */
@@ -248,7 +242,7 @@ class TableBuilder {
     // Values get their numbers with the first row that is kept: of what is left out not a name stays.
     const numbers = columns.map((column) => new Int32Array((column?.values.length ?? 0) + 1).fill(-1))
     const workspaces = table.dimensions.workspace
-    const kept = [true, ...(workspaces?.values.map(keeps) ?? [])]
+    const kept = [true, ...Array.from(workspaces?.values ?? [], keeps)]
     const rowOf = new Int32Array(table.rows).fill(-1)
     for (let from = 0; from < table.rows; from += 1) {
       if (!kept[workspaces?.indices[from] ?? 0]) continue
@@ -258,7 +252,7 @@ class TableBuilder {
         const place = columns[index]?.indices[from] ?? 0
         const known = numbers[index]!
         if (known[place]! < 0)
-          known[place] = place === 0 ? 0 : this.#numberOf(index, columns[index]!.values[place - 1]!)
+          known[place] = place === 0 ? 0 : this.#numberOf(index, columns[index]!.values.at(place - 1)!)
         this.#key[index + 1] = known[place]!
       }
       rowOf[from] = this.#row()
@@ -528,7 +522,8 @@ function numbersOf(length: number, numberAt: (at: number) => number): Uint32Arra
   return numbers
 }
 
-function narrowed(numbers: Float64Array | Uint32Array): Numbers {
+/** The same numbers in as few bytes as hold them all. */
+export function narrowed(numbers: Float64Array | Uint32Array): Numbers {
   let most = 0
   for (const number of numbers) {
     if (!(number >= 0)) return Float64Array.from(numbers)
@@ -537,10 +532,4 @@ function narrowed(numbers: Float64Array | Uint32Array): Numbers {
   if (most < 2 ** 8) return Uint8Array.from(numbers)
   if (most < 2 ** 16) return Uint16Array.from(numbers)
   return most < 2 ** 32 ? Uint32Array.from(numbers) : Float64Array.from(numbers)
-}
-
-function doubled(numbers: Float64Array): Float64Array<ArrayBuffer> {
-  const larger = new Float64Array(numbers.length * 2)
-  larger.set(numbers)
-  return larger
 }

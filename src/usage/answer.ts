@@ -4,7 +4,6 @@ import {
   END_USER_DIMENSIONS,
   type LatencyColumn,
   type Numbers,
-  type TextNumbers,
   USAGE_LATENCIES,
   USAGE_MEASURES,
   type UsageDimension,
@@ -14,6 +13,7 @@ import {
 import { BUCKETS, percentile } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
 import { DAY_MS, HOUR_MS } from './names.ts'
+import { NumberedTexts, type TextDictionary, wantedTexts } from './texts.ts'
 
 /** A question that aggregates answer. */
 export interface UsageQuestion {
@@ -107,13 +107,14 @@ export function groupsMax(question: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'ste
  * Answers a question from tables. They are looked at twice: to find the groups, and to add up those that are told of.
  *
  * @param tables gives the same tables each time that it is called, in any order
+ * @param grouping of the same tables, maybe for another question of the same groups
  * @throws TooManyGroups
  */
 export async function answerFrom(
   question: UsageQuestion,
   tables: () => AsyncIterable<AggregateTable> | Iterable<AggregateTable>,
+  grouping = new Grouping(question),
 ): Promise<UsageAnswer> {
-  const grouping = new Grouping(question)
   const whole = new Sums(1, { measures: [question.sort], withLatencies: false })
   for await (const table of tables()) {
     const { rows, groups } = grouping.groupsOf(table)
@@ -125,7 +126,7 @@ export async function answerFrom(
   const limit = Math.min(question.limit, groupsMax(question))
   const order =
     groups === undefined
-      ? grouping.sorted(beginning, (group) => whole.of(sort, group)).slice(offset, offset + limit)
+      ? grouping.most(offset + limit, beginning, (group) => whole.of(sort, group)).slice(offset)
       : groups.flatMap((values) => grouping.groupOf(values) ?? []).slice(0, limit)
   const place = new Int32Array(grouping.size).fill(-1)
   for (const [at, group] of order.entries()) place[group] = at
@@ -195,17 +196,22 @@ interface GroupedRows {
   readonly groups: Int32Array
 }
 
+/** What of a question says which groups there are. */
+type GroupedBy = Pick<UsageQuestion, 'fromMs' | 'toMs' | 'by' | 'where'>
+
 /** Numbers the groups of a question, over all tables. */
-class Grouping {
-  readonly #question: UsageQuestion
+export class Grouping {
+  readonly #question: GroupedBy
   readonly #groups: KeyTable
   readonly #key: Uint32Array
   readonly #values: readonly Values[]
+  /** By one dimension, the group of each value, which need not be looked up; -1: no row had it. */
+  #byValue = new Int32Array(0)
   /** Of tables that are there still when they are looked at again. */
   readonly #known = new WeakMap<AggregateTable, GroupedRows>()
   #knownRows = 0
 
-  constructor(question: UsageQuestion) {
+  constructor(question: GroupedBy) {
     this.#question = question
     this.#groups = new KeyTable(Math.max(1, question.by.length))
     this.#key = new Uint32Array(Math.max(1, question.by.length))
@@ -233,13 +239,13 @@ class Grouping {
       return { indices: column?.indices, numbers: this.#values[index]!.numbersOf(column) }
     })
     const key = this.#key
-    // By one dimension, the group of a value is looked up once for all its rows.
-    const known = columns.length > 1 ? null : new Int32Array(columns[0]?.numbers.length ?? 1).fill(-1)
+    const [first] = columns
+    const byValue = columns.length === 1 ? this.#groupsByValue() : null
     for (let at = 0; at < rows.length; at += 1) {
       const row = rows[at]!
-      const place = known === null ? -1 : (columns[0]?.indices?.[row] ?? 0)
-      if (known !== null && known[place]! >= 0) {
-        groups[at] = known[place]!
+      const value = first?.numbers[first.indices?.[row] ?? 0] ?? 0
+      if (byValue !== null && byValue[value]! >= 0) {
+        groups[at] = byValue[value]!
         continue
       }
       for (let index = 0; index < columns.length; index += 1) {
@@ -248,10 +254,21 @@ class Grouping {
       }
       const group = this.#groups.numberOf(key)
       groups[at] = group
-      if (known !== null) known[place] = group
+      if (byValue !== null) byValue[value] = group
       if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
     }
     return { rows, groups }
+  }
+
+  /** Room for the groups of all values that were met. */
+  #groupsByValue(): Int32Array {
+    const values = this.#values[0]!.texts.length
+    if (this.#byValue.length < values) {
+      const larger = new Int32Array(2 * values).fill(-1)
+      larger.set(this.#byValue)
+      this.#byValue = larger
+    }
+    return this.#byValue
   }
 
   /** Null: no row has these values. */
@@ -268,30 +285,40 @@ class Grouping {
     return this.#values.map(({ texts }, index) => texts[this.#groups.part(group, index)] ?? null)
   }
 
-  /** Groups whose first value begins so, by a figure, the most first, and where they have the same by their values. */
-  sorted(beginning: string, figureOf: (group: number) => number): number[] {
+  /**
+   * So many groups whose first value begins so, by a figure, the most first, and where they have the same by their
+   * values.
+   */
+  most(count: number, beginning: string, figureOf: (group: number) => number): number[] {
     const texts = this.#values.map((values) => values.texts)
     const all = Array.from({ length: this.size }, (_, group) => group)
     const isMeant = (group: number) => texts[0]?.[this.#groups.part(group, 0)]?.startsWith(beginning)
-    const order = beginning === '' ? all : all.filter(isMeant)
-    return order.sort((a, b) => {
-      const difference = figureOf(b) - figureOf(a)
-      if (difference !== 0) return difference
-      for (const [index, values] of texts.entries()) {
-        const [one, other] = [values[this.#groups.part(a, index)], values[this.#groups.part(b, index)]]
-        if (one !== other) return (one ?? '') < (other ?? '') ? -1 : 1
-      }
-      return 0
-    })
+    const meant = beginning === '' ? all : all.filter(isMeant)
+    // To put all in order takes ten times as long as to find those that are told of.
+    const least = Float64Array.from(meant, figureOf).sort()[meant.length - count] ?? Number.NEGATIVE_INFINITY
+    const order = meant
+      .filter((group) => figureOf(group) >= least)
+      .sort((a, b) => {
+        const difference = figureOf(b) - figureOf(a)
+        if (difference !== 0) return difference
+        for (const [index, values] of texts.entries()) {
+          const [one, other] = [values[this.#groups.part(a, index)], values[this.#groups.part(b, index)]]
+          if (one !== other) return (one ?? '') < (other ?? '') ? -1 : 1
+        }
+        return 0
+      })
+    return order.slice(0, count)
   }
 
   /** The rows that are of the time, and have the values, that are asked for. */
   #meantRows({ rows, hours, dimensions }: AggregateTable): Uint32Array {
     const { fromMs, toMs, where } = this.#question
     const [fromHour, toHour] = [fromMs / HOUR_MS, toMs / HOUR_MS]
-    const marks = new Uint8Array(rows)
-    for (let row = 0; row < rows; row += 1)
-      if (hours[row]! >= fromHour && hours[row]! < toHour) marks[row] = 1
+    const marks = new Uint8Array(rows).fill(1)
+    for (let row = 0; row < rows; row += 1) {
+      const hour = hours[row]!
+      if (hour < fromHour || hour >= toHour) marks[row] = 0
+    }
     for (const [name, values] of Object.entries(where)) {
       const column = dimensions[name as UsageDimension]
       const wanted = new Set(values)
@@ -300,15 +327,31 @@ class Grouping {
         continue
       }
       const { indices } = column
-      const takes = Uint8Array.from([null, ...column.values], (value) => (wanted.has(value) ? 1 : 0))
-      for (let row = 0; row < rows; row += 1) if (takes[indices[row]!] === 0) marks[row] = 0
+      const ofTexts = wantedTexts(column.values, wanted)
+      const ofNull = wanted.has(null) ? 1 : 0
+      for (let row = 0; row < rows; row += 1) {
+        const place = indices[row]!
+        if ((place === 0 ? ofNull : ofTexts[place - 1]) === 0) marks[row] = 0
+      }
     }
     let count = 0
     for (let row = 0; row < rows; row += 1) count += marks[row]!
+    if (count === rows) return firstNumbers(rows)
     const meant = new Uint32Array(count)
     for (let row = 0, at = 0; at < count; row += 1) if (marks[row] === 1) meant[at++] = row
     return meant
   }
+}
+
+let ordinals = new Uint32Array(0)
+
+/** The numbers from 0 on. Nobody writes into them. */
+function firstNumbers(count: number): Uint32Array {
+  if (ordinals.length < count) {
+    ordinals = new Uint32Array(2 * count)
+    for (let at = 0; at < ordinals.length; at += 1) ordinals[at] = at
+  }
+  return ordinals.subarray(0, count)
 }
 
 /** Numbers the values of a dimension, over all tables; null is 0. */
@@ -316,7 +359,7 @@ class Values {
   readonly texts: (string | null)[] = [null]
   readonly #numbers = new Map<string, number>()
   /** The same by the numbers that texts have elsewhere; 0: not known yet. */
-  readonly #byText = new Map<TextNumbers, Int32Array<ArrayBuffer>>()
+  readonly #byText = new Map<TextDictionary, Int32Array<ArrayBuffer>>()
 
   /** Null: no table had it. */
   find(value: string | null): number | null {
@@ -327,13 +370,16 @@ class Values {
   numbersOf(column: DimensionColumn | undefined): Uint32Array {
     const values = column?.values ?? []
     const numbers = new Uint32Array(values.length + 1)
-    const { texts, numbered } = column?.known ?? { texts: null, numbered: null }
-    const known = texts === null ? null : this.#knownOf(texts)
-    for (let at = 0; at < values.length; at += 1) {
-      const text = numbered === null ? -1 : numbered[at]!
-      const number = known?.[text] || this.#numberOf(values[at]!)
-      if (known !== null) known[text] = number
-      numbers[at + 1] = number
+    if (!(values instanceof NumberedTexts)) {
+      for (let at = 0; at < values.length; at += 1) numbers[at + 1] = this.#numberOf(values.at(at)!)
+      return numbers
+    }
+    const { dictionary, numbers: texts } = values
+    const known = this.#knownOf(dictionary)
+    for (let at = 0; at < texts.length; at += 1) {
+      const text = texts[at]!
+      if (known[text] === 0) known[text] = this.#numberOf(dictionary.textOf(text))
+      numbers[at + 1] = known[text]!
     }
     return numbers
   }
@@ -346,12 +392,12 @@ class Values {
     return number
   }
 
-  #knownOf(texts: TextNumbers): Int32Array {
-    const known = this.#byText.get(texts)
-    if (known !== undefined && known.length >= texts.size) return known
-    const larger = new Int32Array(texts.size)
+  #knownOf(dictionary: TextDictionary): Int32Array {
+    const known = this.#byText.get(dictionary)
+    if (known !== undefined && known.length >= dictionary.size) return known
+    const larger = new Int32Array(dictionary.size)
     if (known !== undefined) larger.set(known)
-    this.#byText.set(texts, larger)
+    this.#byText.set(dictionary, larger)
     return larger
   }
 }

@@ -54,27 +54,44 @@ export class KeyTable {
   #insert(key: Uint32Array, at: number): number {
     const number = this.size
     this.size += 1
-    if ((number + 1) * this.#width > this.#keys.length) {
-      const keys = new Uint32Array(this.#keys.length * 2)
-      keys.set(this.#keys)
-      this.#keys = keys
-    }
+    if ((number + 1) * this.#width > this.#keys.length) this.#keys = doubled(this.#keys)
     this.#keys.set(key.length === this.#width ? key : key.subarray(0, this.#width), number * this.#width)
     this.#slots[at] = this.size
-    if (this.size * 2 > this.#slots.length) this.#spread()
+    const width = this.#width
+    if (this.size * 2 > this.#slots.length)
+      this.#slots = spread(2 * this.#slots.length, this.size, (other) =>
+        hashOf(this.#keys, other * width, width),
+      )
     return number
   }
+}
 
-  #spread(): void {
-    const slots = new Int32Array(this.#slots.length * 2)
-    const mask = slots.length - 1
-    for (let number = 0; number < this.size; number += 1) {
-      let at = hashOf(this.#keys, number * this.#width, this.#width) & mask
-      while (slots[at] !== 0) at = (at + 1) & mask
-      slots[at] = number + 1
-    }
-    this.#slots = slots
+/**
+ * Slots of a table with open addressing in which so many numbers, from 0 on, have theirs: each number plus one, at its
+ * hash or behind it; 0 is free.
+ *
+ * @param length a power of two, larger than `count`
+ */
+export function spread(
+  length: number,
+  count: number,
+  hashOf: (number: number) => number,
+): Int32Array<ArrayBuffer> {
+  const slots = new Int32Array(length)
+  const mask = length - 1
+  for (let number = 0; number < count; number += 1) {
+    let at = hashOf(number) & mask
+    while (slots[at] !== 0) at = (at + 1) & mask
+    slots[at] = number + 1
   }
+  return slots
+}
+
+/** The same numbers, with room for as many again. */
+export function doubled<T extends Uint32Array | Int32Array | Float64Array>(numbers: T): T {
+  const larger = new (numbers.constructor as new (length: number) => T)(2 * numbers.length)
+  larger.set(numbers)
+  return larger
 }
 
 /** Mixes as MurmurHash3 does. */

@@ -29,7 +29,8 @@ function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
 
 /** Texts up to so many bytes are copied by words: a native call for each takes several times as long. */
 const SHORT = 64
-const WORD = 4
+/** Bytes that are looked at together. */
+export const WORD = 4
 
 /** Bytes that grow. */
 export class Bytes {
@@ -86,6 +87,16 @@ export class Bytes {
     // What is written behind the text is overwritten by the next one.
     for (let word = 0; word < length; word += WORD)
       this.#view.setUint32(at + word, view.getUint32(from + word, true), true)
+  }
+
+  /** Whether some of them, which were copied, are the same as others, which have a word behind them at least. */
+  isSame(from: number, { view }: Source, other: number, length: number): boolean {
+    let at = 0
+    for (; at + WORD <= length; at += WORD)
+      if (this.#view.getUint32(from + at, true) !== view.getUint32(other + at, true)) return false
+    if (at === length) return true
+    const differing = this.#view.getUint32(from + at, true) ^ view.getUint32(other + at, true)
+    return (differing & ((1 << (8 * (length - at))) - 1)) === 0
   }
 
   /** Appends a text behind its length in four bytes. */

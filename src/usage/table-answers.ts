@@ -1,4 +1,4 @@
-import type { AggregateTable, DimensionColumn, UsageDimension } from './aggregate.ts'
+import type { AggregateTable, UsageDimension } from './aggregate.ts'
 import {
   AggregateFormatError,
   type AggregateHead,
@@ -8,9 +8,10 @@ import {
   SECTION_DIMENSIONS,
   type SectionName,
 } from './aggregate-file.ts'
-import { answerFrom, tableFor, type UsageAnswer, type UsageQuestion } from './answer.ts'
+import { answerFrom, Grouping, tableFor, type UsageAnswer, type UsageQuestion } from './answer.ts'
 import { DAY_MS, dateMs, HOUR_MS } from './names.ts'
 import { ofWorkspace, summedBy } from './table-parts.ts'
+import { TextDictionary } from './texts.ts'
 
 /** Some bytes of the sums of a file (`to` is exclusive, and may be behind their end), or sums made of its records. */
 export type SumsPart = { readonly from: number; readonly to: number } | 'made'
@@ -61,7 +62,9 @@ export class TableAnswers implements UsageAnswers {
   readonly #sums = new Map<string, TablePart>()
   /** Parts that are not far smaller than the table of which they would be. */
   readonly #useless = new Set<string>()
-  #texts = new Texts()
+  /** Of the questions under way, by what they group: a page asks for a table and for its chart at once. */
+  readonly #groupings = new Map<string, { readonly grouping: Grouping; questions: number }>()
+  #texts = new TextDictionary()
   readonly #heads = new HeadCache()
 
   constructor(cacheBytes = CACHE_BYTES) {
@@ -70,9 +73,13 @@ export class TableAnswers implements UsageAnswers {
     this.#parts = new TableCache(cacheBytes * 0.2)
   }
 
-  answer(question: UsageQuestion, files: readonly AnsweredFile[], read: ReadSums): Promise<UsageAnswer> {
+  async answer(
+    question: UsageQuestion,
+    files: readonly AnsweredFile[],
+    read: ReadSums,
+  ): Promise<UsageAnswer> {
     const tableOf = this.#tableOf.bind(this)
-    return answerFrom(question, async function* () {
+    const tables = async function* () {
       const reading: Promise<AggregateTable>[] = []
       for (let at = 0; at < files.length || reading.length > 0; ) {
         for (; at < files.length && reading.length < AT_A_TIME; at += 1) {
@@ -84,7 +91,18 @@ export class TableAnswers implements UsageAnswers {
         }
         yield await reading.shift()!
       }
-    })
+    }
+    const { fromMs, toMs, by, where } = question
+    const name = JSON.stringify([fromMs, toMs, by, where, files.map(({ key }) => key)])
+    const shared = this.#groupings.get(name) ?? { grouping: new Grouping(question), questions: 0 }
+    this.#groupings.set(name, shared)
+    shared.questions += 1
+    try {
+      return await answerFrom(question, tables, shared.grouping)
+    } finally {
+      shared.questions -= 1
+      if (shared.questions === 0) this.#groupings.delete(name)
+    }
   }
 
   /** A table of a file that has the rows of the answer, and as few others as can be. */
@@ -132,12 +150,16 @@ export class TableAnswers implements UsageAnswers {
     return larger ?? part
   }
 
-  /** The same with texts that other tables have: the end users and keys of one day are mostly those of the next. */
+  /**
+   * The same with the texts that other tables have, so that a question looks them up by their numbers in all but the
+   * first: the end users and keys of one day are mostly those of the next.
+   */
   #withKnownTexts(table: AggregateTable): AggregateTable {
-    if (this.#texts.known.size > TEXTS_MAX) this.#texts = new Texts()
-    const dimensions = Object.entries(table.dimensions).map(([name, column]) => [
+    // Tables that are kept keep theirs.
+    if (this.#texts.size > TEXTS_MAX) this.#texts = new TextDictionary()
+    const dimensions = Object.entries(table.dimensions).map(([name, { values, indices }]) => [
       name,
-      this.#texts.of(column),
+      { values: this.#texts.numbered(values), indices },
     ])
     return { ...table, dimensions: Object.fromEntries(dimensions) }
   }
@@ -161,36 +183,6 @@ export class TableAnswers implements UsageAnswers {
     } finally {
       if (cache.reading.get(key) === making) cache.reading.delete(key)
     }
-  }
-}
-
-/**
- * Each text once, and numbered, so that a question looks a value up by its number in all tables but the first. What
- * tables keep of it says how many there are: the texts themselves may be forgotten before the tables are.
- */
-class Texts {
-  readonly known = { size: 0 }
-  readonly #texts: string[] = []
-  readonly #numbers = new Map<string, number>()
-
-  of({ values, indices }: DimensionColumn): DimensionColumn {
-    const numbered = new Uint32Array(values.length)
-    const same: string[] = []
-    for (let at = 0; at < values.length; at += 1) {
-      const number = this.#numberOf(values[at]!)
-      numbered[at] = number
-      same.push(this.#texts[number]!)
-    }
-    return { values: same, indices, known: { texts: this.known, numbered } }
-  }
-
-  #numberOf(text: string): number {
-    const known = this.#numbers.get(text)
-    if (known !== undefined) return known
-    const number = this.#texts.push(text) - 1
-    this.#numbers.set(text, number)
-    this.known.size = this.#texts.length
-    return number
   }
 }
 
@@ -366,7 +358,7 @@ class TableCache implements Cache<AggregateTable> {
   }
 }
 
-/** Bytes of a table in memory: its columns, and a place and a number for each text, which is kept once for all. */
+/** Bytes of a table in memory: what its columns stand in, and a number for each text, which is kept once for all. */
 function bytesOf({ hours, dimensions, measures, latencies }: AggregateTable): number {
   const columns = [
     hours,
@@ -374,6 +366,7 @@ function bytesOf({ hours, dimensions, measures, latencies }: AggregateTable): nu
     ...Object.values(measures),
     ...Object.values(latencies).flatMap(({ ends, buckets, counts }) => [ends, buckets, counts]),
   ]
-  const columnBytes = columns.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  return Object.values(dimensions).reduce((sum, { values }) => sum + 12 * values.length, columnBytes)
+  const buffers = new Set(columns.map(({ buffer }) => buffer))
+  const columnBytes = Array.from(buffers).reduce((sum, { byteLength }) => sum + byteLength, 0)
+  return Object.values(dimensions).reduce((sum, { values }) => sum + 4 * values.length, columnBytes)
 }

@@ -9,6 +9,7 @@ import {
 } from './aggregate.ts'
 import { BUCKETS } from './histogram.ts'
 import { KeyTable } from './key-table.ts'
+import { pickTexts, wantedTexts } from './texts.ts'
 
 // Tables that are smaller than those of a file, and answer some questions as well: what a console asks each time that
 // it is opened is then answered from some thousand rows, not from a million.
@@ -100,7 +101,7 @@ function bucketsOf({ ends, buckets, counts }: LatencyColumn, groupOf: Uint32Arra
 export function ofWorkspace(table: AggregateTable, workspace: string): AggregateTable | null {
   const column = table.dimensions.workspace
   if (column === undefined) return null
-  const place = column.values.indexOf(workspace) + 1
+  const place = wantedTexts(column.values, new Set([workspace])).indexOf(1) + 1
   const from = place === 0 ? 0 : column.indices.indexOf(place)
   const to = place === 0 ? 0 : column.indices.lastIndexOf(place) + 1
   if ((to - from) * WORKSPACE_WORTH > table.rows) return null
@@ -119,15 +120,15 @@ export function ofWorkspace(table: AggregateTable, workspace: string): Aggregate
 }
 
 /** Only the values that some row has. */
-function withoutOthers({ values, known }: DimensionColumn, indices: Numbers): DimensionColumn {
+function withoutOthers({ values }: DimensionColumn, indices: Numbers): DimensionColumn {
   const used = [...new Set(indices)].filter((index) => index > 0).sort((a, b) => a - b)
   const places = new Map(used.map((index, at) => [index, at + 1]))
   return {
-    values: used.map((index) => values[index - 1]!),
+    values: pickTexts(
+      values,
+      used.map((index) => index - 1),
+    ),
     indices: Uint32Array.from(indices, (index) => places.get(index) ?? 0),
-    ...(known && {
-      known: { ...known, numbered: Uint32Array.from(used, (index) => known.numbered[index - 1]!) },
-    }),
   }
 }
 

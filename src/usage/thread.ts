@@ -38,7 +38,7 @@ export interface AskingThreadOptions extends TaskThreadOptions {
   readonly atOnce: number
 }
 
-/** Serves what a task asks for. A buffer is the thread's then. */
+/** Serves what a task asks for. A buffer, or one that bytes are all of, is the thread's then. */
 export type Serve<Ask> = (ask: Ask) => Promise<unknown>
 
 /** Runs tasks that ask for more while they run: their argument has a `port`, which `AskingPort` takes. */
@@ -138,13 +138,19 @@ class Served<Ask> {
   async #answer({ number, ask }: Asked<Ask>): Promise<void> {
     try {
       const it = await this.#serve(ask)
-      const moved = it instanceof ArrayBuffer ? [it] : []
-      this.#port.postMessage({ number, value: { it } } satisfies Reply, moved)
+      this.#port.postMessage({ number, value: { it } } satisfies Reply, buffersOf(it))
     } catch (error) {
       this.failure ??= error
       this.#port.postMessage({ number, value: null } satisfies Reply)
     }
   }
+}
+
+/** What is moved, and not copied. */
+function buffersOf(it: unknown): ArrayBuffer[] {
+  if (it instanceof ArrayBuffer) return [it]
+  const isWhole = it instanceof Uint8Array && it.byteLength === it.buffer.byteLength
+  return isWhole && it.buffer instanceof ArrayBuffer ? [it.buffer] : []
 }
 
 /** The end of the port in the thread. */

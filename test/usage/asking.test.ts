@@ -358,8 +358,16 @@ test('answers from parts of tables are those from the whole', async (t) => {
     for (const some of questions) {
       const question = { ...QUESTION, ...some }
       const whole = await answerFrom(question, () => tables.map((table) => table[tableFor(question)]))
-      const asked = Array.from({ length: 3 }, () => answers.answer(question, files, read))
-      for (const answer of await Promise.all(asked)) t.same(answer, whole, JSON.stringify(some))
+      // One of its own step, and one of the same groups by another, as a page asks for a table and for its chart.
+      const chart = { ...question, step: question.step === 'day' ? 'none' : 'day', limit: 2 } as const
+      const wholeChart = await answerFrom(chart, () => tables.map((table) => table[tableFor(chart)]))
+      const asked = Array.from({ length: 2 }, () =>
+        [question, chart].map((one) => answers.answer(one, files, read)),
+      )
+      for (const [answer, ofChart] of await Promise.all(asked.map((two) => Promise.all(two)))) {
+        t.same(answer, whole, JSON.stringify(some))
+        t.same(ofChart, wholeChart, JSON.stringify(some))
+      }
     }
     if (cacheBytes === undefined)
       t.ok(reads <= 3 * files.length, `${reads} reads: each section of a file once, whoever asks for it`)

@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
+import { pino } from 'pino'
 import t from 'tap'
+import { connected, primariesOf, redisConnector } from '../../src/state/redis/connect.ts'
 import { addReplica, startRedisCluster } from '../support/redis-cluster.ts'
 import { openRedisState, startsEmpty } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -19,6 +21,26 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
   await t.test('keeps the contracts of the state', async (t) => {
     await stateContracts(t, startsEmpty(state, clients))
   })
+
+  await t.test(
+    'a connection is ready when every primary has one, and is no outage when it is closed',
+    async (t) => {
+      const lines: string[] = []
+      const connect = redisConnector(url, pino({ level: 'warn' }, { write: (line) => lines.push(line) }))
+      for (let n = 0; n < 20; n += 1) {
+        const connection = connect('test')
+        await connected(connection)
+        t.same(
+          primariesOf(connection).map(({ status }) => status),
+          primaries.map(() => 'ready'),
+        )
+        const ended = new Promise((resolve) => connection.once('end', resolve))
+        connection.disconnect()
+        await ended
+      }
+      t.same(lines, [])
+    },
+  )
 
   await t.test('shares slots between nodes', async (t) => {
     let went = 0

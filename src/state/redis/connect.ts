@@ -42,6 +42,17 @@ export function primariesOf(redis: RedisConnection): readonly Redis[] {
   return redis instanceof Cluster ? redis.nodes('master') : [redis]
 }
 
+/** Resolves when each server that takes writes has a connection: until then a cluster refuses what is for others. */
+export async function connected(redis: RedisConnection): Promise<void> {
+  await readyOf(redis)
+  await Promise.all(primariesOf(redis).map(readyOf))
+}
+
+function readyOf(redis: RedisConnection): Promise<void> {
+  if (redis.status === 'ready') return Promise.resolve()
+  return new Promise((resolve) => redis.once('ready', resolve))
+}
+
 /** Whether Redis is away, from all connections of the process together. */
 class Outage {
   readonly #log: Logger
@@ -62,10 +73,15 @@ class Outage {
     }
     connection.on('error', note)
     connection.on('node error', note)
-    connection.on('close', () => this.#breaks(connection, name, reason))
+    // A cluster is closed once for each of its nodes, and its status is known when all that listen have been told.
+    const closed = () => queueMicrotask(() => this.#breaks(connection, name, reason))
+    connection.on('close', closed)
     connection.on('ready', () => this.#heals(connection))
     // Closed by us.
-    connection.on('end', () => this.#broken.delete(connection))
+    connection.on('end', () => {
+      connection.off('close', closed)
+      this.#broken.delete(connection)
+    })
   }
 
   #breaks(connection: RedisConnection, name: string, reason: string): void {

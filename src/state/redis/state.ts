@@ -4,7 +4,7 @@ import { within } from '../../timeouts.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
-import { primariesOf, type RedisConnection, redisConnector } from './connect.ts'
+import { connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
 import { createRedisJobs, listenToJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
@@ -37,8 +37,8 @@ export async function createRedisState(options: {
   const limiter = connect('larkway-limiter')
   const state = connect('larkway-state')
   const listeners: RedisConnection[] = []
-  const checked = readyOf(state).then(() => warnOfLosses(state, log))
-  await within(START_TIMEOUT_MS, Promise.all([checked, readyOf(limiter)])).catch(() => {})
+  const checked = connected(state).then(() => warnOfLosses(state, log))
+  await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)])).catch(() => {})
 
   const rateLimiter = new RedisRateLimiter(limiter, log)
   const slots = new RedisSlots(limiter, log)
@@ -70,11 +70,6 @@ export async function createRedisState(options: {
       for (const listener of listeners) listener.disconnect()
     },
   }
-}
-
-/** Whenever that is. */
-function readyOf(redis: RedisConnection): Promise<void> {
-  return new Promise((resolve) => redis.once('ready', resolve))
 }
 
 /**

@@ -49,6 +49,11 @@ export interface Objects {
    * 64 KiB keeps them for good. To be iterated to its end, or left by `break`.
    */
   get(key: string, start: number, end: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>
+  /**
+   * The file that an object is, where the store is a folder, for threads that have no connection to the store; null: it
+   * is read by `get` alone. The file may not be there.
+   */
+  fileOf(key: string): string | null
   /** Deletes; an absent object is not an error. */
   remove(key: string): Promise<void>
   /** Every object below `prefix`. */

@@ -71,6 +71,7 @@ export async function createFileObjects(root: string, memory?: StoreMemory): Pro
       if (start >= end) return nothing()
       return readRange(path, start, end, { signal, memory })
     },
+    fileOf: pathOf,
     async remove(key) {
       try {
         // Not `rm`, which looks at the file twice before it unlinks it.

@@ -217,6 +217,7 @@ export function createS3Objects({ bucket, memory, ...options }: S3Options): Obje
       await attempt(() => calls.send(new DeleteObjectCommand(at(key)), deadline()))
     },
     list: (prefix) => listObjects(calls, bucket, prefix, deadline),
+    fileOf: () => null,
     abortUploads: (prefix, before) => attempt(() => abortUploads(calls, bucket, prefix, before, deadline)),
     async ping(signal) {
       try {

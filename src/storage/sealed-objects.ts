@@ -45,6 +45,7 @@ export function sealObjects(objects: Objects): SealedObjects {
       await objects.remove(name)
     },
     list: (prefix) => objects.list(prefix),
+    fileOf: (name) => (keys.has(name) ? null : objects.fileOf(name)),
     abortUploads: (prefix, before) => objects.abortUploads(prefix, before),
     ping: (signal) => objects.ping(signal),
     close: () => objects.close(),

@@ -28,11 +28,11 @@ export function createAnswerThread(): AnswerThread {
     atOnce: AT_ONCE,
   })
   return {
-    async answer(question, files, read) {
-      const task: Omit<AnswerTask, 'port'> = { question, files }
+    async answerAll(questions, files, read) {
+      const task: Omit<AnswerTask, 'port'> = { questions, files }
       const serve = ({ place, part }: SumsWanted) => read(place, part)
       const outcome = (await thread.run('answer', task, serve)) as AnswerOutcome
-      if ('answer' in outcome) return outcome.answer
+      if ('answers' in outcome) return outcome.answers
       throw new TooManyGroups(outcome.tooManyGroups)
     },
     close: thread.close,

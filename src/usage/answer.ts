@@ -112,17 +112,12 @@ export function groupsMax(question: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'ste
  */
 export async function answerFrom(
   question: UsageQuestion,
-  tables: () => AsyncIterable<AggregateTable> | Iterable<AggregateTable>,
+  tables: Tables,
   grouping = new Grouping(question),
 ): Promise<UsageAnswer> {
-  const whole = new Sums(1, { measures: [question.sort], withLatencies: false })
-  for await (const table of tables()) {
-    const { rows, groups } = grouping.groupsOf(table)
-    whole.grow(grouping.size)
-    whole.add(rows, groups, table)
-  }
-  const times = new Times(question)
   const { sort, offset, groups, beginning = '' } = question
+  const { whole, total } = await grouping.sums(sort, tables)
+  const times = new Times(question)
   const limit = Math.min(question.limit, groupsMax(question))
   const order =
     groups === undefined
@@ -131,11 +126,8 @@ export async function answerFrom(
   const place = new Int32Array(grouping.size).fill(-1)
   for (const [at, group] of order.entries()) place[group] = at
   const cells = new Sums(order.length * times.steps, EVERYTHING)
-  const total = new Sums(1, EVERYTHING)
   for await (const table of tables()) {
-    const grouped = grouping.groupsOf(table)
-    total.add(grouped.rows, null, table)
-    const told = toldRows(grouped, place)
+    const told = toldRows(grouping.groupsOf(table), place)
     for (const [at, row] of told.rows.entries())
       told.groups[at] = told.groups[at]! * times.steps + times.stepAt(table.hours[row]!)
     cells.add(told.rows, told.groups, table)
@@ -196,20 +188,40 @@ interface GroupedRows {
   readonly groups: Int32Array
 }
 
+/** A dimension of a table: the places of values of its rows, and the number of each value. */
+interface GroupingColumn {
+  /** Absent: no row has one. */
+  readonly indices: Numbers | undefined
+  readonly numbers: Uint32Array
+}
+
 /** What of a question says which groups there are. */
 type GroupedBy = Pick<UsageQuestion, 'fromMs' | 'toMs' | 'by' | 'where'>
 
-/** Numbers the groups of a question, over all tables. */
+/** Gives tables, the same each time. */
+type Tables = () => AsyncIterable<AggregateTable> | Iterable<AggregateTable>
+
+/** What the rows of a question come to. */
+interface GroupingSums {
+  /** Each group, by the measure that was asked for. */
+  readonly whole: Sums
+  /** All of them together. */
+  readonly total: Sums
+}
+
+/** Numbers the groups of a question, over all tables, and adds them up. */
 export class Grouping {
   readonly #question: GroupedBy
   readonly #groups: KeyTable
   readonly #key: Uint32Array
   readonly #values: readonly Values[]
-  /** By one dimension, the group of each value, which need not be looked up; -1: no row had it. */
+  /** By one dimension, the group of each value; -1: no row had it. */
   #byValue = new Int32Array(0)
   /** Of tables that are there still when they are looked at again. */
   readonly #known = new WeakMap<AggregateTable, GroupedRows>()
   #knownRows = 0
+  /** By measure, as other questions of the same groups may ask for it, too. */
+  readonly #sums = new Map<UsageMeasure, Promise<GroupingSums>>()
 
   constructor(question: GroupedBy) {
     this.#question = question
@@ -220,6 +232,29 @@ export class Grouping {
 
   get size(): number {
     return this.#groups.size
+  }
+
+  /** @throws TooManyGroups, and what reading throws */
+  async sums(measure: UsageMeasure, tables: Tables): Promise<GroupingSums> {
+    const begun = this.#sums.get(measure)
+    // What another question reads is over when that question is.
+    const known = begun && (await begun.catch(() => null))
+    if (known) return known
+    const sums = this.#addUp(measure, tables)
+    this.#sums.set(measure, sums)
+    return sums
+  }
+
+  async #addUp(measure: UsageMeasure, tables: Tables): Promise<GroupingSums> {
+    const whole = new Sums(1, { measures: [measure], withLatencies: false })
+    const total = new Sums(1, EVERYTHING)
+    for await (const table of tables()) {
+      const { rows, groups } = this.groupsOf(table)
+      whole.grow(this.size)
+      whole.add(rows, groups, table)
+      total.add(rows, null, table)
+    }
+    return { whole, total }
   }
 
   groupsOf(table: AggregateTable): GroupedRows {
@@ -233,31 +268,34 @@ export class Grouping {
 
   #groupsIn(table: AggregateTable): GroupedRows {
     const rows = this.#meantRows(table)
-    const groups = new Int32Array(rows.length)
     const columns = this.#question.by.map((name, index) => {
       const column = table.dimensions[name]
       return { indices: column?.indices, numbers: this.#values[index]!.numbersOf(column) }
     })
-    const key = this.#key
-    const [first] = columns
-    const byValue = columns.length === 1 ? this.#groupsByValue() : null
-    for (let at = 0; at < rows.length; at += 1) {
-      const row = rows[at]!
-      const value = first?.numbers[first.indices?.[row] ?? 0] ?? 0
-      if (byValue !== null && byValue[value]! >= 0) {
-        groups[at] = byValue[value]!
-        continue
-      }
-      for (let index = 0; index < columns.length; index += 1) {
-        const { indices, numbers } = columns[index]!
-        key[index] = numbers[indices?.[row] ?? 0]!
-      }
-      const group = this.#groups.numberOf(key)
-      groups[at] = group
-      if (byValue !== null) byValue[value] = group
-      if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
-    }
+    const [first, ...others] = columns
+    const groups =
+      first?.indices !== undefined && others.length === 0
+        ? this.#groupsByOne(rows, first.indices, first.numbers)
+        : this.#groupsByAll(rows, columns)
+    if (this.#groups.size > GROUPS_MAX) throw new TooManyGroups(`over ${GROUPS_MAX} groups`)
     return { rows, groups }
+  }
+
+  /** By one dimension each value is a group, which is looked up once. */
+  #groupsByOne(rows: Uint32Array, indices: Numbers, numbers: Uint32Array): Int32Array {
+    const groups = new Int32Array(rows.length)
+    const byValue = this.#groupsByValue()
+    for (let at = 0; at < rows.length; at += 1) {
+      const value = numbers[indices[rows[at]!]!]!
+      let group = byValue[value]!
+      if (group < 0) {
+        this.#key[0] = value
+        group = this.#groups.numberOf(this.#key)
+        byValue[value] = group
+      }
+      groups[at] = group
+    }
+    return groups
   }
 
   /** Room for the groups of all values that were met. */
@@ -269,6 +307,23 @@ export class Grouping {
       this.#byValue = larger
     }
     return this.#byValue
+  }
+
+  #groupsByAll(rows: Uint32Array, columns: readonly GroupingColumn[]): Int32Array {
+    const groups = new Int32Array(rows.length)
+    if (columns.length === 0) {
+      if (rows.length > 0) groups.fill(this.#groups.numberOf(this.#key))
+      return groups
+    }
+    for (let at = 0; at < rows.length && this.#groups.size <= GROUPS_MAX; at += 1) {
+      const row = rows[at]!
+      for (let index = 0; index < columns.length; index += 1) {
+        const { indices, numbers } = columns[index]!
+        this.#key[index] = numbers[indices?.[row] ?? 0]!
+      }
+      groups[at] = this.#groups.numberOf(this.#key)
+    }
+    return groups
   }
 
   /** Null: no row has these values. */
@@ -472,7 +527,8 @@ class Sums {
 
 function sumOf(numbers: Numbers, rows: Uint32Array): number {
   let sum = 0
-  for (let at = 0; at < rows.length; at += 1) sum += numbers[rows[at]!]!
+  if (rows.length === numbers.length) for (let at = 0; at < numbers.length; at += 1) sum += numbers[at]!
+  else for (let at = 0; at < rows.length; at += 1) sum += numbers[rows[at]!]!
   return sum
 }
 

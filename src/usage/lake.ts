@@ -5,6 +5,7 @@ import {
   aggregatePrefix,
   datesBetween,
   isMerged,
+  prefixesOf,
   type UsageObject,
   usageKey,
   usageObject,
@@ -52,13 +53,19 @@ export class UsageLake {
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
    */
   async files(fromMs: number, toMs: number): Promise<UsageObject[]> {
-    const days = datesBetween(fromMs, toMs).map(async (date) => (await this.day(date)).visible)
+    const dates = datesBetween(fromMs, toMs)
+    const listed = await Promise.all(prefixesOf(dates, usagePrefix).map((prefix) => this.#listed(prefix)))
+    const byDate = Map.groupBy(listed.flat(), ({ date }) => date)
+    const days = dates.map(async (date) => (await this.#dayOf(date, byDate.get(date) ?? [])).visible)
     return (await Promise.all(days)).flat()
   }
 
   /** The files of a day: those to read, and those whose records are in others. */
   async day(date: string): Promise<UsageDay> {
-    const files = await this.#listed(usagePrefix(date))
+    return this.#dayOf(date, await this.#listed(usagePrefix(date)))
+  }
+
+  async #dayOf(date: string, files: readonly UsageObject[]): Promise<UsageDay> {
     const keys = files.map(({ key, modifiedAt }) => `${key} ${modifiedAt.getTime()}`).join()
     const known = this.#days.get(date)
     if (known?.keys === keys) return known.day
@@ -96,13 +103,19 @@ export class UsageLake {
     return this.#range(key, from, to)
   }
 
+  /** The file that an object is, where the store is a folder; else null. */
+  fileOf({ key }: Pick<UsageObject, 'key'>): string | null {
+    return this.#objects.fileOf(key)
+  }
+
   /** For each file the object that has its sums; null where there is none. */
   async aggregates(files: readonly UsageObject[]): Promise<(ObjectInfo | null)[]> {
     const found = new Map<string, ObjectInfo>()
-    const list = async (date: string) => {
-      for await (const info of this.#objects.list(aggregatePrefix(date))) found.set(info.key, info)
+    const list = async (prefix: string) => {
+      for await (const info of this.#objects.list(prefix)) found.set(info.key, info)
     }
-    await Promise.all([...new Set(files.map(({ date }) => date))].map(list))
+    const dates = [...new Set(files.map(({ date }) => date))]
+    await Promise.all(prefixesOf(dates, aggregatePrefix).map(list))
     return files.map(({ date, name }) => found.get(aggregateKey(date, name)) ?? null)
   }
 

@@ -34,6 +34,21 @@ export function usagePrefix(date: string): string {
   return `usage/date=${date}/`
 }
 
+/** Dates of a month from which on it is listed as a whole: each listing is a request to the store. */
+const MONTH_WORTH = 4
+
+/**
+ * Beginnings of the keys of all that is of some dates, maybe with others of the same months.
+ *
+ * @param prefixOf of a date
+ */
+export function prefixesOf(dates: readonly string[], prefixOf: (date: string) => string): string[] {
+  const months = Map.groupBy(dates, (date) => date.slice(0, 'yyyy-mm-'.length))
+  return [...months].flatMap(([month, own]) =>
+    own.length < MONTH_WORTH ? own.map(prefixOf) : [prefixOf(month).slice(0, -1)],
+  )
+}
+
 export function aggregateKey(date: string, name: string): string {
   return `${aggregatePrefix(date)}${name}`
 }

@@ -15,6 +15,8 @@ export interface UsageFiles<File extends StoredFile & AnsweredFile> {
   /** For each file the object that has its sums; null where there is none. */
   aggregates(files: readonly File[]): Promise<readonly (StoredFile | null)[]>
   read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>
+  /** The file that an object is, where others can read it; else null. */
+  fileOf(file: StoredFile): string | null
   /** Some bytes of an object; `to` is exclusive. */
   readPart(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>>
 }
@@ -34,6 +36,8 @@ export interface UsageReader {
    * @throws TooManyGroups, GatewayError DEPENDENCY_UNAVAILABLE when the store fails
    */
   ask(question: UsageQuestion): Promise<UsageAnswer>
+  /** Answers several over one listing of the store. @throws as `ask` does */
+  askAll(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]>
 }
 
 /** Times that a file may be gone which was listed: a merge took its place meanwhile. */
@@ -45,18 +49,23 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
   sumUp,
   answers,
 }: UsageReaderOptions<File>): UsageReader {
-  async function answer(question: UsageQuestion): Promise<UsageAnswer> {
-    const files = await lake.files(question.fromMs, question.toMs)
+  async function answer(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]> {
+    const [fromMs, toMs] = [questions.map(({ fromMs }) => fromMs), questions.map(({ toMs }) => toMs)]
+    const files = await lake.files(Math.min(...fromMs), Math.max(...toMs))
     const sums = await lake.aggregates(files)
-    const answered = files.map(({ key, date }) => ({ key, date }))
-    return answers.answer(question, answered, async (place, part) => {
+    const answered = files.map(({ key, date }, place) => {
+      const own = sums[place] ?? null
+      return { key, date, sums: own && lake.fileOf(own) }
+    })
+    return answers.answerAll(questions, answered, async (place, part) => {
       if (part === 'made') return sumUp(await lake.read(files[place]!))
       const own = sums[place] ?? null
       return own && lake.readPart(own.key, Math.min(part.from, own.bytes), Math.min(part.to, own.bytes))
     })
   }
 
-  return { ask: (question) => whileGone(() => answer(question)) }
+  const askAll = (questions: readonly UsageQuestion[]) => whileGone(() => answer(questions))
+  return { ask: async (question) => (await askAll([question]))[0]!, askAll }
 }
 
 /** Does it again, from the listing on, where a file is gone meanwhile. @throws as `work`, the last time too */

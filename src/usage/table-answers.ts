@@ -23,15 +23,21 @@ export type ReadSums = (place: number, part: SumsPart) => Promise<Uint8Array | n
 export interface AnsweredFile {
   readonly key: string
   readonly date: string
+  /** The file that has its sums, where a thread can read them by itself; null or absent: they have to be asked for. */
+  readonly sums?: string | null
 }
 
 /** Answers questions from the sums of some files. */
 export interface UsageAnswers {
   /**
-   * @param files the sums of a key never change
+   * @param files those with the records of all questions; the sums of a key never change
    * @throws TooManyGroups, and what reading throws
    */
-  answer(question: UsageQuestion, files: readonly AnsweredFile[], read: ReadSums): Promise<UsageAnswer>
+  answerAll(
+    questions: readonly UsageQuestion[],
+    files: readonly AnsweredFile[],
+    read: ReadSums,
+  ): Promise<readonly UsageAnswer[]>
 }
 
 /**
@@ -45,8 +51,10 @@ const TEXTS_MAX = 200_000
 const USELESS_MAX = 10_000
 /** Ways to sum up that are remembered; pages have some twenty. */
 const SUMS_MAX = 200
-/** Files that are read at a time: a store answers each in some milliseconds. */
-const AT_A_TIME = 8
+/** Files that are opened ahead: a store answers each in some milliseconds, and what is small is read by that. */
+const OPENED_AHEAD = 32
+/** Tables that are read ahead: some of hours have 7 MB. */
+const READ_AHEAD = 8
 /** Bytes of sums that are read first: the small sections are in them, and of others the head says where they are. */
 const FIRST_BYTES = 96 * 1024
 /** Files of which it is remembered where their sections are: some hundred bytes for each. */
@@ -73,25 +81,21 @@ export class TableAnswers implements UsageAnswers {
     this.#parts = new TableCache(cacheBytes * 0.2)
   }
 
+  answerAll(
+    questions: readonly UsageQuestion[],
+    files: readonly AnsweredFile[],
+    read: ReadSums,
+  ): Promise<readonly UsageAnswer[]> {
+    return Promise.all(questions.map((question) => this.answer(question, files, read)))
+  }
+
+  /** As `answerAll`, of one. */
   async answer(
     question: UsageQuestion,
     files: readonly AnsweredFile[],
     read: ReadSums,
   ): Promise<UsageAnswer> {
-    const tableOf = this.#tableOf.bind(this)
-    const tables = async function* () {
-      const reading: Promise<AggregateTable>[] = []
-      for (let at = 0; at < files.length || reading.length > 0; ) {
-        for (; at < files.length && reading.length < AT_A_TIME; at += 1) {
-          const place = at
-          const table = tableOf(question, files[place]!, (part) => read(place, part))
-          // It is awaited later, in its turn.
-          table.catch(() => {})
-          reading.push(table)
-        }
-        yield await reading.shift()!
-      }
-    }
+    const tables = () => this.#tables(question, files, read)
     const { fromMs, toMs, by, where } = question
     const name = JSON.stringify([fromMs, toMs, by, where, files.map(({ key }) => key)])
     const shared = this.#groupings.get(name) ?? { grouping: new Grouping(question), questions: 0 }
@@ -105,13 +109,38 @@ export class TableAnswers implements UsageAnswers {
     }
   }
 
-  /** A table of a file that has the rows of the answer, and as few others as can be. */
-  async #tableOf(question: UsageQuestion, file: AnsweredFile, read: ReadPart): Promise<AggregateTable> {
-    if (this.#useless.size > USELESS_MAX) this.#useless.clear()
-    const opened = await this.#once(this.#heads, file.key, async () => {
+  /** Those of all files, in their order. */
+  async *#tables(
+    question: UsageQuestion,
+    files: readonly AnsweredFile[],
+    read: ReadSums,
+  ): AsyncGenerator<AggregateTable> {
+    const readFrom =
+      (place: number): ReadPart =>
+      (part) =>
+        read(place, part)
+    const opened = ahead(files, OPENED_AHEAD, (file, place) => this.#open(file, readFrom(place)))
+    const tables = ahead(files, READ_AHEAD, async (file, place) =>
+      this.#tableOf(question, file, await opened(place), readFrom(place)),
+    )
+    for (const place of files.keys()) yield await tables(place)
+  }
+
+  #open({ key }: AnsweredFile, read: ReadPart): Promise<OpenedSums> {
+    return this.#once(this.#heads, key, async () => {
       const made = await openSums(read)
       return { value: made, kept: { ...made, bytes: null } }
     })
+  }
+
+  /** A table of a file that has the rows of the answer, and as few others as can be. */
+  async #tableOf(
+    question: UsageQuestion,
+    file: AnsweredFile,
+    opened: OpenedSums,
+    read: ReadPart,
+  ): Promise<AggregateTable> {
+    if (this.#useless.size > USELESS_MAX) this.#useless.clear()
     const section = sectionFor(question, file.date, opened.head)
     const cache = section === 'endUsers' ? this.#endUsers : this.#calls
     const name = JSON.stringify([section, file.key])
@@ -183,6 +212,30 @@ export class TableAnswers implements UsageAnswers {
     } finally {
       if (cache.reading.get(key) === making) cache.reading.delete(key)
     }
+  }
+}
+
+/**
+ * Begins work on so many items before their turn, half of them together: what they ask for goes in one message.
+ *
+ * @returns gives the result of an item by its place; they are to be taken in their order
+ */
+function ahead<Item, Result>(
+  items: readonly Item[],
+  most: number,
+  begin: (item: Item, place: number) => Promise<Result>,
+): (place: number) => Promise<Result> {
+  const begun: Promise<Result>[] = []
+  let next = 0
+  return (place) => {
+    if (next - place <= most / 2)
+      for (; next < items.length && next < place + most; next += 1) {
+        const result = begin(items[next]!, next)
+        // It is awaited later, in its turn.
+        result.catch(() => {})
+        begun.push(result)
+      }
+    return begun.shift()!
   }
 }
 

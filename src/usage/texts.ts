@@ -96,13 +96,25 @@ export class TextDictionary {
   numbered(texts: TextList): NumberedTexts {
     const { bytes, lengths } = PackedTexts.of(texts)
     const source = this.#copied(bytes)
+    const known = this.size
     const numbers = new Uint32Array(lengths.length)
+    let next = 0
     for (let at = 0, start = 0; at < numbers.length; at += 1) {
       const length = lengths[at]!
-      numbers[at] = this.#numberOf(source, start, length)
+      // Tables have their texts in order: behind one mostly stands what stood there in the first of them.
+      const number = this.#isText(next, source, start, length) ? next : this.#numberOf(source, start, length)
+      // What was added stands behind all others, and says nothing about the order.
+      if (number < known) next = number + 1
+      numbers[at] = number
       start += length
     }
     return new NumberedTexts(this, numbers)
+  }
+
+  #isText(number: number, source: Source, start: number, length: number): boolean {
+    if (number >= this.size) return false
+    const own = this.#startOf(number)
+    return this.#ends[number]! - own === length && this.#bytes.isSame(own, source, start, length)
   }
 
   /** The same bytes with room behind them, since they are looked at by words; until the next are copied. */
@@ -131,9 +143,7 @@ export class TextDictionary {
     for (let at = hash & mask; ; at = (at + 1) & mask) {
       const number = slots[at]! - 1
       if (number < 0) return at
-      if (this.#hashes[number] !== hash) continue
-      const own = this.#startOf(number)
-      if (this.#ends[number]! - own === length && this.#bytes.isSame(own, source, start, length)) return at
+      if (this.#hashes[number] === hash && this.#isText(number, source, start, length)) return at
     }
   }
 

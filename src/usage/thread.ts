@@ -110,16 +110,18 @@ function onePool({ filename, idleMs, heapMib, atOnce }: AskingThreadOptions) {
   }
 }
 
+/** What is asked in one turn of the thread; a message costs as much as what is in most. */
 interface Asked<Ask> {
+  /** Of the first; the others follow. */
   readonly number: number
-  readonly ask: Ask
+  readonly asks: readonly Ask[]
 }
 
-interface Reply {
-  /** That of what was asked. */
+interface Replies {
+  /** As in what was asked, all of which they answer. */
   readonly number: number
   /** Null: it failed, and whoever gave the task knows why. */
-  readonly value: { readonly it: unknown } | null
+  readonly values: readonly ({ readonly it: unknown } | null)[]
 }
 
 /** Answers what a task asks. */
@@ -135,13 +137,18 @@ class Served<Ask> {
     port.on('message', (asked: Asked<Ask>) => void this.#answer(asked))
   }
 
-  async #answer({ number, ask }: Asked<Ask>): Promise<void> {
+  async #answer({ number, asks }: Asked<Ask>): Promise<void> {
+    const values = await Promise.all(asks.map((ask) => this.#valueOf(ask)))
+    const moved = values.flatMap((value) => buffersOf(value?.it))
+    this.#port.postMessage({ number, values } satisfies Replies, moved)
+  }
+
+  async #valueOf(ask: Ask): Promise<{ readonly it: unknown } | null> {
     try {
-      const it = await this.#serve(ask)
-      this.#port.postMessage({ number, value: { it } } satisfies Reply, buffersOf(it))
+      return { it: await this.#serve(ask) }
     } catch (error) {
       this.failure ??= error
-      this.#port.postMessage({ number, value: null } satisfies Reply)
+      return null
     }
   }
 }
@@ -158,15 +165,19 @@ export class AskingPort<Ask> {
   readonly #port: MessagePort
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
   #asked = 0
+  /** Since the thread's turn began. */
+  #asks: Ask[] = []
   #isClosed = false
 
   constructor(port: MessagePort) {
     this.#port = port
-    port.on('message', ({ number, value }: Reply) => {
-      const waiting = this.#waiting.get(number)
-      this.#waiting.delete(number)
-      if (value === null) waiting?.reject(new Error('what a task asked for could not be had'))
-      else waiting?.resolve(value.it)
+    port.on('message', ({ number: first, values }: Replies) => {
+      for (const [at, value] of values.entries()) {
+        const waiting = this.#waiting.get(first + at)
+        this.#waiting.delete(first + at)
+        if (value === null) waiting?.reject(new Error('what a task asked for could not be had'))
+        else waiting?.resolve(value.it)
+      }
     })
     // Nobody waits for the task any more.
     port.on('close', () => this.#end())
@@ -176,10 +187,16 @@ export class AskingPort<Ask> {
   ask(ask: Ask): Promise<unknown> {
     if (this.#isClosed) return Promise.reject(new Error('the task was given up'))
     const waiting = Promise.withResolvers<unknown>()
-    this.#asked += 1
-    this.#waiting.set(this.#asked, waiting)
-    this.#port.postMessage({ number: this.#asked, ask } satisfies Asked<Ask>)
+    this.#waiting.set(this.#asked + this.#asks.length, waiting)
+    if (this.#asks.push(ask) === 1) setImmediate(this.#send)
     return waiting.promise
+  }
+
+  readonly #send = (): void => {
+    const [number, asks] = [this.#asked, this.#asks]
+    this.#asked += asks.length
+    this.#asks = []
+    if (!this.#isClosed) this.#port.postMessage({ number, asks } satisfies Asked<Ask>)
   }
 
   close(): void {

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Objects } from '../../src/contracts/objects.ts'
@@ -57,6 +58,8 @@ export async function testObjects(t: Test, objects: Objects): Promise<void> {
       )
     }
     await t.rejects(read(objects, 'result/acme/r/1', 299_999, 300_001), unavailable, 'beyond the end')
+    const file = objects.fileOf('result/acme/r/1')
+    if (file !== null) t.ok(body.equals(await readFile(file)), 'others can read its file')
     await objects.remove('result/acme/r/1')
   })
 

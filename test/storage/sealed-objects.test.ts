@@ -47,6 +47,7 @@ t.test('what is sealed can be read here, in any range, and nowhere else', async 
         (await bytesOf(await store.get(name, start, end, signal))).equals(body.subarray(start, end)),
         `${start} to ${end}`,
       )
+    t.equal(store.fileOf(name), null, 'its file says nothing')
     const elsewhere = await bytesOf(await sealObjects(folder).get(name, 0, body.length, signal))
     t.equal(elsewhere.length, body.length)
     t.notOk(elsewhere.includes('canary'))

@@ -285,6 +285,7 @@ t.test('what nothing names goes within the hour, and not in the first half of it
       for (const [key, born] of bornMs)
         if (key.startsWith(prefix)) yield { key, bytes: 1, modifiedAt: new Date(born) }
     },
+    fileOf: () => null,
     abortUploads: async () => 0,
     async remove(key) {
       ages.push((nowMs - (bornMs.get(key) ?? Number.NaN)) / MINUTE_MS)

@@ -164,6 +164,8 @@ export function failingObjects(objects: Objects) {
       await step(async () => {})
       yield* objects.list(prefix)
     },
+    // Every read passes here.
+    fileOf: () => null,
     abortUploads: (prefix, before) => objects.abortUploads(prefix, before),
     ping: (signal) => objects.ping(signal),
     close: () => objects.close(),

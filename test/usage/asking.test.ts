@@ -19,6 +19,7 @@ import {
 import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
+import { dateMs, datesBetween, prefixesOf, usagePrefix } from '../../src/usage/names.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
 import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { merge } from '../../src/usage/tasks.ts'
@@ -266,6 +267,23 @@ test('a thread answers the same, and fails in the same way', async (t) => {
       const there = createUsageReader({ lake, sumUp, answers })
       t.same(await Promise.all([there.ask(question), there.ask(question)]), [here, here])
     }
+    const question = { ...QUESTION, by: ['model'], step: 'day' } as const
+    const chart = { ...question, by: [], fromMs: FROM_MS + 24 * HOUR_MS } as const
+    const direct = createUsageReader({ lake, sumUp, answers })
+    const both = await Promise.all([direct.ask(question), direct.ask(chart)])
+    t.same(await direct.askAll([question, chart]), both)
+    const own = {
+      files: lake.files.bind(lake),
+      aggregates: lake.aggregates.bind(lake),
+      read: lake.read.bind(lake),
+      readPart: lake.readPart.bind(lake),
+    }
+    for (const fileOf of [() => null, () => join(folder, 'gone')]) {
+      const asking = createAnswerThread()
+      const reader = createUsageReader({ lake: { ...own, fileOf }, sumUp, answers: asking })
+      t.same(await reader.askAll([question, chart]), both, 'what is no file is asked for')
+      await asking.close()
+    }
     const failure = new GatewayError('DEPENDENCY_UNAVAILABLE')
     const broken = createUsageReader({
       answers,
@@ -273,6 +291,7 @@ test('a thread answers the same, and fails in the same way', async (t) => {
       lake: {
         files: async () => [{ key: 'a', date: '2026-11-03', bytes: 1 }],
         aggregates: async () => [{ key: 'b', bytes: 1 }],
+        fileOf: () => null,
         read: () => Promise.reject(failure),
         readPart: () => Promise.reject(failure),
       },
@@ -291,8 +310,8 @@ test('a thread answers the same, and fails in the same way', async (t) => {
     calls: { ...table, rows: 0, hours: new Uint8Array(0), dimensions: {} },
     endUsers: { ...table, dimensions: { end_user: column } },
   })
-  const asked = answers.answer(
-    { ...QUESTION, by: ['end_user'] },
+  const asked = answers.answerAll(
+    [{ ...QUESTION, by: ['end_user'] }],
     [{ key: 'c', date: '2026-11-03' }],
     async () => Uint8Array.from(sums),
   )
@@ -407,6 +426,28 @@ test('tables whose texts were numbered apart answer together', async (t) => {
   }
 })
 
+test('months are listed as a whole where many of their days are asked for', async (t) => {
+  const dates = datesBetween(Date.parse('2026-10-29'), Date.parse('2026-12-03'))
+  t.same(prefixesOf(dates, usagePrefix), [
+    ...['29', '30', '31'].map((day) => `usage/date=2026-10-${day}/`),
+    'usage/date=2026-11-',
+    'usage/date=2026-12-01/',
+    'usage/date=2026-12-02/',
+  ])
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const days = await Promise.all(
+      dates.slice(0, 20).map((date) => lake.files(dateMs(date), dateMs(date) + 24 * HOUR_MS)),
+    )
+    const files = await lake.files(dateMs(dates[0]!), dateMs(dates[20]!))
+    t.ok(files.length > 1)
+    t.same(files, days.flat())
+    const sums = await Promise.all(files.map(async (file) => (await lake.aggregates([file]))[0]))
+    t.same(await lake.aggregates(files), sums)
+    await objects.close()
+  })
+})
+
 test('a file that is merged away while it is read is looked for again', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
@@ -420,6 +461,7 @@ test('a file that is merged away while it is read is looked for again', async (t
         return files
       },
       aggregates: lake.aggregates.bind(lake),
+      fileOf: lake.fileOf.bind(lake),
       read: lake.read.bind(lake),
       readPart: lake.readPart.bind(lake),
     }

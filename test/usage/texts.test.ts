@@ -21,7 +21,15 @@ const text = fc.oneof(
   ),
   fc.integer({ min: 0, max: 50 }).map((number) => `user-${number}`),
 )
-const lists = fc.array(fc.array(text, { maxLength: 40 }), { maxLength: 6 })
+const unordered = fc.array(text, { maxLength: 40 })
+/** Those of tables are in order, and mostly the same ones. */
+const lists = fc.array(
+  fc.oneof(
+    unordered,
+    unordered.map((texts) => [...new Set(texts)].sort()),
+  ),
+  { maxLength: 6 },
+)
 
 test('texts are the same packed, numbered and as they were given', (t) => {
   fc.assert(
@@ -54,6 +62,22 @@ test('a dictionary grows, and finds each of many texts again', (t) => {
   t.equal(dictionary.size, texts.length)
   t.same(dictionary.numbered(texts).numbers, numbers)
   t.ok(texts.every((one, at) => dictionary.textOf(numbers[at]!) === one))
+  t.end()
+})
+
+test('texts in order are found behind one another, also where some are new and others gone', (t) => {
+  const dictionary = new TextDictionary()
+  const numbers = new Map<string, number>()
+  const all = Array.from({ length: 3_000 }, (_, at) => `user-${at}`).sort()
+  for (const left of [5, 7, 3, 1]) {
+    const texts = all.filter((_, at) => at % left !== left - 1)
+    const wanted = texts.map((one) => {
+      const number = numbers.get(one) ?? numbers.size
+      numbers.set(one, number)
+      return number
+    })
+    t.same([...dictionary.numbered(PackedTexts.of(texts)).numbers], wanted)
+  }
   t.end()
 })
 

@@ -24,11 +24,25 @@ export async function askUsage(
   input: UsageInput,
   context: UsageAdminContext,
 ): Promise<UsageReport> {
-  const question = usageQuestion(actor, input, context)
+  const [report] = await askUsageAll(actor, [input], context)
+  return report!
+}
+
+/** Answers several questions from the same files. @throws as `askUsage` does */
+export async function askUsageAll(
+  actor: AdminActor,
+  inputs: readonly UsageInput[],
+  context: UsageAdminContext,
+): Promise<readonly UsageReport[]> {
+  const questions = inputs.map((input) => usageQuestion(actor, input, context))
   // Before the store is looked at, which may have more by then.
   const untilMs = await context.completeUntilMs()
-  const completeUntilMs = Math.min(question.toMs, Math.max(question.fromMs, untilMs))
-  return { question, answer: await answerUsage(question, context), completeUntilMs }
+  const answers = await refusingTooMany(context.reader.askAll(questions))
+  return questions.map((question, at) => ({
+    question,
+    answer: answers[at]!,
+    completeUntilMs: Math.min(question.toMs, Math.max(question.fromMs, untilMs)),
+  }))
 }
 
 /**
@@ -49,8 +63,12 @@ export async function answerUsage(
   question: UsageQuestion,
   { reader }: Pick<UsageAdminContext, 'reader'>,
 ): Promise<UsageAnswer> {
+  return refusingTooMany(reader.ask(question))
+}
+
+async function refusingTooMany<Answers>(answers: Promise<Answers>): Promise<Answers> {
   try {
-    return await reader.ask(question)
+    return await answers
   } catch (error) {
     if (!(error instanceof TooManyGroups)) throw error
     throw invalidField('by', `makes over ${GROUPS_MAX} groups: ask for less at a time`)

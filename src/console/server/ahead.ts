@@ -1,6 +1,6 @@
-/** Answers that are made at a time; more would take the place of those that somebody waits for. */
+/** Views whose answers are made at a time; more would take the place of those that somebody waits for. */
 const AT_ONCE = 2
-const KEPT_MAX = 16
+const KEPT_MAX = 32
 /** After it a view is not loading any more. */
 const FRESH_MS = 10_000
 
@@ -15,18 +15,24 @@ export class AnswersAhead<Answer> {
   readonly #begun = new Map<string, Begun<Answer>>()
   #running = 0
 
-  begin(key: string, work: () => Promise<Answer>): void {
-    if (this.#running >= AT_ONCE || isFresh(this.#begun.get(key))) return
+  /** @param work makes an answer for each of the keys, which are those of one view */
+  begin(keys: readonly string[], work: () => Promise<readonly Answer[]>): void {
+    if (this.#running >= AT_ONCE || keys.every((key) => isFresh(this.#begun.get(key)))) return
     this.#running += 1
-    const answer = work()
-      .catch(() => null)
+    const answers = work()
+      .catch(() => [])
       .finally(() => {
         this.#running -= 1
       })
-    this.#begun.delete(key)
-    this.#begun.set(key, { beganMs: performance.now(), answer })
-    const [oldest] = this.#begun.keys()
-    if (this.#begun.size > KEPT_MAX && oldest !== undefined) this.#begun.delete(oldest)
+    for (const [at, key] of keys.entries()) {
+      this.#begun.delete(key)
+      this.#begun.set(key, {
+        beganMs: performance.now(),
+        answer: answers.then((made: readonly Answer[]) => made[at] ?? null),
+      })
+      const [oldest] = this.#begun.keys()
+      if (this.#begun.size > KEPT_MAX && oldest !== undefined) this.#begun.delete(oldest)
+    }
   }
 
   /** Null: it was not begun, or long ago, or it failed: whoever asks finds out why. */
@@ -35,6 +41,19 @@ export class AnswersAhead<Answer> {
     this.#begun.delete(key)
     return isFresh(begun) ? begun.answer : null
   }
+}
+
+/** What is asked, of what the viewer may see. */
+interface Asked {
+  /** Null: all workspaces. */
+  readonly scope: string | null
+  /** In whatever order. */
+  readonly query: object
+}
+
+/** Names what a view asks. @param record of which it asks; null: of none */
+export function keyOf({ scope, query }: Asked, record: string | null = null): string {
+  return JSON.stringify([scope, record, Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1))])
 }
 
 function isFresh<One extends { readonly beganMs: number }>(begun: One | undefined): begun is One {

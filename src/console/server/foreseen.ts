@@ -1,6 +1,5 @@
 import type { Exchange } from '../../inbound/exchange.ts'
-import { tableFor, type UsageQuestion } from '../../usage/answer.ts'
-import { DAY_MS } from '../../usage/names.ts'
+import type { UsageQuestion } from '../../usage/answer.ts'
 import {
   OVERVIEW_SPANS,
   OVERVIEW_STEPS,
@@ -10,16 +9,27 @@ import {
 } from '../page/components/range.ts'
 import { type Place, placeOf, queryOf } from '../page/paths.ts'
 import { logFields, readLogFilter } from '../page/views/requests/log-filter.ts'
-import { chartStep, stateOf } from '../page/views/usage/question.ts'
-import type { LogAhead } from './api/log.ts'
+import { pageQuestions, stateOf } from '../page/views/usage/question.ts'
+import { LogAhead } from './api/log.ts'
+import { UsageAhead } from './api/usage.ts'
 import type { ConsoleContext } from './context.ts'
 import { sessionToken } from './security.ts'
-import { sessionId, viewerWith } from './session.ts'
+import { sessionId, type Viewer, viewerWith } from './session.ts'
 
 /*
  * While a browser loads the modules of a view, this node has nothing to do, and the first answers out of the ledger
  * take a second of CPU. So what the view is going to ask about is read as soon as its page is asked for.
  */
+
+/** Answers that views are given which were begun before they asked. */
+export interface Ahead {
+  readonly log: LogAhead
+  readonly usage: UsageAhead
+}
+
+export function newAhead(): Ahead {
+  return { log: new LogAhead(), usage: new UsageAhead() }
+}
 
 /** What a view asks of the ledger. */
 export interface ForeseenQuestion {
@@ -35,26 +45,35 @@ export interface ForeseenQuestion {
 export function readAhead(
   exchange: Pick<Exchange, 'path' | 'query' | 'headers'>,
   context: ConsoleContext,
-  logAhead: LogAhead,
+  ahead: Ahead,
 ): void {
   const nowMs = context.nowMs()
-  const ofLog = foreseenLog(exchange, nowMs)
-  const foreseen = ofLog ?? foreseenQuestion(exchange, nowMs)
+  const foreseen =
+    foreseenLog(exchange, nowMs) ?? foreseenUsage(exchange, nowMs) ?? foreseenQuestion(exchange, nowMs)
   const token = foreseen === null ? null : sessionToken(exchange)
   if (foreseen === null || token === null) return
+  const { workspace } = foreseen
   const read = async () => {
-    if (!(await maySee(token, foreseen.workspace, context))) return
+    const viewer = await viewerOf(token, workspace, context)
+    if (viewer === null) return
     if ('question' in foreseen) await context.usage.reader.ask(foreseen.question)
-    else logAhead.begin(context, foreseen.workspace, foreseen.query, foreseen.record)
+    else if ('queries' in foreseen) ahead.usage.begin(context, viewer.actor, workspace, foreseen.queries)
+    else ahead.log.begin(context, workspace, foreseen.query, foreseen.record)
   }
   void read().catch(() => {})
 }
 
-async function maySee(token: string, workspace: string | null, context: ConsoleContext): Promise<boolean> {
+/** Whose session it is; null: nobody's, or of somebody who may not see the workspace. */
+async function viewerOf(
+  token: string,
+  workspace: string | null,
+  context: ConsoleContext,
+): Promise<Viewer | null> {
   const session = await context.state.sessions.find(sessionId(token))
   const viewer = session && (await viewerWith(session, context))
-  if (viewer === null) return false
-  return viewer.role === 'operator' || (workspace !== null && viewer.workspaces.includes(workspace))
+  if (viewer === null) return null
+  const maySee = viewer.role === 'operator' || (workspace !== null && viewer.workspaces.includes(workspace))
+  return maySee ? viewer : null
 }
 
 /** What a view asks of the records. */
@@ -82,6 +101,28 @@ export function foreseenLog(
   return { workspace: sent.get('workspace'), record, query: sent.toString() }
 }
 
+/** What the usage page asks. */
+export interface ForeseenUsage {
+  /** Null: of all. */
+  readonly workspace: string | null
+  /** As the page sends them. */
+  readonly queries: readonly string[]
+}
+
+/** What the usage page of an address will ask; null: it is another view. */
+export function foreseenUsage(
+  { path, query }: Pick<Exchange, 'path' | 'query'>,
+  nowMs: number,
+): ForeseenUsage | null {
+  const place = placeOf(path)
+  if (place?.view !== 'usage') return null
+  const { workspace } = place
+  const state = stateOf(new URLSearchParams(query), workspace, nowMs)
+  const queries = pageQuestions(state, workspace).map((asked) => asked.slice(asked.indexOf('?') + 1))
+  const [sent] = queries.map((one) => new URLSearchParams(one))
+  return { workspace: sent?.get('workspace') ?? null, queries }
+}
+
 /**
  * What the view of an address will ask of the tables, as near as makes no difference to them; null: nothing, or not at
  * once.
@@ -96,21 +137,13 @@ export function foreseenQuestion(
   const { workspace } = place
   const { range, step, by } = asked
   const where = workspace === null ? asked.where : { ...asked.where, workspace: [workspace] }
-  // End users are counted by day.
-  const unitMs = tableFor({ by, where }) === 'endUsers' ? DAY_MS : 1
-  const fromMs = Math.floor(range.fromMs / unitMs) * unitMs
-  const toMs = Math.ceil(range.toMs / unitMs) * unitMs
+  const { fromMs, toMs } = range
   return { workspace, question: { fromMs, toMs, step, by, where, sort: 'calls', offset: 0, limit: 1 } }
 }
 
 type Asked = Pick<UsageQuestion, 'step' | 'by' | 'where'> & { readonly range: Range }
 
-function askedBy({ workspace, view, rest }: Place, query: URLSearchParams, nowMs: number): Asked | null {
-  if (view === 'usage') {
-    const state = stateOf(query, workspace, nowMs)
-    const where = Object.fromEntries(state.filters.map(([name, value]) => [name, [value]]))
-    return { range: state.range, step: chartStep(state), by: [state.by], where }
-  }
+function askedBy({ view, rest }: Place, query: URLSearchParams, nowMs: number): Asked | null {
   const span = OVERVIEW_SPANS.find((name) => name === query.get('range'))
   if (view === 'overview' && span !== undefined)
     return {

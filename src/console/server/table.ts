@@ -10,7 +10,7 @@ import { trafficEndpoints } from './api/impact.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { liveEndpoints } from './api/live.ts'
-import { LogAhead, logEndpoints } from './api/log.ts'
+import { logEndpoints } from './api/log.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
 import { oneProviderEndpoints } from './api/one-provider.ts'
@@ -26,7 +26,7 @@ import { usageEndpoint } from './api/usage.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
 import type { ConsoleRoute } from './endpoint.ts'
-import { readAhead } from './foreseen.ts'
+import { type Ahead, newAhead, readAhead } from './foreseen.ts'
 import { managementRoutes, operationsOf } from './management.ts'
 import { oidcEndpoints, SingleSignOn } from './oidc/endpoints.ts'
 import { consolePage } from './page-assets.ts'
@@ -35,7 +35,7 @@ import { consoleSession } from './sign-in.ts'
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
 /** Every endpoint of the console's API but those of its sessions. */
-function endpointsOf(context: ConsoleContext, logAhead: LogAhead): ConsoleRoute[] {
+function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
   const history = new NodeHistory(context)
   return [
     ...workspaceEndpoints(context),
@@ -52,18 +52,18 @@ function endpointsOf(context: ConsoleContext, logAhead: LogAhead): ConsoleRoute[
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
-    ...logEndpoints(context, logAhead),
+    ...logEndpoints(context, ahead.log),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),
-    usageEndpoint(context),
+    usageEndpoint(context, ahead.usage),
     auditEndpoint(context),
   ]
 }
 
 /** The operations of the management API, for the reference. */
 export function managementOperations(context: ConsoleContext): Operation[] {
-  return operationsOf(endpointsOf(context, new LogAhead()))
+  return operationsOf(endpointsOf(context, newAhead()))
 }
 
 /**
@@ -72,15 +72,15 @@ export function managementOperations(context: ConsoleContext): Operation[] {
  */
 export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
   const singleSignOn = new SingleSignOn(context)
-  const logAhead = new LogAhead()
-  const endpoints = endpointsOf(context, logAhead)
+  const ahead = newAhead()
+  const endpoints = endpointsOf(context, ahead)
   const api = [
     ...consoleSession(context, singleSignOn),
     ...oidcEndpoints(context, singleSignOn),
     ...sessionEndpoints(context),
     ...endpoints,
   ]
-  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context, logAhead))]
+  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context, ahead))]
   return [
     ...api,
     ...managementRoutes(endpoints),

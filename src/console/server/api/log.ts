@@ -12,7 +12,7 @@ import type { LogTest } from '../../../usage/log-filter.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
-import { AnswersAhead } from '../ahead.ts'
+import { AnswersAhead, keyOf } from '../ahead.ts'
 import type {
   LogAnswer,
   LogRecordAnswer,
@@ -125,8 +125,8 @@ export class LogAhead {
   begin(context: ConsoleContext, scope: string | null, query: string, record: string | null): void {
     const asked = { scope, query: strictQuery(OneQuery, query) }
     const signal = new Cancellation()
-    if (record === null) this.rows.begin(keyOf(asked), () => rowsOf(context, asked, signal))
-    else this.one.begin(keyOf(asked, record), () => oneOf(context, asked, { record, signal }))
+    if (record === null) this.rows.begin([keyOf(asked)], async () => [await rowsOf(context, asked, signal)])
+    else this.one.begin([keyOf(asked, record)], async () => [await oneOf(context, asked, { record, signal })])
   }
 }
 
@@ -135,10 +135,6 @@ interface Asked {
   /** Null: all workspaces. */
   readonly scope: string | null
   readonly query: Static<typeof RowsQuery>
-}
-
-function keyOf({ scope, query }: Asked, record: string | null = null): string {
-  return JSON.stringify([scope, record, Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1))])
 }
 
 /** Records of the usage ledger: filtered, found by an id, exported; and one of them with its neighbors. */

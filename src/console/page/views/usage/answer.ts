@@ -1,12 +1,8 @@
 import type { UsageAnswer, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import type { Series } from '../../components/bars.ts'
 import { stepsIn } from '../../components/range.ts'
-import { COLOURS, fillsOf } from '../../components/tones.ts'
+import { fillsOf } from '../../components/tones.ts'
 import type { Dimension, Measure } from './question.ts'
-
-/** Groups that the chart tells apart, and those that the table lists. */
-export const CHART_GROUPS = COLOURS
-export const TABLE_GROUPS = 100
 
 /** Answers to what the page asks of one state. */
 export interface Answers {

@@ -1,5 +1,6 @@
 import type { UsageSums } from '../../../server/answers/usage.ts'
 import { type Range, rangeIn, timeText } from '../../components/range.ts'
+import { COLOURS } from '../../components/tones.ts'
 import { compact, count, minutes, usd } from '../../format.ts'
 import { queryOf } from '../../paths.ts'
 
@@ -206,6 +207,23 @@ export function questionPath(state: UsageState, workspace: string | null, asked:
   if (workspace !== null) query.set('workspace', workspace)
   for (const [name, value] of filters) query.set(name, value ?? '')
   return `/usage?${query.toString()}`
+}
+
+/** Groups that the chart tells apart, and those that the table lists. */
+const CHART_GROUPS = COLOURS
+const TABLE_GROUPS = 100
+
+/** The paths of what the page asks: its table; the parts of its chart; and what all of these are parts of. */
+export function pageQuestions(
+  state: UsageState,
+  workspace: string | null,
+): readonly [table: string, parts: string, whole: string] {
+  const step = chartStep(state)
+  return [
+    questionPath(state, workspace, { step: 'none', by: state.by, limit: TABLE_GROUPS }),
+    questionPath(state, workspace, { step, by: state.by, limit: CHART_GROUPS }),
+    questionPath(state, workspace, { step, by: null }),
+  ]
 }
 
 /** End users are counted by day. */

@@ -14,15 +14,7 @@ import { useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import type { ViewProps } from '../../view.ts'
-import {
-  type Answers,
-  CHART_GROUPS,
-  chartOf,
-  type GroupRow,
-  rowsOf,
-  TABLE_GROUPS,
-  valueName,
-} from './answer.ts'
+import { type Answers, chartOf, type GroupRow, rowsOf, valueName } from './answer.ts'
 import {
   addressOf,
   chartStep,
@@ -35,6 +27,7 @@ import {
   MEASURE_NAMES,
   MEASURES,
   type MeasureName,
+  pageQuestions,
   questionPath,
   requestsQuery,
   stateOf,
@@ -96,14 +89,8 @@ export function UsageView({ workspace, query }: ViewProps) {
 }
 
 async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<Answers> {
-  const step = chartStep(state)
-  const asked = [
-    { step: 'none', by: state.by, limit: TABLE_GROUPS },
-    { step, by: state.by, limit: CHART_GROUPS },
-    { step, by: null },
-  ] as const
   const [table, parts, whole] = await Promise.all(
-    asked.map((one) => api.get<UsageAnswer>(questionPath(state, workspace, one), { signal })),
+    pageQuestions(state, workspace).map((path) => api.get<UsageAnswer>(path, { signal })),
   )
   if (!table || !parts || !whole) throw new Error('each question has an answer')
   return { table, parts, whole }

@@ -1,8 +1,7 @@
-import { closeSync, openSync, readSync } from 'node:fs'
 import type { MessagePort } from 'node:worker_threads'
 import { TooManyGroups, type UsageAnswer, type UsageQuestion } from './answer.ts'
 import { type AnsweredFile, type ReadSums, type SumsPart, TableAnswers } from './table-answers.ts'
-import { AskingPort } from './thread.ts'
+import { AskingPort, bytesOfFile } from './thread.ts'
 
 /*
  * Answers questions in a thread of its own, and keeps there what it answers from. Sums that are no files are asked for
@@ -31,7 +30,7 @@ export async function answer({ questions, files, port }: AnswerTask): Promise<An
   const asking = new AskingPort<SumsWanted>(port)
   const read: ReadSums = async (place, part) => {
     const path = files[place]?.sums ?? null
-    const own = part === 'made' || path === null ? null : bytesOf(path, part.from, part.to)
+    const own = part === 'made' || path === null ? null : bytesOfFile(path, part.from, part.to)
     return own ?? ((await asking.ask({ place, part })) as Awaited<ReturnType<ReadSums>>)
   }
   try {
@@ -41,24 +40,5 @@ export async function answer({ questions, files, port }: AnswerTask): Promise<An
     throw error
   } finally {
     asking.close()
-  }
-}
-
-/**
- * Some bytes of a file, or those that there are. At once, in some microseconds: a month of small files is a thousand
- * ways to threads of the pool otherwise. Null: it cannot be read, and whoever has the store finds out why.
- */
-function bytesOf(path: string, from: number, to: number): Uint8Array | null {
-  try {
-    const file = openSync(path, 'r')
-    try {
-      const bytes = new Uint8Array(to - from)
-      const read = readSync(file, bytes, 0, bytes.length, from)
-      return read === bytes.length ? bytes : bytes.slice(0, read)
-    } finally {
-      closeSync(file)
-    }
-  } catch {
-    return null
   }
 }

@@ -32,6 +32,8 @@ export interface LogObject {
   readonly bytes: number
   /** When it was put, on the clock of the store; absent: at any time. */
   readonly putMs?: number
+  /** The file that it is, where a thread can read it by itself; null or absent: it has to be asked for. */
+  readonly path?: string | null
 }
 
 /** Where files of records are: `UsageLake`, or what asks it from another thread. */
@@ -41,7 +43,7 @@ export interface LogSource {
   /** The files that have the records of a day; each record is in one of them, unless it is a job's. */
   files(date: string): Promise<readonly LogObject[]>
   /** Bytes of a file; `to` is exclusive. */
-  read(key: string, from: number, to: number): Promise<ArrayBuffer>
+  read(object: LogObject, from: number, to: number): Promise<ArrayBuffer>
   /** Absent: none are kept. */
   readonly footers?: LogFooters
 }
@@ -167,14 +169,15 @@ export class LogFile {
   }
 
   /** Reads the metadata of a file, unless they are known; one that is small is read whole, once. */
-  static async open({ key, bytes }: LogObject, { read, footers }: Pick<LogSource, 'read' | 'footers'>) {
+  static async open(object: LogObject, { read, footers }: Pick<LogSource, 'read' | 'footers'>) {
+    const { key, bytes } = object
     const tailFrom = Math.max(0, bytes - FOOTER_BYTES)
     const known = footers?.get(key)
-    const tail = known?.tail ?? (await read(key, tailFrom, bytes))
+    const tail = known?.tail ?? (await read(object, tailFrom, bytes))
     const file: AsyncBuffer = {
       byteLength: bytes,
       slice: (from, to = bytes) =>
-        from >= tailFrom ? tail.slice(from - tailFrom, to - tailFrom) : read(key, from, to),
+        from >= tailFrom ? tail.slice(from - tailFrom, to - tailFrom) : read(object, from, to),
     }
     const metadata = known?.metadata ?? (await parquetMetadataAsync(file, { initialFetchSize: FOOTER_BYTES }))
     const opened = new LogFile(metadata, file)

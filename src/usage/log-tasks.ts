@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads'
 import { type LogBounds, type LogFound, type LogQuestion, searchLog } from './log.ts'
-import { LogFooters, type LogSource } from './log-file.ts'
+import { LogFooters, type LogObject, type LogSource } from './log-file.ts'
 import { type LogFormat, recordsText } from './log-report.ts'
-import { AskingPort } from './thread.ts'
+import { AskingPort, bytesOfFile } from './thread.ts'
 
 /*
- * Questions for records, run in a thread of their own. It has no connection to anything: bytes of files come through
+ * Questions for records, run in a thread of their own. It has no connection to anything: what is no file comes through
  * the port of the task, from the thread that has the store.
  */
 
@@ -62,7 +62,12 @@ class PortSource implements LogSource {
     return this.#asking.ask({ ask: 'files', date }) as ReturnType<LogSource['files']>
   }
 
-  read(key: string, from: number, to: number) {
+  async read({ key, path = null }: LogObject, from: number, to: number) {
+    if (path !== null) {
+      await this.#asking.turn()
+      const own = bytesOfFile(path, from, to)
+      if (own?.length === to - from) return own.buffer
+    }
     return this.#asking.ask({ ask: 'read', key, from, to }) as Promise<ArrayBuffer>
   }
 

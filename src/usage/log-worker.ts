@@ -33,7 +33,7 @@ export interface UsageLog {
   close(): Promise<void>
 }
 
-type LogLake = Pick<UsageLake, 'day' | 'listed' | 'readPart'>
+type LogLake = Pick<UsageLake, 'day' | 'fileOf' | 'listed' | 'readPart'>
 
 /** @param bounds of each question; for tests */
 export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
@@ -53,14 +53,15 @@ export function createUsageLog(lake: LogLake, bounds?: LogBounds): UsageLog {
   }
 }
 
-function logObject({ key, bytes, modifiedAt }: UsageObject): LogObject {
-  return { key, bytes, putMs: modifiedAt.getTime() }
+function logObject(file: UsageObject, lake: LogLake): LogObject {
+  const { key, bytes, modifiedAt } = file
+  return { key, bytes, putMs: modifiedAt.getTime(), path: lake.fileOf(file) }
 }
 
 /** Answers what the thread asks of the files. */
 async function askLake(lake: LogLake, ask: LogAsk): Promise<unknown> {
   if (ask.ask === 'read') return (await lake.readPart(ask.key, ask.from, ask.to)).buffer
-  if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map(logObject)
+  if (ask.ask === 'files') return (await lake.day(ask.date)).visible.map((file) => logObject(file, lake))
   const days = (await lake.listed()).keys()
   const [from, to] = [dateOf(ask.fromMs), dateOf(ask.toMs)]
   return [...days].filter((date) => date >= from && date <= to)

@@ -108,9 +108,9 @@ class LogSearch {
       dates: (from, to) => source.dates(from, to),
       files: (date) => source.files(date),
       ...(source.footers === undefined ? {} : { footers: source.footers }),
-      read: (key, from, to) => {
+      read: (object, from, to) => {
         this.#bytes += to - from
-        return source.read(key, from, to)
+        return source.read(object, from, to)
       },
     }
   }

@@ -1,3 +1,5 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { Piscina } from 'piscina'
 import type { CancelSignal } from '../cancellation.ts'
@@ -5,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 
 /*
  * A thread that runs tasks of a module. A thread has no connection to anything: what a task needs of the store it asks
- * for over a port, which is served by whoever gave the task.
+ * for over a port, which is served by whoever gave the task, or reads from the files of a store that is a folder.
  */
 
 export interface TaskThreadOptions {
@@ -160,6 +162,8 @@ function buffersOf(it: unknown): ArrayBuffer[] {
   return isWhole && it.buffer instanceof ArrayBuffer ? [it.buffer] : []
 }
 
+const GIVEN_UP = 'the task was given up'
+
 /** The end of the port in the thread. */
 export class AskingPort<Ask> {
   readonly #port: MessagePort
@@ -185,7 +189,7 @@ export class AskingPort<Ask> {
 
   /** @throws Error when it cannot be had, or when nobody waits for the task */
   ask(ask: Ask): Promise<unknown> {
-    if (this.#isClosed) return Promise.reject(new Error('the task was given up'))
+    if (this.#isClosed) return Promise.reject(new Error(GIVEN_UP))
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(this.#asked + this.#asks.length, waiting)
     if (this.#asks.push(ask) === 1) setImmediate(this.#send)
@@ -199,6 +203,12 @@ export class AskingPort<Ask> {
     if (!this.#isClosed) this.#port.postMessage({ number, asks } satisfies Asked<Ask>)
   }
 
+  /** Lets the thread hear its ports, before it goes on by itself. @throws Error when nobody waits for the task */
+  async turn(): Promise<void> {
+    await nextTurn()
+    if (this.#isClosed) throw new Error(GIVEN_UP)
+  }
+
   close(): void {
     this.#port.close()
     this.#end()
@@ -206,7 +216,26 @@ export class AskingPort<Ask> {
 
   #end(): void {
     this.#isClosed = true
-    for (const { reject } of this.#waiting.values()) reject(new Error('the task was given up'))
+    for (const { reject } of this.#waiting.values()) reject(new Error(GIVEN_UP))
     this.#waiting.clear()
+  }
+}
+
+/**
+ * Some bytes of a file, or those of them that there are. At once, in some microseconds: a month of small files is a
+ * thousand ways to threads of the pool otherwise. Null: it cannot be read, and whoever has the store finds out why.
+ */
+export function bytesOfFile(path: string, from: number, to: number): Uint8Array<ArrayBuffer> | null {
+  try {
+    const file = openSync(path, 'r')
+    try {
+      const bytes = new Uint8Array(to - from)
+      const read = readSync(file, bytes, 0, bytes.length, from)
+      return read === bytes.length ? bytes : bytes.slice(0, read)
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return null
   }
 }

@@ -7,7 +7,7 @@ import { newId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { type LogPlace, type LogQuestion, searchLog } from '../../src/usage/log.ts'
-import { LogFooters, type LogSource } from '../../src/usage/log-file.ts'
+import { LogFooters, type LogObject, type LogSource } from '../../src/usage/log-file.ts'
 import type { LogTest } from '../../src/usage/log-filter.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { createUsageLog } from '../../src/usage/log-worker.ts'
@@ -76,7 +76,7 @@ class MemoryFiles implements LogSource {
     })
   }
 
-  async read(key: string, from: number, to: number): Promise<ArrayBuffer> {
+  async read({ key }: LogObject, from: number, to: number): Promise<ArrayBuffer> {
     this.reads += 1
     this.opened.add(key)
     this.bytesRead += to - from
@@ -417,6 +417,29 @@ t.test('a search of its own thread', async (t: Test) => {
     ])
     t.same(one.records, naive(records, ALL).slice(0, 50))
     t.same(other.records, one.records.slice(0, 3))
+    for (const fileOf of [() => null, () => '/there/is/no/such/file']) {
+      const asking = createUsageLog({
+        fileOf,
+        day: (date) => lake.day(date),
+        listed: () => lake.listed(),
+        readPart: (...part) => lake.readPart(...part),
+      })
+      t.teardown(() => asking.close())
+      t.same((await asking.search(year, waiting)).records, one.records, 'what is no file is asked for')
+    }
+  })
+
+  t.test('who leaves while files are read ends it, too', async (t: Test) => {
+    const leaving = new Cancellation()
+    const long = createUsageLog(lake)
+    t.teardown(() => long.close())
+    // Opens the thread.
+    await long.search({ ...ALL, limit: 1 }, waiting)
+    const asked = long.search(year, leaving)
+    const gone = new GatewayError('CLIENT_CLOSED')
+    setImmediate(() => leaving.abort(gone))
+    t.equal(await asked.catch((error: unknown) => error), gone)
+    t.equal((await long.search(ALL, waiting)).records.length, 50)
   })
 
   t.test('writes them as text', async (t: Test) => {
@@ -435,6 +458,7 @@ t.test('a search of its own thread', async (t: Test) => {
   t.test('whoever leaves ends it', async (t: Test) => {
     const slow = createUsageLog({
       day: async (date) => lake.day(date),
+      fileOf: () => null,
       listed: () => lake.listed(),
       readPart: async (...part) => {
         await sleep(60_000, undefined, { ref: false })
@@ -457,6 +481,7 @@ t.test('a search of its own thread', async (t: Test) => {
       const away = new GatewayError('DEPENDENCY_UNAVAILABLE')
       const failing = createUsageLog({
         day: (date) => lake.day(date),
+        fileOf: () => null,
         listed: () => lake.listed(),
         readPart: () => Promise.reject(away),
       })
@@ -465,6 +490,7 @@ t.test('a search of its own thread', async (t: Test) => {
       let isFirst = true
       const racing = createUsageLog({
         day: (date) => lake.day(date),
+        fileOf: () => null,
         listed: () => lake.listed(),
         readPart: (...part) => {
           const cause = Object.assign(new Error('gone'), { code: 'ENOENT' })

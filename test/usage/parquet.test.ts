@@ -250,7 +250,7 @@ t.test('a merged file says which ids it may have, to us and to others', async (t
   const all = [...many, ...few, ...untraced]
   for (const file of [bytes, again.file]) {
     t.same(await recordsOf(file), all)
-    const read = async (_: string, from: number, to: number) => file.slice(from, to).buffer
+    const read = async (_: unknown, from: number, to: number) => file.slice(from, to).buffer
     const opened = await LogFile.open({ key: 'a', bytes: file.length }, { read })
     t.equal(opened.groups.length, 2)
     const may = (group: number, column: 'request_id' | 'trace_id', id: string) =>

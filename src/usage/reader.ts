@@ -40,6 +40,9 @@ export interface UsageReader {
   askAll(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]>
 }
 
+/** Files that are read whole at a time, each of which has up to 64 MB: the sums of one are made while another comes. */
+const WHOLE_AT_A_TIME = 2
+
 /** Times that a file may be gone which was listed: a merge took its place meanwhile. */
 const TRIES = 3
 
@@ -49,6 +52,15 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
   sumUp,
   answers,
 }: UsageReaderOptions<File>): UsageReader {
+  const lanes: Promise<unknown>[] = Array.from({ length: WHOLE_AT_A_TIME }, async () => {})
+  let taken = 0
+  function made(file: File): Promise<Uint8Array<ArrayBuffer>> {
+    const lane = taken++ % lanes.length
+    const sums = lanes[lane]!.then(async () => sumUp(await lake.read(file)))
+    lanes[lane] = sums.catch(() => {})
+    return sums
+  }
+
   async function answer(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]> {
     const [fromMs, toMs] = [questions.map(({ fromMs }) => fromMs), questions.map(({ toMs }) => toMs)]
     const files = await lake.files(Math.min(...fromMs), Math.max(...toMs))
@@ -58,7 +70,7 @@ export function createUsageReader<File extends StoredFile & AnsweredFile>({
       return { key, date, sums: own && lake.fileOf(own) }
     })
     return answers.answerAll(questions, answered, async (place, part) => {
-      if (part === 'made') return sumUp(await lake.read(files[place]!))
+      if (part === 'made') return made(files[place]!)
       const own = sums[place] ?? null
       return own && lake.readPart(own.key, Math.min(part.from, own.bytes), Math.min(part.to, own.bytes))
     })

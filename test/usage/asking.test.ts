@@ -426,6 +426,30 @@ test('tables whose texts were numbered apart answer together', async (t) => {
   }
 })
 
+test('of files without sums few are in memory', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const [rolled] = await rollRecords([EARLIER])
+    for (let at = 0; at < 40; at += 1) await lake.put(rolled!.date, `seg_more_${at}`, rolled!)
+    const [fromMs, toMs] = [dateMs(rolled!.date), FROM_MS + 48 * HOUR_MS]
+    const question = { ...QUESTION, by: ['model'], fromMs, toMs } as const
+    const whole = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
+    for await (const { key } of objects.list('aggregate/')) await objects.remove(key)
+    let [reading, most] = [0, 0]
+    const sumUpOne = async (file: Uint8Array<ArrayBuffer>) => {
+      reading += 1
+      most = Math.max(most, reading)
+      const sums = await sumUp(file)
+      reading -= 1
+      return sums
+    }
+    const reader = createUsageReader({ lake, sumUp: sumUpOne, answers: new TableAnswers() })
+    t.same(await Promise.all([reader.ask(question), reader.ask(question)]), [whole, whole])
+    t.equal(most, 2)
+    await objects.close()
+  })
+})
+
 test('months are listed as a whole where many of their days are asked for', async (t) => {
   const dates = datesBetween(Date.parse('2026-10-29'), Date.parse('2026-12-03'))
   t.same(prefixesOf(dates, usagePrefix), [

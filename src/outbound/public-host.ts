@@ -91,8 +91,11 @@ export function createResolver(
   const { servers = getServers(), timeoutMs = RESOLVE_MS } = options
   return async (host, signal) => {
     // One for each lookup: it is what can be cancelled, and its cache would outlive what the records say.
-    // A name server that is silent leaves time for the next.
-    const resolver = new Resolver({ timeout: Math.ceil(timeoutMs / Math.max(1, servers.length)), tries: 1 })
+    // A name server that is silent leaves time for the next. Node looks for what is overdue once a second, or as
+    // often as a time-out is long: one of a second or less may take twice as long.
+    const each = timeoutMs / Math.max(1, servers.length)
+    const timeout = Math.ceil(servers.length > 2 ? each / 2 : each)
+    const resolver = new Resolver({ timeout, tries: 1 })
     resolver.setServers(servers)
     return timed(timeoutMs, signal, async (ended) => {
       ended.addEventListener('abort', () => resolver.cancel(), { once: true })

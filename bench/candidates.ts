@@ -26,6 +26,8 @@ export interface Candidate {
   /** Answers 200 once the server is up. */
   readonly readyPath: string
   readonly versions: Readonly<Record<string, string>>
+  /** The candidate whose process this one is, otherwise switched; absent: it has its own. Of those that take turns. */
+  readonly within?: string
   /** A script that starts the server, as another process, and waits. */
   readonly launched?: true
   command(place: Place): Command | Promise<Command>

@@ -35,6 +35,8 @@ export interface Driven {
 export interface Session {
   readonly lab: Lab
   readonly port: number
+  /** Of the server. */
+  readonly pid: number
   /** Accounts for what the processes use while `drive` runs. */
   measure(drive: () => Promise<Driven>): Promise<Run>
 }
@@ -88,6 +90,7 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
     const session = {
       lab,
       port,
+      pid: server.pid,
       measure: (drive: () => Promise<Driven>) => account(lab, server, cpuUnit, drive),
     }
     if (first) {

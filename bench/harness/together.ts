@@ -1,3 +1,4 @@
+import type { Candidate } from '../candidates.ts'
 import type { Lab, Served } from './lab.ts'
 import {
   account,
@@ -56,12 +57,13 @@ async function measureGeneration(
     for (const trial of [...runs.keys()])
       await attempt(trial, async () => {
         const { candidate } = trial
-        if (!servers.has(candidate.name)) servers.set(candidate.name, await lab.serve(candidate))
+        const process = processOf(candidate)
+        if (!servers.has(process)) servers.set(process, await lab.serve(candidate))
       })
     const turnOf = ({ load }: Trial) => (options.turns === 'all' ? 'all' : load)
     for (const alike of Map.groupBy([...runs.keys()], turnOf).values()) {
       const act = (trial: Trial, what: (session: Session) => Promise<void>) =>
-        attempt(trial, () => what(sessionOf(lab, servers.get(trial.candidate.name), options.cpuUnit)))
+        attempt(trial, () => what(sessionOf(lab, servers.get(processOf(trial.candidate)), options.cpuUnit)))
       if (first) await verifyAll(lab, alike, act)
       for (const trial of alike) await act(trial, (session) => trial.warmUp(session))
       for (let round = 0; round < options.rounds; round += 1)
@@ -90,5 +92,10 @@ async function verifyAll(
 function sessionOf(lab: Lab, served: Served | undefined, cpuUnit: CpuUnit): Session {
   if (!served) throw new Error('its server is not up')
   const { server, port } = served
-  return { lab, port, measure: (drive: () => Promise<Driven>) => account(lab, server, cpuUnit, drive) }
+  const measure = (drive: () => Promise<Driven>) => account(lab, server, cpuUnit, drive)
+  return { lab, port, pid: server.pid, measure }
+}
+
+function processOf({ within, name }: Candidate): string {
+  return within ?? name
 }

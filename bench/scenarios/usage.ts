@@ -1,5 +1,7 @@
 import { larkway } from '../candidates.ts'
+import type { Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
+import { copySwitched, turn } from '../switched.ts'
 import { type Scenario, sort } from './scenario.ts'
 import { type TinyKind, tinyTrial } from './tiny.ts'
 
@@ -11,8 +13,8 @@ const CALLS_PER_SECOND = 5_000
 
 /**
  * Chats at the customer's own provider, and at one of the platform, whose money is leased: as many as the server takes.
- * And the former at a rate, which is what most gateways have: to wait and wake up in between makes a chat take four
- * times as much, and a record hardly more.
+ * And the former at a rate, which is what most gateways have: to wait and wake up in between makes a chat take three
+ * times as much, and a record twice.
  */
 export const USAGE_LOADS = ['chat', 'billed chat', 'chat, 5,000 calls/s'] as const
 
@@ -23,45 +25,61 @@ const KINDS: readonly TinyKind[] = USAGE_LOADS.map((load) => ({
   isRight: (body) => (JSON.parse(body) as { content: string }).content.length > 0,
 }))
 
-const VARIANTS = [
-  { name: 'larkway', label: 'Larkway', env: { LARKWAY_USAGE: 'false' } },
-  {
-    name: 'larkway-usage',
-    label: 'Larkway, usage ledger on',
-    env: { LARKWAY_USAGE: 'true' },
-    against: 'larkway',
-  },
-]
-
 /**
  * What a record of each call costs a server that has been up for a while, as one has that keeps records for years: the
- * same chats of one with and one without, in short runs that take turns. Before the first both answer for as long.
+ * same chats with and without, in short runs of one process that take turns. Before the first it answers for as long
+ * either way.
  */
 export const usage: Scenario = {
   name: 'usage',
   title: 'Usage ledger',
   cpuUnit: 'us/request',
   network: 'system',
-  rounds: 9,
-  // A record is less of a call than what two processes differ by.
-  generations: 3,
+  rounds: 12,
+  generations: 2,
   upstream: { program: 'upstream.ts', args: [] },
 
   async plan({ quick }) {
     const secondsOf = ({ generator }: TinyKind) => {
       if (quick) return { warmUp: 1, run: 1 }
       // In each run files are made of a segment once at least: that is after 45,000 records.
-      return { warmUp: 20, run: generator === 'requests' ? 2 : 10 }
+      return generator === 'requests' ? { warmUp: 20, run: 2 } : { warmUp: 5, run: 10 }
     }
-    const { found, skipped } = await sort<{ readonly against?: string }>(
-      VARIANTS.map(
-        ({ name, label, env, ...rest }) =>
-          [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env }), rest] as const,
-      ),
-    )
+    const server = larkway({
+      name: 'larkway',
+      label: 'Larkway',
+      memoryMib: DEFAULT_BUDGET_MIB,
+      env: { LARKWAY_USAGE: 'true' },
+      source: copySwitched(),
+    })
+    const { found, skipped } = await sort<object>([[server, {}]])
     const trials = KINDS.flatMap((kind) =>
-      found.map(([candidate, against]) => ({ ...tinyTrial(candidate, kind, secondsOf(kind)), ...against })),
+      found.flatMap(([candidate]) => {
+        const { name } = candidate
+        const recording = { ...candidate, ...RECORDING, within: name }
+        return [
+          turned(tinyTrial(candidate, kind, secondsOf(kind)), false),
+          { ...turned(tinyTrial(recording, kind, secondsOf(kind)), true), against: name },
+        ]
+      }),
     )
     return { trials, skipped }
   },
+}
+
+const RECORDING = { name: 'larkway-usage', label: 'Larkway, usage ledger on' } as const
+
+/** The same with the ledger on, or off. */
+function turned(trial: Trial, isOn: boolean): Trial {
+  return {
+    ...trial,
+    async warmUp(session) {
+      await turn(session.pid, isOn)
+      await trial.warmUp(session)
+    },
+    async run(session) {
+      await turn(session.pid, isOn)
+      return await trial.run(session)
+    },
+  }
 }

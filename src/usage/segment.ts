@@ -247,19 +247,30 @@ export class PayloadWriter {
   text(value: string): void {
     const { length } = value
     this.ensure(3 * length + 8)
-    if (length <= SHORT_TEXT) {
-      const bytes = this.#bytes.write(value, this.at + 1)
-      this.#bytes[this.at] = bytes
-      this.at += bytes + 1
-      return
-    }
+    if (length <= SHORT_TEXT && this.#ascii(value)) return
     this.number(Buffer.byteLength(value))
     this.at += this.#bytes.write(value, this.at)
   }
+
+  /** Writes a short text if it is ASCII, as ids are: a native call for each takes longer. */
+  #ascii(value: string): boolean {
+    const bytes = this.#bytes
+    const { length } = value
+    const from = this.at + 1
+    for (let index = 0; index < length; index += 1) {
+      const code = value.charCodeAt(index)
+      if (code > ASCII_MAX) return false
+      bytes[from + index] = code
+    }
+    bytes[this.at] = length
+    this.at = from + length
+    return true
+  }
 }
 
-/** Of shorter ones the length takes one byte, whatever their characters. */
-const SHORT_TEXT = 42
+/** Of these the length takes one byte. */
+const SHORT_TEXT = 127
+const ASCII_MAX = 127
 
 export type Value = string | number | boolean | null
 

@@ -1,0 +1,34 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { copySwitched, withSwitch } from '../../bench/switched.ts'
+
+t.test('what asks whether the ledger is on', async (t) => {
+  const source = `
+  over(exchange: EndedExchange, call: OpenCall): void {
+    this.#record(exchange, call)
+  }
+
+  charged(call: OpenCall, isSettling: boolean): void {
+  }
+
+  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
+  }
+`
+  const { text, cuts } = withSwitch(source)
+  t.equal(cuts, 2)
+  t.equal(text.match(/^ {4}if \(!isTold\) return$/gm)?.length, 2)
+  t.match(text, /over\(.*\n {4}if \(!isTold\) return\n {4}this\.#record/)
+  t.same(withSwitch('class Other {}\n'), { text: 'class Other {}\n', cuts: 0 })
+})
+
+t.test('the copy of the sources', async (t) => {
+  const folder = copySwitched()
+  const switched = globSync('**/*.ts', { cwd: folder }).filter((path) =>
+    readFileSync(join(folder, path), 'utf8').includes('SIGUSR2'),
+  )
+  t.same(switched, ['usage/ledger.ts'])
+  const { UsageLedger } = await import(join(folder, 'usage/ledger.ts'))
+  t.type(UsageLedger, 'function', 'it can be loaded')
+  process.removeAllListeners('SIGUSR2')
+})

@@ -70,8 +70,8 @@ export interface LedgerParts {
 export class UsageLedger implements UsageKeeper {
   readonly #rows: WriteAhead
   readonly #paramOf: LedgerParts['paramOf']
-  /** For the next record. */
-  #row: UsageRow
+  /** Of the record that is being written. */
+  readonly #row: UsageRow
   /**
    * Calls that were charged and are not over; each knows its place in here. A map of them would cost as much as the
    * rest of a record.
@@ -115,7 +115,7 @@ export class UsageLedger implements UsageKeeper {
     row.sent_bytes = 0
     row.body_ms = null
     row.first_ms = null
-    this.#row = this.#rows.add(row)
+    this.#rows.add(row)
   }
 
   /** A job has ended without a worker. Its record is in the kernel when this returns. */
@@ -129,7 +129,7 @@ export class UsageLedger implements UsageKeeper {
     row.outcome = job.status === 'cancelled' ? 'canceled' : 'error'
     row.error_code = job.error?.code ?? null
     row.cost_usd = chargedMicros
-    this.#row = this.#rows.add(row)
+    this.#rows.add(row)
     this.#rows.flush()
   }
 
@@ -180,7 +180,7 @@ export class UsageLedger implements UsageKeeper {
     this.#fill(exchange, call)
     const kept = call.usagePlace as KeptPlace | null
     if (call.chargedAt >= 0) this.#forget(call)
-    if (kept === null) this.#row = this.#rows.add(this.#row)
+    if (kept === null) this.#rows.add(this.#row)
     else this.#rows.addAgain(this.#row, kept)
   }
 

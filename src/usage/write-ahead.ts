@@ -46,11 +46,6 @@ const SEGMENT_BYTES = 2 * 1024 * 1024
 const FIRST_SEGMENT_BYTES = 64 * 1024
 /** Rows of one turn are written at once when there are so many bytes of them. */
 const WAITING_BYTES = 1024 * 1024
-/**
- * Rows that are encoded one after the other: between what calls do otherwise, encoding one takes more than twice as
- * long as in a loop. They are some 25 KB.
- */
-const GATHERED_ROWS = 64
 
 export interface WriteAheadParts {
   /** Has a folder for each process; on a disk of this machine. */
@@ -87,9 +82,6 @@ export class WriteAhead {
   #adopting: Promise<void> = Promise.resolve()
   /** Null: nothing is open for long. */
   #openRows: OpenRows | null = null
-  /** Rows that are not encoded yet, and behind them such as are free. */
-  readonly #gathered: UsageRow[] = []
-  #gatheredCount = 0
   /** A segment of this size is closed. */
   #segmentBytes = FIRST_SEGMENT_BYTES
   #isDue = false
@@ -126,18 +118,10 @@ export class WriteAhead {
   }
 
   /**
-   * Adds a record, which is in the kernel a little later, at the latest with the next `flush`.
-   *
-   * @param row is not the caller's any more
-   * @returns one of the same node to fill for the next record
+   * Adds a record, which is in the kernel a little later, at the latest with the next `flush`. The row is read at once.
    */
-  add(row: UsageRow): UsageRow {
-    if (this.#segment() === null) return row
-    const next = this.#gathered[this.#gatheredCount] ?? { ...row }
-    this.#gathered[this.#gatheredCount] = row
-    this.#gatheredCount += 1
-    if (this.#gatheredCount === GATHERED_ROWS) this.#encode()
-    return next
+  add(row: UsageRow): void {
+    this.#segment()?.add(row)
   }
 
   /**
@@ -148,7 +132,6 @@ export class WriteAhead {
   addKept(row: UsageRow): KeptPlace | null {
     const segment = this.#segment()
     if (segment === null) return null
-    this.#encode()
     segment.kept += 1
     return { segment, place: segment.add(row) }
   }
@@ -161,7 +144,6 @@ export class WriteAhead {
   addAgain(row: UsageRow, { segment, place }: KeptPlace, isKept = false): void {
     const current = this.#segment()
     if (current !== null) {
-      this.#encode()
       this.#written -= 1
       if (segment === current || this.#kept.has(segment)) segment.add(row, place)
       else {
@@ -181,7 +163,6 @@ export class WriteAhead {
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
     this.#isDue = false
-    this.#encode()
     for (const segment of this.#open) {
       // Behind a write that failed half-way nothing could be read.
       if (!this.#write(segment)) this.#close(segment)
@@ -274,12 +255,6 @@ export class WriteAhead {
     return this.#current
   }
 
-  /** Has the current segment have what was gathered, in its order. */
-  #encode(): void {
-    for (let at = 0; at < this.#gatheredCount; at += 1) this.#current!.add(this.#gathered[at]!)
-    this.#gatheredCount = 0
-  }
-
   /** @returns false: the disk does not take it, and nothing may be added to the segment any more */
   #write(segment: OpenSegment): boolean {
     const rows = segment.waitingRows
@@ -326,7 +301,6 @@ export class WriteAhead {
 
   /** Has another segment take the next records. */
   #retire(segment: OpenSegment): void {
-    this.#encode()
     this.#current = null
     if (segment.kept > 0) this.#kept.add(segment)
     else this.#close(segment)

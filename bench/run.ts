@@ -171,13 +171,13 @@ async function measureScenario(
 
 /** @throws Error when a server of Larkway's cannot be measured */
 async function measure(
-  { generations }: Scenario,
+  { generations, turns = 'all' }: Scenario,
   lab: Lab,
   trials: readonly Trial[],
   options: MeasureOptions,
 ): Promise<Row[]> {
   if (generations === undefined) return measureAll(lab, trials, options)
-  const rows = await measureTogether(lab, trials, { ...options, generations, turns: 'all' })
+  const rows = await measureTogether(lab, trials, { ...options, generations, turns })
   const missing = trials.filter(
     ({ candidate, load }) =>
       isLarkway(candidate.name) && !rows.some((row) => row.candidate === candidate.name && row.load === load),

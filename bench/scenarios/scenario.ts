@@ -2,6 +2,7 @@ import type { Candidate, Found } from '../candidates.ts'
 import type { Session, Trial } from '../harness/measure.ts'
 import type { NetworkKind } from '../harness/network.ts'
 import type { CpuUnit, Skipped } from '../harness/result.ts'
+import type { TogetherOptions } from '../harness/together.ts'
 import { makeAudio, type RequestSpec, sha256 } from '../load/request.ts'
 import type { UploadReport, UploadTask } from '../load/uploads.ts'
 import type { S3Store } from '../s3.ts'
@@ -31,6 +32,8 @@ export interface Scenario {
    * them that is smaller than what two processes of a program differ by. Absent: each run has a server of its own.
    */
   readonly generations?: number
+  /** Which trials take turns then: those of one load, or all; absent: all. */
+  readonly turns?: TogetherOptions['turns']
   readonly upstream: { readonly program: string; readonly args: readonly string[] }
   plan(options: Options): Promise<Plan>
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync } from 'node:fs'
+import { openSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -102,9 +102,14 @@ export class Daemon {
     await gone
   }
 
-  /** Connections stay open and nobody answers. */
+  /** Connections stay open and nobody answers: on a busy machine a thread goes on until it is its turn to stop. */
   freeze(): void {
     process.kill(this.pid, 'SIGSTOP')
+    const deadline = performance.now() + STOP_MS
+    while (!isStopped(this.pid)) {
+      if (performance.now() > deadline) throw new Error(`${this.pid} goes on in spite of SIGSTOP`)
+      Atomics.wait(NEVER, 0, 0, 1)
+    }
   }
 
   thaw(): void {
@@ -114,4 +119,17 @@ export class Daemon {
   async #tail(): Promise<string> {
     return (await readFile(this.#logPath, 'utf8')).split('\n').slice(-30).join('\n')
   }
+}
+
+/** Longest that a process may take until all of its threads have stopped. */
+const STOP_MS = 5_000
+/** Nobody writes it. */
+const NEVER = new Int32Array(new SharedArrayBuffer(4))
+
+function isStopped(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).every((thread) => {
+    const text = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
+    // Behind the name, which may have anything in it.
+    return text.slice(text.lastIndexOf(')') + 2).startsWith('T')
+  })
 }

@@ -1,7 +1,7 @@
 import type { Candidate } from '../candidates.ts'
 import type { Quantiles } from '../load/samples.ts'
 import { cpuSeconds, peakRssMib, rssMib } from './accounting.ts'
-import type { Lab } from './lab.ts'
+import type { Lab, Served } from './lab.ts'
 import type { Running } from './processes.ts'
 import { type CpuUnit, isLarkway, median, type Pings, type Row, type Run, type Skipped } from './result.ts'
 
@@ -87,12 +87,7 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
   const { server, port } = await lab.serve(trial.candidate)
   try {
     const rss = trial.sessions === undefined ? 0 : rssMib(server.pid, { launched: false })
-    const session = {
-      lab,
-      port,
-      pid: server.pid,
-      measure: (drive: () => Promise<Driven>) => account(lab, server, cpuUnit, drive),
-    }
+    const session = sessionOf(lab, { server, port }, cpuUnit)
     if (first) {
       await lab.upstream({ verify: true })
       await trial.verify(session)
@@ -111,8 +106,17 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
   }
 }
 
+/** What trials get of a server that is up. */
+export function sessionOf(
+  lab: Lab,
+  { server, port }: Pick<Served, 'server' | 'port'>,
+  cpuUnit: CpuUnit,
+): Session {
+  return { lab, port, pid: server.pid, measure: (drive) => account(lab, server, cpuUnit, drive) }
+}
+
 /** Accounts for what a server and its clients use while `drive` runs. */
-export async function account(
+async function account(
   lab: Lab,
   server: Running,
   cpuUnit: CpuUnit,

@@ -1,15 +1,7 @@
 import type { Candidate } from '../candidates.ts'
 import type { Lab, Served } from './lab.ts'
-import {
-  account,
-  type Driven,
-  type MeasureOptions,
-  type Session,
-  summary,
-  type Trial,
-  toRow,
-} from './measure.ts'
-import type { CpuUnit, Row, Run } from './result.ts'
+import { type MeasureOptions, type Session, sessionOf, summary, type Trial, toRow } from './measure.ts'
+import type { Row, Run } from './result.ts'
 
 /** `rounds`: runs of each trial in each generation. */
 export interface TogetherOptions extends MeasureOptions {
@@ -63,7 +55,11 @@ async function measureGeneration(
     const turnOf = ({ load }: Trial) => (options.turns === 'all' ? 'all' : load)
     for (const alike of Map.groupBy([...runs.keys()], turnOf).values()) {
       const act = (trial: Trial, what: (session: Session) => Promise<void>) =>
-        attempt(trial, () => what(sessionOf(lab, servers.get(processOf(trial.candidate)), options.cpuUnit)))
+        attempt(trial, async () => {
+          const served = servers.get(processOf(trial.candidate))
+          if (!served) throw new Error('its server is not up')
+          await what(sessionOf(lab, served, options.cpuUnit))
+        })
       if (first) await verifyAll(lab, alike, act)
       for (const trial of alike) await act(trial, (session) => trial.warmUp(session))
       for (let round = 0; round < options.rounds; round += 1)
@@ -87,13 +83,6 @@ async function verifyAll(
   await lab.upstream({ verify: true })
   for (const trial of trials) await act(trial, (session) => trial.verify(session))
   await lab.upstream({ verify: false })
-}
-
-function sessionOf(lab: Lab, served: Served | undefined, cpuUnit: CpuUnit): Session {
-  if (!served) throw new Error('its server is not up')
-  const { server, port } = served
-  const measure = (drive: () => Promise<Driven>) => account(lab, server, cpuUnit, drive)
-  return { lab, port, pid: server.pid, measure }
 }
 
 function processOf({ within, name }: Candidate): string {

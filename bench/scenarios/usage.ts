@@ -8,13 +8,13 @@ import { type TinyKind, tinyTrial } from './tiny.ts'
 const DEFAULT_BUDGET_MIB = 256
 const INPUT = 'Hello.'
 
-/** Due so often a second, whether or not earlier ones were answered: the server is busy for 60 % of the time. */
+/** Due so often a second, whether or not earlier ones were answered: the server is busy for half of the time. */
 const CALLS_PER_SECOND = 5_000
 
 /**
  * Chats at the customer's own provider, and at one of the platform, whose money is leased: as many as the server takes.
  * And the former at a rate, which is what most gateways have: to wait and wake up in between makes a chat take three
- * times as much, and a record twice.
+ * times as much, and a record more, too.
  */
 export const USAGE_LOADS = ['chat', 'billed chat', 'chat, 5,000 calls/s'] as const
 

@@ -128,8 +128,13 @@ const NEVER = new Int32Array(new SharedArrayBuffer(4))
 
 function isStopped(pid: number): boolean {
   return readdirSync(`/proc/${pid}/task`).every((thread) => {
-    const text = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
-    // Behind the name, which may have anything in it.
-    return text.slice(text.lastIndexOf(')') + 2).startsWith('T')
+    try {
+      const text = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
+      // Behind the name, which may have anything in it.
+      return text.slice(text.lastIndexOf(')') + 2).startsWith('T')
+    } catch {
+      // It has ended meanwhile.
+      return true
+    }
   })
 }

@@ -39,7 +39,7 @@ interface Rig {
   /** Lets time pass on the clock of the nodes, in steps of a round, which all of them make. */
   pass(ms: number, during?: () => Promise<void>): Promise<void>
   readonly clock: { nowMs: number }
-  /** What was told, in the order of its moments. */
+  /** What was told, in the order of time; of one moment what has the highest figure first. */
   told(): Promise<Record<string, unknown>[]>
   readonly catalog: {
     readonly workspace: string
@@ -130,7 +130,10 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
         }
         claimed = await state.outbox.claim(claiming)
       }
-      return events.sort((a, b) => String(a.occurred_at).localeCompare(String(b.occurred_at)))
+      return events.sort(
+        (a, b) =>
+          String(a.occurred_at).localeCompare(String(b.occurred_at)) || Number(b.value) - Number(a.value),
+      )
     },
   }
 }

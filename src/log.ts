@@ -102,6 +102,7 @@ export interface LogFields {
   readonly known?: number | null
   readonly connection?: string
   readonly maxmemory_policy?: string
+  readonly aof_load_truncated?: string
   readonly appendfsync?: string
 
   /** Issues of a configuration; `catalog/issues.ts` never shows a value. */

@@ -125,6 +125,9 @@ t.test('Valkey keeps what it acknowledged, and throws nothing away', async (t) =
   const command = compose.services.valkey?.command?.join(' ') ?? ''
   for (const option of ['--appendonly yes', '--appendfsync always', '--maxmemory-policy noeviction'])
     t.ok(command.includes(option), option)
+  const [, ...version] = /:(\d+)\.(\d+)\.(\d+)/.exec(compose.services.valkey?.image ?? '') ?? []
+  const [major = 0, minor = 0, patch = 0] = version.map(Number)
+  t.ok(major * 1e6 + minor * 1e3 + patch >= 9_001_002, 'and leaves no half of a change that it was killed in')
   const garage = await read('garage.toml')
   t.match(garage, /^metadata_fsync = true$/m)
   t.match(garage, /^data_fsync = true$/m)

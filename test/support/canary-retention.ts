@@ -73,8 +73,6 @@ export interface RetentionRig extends CanaryRig {
   readonly tenants: readonly Tenant[]
   /** What the callers of each tenant say who they are by. */
   readonly bearers: ReadonlyMap<Demand, string>
-  /** Where Redis keeps its files; null: there is none. */
-  readonly redisFolder: string | null
 }
 
 /** One node whose tenants differ in what they demand. */
@@ -87,9 +85,7 @@ export async function startRetentionRig(
   const made = await Promise.all(DEMANDS.map((demand) => makeTenant(t, canaries, demand)))
   const configFile = join(folder, 'larkway.yaml')
   await writeFile(configFile, JSON.stringify(configuration(made)))
-  const redisFolder = stores === 'servers' ? await tempFolder(t) : null
-  const durable = ['--appendonly', 'yes', '--appendfsync', 'always', '--dir', `${redisFolder}`]
-  const servers = redisFolder === null ? null : await startServers(t, canaries, durable)
+  const servers = stores === 'servers' ? await startServers(t, canaries, { durable: true }) : null
   const collector = await startCollector(t)
   const metricsPort = await freePort()
   const tenants: Tenant[] = []
@@ -124,7 +120,7 @@ export async function startRetentionRig(
   tenants.push(...made.map((one) => tenantOf(one, canaries, shared)))
   const bearers = new Map(made.map((one) => [one.demand, one.authorization.all]))
   const [{ authorization, upstream }] = made as [Made, ...Made[]]
-  return { ...shared, authorization, upstream, tenants, redisFolder, bearers }
+  return { ...shared, authorization, upstream, tenants, bearers }
 }
 
 type Made = Awaited<ReturnType<typeof makeTenant>>
@@ -325,8 +321,7 @@ export function singersIn(
 export async function keptAnywhere(rig: RetentionRig, alsoParts: boolean): Promise<(Buffer | string)[]> {
   if (alsoParts) await endUploads(rig)
   const { names, values, pages }: Kept = await keptBy(rig)
-  const ofRedis =
-    rig.redisFolder === null ? [] : (await filesBelow(rig.redisFolder)).map(({ bytes }) => bytes)
+  const ofRedis = rig.redis === null ? [] : (await filesBelow(rig.redis.folder)).map(({ bytes }) => bytes)
   return [...names, ...values, ...pages, ...ofRedis]
 }
 

@@ -7,7 +7,7 @@ import { type SingingUpstream, startSingingUpstream } from './canary-upstream.ts
 import { type Canaries, singingWav } from './canary-values.ts'
 import { serveHttp } from './http-server.ts'
 import { testTiming } from './larkway.ts'
-import { type RedisServer, startRedis } from './redis-server.ts'
+import { type RedisOptions, type RedisServer, startRedis } from './redis-server.ts'
 import { secret } from './route-gateway.ts'
 import { openBucket, type S3Server, startS3 } from './s3-server.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
@@ -226,11 +226,15 @@ async function startHost(t: Teardown, canaries: Canaries, audioFor?: AudioFor): 
   return port
 }
 
-/** Redis with a password, and a bucket. @param args further options of redis-server */
-export async function startServers(t: Teardown, canaries: Canaries, args: readonly string[] = []) {
+/** Redis with a password, and a bucket. */
+export async function startServers(
+  t: Teardown,
+  canaries: Canaries,
+  { durable = false }: Pick<RedisOptions, 'durable'> = {},
+) {
   const password = canaries.make('password of Redis', 'secret')
   const [redis, s3] = await Promise.all([
-    startRedis(t, { args: ['--requirepass', password, ...args] }),
+    startRedis(t, { durable, args: ['--requirepass', password] }),
     startS3(t),
   ])
   canaries.watch('secret key of S3', 'secret', s3.secretAccessKey)

@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
-import { Daemon, locate } from './servers.ts'
+import { Daemon, locate, type Program } from './servers.ts'
 
 /** Starts a server that speaks Redis's protocol, ended with the test. @returns a plain connection to it */
 export async function startAndConnect(t: Teardown, daemon: Daemon, port: number): Promise<Redis> {
@@ -20,7 +22,11 @@ export async function startAndConnect(t: Teardown, daemon: Daemon, port: number)
 }
 
 export type RedisOptions = {
-  /** Keeps every acknowledged write through `kill` and `restart` (`appendfsync always`). Default: keeps nothing. */
+  /**
+   * Keeps every acknowledged write through `kill` and `restart` (`appendfsync always`), and of a change that it was
+   * killed in nothing: its file is mended before each start, as operators are told to; Valkey does that by itself.
+   * Default: keeps nothing.
+   */
   durable?: boolean
   /** Options of redis-server, such as `--maxmemory 1mb`; they come last and win. */
   args?: string[]
@@ -32,6 +38,8 @@ export type RedisServer = {
   port: number
   /** Unix socket of the same server. */
   socketPath: string
+  /** Where its files are. */
+  folder: string
   /** Changes with every `restart`. */
   readonly pid: number
   /** SIGTERM: Redis saves what it is told to save, and exits. */
@@ -51,7 +59,9 @@ export async function startRedis(t: Teardown, options: RedisOptions = {}): Promi
   const folder = await tempFolder(t)
   const port = await freePort()
   const socketPath = join(folder, 'redis.sock')
+  const isMended = options.durable === true && !isValkey(program)
   const persistence = options.durable ? ['yes', '--appendfsync', 'always'] : ['no']
+  if (isMended) persistence.push('--aof-load-truncated', 'no')
   const args = [
     ...['--port', String(port), '--bind', '127.0.0.1', '--unixsocket', socketPath, '--dir', folder],
     ...['--save', '', '--appendonly', ...persistence, ...(options.args ?? [])],
@@ -64,6 +74,7 @@ export async function startRedis(t: Teardown, options: RedisOptions = {}): Promi
     url: `redis://127.0.0.1:${port}`,
     port,
     socketPath,
+    folder,
     get pid() {
       return daemon.pid
     },
@@ -71,11 +82,32 @@ export async function startRedis(t: Teardown, options: RedisOptions = {}): Promi
     kill: () => daemon.kill(),
     async restart() {
       await daemon.kill()
+      if (isMended) mendLog(program, folder)
       await daemon.start(() => answersPing(socketPath))
     },
     freeze: () => daemon.freeze(),
     thaw: () => daemon.thaw(),
   }
+}
+
+/** Runs the server's program under a name, which is one of its tools. */
+function runAs(name: string, { command: [file = '', ...before], env }: Program, args: readonly string[]) {
+  const { status, error, stdout } = spawnSync(file, [...before, ...args], {
+    argv0: name,
+    env: { ...process.env, ...env },
+    input: 'y\n',
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw error ?? new Error(`${name}: ${stdout}`)
+  return stdout
+}
+
+const isValkey = (program: Program) => /valkey/i.test(runAs('redis-server', program, ['--version']))
+
+/** Cuts off the end of the append-only file a change that is not whole. */
+function mendLog(program: Program, folder: string): void {
+  const manifest = join(folder, 'appendonlydir', 'appendonly.aof.manifest')
+  if (existsSync(manifest)) runAs('redis-check-aof', program, ['--fix', manifest])
 }
 
 /** A server that still loads its file answers `-LOADING`; one that wants a password answers `-NOAUTH` and is up. */

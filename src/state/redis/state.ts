@@ -92,19 +92,43 @@ async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> 
         'Redis keeps no append-only file: what was acknowledged may be lost when it ends: set appendonly yes',
       )
     const logging = servers.filter((_, i) => /^aof_enabled:1/m.test(reports[i] ?? ''))
-    const syncs = await Promise.all(logging.map(async (server) => server.config('GET', 'appendfsync')))
-    const late = syncs.map(settingOf).find((value) => value !== undefined && value !== 'always')
+    const syncs = await settingsOf(logging, 'appendfsync')
+    const late = syncs.find((value) => value !== undefined && value !== 'always')
     if (late !== undefined)
       log.warn(
         { appendfsync: late },
         'Redis acknowledges before it has written to the disk, and may lose accepted jobs: set appendfsync always',
+      )
+    const cutting = logging.filter((server) => cutsTooLate(reports[servers.indexOf(server)] ?? ''))
+    if ((await settingsOf(cutting, 'aof-load-truncated')).includes('yes'))
+      log.warn(
+        { aof_load_truncated: 'yes' },
+        'Redis may bring back half of a change that it was killed in: set aof-load-truncated no and run ' +
+          'redis-check-aof --fix before each start, or use Valkey 9.1.2 or newer',
       )
   } catch (error) {
     log.debug({ reason: messageOf(error) }, 'the settings of Redis cannot be read')
   }
 }
 
-/** The value in what CONFIG GET answers about one setting. */
-function settingOf(reply: unknown): string | undefined {
-  return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
+/** What a setting is at each of them; undefined: it has none of that name. */
+function settingsOf(servers: ReturnType<typeof primariesOf>, name: string): Promise<(string | undefined)[]> {
+  return Promise.all(
+    servers.map(async (server) => {
+      const reply: unknown = await server.config('GET', name)
+      return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
+    }),
+  )
+}
+
+/**
+ * Whether a server that finds the end of its append-only file torn within a transaction drops it from memory, but
+ * leaves its first commands in the file, where the next start takes them. Redis does (tried up to 7.0.15, read up to
+ * 8.0.6); Valkey does not since 9.1.2 (valkey-io/valkey#4342).
+ *
+ * @param report what INFO answered
+ */
+function cutsTooLate(report: string): boolean {
+  const [, major, minor, patch] = /^valkey_version:(\d+)\.(\d+)\.(\d+)/m.exec(report) ?? []
+  return Number(major ?? 0) * 1e6 + Number(minor ?? 0) * 1e3 + Number(patch ?? 0) < 9_001_002
 }

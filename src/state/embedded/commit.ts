@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
+import { createBeginnings } from './database.ts'
 import type { createOperations } from './operations.ts'
 import { METHODS, type SubjectName } from './subjects.ts'
 
@@ -45,8 +46,7 @@ export function createCommit(
   db: DatabaseSync,
   { operations, purge, counters, now }: ReturnType<typeof createOperations>,
 ): (calls: readonly Call[]) => Committed {
-  const beginRead = db.prepare('BEGIN')
-  const beginWrite = db.prepare('BEGIN IMMEDIATE')
+  const beginnings = createBeginnings(db)
   const commit = db.prepare('COMMIT')
   const { mark, undo, unmark } = createMarks(db)
   const changedRows = createChangeCount(db)
@@ -83,8 +83,8 @@ export function createCommit(
    * Runs the calls in a transaction, which stays open. Hardly ever does one throw: only then all of them are run again
    * with marks, for which SQLite keeps each page that a call changes a second time (a fifth of the thread's time).
    */
-  const runAll = (calls: readonly Call[], begin: StatementSync): readonly Answer[] => {
-    begin.run()
+  const runAll = (calls: readonly Call[], begin: () => void): readonly Answer[] => {
+    begin()
     try {
       const answers = calls.map(run)
       counters.save()
@@ -92,7 +92,7 @@ export function createCommit(
     } catch {
       giveUp()
     }
-    begin.run()
+    begin()
     return calls.map(runMarked)
   }
 
@@ -100,7 +100,7 @@ export function createCommit(
     const writes = calls.some(isWrite)
     const before = changedRows()
     try {
-      const answers = runAll(calls, writes ? beginWrite : beginRead)
+      const answers = runAll(calls, writes ? beginnings.write : beginnings.read)
       if (writes) purgeNowAndThen(calls.length)
       commit.run()
       return { answers, wrote: changedRows() !== before }

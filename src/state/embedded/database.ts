@@ -5,6 +5,14 @@ import { MIGRATIONS } from './migrations.ts'
 
 /** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
 const BUSY_MS = 1_500
+/** How often it looks meanwhile. More often makes processes take turns so often that they write a fifth less. */
+const LOOK_MS = 2
+/** Longest that a start waits for a process that makes the file, which may take longer than a write. */
+const OPEN_MS = 10_000
+/** SQLite's code for a file that another process has; the rest of a code only refines it. */
+const BUSY = 5
+/** Nobody writes it. */
+const NEVER = new Int32Array(new SharedArrayBuffer(4))
 /**
  * Size that the write-ahead log is cut to after a checkpoint: a burst would else leave it large for ever. A checkpoint
  * comes when it is that long: pages that change all the time are copied once for all of it. SQLite's own 4 MiB cost a
@@ -25,6 +33,7 @@ export function openDatabase(file: string): DatabaseSync {
     const db = new DatabaseSync(file, { enableForeignKeyConstraints: false })
     try {
       prepare(db)
+      db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`)
       return db
     } catch (error) {
       db.close()
@@ -43,7 +52,7 @@ function makeFile(file: string): void {
 
 function prepare(db: DatabaseSync): void {
   db.exec(`
-    PRAGMA busy_timeout = ${BUSY_MS};
+    PRAGMA busy_timeout = ${OPEN_MS};
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = ${WAL_BYTES};
@@ -70,6 +79,44 @@ function migrate(db: DatabaseSync): void {
     )
   for (const step of MIGRATIONS.slice(format)) db.exec(step)
   db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+}
+
+/**
+ * What begins a transaction. Before one that writes it looks often whether another process still writes: SQLite looks
+ * ever more seldom, ten times a second at last, and beside processes that write without a pause a write of 3 ms waited
+ * for 1.8 s, or failed. It throws what SQLite does, where another writes for too long.
+ */
+export function createBeginnings(db: DatabaseSync): { read(): void; write(): void } {
+  const read = db.prepare('BEGIN')
+  const write = db.prepare('BEGIN IMMEDIATE')
+  const waitNever = db.prepare('PRAGMA busy_timeout = 0')
+  const waitLong = db.prepare(`PRAGMA busy_timeout = ${BUSY_MS}`)
+  return {
+    read: () => void read.run(),
+    write() {
+      waitNever.get()
+      try {
+        takeWhenFree(() => write.run())
+      } finally {
+        waitLong.get()
+      }
+    },
+  }
+}
+
+/** Takes what another process may have, and looks often until it is free. @throws what `take` threw last */
+function takeWhenFree(take: () => void): void {
+  const deadlineMs = performance.now() + BUSY_MS
+  for (;;) {
+    try {
+      take()
+      return
+    } catch (error) {
+      const { errcode = 0 } = error as { readonly errcode?: number }
+      if (errcode % 256 !== BUSY || performance.now() > deadlineMs) throw error
+      Atomics.wait(NEVER, 0, 0, LOOK_MS)
+    }
+  }
 }
 
 /** A prepared statement whose rows are of a known type. */

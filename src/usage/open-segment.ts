@@ -19,7 +19,7 @@ export interface KeptPlace {
 /** A segment that rows are appended to. Its file is made with the first of them. */
 export class OpenSegment {
   readonly id = newId('seg')
-  readonly openedAtMs = Date.now()
+  readonly openedAtMs: number
   readonly path: string
   readonly #encoder: SegmentEncoder
   #fd: number | null = null
@@ -30,9 +30,11 @@ export class OpenSegment {
   /** Records that are to be written again. */
   kept = 0
 
-  constructor(folder: string) {
+  /** @param openedAtMs when the first of its records came; epoch milliseconds */
+  constructor(folder: string, openedAtMs: number) {
+    this.openedAtMs = openedAtMs
     this.path = join(folder, this.id + SEGMENT_SUFFIX)
-    this.#encoder = new SegmentEncoder({ id: this.id, openedAtMs: this.openedAtMs })
+    this.#encoder = new SegmentEncoder({ id: this.id, openedAtMs })
   }
 
   /** Rows that are not in the file yet. */

@@ -247,30 +247,21 @@ export class PayloadWriter {
   text(value: string): void {
     const { length } = value
     this.ensure(3 * length + 8)
-    if (length <= SHORT_TEXT && this.#ascii(value)) return
     this.number(Buffer.byteLength(value))
     this.at += this.#bytes.write(value, this.at)
   }
 
-  /** Writes a short text if it is ASCII, as ids are: a native call for each takes longer. */
-  #ascii(value: string): boolean {
+  /** Writes a text that stands in other bytes. */
+  textFrom(source: Buffer, from: number, length: number): void {
+    this.ensure(length + 8)
+    this.number(length)
     const bytes = this.#bytes
-    const { length } = value
-    const from = this.at + 1
-    for (let index = 0; index < length; index += 1) {
-      const code = value.charCodeAt(index)
-      if (code > ASCII_MAX) return false
-      bytes[from + index] = code
-    }
-    bytes[this.at] = length
-    this.at = from + length
-    return true
+    const { at } = this
+    // Of the few bytes of an id, a native call would take longer.
+    for (let index = 0; index < length; index += 1) bytes[at + index] = source[from + index]!
+    this.at = at + length
   }
 }
-
-/** Of these the length takes one byte. */
-const SHORT_TEXT = 127
-const ASCII_MAX = 127
 
 export type Value = string | number | boolean | null
 

@@ -25,7 +25,7 @@ export interface WriteAheadTiming {
 }
 
 const TIMING: WriteAheadTiming = {
-  gatherMs: 25,
+  gatherMs: 100,
   segmentMs: 60_000,
   keptMs: 10_000,
   syncMs: 1_000,
@@ -61,9 +61,9 @@ export interface WriteAheadParts {
 
 /**
  * Writes records of usage ahead of everything else that becomes of them: into a segment of this process, where they
- * outlive it. One write takes all that were gathered for some milliseconds, or since the last `flush`: a write for each
- * turn of the loop, with one or two records, took 2 to 4 µs for each of them, ten times what a record takes. Closed
- * segments are handed on.
+ * outlive it. One write takes all that were gathered for a tenth of a second, or since the last `flush`: a write for
+ * each turn of the loop, with one or two records, took 2 to 4 µs for each of them, ten times what a record takes. What
+ * SIGKILL loses of that is little beside the calls that it interrupts. Closed segments are handed on.
  */
 export class WriteAhead {
   readonly #parts: WriteAheadParts
@@ -80,11 +80,15 @@ export class WriteAhead {
   /** Fires when what was gathered is to be written. One for all: making one takes longer than a record. */
   readonly #gathering: NodeJS.Timeout
   #adopting: Promise<void> = Promise.resolve()
+  /** Has records be added that wait for that. */
+  #gather = () => {}
   /** Null: nothing is open for long. */
   #openRows: OpenRows | null = null
   /** A segment of this size is closed. */
   #segmentBytes = FIRST_SEGMENT_BYTES
   #isDue = false
+  /** When the first record came of those that were not written yet. */
+  #dueSinceMs = 0
   #isFull = false
   #isAway = false
   #pausedUntilMs = 0
@@ -115,6 +119,19 @@ export class WriteAhead {
     await opened.#adopt()
     opened.#tick()
     return opened
+  }
+
+  /** @param gather adds the records that somebody has announced by `expect`; called before anything is written */
+  gatherFrom(gather: () => void): void {
+    this.#gather = gather
+  }
+
+  /** Somebody has a record, which is to be gathered and written in a while. */
+  expect(): void {
+    if (this.#isDue) return
+    this.#isDue = true
+    this.#dueSinceMs = Date.now()
+    this.#gathering.refresh()
   }
 
   /**
@@ -162,6 +179,11 @@ export class WriteAhead {
 
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
+    this.#gather()
+    this.#flush()
+  }
+
+  #flush(): void {
     this.#isDue = false
     for (const segment of this.#open) {
       // Behind a write that failed half-way nothing could be read.
@@ -191,12 +213,14 @@ export class WriteAhead {
 
   /** Everything that ended before was handed on; epoch milliseconds. */
   get doneUntilMs(): number {
+    this.#gather()
     // A record may be a moment older than the segment that was made for it. One of an open session is put if we die.
     return Math.min(Date.now(), this.#oldestMs - 1, (this.#openRows?.writtenMs ?? Date.now()) - 1)
   }
 
   /** Whether everything was handed on. */
   get isDone(): boolean {
+    this.#gather()
     return this.#oldestMs === Number.POSITIVE_INFINITY
   }
 
@@ -209,6 +233,7 @@ export class WriteAhead {
   async close(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
+    clearTimeout(this.#gathering)
     for (const segment of this.#open) this.#close(segment)
     await Promise.all([...this.#closing.values(), this.#adopting, this.#openRows?.close()])
     await this.#backlog.close(this.#timing.graceMs)
@@ -247,11 +272,12 @@ export class WriteAhead {
       return null
     }
     this.#written += 1
-    if (!this.#isDue) {
+    if (!this.#isDue) this.expect()
+    else if (this.#current !== null && this.#current.waitingBytes > WAITING_BYTES) {
+      this.#flush()
       this.#isDue = true
-      this.#gathering.refresh()
-    } else if (this.#current !== null && this.#current.waitingBytes > WAITING_BYTES) this.flush()
-    this.#current ??= new OpenSegment(this.#folder)
+    }
+    this.#current ??= new OpenSegment(this.#folder, this.#dueSinceMs)
     return this.#current
   }
 
@@ -283,7 +309,11 @@ export class WriteAhead {
         this.#close(segment)
       else void segment.sync()
     }
-    this.#openRows?.tick(nowMs)
+    if (this.#openRows !== null) {
+      // What it leaves out from now on has ended: the record of that is in the kernel first.
+      this.flush()
+      this.#openRows.tick(nowMs)
+    }
     this.#watchBacklog()
   }
 

@@ -105,6 +105,25 @@ t.test(
   },
 )
 
+t.test('what was open is forgotten once its record is in the kernel', async (t) => {
+  const { rows, root, ids } = await open(t, { timing: { ...SLOW, gatherMs: 600_000 } })
+  const isKept = async () =>
+    (await readdir(root, { recursive: true })).some((one) => one.endsWith('open-sessions'))
+  let count = 1
+  rows.keepOpen({
+    get count() {
+      return count
+    },
+    rows: (add) => add(rowOf('open')),
+  })
+  t.ok(await waitUntil(isKept), 'it is kept')
+  count = 0
+  rows.add(rowOf('ended'))
+  t.ok(await waitUntil(async () => !(await isKept())), 'and forgotten')
+  t.same(await ids(), ['ended'])
+  await rows.close()
+})
+
 t.test('closed segments are handed on, again after a failure, and deleted then', async (t) => {
   const taken = taker()
   taken.refuse(3)

@@ -51,13 +51,11 @@ export interface LarkwayOptions {
   readonly configuration?: (upstreamPort: number) => object
   readonly env?: Readonly<Record<string, string>>
   /** Folder of a whole tree, whose server runs as that tree starts it; default: this project's. */
-  readonly tree?: string
-  /** Folder of sources to run instead, as they are. */
-  readonly source?: string
+  readonly tree?: string | undefined
 }
 
 export function larkway(options: LarkwayOptions): Found {
-  const { name, label, memoryMib, s3 = null, logLevel = 'warn', tree = ROOT, source } = options
+  const { name, label, memoryMib, s3 = null, logLevel = 'warn', tree = ROOT } = options
   const { configuration: configurationOf = larkwayConfiguration } = options
   return {
     candidate: {
@@ -81,11 +79,7 @@ export function larkway(options: LarkwayOptions): Found {
           ...(s3 && (await s3Environment(s3, place))),
           ...options.env,
         }
-        const {
-          file,
-          flags,
-          env: added,
-        } = source === undefined ? await serverOf(tree) : { ...AS_IT_IS, file: join(source, 'main.ts') }
+        const { file, flags, env: added } = await serverOf(tree)
         return {
           command: process.execPath,
           args: ['--no-warnings', ...flags, file],
@@ -103,12 +97,10 @@ interface Program {
   readonly env: Readonly<Record<string, string>>
 }
 
-const AS_IT_IS = { flags: [], env: {} }
-
 /** A tree's server as its own `npm start` has Node run it: compiled, and with the flags that it chose. */
 async function serverOf(tree: string): Promise<Program> {
   const compiler = join(tree, 'scripts', 'compile.mjs')
-  if (!existsSync(compiler)) return { ...AS_IT_IS, file: join(tree, 'src', 'main.ts') }
+  if (!existsSync(compiler)) return { file: join(tree, 'src', 'main.ts'), flags: [], env: {} }
   const { compiled } = (await import(compiler)) as { compiled(program: string): Promise<Program> }
   return await compiled('main.ts')
 }

@@ -3,9 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './peers/install.ts'
 
-/** The sources themselves: what is compared with a copy runs from its sources too, not compiled. */
-export const SOURCES = join(ROOT, 'src')
-
 /** A source without something, and how often that was cut out of it. */
 export interface CutSource {
   readonly text: string
@@ -13,12 +10,13 @@ export interface CutSource {
 }
 
 /**
- * A copy of the sources without something, for a comparison with those that have it. Goes with the process.
+ * A copy of the tree whose sources lack something, for a comparison with one that has it: it can be compiled as well.
+ * Goes with the process.
  *
  * @param name  what is missing in it
  * @param files pattern of the files to cut
  * @param least fewer cuts in all would mean that the sources are written otherwise by now, and little was cut
- * @returns folder of the copy
+ * @returns its folder
  * @throws  Error when little was cut; whatever `cut` throws
  */
 export function copyCut(
@@ -28,8 +26,8 @@ export function copyCut(
   const folder = mkdtempSync(join(tmpdir(), `larkway-without-${name}-`))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const source = join(folder, 'src')
-  cpSync(SOURCES, source, { recursive: true })
-  cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
+  for (const part of ['src', 'scripts', 'package.json', 'package-lock.json'])
+    cpSync(join(ROOT, part), join(folder, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   let cuts = 0
   for (const path of globSync(files, { cwd: source })) {
@@ -38,5 +36,5 @@ export function copyCut(
     cuts += without.cuts
   }
   if (cuts < least) throw new Error(`without ${name}: only ${cuts} places were cut`)
-  return source
+  return folder
 }

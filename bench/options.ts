@@ -21,10 +21,11 @@ export interface BenchOptions {
   readonly help: boolean
 }
 
-export const HELP = `npm run bench -- [options]
+/** @param known names of scenarios */
+export const helpFor = (known: readonly string[]): string => `npm run bench -- [options]
 
-  --only a,b       only these scenarios: small, chat, multipart, base64, slow-provider, limiter,
-                   observability, console, jobs, live, start, idle
+  --only a,b       only these scenarios:
+                   ${known.join(', ')}
   --servers a,b    only these servers, by the names in the result files; the results stay out of bench/results
   --quick          the figures that CI holds, in short runs that take turns with a base and with peers: about 4
                    minutes. With --only: short runs of those scenarios, each once; their results stay out of

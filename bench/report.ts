@@ -265,7 +265,7 @@ function conditions(results: readonly Result[]): string {
       )
       return [
         `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB, ${machine.system}, Linux ` +
-          `${machine.kernel}, Node ${machine.node}, ${versions.map((one) => one.join(' ')).join(', ')}. ` +
+          `${machine.kernel}, ${[['Node', machine.node], ...versions].map((one) => one.join(' ')).join(', ')}. ` +
           `${capital(machine.placement)}. Loopback without TLS:`,
         networks.join('\n'),
         'Every server’s answer is checked before it is measured. Figures are medians of alternating runs; a GB is ' +

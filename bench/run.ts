@@ -6,7 +6,7 @@ import { type MeasureOptions, measureAll, type Trial } from './harness/measure.t
 import { cappedNetwork, systemNetwork } from './harness/network.ts'
 import { isLarkway, type Result, type Row, writeResult } from './harness/result.ts'
 import { measureTogether } from './harness/together.ts'
-import { type BenchOptions, HELP, readOptions } from './options.ts'
+import { type BenchOptions, helpFor, readOptions } from './options.ts'
 import { appendEntry, entryOf, HISTORY, readHistory } from './quick/history.ts'
 import { gateQuick, measureQuick, QUICK_FIGURES } from './quick/quick.ts'
 import { writeReport } from './report.ts'
@@ -53,18 +53,16 @@ process.exitCode = await main(process.argv.slice(2)).catch((error: Error) => {
 })
 
 async function main(args: readonly string[]): Promise<number> {
+  const names = SCENARIOS.map(({ name }) => name)
   let options: BenchOptions
   try {
-    options = readOptions(
-      args,
-      SCENARIOS.map(({ name }) => name),
-    )
+    options = readOptions(args, names)
   } catch (error) {
     console.error((error as Error).message)
     return 2
   }
   if (options.help) {
-    console.log(HELP)
+    console.log(helpFor(names))
     return 0
   }
   if (process.platform !== 'linux') {

@@ -19,7 +19,7 @@ export function withSwitch(source: string): CutSource {
 }
 
 /**
- * A copy of the sources whose ledger a signal turns off, and on again: two processes of one program differ by more than
+ * A copy of the tree whose ledger a signal turns off, and on again: two processes of one program differ by more than
  * what a record costs.
  */
 export function copySwitched(): string {

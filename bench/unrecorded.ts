@@ -19,7 +19,7 @@ export function withoutRecorder(source: string): CutSource {
   return { text, cuts }
 }
 
-/** A copy of the sources in which nothing is told to the console, of requests, jobs and the node. */
+/** A copy of the tree in which nothing is told to the console, of requests, jobs and the node. */
 export function copyUnrecorded(): string {
   const files = '{node/serve.ts,api/endpoint.ts,jobs/*.ts}'
   return copyCut('recorder', { files, cut: withoutRecorder, least: CUTS_LEAST })

@@ -24,7 +24,7 @@ export function withoutTracing(source: string): CutSource {
   return { text, cuts }
 }
 
-/** A copy of the sources in which no request knows of tracing, for a comparison with one that knows and has it off. */
+/** A copy of the tree in which no request knows of tracing, for a comparison with one that knows and has it off. */
 export function copyUntraced(): string {
   const files = '{gateway,api,jobs,live}/**/*.ts'
   return copyCut('tracing', { files, cut: withoutTracing, least: CUTS_LEAST })

@@ -1,5 +1,4 @@
 import { larkway } from '../candidates.ts'
-import { SOURCES } from '../cut-copy.ts'
 import type { Session, Trial } from '../harness/measure.ts'
 import type { Run } from '../harness/result.ts'
 import { larkwayConfiguration, larkwayOperator } from '../larkway.ts'
@@ -16,12 +15,13 @@ interface Variant {
   readonly name: string
   readonly label: string
   readonly against?: string
-  readonly source?: string
+  /** Another tree; absent: this one. */
+  readonly tree?: string
   readonly consoles?: number
 }
 
 const VARIANTS = (): readonly Variant[] => [
-  { name: 'larkway-unrecorded', label: 'Larkway, nothing told to the console', source: copyUnrecorded() },
+  { name: 'larkway-unrecorded', label: 'Larkway, nothing told to the console', tree: copyUnrecorded() },
   { name: 'larkway', label: 'Larkway, console closed', against: 'larkway-unrecorded' },
   {
     name: 'larkway-consoles',
@@ -45,8 +45,8 @@ export const consoleScenario: Scenario = {
     // As long as pages wait, or a multiple of it: then each of them asks as often as any other.
     const seconds = { warmUp: quick ? 1 : 3, run: quick ? 5 : 10 }
     const configuration = (port: number) => withOperator(larkwayConfiguration(port))
-    const variants = VARIANTS().map(({ name, label, source = SOURCES, ...rest }) => {
-      const options = { name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, source }
+    const variants = VARIANTS().map(({ name, label, tree, ...rest }) => {
+      const options = { name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, tree }
       return [larkway(options), rest] as const
     })
     const { found, skipped } = await sort<Pick<Variant, 'against' | 'consoles'>>(variants)

@@ -52,7 +52,7 @@ export const usage: Scenario = {
       label: 'Larkway',
       memoryMib: DEFAULT_BUDGET_MIB,
       env: { LARKWAY_USAGE: 'true' },
-      source: copySwitched(),
+      tree: copySwitched(),
     })
     const { found, skipped } = await sort<object>([[server, {}]])
     const trials = KINDS.flatMap((kind) =>

@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { copySwitched, withSwitch } from '../../bench/switched.ts'
 
@@ -22,8 +22,9 @@ t.test('what asks whether the ledger is on', async (t) => {
   t.same(withSwitch('class Other {}\n'), { text: 'class Other {}\n', cuts: 0 })
 })
 
-t.test('the copy of the sources', async (t) => {
-  const folder = copySwitched()
+t.test('the copy of the tree', async (t) => {
+  const tree = copySwitched()
+  const folder = join(tree, 'src')
   const switched = globSync('**/*.ts', { cwd: folder }).filter((path) =>
     readFileSync(join(folder, path), 'utf8').includes('SIGUSR2'),
   )
@@ -31,4 +32,11 @@ t.test('the copy of the sources', async (t) => {
   const { UsageLedger } = await import(join(folder, 'usage/ledger.ts'))
   t.type(UsageLedger, 'function', 'it can be loaded')
   process.removeAllListeners('SIGUSR2')
+  const { compiled } = await import(join(tree, 'scripts', 'compile.mjs'))
+  const { file } = await compiled('main.ts')
+  const parts = globSync('*.js', { cwd: dirname(file) })
+  t.ok(
+    parts.some((part) => readFileSync(join(dirname(file), part), 'utf8').includes('SIGUSR2')),
+    'it can be compiled',
+  )
 })

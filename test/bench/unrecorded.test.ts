@@ -22,8 +22,8 @@ t.test('what has another form is not passed over', async (t) => {
   for (const source of others) t.throws(() => withoutRecorder(source), /in no known form/, source)
 })
 
-t.test('the copy of the sources', async (t) => {
-  const folder = copyUnrecorded()
+t.test('the copy of the tree', async (t) => {
+  const folder = join(copyUnrecorded(), 'src')
   for (const path of globSync('{node/serve.ts,api/endpoint.ts,jobs/*.ts}', { cwd: folder }))
     t.equal(withoutRecorder(readFileSync(join(folder, path), 'utf8')).cuts, 0, path)
   const { createRoutes } = await import(join(folder, 'api/table.ts'))

@@ -130,13 +130,20 @@ class Pinger {
       this.#free(socket)
     })
     socket.on('error', (error) => this.#fail(error.message))
+    // Servers end connections that are idle for long; it is closed a moment later.
+    socket.on('end', () => this.#retire(socket))
     socket.on('close', () => {
       this.#requests.delete(socket)
       this.#open -= 1
       if (this.#due.delete(socket)) this.#fail('the server closed the connection')
-      const index = this.#idle.indexOf(socket)
-      if (index >= 0) this.#idle.splice(index, 1)
+      this.#retire(socket)
     })
+  }
+
+  /** Nothing else is sent over it. */
+  #retire(socket: Socket): void {
+    const index = this.#idle.indexOf(socket)
+    if (index >= 0) this.#idle.splice(index, 1)
   }
 
   #free(socket: Socket): void {

@@ -262,7 +262,7 @@ class Reading {
     const startedAt = endedAt - reader.signed()
     if (!isTime(startedAt) || !isTime(endedAt)) throw new BadPayload('no such time')
     this.#endedAtMs = endedAt
-    const row = form.isAgain ? this.#emptied(this.#rows - reader.number()) : this.#added(from)
+    const row = form.isAgain ? this.#emptied(this.#rows - reader.number()) : this.#added(from + reader.at)
     this.#shapeOf[row] = form.shape
     this.#startedAt[row] = startedAt
     this.#endedAt[row] = endedAt
@@ -309,9 +309,9 @@ class Reading {
     return row
   }
 
-  /** @param from how many bytes the rows so far took, nearly */
-  #added(from: number): number {
-    if (this.#rows === this.#room.rows) this.#grow(from / this.#rows)
+  /** @param bytes that the rows so far took, nearly */
+  #added(bytes: number): number {
+    if (this.#rows === this.#room.rows) this.#grow(bytes / this.#rows)
     this.#rows += 1
     return this.#rows - 1
   }

@@ -6,6 +6,7 @@ import { newId } from '../../src/ids.ts'
 import { AggregateBuilder } from '../../src/usage/aggregate.ts'
 import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
+import { emptyRow } from '../../src/usage/ledger.ts'
 import { UsageFile } from '../../src/usage/parquet.ts'
 import { rollSegment } from '../../src/usage/rolling.ts'
 import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
@@ -254,4 +255,16 @@ t.test('callers that come again take few bytes', async (t) => {
   const more = encoder.take().length
   t.ok(first > more / 100, `${first} bytes, then ${more / 100}`)
   t.ok(more / 100 < 140, `${more / 100} bytes`)
+})
+
+t.test('room is made for as many rows as there are, also where all are in one frame', async (t) => {
+  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
+  const ROWS = 20_000
+  for (let row = 0; row < ROWS; row += 1) {
+    const ended_at = OPENED_MS + row
+    encoder.add({ ...emptyRow('node'), request_id: newId('req'), started_at: ended_at - 20, ended_at })
+  }
+  const { rows, numbers } = readSegment(encoder.take())
+  t.equal(rows, ROWS)
+  for (const column of numbers) if (column !== null) t.ok(column.length < 1.2 * ROWS, `${column.length}`)
 })

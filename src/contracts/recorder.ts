@@ -142,4 +142,10 @@ export interface UsageKeeper {
   charged(call: OpenCall, isSettling: boolean): void
   /** The state is told now what calls came to that were charged before. */
   beforeReport(): void
+  /**
+   * A live session has begun, which lasts longer than others.
+   *
+   * @param facts what it knows of itself so far
+   */
+  opened(call: OpenCall, facts: () => SessionFacts): void
 }

@@ -129,6 +129,7 @@ export class LiveSessions {
     const opened = { id: newId('live'), context, session }
     context.sessionId = opened.id
     this.#open.add(opened)
+    this.#parts.services.usageKeeper?.opened(context, () => session.facts())
     this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
     return opened
   }

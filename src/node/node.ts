@@ -210,18 +210,6 @@ async function openUsage(
   return { rows, files, progress, ledger }
 }
 
-/** Has live sessions have a record, also if this process dies while they are open. */
-function keepSessions({ rows, ledger }: { rows: WriteAhead; ledger: UsageLedger }, live: LiveSessions): void {
-  rows.keepOpen({
-    get count() {
-      return live.count
-    },
-    rows(add) {
-      for (const { context, session } of live.list()) ledger.isOpen(context, session.facts(), add)
-    },
-  })
-}
-
 function paramIn({ extra }: GatewayError): string | null {
   return documentedParam(extra.param)
 }
@@ -342,7 +330,7 @@ function openRecorder(
     readonly timing: Timing
     readonly live: LiveSessions
     /** Null: nothing is recorded for good. */
-    readonly usage: { readonly ledger: UsageLedger; readonly rows: WriteAhead } | null
+    readonly usage: { readonly ledger: UsageLedger } | null
     readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
@@ -352,7 +340,6 @@ function openRecorder(
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   if (usage === null) return recorder
-  keepSessions(usage, live)
   return new LedgerRecorder(recorder, usage.ledger)
 }
 

@@ -85,6 +85,8 @@ export class UsageLedger implements UsageKeeper {
    */
   readonly #charged: OpenCall[] = []
   readonly #waiting = new WaitingCalls()
+  /** Live sessions that have no record yet, and what each knows of itself; null: it is over, but for its money. */
+  readonly #sessions = new Map<OpenCall, (() => SessionFacts) | null>()
   /** Those that were met, by method and pattern. */
   readonly #endpoints = new Map<string, Map<string, Endpoint>>()
   #lastEndpoint = endpointFor('', '')
@@ -96,17 +98,37 @@ export class UsageLedger implements UsageKeeper {
     this.#paramOf = paramOf
     this.#row = emptyRow(node)
     rows.gatherFrom(() => this.#recordWaiting())
+    const sessions = this.#sessions
+    rows.keepOpen({
+      get count() {
+        return sessions.size
+      },
+      rows: (add) => {
+        for (const [call, facts] of sessions) {
+          this.#fillOpen(call, facts)
+          add(this.#row)
+        }
+      },
+    })
+  }
+
+  opened(call: OpenCall, facts: () => SessionFacts): void {
+    const { exchange } = call
+    if (exchange !== null && this.#isCall(exchange, call)) this.#sessions.set(call, facts)
   }
 
   /** The call is over, but for its money. */
   over(exchange: EndedExchange, call: OpenCall): void {
     if (!this.#isCall(exchange, call)) return
-    if (call.isSettled) this.#ended(exchange, call)
-    else
-      call.onSettled(() => {
-        call.onSettled(null)
-        this.#ended(exchange, call)
-      })
+    if (call.isSettled) {
+      this.#ended(exchange, call)
+      return
+    }
+    if (this.#sessions.has(call)) this.#sessions.set(call, null)
+    call.onSettled(() => {
+      call.onSettled(null)
+      this.#ended(exchange, call)
+    })
   }
 
   ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
@@ -140,22 +162,6 @@ export class UsageLedger implements UsageKeeper {
     row.cost_usd = chargedMicros
     this.#rows.add(row)
     this.#rows.flush()
-  }
-
-  /** Hands over what is known of a session that goes on: the record that it has if this process dies now. */
-  isOpen(call: OpenCall, { audio_seconds, characters }: SessionFacts, add: (row: UsageRow) => void): void {
-    const { exchange } = call
-    if (exchange === null || !this.#isCall(exchange, call)) return
-    const row = this.#row
-    this.#fill(exchange, call, Date.now(), exchange.elapsedMs)
-    row.outcome = 'error'
-    row.error_code = 'INTERNAL'
-    row.audio_seconds = thousandths(audio_seconds)
-    row.characters = whole(characters)
-    // What is reserved for it goes on to be charged, as that of any call whose node dies.
-    row.cost_usd = call.chargedMicros
-    row.estimated = true
-    add(row)
   }
 
   charged(call: OpenCall, isSettling: boolean): void {
@@ -192,15 +198,35 @@ export class UsageLedger implements UsageKeeper {
     const waiting = this.#waiting
     waiting.add(call, exchange.elapsedMs)
     this.#rows.expect()
-    if (waiting.isFull || exchange.receivedBytes + exchange.sentBytes > SMALL_BYTES) this.#recordWaiting()
+    if (call.sessionId !== null) this.#rows.flush()
+    else if (waiting.isFull || exchange.receivedBytes + exchange.sentBytes > SMALL_BYTES)
+      this.#recordWaiting()
   }
 
   readonly #record = (call: OpenCall, endedAtMs: number, elapsedMs: number): void => {
     this.#fill(call.exchange as EndedExchange, call, endedAtMs, elapsedMs)
     const kept = call.usagePlace as KeptPlace | null
     call.usagePlace = null
+    if (call.sessionId !== null) this.#sessions.delete(call)
     if (kept === null) this.#rows.add(this.#row)
     else this.#rows.addAgain(this.#row, kept)
+  }
+
+  /** The record that a session has if this process dies now. */
+  #fillOpen(call: OpenCall, facts: (() => SessionFacts) | null): void {
+    const exchange = call.exchange as EndedExchange
+    const row = this.#row
+    this.#fill(exchange, call, Date.now(), exchange.elapsedMs)
+    if (facts !== null) {
+      const { audio_seconds, characters } = facts()
+      row.outcome = 'error'
+      row.error_code = 'INTERNAL'
+      row.audio_seconds = thousandths(audio_seconds)
+      row.characters = whole(characters)
+    }
+    // What is reserved for it goes on to be charged, as that of any call whose node dies.
+    row.cost_usd = call.chargedMicros
+    row.estimated = true
   }
 
   #recordWaiting(): void {

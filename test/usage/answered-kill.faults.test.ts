@@ -149,12 +149,11 @@ t.test(
     const { job_id: cancelled } = await askJobs(node, 'POST', '', { audio: AUDIO, purpose: 'slow' })
     t.match(await askJobs(node, 'DELETE', `/${cancelled}`), { status: 'cancelled' })
     const known = async () => {
-      for (const path of await openFiles(segments))
-        for (const { audio_seconds } of recordsIn(await readSegmentFile(path)))
-          if ((audio_seconds ?? 0) >= 2_000) return true
-      return false
+      const files = await Promise.all((await openFiles(segments)).map((path) => readSegmentFile(path)))
+      const [one, ...others] = files.flatMap((file) => recordsIn(file))
+      return others.length === 0 && (one?.audio_seconds ?? 0) >= 2_000
     }
-    t.ok(await waitUntil(known), 'what is known of the session is on the disk')
+    t.ok(await waitUntil(known), 'what is known of the open session is on the disk, and of no other')
     for (const attempt of [2, 3]) {
       await node.signal('SIGKILL')
       node = await start({})

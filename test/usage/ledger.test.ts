@@ -1,15 +1,23 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CallContext } from '../../src/gateway/call-context.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockFolder } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
+import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { principal } from '../support/catalog.ts'
+import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
-const TIMING = { gatherMs: 600_000, segmentMs: 600_000 }
+/** Nothing is written by itself. */
+const TIMING = { gatherMs: 600_000, segmentMs: 600_000, syncMs: 600_000 }
+const STREAM = { method: 'GET', pattern: '/v1/transcription/stream' }
 
-async function open(t: Test) {
+/** @param syncMs how often open sessions are looked at */
+async function opened(t: Test, { syncMs } = TIMING) {
   const root = t.testdir()
   const log = createLogger('silent')
   const rows = await WriteAhead.open({
@@ -18,14 +26,14 @@ async function open(t: Test) {
     roll: null,
     backlogBytes: 1e9,
     log,
-    timing: TIMING,
+    timing: { ...TIMING, syncMs },
   })
   t.teardown(() => rows.close())
   const ledger = new UsageLedger({ rows, node: 'node', paramOf: () => null })
   /** A call that was answered, and goes by its id. */
-  const call = (requestId: string, sentBytes = 500) => {
+  const call = (requestId: string, sentBytes = 500, endpoint = { method: 'POST', pattern: '/v1/chat' }) => {
     const exchange = {
-      ...{ requestId, method: 'POST', pattern: '/v1/chat', status: 200, elapsedMs: 40.4, bodyMs: 0 },
+      ...{ requestId, ...endpoint, status: 200, elapsedMs: 40.4, bodyMs: 0 },
       ...{ firstByteMs: null, receivedBytes: 100, sentBytes, signal: new AbortController().signal },
     }
     const context = new CallContext(exchange)
@@ -40,13 +48,19 @@ async function open(t: Test) {
       const { exchange, context } = call(id, sentBytes)
       ledger.over(exchange, context)
     },
+    /** What is known of open sessions on the disk; null: there is no file of it. */
+    async open() {
+      const names = await readdir(root, { recursive: true })
+      const name = names.find((one) => one.endsWith('open-sessions'))
+      return name === undefined ? null : recordsIn(await readSegmentFile(join(root, name)))
+    },
     ids: async () => (await usageRecords(root)).map(({ request_id }) => request_id),
     records: () => usageRecords(root),
   }
 }
 
 t.test('a record tells of the moment when the call was over, whenever it is made', async (t) => {
-  const { ledger, rows, call, records } = await open(t)
+  const { ledger, rows, call, records } = await opened(t)
   const { exchange, context } = call('req')
   const beforeMs = Date.now()
   ledger.over(exchange, context)
@@ -65,7 +79,7 @@ t.test('a record tells of the moment when the call was over, whenever it is made
 })
 
 t.test('what is large is not kept until there are more', async (t) => {
-  const { over, rows } = await open(t)
+  const { over, rows } = await opened(t)
   over('small')
   t.equal(rows.figures().written, 0)
   over('large', 1024 * 1024)
@@ -73,7 +87,7 @@ t.test('what is large is not kept until there are more', async (t) => {
 })
 
 t.test('records are made together, in their order, and all of them', async (t) => {
-  const { over, rows, ids } = await open(t)
+  const { over, rows, ids } = await opened(t)
   const sent = Array.from({ length: 200 }, (_, at) => `req_${at}`)
   for (const id of sent) over(id)
   const { written } = rows.figures()
@@ -83,7 +97,7 @@ t.test('records are made together, in their order, and all of them', async (t) =
 })
 
 t.test('before money is told, the record is in the kernel, whether the call is over or not', async (t) => {
-  const { ledger, rows, call, ids } = await open(t)
+  const { ledger, rows, call, ids } = await opened(t)
   const [over, open_] = [call('over'), call('open')]
   for (const { context } of [over, open_]) {
     context.charged(7)
@@ -97,4 +111,37 @@ t.test('before money is told, the record is in the kernel, whether the call is o
   rows.flush()
   t.same(await ids(), ['over', 'open'], 'and it is one')
   t.equal(rows.figures().written, 2)
+})
+
+t.test('a session is known on the disk until it has a record, however long its money takes', async (t) => {
+  const { ledger, call, open, records } = await opened(t, { ...TIMING, syncMs: 10 })
+  const { exchange, context } = call('req', 500, STREAM)
+  context.sessionId = 'live_one'
+  context.reserved()
+  ledger.opened(context, () => ({ ended: null, audio_seconds: 2, switches: 0 }))
+  const known = async () => (await open())?.[0] ?? null
+  t.ok(await waitUntil(async () => (await known()) !== null))
+  t.match(await known(), { record_id: 'live_one', outcome: 'error', error_code: 'INTERNAL', cost_usd: 0 })
+  context.charged(7)
+  ledger.over(exchange, context)
+  const isOver = async () => (await known())?.outcome === 'ok'
+  t.ok(await waitUntil(isOver, 10_000), 'it is over, but for its money')
+  t.match(await known(), { record_id: 'live_one', cost_usd: 7, estimated: true })
+  t.same(await records(), [])
+  context.charged(5)
+  context.settled()
+  t.ok(await waitUntil(async () => (await open()) === null), 'and forgotten')
+  const all = await records()
+  t.equal(all.length, 1)
+  t.match(all[0], { record_id: 'live_one', outcome: 'ok', cost_usd: 12 })
+})
+
+t.test('a request that is no session of the ledger leaves nothing behind', async (t) => {
+  const { ledger, call, open } = await opened(t, { ...TIMING, syncMs: 10 })
+  const { exchange, context } = call('req', 500, { method: 'GET', pattern: '/v1/models' })
+  context.sessionId = 'live_one'
+  ledger.opened(context, () => ({ ended: null, audio_seconds: 2, switches: 0 }))
+  ledger.over(exchange, context)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  t.equal(await open(), null)
 })

@@ -33,12 +33,17 @@ function withDyingEntry(config: Json): Json {
 class SentAudio {
   #bytes = Buffer.alloc(0)
   #rate = 0
+  #isEnded = false
+  /** Pieces behind the message that says that none come. */
+  late = 0
 
   constructor(page: Page) {
     page.on('websocket', (socket) => {
       this.#rate = Number(new URL(socket.url()).searchParams.get('sample_rate'))
       socket.on('framesent', ({ payload }) => {
-        if (typeof payload !== 'string') this.#bytes = Buffer.concat([this.#bytes, payload])
+        if (typeof payload === 'string') this.#isEnded ||= JSON.parse(payload).type === 'end'
+        else if (this.#isEnded) this.late += 1
+        else this.#bytes = Buffer.concat([this.#bytes, payload])
       })
     })
   }
@@ -62,6 +67,15 @@ class SentAudio {
     listener.flush()
     return words.join(' ')
   }
+}
+
+/** Runs in the page: holds it up at the next click, before what the click is for. */
+function holdUpClick(ms: number): void {
+  const hold = () => {
+    const untilMs = performance.now() + ms
+    while (performance.now() < untilMs);
+  }
+  globalThis.addEventListener('click', hold, { capture: true, once: true })
 }
 
 const flags = (file: string) => [
@@ -93,7 +107,7 @@ t.test(
     const stop = page.getByRole('button', { name: 'Stop' })
     await stop.waitFor()
     const focused = await page.evaluate('document.activeElement?.textContent')
-    t.equal(focused, 'Stop', 'the next button has the focus')
+    t.equal(focused, 'Stop', 'the next button has the focus as soon as it is there')
     await page.getByRole('meter', { name: 'Microphone level' }).waitFor()
     const level = async () => Number(await page.evaluate('document.querySelector("meter").value'))
     t.ok(await waitUntil(async () => (await level()) > 0.5, 10_000), 'the meter shows the sound')
@@ -108,8 +122,11 @@ t.test(
     const spokenSeconds = wav.readUInt32LE(40) / wav.readUInt32LE(28)
     t.ok(await waitUntil(() => sent.seconds > spokenSeconds + 1, 60_000), 'all of it was sent')
     t.ok(await waitUntil(async () => (await said()) === sent.heard(), 30_000), 'finished text stays')
+    // Meanwhile the microphone goes on to hear: what it has for the page comes behind the end.
+    await page.evaluate(holdUpClick, 200)
     await stop.press('Enter')
     await page.getByRole('heading', { name: 'Session' }).waitFor()
+    t.equal(sent.late, 0, 'no audio comes behind its end')
     t.ok((await said()).length > SPOKEN.length / 2)
     t.equal(await said(), sent.heard(), 'every word once, through the change of the provider')
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, toApiError } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Copy } from '../../components/copy.ts'
@@ -76,9 +76,11 @@ function Listening(props: {
   const { sinceMs, microphone } = props.run
   const [seconds, setSeconds] = useState(0)
   const button = useRef<HTMLDivElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     // The pressed button is gone.
     button.current?.querySelector('button')?.focus()
+  }, [])
+  useEffect(() => {
     const timer = setInterval(() => setSeconds((Date.now() - sinceMs) / 1_000), 250)
     return () => clearInterval(timer)
   }, [sinceMs])

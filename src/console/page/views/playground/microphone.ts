@@ -8,6 +8,7 @@ export interface Microphone {
   readonly stream: MediaStream
   /** Hz. */
   readonly sampleRate: number
+  /** Nothing is handed over any more. */
   close(): void
 }
 
@@ -28,7 +29,10 @@ export async function openMicrophone(
   const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false }
   const stream = await navigator.mediaDevices.getUserMedia({ audio })
   let context: AudioContext | null = null
+  let node: AudioWorkletNode | null = null
   const close = () => {
+    // Pieces are on their way from the audio thread, and more come until the context is closed.
+    if (node !== null) node.port.onmessage = null
     for (const track of stream.getTracks()) track.stop()
     if (context !== null && context.state !== 'closed') void context.close()
   }
@@ -36,7 +40,7 @@ export async function openMicrophone(
     const { source, context: opened } = sourceOf(stream)
     context = opened
     await opened.audioWorklet.addModule(new URL('microphone-worklet.ts', import.meta.url))
-    const node = new AudioWorkletNode(opened, 'microphone', { channelCount: 1, channelCountMode: 'explicit' })
+    node = new AudioWorkletNode(opened, 'microphone', { channelCount: 1, channelCountMode: 'explicit' })
     node.port.onmessage = ({ data }: MessageEvent<MicrophonePiece>) => onPiece(data)
     // It hands nothing on, but only what leads to the speaker is worked on everywhere.
     source.connect(node).connect(opened.destination)

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { AnswerParser, type AnswerSink } from './answer-parser.ts'
-import { Deadlines, type Perishable } from './deadlines.ts'
+import { Deadlines, Perishable } from './deadlines.ts'
 import { headText, joinHead, type RequestHead } from './request-head.ts'
 
 /**
@@ -71,7 +71,7 @@ class WrongBodyLength extends Error {
   override readonly name = 'WrongBodyLength'
 }
 
-export class Connection implements AnswerSink, Perishable {
+export class Connection extends Perishable implements AnswerSink {
   readonly #owner: ConnectionOwner
   readonly #socket: Socket
   readonly #parser = new AnswerParser(this)
@@ -83,14 +83,13 @@ export class Connection implements AnswerSink, Perishable {
   /** Lets the writer of the body go on. */
   #onWritten: (() => void) | null = null
   #paused = false
-  /** Slot of the deadline for connecting. */
-  readonly #slot: number
   /** When it became idle, on the clock of `performance.now()`. */
   idleSinceMs = 0
 
   constructor(owner: ConnectionOwner, dial: Dial) {
+    super()
     this.#owner = owner
-    this.#slot = deadlines.add(this, performance.now() + CONNECT_TIMEOUT_MS)
+    deadlines.add(this, performance.now() + CONNECT_TIMEOUT_MS)
     const { socket, event } = dial({
       buffer: READ_BUFFER,
       callback: (bytes) => this.#read(READ_BUFFER, bytes),
@@ -147,14 +146,14 @@ export class Connection implements AnswerSink, Perishable {
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    deadlines.remove(this, this.#slot)
+    deadlines.remove(this)
     this.#socket.destroy()
     this.#onWritten?.()
     this.#owner.onClosed(this)
   }
 
   /** Called when connecting has taken too long. */
-  expire(): void {
+  override expire(): void {
     if (!this.#connected) this.#break(new ConnectionEnded(`no connection within ${CONNECT_TIMEOUT_MS} ms`))
   }
 
@@ -170,7 +169,7 @@ export class Connection implements AnswerSink, Perishable {
   }
 
   #begin(): void {
-    deadlines.remove(this, this.#slot)
+    deadlines.remove(this)
     this.#connected = true
     if (this.#exchange !== null) this.#write(this.#exchange)
   }

@@ -8,7 +8,7 @@ import {
 } from '../contracts/upstream.ts'
 import type { Connection } from './connection.ts'
 import type { WaitingExchange } from './connections.ts'
-import { Deadlines, type Perishable } from './deadlines.ts'
+import { Deadlines, Perishable } from './deadlines.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
 import { type RequestHead, requestHead } from './request-head.ts'
 
@@ -25,7 +25,7 @@ const deadlines = new Deadlines()
  * One request on its way: what is sent, the reading of its body, its deadline and its caller. What becomes of its
  * answer is told by a subclass.
  */
-export abstract class Sending implements WaitingExchange, Perishable {
+export abstract class Sending extends Perishable implements WaitingExchange {
   readonly head: RequestHead
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | null
   readonly bodyBytes: number
@@ -39,8 +39,6 @@ export abstract class Sending implements WaitingExchange, Perishable {
   #leftMs: number
   /** When the clock began to run; null while it stands. */
   #runningSinceMs: number | null = null
-  /** Where its deadline is kept. */
-  #slot = 0
   readonly #reading = new Reading()
 
   /** @throws the signal's reason when the caller has left already; UpstreamFailure for what cannot be sent */
@@ -49,6 +47,7 @@ export abstract class Sending implements WaitingExchange, Perishable {
     request: UpstreamRequest,
     { deadlineMs, signal }: Pick<SendOptions, 'deadlineMs' | 'signal'>,
   ) {
+    super()
     signal.throwIfAborted()
     this.#signal = signal
     this.#leftMs = Math.max(1, deadlineMs)
@@ -114,19 +113,19 @@ export abstract class Sending implements WaitingExchange, Perishable {
   /** From now on the provider is waited for. */
   runClock(): void {
     this.#runningSinceMs = performance.now()
-    this.#slot = deadlines.add(this, this.#runningSinceMs + this.#leftMs)
+    deadlines.add(this, this.#runningSinceMs + this.#leftMs)
   }
 
   /** Nobody waits for the provider: what passes now is the reader's own time. */
   stopClock(): void {
     if (this.#runningSinceMs === null) return
-    deadlines.remove(this, this.#slot)
+    deadlines.remove(this)
     this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#runningSinceMs))
     this.#runningSinceMs = null
   }
 
   /** Called at the deadline. */
-  expire(): void {
+  override expire(): void {
     this.abort(new DeadlinePassed())
   }
 
@@ -141,7 +140,7 @@ export abstract class Sending implements WaitingExchange, Perishable {
    */
   #unwatch(): void {
     this.over = true
-    deadlines.remove(this, this.#slot)
+    deadlines.remove(this)
     this.#signal.removeEventListener('abort', this)
     this.stopReading(REQUEST_OVER)
   }

@@ -29,9 +29,14 @@ export function isScarce({ used, limit }: Pick<ByteBudget, 'used' | 'limit'>): b
   return used > limit * (1 - HEADROOM)
 }
 
+/** Accounts with nothing in them that are kept: making one for each call of a workspace costs more than booking. */
+const EMPTY_ACCOUNTS = 1_000
+
 interface Account {
   held: number
   waiting: number
+  /** Whether there is something in it, as far as it was booked. */
+  isUsed: boolean
   /** Made with the first holder. */
   holders: Set<MemoryHolder> | null
 }
@@ -69,6 +74,8 @@ class FairBudget implements WaitingBudget {
   readonly limit: number
   readonly #smallest: number
   readonly #accounts = new Map<string, Account>()
+  /** Accounts with something in them. */
+  #usedAccounts = 0
   // Sets keep their order and forget a member in O(1), which a caller that gives up needs.
   readonly #within = new Set<Waiter>()
   readonly #over = new Set<Waiter>()
@@ -126,9 +133,10 @@ class FairBudget implements WaitingBudget {
   }
 
   enrol(holder: MemoryHolder): void {
-    const account = this.#book(holder.workspace, 0, 0, true)
+    const account = this.#accountOf(holder.workspace)
     account.holders ??= new Set()
     account.holders.add(holder)
+    this.#book(holder.workspace, 0, 0)
   }
 
   dismiss(holder: MemoryHolder): void {
@@ -184,7 +192,8 @@ class FairBudget implements WaitingBudget {
   }
 
   #shareOf(workspace: string): number {
-    return this.limit / (this.#accounts.size + (this.#accounts.has(workspace) ? 0 : 1))
+    const isUsed = this.#accounts.get(workspace)?.isUsed ?? false
+    return this.limit / (this.#usedAccounts + (isUsed ? 0 : 1))
   }
 
   #isWithin(workspace: string, bytes: number): boolean {
@@ -240,7 +249,7 @@ class FairBudget implements WaitingBudget {
   #takeBack(missing: number, asker?: string): void {
     if (missing <= 0) return
     const enough = this.#used - missing
-    const share = asker === undefined ? this.limit / this.#accounts.size : this.#shareOf(asker)
+    const share = asker === undefined ? this.limit / this.#usedAccounts : this.#shareOf(asker)
     const over = [...this.#accounts.values()]
       .filter(({ held, holders }) => holders !== null && held > share)
       .sort((a, b) => b.held - a.held)
@@ -278,17 +287,23 @@ class FairBudget implements WaitingBudget {
     }
   }
 
-  /** Changes an account, which is kept while there is something in it. */
-  #book(workspace: string, held: number, waiting: number, keep = false): Account {
-    let account = this.#accounts.get(workspace)
-    if (account === undefined) {
-      account = { held: 0, waiting: 0, holders: null }
-      this.#accounts.set(workspace, account)
-    }
+  #book(workspace: string, held: number, waiting: number): void {
+    const account = this.#accountOf(workspace)
     account.held += held
     account.waiting += waiting
-    const empty = account.held <= 0 && account.waiting <= 0 && (account.holders?.size ?? 0) === 0
-    if (empty && !keep) this.#accounts.delete(workspace)
+    const isUsed = account.held > 0 || account.waiting > 0 || (account.holders?.size ?? 0) > 0
+    if (isUsed === account.isUsed) return
+    account.isUsed = isUsed
+    this.#usedAccounts += isUsed ? 1 : -1
+  }
+
+  #accountOf(workspace: string): Account {
+    const known = this.#accounts.get(workspace)
+    if (known !== undefined) return known
+    if (this.#accounts.size - this.#usedAccounts >= EMPTY_ACCOUNTS)
+      for (const [other, { isUsed }] of this.#accounts) if (!isUsed) this.#accounts.delete(other)
+    const account = { held: 0, waiting: 0, isUsed: false, holders: null }
+    this.#accounts.set(workspace, account)
     return account
   }
 }

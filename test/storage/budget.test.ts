@@ -150,6 +150,19 @@ t.test('a workspace alone may hold all; beside another it leaves a quarter free'
   t.end()
 })
 
+t.test('a workspace that has given everything back has no share, however many there were', (t: Test) => {
+  const budget = createBudget(100, 0)
+  for (let at = 0; at < 3_000; at += 1) {
+    budget.tryReserve(1, `other-${at}`)
+    budget.refund(1, `other-${at}`)
+  }
+  t.equal(budget.tryReserve(45, 'one'), true)
+  t.equal(budget.tryReserve(45, 'another'), true)
+  t.equal(budget.tryReserve(5, 'another'), true, 'half of all is its share')
+  t.equal(budget.tryReserve(5, 'another'), false)
+  t.end()
+})
+
 t.test('what is set aside for bytes that have not come goes to another who asks, at once', (t: Test) => {
   const budget = createBudget(100, 0)
   const first = holderOf(budget, 'greedy', { bytes: 60, spare: 50 })

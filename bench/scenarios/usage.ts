@@ -37,7 +37,7 @@ export const usage: Scenario = {
   network: 'system',
   rounds: 12,
   generations: 2,
-  // Memory in which files are made is given back after 10 s without one.
+  // Memory in which files are made is given back after 70 s without one.
   turns: 'load',
   upstream: { program: 'upstream.ts', args: [] },
 

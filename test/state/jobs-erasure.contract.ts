@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Job, JobEnding, JobPageFilter, JobSpec } from '../../src/contracts/jobs.ts'
 import {
@@ -204,6 +205,8 @@ function pages(t: Test, start: Start): void {
     const { jobs, workspace, owner, accept, cancel } = await jobsOf(t, start)
     const rare = await accept(GIVEN)
     await cancel(rare.id)
+    // Ids of one millisecond have no order.
+    await sleep(5)
     const specs = Array.from({ length: 1_200 }, () => specOf(workspace, GIVEN))
     for (const spec of specs) await jobs.submit({ spec, slot: null })
     const look = (before: string | null) =>

@@ -114,7 +114,9 @@ export class UsageLedger implements UsageKeeper {
 
   opened(call: OpenCall, facts: () => SessionFacts): void {
     const { exchange } = call
-    if (exchange !== null && this.#isCall(exchange, call)) this.#sessions.set(call, facts)
+    if (exchange === null || !this.#isCall(exchange, call)) return
+    this.#sessions.set(call, facts)
+    this.#keepOpen(call)
   }
 
   /** The call is over, but for its money. */
@@ -166,8 +168,12 @@ export class UsageLedger implements UsageKeeper {
 
   charged(call: OpenCall, isSettling: boolean): void {
     const { exchange } = call
+    if (call.sessionId !== null) {
+      this.#keepOpen(call)
+      return
+    }
     // A job whose worker dies is run again, and recorded then.
-    if (exchange === null || call.sessionId !== null || !this.#isCall(exchange, call)) return
+    if (exchange === null || !this.#isCall(exchange, call)) return
     if (call.chargedAt < 0) {
       call.chargedAt = this.#charged.length
       this.#charged.push(call)
@@ -190,6 +196,14 @@ export class UsageLedger implements UsageKeeper {
     const before = call.usagePlace as KeptPlace | null
     if (before === null) call.usagePlace = this.#rows.addKept(this.#row)
     else this.#rows.addAgain(this.#row, before, true)
+  }
+
+  /** Writes what is known of a session that has no record yet. */
+  #keepOpen(call: OpenCall): void {
+    const facts = this.#sessions.get(call)
+    if (facts === undefined) return
+    this.#fillOpen(call, facts)
+    this.#rows.addOpen(this.#row)
   }
 
   /** Has a record be made of the call with the next ones. */
@@ -217,6 +231,8 @@ export class UsageLedger implements UsageKeeper {
     const exchange = call.exchange as EndedExchange
     const row = this.#row
     this.#fill(exchange, call, Date.now(), exchange.elapsedMs)
+    // That of its handshake, which may be on its way.
+    row.status ??= 101
     if (facts !== null) {
       const { audio_seconds, characters } = facts()
       row.outcome = 'error'

@@ -1,9 +1,10 @@
+import { renameSync, rmSync } from 'node:fs'
 import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { UsageRecord } from '../contracts/usage-record.ts'
-import { idTimeMs, newId } from '../ids.ts'
+import { idTimeMs } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
-import { SEGMENT_SUFFIX } from './open-segment.ts'
+import { OpenSegment, SEGMENT_SUFFIX } from './open-segment.ts'
 import { UsageRows } from './rows.ts'
 import { readSegmentFile, type SegmentColumns } from './segment-columns.ts'
 
@@ -21,56 +22,87 @@ export interface OpenRecords {
 }
 
 /**
- * Keeps what is known of open sessions in a file beside the segments, written anew every few seconds: if the process
- * dies it becomes a segment of whoever takes over the others.
+ * Keeps what is known of open sessions in a file beside the segments: if the process dies it becomes a segment of
+ * whoever takes over the others. It is written anew every few seconds; what is to be in the kernel at once is appended,
+ * and stands behind what was known of the same session before.
  */
 export class OpenRows {
   readonly #folder: string
   readonly #records: OpenRecords
-  #writing: Promise<void> | null = null
-  #written: { readonly atMs: number; readonly count: number } | null = null
+  /** Null: there is none. */
+  #file: OpenSegment | null = null
+  /** How many were open when it was written; null: what was appended last may be cut off. */
+  #count: number | null = null
 
   constructor(folder: string, records: OpenRecords) {
     this.#folder = folder
     this.#records = records
   }
 
-  /** The records in the file ended then, epoch milliseconds; infinity: there is none. */
+  /** The records in the file ended then or later, epoch milliseconds; infinity: there is none. */
   get writtenMs(): number {
-    return this.#written?.atMs ?? Number.POSITIVE_INFINITY
+    return this.#file?.openedAtMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** Writes the file, or removes it, if it is time to. Never rejects. */
+  /** Hands to the kernel what is known of one of them by now; what it does not take, with the next tick. */
+  add(row: UsageRow): void {
+    const file = this.#file
+    if (file === null || this.#count === null) {
+      this.tick(Date.now())
+      return
+    }
+    try {
+      file.add(row)
+      file.write()
+    } catch {
+      this.#count = null
+    }
+  }
+
+  /** Writes the file, or removes it, if it is time to. */
   tick(nowMs: number): void {
     const { count } = this.#records
-    const before = this.#written
-    const isDue = before === null ? count > 0 : count !== before.count || nowMs - before.atMs >= WRITE_MS
-    if (!isDue || this.#writing !== null) return
-    this.#writing = (count === 0 ? this.#remove() : this.#write(nowMs, count))
-      // It is tried again with the next tick.
-      .catch(() => {})
-      .finally(() => {
-        this.#writing = null
-      })
+    const before = this.#file
+    const isDue = before === null ? count > 0 : count !== this.#count || nowMs - before.openedAtMs >= WRITE_MS
+    if (!isDue) return
+    try {
+      if (count === 0) this.#remove()
+      else this.#write(nowMs, count)
+    } catch {
+      // With the next tick.
+    }
   }
 
   /** Removes the file: what was open has ended. */
-  async close(): Promise<void> {
-    await this.#writing
-    await this.#remove().catch(() => {})
+  close(): void {
+    try {
+      this.#remove()
+    } catch {
+      // Whoever takes the segments over finds the records of these sessions there.
+    }
   }
 
-  async #write(nowMs: number, count: number): Promise<void> {
-    const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: nowMs })
-    this.#records.rows((row) => encoder.add(row))
-    await put(join(this.#folder, FILE), encoder)
-    this.#written = { atMs: nowMs, count }
+  #write(nowMs: number, count: number): void {
+    const file = new OpenSegment(this.#folder, nowMs, FILE + UNFINISHED)
+    this.#records.rows((row) => file.add(row))
+    try {
+      file.write()
+      renameSync(file.path, join(this.#folder, FILE))
+    } catch (error) {
+      file.drop()
+      rmSync(file.path, { force: true })
+      throw error
+    }
+    this.#file?.drop()
+    this.#file = file
+    this.#count = count
   }
 
-  async #remove(): Promise<void> {
-    if (this.#written === null) return
-    await rm(join(this.#folder, FILE), { force: true })
-    this.#written = null
+  #remove(): void {
+    if (this.#file === null) return
+    rmSync(join(this.#folder, FILE), { force: true })
+    this.#file.drop()
+    this.#file = null
   }
 }
 
@@ -93,11 +125,13 @@ export async function adoptOpenRows(
   for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX)))
     for (const { kind, record_id } of recordsOf(await readSegmentFile(join(from, name))))
       if (kind === 'session') ended.add(record_id)
-  const left = [...recordsOf(open)].filter(({ record_id }) => !ended.has(record_id))
-  const path = id === null || left.length === 0 ? null : join(to, id + SEGMENT_SUFFIX)
+  // What was known last of each.
+  const left = new Map(Array.from(recordsOf(open), (record) => [record.record_id, record]))
+  for (const id of ended) left.delete(id)
+  const path = id === null || left.size === 0 ? null : join(to, id + SEGMENT_SUFFIX)
   if (id !== null && path !== null) {
     const encoder = new SegmentEncoder({ id, openedAtMs: idTimeMs(id) })
-    for (const record of left) encoder.add(record)
+    for (const record of left.values()) encoder.add(record)
     await put(path, encoder)
   }
   await rm(join(from, FILE))

@@ -30,10 +30,13 @@ export class OpenSegment {
   /** Records that are to be written again. */
   kept = 0
 
-  /** @param openedAtMs when the first of its records came; epoch milliseconds */
-  constructor(folder: string, openedAtMs: number) {
+  /**
+   * @param openedAtMs when the first of its records came; epoch milliseconds
+   * @param name of its file; absent: that of a segment which is to be handed on
+   */
+  constructor(folder: string, openedAtMs: number, name?: string) {
     this.openedAtMs = openedAtMs
-    this.path = join(folder, this.id + SEGMENT_SUFFIX)
+    this.path = join(folder, name ?? this.id + SEGMENT_SUFFIX)
     this.#encoder = new SegmentEncoder({ id: this.id, openedAtMs })
   }
 
@@ -82,6 +85,11 @@ export class OpenSegment {
   /** Resolves once the file is closed. */
   async close(): Promise<void> {
     await this.sync()
+    this.drop()
+  }
+
+  /** Closes the file, whatever the disk has of it. Not while it syncs. */
+  drop(): void {
     if (this.#fd !== null) closeSync(this.#fd)
     this.#fd = null
   }

@@ -177,6 +177,11 @@ export class WriteAhead {
     this.#openRows = new OpenRows(this.#folder, records)
   }
 
+  /** Hands to the kernel what is known of one of those by now. */
+  addOpen(row: UsageRow): void {
+    this.#openRows?.add(row)
+  }
+
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
     this.#gather()
@@ -235,7 +240,8 @@ export class WriteAhead {
     this.flush()
     clearTimeout(this.#gathering)
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all([...this.#closing.values(), this.#adopting, this.#openRows?.close()])
+    this.#openRows?.close()
+    await Promise.all([...this.#closing.values(), this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.

@@ -150,10 +150,12 @@ t.test(
     t.match(await askJobs(node, 'DELETE', `/${cancelled}`), { status: 'cancelled' })
     const known = async () => {
       const files = await Promise.all((await openFiles(segments)).map((path) => readSegmentFile(path)))
-      const [one, ...others] = files.flatMap((file) => recordsIn(file))
-      return others.length === 0 && (one?.audio_seconds ?? 0) >= 2_000
+      const records = files.flatMap((file) => recordsIn(file))
+      const last = new Map(records.map((record) => [record.record_id, record.audio_seconds ?? 0]))
+      return last.size === 1 && [...last.values()].every((seconds) => seconds >= 2_000)
     }
     t.ok(await waitUntil(known), 'what is known of the open session is on the disk, and of no other')
+    await listen(t, node)
     for (const attempt of [2, 3]) {
       await node.signal('SIGKILL')
       node = await start({})
@@ -163,16 +165,24 @@ t.test(
     node = await start({ usageFiles: { abandonedMs: 100 } })
 
     const recorded = async () => (await usageRecords(segments)).filter(({ kind }) => kind !== 'call')
-    t.ok(await waitUntil(async () => (await recorded()).length >= 4, 20_000))
+    t.ok(await waitUntil(async () => (await recorded()).length >= 5, 20_000))
     await sleep(1_000)
     const records = await recorded()
     t.equal(new Set(records.map(({ record_id }) => record_id)).size, records.length, 'each once')
     const sessions = records.filter(({ kind }) => kind === 'session')
     t.same(sessions.map(({ outcome, error_code }) => [outcome, error_code]).sort(), [
       ['error', 'INTERNAL'],
+      ['error', 'INTERNAL'],
       ['ok', null],
     ])
-    const [dead] = sessions.filter(({ outcome }) => outcome === 'error')
+    const [young, dead] = sessions
+      .filter(({ outcome }) => outcome === 'error')
+      .sort((one, other) => (one.audio_seconds ?? 0) - (other.audio_seconds ?? 0))
+    t.match(
+      young,
+      { status: 101, workspace: 'acme', audio_seconds: 0, cost_usd: 0 },
+      'killed at its beginning',
+    )
     t.match(dead, {
       status: 101,
       workspace: 'acme',

@@ -5,24 +5,16 @@ import t from 'tap'
 import { childEnvironment } from '../support/child-environment.ts'
 import { larkway } from '../support/cli.ts'
 import { type Exposition, scrape } from '../support/exposition.ts'
-import { startWorker } from '../support/larkway.ts'
+import { startWorker, UNUSED_STORE } from '../support/larkway.ts'
 import { programOf } from '../support/program.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { freePort } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-/** A store that nobody asks: none of these processes takes anything up. */
-const STORE = {
-  S3_ENDPOINT: 'http://127.0.0.1:1',
-  S3_BUCKET: 'nothing',
-  S3_ACCESS_KEY_ID: 'nobody',
-  S3_SECRET_ACCESS_KEY: 'nothing',
-}
-
 t.test('a worker tells what it does', { skip: withoutServers, timeout: 60_000 }, async (t) => {
   const { url } = await startRedis(t)
-  const worker = await startWorker(t, { env: { ...STORE, REDIS_URL: url, LARKWAY_METRICS_PORT: '0' } })
+  const worker = await startWorker(t, { env: { ...UNUSED_STORE, REDIS_URL: url, LARKWAY_METRICS_PORT: '0' } })
   const port = Number(worker.log.find(({ msg }) => msg === 'working')?.metrics_port)
   const { value } = await scrape(port)
   t.equal(value('larkway_jobs_running'), 0)
@@ -43,7 +35,7 @@ t.test('each of several processes has a port', { skip: withoutServers, timeout: 
       LARKWAY_DATA: t.testdir(),
       LARKWAY_DRAIN_SECONDS: '0',
       REDIS_URL: url,
-      ...STORE,
+      ...UNUSED_STORE,
     }),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -69,7 +61,7 @@ t.test('each of several processes has a port', { skip: withoutServers, timeout: 
 })
 
 t.test('ports that there are not are refused', async (t) => {
-  const env = { REDIS_URL: 'redis://127.0.0.1:1', ...STORE, LARKWAY_METRICS_PORT: '65534' }
+  const env = { REDIS_URL: 'redis://127.0.0.1:1', ...UNUSED_STORE, LARKWAY_METRICS_PORT: '65534' }
   t.match(await larkway(['serve', '--processes', '3'], { env }), {
     code: 1,
     errors: /3 processes need as many ports from LARKWAY_METRICS_PORT on/,

@@ -37,6 +37,14 @@ export async function startLarkway(t: Teardown, options: LarkwayOptions = {}): P
   }
 }
 
+/** Environment of a store that nobody asks: the process takes nothing up. */
+export const UNUSED_STORE = {
+  S3_ENDPOINT: 'http://127.0.0.1:1',
+  S3_BUCKET: 'nothing',
+  S3_ACCESS_KEY_ID: 'nobody',
+  S3_SECRET_ACCESS_KEY: 'nothing',
+}
+
 /** Starts a process that works on jobs and nothing else, and stops it with the test. */
 export async function startWorker(t: Teardown, options: LarkwayOptions): Promise<LarkwayProcess> {
   const { started: _, ...process } = await launch(

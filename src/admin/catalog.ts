@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { AppShape, ProviderShape, PurposeShape } from '../catalog/file.ts'
-import { hasUnseen } from '../catalog/key.ts'
+import { hasUnseen, isValid } from '../catalog/key.ts'
 import { sealCredential } from '../catalog/secret.ts'
 import type { CatalogService } from '../contracts/catalog-service.ts'
 import type { RecordFields, RecordName } from '../contracts/catalog-store.ts'
@@ -9,7 +9,7 @@ import { invalidField } from '../inbound/refusals.ts'
 import { type AdminActor, type AdminContext, requireOperator, requireOwner } from './actor.ts'
 import { type ChangeContext, changePart } from './change.ts'
 import { issuesError } from './issues.ts'
-import { isValid, storedKeys } from './keys.ts'
+import { storedKeys } from './keys.ts'
 import { type Part, partOf, partsOf } from './parts.ts'
 
 // Workspaces, apps, purposes and providers; routes have drafts and versions besides, see routes.ts.

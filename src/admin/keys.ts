@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { instantMs } from '../catalog/file.ts'
 import {
   BURST_MAX,
+  formerInForce,
   isKeyName,
+  isValid,
   KEY_NAME_MAX,
   newKey,
   newSecret,
@@ -177,10 +179,11 @@ export async function rotateKey(
     // Kept by an earlier try whose answer was lost.
     if (key.sha256 === kept.sha256) return { key, action: 'key.rotate' }
     if (!isValid(key, nowMs)) throw invalid('the key has expired: give it another expiry first')
-    const { former, ...rest } = key
-    if (overlapSeconds > 0 && former !== undefined && former.untilMs > nowMs) {
+    const { former: _, ...rest } = key
+    const former = formerInForce(key, nowMs)
+    if (overlapSeconds > 0 && former !== null) {
       const until = timestampOf(former.untilMs)
-      const message = `the key before this one is taken until ${until}: wait, or end both with an overlap of 0`
+      const message = `the previous key stays valid until ${until}: wait, or end both with an overlap of 0`
       throw new GatewayError('CONFLICT', message)
     }
     const { sha256, prefix } = key
@@ -202,7 +205,7 @@ async function replaceKey(
     const { before, version } = await requireChangeable(actor, name, context)
     const { key, action } = changed(before)
     if (isDeepStrictEqual(key, before)) return before
-    if (tries === 0) await audit(state.catalog, actor, replacement(action, before, key))
+    if (tries === 0) await audit(state.catalog, actor, replacement(action, before, key, context.nowMs()))
     if (!(await state.keys.replace(key, version))) continue
     await context.refreshKeys()
     return key
@@ -326,14 +329,6 @@ export async function storedKeyNames(keys: StoredKeys): Promise<ReadonlyMap<stri
   return (await readKeys(keys)).names
 }
 
-/** Whether a key opens anything: it is neither revoked nor expired. */
-export function isValid(
-  { revokedAtMs, expiresAtMs }: Pick<StoredKey, 'revokedAtMs' | 'expiresAtMs'>,
-  nowMs: number,
-): boolean {
-  return revokedAtMs === null && (expiresAtMs === null || expiresAtMs > nowMs)
-}
-
 /** Pages come and go; without this their keys would be most of what every node reads. */
 async function forgetExpired(all: readonly StoredKey[], keys: StoredKeys, nowMs: number): Promise<void> {
   const isOver = ({ kind, expiresAtMs }: StoredKey) =>
@@ -368,9 +363,10 @@ function revocation(key: StoredKey): AuditedChange {
   return { action, workspace, target: `key/${id}`, before: withoutHash(key), detail }
 }
 
-function replacement(action: string, before: StoredKey, after: StoredKey): AuditedChange {
-  const { id, workspace, name, prefix, app, former } = after
-  const beside = former === undefined ? '' : `, beside ${former.prefix}… until ${timestampOf(former.untilMs)}`
+function replacement(action: string, before: StoredKey, after: StoredKey, nowMs: number): AuditedChange {
+  const { id, workspace, name, prefix, app } = after
+  const former = formerInForce(after, nowMs)
+  const beside = former === null ? '' : `, beside ${former.prefix}… until ${timestampOf(former.untilMs)}`
   const detail = `${name} (${prefix}…) of the app ${app}${action === 'key.rotate' ? beside : ''}`
   return {
     ...{ action, workspace, target: `key/${id}`, detail },

@@ -4,6 +4,7 @@ import type { RateLimit } from '../contracts/rate-limit.ts'
 import type { FormerKey, StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { formerUntilMs } from './key.ts'
 import { type Polling, startPolling } from './polling.ts'
 
 export interface ApiKeysOptions {
@@ -111,8 +112,9 @@ class Book implements PolledApiKeys {
 }
 
 /** A key that was rotated, by what it was before: it ends when that is no longer taken. */
-function formerOf(key: StoredKey, { sha256, prefix, untilMs }: FormerKey): StoredKey {
-  return { ...key, sha256, prefix, expiresAtMs: Math.min(untilMs, key.expiresAtMs ?? untilMs) }
+function formerOf(key: StoredKey, former: FormerKey): StoredKey {
+  const { sha256, prefix } = former
+  return { ...key, sha256, prefix, expiresAtMs: formerUntilMs(former, key) }
 }
 
 function makePrincipal(key: StoredKey, app: AppPrincipal, rateLimit: RateLimit): Principal {

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { StoredKey } from '../contracts/stored-keys.ts'
+import type { FormerKey, StoredKey } from '../contracts/stored-keys.ts'
 import { newId } from '../ids.ts'
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -77,6 +77,33 @@ export function newKey({ name, ...settings }: KeySettings, nowMs: number): NewKe
     plain,
     stored: { ...settings, id, ...kept, name: name ?? id, createdAtMs: nowMs, revokedAtMs: null },
   }
+}
+
+/** Whether a key opens anything: it is neither revoked nor expired. */
+export function isValid(
+  { revokedAtMs, expiresAtMs }: Pick<StoredKey, 'revokedAtMs' | 'expiresAtMs'>,
+  nowMs: number,
+): boolean {
+  return revokedAtMs === null && (expiresAtMs === null || expiresAtMs > nowMs)
+}
+
+/** Until when the secret is taken that a key had before: until the key itself ends at the latest. */
+export function formerUntilMs(
+  { untilMs }: FormerKey,
+  { expiresAtMs }: Pick<StoredKey, 'expiresAtMs'>,
+): number {
+  return Math.min(untilMs, expiresAtMs ?? untilMs)
+}
+
+/** The secret that a key had before, and until when it is taken; null: it is not, or not any more. */
+export function formerInForce(
+  key: Pick<StoredKey, 'revokedAtMs' | 'expiresAtMs' | 'former'>,
+  nowMs: number,
+): FormerKey | null {
+  const { former } = key
+  if (former === undefined || !isValid(key, nowMs)) return null
+  const untilMs = formerUntilMs(former, key)
+  return untilMs > nowMs ? { ...former, untilMs } : null
 }
 
 /** A key as it is sent, and what is kept of that. */

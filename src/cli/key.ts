@@ -8,7 +8,14 @@ import {
   revokeKey,
   rotateKey,
 } from '../admin/keys.ts'
-import { BURST_MAX, hashKey, looksLikeKey, makeKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/key.ts'
+import {
+  BURST_MAX,
+  formerInForce,
+  hashKey,
+  looksLikeKey,
+  makeKey,
+  REQUESTS_PER_MINUTE_MAX,
+} from '../catalog/key.ts'
 import { formatUsd } from '../catalog/terms.ts'
 import { CatalogError } from '../catalog/watch.ts'
 import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
@@ -171,8 +178,8 @@ async function rotate(args: readonly string[], context: CliContext): Promise<voi
   const { plain, stored } = await withAdmin(context, options, ({ actor, admin }) =>
     rotateKey(actor, { id, workspace: null }, overlap, admin),
   )
-  const { former } = stored
-  const old = former === undefined ? 'refused' : `${former.prefix}… until ${rfc3339(former.untilMs)}`
+  const former = formerInForce(stored, Date.now())
+  const old = former === null ? 'refused' : `${former.prefix}… until ${rfc3339(former.untilMs)}`
   context.print(`key  ${plain}\nid   ${id}\nold  ${old}\n`)
 }
 
@@ -238,12 +245,13 @@ function fileRows({ keys }: Snapshot): Row[] {
   }))
 }
 
-function storedRow({ sha256: _, kind: _kind, former, ...key }: StoredKey, { apps }: Snapshot): Row {
+function storedRow(stored: StoredKey, { apps }: Snapshot): Row {
+  const { sha256: _, kind: _kind, former: _former, ...key } = stored
+  const former = formerInForce(stored, Date.now())
   const served = apps.get(key.workspace)?.has(key.app) === true
   const ended = key.revokedAtMs !== null ? 'revoked' : isExpired(key.expiresAtMs) ? 'expired' : null
   const state = ended ?? (served ? 'active' : 'unserved')
-  const isTaken = former !== undefined && ended === null && !isExpired(former.untilMs)
-  const beside = isTaken ? { prefix: former.prefix, until: rfc3339(former.untilMs) } : null
+  const beside = former && { prefix: former.prefix, until: rfc3339(former.untilMs) }
   return { ...key, source: 'state', former: beside, state }
 }
 

@@ -119,7 +119,7 @@ for (const [kind, start, options] of benches) {
       [['rotate'], /takes the id of a key/],
       [['rotate', fresh], /not the key itself/],
       [['rotate', full.id, '--overlap', '2592001'], /overlap/],
-      [['rotate', full.id], /is taken until/],
+      [['rotate', full.id], /stays valid until/],
       [['rotate', plain.id], /revoked for good/],
     ] as const) {
       const refused = await run(['key', ...flags]).catch((error: Error) => ({

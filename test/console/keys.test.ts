@@ -135,6 +135,14 @@ for (const [store, options] of STORES) {
     t.match([again.status, again.body], [409, { error: { code: 'CONFLICT' } }], 'three would be too many')
     t.equal(await statusOf(bench, made.key), 200, 'and nothing was changed')
 
+    const soon = new Date(Date.now() + 60_000).toISOString()
+    const ending = await admin.ask('PUT', path, { ...settings, expires_at: soon })
+    t.match(
+      ending.body,
+      { expires_at: soon, former: { prefix: made.prefix, until: soon } },
+      'it ends with its key',
+    )
+
     const [stored] = (await bench.state.keys.list()).filter(({ id }) => id === made.id)
     const over = { ...stored!.former!, untilMs: Date.now() - 1 }
     await bench.state.keys.replace({ ...stored!, former: over }, await bench.state.keys.version())
@@ -152,10 +160,10 @@ for (const [store, options] of STORES) {
     const { lines } = (await admin.get('audit')).body as { lines: Shown[] }
     t.same(
       lines.map(({ action }) => action),
-      ['key.rotate', 'key.rotate', 'key.change', 'key.create'],
+      ['key.rotate', 'key.change', 'key.rotate', 'key.change', 'key.create'],
     )
     t.equal(lines[0]?.detail, `two (${last.body.prefix}…) of the app web`)
-    t.match(lines[1]?.detail, new RegExp(`of the app web, beside ${made.prefix}… until 20`))
+    t.match(lines[2]?.detail, new RegExp(`of the app web, beside ${made.prefix}… until 20`))
 
     await admin.ask('DELETE', path)
     t.equal(await statusOf(bench, last.body.key), 401)

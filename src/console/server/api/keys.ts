@@ -4,7 +4,6 @@ import {
   changeKey,
   createKey,
   createPlaygroundKey,
-  isValid,
   type KeyInput,
   OVERLAP_SECONDS_MAX,
   revokeKey,
@@ -15,7 +14,13 @@ import {
 import type { ManagedBy } from '../../../admin/parts.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import { optional } from '../../../api/json-request.ts'
-import { BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX } from '../../../catalog/key.ts'
+import {
+  BURST_MAX,
+  formerInForce,
+  isValid,
+  KEY_NAME_MAX,
+  REQUESTS_PER_MINUTE_MAX,
+} from '../../../catalog/key.ts'
 import { SCOPES, type Snapshot } from '../../../contracts/catalog.ts'
 import type { RateLimit } from '../../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../../contracts/stored-keys.ts'
@@ -222,8 +227,8 @@ async function keyAnswers(
   const nowMs = context.nowMs()
   return shown.map((key) => {
     const spentMicros = account && (account.spentByKey[key.id] ?? 0)
-    const { id, name, prefix, app, scopes, rateLimit, budgetMicros, former } = key
-    const isFormerTaken = former !== undefined && former.untilMs > nowMs && key.revokedAtMs === null
+    const { id, name, prefix, app, scopes, rateLimit, budgetMicros } = key
+    const former = formerInForce(key, nowMs)
     return {
       id,
       name,
@@ -238,7 +243,7 @@ async function keyAnswers(
       expires_at: timestamp(key.expiresAtMs),
       revoked_at: timestamp(key.revokedAtMs),
       last_used_at: timestamp(uses[id] ?? null),
-      former: isFormerTaken ? { prefix: former.prefix, until: timestamp(former.untilMs) } : null,
+      former: former && { prefix: former.prefix, until: timestamp(former.untilMs) },
       managed_by: key.managedBy,
     }
   })

@@ -1,5 +1,6 @@
-import { isValid, storedKeys } from '../../../admin/keys.ts'
+import { storedKeys } from '../../../admin/keys.ts'
 import { partsOf } from '../../../admin/parts.ts'
+import { isValid } from '../../../catalog/key.ts'
 import type { SetupAnswer } from '../answers/workspaces.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'

@@ -1,3 +1,4 @@
+import type { SessionEnd } from '../contracts/live.ts'
 import { GatewayError } from '../errors.ts'
 import { isObject } from '../inbound/json-body.ts'
 import { invalid } from '../inbound/refusals.ts'
@@ -17,6 +18,16 @@ export const BEHIND_BYTES = 64 * 1024
 /** What the sessions of a node end with that stops. */
 export function nodeStops(): GatewayError {
   return new GatewayError('OVERLOADED', 'this node stops')
+}
+
+/**
+ * Close code and reason of a session that ended without an error although its client had not asked for that. Clients
+ * come again after any other code than 1000: not where an operator has ended the session.
+ */
+export function unaskedClose(end: SessionEnd | null): readonly [code: number, reason: string] {
+  if (end === 'operator') return [CLOSE.normal, 'an operator ended the session']
+  if (end === 'drain') return [CLOSE.goingAway, 'this node stops; open another session']
+  return [CLOSE.goingAway, 'the session has reached its longest duration']
 }
 
 /**

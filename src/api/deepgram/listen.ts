@@ -9,7 +9,14 @@ import { WholeFrames } from '../../media/pcm.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
-import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
+import {
+  BEHIND_BYTES,
+  CLOSE,
+  checkMessageSize,
+  nodeStops,
+  readMessage,
+  unaskedClose,
+} from '../socket-messages.ts'
 import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
@@ -125,9 +132,8 @@ class ListenSocket implements ClientSocketListener, LiveSink {
       this.#call.context.failure ??= error
       return void this.#socket?.close(...closeFor(error))
     }
-    // Its clients open another connection after any code but 1000: that is for who has asked for the end.
     if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
-    else this.#socket?.close(CLOSE.goingAway, 'the session ends; open another one')
+    else this.#socket?.close(...unaskedClose(this.#session.facts().ended))
   }
 
   #control(message: Uint8Array): void {

@@ -9,7 +9,7 @@ import { warningHeaders } from '../fact-headers.ts'
 import { selectFormat } from '../native/speech-stream.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
-import { CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
+import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
 import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
 import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
@@ -117,7 +117,11 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
       case 'flushed':
         return void this.#answer('Flushed')
       case 'going_away':
-        return void this.#warn(`the session ends in ${message.seconds} s; open another one`)
+        return void this.#warn(
+          message.reason === 'operator'
+            ? 'an operator ends the session'
+            : `the session ends in ${message.seconds} s; open another one`,
+        )
       default:
         return
     }
@@ -136,9 +140,8 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
       this.#call.context.failure ??= error
       return void this.#socket?.close(...closeFor(error))
     }
-    // Its clients open another connection after any code but 1000: that is for who has asked for the end.
     if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
-    else this.#socket?.close(CLOSE.goingAway, 'the session ends; open another one')
+    else this.#socket?.close(...unaskedClose(this.#session.facts().ended))
   }
 
   #told({ type, text }: Record<string, unknown>): void {

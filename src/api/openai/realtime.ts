@@ -1,3 +1,4 @@
+import type { SessionEnd } from '../../contracts/live.ts'
 import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
 import { authenticateGrant } from '../../gateway/authentication.ts'
@@ -13,7 +14,7 @@ import type { LiveSession } from '../../live/session.ts'
 import { WholeFrames } from '../../media/pcm.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { keyOffered, type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
-import { BEHIND_BYTES, CLOSE, nodeStops } from '../socket-messages.ts'
+import { BEHIND_BYTES, CLOSE, nodeStops, unaskedClose } from '../socket-messages.ts'
 import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
 import { OPENAI } from './door.ts'
 import {
@@ -110,7 +111,6 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   #committed = 0
   #frames = new WholeFrames(audioOf(DEFAULT_CONFIG))
   #events = 0
-  #reason: string | null = null
   #isOver = false
 
   constructor(call: SocketCall, secret: ClientSecret | null) {
@@ -185,7 +185,6 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
         if (isAuto) this.#items.utteranceEnd(message.at_seconds)
         return
       case 'going_away':
-        this.#reason = message.reason
         return void this.#send({ ...message, type: 'larkway.going_away' })
       case 'switched':
         // Not OpenAI's: its libraries hand on events that they do not know, and do nothing with them.
@@ -198,14 +197,15 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   end(error: GatewayError | null): void {
     if (this.#isOver) return
     this.#stopWaiting()
-    const fault = error ?? ended(this.#reason)
     if (error !== null) this.#call.context.failure ??= error
+    const end = this.#session?.facts().ended ?? null
+    const fault = error ?? ended(end)
     const { type, error: told } = errorEvent(fault, null)
     const { code, message } = told
     this.#items.failed({ type: told.type, code, message, param: null })
     this.#send({ type, error: error === null ? { ...told, code: 'session_expired' } : told })
     this.#isOver = true
-    this.#socket?.close(error === null ? CLOSE.goingAway : closeCode(fault), fault.code)
+    this.#socket?.close(error === null ? unaskedClose(end)[0] : closeCode(fault), fault.code)
   }
 
   #told(event: Record<string, unknown>, audio: Buffer | null): void {
@@ -301,9 +301,9 @@ const CLIENT_EVENTS = [
 ]
 
 /** The error that a session ends with which was not asked to end. */
-function ended(reason: string | null): GatewayError {
-  if (reason === 'drain') return new GatewayError('OVERLOADED', 'this node stops; open another session')
-  return new GatewayError('AUDIO_TOO_LONG', 'the session has reached its longest duration')
+function ended(end: SessionEnd | null): GatewayError {
+  const code = end === 'drain' ? 'OVERLOADED' : end === 'operator' ? 'PERMISSION_DENIED' : 'AUDIO_TOO_LONG'
+  return new GatewayError(code, unaskedClose(end)[1])
 }
 
 function errorEvent(error: GatewayError, eventId: string | null) {

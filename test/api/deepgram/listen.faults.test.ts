@@ -112,6 +112,19 @@ test("Deepgram's client transcribes across the death of a provider", async (t) =
   t.equal(rig.live.count, 0)
 })
 
+test('a session that an operator ends is over for a client that comes again after failures', async (t) => {
+  const provider = await serveWords(t)
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
+  const caller = await openClient(t, rig)
+  await caller.speak(wordsAudio(0, 3))
+  rig.live.list()[0]?.session.stop()
+  await caller.until(() => caller.codes.length > 0)
+  t.same(caller.codes, [1000])
+  t.equal(caller.text(), wordsText(3), 'what was said is transcribed')
+  await sleep(2_000)
+  t.equal(rig.live.count, 0)
+})
+
 test('Finalize is answered, KeepAlive is taken, and audio may be cut anywhere', async (t) => {
   const provider = await serveWords(t)
   const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])

@@ -226,8 +226,18 @@ test('a caller that writes nothing is kept, one that leaves is not, and a node t
   await waitUntil(() => rig.live.count === 1)
   rig.live.goAway(1)
   t.match(await silent.message('Warning'), { code: 'GOING_AWAY', description: /^the session ends in 1 s/ })
-  t.match(await silent.ended, /^1001 the session ends/)
+  t.match(await silent.ended, /^1001 this node stops/)
   t.equal(await rig.spent(), microsOf(SENTENCES.slice(0, 2)))
+})
+
+test('a session that an operator ends is over for its client', async (t) => {
+  const voice = await serveVoice(t)
+  const rig = await openSpeech(t, [voiceEntry(voice, 'first')])
+  const caller = new Caller(t, rig)
+  await caller.message('Metadata')
+  rig.live.list()[0]?.session.stop()
+  t.match(await caller.message('Warning'), { description: 'an operator ends the session' })
+  t.equal(await caller.ended, '1000 an operator ended the session')
 })
 
 test('what is wrong is refused before the handshake, and by the code of the close behind it', async (t) => {

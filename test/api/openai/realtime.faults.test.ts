@@ -179,3 +179,20 @@ test('what a client sends wrongly is told, and the session goes on', async (t) =
   caller.realtime.close()
   t.equal(await caller.closed, 1000)
 })
+
+test('a session that an operator ends says so, and is over for its client', async (t) => {
+  const certificate = await localCertificate(t)
+  const provider = await serveWords(t)
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')], { certificate })
+  const caller = new Caller(t, rig, certificate)
+  await caller.told('session.created')
+  caller.realtime.send(update({ transcription: { model: 'gpt-4o-transcribe' } }))
+  await caller.told('session.updated')
+  await caller.speak(words(0, 3))
+  rig.live.list()[0]?.session.stop()
+  t.match(await caller.told('error'), {
+    error: { code: 'session_expired', message: 'an operator ended the session' },
+  })
+  t.equal(await caller.closed, 1000)
+  t.equal(textOf(caller.of(COMPLETED), 'transcript').trim(), wordsText(3), 'what was said is transcribed')
+})

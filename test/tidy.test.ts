@@ -21,7 +21,7 @@ const LAYERS = [
   'gateway',
   'inbound providers sandbox catalog state storage media workers recorder usage',
   'outbound tracing',
-  'contracts call-facts errors limits log metrics ids secrets sealing version timeouts shape ' +
+  'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
     'cancellation one-at-a-time',
 ].map((names) => names.split(' '))
 

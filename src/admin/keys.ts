@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { instantMs } from '../catalog/file.ts'
 import {
   BURST_MAX,
   formerInForce,
@@ -16,6 +15,7 @@ import type { RateLimit } from '../contracts/rate-limit.ts'
 import type { StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
 import { GatewayError } from '../errors.ts'
 import { invalid, invalidField, MUST } from '../inbound/refusals.ts'
+import { instantMs } from '../time.ts'
 import { type AdminActor, type AdminContext, requireOwner, requireWorkspace } from './actor.ts'
 import { type AuditedChange, audit } from './audit.ts'
 import { issuesError } from './issues.ts'

@@ -1,4 +1,5 @@
 import { invalidField, MUST } from '../inbound/refusals.ts'
+import { MOMENT_EXAMPLES, momentMs } from '../time.ts'
 import { CALL_DIMENSIONS, USAGE_MEASURES, type UsageDimension } from '../usage/aggregate.ts'
 import { isOfEndUsers, tableFor, USAGE_STEPS, type UsageQuestion } from '../usage/answer.ts'
 import { DAY_MS, HOUR_MS } from '../usage/names.ts'
@@ -133,15 +134,10 @@ function wholeIn(input: UsageInput, name: string, [least, most]: readonly [numbe
   return number
 }
 
-/** RFC 3339, where seconds may be left out, or a date, which is when its day begins in UTC. */
-const TIME = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/
-
 function timeIn(input: UsageInput, name: 'from' | 'to'): number | null {
   const value = textIn(input, name)
   if (value === null) return null
-  const [, date] = TIME.exec(value) ?? []
-  const ms = date === undefined ? Number.NaN : Date.parse(value)
-  const isDay = date !== undefined && new Date(Date.parse(date)).toJSON()?.startsWith(date) === true
-  if (isDay && ms >= 0) return ms
-  throw invalidField(name, 'must be a date such as `2026-11-01`, or a time such as `2026-11-01T12:00:00Z`')
+  const ms = momentMs(value)
+  if (ms !== null) return ms
+  throw invalidField(name, `must be ${MOMENT_EXAMPLES}`)
 }

@@ -4,6 +4,7 @@ import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catal
 import { Day, FACT_SHAPES } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
+import { INSTANT } from '../time.ts'
 import { ConsoleShape } from './console.ts'
 import { formed, NAME, Name, named, optional, strict } from './field.ts'
 
@@ -14,10 +15,6 @@ function partial<Properties extends Record<string, TSchema>>(properties: Propert
   const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
   return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
 }
-
-/** The form of RFC 3339, as the source of a regular expression; the first group is the day. */
-const INSTANT = '^\\d{4}-\\d\\d-(\\d\\d)T\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
-const FORM = new RegExp(INSTANT)
 
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
@@ -499,17 +496,3 @@ export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
 export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>
-
-/**
- * Epoch milliseconds of an RFC 3339 time such as `2027-01-31T00:00:00Z`.
- *
- * @returns null for another form, and for a day that its month does not have
- */
-export function instantMs(text: string): number | null {
-  const day = FORM.exec(text)?.[1]
-  const ms = Date.parse(text)
-  if (day === undefined || Number.isNaN(ms)) return null
-  // Date.parse takes 30 February for the 2nd of March.
-  const local = new Date(`${text.slice(0, 10)}T00:00:00Z`)
-  return local.getUTCDate() === Number(day) ? ms : null
-}

@@ -1,5 +1,6 @@
 import type { AccountTerms } from '../contracts/ledger.ts'
-import { type BudgetFields, instantMs, type WorkspaceFields } from './file.ts'
+import { instantMs } from '../time.ts'
+import type { BudgetFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 
 /** Resolves how much the workspace may spend. Invalid values are added to `issues`. */

@@ -12,7 +12,7 @@ Streams audio to a node at real time and prints the transcript as it grows. FILE
 A-law, or raw samples; - is standard input.
 
   --url URL            of the node (default: http://127.0.0.1 and PORT, else 8080)
-  --key KEY            API key (default: LARKWAY_KEY)
+  --key KEY            API key (default: LARKWAY_API_KEY)
   --language CODE      spoken language
   --field NAME=VALUE   any other field of POST /v1/transcription, such as diarization=true; may be repeated
   --encoding E         of raw samples: ${LIVE_ENCODINGS.join(', ')} (default: pcm_s16le)
@@ -65,7 +65,7 @@ export async function listen(args: readonly string[], context: CliContext): Prom
     channels: whole('channels', values.channels, 255) ?? 1,
   }
   const fields = fieldsOf(values.field ?? [], values.language)
-  const key = values.key ?? context.env.LARKWAY_KEY
+  const key = values.key ?? context.env.LARKWAY_API_KEY
   const address = addressOf(values.url ?? `http://127.0.0.1:${context.env.PORT || 8080}`)
   const input = openInput(path, context)
   try {

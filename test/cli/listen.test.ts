@@ -136,7 +136,7 @@ t.test('raw samples and wav from standard input, as fast as a provider takes the
   const startedMs = performance.now()
   const first = await run(['-', '--url', `${node.url}/`, '--fast', ...raw], {
     input: pieces,
-    env: { LARKWAY_KEY: 'lk_b' },
+    env: { LARKWAY_API_KEY: 'lk_b' },
   })
   t.match(first, { code: 0, output: 'hello world\n' })
   t.ok(performance.now() - startedMs < 2000, 'three seconds at once')

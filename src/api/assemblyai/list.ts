@@ -2,6 +2,7 @@ import type { JobPage, JobPageFilter, JobStatus, ListedJob } from '../../contrac
 import { firstJobId, idTimeMs, jobPartition } from '../../ids.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { instantMs } from '../../time.ts'
 import { type DoorOptions, OptionReader, optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { warningHeaders } from '../fact-headers.ts'
@@ -194,8 +195,8 @@ function idIn(reader: OptionReader, name: 'before_id' | 'after_id'): string | nu
 function dayIn(reader: OptionReader): { readonly after: string; readonly before: string } | null {
   const day = reader.text('created_on')
   if (day === null) return null
-  const startMs = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN
-  if (Number.isNaN(startMs)) throw invalidField('created_on', 'must be a date such as 2026-11-03')
+  const startMs = instantMs(`${day}T00:00:00Z`)
+  if (startMs === null) throw invalidField('created_on', 'must be a date such as 2026-11-03')
   return { after: firstJobId('tj', startMs), before: firstJobId('tj', startMs + DAY_MS) }
 }
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { instantMs } from '../../../catalog/file.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
+import { MOMENT_EXAMPLES, momentMs } from '../../../time.ts'
 
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
@@ -44,7 +44,7 @@ export function paged<Item>(
 }
 
 /**
- * A time that a query gives in RFC 3339 or in epoch milliseconds; null: it gives none.
+ * A time that a query gives, as `momentMs` takes it or in epoch milliseconds; null: it gives none.
  *
  * @throws GatewayError INVALID_REQUEST
  */
@@ -54,7 +54,7 @@ export function timeParameter<Name extends string>(
 ): number | null {
   const text = query[name]
   if (text === undefined) return null
-  const ms = /^\d{1,15}$/.test(text) ? Number(text) : instantMs(text)
+  const ms = /^\d{1,15}$/.test(text) ? Number(text) : momentMs(text)
   if (ms !== null) return ms
-  throw invalidField(name, 'must be a time such as 2027-01-31T00:00:00Z, or epoch milliseconds')
+  throw invalidField(name, `must be ${MOMENT_EXAMPLES}, or epoch milliseconds`)
 }

@@ -79,7 +79,7 @@ const WORDS = {
 const FILTERS = {
   ...WORDS,
   workspace: WorkspaceField,
-  from: time('when a record ended, at the earliest; RFC 3339 or epoch milliseconds'),
+  from: time('when a record ended, at the earliest; a date, a time in RFC 3339, or epoch milliseconds'),
   to: time('the same, at the latest, exclusive; by default now'),
   id: Type.Optional(
     Type.String({ minLength: 1, maxLength: 256, description: 'of a request, trace, job, session or record' }),

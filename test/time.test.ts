@@ -1,5 +1,5 @@
 import t from 'tap'
-import { instantMs } from '../../src/catalog/file.ts'
+import { instantMs, momentMs } from '../src/time.ts'
 
 t.test('a time is read with its offset and its fraction', async (t) => {
   t.equal(instantMs('2027-01-31T00:00:00Z'), Date.UTC(2027, 0, 31))
@@ -27,4 +27,19 @@ t.test('days that there are not, and other forms', async (t) => {
     '',
   ]
   for (const text of rows) t.equal(instantMs(text), null, JSON.stringify(text))
+})
+
+t.test('what somebody asks from or until', async (t) => {
+  const rows: readonly (readonly [string, number | null])[] = [
+    ['2026-11-01', Date.UTC(2026, 10, 1)],
+    ['2026-11-01T12:00Z', Date.UTC(2026, 10, 1, 12)],
+    ['2026-11-01T12:00:30.5+01:00', Date.UTC(2026, 10, 1, 11, 0, 30, 500)],
+    ['2026-11-01T24:00:00Z', Date.UTC(2026, 10, 2)],
+    ['2026-02-30', null],
+    ['2026-11-01T12:00', null],
+    ['1969-12-31', null],
+    ['today', null],
+    ['', null],
+  ]
+  for (const [text, ms] of rows) t.equal(momentMs(text), ms, JSON.stringify(text))
 })

@@ -7,6 +7,7 @@ import { RequireShape } from '../contracts/requirements.ts'
 import { INSTANT } from '../time.ts'
 import { ConsoleShape } from './console.ts'
 import { formed, NAME, Name, named, optional, strict } from './field.ts'
+import { BURST_MAX, REQUESTS_PER_MINUTE_MAX } from './key.ts'
 
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
@@ -25,11 +26,11 @@ const Text = Type.String({ maxLength: 1024 })
 const RateLimitShape = strict(
   {
     requests_per_minute: optional(
-      Type.Integer({ minimum: 1, maximum: 100_000_000 }),
+      Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
       'how fast the bucket fills; 600 unless said',
     ),
     burst: optional(
-      Type.Integer({ minimum: 1, maximum: 100_000 }),
+      Type.Integer({ minimum: 1, maximum: BURST_MAX }),
       'how many requests a rested key may make at once; 100 unless said',
     ),
   },

@@ -52,7 +52,7 @@ function base62(value: bigint, length: number): string {
   return text.padStart(length, '0')
 }
 
-/** As the configuration has them. */
+/** Bounds of keys, wherever they are made. */
 export const KEY_NAME_MAX = 1024
 export const REQUESTS_PER_MINUTE_MAX = 100_000_000
 export const BURST_MAX = 100_000

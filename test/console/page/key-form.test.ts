@@ -24,7 +24,7 @@ const issuesOf = (form: Partial<KeyFields>) => Object.keys(keyIssues({ ...FORM, 
 t.test('what is left empty is not sent', async (t) => {
   t.same(issuesOf({}), [])
   t.same(newKeyOf(FORM), { name: 'ci', app: 'web', scopes: ['inference'] })
-  const full = { requestsPerMinute: '60', burst: '10', budgetUsd: '12.5', expires: '2026-11-20' }
+  const full = { requestsPerMinute: '60', burst: '10', budgetUsd: '$12.5', expires: '2026-11-20' }
   t.same(issuesOf(full), [])
   t.same(newKeyOf({ ...FORM, ...full }), {
     name: 'ci',
@@ -44,13 +44,14 @@ t.test('what is left empty is not sent', async (t) => {
 
 t.test('issues are reported by field', async (t) => {
   t.same(issuesOf({ name: '  ', app: '', scopes: [] }), ['name', 'app', 'scopes'])
-  t.same(issuesOf({ name: 'x'.repeat(129) }), ['name'])
+  t.same(issuesOf({ name: 'x'.repeat(1025) }), ['name'])
   for (const text of ['0', '-1', '1.5', 'many', '1e12'])
     t.same(issuesOf({ requestsPerMinute: text, burst: '1' }), ['requestsPerMinute'], text)
   t.same(issuesOf({ requestsPerMinute: '60', burst: '100001' }), ['burst'])
   t.same(issuesOf({ requestsPerMinute: '60' }), ['burst'], 'the bucket is given as a whole')
   t.same(issuesOf({ burst: '10' }), ['requestsPerMinute'])
-  for (const text of ['-1', 'free', '1e12']) t.same(issuesOf({ budgetUsd: text }), ['budgetUsd'], text)
+  for (const text of ['-1', 'free', '1e12', '1e-9', '0.0000001'])
+    t.same(issuesOf({ budgetUsd: text }), ['budgetUsd'], text)
   t.same(issuesOf({ expires: '2026-11-19' }), ['expires'])
   t.same(issuesOf({ expires: 'tomorrow' }), ['expires'])
 })

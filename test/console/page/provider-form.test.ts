@@ -8,7 +8,6 @@ import {
   jsonText,
   otherFacts,
   readJsonObject,
-  readUsd,
   withPricePart,
 } from '../../../src/console/page/views/providers/facts.ts'
 
@@ -126,17 +125,6 @@ t.test('facts without a field are replaced as a whole', async (t) => {
 })
 
 t.test('prices are amounts, part by part', async (t) => {
-  for (const [text, amount] of [
-    ['0.36', 0.36],
-    [' $12 ', 12],
-    ['', undefined],
-    ['0', 0],
-    ['1e3', null],
-    ['-1', null],
-    ['0.1234567', null],
-    ['one', null],
-  ] as const)
-    t.equal(readUsd(text), amount, JSON.stringify(text))
   const price = withPricePart({ per_hour_usd: 1, minimum_seconds: 10 }, 'per_image_usd', 2)
   t.same(price, { per_hour_usd: 1, minimum_seconds: 10, per_image_usd: 2 })
   t.same(withPricePart(price, 'per_hour_usd', undefined), { minimum_seconds: 10, per_image_usd: 2 })

@@ -8,6 +8,7 @@ import { Code } from '../../components/copy.ts'
 import { Dialog, FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
+import { AMOUNT, BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
 import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
 
@@ -94,7 +95,7 @@ function KeyForm(
       value: fields.name,
       onInput: (name: string) => set({ name }),
       error: issue('name'),
-      maxLength: 128,
+      maxLength: KEY_NAME_MAX,
       autofocus: true,
     }),
     h(Select, {
@@ -249,24 +250,22 @@ interface NewKeyBody {
   readonly expires_at?: string
 }
 
-const NAME_LENGTH_MAX = 128
-
 /** Finds what has to be fixed before the key can be made. */
 export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
   const name = fields.name.trim()
   const { perMinute, burst, budget, endsMs } = readLimits(fields)
   return {
     ...(name === '' ? { name: 'Enter a name.' } : {}),
-    ...([...name].length > NAME_LENGTH_MAX ? { name: `Use at most ${NAME_LENGTH_MAX} characters.` } : {}),
+    ...(name.length > KEY_NAME_MAX ? { name: `Use at most ${KEY_NAME_MAX} characters.` } : {}),
     ...(fields.app === '' ? { app: 'Choose an app.' } : {}),
     ...(fields.scopes.length === 0 ? { scopes: 'Choose at least one.' } : {}),
-    ...(perMinute === undefined ? { requestsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
-    ...(burst === undefined ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
-    ...(perMinute === null && burst !== null ? { requestsPerMinute: 'Required with a burst.' } : {}),
-    ...(burst === null && perMinute !== null ? { burst: 'Required with a rate.' } : {}),
-    ...(budget !== null && !(budget >= 0 && budget <= 1e9)
-      ? { budgetUsd: 'Enter an amount in USD, 0 or more.' }
+    ...(perMinute === null ? { requestsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
+    ...(burst === null ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
+    ...(perMinute === undefined && burst !== undefined
+      ? { requestsPerMinute: 'Required with a burst.' }
       : {}),
+    ...(burst === undefined && perMinute !== undefined ? { burst: 'Required with a rate.' } : {}),
+    ...(budget === null ? { budgetUsd: AMOUNT } : {}),
     ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'Choose today or a later date.' } : {}),
   }
 }
@@ -279,7 +278,7 @@ export function newKeyOf(fields: KeyFields): NewKeyBody {
     app: fields.app,
     scopes: fields.scopes,
     ...(perMinute == null || burst == null ? {} : { rate_limit: { requests_per_minute: perMinute, burst } }),
-    ...(budget === null ? {} : { budget_usd_per_month: budget }),
+    ...(budget == null ? {} : { budget_usd_per_month: budget }),
     ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
   }
 }
@@ -293,18 +292,11 @@ export function changedKeyOf(fields: KeyFields, edited: KeyAnswer): Omit<NewKeyB
 
 function readLimits({ requestsPerMinute, burst, budgetUsd, expires }: KeyFields) {
   return {
-    perMinute: wholeOf(requestsPerMinute, 100_000_000),
-    burst: wholeOf(burst, 100_000),
-    budget: budgetUsd.trim() === '' ? null : Number(budgetUsd),
+    perMinute: readWhole(requestsPerMinute, REQUESTS_PER_MINUTE_MAX),
+    burst: readWhole(burst, BURST_MAX),
+    budget: readUsd(budgetUsd),
     endsMs: expires === '' ? null : Date.parse(`${expires}T23:59:59Z`),
   }
-}
-
-/** Null: left empty; undefined: not a valid number. */
-function wholeOf(text: string, max: number): number | null | undefined {
-  if (text.trim() === '') return null
-  const number = Number(text)
-  return Number.isInteger(number) && number >= 1 && number <= max ? number : undefined
 }
 
 /** How long the former key goes on, as it is chosen; seconds. */

@@ -2,6 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import type { Capability, Feature, Hint } from '../../../../contracts/calls.ts'
 import { Checkbox, Checkboxes } from '../../components/choice.ts'
 import { TextInput } from '../../components/field.ts'
+import { readUsd } from '../../fields.ts'
 import { h } from '../../h.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, HINT_WORDS, members } from '../routes/words.ts'
 import {
@@ -13,7 +14,6 @@ import {
   PRICE_PARTS,
   type PricePart,
   readJsonObject,
-  readUsd,
   withPricePart,
 } from './facts.ts'
 

@@ -86,13 +86,6 @@ export function withPricePart(
   return parts.length === 0 ? undefined : (Object.fromEntries(parts) as Price)
 }
 
-/** Reads USD as typed: a number, undefined if empty, null if it is not an amount. */
-export function readUsd(text: string): number | undefined | null {
-  const trimmed = text.trim().replace(/^\$/, '')
-  if (trimmed === '') return undefined
-  return /^\d{1,9}(\.\d{1,6})?$/.test(trimmed) ? Number(trimmed) : null
-}
-
 function pick(fields: Readonly<Record<string, unknown>>, names: readonly string[]): DeclaredFacts {
   const found = names.flatMap((name) => (fields[name] === undefined ? [] : [[name, fields[name]] as const]))
   return Object.fromEntries(found) as Pick<ProviderFields, keyof DeclaredFacts>

@@ -1,5 +1,5 @@
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
-import { readUsd } from '../providers/facts.ts'
+import { AMOUNT, BURST_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
 
 /** A workspace's settings, as typed. */
 export interface WorkspaceForm {
@@ -76,24 +76,12 @@ export function workspaceIssues(form: WorkspaceForm, taken: readonly string[] | 
   if (hasAllowance && trialEnds === '') issues.trialEnds = 'Enter an end date.'
   if (!hasAllowance && trialEnds !== '') issues.trialAllowance = 'Enter an amount, or clear the end date.'
   if (readUsd(form.endUserBudget) === null) issues.endUserBudget = AMOUNT
-  if (wholeOf(form.endUserPerMinute, PER_MINUTE_MAX) === null)
+  if (readWhole(form.endUserPerMinute, REQUESTS_PER_MINUTE_MAX) === null)
     issues.endUserPerMinute = 'Enter a whole number, 1 or more.'
-  if (wholeOf(form.endUserBurst, BURST_MAX) === null)
+  if (readWhole(form.endUserBurst, BURST_MAX) === null)
     issues.endUserBurst = 'Enter a whole number from 1 to 100,000.'
   return issues
 }
-
-const PER_MINUTE_MAX = 100_000_000
-const BURST_MAX = 100_000
-
-/** Null: it is none from 1 to `most`. Undefined: it is empty. */
-function wholeOf(text: string, most: number): number | undefined | null {
-  if (text.trim() === '') return undefined
-  const whole = Number(text)
-  return Number.isInteger(whole) && whole >= 1 && whole <= most ? whole : null
-}
-
-const AMOUNT = 'Enter an amount in USD, such as 25 or 12.50.'
 
 /**
  * The body of a save; what is null is taken away.
@@ -120,8 +108,8 @@ export function bodyOf(
 /** The terms of single end users are of the configuration, and stay. */
 function endUsersOf(form: WorkspaceForm, before: WorkspaceAnswer | null) {
   const budget = readUsd(form.endUserBudget)
-  const perMinute = wholeOf(form.endUserPerMinute, PER_MINUTE_MAX)
-  const burst = wholeOf(form.endUserBurst, BURST_MAX)
+  const perMinute = readWhole(form.endUserPerMinute, REQUESTS_PER_MINUTE_MAX)
+  const burst = readWhole(form.endUserBurst, BURST_MAX)
   const overrides = before?.end_users?.overrides
   const limit = {
     ...(typeof perMinute === 'number' ? { requests_per_minute: perMinute } : {}),

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { test } from 'tap'
+import { LAYERS } from './support/layers.ts'
 import { functionsIn, importsIn, lineOf, readSource, type SourceText } from './support/source-text.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -10,20 +11,6 @@ const FUNCTION_LINES_MAX = 70
 const LINE_LENGTH_MAX = 120
 /** A shorter file with one importer, in its own folder, is part of that importer. */
 const SLIVER_LINES = 40
-
-/** Imports point down this list or stay in their folder. Never up, never sideways. */
-const LAYERS = [
-  'main cli node',
-  'console',
-  'api',
-  'admin alerts',
-  'jobs webhooks live',
-  'gateway',
-  'inbound providers sandbox catalog state storage media workers recorder usage',
-  'outbound tracing',
-  'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
-    'cancellation one-at-a-time',
-].map((names) => names.split(' '))
 
 /** The top is one program, the bottom one vocabulary: parts may name one another. */
 const ONE_PLACE = [0, LAYERS.length - 1]

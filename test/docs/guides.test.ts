@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { FAILURE_KINDS } from '../../src/contracts/upstream.ts'
+import { codeWords, section } from '../support/manual.ts'
 
 /** Folders whose README walks through their code. */
 const GUIDED = ['src/providers/', 'src/api/']
@@ -46,4 +47,13 @@ t.test('the guide of src/providers/ names every kind of failure, and no other', 
     [...cell.matchAll(/`(\w+)`/g)].map(([, kind]) => kind),
   )
   t.same(kinds.sort(), [...FAILURE_KINDS].sort())
+})
+
+t.test('the manual names every outcome of an attempt, and no other', async (t) => {
+  const outcomes = ['abandoned', ...FAILURE_KINDS]
+  const row = /^\| `larkway_attempts_total` \|.*?\| Attempts; (.*) \|$/m
+  const [, metric = ''] = row.exec(section('Metrics')) ?? []
+  t.same(codeWords(metric).sort(), [...outcomes, 'ok', 'error_type'].sort(), 'the metric')
+  const [, span = ''] = /A failed attempt has as `error\.type` (.*?)\./.exec(section('Tracing')) ?? []
+  t.same(codeWords(span).sort(), [...outcomes].sort(), 'the span')
 })

@@ -1,0 +1,16 @@
+/**
+ * Folders and files of `src/`, layer by layer. Imports point down this list or stay in their folder. Never up, never
+ * sideways.
+ */
+export const LAYERS = [
+  'main cli node',
+  'console',
+  'api',
+  'admin alerts',
+  'jobs webhooks live',
+  'gateway',
+  'inbound providers sandbox catalog state storage media workers recorder usage',
+  'outbound tracing',
+  'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
+    'cancellation one-at-a-time',
+].map((names) => names.split(' '))

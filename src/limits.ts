@@ -19,7 +19,7 @@ export interface Limits {
   readonly live_max_message_bytes: number
   /** Text of a live session that is not spoken yet. */
   readonly live_max_waiting_characters: number
-  /** Sessions at once on a node. */
+  /** Live sessions open at once, over all nodes. */
   readonly live_max_sessions_per_key: number
   readonly live_max_sessions_per_workspace: number
 }

@@ -16,7 +16,8 @@ const HELP = `larkway <command>
   route diff OLD NEW           compare the routes of two configuration files
   models [kind] [--stale]      list known models: capabilities, features, price, and the date of that knowledge; with
                                --stale, those that end within 90 days or were looked up longer ago
-  key create|rotate|revoke     manage API keys in the state, without a restart or a change of the configuration
+  key create|change|rotate|revoke|list
+                               manage API keys in the state, without a restart or a change of the configuration
   key make|hash                make an API key for the configuration; print the hash of one
   credits add|show             add credits to workspaces; show balances and spending
   jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list

@@ -54,7 +54,7 @@ const Body = Type.Object({
   session: RealtimeSession,
   max_sessions: optional(
     Type.Integer({ minimum: 1, maximum: SESSIONS_MOST }),
-    `sessions that may be open at once, on each node; default: ${SESSIONS_DEFAULT}`,
+    `sessions that may be open at once, over all nodes; default: ${SESSIONS_DEFAULT}`,
   ),
   max_session_seconds: optional(
     Type.Integer({ minimum: 1, maximum: SESSION_SECONDS_MOST }),

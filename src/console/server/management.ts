@@ -297,8 +297,8 @@ const REST = {
     summary: 'List the audit lines, newest first',
     description:
       'Of the workspace; for operators of all, or of one. `actor` and `target` are looked for in names and ids, ' +
-      '`from` and `to` are dates, times in RFC 3339, or epoch milliseconds. `format` sends all of them, at most ' +
-      '100,000',
+      '`from` and `to` are dates, times in RFC 3339, or epoch milliseconds, both inclusive. `format` sends all of ' +
+      'them, at most 100,000',
     answer: shapes.Audit,
   },
 } as const satisfies Record<string, Described>

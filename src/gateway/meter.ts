@@ -75,9 +75,15 @@ function imagesOf(result: Results[OperationName]): number | null {
   return 'images' in result ? result.images.length : null
 }
 
+/**
+ * More seconds, tokens, credits than any answer comes to. Beyond it no sum of them would be exact, and a figure that a
+ * provider made up would be charged.
+ */
+const FIGURE_MAX = 1e9
+
 /** Drops a figure of a provider that cannot be one. */
 function validFigure(figure: number | null): number | null {
-  return figure !== null && Number.isFinite(figure) && figure >= 0 ? figure : null
+  return figure !== null && figure >= 0 && figure <= FIGURE_MAX ? figure : null
 }
 
 /**

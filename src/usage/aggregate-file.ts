@@ -378,8 +378,9 @@ class ColumnReader {
     if (width === 2) return new Uint16Array(buffer, byteOffset, length)
     if (width === 4) return new Uint32Array(buffer, byteOffset, length)
     const numbers = new Float64Array(buffer, byteOffset, length)
+    // Sums of what somebody made up may be beyond the safe integers: they are not exact then, but all others are.
     for (let at = 0; at < length; at += 1)
-      if (!Number.isSafeInteger(numbers[at]) || numbers[at]! < 0)
+      if (!Number.isInteger(numbers[at]) || numbers[at]! < 0)
         throw new AggregateFormatError('a sum is no whole number')
     return numbers
   }

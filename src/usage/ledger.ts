@@ -143,7 +143,7 @@ export class UsageLedger implements UsageKeeper {
     row.outcome = became === 'cancelled' ? 'canceled' : call.failure === null ? 'ok' : 'error'
     row.status = null
     row.error_code = call.failure?.code ?? null
-    if (run.chargedMicros > 0) row.cost_usd = run.chargedMicros
+    if (run.chargedMicros > 0) row.cost_usd = whole(run.chargedMicros)
     row.received_bytes = 0
     row.sent_bytes = 0
     row.body_ms = null
@@ -161,7 +161,7 @@ export class UsageLedger implements UsageKeeper {
     row.policy_version_id = job.facts?.policy_version_id ?? null
     row.outcome = job.status === 'cancelled' ? 'canceled' : 'error'
     row.error_code = job.error?.code ?? null
-    row.cost_usd = chargedMicros
+    row.cost_usd = whole(chargedMicros)
     this.#rows.add(row)
     this.#rows.flush()
   }
@@ -241,7 +241,7 @@ export class UsageLedger implements UsageKeeper {
       row.characters = whole(characters)
     }
     // What is reserved for it goes on to be charged, as that of any call whose node dies.
-    row.cost_usd = call.chargedMicros
+    row.cost_usd = whole(call.chargedMicros)
     row.estimated = true
   }
 
@@ -338,7 +338,8 @@ export class UsageLedger implements UsageKeeper {
     const charged = call.chargedMicros
     // What no price is known of is charged by an estimate.
     row.estimated = estimate !== null || (charged > 0 && costUsd === null)
-    row.cost_usd = charged > 0 ? charged : costUsd !== null ? microsOf(costUsd) : usage === null ? 0 : null
+    row.cost_usd =
+      charged > 0 ? whole(charged) : costUsd !== null ? whole(costUsd * MICROS) : usage === null ? 0 : null
   }
 
   /** A job is recorded by its runs. */
@@ -412,16 +413,13 @@ function reasonOf(provider: string, model: string, reason: string): string {
   return `${provider}/${model}=${reason}`.replaceAll(',', ';')
 }
 
+/** Whole, and never more than a segment can hold, whatever a price or a provider comes to. */
 function whole(value: number | null | undefined): number | null {
-  return value === undefined || value === null ? null : Math.round(value)
+  return value === undefined || value === null ? null : Math.min(Math.round(value), Number.MAX_SAFE_INTEGER)
 }
 
 function thousandths(seconds: number | null | undefined): number | null {
-  return seconds === undefined || seconds === null ? null : Math.round(seconds * 1_000)
-}
-
-function microsOf(usd: number): number {
-  return Math.round(usd * MICROS)
+  return whole(seconds == null ? seconds : seconds * 1_000)
 }
 
 /** A row that says nothing but who wrote it. */

@@ -222,11 +222,15 @@ export class PayloadWriter {
     this.#bytes = larger
   }
 
-  /** @param value whole, not negative and safe; there is room for 8 bytes */
+  /**
+   * @param value whole, not negative and safe; there is room for 8 bytes
+   * @throws RangeError when it is larger: nobody could read what comes behind it
+   */
   number(value: number): void {
     const bytes = this.#bytes
     let { at } = this
     let rest = value
+    if (rest > Number.MAX_SAFE_INTEGER) throw new RangeError('a number is too large for a segment')
     while (rest >= 0x8000_0000) {
       bytes[at++] = (rest % 128) + 0x80
       rest = Math.floor(rest / 128)

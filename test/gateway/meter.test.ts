@@ -402,7 +402,13 @@ t.test('what a provider tells, as far as it can be so', async (t) => {
     [{ ...transcript, durationSeconds: 3 }, { seconds: 3 }],
     [{ ...transcript, durationSeconds: -3 }, {}],
     [{ ...transcript, durationSeconds: Number.NaN }, {}],
+    [{ ...transcript, durationSeconds: 1e9 }, { seconds: 1e9 }],
+    [{ ...transcript, durationSeconds: 1e10 }, {}],
     [{ ...chat, usage }, { usage: { input_tokens: null, output_tokens: null } }],
+    [
+      { ...chat, usage: { input_tokens: Number.MAX_SAFE_INTEGER, output_tokens: 7 } },
+      { usage: { input_tokens: null, output_tokens: 7 } },
+    ],
     [{ ...chat, usage: null }, {}],
     [{ videos: [], seconds: 4, credits: Number.POSITIVE_INFINITY, warnings: [] }, { seconds: 4 }],
     [{ images: [], usage: null, warnings: [] }, { images: 0 }],

@@ -32,6 +32,7 @@ import {
   type UsageQuestion,
 } from '../../src/usage/answer.ts'
 import { BUCKETS, bucketOf, middleOf, percentile } from '../../src/usage/histogram.ts'
+import { emptyRow } from '../../src/usage/ledger.ts'
 import { dateOf, HOUR_MS } from '../../src/usage/names.ts'
 import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { usageRecord } from '../support/chat-usage.ts'
@@ -216,6 +217,20 @@ test('however records are split and merged, the file is the same', async () => {
     }),
     { numRuns: 60 },
   )
+})
+
+test('sums beyond what is exact leave all others as they are', async (t) => {
+  const record = { ...emptyRow('node'), record_id: 'r', ended_at: 1_780_000_000_000 }
+  const all = [
+    { ...record, workspace: 'wild', input_tokens: Number.MAX_SAFE_INTEGER },
+    { ...record, workspace: 'wild', input_tokens: 10, cost_usd: 2 },
+    { ...record, workspace: 'other', input_tokens: 7, cost_usd: 5 },
+  ]
+  const read = await decodeAggregate(await encodeAggregate(built(all)))
+  const where = { workspace: ['other'] }
+  const question = { fromMs: 0, toMs: 2e12, step: 'none', by: [], where, sort: 'calls', offset: 0, limit: 9 }
+  const { total } = await ask(question as unknown as UsageQuestion, [read])
+  t.match(total.sums, { calls: 1, input_tokens: 7, cost_usd: 5 })
 })
 
 /** Records of 300 keys, of which each calls few models: far fewer rows by day, and without the keys. */

@@ -167,3 +167,22 @@ t.test('a request that is no session of the ledger leaves nothing behind', async
   await new Promise((resolve) => setTimeout(resolve, 100))
   t.equal(await open(), null)
 })
+
+t.test('figures that nobody can mean keep no other record from being read', async (t) => {
+  const { ledger, rows, call, records } = await opened(t)
+  const sent = [{ audio_seconds: 1e308 }, { input_tokens: 1e300 }, { credits: 2 ** 60 }, { characters: 3 }]
+  for (const [at, figures] of sent.entries()) {
+    const { exchange, context } = call(`req_${at}`)
+    context.usage = { total_tokens: 0, ...figures }
+    context.costUsd = at === 0 ? 1e300 : 0.000001
+    ledger.over(exchange, context)
+  }
+  rows.flush()
+  const most = Number.MAX_SAFE_INTEGER
+  t.match(await records(), [
+    { audio_seconds: most, cost_usd: most },
+    { input_tokens: most, cost_usd: 1 },
+    { credits: most },
+    { request_id: 'req_3', cost_usd: 1 },
+  ])
+})

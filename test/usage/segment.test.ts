@@ -268,3 +268,11 @@ t.test('room is made for as many rows as there are, also where all are in one fr
   t.equal(rows, ROWS)
   for (const column of numbers) if (column !== null) t.ok(column.length < 1.2 * ROWS, `${column.length}`)
 })
+
+t.test('a number that nobody could read is refused', async (t) => {
+  for (const cost of [2 ** 53, 1e300, Number.POSITIVE_INFINITY]) {
+    const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
+    encoder.add({ ...emptyRow('node'), cost_usd: cost })
+    t.throws(() => encoder.take(), RangeError, `${cost}`)
+  }
+})

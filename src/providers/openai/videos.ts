@@ -4,6 +4,7 @@ import type { Operation, Step, Target } from '../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { errorInside, isGood } from '../answer.ts'
 import { asObject, objectOf } from '../json.ts'
+import { secondsOf } from '../numbers.ts'
 import { pollTrouble } from '../poll.ts'
 import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
 import { type ExtraHeaders, headersOf, jsonRequest } from './wire.ts'
@@ -39,11 +40,11 @@ export function videoOperation(
   }
 
   const finished = (job: VideoJob, body: JsonObject, target: Target): VideoResult => {
-    const seconds = typeof body.seconds === 'string' ? Number(body.seconds) : body.seconds
+    const seconds = secondsOf(typeof body.seconds === 'string' ? Number(body.seconds) : body.seconds)
     const request = get(target, `${urlOf(target, job.id)}/content?variant=video`)
     return {
       videos: [{ kind: 'fetch', request, media_type: mediaType }],
-      seconds: typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : null,
+      seconds: seconds === 0 ? null : seconds,
       credits: null,
       warnings: [],
     }

@@ -47,6 +47,8 @@ t.test('polled ever more slowly, then fetched with the credential', async (t) =>
   t.equal(next(step.state, { ...jobs.in_progress, status: 'processing' }).kind, 'wait', 'a word of its own')
   const done = next(step.state, jobs.completed)
   t.match(done, { kind: 'done', result: { seconds: 8, credits: null, videos: [{ kind: 'fetch' }] } })
+  for (const seconds of ['1e308', -1, 0, 'long', null])
+    t.match(next(step.state, { ...jobs.completed, seconds }), { kind: 'done', result: { seconds: null } })
   t.match(done.kind === 'done' ? done.result.videos[0] : null, {
     media_type: 'video/mp4',
     request: {

@@ -105,7 +105,7 @@ export interface Recorder {
   /** The call has ended, after its client left. */
   wentOn(exchange: EndedExchange, call: EndedCall): void
   /** A run of a job is over. */
-  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void
+  ran(job: RecordedJob, call: OpenCall, run: EndedRun): void
 }
 
 export type RecordedJob = Pick<
@@ -121,6 +121,9 @@ export interface EndedRun {
   /** What all runs of the job together were charged, micro-USD. */
   readonly chargedMicros: number
 }
+
+/** One that comes to its end now. */
+export type EndingRun = Omit<EndedRun, 'milliseconds'>
 
 /** A call that goes on. */
 export type OpenCall = EndedCall & {
@@ -142,6 +145,8 @@ export interface UsageKeeper {
   charged(call: OpenCall, isSettling: boolean): void
   /** The state is told now what calls came to that were charged before. */
   beforeReport(): void
+  /** The state is told now that a job has ended: from then on nobody runs it again. `ran` follows. */
+  ending(job: RecordedJob, call: OpenCall, run: EndingRun): void
   /**
    * A live session has begun, which lasts longer than others.
    *

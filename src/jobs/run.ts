@@ -58,11 +58,13 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promi
     ending = endingAfter(thrown, claim, context, parts)
   }
   claim.noteCharged(context.chargedMicros)
+  const { chargedMicros = 0 } = claim.progress
+  if (ending.state !== 'queued' && !claim.lost)
+    parts.services.usageKeeper?.ending(job, context, { became: ending.state, chargedMicros })
   const { became, tidy } = await conclude(claim, ending, worked, parts)
   context.trace?.finish(jobEnd(context, became))
   const milliseconds = performance.now() - startMs
   logClaim(job, became, context, milliseconds, parts.log)
-  const { chargedMicros = 0 } = claim.progress
   parts.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
   return tidy
 }

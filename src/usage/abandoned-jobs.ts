@@ -31,8 +31,9 @@ export function recordAbandonedJobs({ jobs, ledger, log, abandonedMs = PAUSE_MS 
   async function round(): Promise<boolean> {
     try {
       const abandoned = await jobs.takeAbandoned(BATCH)
-      for (const one of abandoned) ledger.abandoned(one)
-      await Promise.all(abandoned.map(({ job }) => jobs.recorded(job.id)))
+      // The state hands out again what was lost.
+      const kept = abandoned.filter((one) => ledger.abandoned(one))
+      await Promise.all(kept.map(({ job }) => jobs.recorded(job.id)))
       away = false
       return abandoned.length === BATCH
     } catch (error) {

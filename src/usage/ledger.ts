@@ -5,6 +5,7 @@ import type {
   EndedCall,
   EndedExchange,
   EndedRun,
+  EndingRun,
   OpenCall,
   RecordedJob,
   Recorder,
@@ -133,27 +134,46 @@ export class UsageLedger implements UsageKeeper {
     })
   }
 
-  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
+  ending(job: RecordedJob, call: OpenCall, run: EndingRun): void {
+    this.#fillRun(job, call, run)
+    call.usagePlace = this.#rows.addKept(this.#row)
+    this.#rows.flush()
+  }
+
+  ran(job: RecordedJob, call: OpenCall, run: EndingRun): void {
     const { became } = run
+    const kept = call.usagePlace as KeptPlace | null
+    call.usagePlace = null
     // Somebody else's, or nobody's yet. Where the state did not tell, the record that another run writes replaces this.
-    if (became === 'queued' || became === 'processing' || became === 'lost') return
+    const isOver = became !== 'queued' && became !== 'processing' && became !== 'lost'
+    if (!isOver && kept === null) return
+    this.#fillRun(job, call, run)
+    if (kept === null) this.#rows.add(this.#row)
+    else this.#rows.addAgain(this.#row, kept)
+  }
+
+  #fillRun(job: RecordedJob, call: EndedCall, { became, chargedMicros }: EndingRun): void {
     const row = this.#row
     this.#fillCall(call)
     this.#fillJob(job)
     row.outcome = became === 'cancelled' ? 'canceled' : call.failure === null ? 'ok' : 'error'
     row.status = null
     row.error_code = call.failure?.code ?? null
-    if (run.chargedMicros > 0) row.cost_usd = whole(run.chargedMicros)
+    if (chargedMicros > 0) row.cost_usd = whole(chargedMicros)
     row.received_bytes = 0
     row.sent_bytes = 0
     row.body_ms = null
     row.first_ms = null
-    this.#rows.add(row)
   }
 
-  /** A job has ended without a worker. Its record is in the kernel when this returns. */
-  abandoned({ job, chargedMicros }: AbandonedJob): void {
+  /**
+   * A job has ended without a worker. Its record is in the kernel when this returns.
+   *
+   * @returns false: it was lost
+   */
+  abandoned({ job, chargedMicros }: AbandonedJob): boolean {
     const row = this.#row
+    const { lost } = this.#rows
     Object.assign(row, emptyRow(row.node))
     this.#fillJob(job)
     row.end_user = job.endUser ?? null
@@ -164,6 +184,7 @@ export class UsageLedger implements UsageKeeper {
     row.cost_usd = whole(chargedMicros)
     this.#rows.add(row)
     this.#rows.flush()
+    return this.#rows.lost === lost
   }
 
   charged(call: OpenCall, isSettling: boolean): void {
@@ -512,7 +533,7 @@ export class LedgerRecorder implements ConsoleRecorder {
     this.#recorder.wentOn(exchange, call)
   }
 
-  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
+  ran(job: RecordedJob, call: OpenCall, run: EndedRun): void {
     this.#recorder.ran(job, call, run)
     this.#ledger.ran(job, call, run)
   }

@@ -14,6 +14,8 @@ const sync = promisify(fdatasync)
 export interface KeptPlace {
   readonly segment: OpenSegment
   readonly place: number
+  /** What the record costs that is there, micro-USD. */
+  costMicros: number | null
 }
 
 /** A segment that rows are appended to. Its file is made with the first of them. */

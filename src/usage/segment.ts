@@ -230,8 +230,8 @@ export class PayloadWriter {
     const bytes = this.#bytes
     let { at } = this
     let rest = value
-    if (rest > Number.MAX_SAFE_INTEGER) throw new RangeError('a number is too large for a segment')
     while (rest >= 0x8000_0000) {
+      if (rest > Number.MAX_SAFE_INTEGER) throw new RangeError('a number is too large for a segment')
       bytes[at++] = (rest % 128) + 0x80
       rest = Math.floor(rest / 128)
     }

@@ -1,4 +1,4 @@
-import { rmdir } from 'node:fs/promises'
+import { rm, rmdir } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
@@ -141,6 +141,11 @@ export class WriteAhead {
     this.#segment()?.add(row)
   }
 
+  /** Records that were lost so far: the disk did not take them, or the backlog was full. */
+  get lost(): number {
+    return this.#lost
+  }
+
   /**
    * Adds a record that is to be written again, once more is known of it.
    *
@@ -150,7 +155,7 @@ export class WriteAhead {
     const segment = this.#segment()
     if (segment === null) return null
     segment.kept += 1
-    return { segment, place: segment.add(row) }
+    return { segment, place: segment.add(row), costMicros: row.cost_usd }
   }
 
   /**
@@ -158,15 +163,21 @@ export class WriteAhead {
    *
    * @param isKept it is to be written yet again
    */
-  addAgain(row: UsageRow, { segment, place }: KeptPlace, isKept = false): void {
-    const current = this.#segment()
-    if (current !== null) {
-      this.#written -= 1
-      if (segment === current || this.#kept.has(segment)) segment.add(row, place)
-      else {
-        // It was closed because it took too long: there are two records of one id.
-        row.record_id ||= segment.idOf(place)
-        current.add(row)
+  addAgain(row: UsageRow, kept: KeptPlace, isKept = false): void {
+    const { segment, place, costMicros } = kept
+    const isOpen = segment === this.#current || this.#kept.has(segment)
+    // A segment that waited too long for it is closed: sums have what was written there, which is all but how the
+    // answer went out. Where it costs something else by now there are two records of one id.
+    if (isOpen || row.cost_usd !== costMicros) {
+      const current = this.#segment()
+      if (current !== null) {
+        this.#written -= 1
+        if (isOpen) segment.add(row, place)
+        else {
+          row.record_id ||= segment.idOf(place)
+          current.add(row)
+        }
+        kept.costMicros = row.cost_usd
       }
     }
     if (!isKept) segment.kept -= 1
@@ -352,6 +363,8 @@ export class WriteAhead {
       this.#closing.delete(segment)
       const { id, path, bytes } = segment
       if (bytes > 0) this.#backlog.add({ id, path, bytes })
+      // On a full disk it was made, and has nothing: there would be one a second.
+      else return rm(path, { force: true }).catch(() => {})
     })
     this.#closing.set(segment, closing)
   }

@@ -198,6 +198,27 @@ t.test(
   },
 )
 
+t.test(
+  'a job that has ended has its record, whenever its worker is killed',
+  { timeout: 60_000 },
+  async (t) => {
+    const dataFolder = await tempFolder(t)
+    const node = await startLarkway(t, {
+      dataFolder,
+      config: configuration(),
+      env: { LARKWAY_USAGE: 'true', LARKWAY_JOBS: '1' },
+      // Nothing is written for being gathered long enough.
+      timing: { jobs: { pollMs: [50, 50] }, usage: { gatherMs: 60_000, syncMs: 60_000 } },
+    })
+    const { job_id: job } = await askJobs(node, 'POST', '', { audio: AUDIO })
+    const isOver = async () => (await askJobs(node, 'GET', `/${job}`)).status === 'succeeded'
+    t.ok(await waitUntil(isOver))
+    await node.signal('SIGKILL')
+    const records = await usageRecords(join(dataFolder, 'usage-segments'))
+    t.match(records, [{ kind: 'job', record_id: job, outcome: 'ok', cost_usd: 10_000 }])
+  },
+)
+
 /** Of each process what it knows of its open sessions. */
 async function openFiles(folder: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => [])

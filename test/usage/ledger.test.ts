@@ -168,6 +168,44 @@ t.test('a request that is no session of the ledger leaves nothing behind', async
   t.equal(await open(), null)
 })
 
+const JOB = {
+  id: 'job_1',
+  requestId: 'req_1',
+  workspace: 'acme',
+  app: 'web',
+  keyId: 'key_1',
+  endpoint: 'POST /v1/transcription/jobs',
+  createdAtMs: 1_790_000_000_000,
+} as const
+
+t.test('a job has its record before the state hears of its end, and one', async (t) => {
+  const { ledger, rows, records } = await opened(t)
+  const signal = new AbortController().signal
+  const context = new CallContext({ requestId: 'req_1', signal })
+  ledger.ending(JOB, context, { became: 'succeeded', chargedMicros: 5 })
+  t.match(await records(), [{ record_id: 'job_1', outcome: 'ok', cost_usd: 5 }])
+  ledger.ran(JOB, context, { became: 'cancelled', chargedMicros: 5 })
+  rows.flush()
+  const all = await records()
+  t.equal(all.length, 1)
+  t.match(all[0], { record_id: 'job_1', outcome: 'canceled', cost_usd: 5 })
+})
+
+t.test('who records a job that nobody ran hears whether its record is kept', async (t) => {
+  const { ledger, rows, records } = await opened(t)
+  const job = { ...JOB, work: { operation: 'transcription' }, status: 'failed', facts: null, error: null }
+  const abandoned = { job, chargedMicros: 7 } as never
+  t.equal(ledger.abandoned(abandoned), true)
+  t.match(await records(), [{ record_id: 'job_1', cost_usd: 7 }])
+  await rows.close()
+  const root = t.testdir()
+  const log = createLogger('silent')
+  const full = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 0, log })
+  t.teardown(() => full.close())
+  const other = new UsageLedger({ rows: full, node: 'node', paramOf: () => null })
+  t.equal(other.abandoned(abandoned), false)
+})
+
 t.test('figures that nobody can mean keep no other record from being read', async (t) => {
   const { ledger, rows, call, records } = await opened(t)
   const sent = [{ audio_seconds: 1e308 }, { input_tokens: 1e300 }, { credits: 2 ** 60 }, { characters: 3 }]

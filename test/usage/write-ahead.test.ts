@@ -82,7 +82,8 @@ t.test(
   async (t) => {
     const { rows, root } = await open(t)
     const soon = rows.addKept(rowOf('soon'))!
-    const late = rows.addKept(rowOf('late'))!
+    const late = rows.addKept({ ...rowOf('late'), cost_usd: 3 })!
+    const dear = rows.addKept({ ...rowOf('dear'), cost_usd: 3 })!
     rows.addAgain({ ...rowOf('soon'), sent_bytes: 7 }, soon)
     rows.flush()
     t.same(
@@ -90,18 +91,21 @@ t.test(
       [
         ['soon', 7],
         ['late', 0],
+        ['dear', 0],
       ],
     )
-    // The segment waits for the other one, but not for ever.
+    // The segment waits for the others, but not for ever.
     await new Promise((resolve) => setTimeout(resolve, 400))
-    rows.addAgain({ ...rowOf('late'), sent_bytes: 9 }, late)
+    rows.addAgain({ ...rowOf('late'), cost_usd: 3, sent_bytes: 9 }, late)
+    rows.addAgain({ ...rowOf('dear'), cost_usd: 5, sent_bytes: 9 }, dear)
     await rows.close()
-    const records = (await usageRecords(root)).filter(({ request_id }) => request_id === 'late')
-    t.same(
-      records.map(({ sent_bytes }) => sent_bytes),
-      [0, 9],
-    )
-    t.equal(new Set(records.map(({ record_id }) => record_id)).size, 1, 'they have one id')
+    const records = async (id: string) =>
+      (await usageRecords(root)).filter(({ request_id }) => request_id === id)
+    t.match(await records('late'), [{ cost_usd: 3, sent_bytes: 0 }], 'sums have it, and have it once')
+    const twice = await records('dear')
+    t.match(twice, [{ cost_usd: 3 }, { cost_usd: 5 }])
+    t.equal(new Set(twice.map(({ record_id }) => record_id)).size, 1, 'they have one id')
+    t.match(rows.figures(), { written: 3, lost: 0 })
   },
 )
 

@@ -131,7 +131,7 @@ function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issue
 }
 
 /** As `EndUserHash` makes them. */
-const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
+export const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
 
 /** Null: the workspace says nothing of them. */
 function resolveEndUsers(

@@ -1,5 +1,6 @@
 import { createHmac, hash, hkdfSync } from 'node:crypto'
 import { hasUnseen } from '../catalog/key.ts'
+import { END_USER_HASH } from '../catalog/workspace.ts'
 import type { EndUser, EndUserTerms, Principal } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from './call-context.ts'
@@ -58,11 +59,24 @@ export function noteEndUser(
   checkId(sent, param)
   const { workspace } = context.principal
   const id = workspace.endUsers?.isHashed === true ? endUserHash(workspace.id, sent) : sent
-  context.endUser = knownEndUser(context.principal, id)
+  context.endUser = endUserOf(workspace, id)
 }
 
-/** An end user by the id as it is kept, with the terms of the configuration in force. */
-export function knownEndUser({ workspace: { endUsers } }: Pick<Principal, 'workspace'>, id: string): EndUser {
+/**
+ * An end user by an id that was kept, of a job or a client secret, with the terms of the configuration in force. The
+ * workspace may have ids hashed since then.
+ */
+export function keptEndUser(
+  { endUserHash }: { readonly endUserHash: EndUserHash },
+  { workspace }: Pick<Principal, 'workspace'>,
+  id: string,
+): EndUser {
+  const isRaw = workspace.endUsers?.isHashed === true && !END_USER_HASH.test(id)
+  return endUserOf(workspace, isRaw ? endUserHash(workspace.id, id) : id)
+}
+
+/** @param id as it is kept */
+function endUserOf({ endUsers }: Principal['workspace'], id: string): EndUser {
   const terms = endUsers?.overrides.get(id) ?? endUsers?.terms ?? UNLIMITED
   return { id, account: accountOfEndUser(id), terms }
 }

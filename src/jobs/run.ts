@@ -13,7 +13,7 @@ import { type ErrorCode, GatewayError, toGatewayError } from '../errors.ts'
 import { jobPrincipal } from '../gateway/authentication.ts'
 import type { Call, JobContext } from '../gateway/call.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
-import { knownEndUser } from '../gateway/end-users.ts'
+import { keptEndUser } from '../gateway/end-users.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { run } from '../gateway/pipeline.ts'
 import type { Services } from '../gateway/services.ts'
@@ -222,7 +222,7 @@ async function work(claim: Claim, context: CallContext, parts: WorkParts): Promi
     throw new GatewayError('NO_HEALTHY_PROVIDER', 'the app of this job is no longer configured')
   }
   const identified = context.identify(principal)
-  if (job.endUser !== undefined) context.endUser = knownEndUser(principal, job.endUser)
+  if (job.endUser !== undefined) context.endUser = keptEndUser(parts.services, principal, job.endUser)
   const { work: given } = job
   return 'audio' in given
     ? transcribe(given, claim, identified, parts)

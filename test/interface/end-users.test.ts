@@ -1,7 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createEndUserHash, END_USER_LENGTH_MAX } from '../../src/gateway/end-users.ts'
+import { createEndUserHash, END_USER_LENGTH_MAX, keptEndUser } from '../../src/gateway/end-users.ts'
+import { principal } from '../support/catalog.ts'
 import { tenantsOf, type WorkspaceOptions } from '../support/fleet.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -257,4 +258,18 @@ t.test('a keyed hash tells workspaces and installations apart, and stays with th
   ]
   t.equal(new Set(all).size, 4)
   t.throws(() => createEndUserHash([]))
+})
+
+t.test('an id that was kept before ids are hashed is hashed when it is used', async (t) => {
+  const endUserHash = createEndUserHash([Buffer.alloc(32, 1)])
+  const terms = { budgetMicros: null, rateLimit: null }
+  const of = (isHashed: boolean, id: string) => {
+    const endUsers = { isHashed, terms, overrides: new Map([['ann', { ...terms, budgetMicros: 7 }]]) }
+    const workspace = { ...principal().workspace, endUsers }
+    return keptEndUser({ endUserHash }, { workspace }, id)
+  }
+  const hashed = endUserHash(principal().workspace.id, 'ann')
+  t.match(of(false, 'ann'), { id: 'ann', terms: { budgetMicros: 7 } })
+  t.match(of(true, 'ann'), { id: hashed, account: of(true, hashed).account })
+  t.equal(of(true, hashed).id, hashed, 'once')
 })

@@ -2,7 +2,7 @@ import type { SessionEnd } from '../../contracts/live.ts'
 import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
 import { authenticateGrant } from '../../gateway/authentication.ts'
-import { knownEndUser } from '../../gateway/end-users.ts'
+import { keptEndUser } from '../../gateway/end-users.ts'
 import { newId } from '../../ids.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
@@ -59,7 +59,8 @@ export const realtime = socketEndpoint({
     const secret = openSecret(secretKeys, sent)
     const admitted = authenticateGrant(services.keys, context, secret?.keySha256 ?? null)
     // Whoever has a secret is somebody's end user, and says nothing of that itself.
-    if (secret?.endUser !== undefined) context.endUser = knownEndUser(admitted.principal, secret.endUser)
+    if (secret?.endUser !== undefined)
+      context.endUser = keptEndUser(services, admitted.principal, secret.endUser)
     return admitted
   },
   protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),

@@ -64,12 +64,32 @@ export function startCompactor(options: CompactorOptions): Compactor {
   }
 }
 
-/** Rounds of compaction. A crash at any point leaves files that the next round, anywhere, makes good. */
+/** What becomes of a round under way. */
+interface Round {
+  readonly kept: UsageRetention
+  readonly nowMs: number
+  /** Merges whose results were put. */
+  readonly merged: PlannedMerge[]
+  /** How many files were deleted that had nothing to be merged. */
+  removed: number
+  /** The first failure of each day, by its date, and of what is done to no day. */
+  readonly failures: Map<string, unknown>
+}
+
+/** What stands for the sums without a file among the failures of a round. */
+const ORPHANS = 'orphans'
+
+/**
+ * Rounds of compaction. A crash at any point leaves files that the next round, anywhere, makes good. What fails of
+ * one day keeps no other day as it is.
+ */
 export class CompactionRounds {
   readonly #options: CompactorOptions
   readonly #signal: AbortSignal | undefined
   /** Retentions after which every day was looked at. */
   #appliedRetention = ''
+  /** Days of which something could not be done in the last round: they are looked at again, however old they are. */
+  #failed: ReadonlySet<string> = new Set()
 
   constructor(options: CompactorOptions, signal?: AbortSignal) {
     this.#options = options
@@ -97,63 +117,84 @@ export class CompactionRounds {
   }
 
   async #round(): Promise<void> {
-    const { lake, retention, now = Date.now, graceMs = GRACE_MS, log } = this.#options
-    const kept = retention()
+    const { lake, retention, now = Date.now, log } = this.#options
     const nowMs = now()
+    const round: Round = { kept: retention(), nowMs, merged: [], removed: 0, failures: new Map() }
     const listed = await lake.listed()
-    const orphans = await lake.removeOrphans(listed, new Date(nowMs - HOUR_MS))
-    const merged: PlannedMerge[] = []
-    let removed = 0
-    for (const [date, files] of [...listed].sort()) {
-      if (!this.#isDue(date, files, kept, nowMs)) continue
-      const { plan, failed } = await this.#day(date, kept, nowMs)
-      merged.push(...plan.merges)
-      removed += plan.superseded.length + plan.outlived.length
-      if (failed !== null) throw failed
+    await this.#attempt(round, ORPHANS, async () => {
+      round.removed += await lake.removeOrphans(listed, new Date(nowMs - HOUR_MS))
+    })
+    for (const [date, files] of [...listed].sort())
+      if (this.#isDue(date, files, round))
+        await this.#attempt(round, date, () => this.#day(date, files, round))
+    this.#appliedRetention = nameOf(round.kept)
+    await this.#removeInputs(round)
+    this.#failed = new Set(round.failures.keys())
+    if (round.merged.length + round.removed > 0)
+      log.info({ objects: round.removed, results: round.merged.length }, 'usage compacted')
+    for (const failure of round.failures.values()) throw failure
+  }
+
+  /** Notes a failure under a name, so that the round goes on. @throws what fails once the round has to end */
+  async #attempt(round: Round, name: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act()
+    } catch (error) {
+      if (this.#signal?.aborted === true) throw error
+      if (!round.failures.has(name)) round.failures.set(name, error)
     }
-    this.#appliedRetention = nameOf(kept)
-    if (merged.length > 0) {
-      await sleep(graceMs, undefined, { signal: this.#signal })
-      for (const { inputs } of merged) for (const input of inputs) await lake.remove(input)
-    }
-    if (merged.length + removed + orphans > 0)
-      log.info({ objects: removed + orphans, results: merged.length }, 'usage compacted')
   }
 
   /** Whether anything can have to be done to a day: most have been merged long ago. */
-  #isDue(date: string, files: readonly UsageObject[], kept: UsageRetention, nowMs: number): boolean {
+  #isDue(date: string, files: readonly UsageObject[], { kept, nowMs }: Round): boolean {
     const age = ageInDays(date, nowMs)
     const isAging =
       this.#appliedRetention !== nameOf(kept)
         ? retentions(kept).some((days) => age > days)
         : retentions(kept).some((days) => age > days && age <= days + CATCH_UP_DAYS)
     const isRecent = files.length > 1 && age <= CATCH_UP_DAYS
-    return isAging || isRecent || files.some((file) => !isMerged(file.name))
+    return isAging || isRecent || this.#failed.has(date) || files.some((file) => !isMerged(file.name))
   }
 
-  async #day(date: string, retention: UsageRetention, nowMs: number) {
+  /** @throws Error when the files of the day cannot be listed, read or deleted */
+  async #day(date: string, files: readonly UsageObject[], round: Round): Promise<void> {
     const { lake, mergeBytes } = this.#options
+    const { kept, nowMs } = round
+    if (ageInDays(date, nowMs) > Math.max(...retentions(kept))) {
+      // Whatever is in them, and whether it can be read or not.
+      for (const file of files) await this.#attempt(round, date, () => this.#remove(file, round))
+      return
+    }
     const plan = await planDay(date, await lake.day(date), {
       nowMs,
-      retention,
+      retention: kept,
       footerOf: (file) => lake.footer(file),
       ...(mergeBytes === undefined ? {} : { mergeBytes }),
     })
     // Those first that would come to light when what took their place is gone.
-    for (const file of [...plan.superseded, ...plan.outlived]) await lake.remove(file)
-    let failed: unknown = null
-    const merges: PlannedMerge[] = []
+    for (const file of [...plan.superseded, ...plan.outlived]) await this.#remove(file, round)
     for (const merge of plan.merges) {
       this.#signal?.throwIfAborted()
-      try {
+      // One that cannot be read does not keep the others as they are.
+      await this.#attempt(round, date, async () => {
         await this.#merge(merge)
-        merges.push(merge)
-      } catch (error) {
-        // One that cannot be read does not keep the others as they are.
-        failed ??= error
-      }
+        round.merged.push(merge)
+      })
     }
-    return { plan: { ...plan, merges }, failed }
+  }
+
+  async #remove(file: UsageObject, round: Round): Promise<void> {
+    await this.#options.lake.remove(file)
+    round.removed += 1
+  }
+
+  /** Deletes what merged files took the place of. */
+  async #removeInputs(round: Round): Promise<void> {
+    const { lake, graceMs = GRACE_MS } = this.#options
+    if (round.merged.length === 0) return
+    await sleep(graceMs, undefined, { signal: this.#signal })
+    for (const { date, inputs } of round.merged)
+      for (const input of inputs) await this.#attempt(round, date, () => lake.remove(input))
   }
 
   async #merge({ date, name, inputs, names, expired }: PlannedMerge): Promise<void> {

@@ -223,6 +223,94 @@ t.test(
   },
 )
 
+/** A store that has files which cannot be read. */
+function unreadable(objects: Objects, isBad: (key: string) => boolean): Objects {
+  return {
+    ...objects,
+    get: async (key, ...others) => {
+      if (isBad(key)) throw new Error('EIO: i/o error, read')
+      return objects.get(key, ...others)
+    },
+    fileOf: () => null,
+  }
+}
+
+t.test(
+  'a day that cannot be read keeps no other from being merged or deleted, and goes with its age',
+  async (t: Test) => {
+    const nowMs = Date.now()
+    const today = nowMs - (nowMs % DAY_MS)
+    const dayOf = (age: number) => new Date(today - age * DAY_MS).toISOString().slice(0, 10)
+    const segments: Segments = new Map()
+    const stored = await createFileObjects(await tempFolder(t))
+    const objects = unreadable(stored, (key) => key.includes(dayOf(20)))
+    let clockMs = nowMs + 2 * HOUR_MS
+    const rounds: boolean[] = []
+    const watch = { rolled() {}, merged() {}, compacted: (isDone: boolean) => void rounds.push(isDone) }
+    const retention: UsageRetention = { days: 30, byWorkspace: new Map([['ws-1', 10]]) }
+    const options = { now: () => clockMs, retention: () => retention, watch }
+    const node = nodeOver(objects, segments, options)
+    for (const [id, age] of [
+      ['seg_bad', 20],
+      ['seg_aging', 15],
+      ['seg_a', 21],
+      ['seg_b', 21],
+      ['seg_c', 2],
+      ['seg_d', 2],
+    ] as const) {
+      const fromMs = today - age * DAY_MS
+      segments.set(id, traffic(new Dice(age), 100, fromMs, fromMs + DAY_MS, id))
+      await node.roll(id)
+    }
+    await node.compact()
+    const listed = await node.lake.listed()
+    const names = (age: number) => listed.get(dayOf(age))?.map(({ name }) => name.split('-')[0])
+    t.same(rounds, [false], 'somebody is told')
+    t.same(names(20), ['seg_bad'])
+    t.same(names(21), ['merged'], 'inputs of an earlier day are deleted')
+    t.same(names(2), ['merged'])
+    const aging = await readAll(t, node.lake, today - 15 * DAY_MS, today - 14 * DAY_MS)
+    t.ok(aging.records.length > 0)
+    t.notOk(aging.records.some(({ workspace }) => workspace === 'ws-1'))
+    clockMs += 11 * DAY_MS
+    await node.compact()
+    t.same(rounds, [false, true])
+    t.notOk((await node.lake.listed()).has(dayOf(20)), 'nobody keeps it any more')
+  },
+)
+
+t.test('compaction goes on where a file cannot be deleted, and comes back to it', async (t: Test) => {
+  const nowMs = Date.now()
+  const today = nowMs - (nowMs % DAY_MS)
+  const segments: Segments = new Map()
+  const stored = await createFileObjects(await tempFolder(t))
+  let isKept = true
+  const objects: Objects = {
+    ...stored,
+    remove: async (key) => {
+      if (isKept && key.endsWith('seg_a.parquet')) throw new Error('EACCES: permission denied')
+      await stored.remove(key)
+    },
+  }
+  const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+  for (const [id, age] of [
+    ['seg_a', 20],
+    ['seg_b', 20],
+    ['seg_c', 19],
+    ['seg_d', 19],
+  ] as const) {
+    const fromMs = today - age * DAY_MS
+    segments.set(id, traffic(new Dice(age), 50, fromMs, fromMs + DAY_MS, id))
+    await node.roll(id)
+  }
+  const counts = async () => [...(await node.lake.listed()).values()].map(({ length }) => length).sort()
+  await node.compact()
+  t.same(await counts(), [1, 2])
+  isKept = false
+  await node.compact()
+  t.same(await counts(), [1, 1])
+})
+
 t.test(
   'compaction is a model: every record once, whatever is rolled, fails, or comes late',
   async (t: Test) => {

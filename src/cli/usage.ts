@@ -33,7 +33,7 @@ the folder of segments, says that all are there, the answer names that time.
   --limit N            most groups, default 100; --offset N leaves out the first
   --json, --csv, --parquet
                        instead of a table; --parquet needs --out
-  --focus              charges by day in the columns of FOCUS 1.2 instead, as --csv or --parquet
+  --focus              charges by day in the columns of FOCUS 1.2 instead, as --csv or --parquet; no --where end_user
   --sql QUERY          answer from the records themselves, which are the view "usage", with DuckDB; --from and --to
                        name the days of whose records it consists
   --out FILE           write to a file
@@ -173,6 +173,8 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
 async function focus({ reader, values, format }: Omit<Asked, 'context'>): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
   const question = readUsageQuestion(inputOf(values), Date.now())
+  // What end users cost is not known by provider and model.
+  if (question.where.end_user !== undefined) throw new UsageError('--focus excludes --where end_user')
   const rows: CsvCell[][] = []
   for await (const row of focusRows(reader, question)) rows.push(row)
   if (format === 'parquet') return parquetOf(FOCUS_COLUMNS, rows)

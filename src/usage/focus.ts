@@ -60,13 +60,25 @@ const BY = [
   'region',
 ] as const satisfies readonly UsageDimension[]
 
+export interface FocusQuestion extends Pick<UsageQuestion, 'fromMs' | 'toMs'> {
+  readonly where: Omit<UsageQuestion['where'], 'end_user'>
+}
+
 /** Groups that are asked for at a time. */
 const PAGE = 10_000
 
-/** The charges of whole days, day after day, each in the order of `FOCUS_COLUMNS`. */
+/** FOCUS wants names where Larkway knows none: of a job whose node died, nobody can say which provider was paid. */
+const UNKNOWN = 'unknown'
+
+/**
+ * The charges of whole days, day after day, each in the order of `FOCUS_COLUMNS`.
+ *
+ * @param where of anything but `end_user`, of which no charge is known by provider
+ * @throws TooManyGroups, GatewayError DEPENDENCY_UNAVAILABLE
+ */
 export async function* focusRows(
   reader: UsageReader,
-  { fromMs, toMs, where }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'where'>,
+  { fromMs, toMs, where }: FocusQuestion,
 ): AsyncGenerator<CsvCell[]> {
   for (let dayMs = Math.floor(fromMs / DAY_MS) * DAY_MS; dayMs < toMs; dayMs += DAY_MS) {
     const time = { fromMs: dayMs, toMs: dayMs + DAY_MS, step: 'none' } as const
@@ -74,9 +86,9 @@ export async function* focusRows(
     for (let offset = 0, groups = 1; offset < groups; offset += PAGE) {
       const answer = await reader.ask({ ...day, offset, limit: PAGE })
       groups = answer.groups
-      // What no provider was asked for is no charge of one.
+      // What no provider was asked for is no charge, unless it cost something all the same.
       for (const row of answer.rows)
-        if (row.values[BY.indexOf('provider')] !== null) yield chargeOf(row, dayMs)
+        if (row.values[BY.indexOf('provider')] !== null || row.sums.cost_usd !== 0) yield chargeOf(row, dayMs)
     }
   }
 }
@@ -90,7 +102,8 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
   const { quantity, unit } = quantityOf(sums)
   const day = new Date(dayMs)
   const operation = of.operation ?? 'call'
-  const sku = `${of.provider}/${of.model ?? 'unknown'}/${operation}`
+  const provider = of.provider ?? UNKNOWN
+  const sku = `${provider}/${of.model ?? UNKNOWN}/${operation}`
   const tags = Object.entries({ key_id: of.key_id, purpose: of.purpose, route: of.route })
   const charge: Record<(typeof FOCUS_COLUMNS)[number]['name'], CsvCell> = {
     BilledCost: cost,
@@ -100,13 +113,13 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
     BillingPeriodStart: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth())),
     ChargeCategory: 'Usage',
     ChargeClass: null,
-    ChargeDescription: `${operation} with ${of.model ?? 'an unknown model'} of ${of.provider}`,
+    ChargeDescription: `${operation} with ${of.model ?? 'an unknown model'} of ${of.provider ?? 'an unknown provider'}`,
     ChargeFrequency: 'Usage-Based',
     ChargePeriodEnd: timeOf(dayMs + DAY_MS),
     ChargePeriodStart: timeOf(dayMs),
     ...{ ConsumedQuantity: quantity, ConsumedUnit: unit },
     ...{ ContractedCost: cost, EffectiveCost: cost },
-    ...{ InvoiceIssuerName: of.provider, ProviderName: of.provider, PublisherName: of.provider },
+    ...{ InvoiceIssuerName: provider, ProviderName: provider, PublisherName: provider },
     ListCost: cost,
     PricingCategory: 'Standard',
     ...{ PricingQuantity: quantity, PricingUnit: unit },

@@ -150,6 +150,37 @@ test('the command answers as the records are, in every format', async (t) => {
   })
 })
 
+test('charges of an unknown provider are exported, and what no provider was asked for is not', async (t) => {
+  await withFolder(async (folder) => {
+    const objects = await createFileObjects(folder)
+    const lake = new UsageLake(objects)
+    const nobody = { provider: null, model: null, region: null, operation: 'queue', ended_at: FROM_MS }
+    const records = [
+      usageRecord({ record_id: 'use_1', ended_at: FROM_MS, cost_usd: 5_000_000 }),
+      usageRecord({ ...nobody, record_id: 'qj_1', kind: 'job', outcome: 'canceled', cost_usd: 3_000_000 }),
+      usageRecord({ ...nobody, record_id: 'use_2', app: 'refused', outcome: 'error', cost_usd: null }),
+      usageRecord({ ...nobody, record_id: 'use_3', app: 'free', outcome: 'ok', cost_usd: 0 }),
+    ]
+    for (const { date, ...file } of await rollRecords(records)) await lake.put(date, 'seg_1', file)
+    const { printed } = await run(folder, [...TIME, '--focus', '--csv'])
+    const [head, ...charges] = printed
+      .trim()
+      .split('\r\n')
+      .map((line) => line.split(','))
+    const cells = charges.map((cells) => Object.fromEntries(head!.map((name, at) => [name, cells[at]])))
+    t.same(
+      cells.map(({ BilledCost }) => BilledCost),
+      ['5', '3'],
+    )
+    t.match(cells[1], {
+      ...{ InvoiceIssuerName: 'unknown', ProviderName: 'unknown', PublisherName: 'unknown' },
+      ...{ SkuId: 'unknown/unknown/queue', ServiceName: 'queue', ConsumedUnit: /./ },
+      ChargeDescription: 'queue with an unknown model of an unknown provider',
+    })
+    await objects.close()
+  })
+})
+
 test('a wrong command line is told in flags', async (t) => {
   await withFolder(async (folder) => {
     for (const [args, sentence] of [
@@ -162,6 +193,11 @@ test('a wrong command line is told in flags', async (t) => {
       [['--csv', '--json'], /exclude/],
       [['--parquet'], /--out/],
       [['--focus'], /--csv or --parquet/],
+      [['--focus', '--csv', '--where', 'end_user=user-1'], /^--focus excludes --where end_user/],
+      [
+        ['--focus', '--csv', '--where', 'end_user=', '--where', 'workspace=acme'],
+        /excludes --where end_user/,
+      ],
       [['--step', 'week'], /^--step must be one of/],
       [['--limit', '0'], /^--limit must be a whole number/],
       [['--from', '2020-01-01', '--to', '2026-01-01'], /^--from must be at most/],

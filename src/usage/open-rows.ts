@@ -1,12 +1,14 @@
 import { renameSync, rmSync } from 'node:fs'
-import { readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { UsageRecord } from '../contracts/usage-record.ts'
 import { idTimeMs } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { OpenSegment, SEGMENT_SUFFIX } from './open-segment.ts'
-import { UsageRows } from './rows.ts'
-import { readSegmentFile, type SegmentColumns } from './segment-columns.ts'
+import { sourceOf } from './packing.ts'
+import { TextRows, UsageRows } from './rows.ts'
+import { SHAPE_COLUMNS } from './segment.ts'
+import { readingSegment, type SegmentColumns, SegmentRoom } from './segment-columns.ts'
+import { inSlices } from './slices.ts'
 
 /** A segment that nobody takes as long as its process lives. */
 const FILE = 'open-sessions'
@@ -106,11 +108,16 @@ export class OpenRows {
   }
 }
 
+/** Rows that are looked through, or written, in one step. */
+const STEP_ROWS = 128
+const KIND = SHAPE_COLUMNS.indexOf('kind')
+
 /**
  * Makes a segment of what a dead process knew of its open sessions, but for those that it wrote a record of in its last
- * seconds.
+ * seconds. Calls of this process go on meanwhile: other records than those of sessions are read, but not made.
  *
  * @returns its id and path; null: there is nothing
+ * @throws Error when a file cannot be read or written
  */
 export async function adoptOpenRows(
   from: string,
@@ -119,29 +126,60 @@ export async function adoptOpenRows(
   const names = await readdir(from)
   for (const name of names.filter((one) => one.endsWith(UNFINISHED))) await rm(join(from, name))
   if (!names.includes(FILE)) return null
-  const open = await readSegmentFile(join(from, FILE))
+  const open = await read(join(from, FILE), new SegmentRoom())
   const { id } = open
-  const ended = new Set<string>()
-  for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX)))
-    for (const { kind, record_id } of recordsOf(await readSegmentFile(join(from, name))))
-      if (kind === 'session') ended.add(record_id)
   // What was known last of each.
-  const left = new Map(Array.from(recordsOf(open), (record) => [record.record_id, record]))
-  for (const id of ended) left.delete(id)
+  const left = await inSlices(rowsById(open, () => true))
+  const room = new SegmentRoom()
+  for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX))) {
+    const ended = await inSlices(rowsById(await read(join(from, name), room), (kind) => kind === 'session'))
+    for (const session of ended.keys()) left.delete(session)
+  }
   const path = id === null || left.size === 0 ? null : join(to, id + SEGMENT_SUFFIX)
   if (id !== null && path !== null) {
     const encoder = new SegmentEncoder({ id, openedAtMs: idTimeMs(id) })
-    for (const record of left.values()) encoder.add(record)
+    await inSlices(adding(encoder, open, left.values()))
     await put(path, encoder)
   }
   await rm(join(from, FILE))
   return id === null || path === null ? null : { id, path }
 }
 
-function* recordsOf(segment: SegmentColumns): Generator<UsageRecord, void> {
+/** Reads a segment. @param room what its columns stand in, until the next is read into it */
+async function read(path: string, room: SegmentRoom): Promise<SegmentColumns> {
+  return inSlices(readingSegment(await readFile(path), room))
+}
+
+/** The last row of each record of some kinds, by its id. Where the shapes have no such kind, no row is looked at. */
+function* rowsById(
+  segment: SegmentColumns,
+  isWanted: (kind: unknown) => boolean,
+): Generator<void, Map<string, number>> {
+  const { shapes, shapeOf, rows } = segment
+  const found = new Map<string, number>()
+  const wanted = shapes.map((shape) => isWanted(shape[KIND]))
+  if (!wanted.includes(true)) return found
+  const ids = new TextRows()
+  ids.viewIds(sourceOf(segment.bytes), segment, 0, rows)
+  for (let row = 0; row < rows; row += 1) {
+    const id = wanted[shapeOf[row]!] === true ? ids.at(row) : null
+    if (id !== null) found.set(id, row)
+    if (row % STEP_ROWS === 0) yield
+  }
+  return found
+}
+
+function* adding(
+  encoder: SegmentEncoder,
+  from: SegmentColumns,
+  chosen: Iterable<number>,
+): Generator<void, void> {
   const rows = new UsageRows()
-  rows.view(segment, 0, segment.rows)
-  for (let row = 0; row < rows.length; row += 1) yield rows.record(row)
+  rows.view(from, 0, from.rows)
+  for (const row of chosen) {
+    encoder.add(rows.record(row))
+    if (encoder.rows % STEP_ROWS === 0) yield
+  }
 }
 
 /** There is all of a file, or none. */

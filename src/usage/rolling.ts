@@ -1,5 +1,4 @@
 import { open } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { encodeAggregate } from './aggregate-file.ts'
 import { FOOTER_PAIRS } from './lake.ts'
@@ -13,6 +12,7 @@ import {
   type SegmentColumns,
   SegmentRoom,
 } from './segment-columns.ts'
+import { inSlices } from './slices.ts'
 
 /*
  * Makes files of segments, on the event loop, between what calls do there: of 45,000 records, which is a segment, the
@@ -21,8 +21,6 @@ import {
  * were rolled a record takes several times as long as from then on.
  */
 
-/** How long calls wait for steps, where each is shorter than that. */
-const SLICE_MS = 1
 /**
  * How long memory is kept for the next segment: a busy process has one each minute at least. Given back sooner, that of
  * each segment, some 7 MB, had the collector go through the whole heap.
@@ -118,18 +116,6 @@ function keep(room: RollRoom): void {
   forgetting = setTimeout(() => {
     spareRoom = null
   }, KEPT_MS).unref()
-}
-
-/** Takes steps, and has others at work in between. */
-async function inSlices<Made>(steps: Generator<void, Made>): Promise<Made> {
-  for (;;) {
-    const untilMs = performance.now() + SLICE_MS
-    do {
-      const { done, value } = steps.next()
-      if (done === true) return value
-    } while (performance.now() < untilMs)
-    await nextTurn()
-  }
 }
 
 interface MadeFile extends Pick<RolledFile, 'rows' | 'file'> {

@@ -492,6 +492,7 @@ export type ProviderFields = Static<typeof ProviderShape>
 export type EntryFields = Static<typeof EntryShape>
 export type RouteFields = Static<typeof RouteShape>
 export type AppFields = Static<typeof AppShape>
+export type PurposeFields = Static<typeof PurposeShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>

@@ -268,6 +268,29 @@ t.test(
   },
 )
 
+t.test('a workspace reads back all that a purpose and an app were given', async (t) => {
+  const fields = {
+    description: 'doctors',
+    enabled: true,
+    require: { region: ['eu', 'ch'], retention: { days: 3 }, training: 'never' },
+  }
+  const purposesOf = ({ body }: Told) => (body.purposes as { purpose: string }[]).slice(0, 1)
+  const saved = await admin.put('/workspaces/acme/purposes/health', fields)
+  const read = { purpose: 'health', ...fields, managed_by: 'console' }
+  t.same(purposesOf(saved), [read])
+  t.same(purposesOf(await admin.get('/workspaces/acme')), [read])
+  const app = { route: 'voice', capability_routes: { text: 'voice' }, purposes: { health: 'voice' } }
+  const apps = (await admin.put('/workspaces/acme/apps/clinic', app)).body.apps as { fields: object }[]
+  t.same(apps[0]?.fields, app)
+
+  const without = await admin.put('/workspaces/acme/purposes/health', { description: 'doctors' })
+  t.same(purposesOf(without), [
+    { purpose: 'health', description: 'doctors', enabled: true, managed_by: 'console' },
+  ])
+  for (const path of ['apps/clinic', 'purposes/health'])
+    t.equal((await admin.delete(`/workspaces/acme/${path}`)).status, 200)
+})
+
 t.test("issues tell an admin nothing of what is others'", async (t) => {
   const app = (route: string) => admin.put('/workspaces/acme/apps/spy', { route })
   for (const route of ['other-voice', 'ops-voice', 'nothing']) {

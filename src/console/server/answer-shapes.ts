@@ -2,6 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import { amount, count, lines, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
 import { AppShape } from '../../catalog/file.ts'
 import { SCOPES } from '../../contracts/catalog.ts'
+import { RequireShape } from '../../contracts/requirements.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 
 // What endpoints of the management API answer, for its reference: `answers/` as schemas. A test holds the answers
@@ -91,6 +92,9 @@ export const Workspace = shape('ManagedWorkspace', {
       purpose: text('the label'),
       description: text('shown in GET /v1/me'),
       enabled: flag('false falls back to the routing of the app'),
+      require: optional(
+        Type.With(RequireShape, { description: 'what its calls demand of the entries; absent: nothing' }),
+      ),
       managed_by: ManagedBy,
     }),
   ),

@@ -1,6 +1,11 @@
 import t from 'tap'
 import type { AppFields } from '../../../src/catalog/file.ts'
-import { appFields, appForm, newNameIssue } from '../../../src/console/page/views/apps/forms.ts'
+import {
+  appFields,
+  appForm,
+  newNameIssue,
+  purposeFields,
+} from '../../../src/console/page/views/apps/forms.ts'
 
 const FIELDS: AppFields = {
   route: 'acme.voice',
@@ -26,4 +31,21 @@ t.test('a new name can be told from the others', async (t) => {
   t.equal(newNameIssue('web.2', ['web']), null)
   for (const name of ['', 'web', '.web', 'a b', '<i>', 'x'.repeat(65)])
     t.type(newNameIssue(name, ['web']), 'string', JSON.stringify(name))
+})
+
+t.test('a purpose that is edited or switched demands what it did', async (t) => {
+  const require = { region: ['eu', 'ch'], retention: 'zero' as const, training: 'never' as const }
+  const before = {
+    purpose: 'calls',
+    description: 'x',
+    enabled: true,
+    require,
+    managed_by: 'console' as const,
+  }
+  t.same(purposeFields({ description: ' y ', enabled: false }, before), {
+    description: 'y',
+    enabled: false,
+    require,
+  })
+  t.same(purposeFields({ description: '', enabled: true }, null), { description: '', enabled: true })
 })

@@ -54,6 +54,8 @@ t.test('terms of end users are set and taken away, those of single ones stay', a
     ...{ hash: true, budget_usd: { per_month: 0 } },
     rate_limit: { requests_per_minute: 30, burst: 5 },
   })
+  const limited: WorkspaceAnswer = { ...ACME, end_users: { rate_limit: {} } }
+  t.same(bodyOf(workspaceForm(limited), limited).end_users, { rate_limit: {} }, 'the limit of every key')
   const wrong = { endUserBudget: 'x', endUserPerMinute: '1.5', endUserBurst: '100001' }
   t.same(Object.keys(workspaceIssues(form(wrong), null)), Object.keys(wrong))
 })

@@ -1,6 +1,7 @@
 import type { ManagedBy } from '../../../admin/parts.ts'
 import type { AppFields, EndUserFields } from '../../../catalog/file.ts'
 import type { Capability } from '../../../contracts/calls.ts'
+import type { RequireFields } from '../../../contracts/requirements.ts'
 
 // Answers about workspaces and their apps, in wire names; times are RFC 3339. The page is typed by the same.
 
@@ -66,6 +67,8 @@ export interface PurposeAnswer {
   readonly purpose: string
   readonly description: string
   readonly enabled: boolean
+  /** What its calls demand of the entries; absent: nothing. */
+  readonly require?: RequireFields
   readonly managed_by: ManagedBy
 }
 

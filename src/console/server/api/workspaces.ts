@@ -156,8 +156,14 @@ function accountAnswer(account: AccountView, { trial: terms }: AccountTerms): Wo
 }
 
 function purposeAnswer({ name: purpose, fields, managedBy }: Part): PurposeAnswer {
-  const { description = '', enabled = true } = fields
-  return { purpose, description: String(description), enabled: enabled === true, managed_by: managedBy }
+  const { description = '', enabled = true, require } = fields
+  return {
+    purpose,
+    description: String(description),
+    enabled: enabled === true,
+    ...(require === undefined ? {} : { require: require as NonNullable<PurposeAnswer['require']> }),
+    managed_by: managedBy,
+  }
 }
 
 export function appAnswer({ name: id, fields, managedBy, issues }: Part, role: Role): AppAnswer {

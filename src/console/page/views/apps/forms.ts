@@ -1,4 +1,4 @@
-import type { AppFields } from '../../../../catalog/file.ts'
+import type { AppFields, PurposeFields } from '../../../../catalog/file.ts'
 import type { Capability } from '../../../../contracts/calls.ts'
 import type {
   AppAnswer,
@@ -191,6 +191,23 @@ interface PurposeForm {
   readonly enabled: boolean
 }
 
+/**
+ * The fields to save, which replace those that there are.
+ *
+ * @param before whose demands stay: they are not edited here. Null: a new one
+ */
+export function purposeFields(
+  { description, enabled }: Pick<PurposeForm, 'description' | 'enabled'>,
+  before: PurposeAnswer | null,
+): PurposeFields {
+  const demands = before?.require
+  return {
+    description: description.trim(),
+    enabled,
+    ...(demands === undefined ? {} : { require: demands }),
+  }
+}
+
 /** Creates or edits a purpose. */
 export function EditPurpose(props: {
   readonly known: Known
@@ -209,9 +226,10 @@ export function EditPurpose(props: {
       enabled: before?.enabled ?? true,
     }),
     ({ purpose }) => ({ purpose: before === null ? newNameIssue(purpose, taken) : null }),
-    async ({ purpose, description, enabled }) => {
+    async (form) => {
+      const { purpose } = form
       const path = apiPath`/workspaces/${id}/purposes/${purpose}`
-      onSaved(await api.put<WorkspaceAnswer>(path, { description: description.trim(), enabled }))
+      onSaved(await api.put<WorkspaceAnswer>(path, purposeFields(form, before)))
       toast(`Purpose ${purpose} ${before === null ? 'created' : 'saved'}`)
       onClose()
     },

@@ -23,7 +23,7 @@ import { useAction, useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { CAPABILITY_NAMES, wordFor } from '../routes/words.ts'
-import { EditApp, EditPurpose, type Known } from './forms.ts'
+import { EditApp, EditPurpose, type Known, purposeFields } from './forms.ts'
 
 /** Routes that an app can be sent to. */
 const ROUTES_MAX = 1_000
@@ -204,9 +204,10 @@ function PurposeList(props: {
 }) {
   const { known, onDialog, onSaved } = props
   const { id, purposes } = known.workspace
-  const turn = useAction(async ({ purpose, description }: PurposeAnswer, enabled: boolean) => {
+  const turn = useAction(async (before: PurposeAnswer, enabled: boolean) => {
+    const { purpose, description } = before
     const path = apiPath`/workspaces/${id}/purposes/${purpose}`
-    onSaved(await api.put<WorkspaceAnswer>(path, { description, enabled }))
+    onSaved(await api.put<WorkspaceAnswer>(path, purposeFields({ description, enabled }, before)))
     toast(`Purpose ${purpose} ${enabled ? 'enabled' : 'disabled'}`)
   })
   const add = h(

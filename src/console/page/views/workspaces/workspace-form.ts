@@ -110,15 +110,17 @@ function endUsersOf(form: WorkspaceForm, before: WorkspaceAnswer | null) {
   const budget = readUsd(form.endUserBudget)
   const perMinute = readWhole(form.endUserPerMinute, REQUESTS_PER_MINUTE_MAX)
   const burst = readWhole(form.endUserBurst, BURST_MAX)
-  const overrides = before?.end_users?.overrides
+  const { overrides, rate_limit: known } = before?.end_users ?? {}
   const limit = {
     ...(typeof perMinute === 'number' ? { requests_per_minute: perMinute } : {}),
     ...(typeof burst === 'number' ? { burst } : {}),
   }
+  // Without numbers of its own the limit is that of every key: the empty fields of the form must not lift it.
+  const isDefaultLimit = known !== undefined && Object.keys(known).length === 0
   const endUsers = {
     ...(form.hashEndUsers ? { hash: true } : {}),
     ...(typeof budget === 'number' ? { budget_usd: { per_month: budget } } : {}),
-    ...(Object.keys(limit).length === 0 ? {} : { rate_limit: limit }),
+    ...(Object.keys(limit).length > 0 || isDefaultLimit ? { rate_limit: limit } : {}),
     ...(overrides === undefined ? {} : { overrides }),
   }
   return Object.keys(endUsers).length === 0 ? null : endUsers

@@ -81,6 +81,8 @@ export interface ConsoleSessions {
    * @returns whether nobody had it before, within the time that it is remembered
    */
   claim(mark: string, ttlMs: number): Promise<boolean>
+  /** Whether a mark is taken, and remembered. @param mark lower-case hex */
+  isClaimed(mark: string): Promise<boolean>
 }
 
 /** One request, or one run of a job, as the console shows it. Never a body, a transcript or a header. */

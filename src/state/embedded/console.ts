@@ -50,6 +50,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
   const claim = db.prepare(`
     INSERT INTO console_marks (mark, until_ms) VALUES ($mark, $until)
     ON CONFLICT (mark) DO UPDATE SET until_ms = excluded.until_ms WHERE until_ms <= $now`)
+  const findMark = db.prepare('SELECT 1 FROM console_marks WHERE mark = $mark AND until_ms > $now')
   return {
     begin({ id, keySha256, person, holder, csrfToken, idleMs }, ttlMs) {
       const nowMs = now()
@@ -75,6 +76,8 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
       const nowMs = now()
       return claim.run({ $mark: mark, $now: nowMs, $until: nowMs + ttlMs }).changes === 1
     },
+
+    isClaimed: (mark) => findMark.get({ $mark: mark, $now: now() }) !== undefined,
   }
 }
 

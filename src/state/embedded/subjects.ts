@@ -127,6 +127,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     end: 'write',
     list: 'read',
     claim: 'write',
+    isClaimed: 'read',
   },
   requests: { add: 'write', list: 'read', get: 'read' },
   samples: { add: 'write', since: 'read' },

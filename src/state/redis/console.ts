@@ -143,6 +143,7 @@ function createSessions(ask: Ask): ConsoleSessions {
     },
     claim: (mark, ttlMs) =>
       ask(async (redis) => (await redis.set(keys.consoleMark(mark), '', 'PX', ttlMs, 'NX')) === 'OK'),
+    isClaimed: (mark) => ask(async (redis) => (await redis.exists(keys.consoleMark(mark))) === 1),
   }
 }
 

@@ -128,7 +128,6 @@ export class SingleSignOn {
    */
   async obey(exchange: Exchange): Promise<WholeReply> {
     const { settings } = this
-    const { state } = this.#context
     const waitMs = this.#throttle.waitMs(exchange)
     if (waitMs !== null) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: waitMs })
     const token = await logoutTokenIn(exchange)
@@ -139,19 +138,25 @@ export class SingleSignOn {
         param: 'logout_token',
       })
     }
-    const { subject, issuerSession } = order
-    if (await state.sessions.claim(hash('sha256', `logout ${order.id}`), 2 * ORDER_MS)) {
-      const { issuer } = settings!
-      const holder = subject === null ? null : personHolder({ issuer, subject })
-      const found = await state.sessions.list(holder, SESSIONS_MAX)
-      const meant = found.filter(({ person }) => {
-        if (person === null || person.issuer !== issuer) return false
-        return issuerSession === null || person.issuerSession === issuerSession
-      })
-      await Promise.all(meant.map(({ id }) => state.sessions.end(id)))
-      this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
-    }
+    await this.#carryOut(order, settings!)
     return { status: 200, body: '{}' }
+  }
+
+  /** Ends the sessions that an order means, unless it was carried out before: a later session is not meant by it. */
+  async #carryOut({ id, subject, issuerSession }: LogoutOrder, { issuer }: OidcSettings): Promise<void> {
+    const { sessions } = this.#context.state
+    const mark = hash('sha256', `logout ${id}`)
+    if (await sessions.isClaimed(mark)) return
+    const holder = subject === null ? null : personHolder({ issuer, subject })
+    const found = await sessions.list(holder, SESSIONS_MAX)
+    const meant = found.filter(({ person }) => {
+      if (person === null || person.issuer !== issuer) return false
+      return issuerSession === null || person.issuerSession === issuerSession
+    })
+    await Promise.all(meant.map((session) => sessions.end(session.id)))
+    // Only now: where an end failed, the issuer sends the same order again, which has to count then.
+    await sessions.claim(mark, 2 * ORDER_MS)
+    this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
   }
 
   async #orderIn(token: string, settings: OidcSettings): Promise<LogoutOrder | null> {

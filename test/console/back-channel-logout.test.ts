@@ -1,0 +1,81 @@
+import t, { type Test } from 'tap'
+import type { ConsoleContext } from '../../src/console/server/context.ts'
+import { SingleSignOn } from '../../src/console/server/oidc/endpoints.ts'
+import { personHolder } from '../../src/console/server/session.ts'
+import type { ConsoleSessions, KeptSession } from '../../src/contracts/console.ts'
+import type { OidcSettings } from '../../src/contracts/sign-in.ts'
+import { errorReply, toGatewayError } from '../../src/errors.ts'
+import { consoleSession } from '../support/console-record.ts'
+import { FakeExchange } from '../support/fake-exchange.ts'
+import { CLIENT, startIssuer, type TestIssuer } from '../support/oidc-issuer.ts'
+
+let issuer: TestIssuer
+
+t.before(async () => {
+  issuer = await startIssuer(t)
+  issuer.register('http://127.0.0.1:1')
+})
+
+/** A node as far as orders of the issuer go, with the sessions of two people. */
+function nodeOf(issuer: TestIssuer) {
+  const sessionOf = (subject: string): KeptSession => {
+    const known = { issuer: issuer.url, clientId: CLIENT.id, subject, name: subject }
+    const person = { ...known, groups: [], email: null, issuerSession: null, sealedIdToken: null }
+    const session = consoleSession({ id: subject, keySha256: null, person, holder: personHolder(person) })
+    return { ...session, beganAtMs: 0, seenAtMs: 0, expiresAtMs: 1e15 }
+  }
+  const kept = new Map(['ada', 'ben'].map((name) => [name, sessionOf(name)]))
+  const marks = new Set<string>()
+  const state = { isAway: false }
+  const reach = () => {
+    if (state.isAway) throw new Error('the state does not answer')
+  }
+  const sessions: Partial<ConsoleSessions> = {
+    list: async (holder) => {
+      reach()
+      return [...kept.values()].filter((one) => holder === null || one.holder === holder)
+    },
+    end: async (id) => {
+      reach()
+      kept.delete(id)
+    },
+    isClaimed: async (mark) => marks.has(mark),
+    claim: async (mark) => !marks.has(mark) && marks.add(mark).has(mark),
+  }
+  const oidc = { issuer: issuer.url, clientId: CLIENT.id, publicUrl: 'http://127.0.0.1:1' } as OidcSettings
+  const context = {
+    catalog: { good: () => ({ signIn: { oidc } }) },
+    dependencies: { log: { info() {}, warn() {} }, secretKeys: [] },
+    state: { sessions },
+    nowMs: Date.now,
+  }
+  const singleSignOn = new SingleSignOn(context as unknown as ConsoleContext)
+  /** @returns the status of the answer */
+  const order = async (token: string, address = '192.0.2.1'): Promise<number> => {
+    const form = new URLSearchParams({ logout_token: token })
+    const exchange = new FakeExchange({
+      headers: { 'x-forwarded-for': address },
+      chunks: [Buffer.from(String(form))],
+    })
+    return singleSignOn.obey(exchange).then(
+      ({ status }) => status,
+      (error) => errorReply(toGatewayError(error), 'req').status,
+    )
+  }
+  return { order, state, kept, begin: (name: string) => kept.set(name, sessionOf(name)) }
+}
+
+t.test('an order that failed half way counts when the issuer sends it again', async (t: Test) => {
+  const { order, state, kept, begin } = nodeOf(issuer)
+  const token = issuer.logoutToken({ sub: 'ada' })
+  state.isAway = true
+  t.equal(await order(token), 500)
+  state.isAway = false
+  t.ok(kept.has('ada'))
+  t.equal(await order(token), 200)
+  t.same([...kept.keys()], ['ben'])
+
+  begin('ada')
+  t.equal(await order(token), 200)
+  t.same([...kept.keys()], ['ben', 'ada'], 'once it is carried out it ends no later session')
+})

@@ -416,7 +416,8 @@ class ObservedRequest implements FinishListener {
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
-    const lines = this.#lines(all)
+    const own = this.#lines(all)
+    const lines = reply.lines === undefined ? own : own + reply.lines
     const sent = { status, headers: all, common, lines, body } as Reply
     exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return

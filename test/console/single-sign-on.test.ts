@@ -74,10 +74,10 @@ t.test('a person of a group signs in, and is named in the audit list', async (t)
     [entered.status, entered.headers.get('location'), entered.headers.get('cache-control')],
     [303, '/console', 'no-store'],
   )
-  t.match(
-    entered.headers.get('set-cookie'),
+  t.match(entered.headers.getSetCookie(), [
     /^lk_console=[\w-]{43}; Path=\/console; HttpOnly; SameSite=Strict; Max-Age=43200$/,
-  )
+    /^lk_console_oidc_[\w-]{8}=; Path=\/console\/api\/sign-in\/oidc; HttpOnly; SameSite=Lax; Max-Age=0$/,
+  ])
   const ada = arrivalOf(node.url, browser, `${node.url}/console`)
   t.match(await ada.ask('/session'), {
     status: 200,
@@ -169,17 +169,22 @@ t.test('a callback counts once, and only in the browser that asked for it', asyn
   issuer.person = 'ada'
   const browser = new Wanderer()
   const callback = await browser.follow(`${node.url}${START}`, CALLBACK)
+  const [own = ''] = browser.names(node.url)
+  const flowOfBrowser = browser.cookie(node.url, own) ?? ''
   const stranger = new Wanderer()
   const refused = async (wanderer: Wanderer, url: string, fault: string, what: string) => {
+    // As a browser would that kept the flow, which the answer before has taken away.
+    if (wanderer === browser) wanderer.take(node.url, own, flowOfBrowser)
     const { status, headers } = await throttled(wanderer, url, '192.0.2.1')
     t.same([status, headers.get('location')], [303, `/console?sign_in=${fault}`], what)
     t.notOk(/^lk_console=/.test(headers.get('set-cookie') ?? ''), `${what}: no session`)
+    const hasOwnState = url.includes(String(new URL(callback).searchParams.get('state')))
+    t.equal(wanderer.names(node.url).includes(own), wanderer === browser && !hasOwnState, `${what}: the flow`)
   }
   await refused(stranger, callback, 'expired', 'in another browser')
   await stranger.follow(`${node.url}${START}`, '/auth')
   await refused(stranger, callback, 'expired', 'in one that asked for another sign-in')
   const [flow = ''] = stranger.names(node.url)
-  const [own = ''] = browser.names(node.url)
   stranger.take(node.url, own, stranger.cookie(node.url, flow) ?? '')
   await refused(stranger, callback, 'expired', 'with the flow of another state under its name')
   const changed = (name: string, value: string) => {
@@ -197,10 +202,11 @@ t.test('a callback counts once, and only in the browser that asked for it', asyn
   await refused(browser, `${without.href}&error=access_denied`, 'denied', 'that the issuer refused')
   await refused(browser, `${without.href}&error=%3Cscript%3E`, 'refused', 'with an error of its own')
 
+  browser.take(node.url, own, flowOfBrowser)
   t.equal((await browser.visit(callback)).headers.get('location'), '/console')
   await refused(browser, callback, 'refused', 'again')
-  const [copied, value] = [new Wanderer(), browser.cookie(node.url, own) ?? '']
-  copied.take(node.url, own, value)
+  const copied = new Wanderer()
+  copied.take(node.url, own, flowOfBrowser)
   await refused(copied, callback, 'refused', 'again, elsewhere, with the cookie')
   assertUnlogged(t, node, [
     ...issuer.secrets,
@@ -253,6 +259,27 @@ t.test('keys of the issuer may change at any time, and metadata is asked for onc
   t.equal(issuer.asked.filter((path) => path.includes('.well-known')).length, before)
 })
 
+t.test('a browser carries few sign-ins along, and none that is over', async (t) => {
+  const browser = new Wanderer()
+  const query = `?${new URLSearchParams({ return_to: `/console/${'x'.repeat(247)}` })}`
+  const begun: string[] = []
+  for (let round = 0; round < 7; round += 1) {
+    await (await browser.visit(`${node.url}${START}${query}`)).body?.cancel()
+    begun.push(browser.names(node.url).at(-1) ?? '')
+  }
+  t.equal(new Set(begun).size, 7)
+  t.same(browser.names(node.url), begun.slice(-4), 'the newest four')
+  const bytes = begun
+    .slice(-4)
+    .map((name) => `${name}=${browser.cookie(node.url, name)}; `)
+    .join('').length
+  t.ok(bytes < 5_000, `${bytes} bytes of cookies`)
+
+  const { at } = await signInAs(node, issuer, 'ada', { query, browser })
+  t.match(at, /^\/console\/x+$/)
+  t.same(browser.names(node.url), [...begun.slice(-3), 'lk_console'])
+})
+
 t.test('it leads to paths of the console alone', async (t) => {
   const rows: [string, string][] = [
     ['/console/acme/routes?x=1#y', '/console/acme/routes?x=1#y'],
@@ -268,7 +295,9 @@ t.test('it leads to paths of the console alone', async (t) => {
     ['/console/\nset-cookie: x=1', '/console'],
     ['/console/api/sign-in/oidc', '/console'],
     ['javascript:alert(1)', '/console'],
-    [`/console/${'x'.repeat(2000)}`, '/console'],
+    [`/console/${'x'.repeat(247)}`, `/console/${'x'.repeat(247)}`],
+    [`/console/${'x'.repeat(248)}`, '/console'],
+    [`/console/${'"'.repeat(100)}`, '/console'],
     ['', '/console'],
   ]
   for (const [asked, leads] of rows) {

@@ -30,14 +30,21 @@ export function sessionToken(exchange: Pick<Exchange, 'headers'>): string | null
 }
 
 /** The value of a cookie; null when there is none, or there are two. */
-export function cookieOf({ headers }: Pick<Exchange, 'headers'>, name: string): string | null {
-  const values = (headers.cookie ?? '')
-    .split(/[;,]/)
-    .map((pair) => pair.trim())
+export function cookieOf(exchange: Pick<Exchange, 'headers'>, name: string): string | null {
+  const values = cookiesOf(exchange)
     .filter((pair) => pair.startsWith(`${name}=`))
     .map((pair) => pair.slice(name.length + 1))
   const [value] = values
   return values.length === 1 && value !== undefined && value !== '' ? value : null
+}
+
+/** Names of the cookies that a browser sends, each once and in their order. */
+export function cookieNames(exchange: Pick<Exchange, 'headers'>): string[] {
+  return [...new Set(cookiesOf(exchange).map((pair) => pair.split('=', 1)[0] ?? ''))]
+}
+
+function cookiesOf({ headers }: Pick<Exchange, 'headers'>): string[] {
+  return (headers.cookie ?? '').split(/[;,]/).map((pair) => pair.trim())
 }
 
 /** Value of `set-cookie`. @param seconds how long the browser keeps it; 0 removes it */

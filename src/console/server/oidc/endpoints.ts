@@ -12,7 +12,7 @@ import { open, seal } from '../../../sealing.ts'
 import type { ConsoleContext } from '../context.ts'
 import { SignInThrottle, sessionCookie } from '../security.ts'
 import { beginSession, personActor, personHolder, sessionTarget } from '../session.ts'
-import { FLOW_MS, type Flow, flowCookie, flowOf, ownPath } from './flow.ts'
+import { endedFlow, FLOW_MS, type Flow, flowCookie, flowOf, ownPath, surplusFlows } from './flow.ts'
 import { CALLBACK_PATH, failureOf, Issuer, type Vouched } from './issuer.ts'
 import { type LogoutOrder, ORDER_MS, readLogoutToken } from './logout-token.ts'
 import { personOf, reachOf } from './roles.ts'
@@ -49,7 +49,7 @@ export class SingleSignOn {
   /** Sends the browser to the issuer. */
   async start(exchange: Exchange): Promise<WholeReply> {
     const { settings } = this
-    if (settings === null) return backWith('off')
+    if (settings === null) return redirect(backWith('off'))
     const { secretKeys } = this.#context.dependencies
     try {
       const query = new URLSearchParams(exchange.query)
@@ -57,20 +57,29 @@ export class SingleSignOn {
       const { issuer, clientId } = settings
       const returnTo = ownPath(query.get('return_to'))
       const flow = { ...checks, issuer, clientId, returnTo, untilMs: this.#context.nowMs() + FLOW_MS }
-      return redirect(url, flowCookie(flow, secretKeys, settings))
+      const cookies = [flowCookie(flow, secretKeys, settings), ...surplusFlows(exchange, settings)]
+      return redirect({ location: url, cookies })
     } catch (error) {
-      return this.#failed(error)
+      return redirect(this.#failed(error))
     }
   }
 
-  /** Begins the session of whom the issuer sends back, and sends the browser on to the console. */
+  /**
+   * Begins the session of whom the issuer sends back, and sends the browser on to the console. However it ends, the
+   * flow is over: left to its time, each would go with every try after it.
+   */
   async finish(exchange: Exchange): Promise<WholeReply> {
     const { settings } = this
-    if (settings === null) return backWith('off')
+    const state = new URLSearchParams(exchange.query).get('state') ?? ''
+    const { location, cookies } =
+      settings === null ? backWith('off') : await this.#land(exchange, state, settings)
+    return redirect({ location, cookies: [...cookies, ...endedFlow(exchange, state, settings)] })
+  }
+
+  async #land(exchange: Exchange, state: string, settings: OidcSettings): Promise<Landing> {
     if (exchange.query.length > QUERY_MAX) return backWith('refused')
     const context = this.#context
     const { secretKeys } = context.dependencies
-    const state = new URLSearchParams(exchange.query).get('state') ?? ''
     const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.nowMs() })
     if (flow === null) return backWith('expired')
     if (this.#throttle.waitMs(exchange) !== null) return backWith('too_many')
@@ -94,7 +103,7 @@ export class SingleSignOn {
     flow: Flow,
     settings: OidcSettings,
     exchange: Exchange,
-  ): Promise<WholeReply> {
+  ): Promise<Landing> {
     const context = this.#context
     const { state, catalog, dependencies, admin } = context
     // An issuer should take each code once; here each sign-in ends once whatever it does.
@@ -118,7 +127,8 @@ export class SingleSignOn {
     })
     const encrypted = exchange.encrypted || settings.publicUrl.startsWith('https:')
     const seconds = Math.floor((session.expiresAtMs - session.beganAtMs) / 1000)
-    return redirect(flow.returnTo, sessionCookie(token, seconds, { headers: exchange.headers, encrypted }))
+    const cookie = sessionCookie(token, seconds, { headers: exchange.headers, encrypted })
+    return { location: flow.returnTo, cookies: [cookie] }
   }
 
   /**
@@ -187,7 +197,7 @@ export class SingleSignOn {
     return this.#issuer!.issuer
   }
 
-  #failed(error: unknown): WholeReply {
+  #failed(error: unknown): Landing {
     const away = error instanceof GatewayError && { page: 'unavailable' as const, reason: error.code }
     const { page, reason } = away || failureOf(error)
     this.#context.dependencies.log.warn({ reason }, 'sign-in by OpenID Connect failed')
@@ -219,19 +229,26 @@ export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignO
   ]
 }
 
-function backWith(fault: SignInFault): WholeReply {
-  return redirect(`/console?sign_in=${fault}`)
+/** Where a browser goes next. */
+interface Landing {
+  readonly location: string
+  /** Values of `set-cookie`. */
+  readonly cookies: readonly string[]
 }
 
-function redirect(location: string, cookie?: string): WholeReply {
+function backWith(fault: SignInFault): Landing {
+  return { location: `/console?sign_in=${fault}`, cookies: [] }
+}
+
+function redirect({ location, cookies }: Landing): WholeReply {
   return {
     status: 303,
     headers: {
       location,
       // The address that is left holds a code.
       'referrer-policy': 'no-referrer',
-      ...(cookie === undefined ? {} : { 'set-cookie': cookie }),
     },
+    lines: cookies.map((cookie) => `\r\nset-cookie: ${cookie}`).join(''),
     body: '{}',
   }
 }

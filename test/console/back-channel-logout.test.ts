@@ -79,3 +79,26 @@ t.test('an order that failed half way counts when the issuer sends it again', as
   t.equal(await order(token), 200)
   t.same([...kept.keys()], ['ben', 'ada'], 'once it is carried out it ends no later session')
 })
+
+t.test('refused tokens of anybody suppress no order of the issuer', async (t: Test) => {
+  const { order, kept } = nodeOf(issuer)
+  const foreign = issuer.logoutToken({ sub: 'ada' }, 'foreign')
+  const statuses = new Set<number>()
+  for (let round = 0; round < 15; round += 1) statuses.add(await order(foreign, '192.0.2.7'))
+  t.same([...statuses], [400, 429], 'they are throttled themselves')
+  for (let round = 0; round < 120; round += 1) await order('x.y.z', `198.51.100.${round}`)
+  t.equal(await order('x.y.z', '203.0.113.1'), 429, 'and all together')
+  t.ok(kept.has('ada'))
+  t.equal(await order(issuer.logoutToken({ sub: 'ada' }), '192.0.2.7'), 200)
+  t.same([...kept.keys()], ['ben'])
+})
+
+t.test('the issuer is not asked for its keys by a token that does not name it', async (t: Test) => {
+  const { order } = nodeOf(issuer)
+  const before = issuer.asked.length
+  const hmac = issuer.logoutToken({ sub: 'ada' }, 'HS256')
+  for (const token of ['x.y.z', hmac, issuer.logoutToken({ sub: 'ada', iss: 'https://other.example' })])
+    t.equal(await order(token), 400)
+  t.equal(issuer.asked.length, before)
+  t.equal(await order(issuer.logoutToken({ sub: 'ada', iss: `${issuer.url}/` })), 400, 'a slash counts')
+})

@@ -215,6 +215,32 @@ t.test('a callback counts once, and only in the browser that asked for it', asyn
   ])
 })
 
+t.test('failed codes lock out their own address, and nobody else behind the proxy', async (t) => {
+  const browser = new Wanderer()
+  const callback = await browser.follow(`${node.url}${START}`, CALLBACK)
+  const [name = ''] = browser.names(node.url)
+  const cookie = `${name}=${browser.cookie(node.url, name)}`
+  const failed = new URL(callback)
+  failed.searchParams.delete('code')
+  failed.searchParams.set('error', 'access_denied')
+  const visit = async (address: string) => {
+    const headers = { cookie, 'x-forwarded-for': address }
+    const { headers: told } = await fetch(failed, { headers, redirect: 'manual' })
+    return told.get('location')
+  }
+  for (let round = 0; round < 10; round += 1)
+    t.equal(await visit('192.0.2.77'), '/console?sign_in=denied', `try ${round + 1}`)
+  t.equal(await visit('192.0.2.77'), '/console?sign_in=too_many')
+  for (let round = 0; round < 100; round += 1) await visit(`198.18.0.${round}`)
+  for (let round = 0; round < 12; round += 1) {
+    const body = new URLSearchParams({ logout_token: 'x.y.z' })
+    const headers = { 'x-forwarded-for': '198.18.1.1' }
+    await fetch(`${node.url}${START}/logout`, { method: 'POST', body, headers })
+  }
+  const { headers } = await throttled(browser, callback, '198.18.1.1')
+  t.equal(headers.get('location'), '/console')
+})
+
 t.test('an ID token has to be right in every respect', async (t) => {
   const now = Math.floor(Date.now() / 1000)
   const rows: [string, Tampering, boolean][] = [

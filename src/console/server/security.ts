@@ -108,9 +108,12 @@ interface Window {
 export class SignInThrottle {
   readonly #windows = new Map<string, Window>()
   readonly #nowMs: () => number
+  readonly #sumsPeers: boolean
 
-  constructor(nowMs: () => number) {
+  /** @param sumsPeers false: whoever comes through a proxy has to do with their own address alone */
+  constructor(nowMs: () => number, { sumsPeers = true }: { readonly sumsPeers?: boolean } = {}) {
     this.#nowMs = nowMs
+    this.#sumsPeers = sumsPeers
   }
 
   /** @throws GatewayError RATE_LIMITED when too many wrong keys came from the caller's address */
@@ -122,7 +125,7 @@ export class SignInThrottle {
 
   /** How long the caller's address has to wait; null: not at all. */
   waitMs(caller: Caller): number | null {
-    for (const { name, limit } of throttledAddresses(caller)) {
+    for (const { name, limit } of this.#addresses(caller)) {
       const window = this.#open(name)
       if (window !== null && window.count >= limit) return window.untilMs - this.#nowMs()
     }
@@ -130,7 +133,7 @@ export class SignInThrottle {
   }
 
   note(caller: Caller): void {
-    for (const { name } of throttledAddresses(caller)) {
+    for (const { name } of this.#addresses(caller)) {
       const window = this.#open(name)
       if (window !== null) window.count += 1
       else {
@@ -144,6 +147,11 @@ export class SignInThrottle {
   /** Addresses that are remembered. */
   get size(): number {
     return this.#windows.size
+  }
+
+  #addresses(caller: Caller): readonly ThrottledAddress[] {
+    const all = throttledAddresses(caller)
+    return this.#sumsPeers ? all : all.slice(0, 1)
   }
 
   #open(name: string): Window | null {
@@ -160,7 +168,13 @@ export class SignInThrottle {
   }
 }
 
-function throttledAddresses({ headers, peer }: Caller): { readonly name: string; readonly limit: number }[] {
+interface ThrottledAddress {
+  readonly name: string
+  readonly limit: number
+}
+
+/** The caller's own address first, then that of the proxy that speaks for it. */
+function throttledAddresses({ headers, peer }: Caller): ThrottledAddress[] {
   const forwarded = headers['x-forwarded-for']?.split(',').at(-1)?.trim()
   if (forwarded === undefined || forwarded === '') return [{ name: networkOf(peer), limit: ADDRESS_LIMIT }]
   return [

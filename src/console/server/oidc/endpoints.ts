@@ -14,7 +14,7 @@ import { SignInThrottle, sessionCookie } from '../security.ts'
 import { beginSession, personActor, personHolder, sessionTarget } from '../session.ts'
 import { endedFlow, FLOW_MS, type Flow, flowCookie, flowOf, ownPath, surplusFlows } from './flow.ts'
 import { CALLBACK_PATH, failureOf, Issuer, type Vouched } from './issuer.ts'
-import { type LogoutOrder, ORDER_MS, readLogoutToken } from './logout-token.ts'
+import { type LogoutOrder, looksLikeLogoutToken, ORDER_MS, readLogoutToken } from './logout-token.ts'
 import { personOf, reachOf } from './roles.ts'
 
 /** Where a browser begins to sign in. */
@@ -34,12 +34,16 @@ export type SignInFault = ReturnType<typeof failureOf>['page'] | 'expired' | 'no
 /** Single sign-on of this node, by whichever issuer the configuration names at the moment. */
 export class SingleSignOn {
   readonly #context: ConsoleContext
-  readonly #throttle: SignInThrottle
+  /** Of codes that the issuer refused. Of the addresses behind a proxy, none may lock out the others. */
+  readonly #codes: SignInThrottle
+  /** Of logout tokens that were refused. */
+  readonly #orders: SignInThrottle
   #issuer: { readonly of: OidcSettings; readonly issuer: Issuer } | null = null
 
   constructor(context: ConsoleContext) {
     this.#context = context
-    this.#throttle = new SignInThrottle(context.nowMs)
+    this.#codes = new SignInThrottle(context.nowMs, { sumsPeers: false })
+    this.#orders = new SignInThrottle(context.nowMs)
   }
 
   get settings(): OidcSettings | null {
@@ -82,13 +86,13 @@ export class SingleSignOn {
     const { secretKeys } = context.dependencies
     const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.nowMs() })
     if (flow === null) return backWith('expired')
-    if (this.#throttle.waitMs(exchange) !== null) return backWith('too_many')
+    if (this.#codes.waitMs(exchange) !== null) return backWith('too_many')
     let vouched: Vouched
     try {
       vouched = await this.#issuerOf(settings).redeem(exchange.query, flow)
     } catch (error) {
       // With a flow of one's own, codes could be made up for as long as one likes.
-      this.#throttle.note(exchange)
+      this.#codes.note(exchange)
       return this.#failed(error)
     }
     try {
@@ -132,24 +136,28 @@ export class SingleSignOn {
   }
 
   /**
-   * Ends the sessions that the issuer wants ended.
+   * Ends the sessions that the issuer wants ended. An order of the issuer is carried out however many were refused
+   * that came from its address: anybody may send some.
    *
-   * @throws GatewayError INVALID_REQUEST for anything but an order of the issuer, RATE_LIMITED, DEPENDENCY_UNAVAILABLE
+   * @throws GatewayError INVALID_REQUEST for anything but an order of the issuer, RATE_LIMITED for too many of these,
+   *         DEPENDENCY_UNAVAILABLE
    */
   async obey(exchange: Exchange): Promise<WholeReply> {
     const { settings } = this
-    const waitMs = this.#throttle.waitMs(exchange)
-    if (waitMs !== null) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: waitMs })
     const token = await logoutTokenIn(exchange)
     const order = settings && (await this.#orderIn(token, settings))
-    if (order === null) {
-      this.#throttle.note(exchange)
-      throw new GatewayError('INVALID_REQUEST', 'the logout_token is none of the issuer', {
-        param: 'logout_token',
-      })
-    }
-    await this.#carryOut(order, settings!)
+    if (settings === null || order === null) throw this.#refusedOrder(exchange)
+    await this.#carryOut(order, settings)
     return { status: 200, body: '{}' }
+  }
+
+  #refusedOrder(exchange: Exchange): GatewayError {
+    const retryAfterMs = this.#orders.waitMs(exchange)
+    if (retryAfterMs !== null) return new GatewayError('RATE_LIMITED', undefined, { retryAfterMs })
+    this.#orders.note(exchange)
+    return new GatewayError('INVALID_REQUEST', 'the logout_token is none of the issuer', {
+      param: 'logout_token',
+    })
   }
 
   /** Ends the sessions that an order means, unless it was carried out before: a later session is not meant by it. */
@@ -169,7 +177,9 @@ export class SingleSignOn {
     this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
   }
 
+  /** Null: it is none. The issuer is asked for its keys only where the token names it. */
   async #orderIn(token: string, settings: OidcSettings): Promise<LogoutOrder | null> {
+    if (!looksLikeLogoutToken(token, settings.issuer)) return null
     const { issuer, keys } = await this.#issuerOf(settings)
       .orders()
       .catch((error: unknown) => {

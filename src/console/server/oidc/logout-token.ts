@@ -35,6 +35,33 @@ function isKind(key: KeyObject, kind: string): boolean {
 }
 
 /**
+ * Whether a token may be an order of the issuer by what it says of itself, which nothing vouches for: what is none can
+ * be refused without the keys of the issuer, and without looking at a signature.
+ *
+ * @param issuer as the configuration has it, which may differ from its own name by a slash at the end
+ */
+export function looksLikeLogoutToken(token: string, issuer: string): boolean {
+  const parts = partsOf(token)
+  if (parts === null) return false
+  const { header, claims } = parts
+  if (typeof header.alg !== 'string' || !Object.hasOwn(ALGORITHMS, header.alg)) return false
+  return typeof claims.iss === 'string' && URL.parse(claims.iss)?.href === URL.parse(issuer)?.href
+}
+
+/** Header and claims of a token, unverified; null: it is none. */
+function partsOf(token: string) {
+  const [head = '', payload = '', signature = '', ...more] = token.split('.')
+  const [header, claims] = [jsonOf(head), jsonOf(payload)]
+  if (more.length > 0 || header === null || claims === null || header.crit !== undefined) return null
+  return {
+    header,
+    claims,
+    data: Buffer.from(`${head}.${payload}`),
+    signature: Buffer.from(signature, 'base64url'),
+  }
+}
+
+/**
  * Reads a logout token and verifies it (OpenID Connect Back-Channel Logout 1.0, section 2.6).
  *
  * @param keys of the issuer, as it publishes them
@@ -45,12 +72,10 @@ export function readLogoutToken(
   keys: readonly JsonWebKey[],
   { issuer, clientId, nowMs }: Expected,
 ): LogoutOrder | null {
-  const [head = '', payload = '', signature = '', ...more] = token.split('.')
-  const [header, claims] = [jsonOf(head), jsonOf(payload)]
-  if (more.length > 0 || header === null || claims === null || header.crit !== undefined) return null
-  const data = Buffer.from(`${head}.${payload}`)
-  const bytes = Buffer.from(signature, 'base64url')
-  if (!keys.some((key) => isSigned(data, bytes, header, key))) return null
+  const parts = partsOf(token)
+  if (parts === null) return null
+  const { header, claims, data, signature } = parts
+  if (!keys.some((key) => isSigned(data, signature, header, key))) return null
 
   const { iss, aud, iat, exp, jti, sub, sid, events, nonce } = claims
   const isForUs = aud === clientId || (Array.isArray(aud) && aud.includes(clientId))

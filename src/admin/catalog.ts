@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import type { AppShape, ProviderShape, PurposeShape } from '../catalog/file.ts'
 import { hasUnseen, isValid } from '../catalog/key.ts'
-import { sealCredential } from '../catalog/secret.ts'
+import { opensTo, sealCredential } from '../catalog/secret.ts'
 import type { CatalogService } from '../contracts/catalog-service.ts'
 import type { RecordFields, RecordName } from '../contracts/catalog-store.ts'
 import { GatewayError } from '../errors.ts'
@@ -44,7 +44,7 @@ export async function putWorkspace(
     // would be records that are to be kept for longer.
     const { credits_usd, grant_id, require, usage } = part?.fields ?? {}
     const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage })
-    return { record, fields: published, action: 'workspace.publish' }
+    return { record, fields: published, action: 'workspace.publish', skipsSame: true }
   }
   await changePart(actor, decide, context)
 }
@@ -104,7 +104,7 @@ export async function putApp(
   context: ChangeContext,
 ): Promise<void> {
   const record = { kind: 'app', workspace, name } as const
-  await changePart(actor, () => ({ record, fields, action: 'app.publish' }), context)
+  await changePart(actor, () => ({ record, fields, action: 'app.publish', skipsSame: true }), context)
 }
 
 /**
@@ -142,7 +142,7 @@ export async function putPurpose(
   context: ChangeContext,
 ): Promise<void> {
   const record = { kind: 'purpose', workspace, name } as const
-  await changePart(actor, () => ({ record, fields, action: 'purpose.publish' }), context)
+  await changePart(actor, () => ({ record, fields, action: 'purpose.publish', skipsSame: true }), context)
 }
 
 /** @throws GatewayError NOT_FOUND, INVALID_REQUEST while an app or route names it, CONFLICT, DEPENDENCY_UNAVAILABLE */
@@ -187,15 +187,15 @@ export async function putProvider(
   const address = ADDRESS_FIELDS.find((field) => fields[field] != null)
   if (actor.role !== 'operator' && address !== undefined)
     throw new GatewayError('PERMISSION_DENIED', `only an operator may set \`${address}\``, { param: address })
-  const sealed =
-    fields.credential == null
-      ? null
-      : sealCredential(context.webhooks.secretKeys, name, checkedCredential(fields.credential))
+  const credential = fields.credential == null ? null : checkedCredential(fields.credential)
   const record = { kind: 'provider', workspace, name } as const
   const decide = (catalog: CatalogService) => {
     const part = partOf(catalog, record)
     if (part === null) requireOwnName(record, 'name')
-    return { record, fields: providerFields(actor, record, fields, sealed, part), action: 'provider.publish' }
+    const sealed = (kept: unknown) =>
+      credential === null ? kept : sealedAs(context.webhooks.secretKeys, name, credential, kept)
+    const published = providerFields(actor, record, fields, sealed, part)
+    return { record, fields: published, action: 'provider.publish', skipsSame: true }
   }
   await changePart(actor, decide, context)
 }
@@ -216,11 +216,11 @@ function providerFields(
   { role }: AdminActor,
   { workspace }: ProviderName,
   { credential: _, base_url, base_urls, health, ...declared }: ProviderInput,
-  sealed: string | null,
+  sealed: (kept: unknown) => unknown,
   part: Part | null,
 ): RecordFields {
   const kept = part?.fields.kind === declared.kind ? part.fields : {}
-  const apiKey = sealed ?? kept.api_key
+  const apiKey = sealed(kept.api_key)
   const given = { base_url: base_url ?? undefined, base_urls, health }
   const addresses = ADDRESS_FIELDS.map(
     (field) => [field, (role === 'operator' ? given : kept)[field]] as const,
@@ -231,6 +231,12 @@ function providerFields(
     ...(apiKey === undefined ? {} : { api_key: apiKey }),
     ...Object.fromEntries(addresses.filter(([, value]) => value !== undefined)),
   }
+}
+
+/** A sealed credential; as it is kept where that is the same, since each sealing makes another text. */
+function sealedAs(keys: readonly Buffer[], provider: string, plain: string, kept: unknown): string {
+  if (typeof kept === 'string' && opensTo(keys, provider, kept, plain)) return kept
+  return sealCredential(keys, provider, plain)
 }
 
 /** @throws GatewayError INVALID_REQUEST, which never repeats any of it */

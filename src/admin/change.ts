@@ -37,6 +37,8 @@ export interface PartChange {
   readonly draft?: RecordDraft | null
   /** The published fields are not those of the draft, which stays. */
   readonly keepsDraft?: boolean
+  /** Fields that are published and in force already make no version and no line. Absent: they do. */
+  readonly skipsSame?: boolean
 }
 
 /**
@@ -60,6 +62,13 @@ export async function changePart(
     requireOwner(actor, record.workspace)
     const part = partOf(catalog, record)
     requireChangeable(part, change, catalog)
+    if (change.skipsSame && isInForce(part, fields)) {
+      if ((await context.state.catalog.version()) === catalog.version()) return
+      // Somebody else has published in between, perhaps this very part.
+      await catalog.refresh()
+      await requireNewest(catalog, context)
+      continue
+    }
     const own = fields === null || actor.role === 'operator' ? [] : operatorFacts(catalog, record, fields)
     const tried = catalog.tryChange([
       fields === null ? { do: 'remove', record } : { do: 'publish', record, fields },
@@ -110,6 +119,11 @@ export async function changeDraft(
     audit: action === null ? [] : [{ ...note, action, after }],
   })
   if (state === 'conflict') throw conflict()
+}
+
+function isInForce(part: Part | null, fields: RecordFields | null): boolean {
+  if (part === null || fields === null || part.issues.length > 0) return false
+  return part.version?.hash === hashFields(fields)
 }
 
 /** @throws GatewayError INVALID_REQUEST, NOT_FOUND */

@@ -1,4 +1,4 @@
-import { type SealContext, seal } from '../sealing.ts'
+import { open, type SealContext, seal } from '../sealing.ts'
 
 /** Sources that references are resolved from. */
 export interface SecretSources {
@@ -29,6 +29,12 @@ const PRINTABLE = /^[\x21-\x7e]+$/
 /** A credential as a provider's `api_key` may hold it: it opens for a provider of this name alone. */
 export function sealCredential(keys: readonly Buffer[], provider: string, plain: string): string {
   return `${SEALED}${seal(keys, plain, contextOf(provider))}`
+}
+
+/** Whether an `api_key` is this very credential, sealed for the provider with the key that seals now. */
+export function opensTo(keys: readonly Buffer[], provider: string, apiKey: string, plain: string): boolean {
+  if (!apiKey.startsWith(SEALED)) return false
+  return open(keys.slice(0, 1), apiKey.slice(SEALED.length), contextOf(provider)) === plain
 }
 
 function contextOf(provider: string): SealContext {

@@ -1,0 +1,101 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import type { AdminActor } from '../../src/admin/actor.ts'
+import { putApp, putProvider, putPurpose, putWorkspace } from '../../src/admin/catalog.ts'
+import { catalogService, openServing } from '../../src/catalog/serving.ts'
+import { createLogger } from '../../src/log.ts'
+import { open, type SealContext } from '../../src/sealing.ts'
+import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
+
+const ACTOR: AdminActor = {
+  role: 'operator',
+  workspace: null,
+  author: { via: 'api', keyId: 'key_tf', name: 'tf' },
+}
+
+/** A state, and nodes that serve it without hearing of one another. */
+function openRig(t: Test) {
+  const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
+  t.teardown(() => state.close())
+  const keys = [randomBytes(32), randomBytes(32)] as const
+  const openNode = async (secretKeys: readonly Buffer[] = [keys[0]]) => {
+    const surroundings = {
+      ...SURROUNDINGS,
+      open: (sealed: string, of: SealContext) => open(secretKeys, sealed, of),
+    }
+    const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, surroundings)
+    if ('issues' in serving) throw new Error(serving.issues.join())
+    const refresh = async () => void serving.offerPublished(await state.catalog.published())
+    await refresh()
+    const webhooks = { secretKeys, insecure: false }
+    return { state, webhooks, catalog: () => catalogService(serving, refresh) }
+  }
+  const changes = async () => (await state.catalog.audit(null, null, 100)).length
+  return { state, keys, openNode, changes }
+}
+
+const PURPOSE = { workspace: 'acme', name: 'letters' }
+const purposeOf = (description: string) => ({ ...PURPOSE, fields: { description } })
+
+t.test('what is put again as it is makes no version and no line', async (t) => {
+  const { state, openNode, changes } = openRig(t)
+  const node = await openNode()
+  const fields = { kind: 'openai', credential: 'sk-own', concurrency: 4 }
+  const puts: Readonly<Record<string, () => Promise<void>>> = {
+    workspace: () => putWorkspace(ACTOR, { workspace: 'neu', fields: { name: 'Neu', plan: null } }, node),
+    purpose: () => putPurpose(ACTOR, purposeOf('writing'), node),
+    app: () => putApp(ACTOR, { workspace: 'acme', name: 'phone', fields: { route: 'voice' } }, node),
+    provider: () => putProvider(ACTOR, { workspace: 'acme', name: 'acme.own', fields }, node),
+  }
+  for (const [kind, put] of Object.entries(puts)) {
+    await put()
+    const before = [await changes(), await state.catalog.version()]
+    await put()
+    t.same([await changes(), await state.catalog.version()], before, kind)
+  }
+  const before = await changes()
+  await putPurpose(ACTOR, purposeOf('other'), node)
+  await putPurpose(ACTOR, purposeOf('writing'), node)
+  t.equal(await changes(), before + 2, 'what is another again makes one')
+})
+
+t.test('whose it is and where it is managed is looked at all the same', async (t) => {
+  const node = await openRig(t).openNode()
+  await putPurpose(ACTOR, purposeOf('writing'), node)
+  const other: AdminActor = { ...ACTOR, role: 'admin', workspace: 'other' }
+  await t.rejects(putPurpose(other, purposeOf('writing'), node), { code: 'NOT_FOUND' })
+  const ofFile = { workspace: 'acme', name: 'dictation', fields: { enabled: false } }
+  await t.rejects(putPurpose(ACTOR, ofFile, node), { code: 'INVALID_REQUEST' })
+})
+
+t.test(
+  'a node that has not heard of a change does not take the former fields for those in force',
+  async (t) => {
+    const { state, openNode } = openRig(t)
+    const [one, two] = [await openNode(), await openNode()]
+    await putPurpose(ACTOR, purposeOf('first'), one)
+    await two.catalog().refresh()
+    await putPurpose(ACTOR, purposeOf('second'), one)
+    await putPurpose(ACTOR, purposeOf('first'), two)
+    const kept = await state.catalog.get({ kind: 'purpose', ...PURPOSE })
+    t.match(kept?.published, { number: 3, fields: { description: 'first' } })
+  },
+)
+
+t.test('a credential that is put again is sealed anew with another one, or with another key', async (t) => {
+  const { state, keys, openNode } = openRig(t)
+  const put = async (credential: string, secretKeys: readonly Buffer[]) => {
+    const fields = { kind: 'openai', credential }
+    await putProvider(ACTOR, { workspace: 'acme', name: 'acme.own', fields }, await openNode(secretKeys))
+    const record = { kind: 'provider', workspace: 'acme', name: 'acme.own' } as const
+    return (await state.catalog.get(record))?.published?.number
+  }
+  const [first, second] = keys
+  t.equal(await put('sk-own', [first]), 1)
+  t.equal(await put('sk-own', [first]), 1)
+  t.equal(await put('sk-other', [first]), 2)
+  t.equal(await put('sk-other', [second, first]), 3)
+  t.equal(await put('sk-other', [second, first]), 3)
+})

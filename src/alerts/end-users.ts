@@ -4,6 +4,7 @@ import type { EndUserSample } from '../contracts/console.ts'
 import type { Accounts } from '../contracts/ledger.ts'
 import { accountOfEndUser } from '../gateway/end-users.ts'
 import type { Finding } from './findings.ts'
+import { inTurns } from './room.ts'
 
 /*
  * Budgets of end users. There may be a million of them, so nobody reads all: nodes name those whom a call has brought
@@ -12,8 +13,6 @@ import type { Finding } from './findings.ts'
 
 /** How far back nodes are listened to. A node names an end user who goes on calling twice within that. */
 export const NAMED_MS = 10 * 60_000
-/** Incidents of a rule that are of one end user each; one more counts the others. */
-export const INCIDENTS_MAX = 100
 /** End users that the state is asked about in a round. */
 const ASKED_MAX = 1_000
 
@@ -36,14 +35,12 @@ export interface EndUserFigures {
 }
 
 /**
- * Shares of budgets that end users have used up: of those with an incident, and of the others that break the rule those
- * who have used the most.
+ * Shares of budgets that end users have used up: of those with an incident, and of the others that break the rule.
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE
  */
 export async function endUserFindings(rule: Rule, figures: EndUserFigures): Promise<Finding[]> {
   const { share: threshold } = rule
-  const ofOpen = new Set<Finding>()
   const findings: Finding[] = []
   for (const [workspace, some] of Map.groupBy(subjectsOf(rule, figures), (one) => one.workspace)) {
     const [app] = figures.snapshot.apps.get(workspace)?.values() ?? []
@@ -57,13 +54,11 @@ export async function endUserFindings(rule: Rule, figures: EndUserFigures): Prom
     some.forEach(({ account, subject, isOpen }, index) => {
       const { budgetMicros } = termsOf(account)
       if (budgetMicros === null || budgetMicros === 0) return
-      const finding = { subject, value: (spent[index] ?? 0) / budgetMicros, threshold }
-      if (isOpen) ofOpen.add(finding)
-      else if (finding.value < threshold) return
-      findings.push(finding)
+      const value = (spent[index] ?? 0) / budgetMicros
+      if (isOpen || value >= threshold) findings.push({ subject, owner: workspace, value, threshold })
     })
   }
-  return bounded(rule, findings, ofOpen)
+  return findings
 }
 
 /** The end users that are asked about: those of open incidents, under the names that these have, then the others. */
@@ -79,7 +74,8 @@ function subjectsOf({ name, workspace: only }: Rule, { named, open }: EndUserFig
     if (rule !== name || workspace === undefined || account === undefined) continue
     add({ workspace, account, subject, isOpen: true })
   }
-  for (const { workspace, account, id } of named) {
+  // A workspace with very many of them must not use up all questions.
+  for (const { workspace, account, id } of inTurns(named, (one) => one.workspace)) {
     if (only !== null && only !== workspace) continue
     const subject = { workspace, ...(id === null ? { end_user_digest: account } : { end_user: id }) }
     add({ workspace, account, subject, isOpen: false })
@@ -100,18 +96,4 @@ function termsByAccount(settings: EndUserSettings): TermsByAccount {
   const termsOf: TermsByAccount = (account) => own.get(account) ?? settings.terms
   known.set(settings, termsOf)
   return termsOf
-}
-
-/** As many as there may be incidents, and one finding that counts the others. */
-function bounded(rule: Rule, findings: readonly Finding[], ofOpen: ReadonlySet<Finding>): Finding[] {
-  const old = findings.filter((one) => ofOpen.has(one))
-  const fresh = findings.filter((one) => !ofOpen.has(one)).sort((one, other) => other.value - one.value)
-  const room = Math.max(0, INCIDENTS_MAX - old.length)
-  const more = fresh.length - room
-  if (more <= 0) return [...old, ...fresh]
-  const subject = {
-    ...(rule.workspace === null ? {} : { workspace: rule.workspace }),
-    figure: 'more_end_users',
-  }
-  return [...old, ...fresh.slice(0, room), { subject, value: more, threshold: 1 }]
 }

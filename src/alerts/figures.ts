@@ -15,6 +15,7 @@ import {
   endingFindings,
   errorFindings,
   type Finding,
+  ownersIn,
 } from './findings.ts'
 import { SampleWindow } from './sample-window.ts'
 
@@ -74,10 +75,10 @@ export class Figures {
       }
       case 'error_share':
         await this.#readSamples()
-        return errorFindings(rule, this.#window.calls(nowMs, rule.windowMs))
+        return errorFindings(rule, this.#window.calls(nowMs, rule.windowMs), ownersIn(routes()))
       case 'breaker_open':
         await this.#readSamples()
-        return breakerFindings(rule, this.#window.stretches(nowMs))
+        return breakerFindings(rule, this.#window.stretches(nowMs), ownersIn(routes()))
       case 'dead_webhooks': {
         const counts = await state.outbox.givenUp(nowMs - rule.windowMs + GIVEN_UP_KEEP_MS)
         // That a receiver of alerts is dead cannot be told to it.

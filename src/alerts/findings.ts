@@ -12,6 +12,8 @@ export interface Finding {
   readonly subject: Incident['subject']
   readonly value: number
   readonly threshold: number
+  /** Workspace that makes such findings itself, as many as it likes; absent: none does. */
+  readonly owner?: string
   /** The less of it the worse: what is left of something. */
   readonly falls?: true
 }
@@ -67,21 +69,44 @@ export function budgetFindings(
   { spentMicros, spentByKey }: Pick<AccountView, 'spentMicros' | 'spentByKey'>,
 ): Finding[] {
   const ofKeys = [...keys].map(([key, micros]) => {
-    return { subject: { workspace, key }, value: (spentByKey[key] ?? 0) / micros, threshold }
+    const value = (spentByKey[key] ?? 0) / micros
+    return { subject: { workspace, key }, owner: workspace, value, threshold }
   })
   if (budgetMicros === null) return ofKeys
   return [{ subject: { workspace }, value: spentMicros / budgetMicros, threshold }, ...ofKeys]
+}
+
+/** The workspace that a provider belongs to, by the provider's name; null: it is one of the platform. */
+export type OwnerOf = (provider: string) => string | null
+
+/** Owner of findings about providers that no route has any more: no workspace is called so. */
+export const OWNER_GONE = '*gone'
+
+/** @returns owners of the providers that routes have, and `OWNER_GONE` of others */
+export function ownersIn(routes: readonly Pick<Route, 'entries'>[]): OwnerOf {
+  const owners = new Map<string, string | null>()
+  for (const { entries } of routes)
+    for (const { provider } of entries) owners.set(provider.name, provider.workspace)
+  return (provider) => {
+    const owner = owners.get(provider)
+    return owner === undefined ? OWNER_GONE : owner
+  }
+}
+
+function owned(owner: string | null): Pick<Finding, 'owner'> {
+  return owner === null ? {} : { owner }
 }
 
 /** Shares of attempts that failed, of models with enough of them. */
 export function errorFindings(
   { share: threshold, minCalls, provider: only }: Condition<'error_share'>,
   models: readonly ModelCalls[],
+  ownerOf: OwnerOf,
 ): Finding[] {
   return models
     .filter(({ provider, calls }) => calls >= minCalls && (only === null || provider === only))
     .map(({ provider, model, calls, failed }) => {
-      return { subject: { provider, model }, value: failed / calls, threshold }
+      return { subject: { provider, model }, ...owned(ownerOf(provider)), value: failed / calls, threshold }
     })
 }
 
@@ -89,11 +114,13 @@ export function errorFindings(
 export function breakerFindings(
   { forMs, provider: only }: Condition<'breaker_open'>,
   stretches: readonly EntryStretch[],
+  ownerOf: OwnerOf,
 ): Finding[] {
   return stretches
     .filter(({ provider }) => only === null || provider === only)
     .map(({ provider, model, ms }) => {
-      return { subject: { provider, model }, value: Math.round(ms / 1_000), threshold: forMs / 1_000 }
+      const value = Math.round(ms / 1_000)
+      return { subject: { provider, model }, ...owned(ownerOf(provider)), value, threshold: forMs / 1_000 }
     })
 }
 
@@ -131,21 +158,28 @@ export function backlogFindings(
   })
 }
 
-/** Days that are left of models of entries whose end is announced; below 0: it has come. */
+/**
+ * Days that are left of models of entries whose end is announced; below 0: it has come. What a workspace says of its
+ * own provider or in its own route is told in its name, so that nobody takes it for what is known of the platform.
+ */
 export function endingFindings(
   { days: threshold }: Condition<'model_ends'>,
-  routes: readonly Pick<Route, 'entries'>[],
+  routes: readonly Pick<Route, 'workspace' | 'entries'>[],
   nowMs: number,
 ): Finding[] {
   const found = new Map<string, Finding>()
-  for (const { entries } of routes)
+  for (const { workspace, entries } of routes)
     for (const { provider, model, endsOn } of entries) {
       const table = datedModel(provider.kind, model)
       const announced = endsOn ?? table?.endsOn ?? null
       const value = daysLeft({ endsOn: announced }, nowMs)
       if (announced === null || value === null) continue
-      const subject = { provider: provider.name, model, ends_on: announced }
-      found.set(JSON.stringify(subject), { subject, value, threshold, falls: true })
+      const owner = provider.workspace ?? (endsOn === undefined ? null : workspace)
+      const subject = {
+        ...(owner === null ? {} : { workspace: owner }),
+        ...{ provider: provider.name, model, ends_on: announced },
+      }
+      found.set(JSON.stringify(subject), { subject, ...owned(owner), value, threshold, falls: true })
     }
   return [...found.values()]
 }

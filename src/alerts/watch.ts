@@ -7,13 +7,12 @@ import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Figures } from './figures.ts'
 import { type Finding, standingOf } from './findings.ts'
+import { withinRoom } from './room.ts'
 
 /** Every rule is looked at so often. */
 const ROUND_MS = 15_000
 /** The one slot of all nodes: who holds it looks. */
 const WATCH_SLOT = { name: 'alerts', most: 1 }
-/** Incidents that are open at a time: further ones begin when others are over, so that no receiver is flooded. */
-const OPEN_MAX = 1_000
 
 export interface AlertTiming {
   readonly roundMs: number
@@ -147,8 +146,11 @@ class Watch implements AlertWatch {
     open: Map<string, Incident>,
     { recoverAfterMs }: AlertTerms,
   ): Promise<void> {
+    const ofRule = [...open.values()].filter((incident) => incident.rule === rule.name)
     const found = new Map(
-      findings.map((finding) => [incidentName({ rule: rule.name, subject: finding.subject }), finding]),
+      withinRoom(rule, findings, ofRule).map((finding) => {
+        return [incidentName({ rule: rule.name, subject: finding.subject }), finding]
+      }),
     )
     for (const [name, incident] of open) {
       if (incident.rule !== rule.name) continue
@@ -161,12 +163,8 @@ class Watch implements AlertWatch {
       }
     }
     for (const [name, finding] of found) {
-      if (open.has(name) || standingOf(finding) !== 'broken') continue
-      if (open.size >= OPEN_MAX) {
-        this.#parts.log.warn({ count: open.size }, 'no more incidents are begun until others are over')
-        return
-      }
-      open.set(name, await this.#begin(rule, finding))
+      if (!open.has(name) && standingOf(finding) === 'broken')
+        open.set(name, await this.#begin(rule, finding))
     }
   }
 
@@ -177,10 +175,15 @@ class Watch implements AlertWatch {
     return nowMs - sinceMs >= recoverAfterMs
   }
 
-  async #begin({ name: rule, kind }: AlertRule, { subject, value, threshold }: Finding): Promise<Incident> {
+  async #begin({ name: rule, kind }: AlertRule, finding: Finding): Promise<Incident> {
+    const { subject, owner, value, threshold } = finding
     const { state, nowMs, log, onEvent } = this.#parts
     const openedAtMs = nowMs()
-    const incident: Incident = { id: newId('inc'), rule, kind, subject, openedAtMs, value, threshold }
+    const incident: Incident = {
+      ...{ id: newId('inc'), rule, kind, subject },
+      ...(owner === undefined ? {} : { owner }),
+      ...{ openedAtMs, value, threshold },
+    }
     const body = bodyOf(incident, 'alert.opened', { occurredAtMs: openedAtMs, value })
     const event = { id: newId('evt'), occurredAtMs: openedAtMs, body }
     if (await state.alerts.begin(incident, event)) {

@@ -61,6 +61,11 @@ export interface Incident {
    * `provider`, `model` …
    */
   readonly subject: Readonly<Record<string, string>>
+  /**
+   * Workspace whose share of the rule's incidents it takes up, since it can make many of them itself; absent: none has
+   * made it, or an earlier version began it.
+   */
+  readonly owner?: string
   readonly openedAtMs: number
   /** The figure that broke it, and the one of the rule, both in the unit of the rule. */
   readonly value: number

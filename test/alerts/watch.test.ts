@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { INCIDENTS_MAX } from '../../src/alerts/end-users.ts'
+import { ROOM } from '../../src/alerts/room.ts'
 import { type AlertWatch, createAlertWatch } from '../../src/alerts/watch.ts'
 import type { AlertCondition, AlertTerms } from '../../src/contracts/alerts.ts'
 import type { EndUserSettings, Route, Snapshot } from '../../src/contracts/catalog.ts'
@@ -290,7 +290,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     const rig = await start(t, { customers: { kind: 'end_user_budget', share: 0.8, workspace: null } })
     const { workspace } = rig.catalog
     rig.catalog.endUsers = END_USERS
-    const ids = Array.from({ length: INCIDENTS_MAX + MORE }, (_, index) => `customer-${index}`)
+    const ids = Array.from({ length: ROOM.ofEachWorkspace + MORE }, (_, index) => `customer-${index}`)
     await Promise.all(ids.map((id, index) => spendFor(rig, id, index < MORE ? 801 : 900 + (index % 90))))
     const all = ids.map((id) => ({ workspace, account: accountOfEndUser(id), id }))
     for (const [at, node] of ['one', 'two', 'three'].entries())
@@ -298,11 +298,11 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     await rig.watch.round()
     await rig.pass(MINUTE_MS)
     const told = await rig.told()
-    t.equal(told.length, INCIDENTS_MAX + 1)
+    t.equal(told.length, ROOM.ofEachWorkspace + 1)
     const subjects = told.map(({ subject }) => subject as Record<string, string>)
     t.match(
       told.filter((_, index) => subjects[index]?.end_user === undefined),
-      [{ subject: { figure: 'more_end_users' }, value: MORE, threshold: 1 }],
+      [{ subject: { workspace, figure: 'more_end_users' }, value: MORE, threshold: 1 }],
     )
     const least = ids.slice(0, MORE)
     t.notOk(
@@ -311,7 +311,10 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     )
     await rig.endMonth(workspace, ids)
     await rig.pass(RECOVER_MS + MINUTE_MS)
-    t.equal((await rig.told()).filter(({ type }) => type === 'alert.recovered').length, INCIDENTS_MAX + 1)
+    t.equal(
+      (await rig.told()).filter(({ type }) => type === 'alert.recovered').length,
+      ROOM.ofEachWorkspace + 1,
+    )
   })
 
   t.test('errors of a model, of enough calls, without flapping', async (t) => {
@@ -485,6 +488,82 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     await rig.pass(RECOVER_MS + MINUTE_MS)
     t.equal(typesOf(await rig.told()).filter((type) => type === 'alert.recovered').length, 4)
   })
+
+  t.test('an end that a workspace says itself is told in its name', async (t) => {
+    const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    rig.clock.nowMs = Date.parse('2027-02-20T00:00:00Z')
+    const platform = configuredProvider({ name: 'oa', kind: 'openai' })
+    const own = configuredProvider({ name: 'beta.oa', kind: 'openai', access: 'byok', workspace: 'beta' })
+    const whisper = { model: 'whisper-1' }
+    rig.catalog.routes = [
+      route([entry({ provider: platform, ...whisper })]),
+      route([entry({ provider: platform, ...whisper, endsOn: '2020-01-01' })], { workspace: 'evil' }),
+      route([entry({ provider: own, ...whisper })], { workspace: 'beta' }),
+    ]
+    await rig.watch.round()
+    const subjects = (await rig.told()).map(({ subject }) => subject as Record<string, string>)
+    t.same(
+      new Set(
+        subjects.map(({ workspace = null, provider, ends_on: end }) => `${workspace} ${provider} ${end}`),
+      ),
+      new Set(['null oa 2027-02-26', 'evil oa 2020-01-01', 'beta beta.oa 2027-02-26']),
+    )
+  })
+
+  t.test(
+    'a workspace that makes very many incidents takes none from others and from other rules',
+    async (t) => {
+      const MORE = 1_000
+      const ends = { kind: 'model_ends', days: 30 } as const
+      const rig = await start(t, { ends, budgets: { kind: 'budget', share: 0.8, workspace: null } })
+      const ended = Array.from({ length: ROOM.ofEachWorkspace + MORE }, (_, at) =>
+        entry({ model: `m-${at}`, endsOn: '2020-01-01' }),
+      )
+      rig.catalog.routes = [route(ended, { workspace: 'evil' })]
+      await rig.watch.round()
+      t.equal((await rig.state.alerts.open()).length, ROOM.ofEachWorkspace + 1)
+      const told = [...(await rig.told())]
+      t.match(
+        told.filter(({ subject }) => (subject as { model?: string }).model === undefined),
+        [{ subject: { workspace: 'evil', figure: 'more_incidents' }, value: MORE, threshold: 1 }],
+      )
+      // Another node takes over, and knows only what the state has kept.
+      await rig.watch.stop()
+      const heir = rig.another()
+      await heir.round()
+      t.equal((await rig.told()).length, told.length)
+      const platform = entry({
+        provider: configuredProvider({ name: 'oa', kind: 'openai' }),
+        model: 'whisper-1',
+      })
+      rig.catalog.routes = [...rig.catalog.routes, route([platform])]
+      rig.clock.nowMs = Date.parse('2027-02-20T00:00:00Z')
+      const { workspace } = rig.catalog
+      await rig.state.accounts.addUsage({
+        token: newToken(),
+        workspace,
+        spentMicros: { key_other: 9_000_000 },
+      })
+      await heir.round()
+      t.same(
+        new Set((await rig.told()).slice(told.length).map(({ rule }) => rule)),
+        new Set(['ends', 'budgets']),
+        'there is room for the platform, and for other rules',
+      )
+      rig.catalog.routes = [route([platform]), route(ended.slice(0, 1), { workspace: 'evil' })]
+      for (const ms of [0, RECOVER_MS]) {
+        rig.clock.nowMs += ms
+        await heir.round()
+      }
+      const over = (await rig.told()).filter(({ type }) => type === 'alert.recovered')
+      t.equal(over.length, ROOM.ofEachWorkspace)
+      t.match(
+        over.filter(({ subject }) => (subject as { model?: string }).model === undefined),
+        [{ subject: { workspace: 'evil', figure: 'more_incidents' }, value: null }],
+      )
+      await heir.stop()
+    },
+  )
 
   t.test('a rule that is gone ends what it began', async (t) => {
     const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })

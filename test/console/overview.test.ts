@@ -296,8 +296,12 @@ t.test('what alerts have told of is shown to those whom it is about', async (t) 
   const incidents = async () => (await operator.get('/overview')).body.incidents as readonly object[]
   t.ok(await waitUntil(async () => (await incidents()).length > 0, 20_000))
   t.match(await incidents(), [
-    { id: /^inc_/, rule: 'ends', subject: { provider: 'acme-own', model: 'morse-1' }, threshold: 30 },
+    {
+      ...{ id: /^inc_/, rule: 'ends', threshold: 30 },
+      subject: { workspace: 'acme', provider: 'acme-own', model: 'morse-1' },
+    },
   ])
   const admin = await node.signIn(node.keys.admin)
-  t.same((await admin.get('/overview')).body.incidents, [], 'it is about no workspace')
+  t.same((await admin.get('/overview')).body.incidents, await incidents(), 'the workspace has said it itself')
+  t.same((await operator.get('/overview?workspace=other')).body.incidents, [], 'it is about no other')
 })

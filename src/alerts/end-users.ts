@@ -3,8 +3,8 @@ import type { EndUserSettings, EndUserTerms, Snapshot } from '../contracts/catal
 import type { EndUserSample } from '../contracts/console.ts'
 import type { Accounts } from '../contracts/ledger.ts'
 import { accountOfEndUser } from '../gateway/end-users.ts'
+import { inTurns } from '../in-turns.ts'
 import type { Finding } from './findings.ts'
-import { inTurns } from './room.ts'
 
 /*
  * Budgets of end users. There may be a million of them, so nobody reads all: nodes name those whom a call has brought

@@ -1,6 +1,6 @@
 import type { EndUserSample, NodeSample, NodeSamples } from '../contracts/console.ts'
 
-/** Attempts at a model of a provider. */
+/** Attempts at a model of a provider of which something was sent, and those of them in which the provider failed. */
 export interface ModelCalls {
   readonly provider: string
   readonly model: string
@@ -113,10 +113,9 @@ export class SampleWindow {
   }
 }
 
-function sliceOf({ node, atMs, all, breakers, endUsers = [] }: NodeSample): Slice {
-  const models = all.upstream.flatMap(({ provider, models: own = [] }) =>
-    own.map(({ model, calls, failed }) => ({ provider, model, calls, failed })),
-  )
+function sliceOf({ node, atMs, attempts = [], breakers, endUsers = [] }: NodeSample): Slice {
+  // A node of an earlier version tells too little: what it shows has only those models that fail most.
+  const models = attempts.map(([provider, model, calls, failed]) => ({ provider, model, calls, failed }))
   const failing = breakers.filter(
     ({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS,
   )

@@ -217,6 +217,8 @@ export interface NodeSample {
   readonly shadows?: readonly ShadowSample[]
   /** End users who are near the end of their budgets, some of them; absent: nobody watches that, or none was seen. */
   readonly endUsers?: readonly EndUserSample[]
+  /** What alerts go by, of all workspaces together. Absent: written by an earlier version. */
+  readonly attempts?: readonly ModelAttempts[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
@@ -335,6 +337,12 @@ export interface ModelSample {
   /** Of the last answered attempts of the step; null without any. Absent when written by an earlier version. */
   readonly p95Ms?: number | null
 }
+
+/**
+ * Attempts at a model that were sent, and those of them in which the provider failed, rather than the caller. Every
+ * model that was called in a step has them, so that sums over steps are right; a tuple, since there are so many.
+ */
+export type ModelAttempts = readonly [provider: string, model: string, sent: number, failed: number]
 
 /** Measurements of all nodes during the last hour. */
 export interface NodeSamples {

@@ -6,6 +6,7 @@ import type {
   ConsoleState,
   EndUserSample,
   LiveSample,
+  ModelAttempts,
   NodeSample,
   RequestRecord,
   SampledFailure,
@@ -66,7 +67,7 @@ interface SampledNode {
 function sampleOf(
   { name, snapshot, health, budget, live, shadows, endUsers, inFlight }: SampledNode,
   tallies: Tallies,
-  { atMs, stepMs }: Pick<NodeSample, 'atMs' | 'stepMs'>,
+  { atMs, stepMs, attempts }: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts'>>,
 ): NodeSample {
   const sessions = live()
   const named = endUsers()
@@ -81,6 +82,7 @@ function sampleOf(
     live: { open: sessions.length, sessions: sessions.slice(-SESSIONS_MAX) },
     shadows: shadows(),
     ...(named.length === 0 ? {} : { endUsers: named }),
+    attempts,
     all: tallies.all(),
     workspaces: tallies.busiest(WORKSPACES_MAX),
   }
@@ -228,6 +230,8 @@ export class BatchingRecorder implements Recorder {
   #records: RequestRecord[] = []
   #inFlight = () => 0
   #timer: NodeJS.Timeout | null = null
+  /** The last sample had no room for the attempts at all models. */
+  #isCut = false
   /** Which step this is, in multiples since 1970. */
   #step: number
   /** On the clock of `performance.now()`. */
@@ -356,7 +360,16 @@ export class BatchingRecorder implements Recorder {
   #sample(atMs: number): NodeSample {
     const node = { ...this.#parts.node, inFlight: this.#inFlight }
     const stepMs = Math.round(performance.now() - this.#stepStartMs)
-    return sampleOf(node, this.#tallies, { atMs, stepMs })
+    return sampleOf(node, this.#tallies, { atMs, stepMs, attempts: this.#attempts() })
+  }
+
+  /** Tells in the log when there is no room for some, once until there was for all. */
+  #attempts(): readonly ModelAttempts[] {
+    const { kept, leftOut } = this.#tallies.attempts()
+    if (leftOut > 0 && !this.#isCut)
+      this.#parts.log.warn({ count: leftOut }, 'alerts do not see the calls of all models')
+    this.#isCut = leftOut > 0
+    return kept
   }
 }
 

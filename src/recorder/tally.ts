@@ -1,12 +1,15 @@
 import type { Principal } from '../contracts/catalog.ts'
 import type {
   CallsSample,
+  ModelAttempts,
   ModelSample,
   SampledFailure,
   UpstreamSample,
   WorkspaceSample,
 } from '../contracts/console.ts'
 import type { AttemptRecord } from '../contracts/recorder.ts'
+import type { FailureKind } from '../contracts/upstream.ts'
+import { inTurns } from '../in-turns.ts'
 import { Share } from './allowance.ts'
 
 /** By nearest rank; of nothing it is 0. @param sorted ascending */
@@ -23,6 +26,11 @@ const MODEL_LATENCIES = 32
 const PROVIDERS_MAX = 20
 /** Models that a provider is shown with, in the same order. */
 const MODELS_MAX = 10
+/** Models whose attempts are told to alerts: more than any catalog calls within a step, in some 40 KB of a sample. */
+export const ATTEMPTS_MAX = 1_000
+
+/** Failures that say nothing of a provider: they are the callers' own, or it was asked for more than it takes. */
+const OF_THE_CALL: ReadonlySet<FailureKind> = new Set(['limit', 'caller', 'content'])
 
 /** Tally of one key, found once for each of its requests. */
 export class KeyTally {
@@ -80,6 +88,28 @@ export class Tallies {
       ...addedOf(tallies.flatMap((tally) => tally.addedMs)),
       upstream: upstreamOf(this.#all, (provider) => tallies.flatMap((tally) => tally.modelsOf(provider))),
     }
+  }
+
+  /**
+   * Attempts by model. Where there are too many models, those called most of each provider are kept, whether they fail
+   * or not: who is judged by the sum of many steps must not be in those alone in which it failed.
+   *
+   * @returns as many as a sample has room for, and how many were left out
+   */
+  attempts(): { readonly kept: readonly ModelAttempts[]; readonly leftOut: number } {
+    const sums = new Map<string, ModelAttempts>()
+    for (const tally of this.#workspaces.values())
+      for (const [provider, { model, calls, unsent, blamed }] of tally.models()) {
+        // Names of providers have no space.
+        const key = `${provider} ${model}`
+        const [, , sent, failed] = sums.get(key) ?? [provider, model, 0, 0]
+        sums.set(key, [provider, model, sent + calls - unsent, failed + blamed])
+      }
+    const sent = [...sums.values()].filter(([, , count]) => count > 0)
+    if (sent.length <= ATTEMPTS_MAX) return { kept: sent, leftOut: 0 }
+    const byCalls = sent.sort((one, other) => other[2] - one[2])
+    const kept = inTurns(byCalls, ([provider]) => provider).slice(0, ATTEMPTS_MAX)
+    return { kept, leftOut: sent.length - kept.length }
   }
 
   /** Those with most requests. */
@@ -143,6 +173,12 @@ export class WorkspaceTally {
     return this.#upstream.get(provider)?.models ?? []
   }
 
+  /** All of them, behind the names of their providers. */
+  *models(): Iterable<readonly [provider: string, model: ModelTally]> {
+    for (const { provider, models } of this.#upstream.values())
+      for (const model of models) yield [provider, model]
+  }
+
   get idle(): boolean {
     return this.requests === 0 && this.#upstream.size === 0
   }
@@ -183,10 +219,18 @@ interface ModelTally {
   readonly model: string
   calls: number
   failed: number
+  /** Those of the failed ones that were not sent, and those that tell against the provider. */
+  unsent: number
+  blamed: number
   lastFailure: SampledFailure | null
   /** Of the last answered attempts. */
   readonly latenciesMs: number[]
   answered: number
+}
+
+function newModelTally(model: string): ModelTally {
+  const counts = { calls: 0, failed: 0, unsent: 0, blamed: 0 }
+  return { model, ...counts, lastFailure: null, latenciesMs: [], answered: 0 }
 }
 
 /** Attempts at a provider in this step. */
@@ -221,6 +265,8 @@ class UpstreamTally {
       return
     }
     tally.failed += 1
+    if (failure.kind === 'busy') tally.unsent += 1
+    else if (!OF_THE_CALL.has(failure.kind)) tally.blamed += 1
     tally.lastFailure = { atMs: Date.now(), status: failure.status, reason: failure.reason }
   }
 
@@ -268,7 +314,7 @@ class UpstreamTally {
 
   #findModel(model: string): ModelTally {
     const known = this.#models.find((one) => one.model === model)
-    const tally = known ?? { model, calls: 0, failed: 0, lastFailure: null, latenciesMs: [], answered: 0 }
+    const tally = known ?? newModelTally(model)
     if (known === undefined) this.#models.push(tally)
     this.#lastModel = tally
     return tally

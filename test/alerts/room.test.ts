@@ -1,7 +1,8 @@
 import t from 'tap'
 import { breakerFindings, type Finding, OWNER_GONE, ownersIn } from '../../src/alerts/findings.ts'
-import { inTurns, ROOM, withinRoom } from '../../src/alerts/room.ts'
+import { ROOM, withinRoom } from '../../src/alerts/room.ts'
 import type { Incident } from '../../src/contracts/alerts.ts'
+import { inTurns } from '../../src/in-turns.ts'
 import { configuredProvider, entry, route } from '../support/catalog.ts'
 
 const RULE = { name: 'budgets', kind: 'budget' } as const

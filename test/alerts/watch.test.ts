@@ -140,10 +140,9 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
 
 /** A step of a node in which a model was called. */
 function calls(node: string, atMs: number, of: number, failed: number, over: Partial<NodeSample> = {}) {
-  const model = { model: 'nova-3', calls: of, failed, lastFailure: null }
-  const upstream = [{ provider: 'deepgram', calls: of, failed, p50Ms: null, p95Ms: null, models: [model] }]
-  const all = { requests: of, errors: failed, addedP50Ms: null, addedP95Ms: null, upstream }
-  return nodeSample(node, atMs, { all, breakers: [], workspaces: [], ...over })
+  const all = { requests: of, errors: failed, addedP50Ms: null, addedP95Ms: null, upstream: [] }
+  const attempts = [['deepgram', 'nova-3', of, failed]] as const
+  return nodeSample(node, atMs, { all, attempts, breakers: [], workspaces: [], ...over })
 }
 
 const KEEP_MS = 3_600_000

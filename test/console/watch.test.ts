@@ -170,6 +170,7 @@ t.test('a request that outlasts its tally is counted all the same', async (t) =>
   recorder.ended({ ...exchange, status: 200 }, context, seen)
   t.ok(await waitUntil(async () => (await state.samples.since(0)).some(({ all }) => all.requests === 1)))
   const [first, second] = await state.samples.since(0)
+  t.same(first?.attempts, [])
   t.match(first, { node: 'here:1', inFlight: 3, memoryUsedBytes: 5, memoryLimitBytes: 50 })
   const { provider, model } = ENTRY
   t.match(first?.breakers, [{ provider: provider.name, model, state: 'open' }], 'those that are not closed')
@@ -253,6 +254,7 @@ t.test('a run of a job is told by its submission, and asks providers', async (t)
   await recorder.close()
   const [seen] = await state.samples.since(0)
   t.match(seen?.workspaces, [{ workspace: 'acme', requests: 0, upstream: [{ calls: 2, failed: 1 }] }])
+  t.same(seen?.attempts, [['one', 'm', 2, 1]])
   const runs = await listed('acme', { jobId: 'tj_1' })
   t.match(
     runs.find(({ error }) => error === null),

@@ -3,12 +3,21 @@ const ROOT = '/console/api'
 /** The CSRF token of the session, which every change must carry. */
 let csrfToken = ''
 let whenSignedOut: () => void = () => {}
+let resume: () => Promise<boolean> = async () => false
+/** The one that runs: calls that are refused together ask once. */
+let resuming: Promise<boolean> | null = null
 /** The session is over: nothing is asked until somebody signs in again. */
 let isOver = false
 const SIGNED_IN = 'lk-signed-in'
+const CSRF_HEADER = 'x-lk-csrf'
 
 export function setCsrfToken(token: string): void {
   csrfToken = token
+}
+
+/** That of now, for a request that has to outlive the page. */
+export function currentCsrfToken(): string {
+  return csrfToken
 }
 
 /** Announces that somebody has signed in again: failed loads and saves are retried. */
@@ -28,6 +37,14 @@ export function onSignedOut(listener: () => void): void {
   whenSignedOut = listener
 }
 
+/**
+ * Called when the token was refused: another tab has begun a session, whose cookie is this one's, too. Sets the token
+ * of that session and says true if it is of the same viewer.
+ */
+export function onTokenRefused(listener: () => Promise<boolean>): void {
+  resume = listener
+}
+
 /** What is asked without a session, too. */
 const SIGNED_OUT_PATHS: ReadonlySet<string> = new Set(['/session', '/sign-in'])
 
@@ -44,7 +61,33 @@ export const api = {
   delete: <Answer>(path: string, options?: Options) => call<Answer>('DELETE', path, undefined, options),
 }
 
-async function call<Answer>(method: string, path: string, body: unknown, { signal }: Options = {}) {
+async function call<Answer>(method: string, path: string, body: unknown, options: Options = {}) {
+  const token = csrfToken
+  try {
+    return await ask<Answer>(method, path, body, options)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.param !== CSRF_HEADER) throw error
+    if (token === csrfToken) await takeNewToken()
+    return ask<Answer>(method, path, body, options)
+  }
+}
+
+/** @throws ApiError when the session is of somebody else now, or over */
+async function takeNewToken(): Promise<void> {
+  resuming ??= resume().finally(() => {
+    resuming = null
+  })
+  if (await resuming) return
+  endSession()
+  throw sessionOver()
+}
+
+function endSession(): void {
+  isOver = true
+  whenSignedOut()
+}
+
+async function ask<Answer>(method: string, path: string, body: unknown, { signal }: Options) {
   if (isOver && !SIGNED_OUT_PATHS.has(path)) throw sessionOver()
   const changes = method !== 'GET'
   const init: RequestInit = {
@@ -53,7 +96,7 @@ async function call<Answer>(method: string, path: string, body: unknown, { signa
     cache: 'no-store',
     headers: {
       accept: 'application/json',
-      ...(changes ? { 'content-type': 'application/json', 'x-lk-csrf': csrfToken } : {}),
+      ...(changes ? { 'content-type': 'application/json', [CSRF_HEADER]: csrfToken } : {}),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
@@ -70,10 +113,7 @@ async function call<Answer>(method: string, path: string, body: unknown, { signa
     const { headers } = answer
     const error = apiErrorOf(answer.status, text, headers.get('x-lk-request-id'), headers.get('retry-after'))
     // A wrong key at sign-in is 401, too, and ends nothing.
-    if (answer.status === 401 && !SIGNED_OUT_PATHS.has(path)) {
-      isOver = true
-      whenSignedOut()
-    }
+    if (answer.status === 401 && !SIGNED_OUT_PATHS.has(path)) endSession()
     throw error
   }
   try {

@@ -1,6 +1,6 @@
-import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../server/answers/access.ts'
-import { ApiError, api, onSignedOut, signedInAgain, toApiError } from './api.ts'
+import { ApiError, api, onSignedOut, onTokenRefused, signedInAgain, toApiError } from './api.ts'
 
 import { Boundary } from './components/boundary.ts'
 import { LinkButton } from './components/button.ts'
@@ -11,7 +11,7 @@ import { h } from './h.ts'
 import { useLoad } from './load.ts'
 import { apiPath, pathOf, placeOf } from './paths.ts'
 import { navigate, useLocation } from './router.ts'
-import { currentSession, signOut, viewerIn } from './session.ts'
+import { currentSession, sessionOfSame, signOut, viewerIn } from './session.ts'
 import { Shell } from './shell.ts'
 import { SignIn, SignInAgain } from './sign-in.ts'
 import { viewAt } from './views.ts'
@@ -35,8 +35,20 @@ export function App() {
       (error: unknown) => setStanding({ is: 'failed', error: toApiError(error) }),
     )
   }
+  const enter = (one: SessionAnswer) => {
+    setStanding({ is: 'in', session: one, over: false })
+    signedInAgain()
+  }
+  const latest = useRef(standing)
+  latest.current = standing
   useLayoutEffect(() => {
     onSignedOut(() => setStanding(ended))
+    onTokenRefused(async () => {
+      const before = latest.current
+      const session = before.is === 'in' ? await sessionOfSame(before.session) : null
+      if (session) setStanding({ is: 'in', session, over: false })
+      return session !== null
+    })
     start()
   }, [])
   const session = standing.is === 'in' && !standing.over ? standing.session : null
@@ -47,6 +59,7 @@ export function App() {
     const timer = setTimeout(over, Math.min(Math.max(leftMs, 0), TIMER_MAX_MS))
     return () => clearTimeout(timer)
   }, [session])
+  useReturn(standing.is === 'in' && standing.over ? standing.session : null, enter)
   const leave = () =>
     signOut().then(
       (issuerUrl) => {
@@ -64,10 +77,6 @@ export function App() {
       { class: 'sign-in' },
       h(ErrorState, { error: standing.error, what: 'The console', retry: start }),
     )
-  const enter = (one: SessionAnswer) => {
-    setStanding({ is: 'in', session: one, over: false })
-    signedInAgain()
-  }
   if (standing.is === 'out') return h(SignIn, { ended: false, onSession: enter })
   // Edits that were not saved yet go on where they were, for the same viewer: it is another page for another.
   return [
@@ -78,6 +87,40 @@ export function App() {
       h(Signed, { key: viewerIn(standing.session).id, session: standing.session, onSignOut: leave }),
     ),
   ]
+}
+
+/**
+ * Brings somebody whose session is over back to where they were: also when they sign in again in another tab, once this
+ * one is seen. The sign-in takes the title and the focus; both return to the page.
+ *
+ * @param over the session that is over; null: it goes on
+ */
+function useReturn(over: SessionAnswer | null, onSession: (session: SessionAnswer) => void): void {
+  useLayoutEffect(() => {
+    if (!over) return
+    const { title, activeElement } = document
+    return () => {
+      document.title = title
+      const isGone = activeElement === document.body || !activeElement?.isConnected
+      const element = isGone ? document.querySelector('.signed h1') : activeElement
+      if (element instanceof HTMLElement) element.focus({ preventScroll: true })
+    }
+  }, [over])
+  useEffect(() => {
+    if (!over) return
+    let isDone = false
+    const seen = async () => {
+      if (document.hidden) return
+      // Without an answer the sign-in stays, which says so itself.
+      const session = await sessionOfSame(over).catch(() => null)
+      if (session && !isDone) onSession(session)
+    }
+    document.addEventListener('visibilitychange', seen)
+    return () => {
+      isDone = true
+      document.removeEventListener('visibilitychange', seen)
+    }
+  }, [over])
 }
 
 /** The session has expired. */

@@ -4,10 +4,21 @@ import type { WorkspaceSummary } from '../server/answers/workspaces.ts'
 import { ApiError, api, setCsrfToken } from './api.ts'
 import { type Load, useLoad } from './load.ts'
 
-/** The session of the cookie; null: there is none. */
+/** The session of the cookie, which this page goes on with; null: there is none. */
 export async function currentSession(): Promise<SessionAnswer | null> {
+  const session = await sessionOfCookie()
+  return session && begun(session)
+}
+
+/** The session that another tab has begun for the same viewer; null: there is none, or it is somebody else's. */
+export async function sessionOfSame(viewer: SessionAnswer): Promise<SessionAnswer | null> {
+  const session = await sessionOfCookie()
+  return session !== null && viewerIn(session).id === viewerIn(viewer).id ? begun(session) : null
+}
+
+async function sessionOfCookie(): Promise<SessionAnswer | null> {
   try {
-    return begun(await api.get<SessionAnswer>('/session'))
+    return await api.get<SessionAnswer>('/session')
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return null
     throw error

@@ -86,11 +86,12 @@ export function requireCsrfToken({ headers }: Exchange, { csrfToken }: ConsoleSe
   const given = Buffer.from(headers['x-lk-csrf'] ?? '')
   const expected = Buffer.from(csrfToken)
   if (given.length === expected.length && timingSafeEqual(given, expected)) return
-  throw denied('the header x-lk-csrf must be the csrf_token of the session')
+  // The field tells the page that nothing but its token is wrong: another tab may have begun a session since.
+  throw denied('the header x-lk-csrf must be the csrf_token of the session', 'x-lk-csrf')
 }
 
-function denied(message: string): GatewayError {
-  return new GatewayError('PERMISSION_DENIED', message)
+function denied(message: string, param?: string): GatewayError {
+  return new GatewayError('PERMISSION_DENIED', message, param === undefined ? {} : { param })
 }
 
 type Caller = Pick<Exchange, 'headers' | 'peer'>

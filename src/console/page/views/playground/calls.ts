@@ -4,7 +4,7 @@ import type { ExplainRow } from '../../../../gateway/verdict.ts'
 import type { SessionAnswer } from '../../../server/answers/access.ts'
 import type { PlaygroundKeyAnswer } from '../../../server/answers/keys.ts'
 import type { RequestAnswer } from '../../../server/answers/requests.ts'
-import { ApiError, api, apiErrorOf, unreachable } from '../../api.ts'
+import { ApiError, api, apiErrorOf, currentCsrfToken, unreachable } from '../../api.ts'
 
 import { Icon } from '../../components/button.ts'
 import { milliseconds } from '../../format.ts'
@@ -46,8 +46,7 @@ export function appKeys(workspace: string, session: SessionAnswer): AppKeys {
 
 /** Revokes and forgets all keys: nobody will use them any more, and they count towards the limit. */
 async function giveBack(): Promise<void> {
-  const csrf = owner?.csrf_token
-  if (csrf === undefined) return
+  const csrf = currentCsrfToken()
   const all = [...keysOf].map(async ([workspace, keys]) => {
     const paths = (await keys.takeIds()).map((id) => apiPath`/console/api/workspaces/${workspace}/keys/${id}`)
     await Promise.all(paths.map((path) => revoke(path, csrf)))

@@ -10,7 +10,7 @@ import { toastError } from './components/toasts.ts'
 import { h } from './h.ts'
 import { useLoad } from './load.ts'
 import { apiPath, pathOf, placeOf } from './paths.ts'
-import { navigate, useLocation } from './router.ts'
+import { dropLeaveGuard, mayEnd, navigate, useLocation } from './router.ts'
 import { currentSession, sessionOfSame, signOut, viewerIn } from './session.ts'
 import { Shell } from './shell.ts'
 import { SignIn, SignInAgain } from './sign-in.ts'
@@ -60,15 +60,18 @@ export function App() {
     return () => clearTimeout(timer)
   }, [session])
   useReturn(standing.is === 'in' && standing.over ? standing.session : null, enter)
-  const leave = () =>
+  const leave = () => {
+    if (!mayEnd()) return
     signOut().then(
       (issuerUrl) => {
+        dropLeaveGuard()
         if (issuerUrl !== null) location.assign(issuerUrl)
         setStanding({ is: 'out' })
         navigate('/console')
       },
       (error: unknown) => toastError('Signing out', error),
     )
+  }
 
   if (standing.is === 'starting') return null
   if (standing.is === 'failed')

@@ -1,8 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
 
+interface LeaveGuard {
+  /** False stays. */
+  readonly asks: () => boolean
+  readonly drop: () => void
+}
+
 const listeners = new Set<() => void>()
-/** Asked before the page leaves for another place; false stays. */
-let guard: (() => boolean) | null = null
+/** Asked before the page leaves for another place. */
+let guard: LeaveGuard | null = null
 let here = ''
 /** The page went to another place, whose heading is to have the focus. */
 let arriving = false
@@ -147,7 +153,17 @@ export function startRouter(): void {
 
 /** A change of the query alone stays in the view, so it loses nothing. */
 function mayLeave(path: string): boolean {
-  return pathIn(here) === pathIn(path) || guard === null || guard()
+  return pathIn(here) === pathIn(path) || mayEnd()
+}
+
+/** Whether what is on the page may be given up, as before signing out; asks where something is not saved. */
+export function mayEnd(): boolean {
+  return guard === null || guard.asks()
+}
+
+/** Nothing more is asked: somebody has agreed, and the page goes. */
+export function dropLeaveGuard(): void {
+  guard?.drop()
 }
 
 function pathIn(address: string): string {
@@ -206,12 +222,13 @@ export function useLeaveGuard(unsaved: boolean, question = 'You have unsaved cha
   useEffect(() => {
     if (!unsaved) return
     const before = (event: BeforeUnloadEvent) => event.preventDefault()
-    const asks = () => confirm(question)
-    guard = asks
-    addEventListener('beforeunload', before)
-    return () => {
-      if (guard === asks) guard = null
+    const drop = () => {
+      if (guard === mine) guard = null
       removeEventListener('beforeunload', before)
     }
+    const mine: LeaveGuard = { asks: () => confirm(question), drop }
+    guard = mine
+    addEventListener('beforeunload', before)
+    return drop
   }, [unsaved, question])
 }

@@ -44,6 +44,7 @@ t.test('a session ends, and another begins', { skip: withoutServers, timeout: 18
   await t.test('in two tabs, both of which can change things afterwards', (t) => inBoth(t, tabs))
   await t.test('in another tab, and this one goes on once it is seen', (t) => inAnother(t, tabs))
   await t.test('for somebody else, and this one is over', (t) => forAnother(t, tabs))
+  await t.test('signing out asks first where something is not saved', (t) => unsaved(t, tabs))
 })
 
 async function inBoth(t: Test, tabs: Tabs): Promise<void> {
@@ -90,4 +91,39 @@ async function forAnother(t: Test, { node, first, second }: Tabs): Promise<void>
   await look(first)
   t.equal((await answer).status(), 200)
   t.equal(await overlay(first).count(), 1, 'it is not the session of whom the page is for')
+}
+
+async function unsaved(t: Test, { node, second }: Tabs): Promise<void> {
+  const operator = await node.signIn(node.keys.operator)
+  const fields = { workspace: 'acme', entries: [{ provider: 'acme-own', model: 'morse-1' }] }
+  await operator.put('/workspaces/acme/routes/acme.mine/draft', { revision: null, fields })
+  await second.goto(`${node.url}/console/acme/routes/acme.mine`)
+  await second.route('**/routes/acme.mine/draft', (route) => route.abort())
+  await second.getByLabel('Strategy').selectOption('weighted')
+  await second.getByText('Unsaved changes.').waitFor(WAIT)
+
+  const asked: string[] = []
+  let answers = false
+  second.on('dialog', async (dialog) => {
+    asked.push(dialog.message())
+    await (answers ? dialog.accept() : dialog.dismiss())
+  })
+  const ended: string[] = []
+  second.on('request', (request) => {
+    if (request.method() === 'DELETE') ended.push(request.url())
+  })
+  const leave = async () => {
+    await second.getByRole('button', { name: 'session and theme' }).click()
+    await second.getByRole('button', { name: 'Sign out' }).click()
+  }
+  await leave()
+  t.same(asked, ['You have unsaved changes. Leave anyway?'])
+  t.equal(await second.getByLabel('Strategy').inputValue(), 'weighted')
+  t.same(ended, [], 'the session goes on')
+  await second.keyboard.press('Escape')
+  answers = true
+  await leave()
+  await second.getByLabel('API key').waitFor(WAIT)
+  t.equal(asked.length, 2, 'it is asked once')
+  t.match(second.url(), /\/console$/)
 }

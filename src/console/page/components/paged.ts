@@ -28,22 +28,50 @@ export function usePaging(): Paging {
   return { search, page, query: queryOf({ search, offset: (page - 1) * PAGE_ROWS, limit: PAGE_ROWS }), set }
 }
 
-/** A field to search the list with, once there is something to search. @param all items without a search */
+/**
+ * The text of a field that searches: asked for shortly after it was typed. It follows the address, as when a link leads
+ * to the whole list.
+ *
+ * @param asked as the address has it
+ */
+export function useSearchText(asked: string, ask: (text: string) => void): [string, (text: string) => void] {
+  const [text, setText] = useState(asked)
+  const latest = useRef({ asked, ask })
+  latest.current = { asked, ask }
+  // What somebody has typed meanwhile is not taken back by the search that it was before.
+  const known = useRef(asked)
+  useEffect(() => {
+    if (known.current === asked) return
+    known.current = asked
+    setText(asked)
+  }, [asked])
+  useEffect(() => {
+    if (text === latest.current.asked) return
+    const send = () => {
+      known.current = text
+      latest.current.ask(text)
+    }
+    const timer = setTimeout(send, ASK_AFTER_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  return [text, setText]
+}
+
+/**
+ * A field to search the list with, once there is something to search. It stands outside of what is loaded, and stays
+ * once it is there: what is searched is loaded anew, and whoever types must not lose it.
+ */
 export function SearchField(props: {
   readonly paging: Paging
   readonly label: string
-  readonly all: number
+  /** All items without a search; null: it is not known, as while they are loaded. */
+  readonly all: number | null
 }) {
   const { paging, label, all } = props
-  const [text, setText] = useState(paging.search)
-  const latest = useRef(paging)
-  latest.current = paging
-  useEffect(() => {
-    if (text === latest.current.search) return
-    const timer = setTimeout(() => latest.current.set({ q: text, page: null }), ASK_AFTER_MS)
-    return () => clearTimeout(timer)
-  }, [text])
-  if (all <= SEARCHED_FROM && paging.search === '') return null
+  const [text, setText] = useSearchText(paging.search, (q) => paging.set({ q, page: null }))
+  const isShown = useRef(false)
+  isShown.current ||= paging.search !== '' || (all ?? 0) > SEARCHED_FROM
+  if (!isShown.current) return null
   return h(
     'div',
     { class: 'filters', role: 'search' },

@@ -1,10 +1,10 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
 import type { AuditAnswer, AuditListAnswer } from '../../server/answers/audit.ts'
 import { api } from '../api.ts'
 import { Button } from '../components/button.ts'
 import { Switch } from '../components/choice.ts'
 import { TextInput } from '../components/field.ts'
 import { PageHead } from '../components/page-head.ts'
+import { useSearchText } from '../components/paged.ts'
 import { EmptyState, ErrorNote, Loaded } from '../components/states.ts'
 import { type Column, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
@@ -14,8 +14,6 @@ import { useAction, useLoad } from '../load.ts'
 import { pathOf, queryOf } from '../paths.ts'
 import { useKept, useQuery } from '../router.ts'
 import type { ViewProps } from '../view.ts'
-
-const ASK_AFTER_MS = 300
 
 const WHEN: Column<AuditAnswer> = {
   head: 'When',
@@ -153,14 +151,7 @@ function Filter(props: {
   readonly onChange: (fields: Readonly<Record<string, string | null>>) => void
 }) {
   const { label, name, value } = props
-  const [text, setText] = useState(value ?? '')
-  const latest = useRef(props)
-  latest.current = props
-  useEffect(() => {
-    if (text === (latest.current.value ?? '')) return
-    const timer = setTimeout(() => latest.current.onChange({ [name]: text }), ASK_AFTER_MS)
-    return () => clearTimeout(timer)
-  }, [text])
+  const [text, setText] = useSearchText(value ?? '', (asked) => props.onChange({ [name]: asked }))
   return h(TextInput, { label, type: 'search', maxLength: 128, value: text, onInput: setText })
 }
 

@@ -67,6 +67,7 @@ export function AppsView({ workspace }: WorkspaceViewProps) {
       title: 'Apps and purposes',
       lead: 'Each API key belongs to an app; the app decides the route.',
     }),
+    h(SearchField, { paging, label: 'Search apps', all: known?.listed.all ?? null }),
     h(Loaded<Known>, {
       load,
       what: 'The apps',
@@ -124,13 +125,14 @@ function AppList({
   return h(
     Section,
     { title: 'Apps', actions: [first, add] },
-    h(SearchField, { paging, label: 'Search apps', all }),
-    h(Table<AppAnswer>, {
-      caption: 'Apps',
-      columns: appColumns(id, onDialog),
-      rows: apps,
-      rowKey: (app: AppAnswer) => app.id,
-    }),
+    apps.length === 0
+      ? h(EmptyState, { title: 'No matching apps' })
+      : h(Table<AppAnswer>, {
+          caption: 'Apps',
+          columns: appColumns(id, onDialog),
+          rows: apps,
+          rowKey: (app: AppAnswer) => app.id,
+        }),
     h(Pager, { paging, total, shown: apps.length }),
   )
 }

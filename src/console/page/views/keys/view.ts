@@ -59,7 +59,7 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
       lead: 'API keys authenticate an app. You’ll see each key only once.',
       actions: value?.apps.length === 0 ? null : action,
     }),
-    h(SearchField, { paging, label: 'Search keys', all: value?.all ?? 0 }),
+    h(SearchField, { paging, label: 'Search keys', all: value?.all ?? null }),
     h(Loaded<Keys>, {
       load,
       what: 'The keys',

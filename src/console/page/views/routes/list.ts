@@ -47,7 +47,7 @@ export function RouteList({ workspace }: { readonly workspace: string }) {
       lead: 'A route decides which provider and model handle each request. Apps send their traffic to a route.',
       actions: hasNone ? null : create,
     }),
-    hasNone ? null : h(SearchField, { paging, label: 'Search routes', all: routes.value?.all ?? 0 }),
+    hasNone ? null : h(SearchField, { paging, label: 'Search routes', all: routes.value?.all ?? null }),
     h(Loaded<RoutesAnswer>, {
       load: health === undefined ? LOADING : routes,
       what: 'The routes',

@@ -162,10 +162,20 @@ async function chat(t: Test, person: Person): Promise<void> {
   t.match(await page.getByRole('region', { name: 'Answer of mini' }).textContent(), /\.\.\. --- \.\.\./)
   t.match(await page.getByRole('region', { name: 'Answer of chat' }).textContent(), /\.\.\. --- \.\.\./)
   await look(t, person, 'two answers')
+  await page.getByRole('group', { name: 'Right' }).getByLabel('App').selectOption('web')
+  const headings = page.locator('.play-pair h2')
+  t.same(await headings.allTextContents(), ['mini', 'chat'], 'an answer is headed by who gave it')
 
+  await page.getByRole('group', { name: 'Right' }).getByLabel('App').selectOption('chat')
   await page.getByLabel('Message', { exact: true }).fill(Array<string>(60).fill('sos').join(' '))
   await page.getByRole('button', { name: 'Send' }).click()
+  await page.getByText('First token after').nth(1).waitFor()
+  await page.getByLabel('Compare side by side').uncheck()
+  // What is not compared any more goes on, and is stopped with the other.
   await page.getByRole('button', { name: 'Stop' }).click()
-  await page.getByText('had written by then may be charged').first().waitFor()
   await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
+  await page.getByLabel('Compare side by side').check()
+  await page.getByRole('region', { name: 'Answer of chat' }).waitFor()
+  await page.getByText('had written by then may be charged').last().waitFor()
+  t.equal(await page.getByRole('button', { name: 'Stop' }).count(), 0)
 }

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { ApiError } from '../../../src/console/page/api.ts'
-import { chatBody, readChat } from '../../../src/console/page/views/playground/chat-stream.ts'
+import { chatBody, chunksOf, readChat } from '../../../src/console/page/views/playground/chat-stream.ts'
 
 async function* pieces(text: string, length: number): AsyncGenerator<Uint8Array> {
   const bytes = new TextEncoder().encode(text)
@@ -47,6 +47,24 @@ test('a failure behind the first words is an error, and so is an answer without 
   const cut = await readChat(pieces(`${begun}data: {"type"`, 9), () => {}).catch((error: unknown) => error)
   t.ok(cut instanceof ApiError)
   t.match(cut, { code: 'UNREACHABLE' })
+})
+
+test('a connection that is lost in the middle of an answer says so', async (t) => {
+  const broken = (reason: unknown) =>
+    new ReadableStream<Uint8Array>({
+      start: (controller) =>
+        controller.enqueue(new TextEncoder().encode(event({ type: 'delta', content: 'so' }))),
+      pull: (controller) => controller.error(reason),
+    })
+  const seen: string[] = []
+  const lost = readChat(chunksOf(broken(new TypeError('network error'))), (all) => void seen.push(all))
+  await t.rejects(lost, { name: 'ApiError', code: 'UNREACHABLE', message: /can’t reach the server/ })
+  t.same(seen, ['so'])
+  const aborted = new DOMException('aborted', 'AbortError')
+  await t.rejects(
+    readChat(chunksOf(broken(aborted)), () => {}),
+    aborted,
+  )
 })
 
 test('only what was filled in is sent', async (t) => {

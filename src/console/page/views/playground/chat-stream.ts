@@ -1,5 +1,5 @@
 import type { Profile } from '../../../../contracts/catalog.ts'
-import { apiErrorOf } from '../../api.ts'
+import { apiErrorOf, unreachable } from '../../api.ts'
 import { bodyFacts, type CallFacts } from './reply.ts'
 
 /** One request of the chat, as a form has it. Empty texts and null are not sent. */
@@ -102,13 +102,16 @@ async function* dataOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string
   }
 }
 
-/** The pieces of a body as they come. */
+/** The pieces of a body as they come. @throws ApiError when the connection is lost */
 export async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader()
   if (reader === undefined) return
   try {
     for (;;) {
-      const { done, value } = await reader.read()
+      const { done, value } = await reader.read().catch((thrown: unknown) => {
+        // So a browser says it; what was aborted is no TypeError.
+        throw thrown instanceof TypeError ? unreachable() : thrown
+      })
       if (done) return
       yield value
     }

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { AppAnswer, WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
+import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, toApiError } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox } from '../../components/choice.ts'
@@ -23,8 +23,7 @@ import { Options, Selectors } from './options.ts'
 import { chatSnippets, SnippetsView } from './snippets.ts'
 import { ResultFacts, useOneRun } from './transcript.ts'
 
-type Run =
-  | { readonly at: 'idle' }
+type Stage =
   | { readonly at: 'waiting' }
   | { readonly at: 'writing'; readonly text: string; readonly firstMs: number }
   | { readonly at: 'stopped'; readonly text: string }
@@ -35,6 +34,15 @@ type Run =
       readonly firstMs: number | null
       readonly tookMs: number
     }
+
+/** Who was asked. The form may say something else by the time that the answer is read. */
+interface Asked {
+  readonly side: ChatSide
+  /** Null: it is not known. */
+  readonly route: string | null
+}
+
+type Run = { readonly at: 'idle' } | (Stage & { readonly asked: Asked })
 
 /** How far it is, for who does not see it; failures speak for themselves. */
 const SAID: Readonly<Record<Run['at'], string>> = {
@@ -63,11 +71,13 @@ export function Chat(props: {
   const sides: readonly ChatSide[] = [{ app, ...first }, ...(second === null ? [] : [second])]
   const left = useChat(keys)
   const right = useChat(keys)
-  const runs = [left, right].slice(0, sides.length)
+  // Both, also when only one is compared any more: the other may still be writing.
+  const runs = [left, right]
   const busy = runs.some(({ run }) => run.at === 'waiting' || run.at === 'writing')
   const empty = options.user.trim() === ''
   const send = () => {
-    for (const [index, side] of sides.entries()) void runs[index]?.ask(options, side)
+    for (const [index, side] of sides.entries())
+      void runs[index]?.ask(options, { side, route: routeOf(about, side) })
   }
   const stop = () => {
     for (const run of runs) run.stop()
@@ -214,12 +224,14 @@ function Sampling({ options, onChange }: FormProps) {
 
 function Answer(props: {
   readonly about: WorkspaceAnswer
+  /** As it is chosen, for the next answer. */
   readonly side: ChatSide
   readonly run: Run
   readonly alone: boolean
 }) {
-  const { about, side, run, alone } = props
-  const route = routeOf(about.apps.find(({ id }) => id === side.app)?.fields, side.purpose)
+  const { about, run, alone } = props
+  const { side, route } =
+    run.at === 'idle' ? { side: props.side, route: routeOf(about, props.side) } : run.asked
   const where = [
     side.app,
     ...(side.purpose === '' ? [] : [side.purpose]),
@@ -277,7 +289,8 @@ function speedOf({ reply, firstMs, tookMs }: Extract<Run, { readonly at: 'done' 
 }
 
 /** The route that an app sends chats to, by the purpose; null: it is not known. */
-function routeOf(fields: AppAnswer['fields'] | undefined, purpose: string): string | null {
+function routeOf({ apps }: WorkspaceAnswer, { app, purpose }: ChatSide): string | null {
+  const fields = apps.find(({ id }) => id === app)?.fields
   if (fields === undefined) return null
   const bound = Object.hasOwn(fields.purposes ?? {}, purpose) ? fields.purposes?.[purpose] : undefined
   return bound ?? fields.capability_routes?.text ?? fields.route
@@ -286,8 +299,10 @@ function routeOf(fields: AppAnswer['fields'] | undefined, purpose: string): stri
 /** One chat at a time. */
 function useChat(keys: AppKeys) {
   const { run, setRun, begin, end } = useOneRun<Run>({ at: 'idle' })
-  const ask = async (options: ChatOptions, side: ChatSide) => {
-    const { signal, show } = begin()
+  const ask = async (options: ChatOptions, asked: Asked) => {
+    const { side } = asked
+    const { signal, show: showRun } = begin()
+    const show = (stage: Stage) => showRun({ ...stage, asked })
     show({ at: 'waiting' })
     let [beganMs, firstMs, text] = [performance.now(), null as number | null, '']
     const since = () => performance.now() - beganMs
@@ -315,7 +330,7 @@ function useChat(keys: AppKeys) {
     if (!end()) return
     setRun((old) =>
       old.at === 'waiting' || old.at === 'writing'
-        ? { at: 'stopped', text: 'text' in old ? old.text : '' }
+        ? { at: 'stopped', text: 'text' in old ? old.text : '', asked: old.asked }
         : old,
     )
   }

@@ -73,6 +73,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await person.signIn(node.keys.admin)
   await person.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   await t.test('filters are chips, and stand in the address', (t) => filter(t, person))
+  await t.test('older rows that come late do not replace those of another filter', (t) => late(t, person))
   await t.test('an id leads to its request, and that to its trace', (t) => search(t, person))
   await t.test('keys go through list and details', (t) => keys(t, person))
   await t.test('back finds the rows and the place', (t) => back(t, person))
@@ -111,6 +112,29 @@ async function filter(t: Test, person: Person): Promise<void> {
   await shown(page, 'No matching requests')
   await page.getByRole('button', { name: 'Clear filters' }).click()
   await shown(page, `50 of ${COUNT} shown.`)
+}
+
+async function late(t: Test, person: Person): Promise<void> {
+  const page = await open(person)
+  await shown(page, `50 of ${COUNT} shown.`)
+  const gate = Promise.withResolvers<void>()
+  const older = /\/console\/api\/log-rows\?.*after=/
+  await page.route(older, async (route) => {
+    await gate.promise
+    await route.continue()
+  })
+  const answered = page.waitForResponse(older)
+  await page.getByRole('button', { name: 'Load older' }).click()
+  await page.getByLabel('Outcome').selectOption({ label: 'Succeeded' })
+  await shown(page, '50 of 117 shown.')
+  gate.resolve()
+  await (await answered).finished()
+  await page.getByRole('button', { name: 'Load older', disabled: false }).waitFor()
+  await page.unroute(older)
+  await shown(page, '50 of 117 shown.')
+  await page.getByRole('button', { name: 'Load older' }).click()
+  await shown(page, '100 of 117 shown.')
+  t.equal(await rows(page).filter({ hasText: 'UPSTREAM_ERROR' }).count(), 0)
 }
 
 async function search(t: Test, person: Person): Promise<void> {

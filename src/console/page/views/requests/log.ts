@@ -1,4 +1,4 @@
-import { useMemo, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { LogRowAnswer, LogRowsAnswer } from '../../../server/answers/log.ts'
 import { api } from '../../api.ts'
 import { StatusBadge } from '../../components/badge.ts'
@@ -72,6 +72,8 @@ function exportPath(fields: ReturnType<typeof logFields>, format: 'csv' | 'json'
 /** Whoever comes back to the list finds what was loaded. */
 function useLog(workspace: string | null, filter: LogFilter) {
   const place = JSON.stringify([workspace, filter])
+  const here = useRef(place)
+  here.current = place
   const [last, setLast] = useKept<Shown | null>('log', null)
   const kept = useRef(last)
   const known = kept.current?.place === place ? kept.current : null
@@ -95,13 +97,21 @@ function useLog(workspace: string | null, filter: LogFilter) {
   const older = useAction(async () => {
     const before = kept.current
     if (before?.place !== place || before.last.next === null) return
-    const { records, ...rest } = await api.get<LogRowsAnswer>(
-      logQuery('/log-rows', fields, { after: before.last.next }),
-    )
+    // The list may have become another one before the answer: its rows and its errors are of that one.
+    const isHere = () => here.current === place && kept.current === before
+    const answer = await api
+      .get<LogRowsAnswer>(logQuery('/log-rows', fields, { after: before.last.next }))
+      .catch((thrown: unknown) => {
+        if (isHere()) throw thrown
+        return null
+      })
+    if (answer === null || !isHere()) return
+    const { records, ...rest } = answer
     const told = new Set(before.rows.map(({ record_id: id }) => id))
     const rows = [...before.rows, ...records.filter(({ record_id: id }) => !told.has(id))]
     load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
   })
+  useEffect(older.clear, [place])
   return { load, older, fields }
 }
 

@@ -1,6 +1,13 @@
 import { test } from 'tap'
 import { topOf } from '../../../src/console/page/components/bars.ts'
-import { rangeIn, spanOf, stepsIn, timeText } from '../../../src/console/page/components/range.ts'
+import {
+  judgeDates,
+  rangeIn,
+  rangeOf,
+  spanOf,
+  stepsIn,
+  timeText,
+} from '../../../src/console/page/components/range.ts'
 import { fillsOf } from '../../../src/console/page/components/tones.ts'
 import { chartOf, rowsOf } from '../../../src/console/page/views/usage/answer.ts'
 import {
@@ -78,6 +85,22 @@ test('ranges are whole hours and days', async (t) => {
   const day = rangeIn(new URLSearchParams('from=2026-11-01&to=2026-11-02'), '30d', NOW)
   t.match(day, { name: 'custom', step: 'hour' })
   t.match(rangeIn(new URLSearchParams('from=2026-11-02&to=2026-11-01'), '30d', NOW), { name: '30d' })
+})
+
+test('dates are applied once both are whole and in order', async (t) => {
+  const judge = (from: string, to: string, mayBeOpen = false) => judgeDates({ from, to }, mayBeOpen)
+  t.equal(judge('2026-11-10', '2026-11-10'), 'apply')
+  t.equal(judge('2026-11-10', '2026-11-02'), 'reversed')
+  for (const year of ['', '0002', '0202']) t.equal(judge(`${year}-11-10`, '2026-11-20'), 'wait', year)
+  t.equal(judge('2026-11-10', ''), 'wait')
+  t.equal(judge('2026-11-10', '', true), 'apply')
+  t.equal(judge('2026-11-10T10:00', '2026-11-10T09:59', true), 'reversed')
+  const range = spanOf('7d', NOW)
+  t.match(rangeOf(range, { from: '2026-11-20' }), { name: 'custom', toMs: range.toMs })
+  t.match(rangeOf(range, { to: '2026-11-20' }), {
+    fromMs: range.fromMs,
+    toMs: Date.parse('2026-11-21T00:00Z'),
+  })
 })
 
 const sums = (calls: number, cost: number): UsageSums => ({

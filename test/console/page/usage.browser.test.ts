@@ -24,6 +24,38 @@ async function hold(t: Test, page: Page, what: string): Promise<void> {
   await page.setViewportSize(WIDE)
 }
 
+/** A date is typed in parts, and each part makes another date. */
+async function typedDates(t: Test, page: Page): Promise<void> {
+  const fields = [page.getByLabel('From'), page.getByLabel('To', { exact: true })]
+  const values = () => Promise.all(fields.map((field) => field.inputValue()))
+  await page.goto('/console/acme/usage?from=2026-11-10&to=2026-11-23&by=key_id')
+  await fields[1]?.focus()
+  const entries = await page.evaluate('history.length')
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.type('0')
+  await page.keyboard.type('2')
+  await page.getByText('From is after To.').waitFor()
+  t.same(await values(), ['2026-11-10', '2026-11-02'])
+  await page.keyboard.press('ArrowLeft')
+  await page.keyboard.type('12')
+  await page.waitForURL(/from=2026-11-10&to=2026-11-13/)
+  t.same(await values(), ['2026-11-10', '2026-11-12'])
+  t.equal(await page.evaluate('history.length'), entries, 'back does not go through what was typed')
+
+  const asked: string[] = []
+  const note = (request: { url(): string }) =>
+    void (/api\/audit/.test(request.url()) && asked.push(request.url()))
+  await page.goto('/console/acme/audit')
+  await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor()
+  page.on('request', note)
+  await fields[0]?.focus()
+  await page.keyboard.type('01052026')
+  await page.waitForURL(/from=2026-01-05/)
+  await page.locator('[aria-busy]').waitFor({ state: 'detached' })
+  page.off('request', note)
+  t.equal(asked.length, 1, 'asked once the year is whole')
+}
+
 t.test(
   'usage by anything, and an overview of a month',
   { skip: withoutServers, timeout: 280_000 },
@@ -88,6 +120,8 @@ t.test(
     await page.getByText('Custom dates').click()
     await page.getByLabel('From').fill('2026-01-05')
     await page.waitForURL(/from=2026-01-05&to=/)
+    await typedDates(t, page)
+    await page.goto('/console/acme/usage?by=key_id')
     await page.getByRole('link', { name: '30 days' }).click()
     await row('Usage by API key', 'app').waitFor()
 

@@ -68,6 +68,36 @@ export function rangeIn(query: URLSearchParams, fallback: SpanName, nowMs: numbe
   return spanOf(isSpan(name) ? name : fallback, nowMs)
 }
 
+/** Dates as their fields have them: `2026-11-24`, or with a time `2026-11-24T10:00`; empty: open. */
+export interface Dates {
+  readonly from: string
+  readonly to: string
+}
+
+/**
+ * What is to become of two dates that somebody types: `wait` while one of them is unfinished. A year that is being
+ * typed is one of long ago.
+ *
+ * @param mayBeOpen whether a date may be left out
+ */
+export function judgeDates({ from, to }: Dates, mayBeOpen: boolean): 'wait' | 'reversed' | 'apply' {
+  const isWhole = (text: string) => (text === '' ? mayBeOpen : /^[1-9]\d{3}-\d\d-\d\d(T|$)/.test(text))
+  if (!isWhole(from) || !isWhole(to)) return 'wait'
+  // Both have one format, so they compare as strings.
+  return from !== '' && to !== '' && from > to ? 'reversed' : 'apply'
+}
+
+/** A range between two days in UTC, the second among them; where one is not changed the range keeps its own moment. */
+export function rangeOf(range: Range, changed: Partial<Dates>): Range {
+  const { from, to } = changed
+  return {
+    ...range,
+    name: 'custom',
+    fromMs: from === undefined ? range.fromMs : Date.parse(from),
+    toMs: to === undefined ? range.toMs : Date.parse(to) + DAY_MS,
+  }
+}
+
 /** When each step of a range begins, epoch milliseconds. */
 export function stepsIn({ fromMs, toMs, step }: Pick<Range, 'fromMs' | 'toMs' | 'step'>): readonly number[] {
   const stepMs = step === 'hour' ? HOUR_MS : DAY_MS

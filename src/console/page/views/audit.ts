@@ -2,9 +2,11 @@ import type { AuditAnswer, AuditListAnswer } from '../../server/answers/audit.ts
 import { api } from '../api.ts'
 import { Button } from '../components/button.ts'
 import { Switch } from '../components/choice.ts'
+import { DateFields } from '../components/date-fields.ts'
 import { TextInput } from '../components/field.ts'
 import { PageHead } from '../components/page-head.ts'
 import { useSearchText } from '../components/paged.ts'
+import type { Dates } from '../components/range.ts'
 import { EmptyState, ErrorNote, Loaded } from '../components/states.ts'
 import { type Column, Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
@@ -111,17 +113,11 @@ export function AuditView({ workspace }: ViewProps) {
       { class: 'filters', role: 'search' },
       h(Filter, { label: 'Who', name: 'actor', value: asked.actor, onChange: setQuery }),
       h(Filter, { label: 'Action or target', name: 'target', value: asked.target, onChange: setQuery }),
-      h(TextInput, {
-        label: 'From',
+      h(DateFields, {
         type: 'date',
-        value: days.from ?? '',
-        onInput: (from: string) => setQuery({ from }),
-      }),
-      h(TextInput, {
-        label: 'To',
-        type: 'date',
-        value: days.to ?? '',
-        onInput: (to: string) => setQuery({ to }),
+        dates: { from: days.from ?? '', to: days.to ?? '' },
+        mayBeOpen: true,
+        onChange: (changed: Partial<Dates>) => setQuery({ ...changed }),
       }),
       h(Switch, {
         label: 'Show playground keys',

@@ -1,8 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
 import { Switch } from '../../components/choice.ts'
+import { DateFields } from '../../components/date-fields.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
+import type { Dates } from '../../components/range.ts'
 import { h } from '../../h.ts'
 import { useWorkspaces } from '../../session.ts'
 import {
@@ -169,18 +171,21 @@ function RangeFields({ filter, onChange }: { readonly filter: LogFilter; readonl
       onChange: choose,
     }),
     range === 'custom'
-      ? (['from', 'to'] as const).map((name) =>
-          h(TextInput, {
-            key: name,
-            label: name === 'from' ? 'From' : 'To',
-            type: 'datetime-local',
-            value: localOf(name === 'from' ? from : to),
-            onInput: (text: string) =>
-              onChange({ [name]: text === '' ? null : new Date(text).toISOString() }),
-          }),
-        )
+      ? h(DateFields, {
+          type: 'datetime-local',
+          dates: { from: localOf(from), to: localOf(to) },
+          mayBeOpen: true,
+          onChange: (changed: Partial<Dates>) =>
+            onChange(
+              Object.fromEntries(Object.entries(changed).map(([name, text]) => [name, momentOf(text)])),
+            ),
+        })
       : null,
   ]
+}
+
+function momentOf(local: string): string | null {
+  return local === '' ? null : new Date(local).toISOString()
 }
 
 /** As a field of the browser takes it, in the reader's own time zone. */

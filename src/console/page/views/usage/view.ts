@@ -3,9 +3,19 @@ import type { UsageAnswer } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars } from '../../components/bars.ts'
 import { Icon, LinkButton } from '../../components/button.ts'
-import { Select, TextInput } from '../../components/field.ts'
+import { DateFields } from '../../components/date-fields.ts'
+import { Select } from '../../components/field.ts'
 import { PageHead, RangeLinks } from '../../components/page-head.ts'
-import { isAskable, type SpanName, spanLabel, spanOf, stepMsOf, timeText } from '../../components/range.ts'
+import {
+  type Dates,
+  isAskable,
+  rangeOf,
+  type SpanName,
+  spanLabel,
+  spanOf,
+  stepMsOf,
+  timeText,
+} from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { moment, percent, zone } from '../../format.ts'
@@ -36,7 +46,7 @@ import {
 } from './question.ts'
 
 const RANGES: readonly SpanName[] = ['24h', '7d', '30d', '90d']
-const DAY_MS = 86_400_000
+const TOO_LONG = 'Choose at most 1,100 days.'
 
 interface Shown {
   readonly state: UsageState
@@ -99,10 +109,9 @@ async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<An
 function Controls({ state, workspace, hrefOf }: Shown) {
   const { range, by } = state
   const go = (next: UsageState) => navigate(hrefOf(next))
-  const setDates = (fromMs: number, toMs: number) => {
-    // While a year is being typed it is one of long ago.
-    if (isAskable(fromMs, toMs)) go({ ...state, range: { ...range, name: 'custom', fromMs, toMs } })
-  }
+  // What is typed on the way to a date is no place to come back to.
+  const setDates = (changed: Partial<Dates>) =>
+    navigate(hrefOf({ ...state, range: rangeOf(range, changed) }), { replace: true })
   return h(
     'div',
     { class: 'filters usage-controls' },
@@ -127,23 +136,14 @@ function Controls({ state, workspace, hrefOf }: Shown) {
       h(
         'div',
         { class: 'usage-dates-row' },
-        h(TextInput, {
-          label: 'From',
+        h(DateFields, {
           type: 'date',
-          value: timeText(range.fromMs).slice(0, 10),
-          onInput: (text: string) => {
-            const fromMs = Date.parse(text)
-            setDates(fromMs, Math.max(range.toMs, fromMs + DAY_MS))
+          dates: { from: timeText(range.fromMs).slice(0, 10), to: timeText(range.toMs - 1).slice(0, 10) },
+          issueOf: (dates: Dates) => {
+            const { fromMs, toMs } = rangeOf(range, dates)
+            return isAskable(fromMs, toMs) ? null : TOO_LONG
           },
-        }),
-        h(TextInput, {
-          label: 'To',
-          type: 'date',
-          value: timeText(range.toMs - 1).slice(0, 10),
-          onInput: (text: string) => {
-            const toMs = Date.parse(text) + DAY_MS
-            setDates(Math.min(range.fromMs, toMs - DAY_MS), toMs)
-          },
+          onChange: setDates,
         }),
       ),
     ),

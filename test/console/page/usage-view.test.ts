@@ -13,6 +13,8 @@ import { chartOf, rowsOf } from '../../../src/console/page/views/usage/answer.ts
 import {
   addressOf,
   drilled,
+  isApplied,
+  isGrouping,
   MEASURES,
   money,
   questionPath,
@@ -37,7 +39,28 @@ test('the address keeps the whole state', async (t) => {
   t.equal(addressOf(state('?by=colour&show=much&range=1y&from=x&to=y')), '?range=30d&by=model')
   t.equal(addressOf(state('?by=workspace&workspace=other')), '?range=30d&by=model', 'one workspace is one')
   t.equal(addressOf(state('', null)), '?range=30d&by=workspace')
-  t.equal(addressOf(state('?by=end_user&app=web')), '?range=30d&by=end_user', 'users have no app')
+})
+
+test('filters that end users do not know are kept, and not applied', async (t) => {
+  const users = state('?by=end_user&app=web')
+  t.equal(addressOf(users), '?range=30d&by=end_user&app=web')
+  const asked = (one: typeof users) => questionPath(one, 'acme', { step: 'none', by: one.by })
+  t.notMatch(asked(users), /app=/)
+  t.match(asked({ ...users, by: 'model' }), /app=web/, 'applied again by the next grouping')
+  t.same(
+    users.filters.map((filter) => [isApplied(users, filter), isApplied({ ...users, by: 'app' }, filter)]),
+    [[false, true]],
+  )
+  t.notMatch(requestsQuery(users), /app=/, 'the requests that were counted')
+})
+
+test('of one end user there are no groups of anything else', async (t) => {
+  const one = state('?by=model&end_user=ann&app=web')
+  t.equal(addressOf(one), '?range=30d&by=end_user&app=web&end_user=ann')
+  t.notOk(isGrouping('model', one))
+  t.ok(isGrouping('end_user', one))
+  t.ok(isGrouping('model', without(one, 'end_user')))
+  t.equal(drilled(state('?by=workspace&end_user=ann', null), 'acme').by, 'end_user')
 })
 
 test('a group that is chosen is a filter, and what comes next is the grouping', async (t) => {

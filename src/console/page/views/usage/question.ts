@@ -109,14 +109,37 @@ export function stateOf(query: URLSearchParams, workspace: string | null, nowMs:
   })
   return {
     range: rangeIn(query, '30d', nowMs),
-    by,
+    by: isOfUsers(filters) && !OF_USERS.has(by) ? 'end_user' : by,
     measure: isMeasure(show) ? show : 'cost',
-    // End users are counted by workspace alone, not by anything else.
-    filters:
-      by === 'end_user' || filters.some(([name]) => name === 'end_user')
-        ? filters.filter(([name]) => name === 'end_user' || name === 'workspace')
-        : filters,
+    filters,
   }
+}
+
+/** What end users are counted by; usage knows nothing else of them. */
+const OF_USERS: ReadonlySet<Dimension> = new Set<Dimension>(['end_user', 'workspace'])
+
+function isOfUsers(filters: readonly Filter[]): boolean {
+  return filters.some(([name]) => name === 'end_user')
+}
+
+type Grouped = Pick<UsageState, 'by' | 'filters'>
+
+function tellsOfUsers({ by, filters }: Grouped): boolean {
+  return by === 'end_user' || isOfUsers(filters)
+}
+
+/** Whether the figures are of the records that a filter leaves: it is kept, also while it cannot be applied. */
+export function isApplied(state: Grouped, [name]: Filter): boolean {
+  return OF_USERS.has(name) || !tellsOfUsers(state)
+}
+
+function appliedFilters(state: Grouped): readonly Filter[] {
+  return state.filters.filter((filter) => isApplied(state, filter))
+}
+
+/** Whether the filters leave a grouping possible. */
+export function isGrouping(name: Dimension, { filters }: Grouped): boolean {
+  return OF_USERS.has(name) || !isOfUsers(filters)
 }
 
 function canGroup(name: Dimension, workspace: string | null): boolean {
@@ -146,7 +169,9 @@ export function drilled(state: UsageState, value: string | null): UsageState {
   const others = filters.filter(([name]) => name !== by)
   const taken = new Set<Dimension>([by, ...others.map(([name]) => name)])
   const next =
-    by === 'end_user' ? by : (NEXT[by] ?? ['model', 'app', 'key_id']).find((one) => !taken.has(one))
+    by === 'end_user' || isOfUsers(filters)
+      ? 'end_user'
+      : (NEXT[by] ?? ['model', 'app', 'key_id']).find((one) => !taken.has(one))
   return { ...state, by: next ?? by, filters: [...others, [by, value]] }
 }
 
@@ -173,8 +198,9 @@ const LOGGED: ReadonlySet<Dimension> = new Set<Dimension>([
 ])
 
 /** The address of the requests that a state is of, as far as the request log has the same filters. */
-export function requestsQuery({ range, measure, filters }: UsageState): string {
-  const same = filters.filter(([name, value]) => LOGGED.has(name) && value !== null)
+export function requestsQuery(state: UsageState): string {
+  const { range, measure } = state
+  const same = appliedFilters(state).filter(([name, value]) => LOGGED.has(name) && value !== null)
   return queryOf({
     tab: 'log',
     from: new Date(range.fromMs).toISOString(),
@@ -193,19 +219,18 @@ interface Asked {
 
 /** The path of a question to the console's API. */
 export function questionPath(state: UsageState, workspace: string | null, asked: Asked): string {
-  const { range, measure, filters } = state
-  const isOfUsers = state.by === 'end_user' || filters.some(([name]) => name === 'end_user')
+  const { range, measure } = state
   const query = new URLSearchParams({
     from: timeText(range.fromMs),
     to: timeText(range.toMs),
-    step: isOfUsers && asked.step === 'hour' ? 'day' : asked.step,
+    step: tellsOfUsers(state) && asked.step === 'hour' ? 'day' : asked.step,
     sort: MEASURES[measure].sort,
   })
   if (asked.by !== null) query.set('by', asked.by)
   if (asked.limit !== undefined) query.set('limit', String(asked.limit))
   if (asked.format !== undefined) query.set('format', asked.format)
   if (workspace !== null) query.set('workspace', workspace)
-  for (const [name, value] of filters) query.set(name, value ?? '')
+  for (const [name, value] of appliedFilters(state)) query.set(name, value ?? '')
   return `/usage?${query.toString()}`
 }
 
@@ -227,7 +252,6 @@ export function pageQuestions(
 }
 
 /** End users are counted by day. */
-export function chartStep({ range, by, filters }: UsageState): Range['step'] {
-  const isOfUsers = by === 'end_user' || filters.some(([name]) => name === 'end_user')
-  return isOfUsers ? 'day' : range.step
+export function chartStep(state: UsageState): Range['step'] {
+  return tellsOfUsers(state) ? 'day' : state.range.step
 }

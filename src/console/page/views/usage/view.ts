@@ -33,7 +33,9 @@ import {
   dimensionsFor,
   drilled,
   inSentence,
+  isApplied,
   isDimension,
+  isGrouping,
   MEASURE_NAMES,
   MEASURES,
   type MeasureName,
@@ -126,7 +128,11 @@ function Controls({ state, workspace, hrefOf }: Shown) {
     h(Select<Dimension>, {
       label: 'Group by',
       value: by,
-      options: dimensionsFor(workspace).map((value) => ({ value, label: DIMENSIONS[value] })),
+      options: dimensionsFor(workspace).map((value) => ({
+        value,
+        label: DIMENSIONS[value],
+        disabled: !isGrouping(value, state),
+      })),
       onChange: (value: string) => isDimension(value) && go({ ...state, by: value }),
     }),
     h(
@@ -156,8 +162,9 @@ function Filters({ state, hrefOf, names }: Shown & { readonly names: UsageAnswer
   return h(
     'ul',
     { class: 'usage-filters', 'aria-label': 'Filters' },
-    state.filters.map(([name, value]) =>
-      h(
+    state.filters.map((filter) => {
+      const [name, value] = filter
+      return h(
         'li',
         { key: name },
         h(
@@ -165,11 +172,12 @@ function Filters({ state, hrefOf, names }: Shown & { readonly names: UsageAnswer
           { class: 'usage-filter', href: hrefOf(without(state, name)) },
           h('span', { class: 'quiet' }, DIMENSIONS[name], ': '),
           h('span', { class: 'cut' }, valueName(name, value, names)),
+          isApplied(state, filter) ? null : h('span', { class: 'quiet small' }, ' not applied to end users'),
           h(Icon, { name: 'close' }),
           h('span', { class: 'hidden' }, 'Remove this filter'),
         ),
-      ),
-    ),
+      )
+    }),
     state.filters.length > 1
       ? h(
           'li',
@@ -188,7 +196,11 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
   const columns = useMemo(() => columnsOf(state, table), [answers])
   const completeMs = Date.parse(table.complete_until)
   if (table.total.calls === 0)
-    return h(Nothing, { answer: table, workspace, filtered: state.filters.length > 0 })
+    return h(Nothing, {
+      answer: table,
+      workspace,
+      filtered: state.filters.some((filter) => isApplied(state, filter)),
+    })
   const zoom = (atMs: number) => {
     const range = { ...state.range, name: 'custom', fromMs: atMs, toMs: atMs + stepMsOf(chart) }
     return hrefOf({ ...state, range })

@@ -71,6 +71,9 @@ export function providerPath(workspace: string | null, name: string): string {
     : apiPath`/workspaces/${workspace}/providers/${name}`
 }
 
+/** In an address, a field that records have no value of: an empty field would be left out. */
+export const NONE = '~none'
+
 /** `?a=1&b=2`; empty and absent values are left out. */
 export function queryOf(fields: Readonly<Record<string, string | number | null | undefined>>): string {
   const query = new URLSearchParams()

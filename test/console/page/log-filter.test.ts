@@ -4,6 +4,7 @@ import {
   filterFault,
   isLogFiltered,
   logFields,
+  logQuery,
   readLogFilter,
   searchedWords,
 } from '../../../src/console/page/views/requests/log-filter.ts'
@@ -37,6 +38,16 @@ t.test('filters are fields of the address, and of the API', async (t) => {
   t.notOk(isLogFiltered(read('range=30d&playground=true')))
   for (const query of ['id=1', 'outcome=left', 'model=m', 'to=2026-11-20'])
     t.ok(isLogFiltered(read(query)), query)
+})
+
+t.test('records without a value can be looked for', async (t) => {
+  const filter = read('range=all&model=~none&status=~none&kind=~none')
+  t.same(filter.chips.map(chipText), ['Model: none'], 'where the API can')
+  t.equal(
+    logQuery('/log-rows', logFields('acme', filter, NOW_MS), { after: 'a' }),
+    '/log-rows?workspace=acme&model=&after=a',
+  )
+  t.equal(logQuery('/log', logFields(null, read('range=all', null), NOW_MS)), '/log')
 })
 
 t.test('values of filters are judged where they are typed', async (t) => {

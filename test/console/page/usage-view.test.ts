@@ -91,7 +91,8 @@ test('the request log is asked for the same', async (t) => {
   const address = requestsQuery(state('?range=24h&show=errors&provider=openai&model=%7Enone&region=eu'))
   t.equal(
     address,
-    '?tab=log&from=2026-11-21T10%3A00%3A00.000Z&to=2026-11-22T10%3A00%3A00.000Z&outcome=error&provider=openai',
+    '?tab=log&from=2026-11-21T10%3A00%3A00.000Z&to=2026-11-22T10%3A00%3A00.000Z' +
+      '&playground=true&outcome=error&provider=openai&model=%7Enone',
   )
 })
 

@@ -168,7 +168,10 @@ t.test(
     await hold(t, page, 'overview of a month')
     await row(kinds, 'Jobs').getByRole('link', { name: '1 failed in the log of jobs' }).click()
     await main.getByText('1 of 1 shown.').waitFor()
-    t.match(page.url(), /acme\/requests\?tab=log&range=30d&kind=job&outcome=error$/)
+    t.match(
+      page.url(),
+      /acme\/requests\?tab=log&from=20.*T00%3A00%3A00.000Z&to=20.*&playground=true&kind=job&outcome=error$/,
+    )
     await page.goBack()
     await row(kinds, 'Live sessions').getByRole('link', { name: 'Live sessions' }).click()
     await row('Usage by app', 'phone').waitFor()

@@ -89,7 +89,7 @@ interface KindsProps {
 export function Kinds({ answer, workspace, span, step, times, zoom }: KindsProps) {
   const rows = useMemo(() => kindRows(answer.data), [answer])
   const series = useMemo(() => workSeries(answer.data, times), [answer])
-  const columns = useMemo(() => columnsOf(workspace, span), [workspace, span])
+  const columns = useMemo(() => columnsOf(workspace, answer), [workspace, answer])
   if (rows.length === 0) return null
   const by = workspace === null ? 'workspace' : 'app'
   return h(
@@ -122,9 +122,20 @@ export function Kinds({ answer, workspace, span, step, times, zoom }: KindsProps
   )
 }
 
-function columnsOf(workspace: string | null, span: OverviewSpan): readonly Column<KindRow>[] {
-  const log = (fields: Readonly<Record<string, string>>) =>
-    pathOf(workspace, 'requests') + queryOf({ tab: 'log', range: span, ...fields })
+/** The log of what an answer counted: of its very time, and with what the playground sends. */
+export function logOf(
+  workspace: string | null,
+  { from, to }: Pick<UsageAnswer, 'from' | 'to'>,
+  fields: Readonly<Record<string, string>>,
+): string {
+  return pathOf(workspace, 'requests') + queryOf({ tab: 'log', from, to, playground: 'true', ...fields })
+}
+
+function columnsOf(
+  workspace: string | null,
+  answer: Pick<UsageAnswer, 'from' | 'to'>,
+): readonly Column<KindRow>[] {
+  const log = (fields: Readonly<Record<string, string>>) => logOf(workspace, answer, fields)
   return [
     { head: 'Kind', primary: true, cell: ({ label }) => label },
     { head: 'Count', align: 'end', cell: ({ records }) => count(records) },

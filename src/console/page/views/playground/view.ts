@@ -39,7 +39,7 @@ export function PlaygroundView(props: WorkspaceViewProps) {
   return [
     h(PageHead, {
       title: 'Playground',
-      lead: 'Playground requests use the app’s route, are billed, and appear in Requests.',
+      lead: 'Playground requests use the app’s route, are billed, and appear in Requests if you show them.',
     }),
     h(Loaded<WorkspaceAnswer>, {
       load,

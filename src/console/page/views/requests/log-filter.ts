@@ -1,5 +1,5 @@
 import type { LogRowAnswer } from '../../../server/answers/log.ts'
-import { queryOf } from '../../paths.ts'
+import { NONE, queryOf } from '../../paths.ts'
 
 /** Filters that are chips, by their names in the console's API and in addresses. */
 export const LOG_FILTERS = {
@@ -76,9 +76,15 @@ export function readLogFilter(query: URLSearchParams, workspace: string | null):
     playground: query.get('playground') === 'true',
     chips: logFilterNames(workspace).flatMap((name) => {
       const value = query.get(name === 'key_id' && !query.has(name) ? 'key' : name)
-      return value === null || value === '' ? [] : [[name, value] as const]
+      if (value === null || value === '' || (value === NONE && !mayBeNone(name))) return []
+      return [[name, value] as const]
     }),
   }
+}
+
+/** Whether records without a value can be looked for. */
+function mayBeNone(name: LogFilterName): boolean {
+  return ['app', 'key', 'text'].includes(LOG_FILTERS[name].kind)
 }
 
 /** An address may have been written by anybody. */
@@ -125,11 +131,14 @@ function hourBefore(nowMs: number, hours: number): string {
 }
 
 export function logQuery(
-  path: '/log' | '/log-rows',
+  path: '/log' | '/log-rows' | `/log/${string}`,
   fields: ReturnType<typeof logFields>,
   more: Record<string, string | null> = {},
 ) {
-  return `${path}${queryOf({ ...fields, ...more })}`
+  // The API takes an empty field for records without a value.
+  const query = new URLSearchParams(queryOf({ ...fields, ...more }))
+  for (const [name, value] of Object.entries(fields)) if (value === NONE && name !== 'id') query.set(name, '')
+  return query.size === 0 ? path : `${path}?${query.toString()}`
 }
 
 /** Why a value will not do for a filter; null: it will. */
@@ -145,6 +154,7 @@ export function filterFault(name: LogFilterName, value: string): string | null {
 /** "Duration at least 500 ms", "Provider: openai". */
 export function chipText([name, value]: LogFilter['chips'][number]): string {
   const { label, kind } = LOG_FILTERS[name]
+  if (value === NONE) return `${label}: none`
   if (kind === 'milliseconds') return `${label} ${value} ms`
   return kind === 'usd' ? `${label} $${value}` : `${label}: ${value}`
 }

@@ -15,10 +15,10 @@ import { bytes, milliseconds, number, orNone, took, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useKeys } from '../../keys.ts'
 import { useLoad } from '../../load.ts'
-import { apiPath, pathOf, queryOf } from '../../paths.ts'
+import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { LogOutcome } from './log.ts'
-import { logFields, readLogFilter, recordTitle } from './log-filter.ts'
+import { logFields, logQuery, readLogFilter, recordTitle } from './log-filter.ts'
 import { Phases } from './phases.ts'
 import { Tries } from './tries.ts'
 
@@ -36,8 +36,8 @@ export function OneRecord(props: {
   const filter = readLogFilter(new URLSearchParams(search), workspace)
   const load = useLoad(
     (signal) => {
-      const query = queryOf(logFields(workspace, filter, Date.now()))
-      return api.get<OneLogRecordAnswer>(apiPath`/log/${id}` + query, { signal })
+      const path = logQuery(`/log/${encodeURIComponent(id)}`, logFields(workspace, filter, Date.now()))
+      return api.get<OneLogRecordAnswer>(path, { signal })
     },
     [workspace, id],
   )

@@ -2,7 +2,7 @@ import type { UsageSums } from '../../../server/answers/usage.ts'
 import { type Range, rangeIn, timeText } from '../../components/range.ts'
 import { COLOURS } from '../../components/tones.ts'
 import { compact, count, minutes, usd } from '../../format.ts'
-import { queryOf } from '../../paths.ts'
+import { NONE, queryOf } from '../../paths.ts'
 
 /** What usage can be grouped and filtered by, with what it is called. */
 export const DIMENSIONS = {
@@ -92,9 +92,6 @@ export interface UsageState {
   /** Records that have one value each; null: none. */
   readonly filters: readonly Filter[]
 }
-
-/** In an address, a dimension of which records have no value: an empty field would be left out. */
-const NONE = '~none'
 
 /** What an address asks for; what makes no sense there is left out. @param workspace null: all of them */
 export function stateOf(query: URLSearchParams, workspace: string | null, nowMs: number): UsageState {
@@ -191,22 +188,29 @@ export function without({ filters, ...state }: UsageState, name: Dimension): Usa
   return { ...state, filters: filters.filter(([other]) => other !== name) }
 }
 
-/** Filters of the request log, which cannot look for records without a value. */
-const LOGGED: ReadonlySet<Dimension> = new Set<Dimension>([
-  ...(['provider', 'model', 'app', 'key_id', 'purpose', 'route', 'endpoint', 'operation', 'kind'] as const),
-  ...(['status', 'error_code', 'end_user', 'outcome', 'workspace'] as const),
+/** Filters of the request log; the first of these can be looked for without a value. */
+const LOGGED_WORDS: ReadonlySet<Dimension> = new Set<Dimension>([
+  ...(['provider', 'model', 'app', 'key_id', 'purpose', 'route', 'endpoint', 'operation'] as const),
+  ...(['error_code', 'end_user'] as const),
 ])
+const LOGGED: ReadonlySet<Dimension> = new Set<Dimension>(['kind', 'status', 'outcome', 'workspace'])
 
-/** The address of the requests that a state is of, as far as the request log has the same filters. */
+/**
+ * The address of the requests that a state is of, as far as the request log has the same filters. Usage counts what
+ * the playground sends, too.
+ */
 export function requestsQuery(state: UsageState): string {
   const { range, measure } = state
-  const same = appliedFilters(state).filter(([name, value]) => LOGGED.has(name) && value !== null)
+  const same = appliedFilters(state).filter(
+    ([name, value]) => LOGGED_WORDS.has(name) || (LOGGED.has(name) && value !== null),
+  )
   return queryOf({
     tab: 'log',
     from: new Date(range.fromMs).toISOString(),
     to: new Date(range.toMs).toISOString(),
+    playground: 'true',
     outcome: measure === 'errors' ? 'error' : null,
-    ...Object.fromEntries(same),
+    ...Object.fromEntries(same.map(([name, value]) => [name, value ?? NONE])),
   })
 }
 

@@ -201,6 +201,11 @@ export function useQuery(): [URLSearchParams, (fields: Readonly<Record<string, s
   return [query, set]
 }
 
+/** Names the entry of the history: as the key of a component, it has state of its own for each entry. */
+export function entryName(): string {
+  return entry
+}
+
 /** A state that is there again when one comes back to this entry of the history. */
 export function useKept<Value>(name: string, initial: Value): [Value, (value: Value) => void] {
   const [mine] = useState(() => {

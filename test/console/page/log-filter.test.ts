@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   chipText,
+  continuedSearch,
   filterFault,
   isLogFiltered,
   logFields,
@@ -38,6 +39,18 @@ t.test('filters are fields of the address, and of the API', async (t) => {
   t.notOk(isLogFiltered(read('range=30d&playground=true')))
   for (const query of ['id=1', 'outcome=left', 'model=m', 'to=2026-11-20'])
     t.ok(isLogFiltered(read(query)), query)
+})
+
+t.test('a list that goes on keeps its beginning', async (t) => {
+  const last = { ended_at: '2026-11-20T10:00:00.250Z' }
+  const search = '?tab=log&range=7d&app=web'
+  const next = continuedSearch(search, logFields('acme', read(search), NOW_MS), last)
+  t.same(fields(next), {
+    ...{ workspace: 'acme', app: 'web' },
+    ...{ from: '2026-11-15T11:00:00.000Z', to: '2026-11-20T10:00:00.251Z' },
+  })
+  const all = continuedSearch('?range=all', logFields('acme', read('range=all'), NOW_MS), last)
+  t.same(fields(all), { workspace: 'acme', to: '2026-11-20T10:00:00.251Z' })
 })
 
 t.test('records without a value can be looked for', async (t) => {

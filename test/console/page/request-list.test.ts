@@ -72,6 +72,8 @@ t.test('filters are fields of the address', async (t) => {
     listQuery(filter, { beforeMs: 5 }),
     `?outcome=failed&path=%2Fv1%2Fspeech&app=web&key_id=key_1&request_id=..&before=5&limit=${PAGE_SIZE}`,
   )
+  const ofLog = readFilter(new URLSearchParams('tab=log&outcome=error&key_id=key_1'))
+  t.match(ofLog, { outcome: 'failed', key: 'key_1' }, 'as the log calls them')
   const none = readFilter(new URLSearchParams('outcome=maybe'))
   t.notOk(isFiltered(none))
   t.equal(listQuery(none), `?limit=${PAGE_SIZE}`)

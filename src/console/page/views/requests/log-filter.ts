@@ -130,6 +130,16 @@ function hourBefore(nowMs: number, hours: number): string {
   return new Date(Math.floor(nowMs / HOUR_MS) * HOUR_MS - (hours - 1) * HOUR_MS).toISOString()
 }
 
+/** The query of an address that goes on with a list after its last row, and ends where the list does. */
+export function continuedSearch(
+  search: string,
+  { from }: ReturnType<typeof logFields>,
+  { ended_at: endedAt }: Pick<LogRowAnswer, 'ended_at'>,
+): string {
+  const to = new Date(Date.parse(endedAt) + 1).toISOString()
+  return queryOf({ ...Object.fromEntries(new URLSearchParams(search)), range: 'custom', from, to })
+}
+
 export function logQuery(
   path: '/log' | '/log-rows' | `/log/${string}`,
   fields: ReturnType<typeof logFields>,

@@ -11,9 +11,10 @@ import { h } from '../../h.ts'
 import { stepRows, useKeys } from '../../keys.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
-import { useKept, useQuery } from '../../router.ts'
+import { entryName, navigate, useKept, useQuery } from '../../router.ts'
 import { LogFilters } from './log-bar.ts'
 import {
+  continuedSearch,
   isLogFiltered,
   type LogFilter,
   logFields,
@@ -41,7 +42,16 @@ interface Shown {
  *
  * @param workspace null: of all of them
  */
-export function Log({ workspace, search }: { readonly workspace: string | null; readonly search: string }) {
+export function Log(props: LogProps) {
+  return h(LogOfEntry, { ...props, key: entryName() })
+}
+
+interface LogProps {
+  readonly workspace: string | null
+  readonly search: string
+}
+
+function LogOfEntry({ workspace, search }: LogProps) {
   const [query, setQuery] = useQuery()
   const filter = readLogFilter(query, workspace)
   const { load, older, fields } = useLog(workspace, filter)
@@ -60,7 +70,7 @@ export function Log({ workspace, search }: { readonly workspace: string | null; 
       render: (loaded: Shown) =>
         loaded.rows.length === 0
           ? h(None, { workspace, loaded, filter, older, onChange: setQuery })
-          : h(Rows, { workspace, loaded, search, older, onChange: setQuery }),
+          : h(Rows, { workspace, loaded, search, older, fields }),
     }),
   ]
 }
@@ -122,9 +132,9 @@ function Rows(props: {
   readonly loaded: Shown
   readonly search: string
   readonly older: ReturnType<typeof useLog>['older']
-  readonly onChange: Change
+  readonly fields: ReturnType<typeof logFields>
 }) {
-  const { workspace, loaded, search, older, onChange } = props
+  const { workspace, loaded, search, older, fields } = props
   const { rows, last } = loaded
   const decimals = costDecimals(rows)
   const columns = useMemo(() => {
@@ -150,19 +160,15 @@ function Rows(props: {
           { class: 'actions' },
           rows.length < ROWS_MAX
             ? h(Button, { onClick: () => older.run(), busy: older.busy }, 'Load older')
-            : h(Button, { onClick: () => onChange(continueFrom(rows)) }, 'Continue from here'),
+            : h(Button, { onClick: () => goOn(search, fields, rows) }, 'Continue from here'),
         ),
   )
 }
 
-/** The same list from its last row on. */
-function continueFrom(rows: readonly LogRowAnswer[]): Readonly<Record<string, string | null>> {
+/** The same list from its last row on; back leads to the rows before. */
+function goOn(search: string, fields: ReturnType<typeof logFields>, rows: readonly LogRowAnswer[]): void {
   const last = rows.at(-1)
-  scrollTo(0, 0)
-  return {
-    to: last === undefined ? null : new Date(Date.parse(last.ended_at) + 1).toISOString(),
-    range: 'custom',
-  }
+  if (last !== undefined) navigate(location.pathname + continuedSearch(search, fields, last))
 }
 
 function countWords({ rows, last }: Shown): string {

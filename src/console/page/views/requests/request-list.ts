@@ -23,10 +23,11 @@ export interface RequestFilter {
 export function readFilter(query: URLSearchParams): RequestFilter {
   const outcome = query.get('outcome') ?? ''
   return {
-    outcome: ['ok', 'failed'].includes(outcome) ? outcome : '',
+    // The log has other names for these.
+    outcome: outcome === 'error' ? 'failed' : ['ok', 'failed'].includes(outcome) ? outcome : '',
     path: query.get('path') ?? '',
     app: query.get('app') ?? '',
-    key: query.get('key') ?? '',
+    key: query.get('key') ?? query.get('key_id') ?? '',
     id: query.get('id') ?? '',
     all: query.get('all') === 'true',
   }

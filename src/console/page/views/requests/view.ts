@@ -115,7 +115,7 @@ function LiveRequests(props: {
   ]
 }
 
-const NO_FILTER = { outcome: null, path: null, app: null, key: null, id: null }
+const NO_FILTER = { outcome: null, path: null, app: null, key: null, key_id: null, id: null }
 
 interface Shown {
   readonly list: RequestList
@@ -214,7 +214,7 @@ function Filters(props: {
       label: 'Key',
       all: 'All keys',
       value: filter.key,
-      onChange: (key: string) => onChange({ key }),
+      onChange: (key: string) => onChange({ key, key_id: null }),
     }),
     h(TextInput, {
       label: 'Request ID',

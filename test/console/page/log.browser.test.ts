@@ -81,6 +81,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await t.test('legible, still and without overflow', (t) => quality(t, person))
   await t.test('operators look at all workspaces', (t) => platform(t, person, node.keys.operator))
   await t.test('attempts of what is still among the newest have bars', (t) => bars(t, person, node, lake))
+  await t.test('what is new comes with a refresh, and to whoever comes back', (t) => fresh(t, person, lake))
   const { said, failed } = person.complaints
   t.same(said, [], 'the page does not complain')
   // A request that is not among the newest is asked for there first.
@@ -265,6 +266,28 @@ async function bars(t: Test, { page }: Person, { url, keys }: ConsoleNode, lake:
   await shown(page, 'groq/llama')
   const old = page.getByRole('listitem').filter({ hasText: 'groq/llama' })
   t.equal(await old.locator('.attempt-fill').count(), 0, 'of others only the reasons are known')
+}
+
+async function fresh(t: Test, person: Person, lake: UsageLake): Promise<void> {
+  const page = await open(person, `${LOG}&outcome=canceled`)
+  const put = async (name: string) => {
+    const atMs = Date.now() - 1_000
+    const record = usageRecord({
+      ...{ record_id: `use_${name}`, request_id: `order-${name}`, outcome: 'canceled', status: 499 },
+      ...{ app: 'web', key_id: 'key_app', started_at: atMs - 5, ended_at: atMs, total_ms: 5 },
+    })
+    for (const { date, file, aggregate } of await rollRecords([record]))
+      await lake.put(date, `seg_${name}`, { file, aggregate })
+  }
+  await shown(page, 'No matching requests')
+  await page.getByRole('tab', { name: 'Live' }).click()
+  await put('3')
+  await page.getByRole('tab', { name: 'Log' }).click()
+  await rows(page).nth(0).waitFor()
+  await put('4')
+  await page.getByRole('button', { name: 'Refresh' }).click()
+  await rows(page).nth(1).waitFor()
+  t.equal(await rows(page).count(), 2)
 }
 
 async function look(t: Test, page: Page, what: string): Promise<void> {

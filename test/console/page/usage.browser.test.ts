@@ -181,6 +181,13 @@ t.test(
     await row('Usage by provider', 'Total').waitFor()
     t.match(page.url(), /error_code=UPSTREAM_ERROR/)
 
+    for (const view of ['usage', 'overview?range=30d']) {
+      await page.goto(`/console/acme/${view}`)
+      const refresh = main.getByRole('button', { name: 'Refresh', disabled: false })
+      await refresh.waitFor()
+      await Promise.all([page.waitForResponse(/\/console\/api\/usage\?/), refresh.click()])
+    }
+
     await page.goto('/console/acme/providers/house')
     await main.getByRole('img', { name: /^Cost per day/ }).waitFor()
     await hold(t, page, 'a provider')

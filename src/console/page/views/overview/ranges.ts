@@ -2,6 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { UsageAnswer, UsagePercentiles, UsageRow, UsageSums } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars, type Series } from '../../components/bars.ts'
+import { Button } from '../../components/button.ts'
 import { Chart, useCharts } from '../../components/chart.ts'
 import { Section } from '../../components/page-head.ts'
 import {
@@ -56,7 +57,11 @@ export function RangeOverview({ workspace, span }: Place) {
     [workspace, from, to],
   )
   return [
-    h(OverviewHead, { workspace, chosen: span }),
+    h(
+      OverviewHead,
+      { workspace, chosen: span },
+      h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
+    ),
     h(Loaded<Told>, {
       load,
       what: 'The overview',

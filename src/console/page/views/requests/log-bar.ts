@@ -27,13 +27,14 @@ interface LogFiltersProps {
   readonly workspace: string | null
   readonly filter: LogFilter
   readonly onChange: Change
+  readonly refresh: { readonly run: () => void; readonly busy: boolean }
   /** The address of what matches, as a file. */
   readonly exportOf: (format: 'csv' | 'json') => string
 }
 
 /** The bar above the log: an id, the time, the outcome, and chips for everything else. */
 export function LogFilters(props: LogFiltersProps) {
-  const { workspace, filter, onChange, exportOf } = props
+  const { workspace, filter, onChange, refresh, exportOf } = props
   const [adding, setAdding] = useState(false)
   const add: Change = (fields) => {
     setAdding(false)
@@ -64,6 +65,7 @@ export function LogFilters(props: LogFiltersProps) {
         { icon: 'plus', expanded: adding, controls: 'log-add', onClick: () => setAdding(!adding) },
         'Filter',
       ),
+      h(Button, { icon: 'refresh', onClick: refresh.run, busy: refresh.busy }, 'Refresh'),
     ),
     h(
       'div',

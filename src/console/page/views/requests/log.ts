@@ -54,13 +54,14 @@ interface LogProps {
 function LogOfEntry({ workspace, search }: LogProps) {
   const [query, setQuery] = useQuery()
   const filter = readLogFilter(query, workspace)
-  const { load, older, fields } = useLog(workspace, filter)
+  const { load, older, fields, refresh } = useLog(workspace, filter)
   useKeys({ j: () => stepRows(CAPTION, 1), k: () => stepRows(CAPTION, -1) })
   return [
     h(LogFilters, {
       workspace,
       filter,
       onChange: setQuery,
+      refresh,
       exportOf: (format) => exportPath(fields, format),
     }),
     h(Loaded<Shown>, {
@@ -87,17 +88,20 @@ function useLog(workspace: string | null, filter: LogFilter) {
   const [last, setLast] = useKept<Shown | null>('log', null)
   const kept = useRef(last)
   const known = kept.current?.place === place ? kept.current : null
-  const nowMs = useMemo(() => known?.nowMs ?? Date.now(), [place])
+  const asked = useRef<Pick<Shown, 'place' | 'nowMs'> | null>(null)
+  if (asked.current?.place !== place) asked.current = { place, nowMs: known?.nowMs ?? Date.now() }
+  const { nowMs } = asked.current
   const fields = logFields(workspace, filter, nowMs)
   const keep = (loaded: Shown): Shown => {
     kept.current = loaded
-    setLast(loaded)
+    // Whoever comes back to an empty list hopes for more than that.
+    setLast(loaded.rows.length === 0 ? null : loaded)
     return loaded
   }
   const load = useLoad<Shown>(
     async (signal) => {
       const before = kept.current
-      if (before?.place === place) return before
+      if (before?.place === place && before.nowMs === nowMs) return before
       const { records, ...rest } = await api.get<LogRowsAnswer>(logQuery('/log-rows', fields), { signal })
       return keep({ place, nowMs, rows: records, last: rest })
     },
@@ -122,7 +126,13 @@ function useLog(workspace: string | null, filter: LogFilter) {
     load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
   })
   useEffect(older.clear, [place])
-  return { load, older, fields }
+  const refresh = () => {
+    asked.current = { place, nowMs: Date.now() }
+    load.reload()
+  }
+  // Of two answers to come the first would be lost.
+  const busy = load.busy || older.busy
+  return { load, older: { ...older, busy }, fields, refresh: { run: refresh, busy } }
 }
 
 type Change = (fields: Readonly<Record<string, string | null>>) => void

@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks'
 import type { UsageAnswer } from '../../../server/answers/usage.ts'
 import { api } from '../../api.ts'
 import { Bars } from '../../components/bars.ts'
-import { Icon, LinkButton } from '../../components/button.ts'
+import { Button, Icon, LinkButton } from '../../components/button.ts'
 import { DateFields } from '../../components/date-fields.ts'
 import { Select } from '../../components/field.ts'
 import { PageHead, RangeLinks } from '../../components/page-head.ts'
@@ -75,6 +75,7 @@ export function UsageView({ workspace, query }: ViewProps) {
       title: workspace === null ? 'Platform usage' : 'Usage',
       lead: 'Finished calls, jobs and live sessions, and what they cost. Days are in UTC.',
       actions: [
+        h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
         h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, 'View requests'),
         h(
           'a',

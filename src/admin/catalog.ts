@@ -50,7 +50,8 @@ export async function putWorkspace(
 }
 
 /**
- * Removes an empty workspace: whatever it holds has to be removed by name first.
+ * Removes an empty workspace: whatever it holds has to be removed by name first. Its settings go with it, so that they
+ * are nobody else's if a workspace of this name is made again.
  *
  * @throws GatewayError PERMISSION_DENIED, NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
@@ -61,12 +62,19 @@ export async function removeWorkspace(
 ): Promise<void> {
   requireOperator(actor)
   const record = { kind: 'workspace', workspace, name: workspace } as const
+  let isGone = false
   const decide = async (catalog: CatalogService) => {
     const contents = await contentsOf(workspace, catalog, context)
-    if (contents.length > 0 && partOf(catalog, record)?.managedBy === 'console') throw issuesError(contents)
+    isGone = partOf(catalog, record)?.managedBy === 'console'
+    if (contents.length > 0 && isGone) throw issuesError(contents)
     return { record, fields: null, action: 'workspace.remove' }
   }
   await changePart(actor, decide, context)
+  if (!isGone) return
+  const { settings } = context.state
+  await settings.removeWebhook(workspace)
+  await settings.putAudioUrlDomains(workspace, [])
+  await settings.putContentShown(workspace, false)
 }
 
 async function contentsOf(

@@ -189,6 +189,25 @@ t.test('an operator makes a workspace, changes it and takes it away', async (t) 
   t.match(lines[0], { before: second?.after, after: null })
 })
 
+t.test('a workspace that is made again has no settings of the one before', async (t) => {
+  const path = '/workspaces/again'
+  const make = async () => {
+    const made = await operator.put(path, { name: 'Again' })
+    const domains = await operator.get(`${path}/audio-url-domains`)
+    const webhook = await operator.get(`${path}/webhook`)
+    return [made.body.content_shown, domains.body.domains, webhook.body]
+  }
+  const fresh = await make()
+  t.match(fresh, [false, []])
+  await operator.put(`${path}/content`, { shown: true })
+  await operator.put(`${path}/audio-url-domains`, { domains: ['first.example.com'] })
+  const webhook = await operator.put(`${path}/webhook`, { url: 'https://first.example.com/jobs' })
+  t.equal(webhook.status, 200)
+  t.equal((await operator.delete(path)).status, 200)
+  t.same(await make(), fresh)
+  t.equal((await operator.delete(path)).status, 200)
+})
+
 t.test('a workspace that is not as documented is not made', async (t) => {
   const rows: [string, unknown, RegExp][] = [
     ['neu', { plan: 'large' }, /there is no plan "large"/],

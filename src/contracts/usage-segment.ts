@@ -9,7 +9,7 @@ export interface ClosedSegment {
 /**
  * Hands the records of a segment on. The segment is deleted once it has resolved; what it rejects with is logged, and
  * the same segment comes again, also after a crash or from another process: it has to be idempotent by the segment's
- * id. One segment is handed over at a time, the oldest first.
+ * id. One segment is handed over at a time, the oldest first; later ones go on where one is rejected and they are not.
  */
 export type RollSegment = (segment: ClosedSegment) => Promise<void>
 

@@ -1,5 +1,5 @@
 import { mkdir, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { ClosedSegment, RollSegment } from '../contracts/usage-segment.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
@@ -21,14 +21,34 @@ export interface BacklogParts {
   readonly retryMs: RetryMs
 }
 
-/** Segments that are closed and not handed on yet, in files. */
+/** How often in a row a segment has failed before another is tried in its place: stores are away more often. */
+const SUSPECT_AFTER = 3
+
+/** What became of a segment that was to be handed on. */
+interface Tried {
+  readonly became: 'rolled' | 'gone' | 'failed'
+  readonly error?: unknown
+}
+
+/**
+ * Segments that are closed and not handed on yet, in files. One that cannot be handed on holds up the others for as
+ * long as nobody knows whether that is its fault: where a later one can be, it is set aside and tried again by itself.
+ */
 export class Backlog {
   readonly #parts: BacklogParts
-  /** The oldest first. */
+  /** The oldest first, with those that are set aside. */
   readonly #segments: ClosedSegment[] = []
   #rolling: Promise<void> | null = null
+  /** Null: segments may be tried. */
   #retry: NodeJS.Timeout | null = null
+  /** How often in a row none could be handed on. */
   #failed = 0
+  /** Those that could not be handed on while others could. */
+  readonly #aside = new Set<ClosedSegment>()
+  /** Null: those may be tried. */
+  #asideRetry: NodeJS.Timeout | null = null
+  /** How often in a row some of those could not be handed on. */
+  #asideFailed = 0
   #isClosed = false
   /** Sum of their sizes. */
   bytes = 0
@@ -47,7 +67,9 @@ export class Backlog {
     return oldest === undefined ? null : idTimeMs(oldest.id)
   }
 
+  /** Takes a segment. One that is here already is not counted again. */
   add(segment: ClosedSegment): void {
+    if (this.#segments.some(({ id }) => id === segment.id)) return
     const at = this.#segments.findIndex(({ id }) => id > segment.id)
     this.#segments.splice(at < 0 ? this.#segments.length : at, 0, segment)
     this.bytes += segment.bytes
@@ -95,8 +117,9 @@ export class Backlog {
 
   /** Tries once more to hand on what there is, at most for so long. What is left stays for the next process. */
   async close(graceMs: number): Promise<void> {
-    if (this.#retry !== null) clearTimeout(this.#retry)
+    for (const retry of [this.#retry, this.#asideRetry]) if (retry !== null) clearTimeout(retry)
     this.#retry = null
+    this.#asideRetry = null
     this.#roll()
     const timer = { late: null as NodeJS.Timeout | null }
     const late = new Promise<void>((resolve) => {
@@ -115,34 +138,117 @@ export class Backlog {
   }
 
   async #rollAll(roll: RollSegment): Promise<void> {
-    for (;;) {
-      const [segment] = this.#segments
-      if (segment === undefined || this.#isClosed) return
-      try {
-        await roll(segment)
-        await rm(segment.path, { force: true })
-      } catch (error) {
-        return this.#later(error)
+    while (!this.#isClosed) {
+      const segment = this.#segments.find((one) => !this.#aside.has(one))
+      if (segment === undefined) {
+        if (this.#aside.size === 0 || this.#asideRetry !== null) return
+        await this.#rollAside(roll)
+        continue
       }
-      if (this.#failed > 0) this.#parts.log.info('usage: segments are taken again')
-      this.#failed = 0
-      this.rolled += 1
-      this.bytes -= segment.bytes
-      this.#segments.splice(this.#segments.indexOf(segment), 1)
+      const { became, error } = await this.#try(roll, segment)
+      if (became === 'failed' && !(await this.#goesOnWithout(segment, roll))) return this.#later(error)
+      if (became === 'rolled') this.#noteTaken()
     }
   }
 
+  /**
+   * Finds out whether it is the fault of a segment that it cannot be handed on, and sets it aside then.
+   *
+   * @returns whether it makes sense to go on at once
+   */
+  async #goesOnWithout(segment: ClosedSegment, roll: RollSegment): Promise<boolean> {
+    const others = this.#segments.filter((one) => one !== segment && !this.#aside.has(one))
+    // Another one each time: several may be at fault.
+    const witness = others[this.#failed % others.length]
+    if (witness === undefined || this.#failed < SUSPECT_AFTER || this.#isClosed) return false
+    const other = await this.#try(roll, witness)
+    if (other.became === 'failed') return false
+    if (other.became === 'gone') return true
+    this.#noteTaken()
+    // The store may have come back in between.
+    const again = await this.#try(roll, segment)
+    if (again.became === 'failed') this.#setAside(segment, again.error)
+    return true
+  }
+
+  #noteTaken(): void {
+    if (this.#failed > 0) this.#parts.log.info('usage: segments are taken again')
+    this.#failed = 0
+  }
+
+  async #rollAside(roll: RollSegment): Promise<void> {
+    for (const segment of [...this.#aside]) {
+      if (this.#isClosed) return
+      const { became } = await this.#try(roll, segment)
+      if (became === 'failed') continue
+      this.#aside.delete(segment)
+      if (became === 'rolled')
+        this.#parts.log.info({ path: basename(segment.path) }, 'usage: a segment that was set aside is taken')
+    }
+    if (this.#aside.size === 0) this.#asideFailed = 0
+    else this.#laterAside()
+  }
+
+  /** Hands a segment on, and forgets it, as it does one whose file is gone. */
+  async #try(roll: RollSegment, segment: ClosedSegment): Promise<Tried> {
+    let tried: Tried = { became: 'rolled' }
+    try {
+      await roll(segment)
+      await rm(segment.path, { force: true })
+      this.rolled += 1
+    } catch (error) {
+      if (!(await isGone(segment.path))) return { became: 'failed', error }
+      tried = { became: 'gone' }
+      this.#parts.log.error(
+        { err: error, path: basename(segment.path), held_bytes: segment.bytes },
+        'usage: a segment was gone before it was handed on; its records are lost',
+      )
+    }
+    this.bytes -= segment.bytes
+    this.#segments.splice(this.#segments.indexOf(segment), 1)
+    return tried
+  }
+
+  #setAside(segment: ClosedSegment, error: unknown): void {
+    this.#aside.add(segment)
+    this.#parts.log.error(
+      { err: error, path: basename(segment.path), held_bytes: segment.bytes },
+      'usage: a segment cannot be handed on, while others can; it is set aside and tried again',
+    )
+    if (this.#asideRetry === null) this.#laterAside()
+  }
+
+  #laterAside(): void {
+    this.#asideRetry = setTimeout(() => {
+      this.#asideRetry = null
+      this.#roll()
+    }, this.#pauseMs(this.#asideFailed)).unref()
+    this.#asideFailed += 1
+  }
+
   #later(error: unknown): void {
-    const { log, retryMs } = this.#parts
-    const [first, last] = retryMs
     if (this.#failed === 0)
-      log.warn({ err: error }, 'usage: a segment cannot be handed on; it is kept and tried again')
-    const pauseMs = Math.min(last, first * 2 ** this.#failed)
-    this.#failed += 1
+      this.#parts.log.warn({ err: error }, 'usage: a segment cannot be handed on; it is kept and tried again')
     this.#retry = setTimeout(() => {
       this.#retry = null
       this.#roll()
-    }, pauseMs).unref()
+    }, this.#pauseMs(this.#failed)).unref()
+    this.#failed += 1
+  }
+
+  /** @param failed how often in a row it failed before */
+  #pauseMs(failed: number): number {
+    const [first, last] = this.#parts.retryMs
+    return Math.min(last, first * 2 ** failed)
+  }
+}
+
+/** Whether there is no such file in a folder that can be read. */
+async function isGone(path: string): Promise<boolean> {
+  try {
+    return !(await readdir(dirname(path))).includes(basename(path))
+  } catch {
+    return false
   }
 }
 

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { type ConsoleNode, startConsoleNode } from '../support/console-node.ts'
 import { CLIENT, startIssuer, type Tampering, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
@@ -436,6 +437,24 @@ t.test('operators see and end all sessions, others their own', async (t) => {
     by: { name: 'ada@example.com' },
     detail: 'of ben@example.com',
   })
+})
+
+t.test('the audit list has of sessions what the manual says', async (t) => {
+  const key = await node.signIn(node.keys.admin)
+  await key.delete('/session')
+  const [ada, ben] = [await signInAs(node, issuer, 'ada'), await signInAs(node, issuer, 'ben')]
+  await ben.ask('/session')
+  t.equal((await ben.ask('/session', 'DELETE')).status, 200)
+  const again = await signInAs(node, issuer, 'ben')
+  const body = new URLSearchParams({ logout_token: issuer.logoutToken({ sub: 'ben' }) })
+  t.equal((await fetch(`${node.url}${START}/logout`, { method: 'POST', body })).status, 200)
+  t.equal((await again.ask('/session')).status, 401)
+  const { lines } = (await ada.ask('/audit')).body as { lines: { action: string }[] }
+  const actions = lines.map(({ action }) => action).filter((action) => action.startsWith('session.'))
+  t.same(actions.slice(0, 3), ['session.begin', 'session.begin', 'session.begin'], 'nothing of the others')
+  const manual = await readFile(new URL('../../docs/single-sign-on.md', import.meta.url), 'utf8')
+  const said = [...manual.matchAll(/`(session\.\w+)`/g)].map(([, action]) => action)
+  t.same(said, [...new Set(actions)].sort())
 })
 
 t.test('a session ends with the role, and key sign-in can be turned off', async (t) => {

@@ -57,16 +57,16 @@ export async function changePart(
   const catalog = await context.catalog()
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const change = await decide(catalog)
-    if (change === null) return
+    if (change === null) {
+      if (await isNewest(catalog, context)) return
+      continue
+    }
     const { record, fields } = change
     requireOwner(actor, record.workspace)
     const part = partOf(catalog, record)
     requireChangeable(part, change, catalog)
     if (change.skipsSame && isInForce(part, fields)) {
-      if ((await context.state.catalog.version()) === catalog.version()) return
-      // Somebody else has published in between, perhaps this very part.
-      await catalog.refresh()
-      await requireNewest(catalog, context)
+      if (await isNewest(catalog, context)) return
       continue
     }
     const own = fields === null || actor.role === 'operator' ? [] : operatorFacts(catalog, record, fields)
@@ -119,6 +119,18 @@ export async function changeDraft(
     audit: action === null ? [] : [{ ...note, action, after }],
   })
   if (state === 'conflict') throw conflict()
+}
+
+/**
+ * Whether nobody has published anything, perhaps this very part, that this node has not read. Else it reads it.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE
+ */
+async function isNewest(catalog: CatalogService, context: ChangeContext): Promise<boolean> {
+  if ((await context.state.catalog.version()) === catalog.version()) return true
+  await catalog.refresh()
+  await requireNewest(catalog, context)
+  return false
 }
 
 function isInForce(part: Part | null, fields: RecordFields | null): boolean {

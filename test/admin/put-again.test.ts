@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import type { AdminActor } from '../../src/admin/actor.ts'
 import { putApp, putProvider, putPurpose, putWorkspace } from '../../src/admin/catalog.ts'
+import { putRoute, routeRecord } from '../../src/admin/routes.ts'
 import { catalogService, openServing } from '../../src/catalog/serving.ts'
 import { createLogger } from '../../src/log.ts'
 import { open, type SealContext } from '../../src/sealing.ts'
@@ -81,6 +82,16 @@ t.test(
     await putPurpose(ACTOR, purposeOf('first'), two)
     const kept = await state.catalog.get({ kind: 'purpose', ...PURPOSE })
     t.match(kept?.published, { number: 3, fields: { description: 'first' } })
+
+    const entries = (weight: number) => [{ provider: 'openai', model: 'whisper-1', weight }]
+    const route = { workspace: 'acme', name: 'acme.two', number: undefined, note: '', force: false }
+    const put = (weight: number, node: typeof one) =>
+      putRoute(ACTOR, { ...route, fields: { entries: entries(weight) } }, node)
+    await put(1, one)
+    await two.catalog().refresh()
+    await put(2, one)
+    await put(1, two)
+    t.match((await state.catalog.get(routeRecord(route)))?.published, { number: 3 }, 'of a route neither')
   },
 )
 

@@ -139,7 +139,7 @@ t.test(
       await elsewhere.getByRole('alert').filter({ hasText: 'was already used' }).waitFor()
       await page.context().clearCookies({ name: 'lk_console' })
       await page.goto(callback)
-      await page.getByRole('alert').filter({ hasText: 'could not be accepted' }).waitFor()
+      await page.getByRole('alert').filter({ hasText: 'was already used' }).waitFor()
       assertUnlogged(t, node, [...issuer.secrets, new URL(callback).searchParams.get('code') ?? ''])
     })
 

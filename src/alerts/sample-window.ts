@@ -1,4 +1,4 @@
-import type { EndUserSample, NodeSample, NodeSamples } from '../contracts/console.ts'
+import { type EndUserSample, type NodeSample, type NodeSamples, UNTRIED_MS } from '../contracts/console.ts'
 
 /** Attempts at a model of a provider of which something was sent, and those of them in which the provider failed. */
 export interface ModelCalls {
@@ -24,12 +24,6 @@ interface Slice {
   readonly open: ReadonlySet<string>
   readonly endUsers: readonly EndUserSample[]
 }
-
-/**
- * A breaker that is half-open for so long has not been tried: nobody calls. Whether the entry is well is not known
- * then, and it is no incident any more.
- */
-const UNTRIED_MS = 15 * 60_000
 
 /** Samples come this late at most; after it a node that sends none is gone. */
 const LATE_MS = 30_000

@@ -276,6 +276,12 @@ export interface LiveSample {
   readonly costUsd: number | null
 }
 
+/**
+ * A breaker that is half-open for so long has not been tried: nobody calls. Whether the entry is well is not known
+ * then, and it is no incident any more.
+ */
+export const UNTRIED_MS = 15 * 60_000
+
 /** An entry of a route whose breaker is not closed, or whose provider asked for a pause. */
 export interface BreakerView {
   readonly workspace: string

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry, Snapshot } from '../contracts/catalog.ts'
-import type {
-  BreakerView,
-  ConsoleState,
-  EndUserSample,
-  LiveSample,
-  ModelAttempts,
-  NodeSample,
-  RequestRecord,
-  SampledFailure,
-  ShadowSample,
+import {
+  type BreakerView,
+  type ConsoleState,
+  type EndUserSample,
+  type LiveSample,
+  type ModelAttempts,
+  type NodeSample,
+  type RequestRecord,
+  type SampledFailure,
+  type ShadowSample,
+  UNTRIED_MS,
 } from '../contracts/console.ts'
 import type {
   EndedCall,
@@ -22,6 +23,7 @@ import type {
 } from '../contracts/recorder.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { ERRORS } from '../errors.ts'
+import { inTurns } from '../in-turns.ts'
 import type { Logger } from '../log.ts'
 import { routesOf } from '../metrics/node-readings.ts'
 import { Allowance } from './allowance.ts'
@@ -88,29 +90,42 @@ function sampleOf(
   }
 }
 
+interface Unwell extends Pick<BreakerView, 'workspace' | 'route' | 'state'> {
+  readonly entry: Entry
+  /** Epoch milliseconds. */
+  readonly sinceMs: number
+}
+
+/**
+ * Entries that are not closed, of each workspace in turns, so that none uses up the list: those first that are sent
+ * nothing, then the youngest. Behind all others come those that nobody tries: they stay half-open for ever.
+ */
 function breakersOf(snapshot: Pick<Snapshot, 'apps'>, health: Health): BreakerView[] {
   const nowMs = performance.now()
   // Health is on the clock of `performance.now()`.
   const epochMs = Date.now() - nowMs
-  const breakers: BreakerView[] = []
-  for (const { workspace, name, entries } of routesOf(snapshot)) {
+  const unwell: Unwell[] = []
+  for (const { workspace, name: route, entries } of routesOf(snapshot)) {
     for (const entry of entries) {
-      const { state, sinceMs, lastFailure } = health.condition(entry, nowMs)
+      const { state, sinceMs } = health.condition(entry, nowMs)
       if (state === 'closed') continue
-      breakers.push({
-        workspace,
-        route: name,
-        provider: entry.provider.name,
-        model: entry.model,
-        state,
-        sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)),
-        lastFailure:
-          lastFailure && sampledFailure(lastFailure.failure, Math.round(epochMs + lastFailure.atMs)),
-      })
-      if (breakers.length === BREAKERS_MAX) return breakers
+      unwell.push({ workspace, route, entry, state, sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)) })
     }
   }
-  return breakers
+  const untriedMs = epochMs + nowMs - UNTRIED_MS
+  const isHalfOpen = ({ state }: Unwell) => state === 'half_open'
+  const isUntried = (one: Unwell) => isHalfOpen(one) && one.sinceMs <= untriedMs
+  const worst = unwell.sort(
+    (one, other) => Number(isHalfOpen(one)) - Number(isHalfOpen(other)) || other.sinceMs - one.sinceMs,
+  )
+  return inTurns(worst, ({ workspace }) => workspace)
+    .sort((one, other) => Number(isUntried(one)) - Number(isUntried(other)))
+    .slice(0, BREAKERS_MAX)
+    .map(({ entry, sinceMs, ...where }) => {
+      const { lastFailure: last } = health.condition(entry, nowMs)
+      const lastFailure = last && sampledFailure(last.failure, Math.round(epochMs + last.atMs))
+      return { ...where, provider: entry.provider.name, model: entry.model, sinceMs, lastFailure }
+    })
 }
 
 /** A failure without the provider's words. */

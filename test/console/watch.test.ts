@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import type { Entry } from '../../src/contracts/catalog.ts'
 import type { ConsoleState } from '../../src/contracts/console.ts'
 import type { AttemptRecord } from '../../src/contracts/recorder.ts'
 import type { Failure } from '../../src/contracts/upstream.ts'
@@ -7,7 +8,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
 import { createCircuitBreakers } from '../../src/gateway/health.ts'
 import { Allowance, Share } from '../../src/recorder/allowance.ts'
-import { BatchingRecorder } from '../../src/recorder/recorder.ts'
+import { BatchingRecorder, type RecorderParts } from '../../src/recorder/recorder.ts'
 import { Tallies } from '../../src/recorder/tally.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { entry, principal, route } from '../support/catalog.ts'
@@ -64,7 +65,11 @@ const attempt = (provider: string, milliseconds: number, failed = false): Attemp
 })
 
 /** @param between stands between the recorder and the state */
-async function startRecorder(t: Test, between = (state: ConsoleState) => state) {
+async function startRecorder(
+  t: Test,
+  between = (state: ConsoleState) => state,
+  node: Partial<RecorderParts['node']> = {},
+) {
   const state = await openEmbeddedState({ file: ':memory:', log })
   const health = createCircuitBreakers()
   t.teardown(() => state.close())
@@ -78,6 +83,7 @@ async function startRecorder(t: Test, between = (state: ConsoleState) => state) 
       live: () => [],
       shadows: () => [],
       endUsers: () => [],
+      ...node,
     },
     log,
     timing: { tickMs: 100, stepMs: 500 },
@@ -298,4 +304,50 @@ t.test('what the state refuses is tried again under the same token, then given u
   t.ok(await waitUntil(async () => (await listed('acme')).length > 1))
   t.equal(tokens.length, 6, 'five times, and no more')
   t.same((await listed('acme')).map(({ id }) => id).sort(), ['kept', 'later'])
+})
+
+t.test('entries that nobody tries leave room in the list of breakers for others', async (t) => {
+  const MAX = 100
+  const minutesAgo = (minutes: number) => performance.now() - minutes * 60_000
+  const conditions = new Map<Entry, { state: 'half_open' | 'open' | 'cooling'; sinceMs: number }>()
+  const some = (count: number, model: string, state: 'half_open' | 'open' | 'cooling', minutes: number) =>
+    Array.from({ length: count }, () => {
+      const one = entry({ model })
+      conditions.set(one, { state, sinceMs: minutesAgo(minutes) })
+      return one
+    })
+  const appOf = (workspace: string, entries: readonly Entry[]) =>
+    [workspace, new Map([['web', principal({ route: route(entries, { workspace }) })]])] as const
+  const apps = new Map([
+    appOf('acme', [
+      ...some(2 * MAX, 'untried', 'half_open', 60),
+      ...some(1, 'trial', 'half_open', 1),
+      ...some(1, 'cooling', 'cooling', 30),
+      ...some(1, 'open', 'open', 0),
+    ]),
+    appOf('evil', some(3 * MAX, 'evil', 'open', 0)),
+    appOf('late', some(2, 'late', 'open', 0)),
+  ])
+  const health = { condition: (one: Entry) => ({ ...conditions.get(one)!, lastFailure: null }) }
+  const { recorder, state } = await startRecorder(t, undefined, { snapshot: () => ({ apps }), health })
+  await recorder.close()
+  const [{ breakers } = { breakers: [] }] = await state.samples.since(0)
+  t.equal(breakers.length, MAX)
+  const counts = new Map(
+    [...Map.groupBy(breakers, ({ model }) => model)].map(([model, all]) => [model, all.length]),
+  )
+  t.same(
+    counts,
+    new Map([
+      ['open', 1],
+      ['evil', MAX - 5],
+      ['late', 2],
+      ['cooling', 1],
+      ['trial', 1],
+    ]),
+  )
+  t.same(
+    breakers.filter(({ workspace }) => workspace === 'acme').map(({ model }) => model),
+    ['open', 'cooling', 'trial'],
+  )
 })

@@ -51,6 +51,7 @@ export function nodeSample(node: string, atMs: number, over: Partial<NodeSample>
     memoryLimitBytes: 268_435_456,
     inFlight: 3,
     breakers: [{ workspace: 'acme', route: 'acme.voice', provider: 'one', model: 'm', state: 'open' }],
+    attempts: [['one', 'm', 9, 1]],
     all: { requests: 10, errors: 1, addedP50Ms: 1, addedP95Ms: 2.5, upstream: [] },
     workspaces: [
       {

@@ -97,17 +97,25 @@ export function percent(share: number): string {
 /** How long ago, or how long until: "just now", "4 min ago", "in 3 h". */
 export function relative(atMs: number, nowMs: number): string {
   const seconds = (nowMs - atMs) / 1000
-  const size = Math.abs(seconds)
-  if (size < 5) return 'just now'
-  const [count, unit] =
-    size < 60
-      ? [size, 's']
-      : size < 3600
-        ? [size / 60, 'min']
-        : size < 86_400
-          ? [size / 3600, 'h']
-          : [size / 86_400, 'd']
+  if (Math.abs(seconds) < MOMENT_S) return 'just now'
+  const [count, unit] = inOneUnit(Math.abs(seconds))
   return seconds > 0 ? `${Math.floor(count)} ${unit} ago` : `in ${Math.ceil(count)} ${unit}`
+}
+
+/** How long something lasts by now, as after "for": "a moment", "4 min". */
+export function lasting(sinceMs: number, nowMs: number): string {
+  const seconds = (nowMs - sinceMs) / 1000
+  if (seconds < MOMENT_S) return 'a moment'
+  const [count, unit] = inOneUnit(seconds)
+  return `${Math.floor(count)} ${unit}`
+}
+
+const MOMENT_S = 5
+
+function inOneUnit(seconds: number): readonly [count: number, unit: string] {
+  if (seconds < 60) return [seconds, 's']
+  if (seconds < 3600) return [seconds / 60, 'min']
+  return seconds < 86_400 ? [seconds / 3600, 'h'] : [seconds / 86_400, 'd']
 }
 
 /** 2026-11-20 14:03:07, in the reader's own time zone. */

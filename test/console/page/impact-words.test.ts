@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { shareWords } from '../../../src/console/page/views/routes/entries.ts'
-import { impactWords } from '../../../src/console/page/views/routes/impact.ts'
+import { impactWords, leftOutWords } from '../../../src/console/page/views/routes/impact.ts'
 import type { ImpactAnswer, TrafficAnswer } from '../../../src/console/server/answers/routes.ts'
 
 const entry = (model: string) => ({ provider: model.split('/')[0]!, model: model.split('/')[1]! })
@@ -39,6 +39,18 @@ test('the impact of a draft in one sentence', async (t) => {
     [{ cost: cost(0, 0.25) }, 'All 1,000 requests would go as now, cost $0.25 instead of nothing.'],
   ]
   for (const [more, words] of cases) t.equal(impactWords(answer(more)), words)
+})
+
+test('what the comparison is without', async (t) => {
+  const words = (count: number) =>
+    leftOutWords({ not_recorded: count, app_gone: count, answered_without_provider: count })
+  t.same(words(0), [])
+  t.same(words(1), [
+    '1 request failed before an entry was selected.',
+    '1 request came from apps that no longer exist.',
+    '1 request was answered without a provider.',
+  ])
+  t.equal(words(2).at(-1), '2 requests were answered without a provider.')
 })
 
 test('the part of the traffic that an entry is given, and that it served', async (t) => {

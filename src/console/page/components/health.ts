@@ -174,12 +174,12 @@ export function Health({ of }: { readonly of: Fitness | null }) {
   )
 }
 
-/** "breaker open on 1 of 2 entries since 3 min ago" */
+/** "breaker open on 1 of 2 entries for 3 min" */
 function causeWords({ breakers, entries }: Fitness, { state, since }: BreakerAnswer) {
   return [
     BREAKER_WORDS[state],
     entries === null || entries.length < 2 ? '' : ` on ${breakers.length} of ${entries.length} entries`,
-    since === null ? null : [' since ', h(Time, { at: since })],
+    since === null ? null : [' for ', h(Time, { at: since, lasts: true })],
   ]
 }
 

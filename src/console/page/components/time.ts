@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { moment, relative, zone } from '../format.ts'
+import { lasting, moment, relative, zone } from '../format.ts'
 import { h } from '../h.ts'
 
 const TICK_MS = 10_000
@@ -24,20 +24,22 @@ function useNow(): number {
   return now
 }
 
-/** "4 min ago", with the moment itself as a tooltip; `exact` shows the moment itself. */
+/** "4 min ago", with the moment itself as a tooltip; `exact` shows the moment itself, `lasts` "4 min" since then. */
 export function Time(props: {
   /** RFC 3339, or epoch milliseconds. */
   readonly at: string | number | null
   /** Stands where there is none. */
   readonly none?: string
   readonly exact?: boolean
+  readonly lasts?: boolean
 }) {
-  const { at, none = '–', exact = false } = props
+  const { at, none = '–', exact = false, lasts = false } = props
   const now = useNow()
   const atMs = at === null ? Number.NaN : new Date(at).getTime()
   if (Number.isNaN(atMs)) return h('span', { class: 'quiet' }, none)
   const whole = `${moment(atMs)} ${zone(atMs)}`
   // A clock a little ahead of this one is no future.
-  const shown = exact ? whole : relative(Math.abs(now - atMs) < TICK_MS ? Math.min(atMs, now) : atMs, now)
+  const shownMs = Math.abs(now - atMs) < TICK_MS ? Math.min(atMs, now) : atMs
+  const shown = exact ? whole : lasts ? lasting(shownMs, now) : relative(shownMs, now)
   return h('time', { class: 'time', datetime: new Date(atMs).toISOString(), title: whole }, shown)
 }

@@ -49,6 +49,7 @@ export function Impact({ workspace, route, fields }: ImpactProps) {
           h(Button, { small: true, icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Compare again'),
         )
       : null,
+    load.value.asked !== asked ? h(ErrorNote, { error: load.error, what: 'Not compared' }) : null,
   )
 }
 
@@ -159,7 +160,8 @@ function Limits({ answer }: { readonly answer: ImpactAnswer }) {
   )
 }
 
-function leftOutWords({
+/** Requests that the comparison is without, and why. */
+export function leftOutWords({
   not_recorded,
   app_gone,
   answered_without_provider,
@@ -169,7 +171,7 @@ function leftOutWords({
     app_gone === 0 ? '' : `${plural(app_gone, 'request')} came from apps that no longer exist.`,
     answered_without_provider === 0
       ? ''
-      : `${plural(answered_without_provider, 'request')} were answered without a provider.`,
+      : `${plural(answered_without_provider, 'request was', 'requests were')} answered without a provider.`,
   ].filter((line) => line !== '')
 }
 

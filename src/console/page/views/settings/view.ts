@@ -111,7 +111,7 @@ function Domains({ path, load }: { readonly path: string; readonly load: Load<Do
     },
     h(Loaded<DomainsAnswer>, {
       load,
-      what: 'Not added',
+      what: 'The allowed audio domains',
       rows: 4,
       render: (answer: DomainsAnswer) => h(List, { path, answer, onSaved: load.set }),
     }),

@@ -11,33 +11,25 @@ export interface CheckboxProps {
 }
 
 export function Checkbox(props: CheckboxProps) {
-  return h(Choice, { ...props, type: 'checkbox' })
+  return h(Choice, props)
 }
 
 /** For settings that take effect at once; a checkbox is for those saved later. */
 export function Switch(props: CheckboxProps) {
-  return h(Choice, { ...props, type: 'checkbox', role: 'switch' })
+  return h(Choice, { ...props, role: 'switch' })
 }
 
-function Choice(
-  props: Omit<CheckboxProps, 'onChange'> & {
-    readonly onChange: (checked: boolean) => void
-    readonly type: 'checkbox' | 'radio'
-    readonly role?: 'switch'
-    readonly name?: string
-  },
-) {
-  const { label, checked, onChange, hint, disabled, type, role, name } = props
+function Choice(props: CheckboxProps & { readonly role?: 'switch' }) {
+  const { label, checked, onChange, hint, disabled, role } = props
   const id = useId()
   return h(
     'div',
     { class: 'choice' },
     h('input', {
       id,
-      type,
+      type: 'checkbox',
       role,
-      name,
-      class: role === 'switch' ? 'switch' : `choice-box choice-${type}`,
+      class: role === 'switch' ? 'switch' : 'choice-box',
       checked,
       disabled,
       'aria-describedby': hint ? `${id}-hint` : undefined,
@@ -45,7 +37,7 @@ function Choice(
         const box = event.currentTarget as HTMLInputElement
         onChange(box.checked)
         // The box shows the owner's value, not the click.
-        if (type === 'checkbox') box.checked = checked
+        box.checked = checked
       },
     }),
     h(
@@ -95,34 +87,6 @@ export function Checkboxes<Value extends string>(
         disabled: one.disabled,
         checked: chosen.includes(one.value),
         onChange: (on: boolean) => toggle(one.value, on),
-      }),
-    ),
-  )
-}
-
-/** One of several. */
-export function Radios<Value extends string>(
-  props: ChoicesLook & {
-    readonly options: readonly ChoiceOption<Value>[]
-    readonly value: Value
-    readonly onChange: (value: Value) => void
-  },
-) {
-  const { options, value, onChange } = props
-  const name = useId()
-  return h(
-    Choices,
-    props,
-    options.map((one) =>
-      h(Choice, {
-        key: one.value,
-        type: 'radio',
-        name,
-        label: one.label,
-        hint: one.hint,
-        disabled: one.disabled,
-        checked: one.value === value,
-        onChange: () => onChange(one.value),
       }),
     ),
   )

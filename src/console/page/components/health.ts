@@ -1,6 +1,6 @@
 import type { BreakerAnswer, ErrorAnswer, HealthAnswer } from '../../server/answers/health.ts'
 import { api } from '../api.ts'
-import { percent, plural } from '../format.ts'
+import { percent } from '../format.ts'
 import { h } from '../h.ts'
 import { useLoad } from '../load.ts'
 import { queryOf } from '../paths.ts'
@@ -193,9 +193,4 @@ export function LastError({ error }: { readonly error: ErrorAnswer | null }) {
     ', ',
     h(Time, { at }),
   ]
-}
-
-/** Failed and all calls of some minutes: "83 % (25 of 30 calls)". */
-export function failedShare({ calls, failed }: Pick<Fitness, 'calls' | 'failed'>): string {
-  return calls === 0 ? '–' : `${percent(failed / calls)} (${failed} of ${plural(calls, 'call')})`
 }

@@ -161,6 +161,19 @@ t.test(
     await main.locator('canvas').first().waitFor()
     await row('Errors by code', 'UPSTREAM_ERROR').waitFor()
     t.match(await main.locator('.overview-numbers').textContent(), /p50; p95\s.*, p99\s/)
+    for (const [name, status] of [
+      ['Errors', '5xx'],
+      ['Client errors', '4xx'],
+    ] as const) {
+      const link = main.locator('.overview-numbers').getByRole('link', { name: new RegExp(`\\d % ${name}$`) })
+      t.match(await link.getAttribute('href'), new RegExp(`kind=call&outcome=error&status=${status}$`))
+    }
+    t.match(await main.locator('.chart-legend', { hasText: 'p50' }).first().textContent(), /^p50latest\d/)
+    const [failed] = /(?<=5xx: )\d+/.exec((await main.locator('.overview-numbers').textContent()) ?? '') ?? []
+    await main.getByRole('link', { name: /\d % Errors$/ }).click()
+    await main.getByText(new RegExp(` of ${failed} shown`)).waitFor()
+    await page.goBack()
+    await main.locator('canvas').first().waitFor()
     const kinds = 'Calls, jobs and live sessions'
     t.match(await row(kinds, 'Jobs').textContent(), /^Jobs31 failed in the log of jobs33 %/)
     t.match(await row(kinds, 'Live sessions').textContent(), /^Live sessions100 %1\.5 min/)

@@ -121,6 +121,8 @@ function Legend({ data, tones, format }: LinesProps) {
         { class: 'chart-line', key: label },
         h('span', { class: `chart-swatch tone-${tones?.[line] ?? line + 1}` }),
         h('span', { class: 'chart-label cut', title: label }, label),
+        // Legends of bars beside this one have sums of the whole time.
+        h('span', { class: 'quiet' }, 'latest'),
         h('strong', null, orNone(latestOf(values), format)),
       ),
     ),

@@ -23,7 +23,7 @@ import { useLoad } from '../../load.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { OverviewHead } from './head.ts'
-import { Kinds } from './kinds.ts'
+import { Kinds, logOf } from './kinds.ts'
 
 const DAY_HOURS = 24
 
@@ -125,7 +125,7 @@ function Calls(props: {
   const { told, steps, workspace, usage, zoom } = props
   const common = { step: steps.step, times: steps.times, onOpen: navigate }
   return [
-    h(Numbers, { told, steps, usage }),
+    h(Numbers, { told, steps, workspace, usage }),
     h(
       'div',
       { class: 'overview-charts' },
@@ -225,17 +225,19 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 function Numbers(props: {
   readonly told: Told
   readonly steps: Steps
+  readonly workspace: string | null
   readonly usage: (more: Fields) => string
 }) {
-  const { told, steps, usage } = props
+  const { told, steps, workspace, usage } = props
   const { calls } = told.outcomes.total
   const { total_ms: total, first_ms: first } = told.answered.total
   const share = (errors: number) => percent(errors / calls)
-  const failed = usage({ by: 'error_code', show: 'errors', outcome: 'error' })
+  const failed = (status: string) =>
+    logOf(workspace, told.outcomes, { kind: 'call', outcome: 'error', status })
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
     ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
-    ['Errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed],
-    ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed],
+    ['Errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed('5xx')],
+    ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed('4xx')],
     ['Latency', orNone(total?.p50, milliseconds), percentileWords(total), null],
     ['Time to first byte', orNone(first?.p50, milliseconds), percentileWords(first), null],
   ]

@@ -99,8 +99,8 @@ function Incidents({ incidents }: { readonly incidents: NonNullable<OverviewAnsw
     h(
       'li',
       { key: id },
-      `${rule}: ${Object.values(subject).join(' / ')}, ${figure(value)} against ${figure(threshold)}, since `,
-      h(Time, { at: since }),
+      `${rule}: ${Object.values(subject).join(' / ')}, ${figure(value)} against ${figure(threshold)}, for `,
+      h(Time, { at: since, lasts: true }),
     )
   return h(
     Note,

@@ -1,9 +1,10 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
 import { Switch } from '../../components/choice.ts'
 import { DateFields } from '../../components/date-fields.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { NamePicker } from '../../components/name-picker.ts'
+import { useSearchText } from '../../components/paged.ts'
 import type { Dates } from '../../components/range.ts'
 import { h } from '../../h.ts'
 import { useWorkspaces } from '../../session.ts'
@@ -17,8 +18,6 @@ import {
   type LogRange,
   logFilterNames,
 } from './log-filter.ts'
-
-const SEARCH_AFTER_MS = 400
 
 type Change = (fields: Readonly<Record<string, string | null>>) => void
 
@@ -123,26 +122,7 @@ function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>)
 
 /** Asked for once somebody has finished typing, or pasted. */
 function IdSearch({ id, onChange }: { readonly id: string; readonly onChange: Change }) {
-  const [text, setText] = useState(id)
-  const latest = useRef({ id, onChange })
-  latest.current = { id, onChange }
-  // What somebody has typed is not taken back by the id that it became, nor by that of before.
-  const known = useRef(id)
-  useEffect(() => {
-    if (known.current === id) return
-    known.current = id
-    setText(id)
-  }, [id])
-  useEffect(() => {
-    const wanted = text.trim()
-    if (wanted === latest.current.id) return
-    const ask = () => {
-      known.current = wanted
-      latest.current.onChange({ id: wanted })
-    }
-    const timer = setTimeout(ask, SEARCH_AFTER_MS)
-    return () => clearTimeout(timer)
-  }, [text])
+  const [text, setText] = useSearchText(id, (typed) => onChange({ id: typed.trim() }))
   return h(TextInput, {
     label: 'Request, trace, job or session ID',
     type: 'search',

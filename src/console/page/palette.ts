@@ -265,8 +265,10 @@ function searchGoals(workspace: string | null, text: string): readonly Goal[] {
   return [{ group: 'Requests', label: `Search requests for ${text}`, path: logPath(workspace, text) }]
 }
 
-/** The same in all workspaces: an id does not say whose it is. */
+/** The same in all workspaces: an id does not say whose it is. Of a key they are the requests that it has sent. */
 export function platformGoals(text: string): readonly Goal[] {
-  if (text === '' || /\s/.test(text) || IDS[0]?.[0].test(text) === true) return []
-  return [{ group: 'Platform', label: `Search all workspaces for ${text}`, path: logPath(null, text) }]
+  if (text === '' || /\s/.test(text)) return []
+  const isKey = IDS[0]?.[0].test(text) === true
+  const path = isKey ? pathOf(null, 'requests') + queryOf({ tab: 'log', key_id: text }) : logPath(null, text)
+  return [{ group: 'Platform', label: `Search all workspaces for ${text}`, path }]
 }

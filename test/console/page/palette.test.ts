@@ -29,5 +29,6 @@ test('an id leads where things like it are', async (t) => {
   t.same(idGoals(null, 'req_01JABCDEF'), [], 'of no workspace')
   const everywhere = (text: string) => platformGoals(text).map(({ path }) => path)
   t.same(everywhere('req_01JABCDEF'), ['/console/requests?tab=log&id=req_01JABCDEF'])
-  for (const text of ['', 'words of a page', 'key_web1']) t.same(everywhere(text), [], text)
+  t.same(everywhere('key_web1'), ['/console/requests?tab=log&key_id=key_web1'], 'what it has sent')
+  for (const text of ['', 'words of a page']) t.same(everywhere(text), [], text)
 })

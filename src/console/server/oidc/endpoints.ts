@@ -155,7 +155,7 @@ export class SingleSignOn {
     const retryAfterMs = this.#orders.waitMs(exchange)
     if (retryAfterMs !== null) return new GatewayError('RATE_LIMITED', undefined, { retryAfterMs })
     this.#orders.note(exchange)
-    return new GatewayError('INVALID_REQUEST', 'the logout_token is none of the issuer', {
+    return new GatewayError('INVALID_REQUEST', 'the logout_token is not from the configured issuer', {
       param: 'logout_token',
     })
   }

@@ -45,7 +45,8 @@ export function WorkspaceStep() {
   const submit = (event: Event) => {
     event.preventDefault()
     setTried(true)
-    if (wrong === null) void run()
+    // While nobody knows which there are, another might be replaced.
+    if (wrong === null && value !== null) void run()
   }
   return h(
     'form',
@@ -74,7 +75,11 @@ export function WorkspaceStep() {
       }),
     ),
     h(ErrorNote, { error, what: 'Not created' }),
-    h('div', null, h(Button, { type: 'submit', kind: 'primary', busy }, 'Create workspace')),
+    h(
+      'div',
+      null,
+      h(Button, { type: 'submit', kind: 'primary', busy: busy || value === null }, 'Create workspace'),
+    ),
   )
 }
 

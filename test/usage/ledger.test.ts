@@ -16,6 +16,11 @@ import { waitUntil } from '../support/wait-until.ts'
 const TIMING = { gatherMs: 600_000, segmentMs: 600_000, syncMs: 600_000 }
 const STREAM = { method: 'GET', pattern: '/v1/transcription/stream' }
 
+function nullIfGone(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null
+  throw error
+}
+
 /** @param syncMs how often open sessions are looked at */
 async function opened(t: Test, { syncMs } = TIMING) {
   const root = t.testdir()
@@ -53,7 +58,10 @@ async function opened(t: Test, { syncMs } = TIMING) {
       const names = await readdir(root, { recursive: true })
       const name = names.find((one) => one.endsWith('open-sessions'))
       if (name === undefined) return null
-      const known = recordsIn(await readSegmentFile(join(root, name)))
+      // It may be removed after it was listed.
+      const segment = await readSegmentFile(join(root, name)).catch(nullIfGone)
+      if (segment === null) return null
+      const known = recordsIn(segment)
       return [...new Map(known.map((record) => [record.record_id, record])).values()]
     },
     ids: async () => (await usageRecords(root)).map(({ request_id }) => request_id),

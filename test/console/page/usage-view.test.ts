@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { topOf } from '../../../src/console/page/components/bars.ts'
+import { marksOf, topOf } from '../../../src/console/page/components/bars.ts'
 import {
   judgeDates,
   rangeIn,
@@ -9,6 +9,7 @@ import {
   timeText,
 } from '../../../src/console/page/components/range.ts'
 import { fillsOf } from '../../../src/console/page/components/tones.ts'
+import { count } from '../../../src/console/page/format.ts'
 import { chartOf, rowsOf } from '../../../src/console/page/views/usage/answer.ts'
 import {
   addressOf,
@@ -210,6 +211,14 @@ test('no two areas that stand together have one colour, and a name keeps its own
   const others = fillsOf(['a', 'x', 'y'], known)
   t.equal(others[0], first[0])
   t.equal(new Set(others).size, 3)
+})
+
+test('a scale says no number twice', async (t) => {
+  const marks = (top: number, format: (value: number) => string) =>
+    marksOf(top, format).map(([, mark]) => mark)
+  t.same(marks(1, count), ['1', '0'], 'nothing was counted')
+  t.same(marks(2, count), ['2', '1', '0'])
+  t.same(marks(1, money), ['$1', '$0.50', '$0'])
 })
 
 test('scales end at a round number, and small amounts are not nothing', async (t) => {

@@ -183,14 +183,16 @@ function partsOf(series: readonly Series[], at: number, top: number) {
 }
 
 function Scale({ top, format }: { readonly top: number; readonly format: (value: number) => string }) {
-  const marks = { top, half: top / 2, none: 0 }
-  return Object.entries(marks).map(([place, value]) =>
-    h(
-      'span',
-      { key: place, class: `bars-high bars-high-${place}`, 'aria-hidden': 'true' },
-      format(value).replace(/\.0+(?=\D|$)/, ''),
-    ),
+  return marksOf(top, format).map(([place, mark]) =>
+    h('span', { key: place, class: `bars-high bars-high-${place}`, 'aria-hidden': 'true' }, mark),
   )
+}
+
+/** What stands beside the scale, by its place. Half of one is left out where only whole numbers are written. */
+export function marksOf(top: number, format: (value: number) => string): [place: string, mark: string][] {
+  const write = (value: number) => format(value).replace(/\.0+(?=\D|$)/, '')
+  const [high, half] = [write(top), write(top / 2)]
+  return [['top', high], ...(half === high ? [] : [['half', half] as [string, string]]), ['none', write(0)]]
 }
 
 function Steps({ times, step }: Pick<BarsProps, 'times' | 'step'>) {

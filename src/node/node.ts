@@ -175,7 +175,7 @@ async function openUsage(
   closers: Closer[],
 ) {
   const { LARKWAY_USAGE_BACKLOG_MIB } = environment
-  if (!environment.LARKWAY_USAGE) return null
+  if (!(environment.LARKWAY_USAGE ?? catalog.isDemo)) return null
   const files = openUsageStore({
     objects: store.objects,
     slots: state.slots,

@@ -24,6 +24,7 @@ export interface Catalog {
   readonly isWhole: () => boolean
   readonly desk: CatalogService
   readonly reload: () => Promise<void>
+  readonly isDemo: boolean
   /** Greeting of the demo with its key; empty with a configuration file. */
   readonly greeting: (port: number) => string
   readonly sandboxUrl: string | undefined
@@ -42,7 +43,7 @@ export interface CatalogParts {
 }
 
 /** The configuration file or the demo, without the published part. */
-type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
+type Source = Pick<Catalog, 'isDemo' | 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
 
 /**
  * Serves the configuration file, or the demo without one, together with what is published in the state. Both are read
@@ -54,7 +55,7 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
   const { environment, log, store } = parts
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
-  const { serving, reload, greeting, sandboxUrl } = source
+  const { serving, ...own } = source
   const polling = pollPublished({ serving, store, log })
   closers.push(() => polling.close())
   await polling.ready()
@@ -64,9 +65,7 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),
     desk: catalogService(serving, polling.refresh),
-    reload,
-    greeting,
-    sandboxUrl,
+    ...own,
   }
 }
 
@@ -81,7 +80,7 @@ async function fileSource(path: string, parts: CatalogParts, closers: Closer[]):
   }
   source.watch(report)
   const reload = async () => report(await source.reload())
-  return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
+  return { serving: source.serving, isDemo: false, reload, greeting: () => '', sandboxUrl: undefined }
 }
 
 function surroundingsOf({ env, secretKeys }: CatalogParts) {
@@ -96,6 +95,7 @@ async function demoSource(parts: CatalogParts): Promise<Source> {
   const readSecret = (path: string) => readFileSync(path, 'utf8')
   return {
     serving: openDemo({ key, ...surroundingsOf(parts), readSecret }),
+    isDemo: true,
     reload: async () => {},
     greeting: (port) => demoGreeting(port, key),
     sandboxUrl: sandbox.url,

@@ -104,6 +104,16 @@ t.test('each endpoint that is called is known for a call, or for none', async (t
   )
 })
 
+t.test('the demo has a ledger, and what has a configuration only when it is told to', async (t) => {
+  const hasLedger = async (options: Parameters<typeof startGateway>[1]) =>
+    (await readdir((await startGateway(t, options)).dataFolder)).includes('usage-segments')
+  const config = { providers: {}, routes: {}, workspaces: { acme: {} } }
+  t.equal(await hasLedger({}), true)
+  t.equal(await hasLedger({ env: { LARKWAY_USAGE: 'false' } }), false)
+  t.equal(await hasLedger({ config }), false)
+  t.equal(await hasLedger({ config, env: { LARKWAY_USAGE: 'true' } }), true)
+})
+
 t.test('a folder that cannot be had is told of, with what to do', async (t) => {
   const folder = await tempFolder(t)
   await writeFile(join(folder, 'file'), '')

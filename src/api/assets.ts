@@ -23,7 +23,7 @@ export interface PackedAsset {
 /** How browsers keep an asset whose address says nothing of its version: each use asks whether it is still the same. */
 const REVALIDATED = 'no-cache'
 /** How they keep one whose address has the hash of what it holds: for good, and no use asks again. */
-export const IMMUTABLE = 'public, max-age=31536000, immutable'
+export const IMMUTABLE = 'max-age=31536000, immutable'
 
 /** @param caching the `cache-control` of the answer; asked again at each use unless said */
 export type AssetAnswer = (exchange: Exchange, caching?: string) => Promise<Reply>

@@ -11,8 +11,12 @@ import { readPagePack, writePagePack } from './page-pack.ts'
 
 /** Where what the page is made of is found, below the address of the node. */
 const ASSETS = '/console/assets'
-const SCRIPT = 'text/javascript; charset=utf-8'
-const STYLE = 'text/css; charset=utf-8'
+/**
+ * Modules are UTF-8 whatever is said, and all else is what the page is, which says it. A view has some fifty files, a
+ * third of which are hardly longer than their headers.
+ */
+const SCRIPT = 'text/javascript'
+const STYLE = 'text/css'
 /** Audio for a first request, by a name that stays: commands that people copy hold it. */
 const SAMPLE = 'hello.wav'
 const UPLOT_STYLE = 'uplot/dist/uPlot.min.css'

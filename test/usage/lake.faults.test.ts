@@ -223,6 +223,19 @@ t.test(
   },
 )
 
+/** Rolls segments of whole days that are so many days ago. */
+async function rollAged(
+  node: ReturnType<typeof nodeOver>,
+  segments: Segments,
+  { today, ages, records }: { today: number; ages: Readonly<Record<string, number>>; records: number },
+): Promise<void> {
+  for (const [id, age] of Object.entries(ages)) {
+    const fromMs = today - age * DAY_MS
+    segments.set(id, traffic(new Dice(age), records, fromMs, fromMs + DAY_MS, id))
+    await node.roll(id)
+  }
+}
+
 /** A store that has files which cannot be read. */
 function unreadable(objects: Objects, isBad: (key: string) => boolean): Objects {
   return {
@@ -250,18 +263,8 @@ t.test(
     const retention: UsageRetention = { days: 30, byWorkspace: new Map([['ws-1', 10]]) }
     const options = { now: () => clockMs, retention: () => retention, watch }
     const node = nodeOver(objects, segments, options)
-    for (const [id, age] of [
-      ['seg_bad', 20],
-      ['seg_aging', 15],
-      ['seg_a', 21],
-      ['seg_b', 21],
-      ['seg_c', 2],
-      ['seg_d', 2],
-    ] as const) {
-      const fromMs = today - age * DAY_MS
-      segments.set(id, traffic(new Dice(age), 100, fromMs, fromMs + DAY_MS, id))
-      await node.roll(id)
-    }
+    const ages = { seg_bad: 20, seg_aging: 15, seg_a: 21, seg_b: 21, seg_c: 2, seg_d: 2 }
+    await rollAged(node, segments, { today, ages, records: 100 })
     await node.compact()
     const listed = await node.lake.listed()
     const names = (age: number) => listed.get(dayOf(age))?.map(({ name }) => name.split('-')[0])
@@ -293,16 +296,8 @@ t.test('compaction goes on where a file cannot be deleted, and comes back to it'
     },
   }
   const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
-  for (const [id, age] of [
-    ['seg_a', 20],
-    ['seg_b', 20],
-    ['seg_c', 19],
-    ['seg_d', 19],
-  ] as const) {
-    const fromMs = today - age * DAY_MS
-    segments.set(id, traffic(new Dice(age), 50, fromMs, fromMs + DAY_MS, id))
-    await node.roll(id)
-  }
+  const ages = { seg_a: 20, seg_b: 20, seg_c: 19, seg_d: 19 }
+  await rollAged(node, segments, { today, ages, records: 50 })
   const counts = async () => [...(await node.lake.listed()).values()].map(({ length }) => length).sort()
   await node.compact()
   t.same(await counts(), [1, 2])

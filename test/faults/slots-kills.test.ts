@@ -15,11 +15,12 @@ t.test(
   'kills of nodes lose no slot for longer than its lease, and give out none twice',
   { skip: withoutServers, timeout: 250_000 },
   async (t) => {
-    const { provider, fleet } = await startSlotNodes(t)
+    const nodes = await startSlotNodes(t)
+    const { provider, fleet } = nodes
     const redis = new Redis(fleet.redis.url)
     t.teardown(() => redis.disconnect())
     const held = `${keys.slots}:held:calls:slow`
-    const running = SLOTS_TENANTS.map((tenant) => callOn(fleet, tenant, 8))
+    const running = SLOTS_TENANTS.map((tenant) => callOn(nodes, tenant, 8))
     await sleep(2_000)
     const killed = await killNowAndThen(fleet, (count) => count < KILLS)
     t.equal(killed, KILLS)

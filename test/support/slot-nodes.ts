@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { type Fleet, startFleet } from './fleet.ts'
@@ -12,9 +13,11 @@ const SERVICE_MS = 200
 export const SLOTS_TENANTS = ['one', 'two', 'flood'] as const
 type Tenant = (typeof SLOTS_TENANTS)[number]
 
-/** A provider that takes its time, and knows how many calls it has had at once. */
+/** A provider that takes its time, and knows how many calls it has had at once, and in which order they came. */
 async function openProvider(t: Test) {
   const open = new Set<ServerResponse>()
+  const places = new Map<string, number>()
+  let begun = 0
   let most = 0
   const body = JSON.stringify({ choices: [{ message: { role: 'assistant', content: 'hello' } }] })
   const origin = await serveHttp(t, (request, response) => {
@@ -22,15 +25,27 @@ async function openProvider(t: Test) {
     most = Math.max(most, open.size)
     // Also when its node is killed.
     response.on('close', () => open.delete(response))
-    request.resume().on('end', async () => {
+    const answer = async () => {
+      places.set(JSON.parse(await text(request)).messages[0].content, begun)
+      begun += 1
       await sleep(SERVICE_MS)
       open.delete(response)
       response.writeHead(200, { 'content-type': 'application/json' }).end(body)
-    })
+    }
+    // Its node was killed.
+    answer().catch(() => response.destroy())
   })
   return {
     origin,
     open: () => open.size,
+    /** How many calls have come. */
+    begun: () => begun,
+    /** How many had come before the one with this text, which is forgotten; undefined: it never came. */
+    placeOf: (text: string) => {
+      const place = places.get(text)
+      places.delete(text)
+      return place
+    },
     /** The most since this was asked last. */
     most: () => {
       const found = most
@@ -61,37 +76,51 @@ export async function startSlotNodes(t: Test) {
   return { provider, fleet }
 }
 
+export type SlotNodes = Awaited<ReturnType<typeof startSlotNodes>>
+
 /** Calls of a tenant, one after the other, at every node in turn, until it is told to stop. */
-export function callOn(fleet: Fleet, tenant: Tenant, callers: number) {
+export function callOn({ provider, fleet }: SlotNodes, tenant: Tenant, callers: number) {
   let isOver = false
   const tookMs: number[] = []
+  const behind: number[] = []
   const statuses = new Map<number, number>()
-  const one = async (first: number) => {
-    for (let turn = first; !isOver; turn += 1) {
+  const one = async (caller: number) => {
+    for (let turn = caller; !isOver; turn += 1) {
+      const text = `${tenant} ${caller} ${turn}`
+      const begunBefore = provider.begun()
       const startMs = performance.now()
-      const status = await chat(fleet, tenant, turn % NODES)
+      const status = await chat(fleet, tenant, turn % NODES, text)
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
-      if (status === 200) tookMs.push(performance.now() - startMs)
+      const place = provider.placeOf(text)
+      if (status === 200 && place !== undefined) {
+        tookMs.push(performance.now() - startMs)
+        behind.push(place - begunBefore)
+      }
       // Its node is being killed.
       else await sleep(50)
     }
   }
   const over = Promise.all(Array.from({ length: callers }, (_, at) => one(at)))
+  /** @returns of its calls, each sorted: how long they took, and how many others the provider got while they waited */
   const stop = async () => {
     isOver = true
     await over
-    return { tookMs: tookMs.sort((a, b) => a - b), statuses }
+    return { tookMs: ascending(tookMs), behind: ascending(behind), statuses }
   }
   return { stop }
 }
 
+function ascending(numbers: number[]): readonly number[] {
+  return numbers.sort((a, b) => a - b)
+}
+
 /** @returns 0 when there is no answer */
-async function chat(fleet: Fleet, tenant: Tenant, at: number): Promise<number> {
+async function chat(fleet: Fleet, tenant: Tenant, at: number, content: string): Promise<number> {
   try {
     const response = await fetch(`${fleet.node(at).url}/v1/chat`, {
       method: 'POST',
       headers: { authorization: fleet.authorizationOf(tenant), 'content-type': 'application/json' },
-      body: JSON.stringify({ messages: [{ role: 'user', content: 'hello' }] }),
+      body: JSON.stringify({ messages: [{ role: 'user', content }] }),
     })
     await response.arrayBuffer()
     return response.status

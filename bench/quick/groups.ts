@@ -32,7 +32,10 @@ interface FigureOfLoad {
   readonly unit: string
   readonly load: string
   readonly of: (run: Run) => number
-  /** It only grows while a server lives, so that only the last run of each generation counts. */
+  /**
+   * It only grows while a server lives: it is of all loads up to this one, and only the last run of each generation
+   * counts.
+   */
   readonly grows?: true
 }
 

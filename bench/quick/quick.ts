@@ -1,5 +1,6 @@
 import type { Base } from '../base.ts'
 import { Lab } from '../harness/lab.ts'
+import type { Trial } from '../harness/measure.ts'
 import { cappedNetwork, systemNetwork } from '../harness/network.ts'
 import { isLarkway, type Row, type Skipped } from '../harness/result.ts'
 import { measureTogether } from '../harness/together.ts'
@@ -59,9 +60,7 @@ function firstFailure(runs: Row['runs']): string | null {
 async function measureGroup(group: Group, base: Base | null, say: Say) {
   const network = group.network === 'capped' ? await cappedNetwork() : systemNetwork()
   try {
-    const trials = (await group.plan(base)).filter(({ load }) =>
-      group.figures.some((figure) => figure.load === load),
-    )
+    const trials = needed(group.figures, await group.plan(base))
     const lab = await Lab.open(network, { program: 'upstream.ts', args: [] })
     try {
       const skipped: Skipped[] = []
@@ -81,6 +80,16 @@ async function measureGroup(group: Group, base: Base | null, say: Say) {
   } finally {
     network.close()
   }
+}
+
+/** The trials of the loads that have these figures, and of those before them that a figure which grows is of as well. */
+function needed(figures: Group['figures'], trials: readonly Trial[]): Trial[] {
+  const lastThatGrows = trials.findLastIndex(({ load }) =>
+    figures.some((figure) => figure.grows && figure.load === load),
+  )
+  return trials.filter(
+    ({ load }, index) => index <= lastThatGrows || figures.some((figure) => figure.load === load),
+  )
 }
 
 function figuresOf({ figures, rounds }: Group, rows: readonly Row[]): Figure[] {

@@ -82,7 +82,7 @@ async function measureGroup(group: Group, base: Base | null, say: Say) {
   }
 }
 
-/** The trials of the loads that have these figures, and of those before them that a figure which grows is of as well. */
+/** The trials of the loads that have these figures, and of all loads before one whose figure grows. */
 function needed(figures: Group['figures'], trials: readonly Trial[]): Trial[] {
   const lastThatGrows = trials.findLastIndex(({ load }) =>
     figures.some((figure) => figure.grows && figure.load === load),

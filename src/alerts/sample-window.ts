@@ -1,4 +1,10 @@
-import { type EndUserSample, type NodeSample, type NodeSamples, UNTRIED_MS } from '../contracts/console.ts'
+import {
+  type EndUserSample,
+  type NodeSample,
+  type NodeSamples,
+  UNTRIED_MS,
+  type UnwellModel,
+} from '../contracts/console.ts'
 
 /** Attempts at a model of a provider of which something was sent, and those of them in which the provider failed. */
 export interface ModelCalls {
@@ -20,7 +26,7 @@ interface Slice {
   readonly node: string
   readonly atMs: number
   readonly models: readonly ModelCalls[]
-  /** Of entries that are not closed, `[provider, model]` as JSON. */
+  /** Models with an entry that is not closed, `UnwellModel` as JSON. */
   readonly open: ReadonlySet<string>
   readonly endUsers: readonly EndUserSample[]
 }
@@ -107,12 +113,16 @@ export class SampleWindow {
   }
 }
 
-function sliceOf({ node, atMs, attempts = [], breakers, endUsers = [] }: NodeSample): Slice {
+function sliceOf(sample: NodeSample): Slice {
+  const { node, atMs, attempts = [], unwell = shownUnwell(sample), endUsers = [] } = sample
   // A node of an earlier version tells too little: what it shows has only those models that fail most.
   const models = attempts.map(([provider, model, calls, failed]) => ({ provider, model, calls, failed }))
-  const failing = breakers.filter(
-    ({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS,
-  )
-  const open = new Set(failing.map(({ provider, model }) => JSON.stringify([provider, model])))
-  return { node, atMs, models, open, endUsers }
+  return { node, atMs, models, open: new Set(unwell.map((model) => JSON.stringify(model))), endUsers }
+}
+
+/** What a node of an earlier version shows, which may not be all. */
+function shownUnwell({ atMs, breakers }: NodeSample): UnwellModel[] {
+  return breakers
+    .filter(({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS)
+    .map(({ provider, model }) => [provider, model])
 }

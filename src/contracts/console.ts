@@ -210,6 +210,7 @@ export interface NodeSample {
   readonly memoryUsedBytes: number
   readonly memoryLimitBytes: number
   readonly inFlight: number
+  /** To be shown: there is room for so many entries, and no more. */
   readonly breakers: readonly BreakerView[]
   /** Live sessions that are open, and some of them. Absent: written by an earlier version, or by a worker. */
   readonly live?: { readonly open: number; readonly sessions: readonly LiveSample[] }
@@ -219,6 +220,8 @@ export interface NodeSample {
   readonly endUsers?: readonly EndUserSample[]
   /** What alerts go by, of all workspaces together. Absent: written by an earlier version. */
   readonly attempts?: readonly ModelAttempts[]
+  /** The same of models with an entry whose breaker is not closed and that is tried. Absent: by an earlier version. */
+  readonly unwell?: readonly UnwellModel[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
@@ -349,6 +352,8 @@ export interface ModelSample {
  * model that was called in a step has them, so that sums over steps are right; a tuple, since there are so many.
  */
 export type ModelAttempts = readonly [provider: string, model: string, sent: number, failed: number]
+/** Each is told once, however many entries it has: those of one provider leave no other one without a place. */
+export type UnwellModel = readonly [provider: string, model: string]
 
 /** Measurements of all nodes during the last hour. */
 export interface NodeSamples {

@@ -6,12 +6,12 @@ import {
   type ConsoleState,
   type EndUserSample,
   type LiveSample,
-  type ModelAttempts,
   type NodeSample,
   type RequestRecord,
   type SampledFailure,
   type ShadowSample,
   UNTRIED_MS,
+  type UnwellModel,
 } from '../contracts/console.ts'
 import type {
   EndedCall,
@@ -28,7 +28,7 @@ import type { Logger } from '../log.ts'
 import { routesOf } from '../metrics/node-readings.ts'
 import { Allowance } from './allowance.ts'
 import { requestRecord, runRecord } from './record.ts'
-import { KeyTally, Tallies, type WorkspaceTally } from './tally.ts'
+import { KeyTally, Tallies, TOLD_MODELS_MAX, type WorkspaceTally } from './tally.ts'
 
 /** Workspaces that a sample names. */
 const WORKSPACES_MAX = 50
@@ -67,65 +67,84 @@ interface SampledNode {
 
 /** Builds the sample of a node for the step that ends now. */
 function sampleOf(
-  { name, snapshot, health, budget, live, shadows, endUsers, inFlight }: SampledNode,
+  { name, budget, live, shadows, endUsers, inFlight }: SampledNode,
   tallies: Tallies,
-  { atMs, stepMs, attempts }: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts'>>,
+  told: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts' | 'breakers' | 'unwell'>>,
 ): NodeSample {
   const sessions = live()
   const named = endUsers()
   return {
     node: name,
-    atMs,
-    stepMs,
+    ...told,
     memoryUsedBytes: budget.used,
     memoryLimitBytes: budget.limit,
     inFlight: inFlight(),
-    breakers: breakersOf(snapshot(), health),
     live: { open: sessions.length, sessions: sessions.slice(-SESSIONS_MAX) },
     shadows: shadows(),
     ...(named.length === 0 ? {} : { endUsers: named }),
-    attempts,
     all: tallies.all(),
     workspaces: tallies.busiest(WORKSPACES_MAX),
   }
 }
 
-interface Unwell extends Pick<BreakerView, 'workspace' | 'route' | 'state'> {
+interface UnwellEntry extends Pick<BreakerView, 'workspace' | 'route' | 'state' | 'lastFailure'> {
   readonly entry: Entry
   /** Epoch milliseconds. */
   readonly sinceMs: number
+  /** Nobody tries it, so that it stays half-open for ever. */
+  readonly isUntried: boolean
 }
 
-/**
- * Entries that are not closed, of each workspace in turns, so that none uses up the list: those first that are sent
- * nothing, then the youngest. Behind all others come those that nobody tries: they stay half-open for ever.
- */
-function breakersOf(snapshot: Pick<Snapshot, 'apps'>, health: Health): BreakerView[] {
+/** Entries that are not closed. */
+function unwellEntries({ snapshot, health }: Pick<SampledNode, 'snapshot' | 'health'>): UnwellEntry[] {
   const nowMs = performance.now()
   // Health is on the clock of `performance.now()`.
   const epochMs = Date.now() - nowMs
-  const unwell: Unwell[] = []
-  for (const { workspace, name: route, entries } of routesOf(snapshot)) {
+  const unwell: UnwellEntry[] = []
+  for (const { workspace, name: route, entries } of routesOf(snapshot())) {
     for (const entry of entries) {
-      const { state, sinceMs } = health.condition(entry, nowMs)
+      const { state, sinceMs, lastFailure: last } = health.condition(entry, nowMs)
       if (state === 'closed') continue
-      unwell.push({ workspace, route, entry, state, sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)) })
+      unwell.push({
+        ...{ workspace, route, entry, state },
+        sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)),
+        lastFailure: last && sampledFailure(last.failure, Math.round(epochMs + last.atMs)),
+        isUntried: state === 'half_open' && sinceMs !== null && nowMs - sinceMs >= UNTRIED_MS,
+      })
     }
   }
-  const untriedMs = epochMs + nowMs - UNTRIED_MS
-  const isHalfOpen = ({ state }: Unwell) => state === 'half_open'
-  const isUntried = (one: Unwell) => isHalfOpen(one) && one.sinceMs <= untriedMs
-  const worst = unwell.sort(
-    (one, other) => Number(isHalfOpen(one)) - Number(isHalfOpen(other)) || other.sinceMs - one.sinceMs,
+  return unwell
+}
+
+/**
+ * Of each workspace in turns, so that none uses up the list: those first that are sent nothing, then the youngest, and
+ * behind all others those that nobody tries.
+ */
+function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {
+  const isHalfOpen = ({ state }: UnwellEntry) => Number(state === 'half_open')
+  const worst = unwell.toSorted(
+    (one, other) => isHalfOpen(one) - isHalfOpen(other) || other.sinceMs - one.sinceMs,
   )
   return inTurns(worst, ({ workspace }) => workspace)
-    .sort((one, other) => Number(isUntried(one)) - Number(isUntried(other)))
+    .sort((one, other) => Number(one.isUntried) - Number(other.isUntried))
     .slice(0, BREAKERS_MAX)
-    .map(({ entry, sinceMs, ...where }) => {
-      const { lastFailure: last } = health.condition(entry, nowMs)
-      const lastFailure = last && sampledFailure(last.failure, Math.round(epochMs + last.atMs))
-      return { ...where, provider: entry.provider.name, model: entry.model, sinceMs, lastFailure }
-    })
+    .map(({ entry, isUntried: _, ...shown }) => ({
+      ...shown,
+      provider: entry.provider.name,
+      model: entry.model,
+    }))
+}
+
+/** In one order always, so that a model which there is room for has a place in each sample while it is unwell. */
+function modelsOf(unwell: readonly UnwellEntry[]): UnwellModel[] {
+  const models = new Map<string, UnwellModel>()
+  for (const { entry, isUntried } of unwell) {
+    const { provider, model } = entry
+    // Names of providers have no space.
+    if (!isUntried) models.set(`${provider.name} ${model}`, [provider.name, model])
+  }
+  const inOrder = [...models].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, model]) => model)
+  return inTurns(inOrder, ([provider]) => provider)
 }
 
 /** A failure without the provider's words. */
@@ -245,7 +264,7 @@ export class BatchingRecorder implements Recorder {
   #records: RequestRecord[] = []
   #inFlight = () => 0
   #timer: NodeJS.Timeout | null = null
-  /** The last sample had no room for the attempts at all models. */
+  /** The last sample had no room for all models. */
   #isCut = false
   /** Which step this is, in multiples since 1970. */
   #step: number
@@ -375,16 +394,18 @@ export class BatchingRecorder implements Recorder {
   #sample(atMs: number): NodeSample {
     const node = { ...this.#parts.node, inFlight: this.#inFlight }
     const stepMs = Math.round(performance.now() - this.#stepStartMs)
-    return sampleOf(node, this.#tallies, { atMs, stepMs, attempts: this.#attempts() })
+    const entries = unwellEntries(node)
+    const models = modelsOf(entries)
+    const { kept: attempts, leftOut } = this.#tallies.attempts()
+    this.#tellOfCut(leftOut + Math.max(models.length - TOLD_MODELS_MAX, 0))
+    const unwell = models.slice(0, TOLD_MODELS_MAX)
+    return sampleOf(node, this.#tallies, { atMs, stepMs, attempts, unwell, breakers: breakersOf(entries) })
   }
 
-  /** Tells in the log when there is no room for some, once until there was for all. */
-  #attempts(): readonly ModelAttempts[] {
-    const { kept, leftOut } = this.#tallies.attempts()
-    if (leftOut > 0 && !this.#isCut)
-      this.#parts.log.warn({ count: leftOut }, 'alerts do not see the calls of all models')
-    this.#isCut = leftOut > 0
-    return kept
+  /** Tells in the log when there is no room for some models, once until there was for all. */
+  #tellOfCut(count: number): void {
+    if (count > 0 && !this.#isCut) this.#parts.log.warn({ count }, 'alerts do not see all models')
+    this.#isCut = count > 0
   }
 }
 

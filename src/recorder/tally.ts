@@ -26,8 +26,8 @@ const MODEL_LATENCIES = 32
 const PROVIDERS_MAX = 20
 /** Models that a provider is shown with, in the same order. */
 const MODELS_MAX = 10
-/** Models whose attempts are told to alerts: more than any catalog calls within a step, in some 40 KB of a sample. */
-export const ATTEMPTS_MAX = 1_000
+/** Models that alerts are told of: more than any catalog calls within a step, in some 40 KB of a sample. */
+export const TOLD_MODELS_MAX = 1_000
 
 /** Failures that say nothing of a provider: they are the callers' own, or it was asked for more than it takes. */
 const OF_THE_CALL: ReadonlySet<FailureKind> = new Set(['limit', 'caller', 'content'])
@@ -106,9 +106,9 @@ export class Tallies {
         sums.set(key, [provider, model, sent + calls - unsent, failed + blamed])
       }
     const sent = [...sums.values()].filter(([, , count]) => count > 0)
-    if (sent.length <= ATTEMPTS_MAX) return { kept: sent, leftOut: 0 }
+    if (sent.length <= TOLD_MODELS_MAX) return { kept: sent, leftOut: 0 }
     const byCalls = sent.sort((one, other) => other[2] - one[2])
-    const kept = inTurns(byCalls, ([provider]) => provider).slice(0, ATTEMPTS_MAX)
+    const kept = inTurns(byCalls, ([provider]) => provider).slice(0, TOLD_MODELS_MAX)
     return { kept, leftOut: sent.length - kept.length }
   }
 

@@ -3,7 +3,7 @@ import { SampleWindow } from '../../src/alerts/sample-window.ts'
 import type { NodeSample } from '../../src/contracts/console.ts'
 import type { AttemptRecord } from '../../src/contracts/recorder.ts'
 import { FAILURE_KINDS, type FailureKind } from '../../src/contracts/upstream.ts'
-import { ATTEMPTS_MAX, Tallies } from '../../src/recorder/tally.ts'
+import { Tallies, TOLD_MODELS_MAX } from '../../src/recorder/tally.ts'
 import { nodeSample } from '../support/console-record.ts'
 
 /** @param kind how it failed; null: it did not */
@@ -80,12 +80,12 @@ t.test(
   async (t) => {
     const tallies = new Tallies()
     const evil = tallies.ofWorkspace('evil')
-    for (let at = 0; at < ATTEMPTS_MAX + 100; at += 1)
+    for (let at = 0; at < TOLD_MODELS_MAX + 100; at += 1)
       evil.attempted(times(3, attempt('evil', `m-${at}`, 'server')))
     evil.attempted(times(4, attempt('evil', 'called-most')))
     tallies.ofWorkspace('acme').attempted([attempt('platform', 'seldom')])
     const { kept, leftOut } = tallies.attempts()
-    t.equal(kept.length, ATTEMPTS_MAX)
+    t.equal(kept.length, TOLD_MODELS_MAX)
     t.equal(leftOut, 102)
     for (const name of ['called-most', 'seldom'])
       t.ok(

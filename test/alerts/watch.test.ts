@@ -357,18 +357,16 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
 
   t.test('a breaker that stays open, on one of the nodes', async (t) => {
     const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: 2 * MINUTE_MS, provider: null } })
-    const breaker = { workspace: 'acme', route: 'voice', provider: 'deepgram', model: 'nova-3' }
-    let state: 'open' | 'half_open' | null = 'open'
+    let isOpen = true
     const sample = async () => {
-      const breakers = state === null ? [] : [{ ...breaker, state }]
-      if (state !== null) state = state === 'open' ? 'half_open' : 'open'
-      await rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, 0, 0, { breakers }), KEEP_MS)
+      const unwell = isOpen ? ([['deepgram', 'nova-3']] as const) : []
+      await rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, 0, 0, { unwell }), KEEP_MS)
       await rig.state.console.samples.add(calls('two', rig.clock.nowMs - 1_000, 0, 0), KEEP_MS)
     }
     await rig.pass(MINUTE_MS, sample)
-    state = null
+    isOpen = false
     await rig.pass(MINUTE_MS / 4, sample)
-    state = 'open'
+    isOpen = true
     await rig.pass(1.75 * MINUTE_MS, sample)
     t.same(await rig.told(), [], 'it closed in between')
     await rig.pass(MINUTE_MS, sample)
@@ -380,7 +378,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
         threshold: 120,
       },
     ])
-    state = null
+    isOpen = false
     await rig.pass(RECOVER_MS + MINUTE_MS, sample)
     t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
   })

@@ -306,32 +306,48 @@ t.test('what the state refuses is tried again under the same token, then given u
   t.same((await listed('acme')).map(({ id }) => id).sort(), ['kept', 'later'])
 })
 
-t.test('entries that nobody tries leave room in the list of breakers for others', async (t) => {
-  const MAX = 100
-  const minutesAgo = (minutes: number) => performance.now() - minutes * 60_000
-  const conditions = new Map<Entry, { state: 'half_open' | 'open' | 'cooling'; sinceMs: number }>()
-  const some = (count: number, model: string, state: 'half_open' | 'open' | 'cooling', minutes: number) =>
-    Array.from({ length: count }, () => {
-      const one = entry({ model })
-      conditions.set(one, { state, sinceMs: minutesAgo(minutes) })
-      return one
-    })
-  const appOf = (workspace: string, entries: readonly Entry[]) =>
-    [workspace, new Map([['web', principal({ route: route(entries, { workspace }) })]])] as const
-  const apps = new Map([
-    appOf('acme', [
-      ...some(2 * MAX, 'untried', 'half_open', 60),
-      ...some(1, 'trial', 'half_open', 1),
-      ...some(1, 'cooling', 'cooling', 30),
-      ...some(1, 'open', 'open', 0),
-    ]),
-    appOf('evil', some(3 * MAX, 'evil', 'open', 0)),
-    appOf('late', some(2, 'late', 'open', 0)),
-  ])
-  const health = { condition: (one: Entry) => ({ ...conditions.get(one)!, lastFailure: null }) }
+type Unwell = 'half_open' | 'open' | 'cooling'
+
+/** What a node tells of entries that are not closed. */
+async function sampleOfUnwell(
+  t: Test,
+  workspaces: Readonly<
+    Record<string, readonly { count: number; model: string; state: Unwell; minutes: number }[]>
+  >,
+) {
+  const conditions = new Map<Entry, { state: Unwell; sinceMs: number; lastFailure: null }>()
+  const apps = new Map(
+    Object.entries(workspaces).map(([workspace, groups]) => {
+      const entries = groups.flatMap(({ count, model, state, minutes }) =>
+        Array.from({ length: count }, () => {
+          const one = entry({ model })
+          const sinceMs = performance.now() - minutes * 60_000
+          conditions.set(one, { state, sinceMs, lastFailure: null })
+          return one
+        }),
+      )
+      return [workspace, new Map([['web', principal({ route: route(entries, { workspace }) })]])] as const
+    }),
+  )
+  const health = { condition: (one: Entry) => conditions.get(one)! }
   const { recorder, state } = await startRecorder(t, undefined, { snapshot: () => ({ apps }), health })
   await recorder.close()
-  const [{ breakers } = { breakers: [] }] = await state.samples.since(0)
+  const [sample] = await state.samples.since(0)
+  return { breakers: sample?.breakers ?? [], models: (sample?.unwell ?? []).map(([, model]) => model) }
+}
+
+t.test('entries that nobody tries leave room in the list of breakers for others', async (t) => {
+  const MAX = 100
+  const { breakers, models } = await sampleOfUnwell(t, {
+    acme: [
+      { count: 2 * MAX, model: 'untried', state: 'half_open', minutes: 60 },
+      { count: 1, model: 'trial', state: 'half_open', minutes: 1 },
+      { count: 1, model: 'cooling', state: 'cooling', minutes: 30 },
+      { count: 1, model: 'open', state: 'open', minutes: 0 },
+    ],
+    evil: [{ count: 3 * MAX, model: 'evil', state: 'open', minutes: 0 }],
+    late: [{ count: 2, model: 'late', state: 'open', minutes: 0 }],
+  })
   t.equal(breakers.length, MAX)
   const counts = new Map(
     [...Map.groupBy(breakers, ({ model }) => model)].map(([model, all]) => [model, all.length]),
@@ -350,4 +366,23 @@ t.test('entries that nobody tries leave room in the list of breakers for others'
     breakers.filter(({ workspace }) => workspace === 'acme').map(({ model }) => model),
     ['open', 'cooling', 'trial'],
   )
+  t.same(models, ['cooling', 'evil', 'late', 'open', 'trial'], 'alerts are told of each once')
 })
+
+t.test(
+  'alerts are told of a model that has long been unwell beside a provider that fails in all routes',
+  async (t) => {
+    const { breakers, models } = await sampleOfUnwell(t, {
+      acme: [
+        { count: 1, model: 'long-unwell', state: 'cooling', minutes: 60 },
+        { count: 110, model: 'in-all-routes', state: 'open', minutes: 0 },
+      ],
+    })
+    t.same(
+      new Set(breakers.map(({ model }) => model)),
+      new Set(['in-all-routes']),
+      'there is no room to show it',
+    )
+    t.same(models, ['in-all-routes', 'long-unwell'])
+  },
+)

@@ -44,14 +44,16 @@ export async function putWorkspace(
     // would be records that are to be kept for longer.
     const { credits_usd, grant_id, require, usage } = part?.fields ?? {}
     const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage })
-    return { record, fields: published, action: 'workspace.publish', skipsSame: true }
+    const change = { record, fields: published, action: 'workspace.publish', skipsSame: true }
+    // One of this name may have gone without them, with the file that it stood in.
+    return part === null ? { ...change, first: () => context.state.settings.forget(workspace) } : change
   }
   await changePart(actor, decide, context)
 }
 
 /**
- * Removes an empty workspace: whatever it holds has to be removed by name first. Its settings go with it, so that they
- * are nobody else's if a workspace of this name is made again.
+ * Removes an empty workspace: whatever it holds has to be removed by name first. Its settings go before it, so
+ * that they are nobody else's if a workspace of this name is made again.
  *
  * @throws GatewayError PERMISSION_DENIED, NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
@@ -62,19 +64,13 @@ export async function removeWorkspace(
 ): Promise<void> {
   requireOperator(actor)
   const record = { kind: 'workspace', workspace, name: workspace } as const
-  let isGone = false
   const decide = async (catalog: CatalogService) => {
     const contents = await contentsOf(workspace, catalog, context)
-    isGone = partOf(catalog, record)?.managedBy === 'console'
-    if (contents.length > 0 && isGone) throw issuesError(contents)
-    return { record, fields: null, action: 'workspace.remove' }
+    if (contents.length > 0 && partOf(catalog, record)?.managedBy === 'console') throw issuesError(contents)
+    const first = () => context.state.settings.forget(workspace)
+    return { record, fields: null, action: 'workspace.remove', first }
   }
   await changePart(actor, decide, context)
-  if (!isGone) return
-  const { settings } = context.state
-  await settings.removeWebhook(workspace)
-  await settings.putAudioUrlDomains(workspace, [])
-  await settings.putContentShown(workspace, false)
 }
 
 async function contentsOf(

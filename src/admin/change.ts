@@ -39,6 +39,11 @@ export interface PartChange {
   readonly keepsDraft?: boolean
   /** Fields that are published and in force already make no version and no line. Absent: they do. */
   readonly skipsSame?: boolean
+  /**
+   * Has to have happened before the change, which is possible by the newest catalog. It comes again where the change
+   * comes to nothing, so it is idempotent.
+   */
+  readonly first?: () => Promise<void>
 }
 
 /**
@@ -75,6 +80,10 @@ export async function changePart(
     ])
     if ('issues' in tried) throw issuesError([...own, ...issuesFor(actor.role, tried.issues)])
     if (own.length > 0) throw issuesError(own)
+    if (change.first) {
+      if (!(await isNewest(catalog, context))) continue
+      await change.first()
+    }
     const { state } = await context.state.catalog.change({
       token: randomUUID(),
       expected: tried.version,

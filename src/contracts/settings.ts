@@ -14,6 +14,8 @@ export interface WorkspaceSettings {
   /** Whether the console may show audio and transcripts of the workspace. False unless set. */
   contentShown(workspace: string): Promise<boolean>
   putContentShown(workspace: string, shown: boolean): Promise<void>
+  /** Leaves everything as if it had never been set. */
+  forget(workspace: string): Promise<void>
 }
 
 export interface NewWebhook {

@@ -2,9 +2,11 @@ import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import type { AdminActor } from '../../src/admin/actor.ts'
-import { putApp, putProvider, putPurpose, putWorkspace } from '../../src/admin/catalog.ts'
+import { putApp, putProvider, putPurpose, putWorkspace, removeWorkspace } from '../../src/admin/catalog.ts'
+import type { ChangeContext } from '../../src/admin/change.ts'
 import { putRoute, routeRecord } from '../../src/admin/routes.ts'
 import { catalogService, openServing } from '../../src/catalog/serving.ts'
+import { GatewayError } from '../../src/errors.ts'
 import { createLogger } from '../../src/log.ts'
 import { open, type SealContext } from '../../src/sealing.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
@@ -109,4 +111,38 @@ t.test('a credential that is put again is sealed anew with another one, or with 
   t.equal(await put('sk-other', [first]), 2)
   t.equal(await put('sk-other', [second, first]), 3)
   t.equal(await put('sk-other', [second, first]), 3)
+})
+
+t.test('a workspace that is made has no settings of one that was there before', async (t) => {
+  const { state, openNode } = openRig(t)
+  const { settings } = state
+  const [node, other] = [{ ...(await openNode()), nowMs: Date.now }, await openNode()]
+  const put = (name: string, at: ChangeContext = node) =>
+    putWorkspace(ACTOR, { workspace: 'neu', fields: { name, plan: null } }, at)
+  await settings.putContentShown('neu', true)
+  await put('Neu')
+  t.equal(await settings.contentShown('neu'), false, 'the one before went with its file')
+
+  await settings.putContentShown('neu', true)
+  await put('Another name', other)
+  await put('Neu')
+  await put('Neu')
+  t.equal(
+    await settings.contentShown('neu'),
+    true,
+    'one that is there keeps them, also at a node that learns so',
+  )
+
+  const refuses = {
+    ...state.catalog,
+    change: () => Promise.reject(new GatewayError('DEPENDENCY_UNAVAILABLE')),
+  }
+  const broken = {
+    ...node,
+    state: { ...state, catalog: { ...refuses, version: () => state.catalog.version() } },
+  }
+  const remove = (at: typeof node) => removeWorkspace(ACTOR, { workspace: 'neu' }, at)
+  await t.rejects(remove(broken as typeof node), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.equal(await settings.contentShown('neu'), false, 'they go first')
+  await remove(node)
 })

@@ -83,6 +83,28 @@ export function settingsContract(t: Test, start: (t: Test) => Promise<StateUnder
     t.equal(await settings.contentShown(one), false)
   })
 
+  t.test('what is forgotten is as if it had never been set, of one workspace alone', async (t) => {
+    const { settings } = (await start(t)).state
+    const [one, two] = [newWorkspace(), newWorkspace()]
+    const hook = { url: 'https://hooks.example.com/', secret: 'encrypted:1', createdAtMs: 1_900_000_000_000 }
+    for (const workspace of [one, two]) {
+      await settings.putWebhook(workspace, hook, KEEP_MS)
+      await settings.putWebhook(workspace, { ...hook, secret: 'encrypted:2' }, KEEP_MS)
+      await settings.putAudioUrlDomains(workspace, ['a.example'])
+      await settings.putContentShown(workspace, true)
+    }
+    await settings.forget(one)
+    await settings.forget(one)
+    t.equal(await settings.webhook(one), null)
+    t.same(await settings.audioUrlDomains(one), [])
+    t.equal(await settings.contentShown(one), false)
+    t.match(await settings.webhook(two), { secret: 'encrypted:2', previous: { secret: 'encrypted:1' } })
+    t.same(await settings.audioUrlDomains(two), ['a.example'])
+    t.equal(await settings.contentShown(two), true)
+    await settings.putWebhook(one, hook, KEEP_MS)
+    t.same(await settings.webhook(one), { ...hook, previous: null })
+  })
+
   // The answer of the first may have been lost.
   t.test('putting the same webhook again changes nothing', async (t) => {
     const { settings } = (await start(t)).state

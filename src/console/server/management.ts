@@ -30,7 +30,7 @@ const WORKSPACES = {
   'DELETE /workspaces/:workspace': {
     id: 'deleteWorkspace',
     summary: 'Remove a workspace',
-    description: 'With its settings. Credits, jobs and records stay under its name, also for one made again',
+    description: 'Its settings go first. Credits, jobs and records stay under its name, also for one made again',
     answer: shapes.Deleted,
   },
   'POST /workspaces/:workspace/credits': {

@@ -13,6 +13,7 @@ type WebhookRow = {
 export function createSettings(db: DatabaseSync, now: () => number): Operations<WorkspaceSettings> {
   const findDomains = db.prepare('SELECT domains FROM audio_url_domains WHERE workspace = ?')
   const putDomains = db.prepare('INSERT OR REPLACE INTO audio_url_domains (workspace, domains) VALUES (?, ?)')
+  const removeDomains = db.prepare('DELETE FROM audio_url_domains WHERE workspace = ?')
   const findWebhook = db.prepare('SELECT * FROM webhooks WHERE workspace = ?')
   const putWebhook = db.prepare(`
     INSERT OR REPLACE INTO webhooks (workspace, url, secret, created_at_ms, previous_secret, previous_until_ms)
@@ -53,6 +54,10 @@ export function createSettings(db: DatabaseSync, now: () => number): Operations<
     putContentShown(workspace, shown) {
       if (shown) showContent.run(workspace)
       else hideContent.run(workspace)
+    },
+
+    forget(workspace) {
+      for (const statement of [removeDomains, removeWebhook, hideContent]) statement.run(workspace)
     },
   }
 }

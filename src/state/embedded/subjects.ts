@@ -87,6 +87,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     removeWebhook: 'write',
     contentShown: 'read',
     putContentShown: 'write',
+    forget: 'write',
   },
   jobs: {
     submit: 'write',

@@ -43,7 +43,7 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
         const json = await redis.get(keys.audioUrlDomains(workspace))
         return json === null ? [] : (JSON.parse(json) as string[])
       }),
-    // One command that says the same however often it arrives needs no script.
+    // A command that says the same however often it arrives needs no script.
     putAudioUrlDomains: (workspace, domains) =>
       ask(async (redis) => void (await redis.set(keys.audioUrlDomains(workspace), JSON.stringify(domains)))),
     webhook: (workspace) => ask((redis) => showWebhook(redis, places(workspace))),
@@ -62,5 +62,10 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
       ask(async (redis) => (await redis.get(keys.contentShown(workspace))) === 'yes'),
     putContentShown: (workspace, shown) =>
       ask(async (redis) => void (await redis.set(keys.contentShown(workspace), shown ? 'yes' : 'no'))),
+    forget: (workspace) => {
+      const { webhook, previous } = places(workspace)
+      const all = [webhook, previous, keys.audioUrlDomains(workspace), keys.contentShown(workspace)]
+      return ask(async (redis) => void (await redis.del(all)))
+    },
   }
 }

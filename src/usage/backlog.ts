@@ -21,7 +21,7 @@ export interface BacklogParts {
   readonly retryMs: RetryMs
 }
 
-/** How often in a row a segment has failed before another is tried in its place: stores are away more often. */
+/** How often in a row something has failed before others go on without it: stores, and disks, are away more often. */
 const SUSPECT_AFTER = 3
 
 /** What became of a segment that was to be handed on. */
@@ -49,6 +49,8 @@ export class Backlog {
   #asideRetry: NodeJS.Timeout | null = null
   /** How often in a row some of those could not be handed on. */
   #asideFailed = 0
+  /** How often what a dead process has left could not be taken over, by its folder. */
+  readonly #refused = new Map<string, number>()
   #isClosed = false
   /** Sum of their sizes. */
   bytes = 0
@@ -85,24 +87,43 @@ export class Backlog {
     for (const name of await readdir(root)) {
       const folder = join(root, name)
       if (folder === this.#parts.folder) continue
+      let free: () => Promise<void>
       try {
-        const free = await lock(folder)
-        try {
-          await this.#adoptFrom(folder)
-        } finally {
-          await free()
-        }
+        free = await lock(folder)
+      } catch {
+        continue // it is in use, or somebody else takes it over
+      }
+      try {
+        await this.#adoptFrom(folder).finally(free)
         await rmdir(folder)
         this.adopted.push(name)
-      } catch {
-        // It is in use, or somebody else takes it over; what cannot be read now is looked at again.
+        this.#refused.delete(folder)
+      } catch (error) {
+        this.#noteRefused(folder, error)
       }
     }
   }
 
+  #noteRefused(folder: string, error: unknown): void {
+    const times = this.#refused.get(folder) ?? 0
+    this.#refused.set(folder, times + 1)
+    // Another process may have come between for once.
+    if (times === 1)
+      this.#parts.log.warn(
+        { err: error, path: basename(folder) },
+        'usage: what a dead process has left cannot be taken over; it is tried again',
+      )
+  }
+
   async #adoptFrom(folder: string): Promise<void> {
+    // What cannot be read for once might tell of sessions that have ended; what never can holds up nothing.
+    const isLast = (this.#refused.get(folder) ?? 0) >= SUSPECT_AFTER
+    const onUnread = (name: string, error: unknown) => {
+      if (!isLast) throw error
+      this.#parts.log.error({ err: error, path: name }, 'usage: a file of a dead process cannot be read')
+    }
     // As long as the segments are there that tell which of the sessions have ended.
-    const sessions = await adoptOpenRows(folder, this.#parts.folder)
+    const sessions = await adoptOpenRows(folder, this.#parts.folder, onUnread)
     if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue

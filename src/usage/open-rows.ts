@@ -1,7 +1,7 @@
 import { renameSync, rmSync } from 'node:fs'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { idTimeMs } from '../ids.ts'
+import { idTimeMs, newId } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { OpenSegment, SEGMENT_SUFFIX } from './open-segment.ts'
 import { sourceOf } from './packing.ts'
@@ -116,24 +116,40 @@ const KIND = SHAPE_COLUMNS.indexOf('kind')
  * Makes a segment of what a dead process knew of its open sessions, but for those that it wrote a record of in its last
  * seconds. Calls of this process go on meanwhile: other records than those of sessions are read, but not made.
  *
+ * @param onUnread is told of a file that cannot be read. Unless it throws, a segment is taken to tell of no session
+ *   that has ended, and a file of open sessions becomes a segment as it is
  * @returns its id and path; null: there is nothing
- * @throws Error when a file cannot be read or written
+ * @throws Error when a file cannot be written
  */
 export async function adoptOpenRows(
   from: string,
   to: string,
+  onUnread: (name: string, error: unknown) => void,
 ): Promise<{ readonly id: string; readonly path: string } | null> {
   const names = await readdir(from)
   for (const name of names.filter((one) => one.endsWith(UNFINISHED))) await rm(join(from, name))
   if (!names.includes(FILE)) return null
-  const open = await read(join(from, FILE), new SegmentRoom())
+  const open = await read(join(from, FILE), new SegmentRoom()).catch((error: unknown) => {
+    onUnread(FILE, error)
+    return null
+  })
+  if (open === null) {
+    const id = newId('seg')
+    const path = join(to, id + SEGMENT_SUFFIX)
+    await rename(join(from, FILE), path)
+    return { id, path }
+  }
   const { id } = open
   // What was known last of each.
   const left = await inSlices(rowsById(open, () => true))
   const room = new SegmentRoom()
   for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX))) {
-    const ended = await inSlices(rowsById(await read(join(from, name), room), (kind) => kind === 'session'))
-    for (const session of ended.keys()) left.delete(session)
+    try {
+      const ended = await inSlices(rowsById(await read(join(from, name), room), (kind) => kind === 'session'))
+      for (const session of ended.keys()) left.delete(session)
+    } catch (error) {
+      onUnread(name, error)
+    }
   }
   const path = id === null || left.size === 0 ? null : join(to, id + SEGMENT_SUFFIX)
   if (id !== null && path !== null) {

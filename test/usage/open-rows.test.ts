@@ -1,13 +1,17 @@
-import { readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { newId } from '../../src/ids.ts'
+import { createLogger } from '../../src/log.ts'
+import { Backlog } from '../../src/usage/backlog.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
 import { adoptOpenRows } from '../../src/usage/open-rows.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { recordsIn } from '../support/usage-lake.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const NOW_MS = Date.now()
 const FRAME_ROWS = 500
@@ -40,6 +44,28 @@ async function write(folder: string, rows: readonly UsageRow[], name?: string): 
 function folders(t: Test) {
   const root = t.testdir({ dead: {}, living: {} })
   return { from: join(root, 'dead'), to: join(root, 'living') }
+}
+
+const refuse = (_name: string, error: unknown) => {
+  throw error
+}
+
+/** A file that is there and cannot be read. */
+const putUnreadable = async (folder: string, name: string) => mkdir(join(folder, name))
+
+/** Who takes over what a dead process has left, and hands on what can be read. */
+function heirOf(t: Test, { from, to }: ReturnType<typeof folders>) {
+  const lines: { level: string; msg: string; path?: string }[] = []
+  const rolled: unknown[] = []
+  const roll = async ({ path }: ClosedSegment) => {
+    for (const { record_id: id } of recordsIn(await readSegmentFile(path))) rolled.push(id)
+  }
+  const log = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) })
+  const backlog = new Backlog({ folder: to, roll, log, retryMs: [5, 20] })
+  t.teardown(() => backlog.close(100))
+  const adopt = () => backlog.adopt(dirname(from), async () => async () => {})
+  const said = (words: string) => lines.filter(({ msg }) => msg.includes(words)).map(({ path }) => path)
+  return { backlog, adopt, said, rolled }
 }
 
 /** Counts the records that are made of rows until it is asked. */
@@ -92,22 +118,73 @@ t.test('sessions without a record are taken over, each as it was known last', as
   // Of another kind, whatever its id.
   await write(from, [rowOf({ record_id: 'open', kind: 'job' }), call(3)])
   await write(from, [call(4), session('ended_late')])
-  const adopted = await adoptOpenRows(from, to)
+  const adopted = await adoptOpenRows(from, to, refuse)
   t.same(adopted, { id, path: join(to, `${id}.usage`) })
   const records = recordsIn(await readSegmentFile(adopted!.path))
   t.match(records, [{ record_id: 'open', audio_seconds: 2, request_id: 'req_open' }])
   t.equal(records.length, 1)
   t.equal((await readdir(from)).length, 3, 'the segments stay')
-  t.equal(await adoptOpenRows(from, to), null, 'it is taken over once')
+  t.equal(await adoptOpenRows(from, to, refuse), null, 'it is taken over once')
 })
 
 t.test('nothing is made where all sessions have a record', async (t) => {
   const { from, to } = folders(t)
   await write(from, [session('a'), session('b')], 'open-sessions')
   await write(from, [session('b'), call(1), session('a')])
-  t.equal(await adoptOpenRows(from, to), null)
+  t.equal(await adoptOpenRows(from, to, refuse), null)
   t.same(await readdir(to), [])
   t.equal((await readdir(from)).length, 1)
+})
+
+t.test('a segment that can never be read holds up neither the others nor the open sessions', async (t) => {
+  const places = folders(t)
+  const { backlog, adopt, said, rolled } = heirOf(t, places)
+  const { from } = places
+  await write(from, [session('open'), session('ended')], 'open-sessions')
+  await write(from, [session('ended'), rowOf({ record_id: 'one' })])
+  const bad = `${newId('seg')}.usage`
+  await putUnreadable(from, bad)
+  await write(from, [rowOf({ record_id: 'two' })])
+  for (let round = 0; round < 3; round += 1) await adopt()
+  t.same([rolled, backlog.adopted], [[], []], 'what cannot be read for once may tell of sessions')
+  t.equal(said('cannot be taken over').length, 1)
+  await adopt()
+  t.same(backlog.adopted, ['dead'])
+  t.same(said('a file of a dead process cannot be read'), [bad])
+  t.ok(await waitUntil(async () => rolled.length === 4, 5_000))
+  t.same(rolled.sort(), ['ended', 'one', 'open', 'two'])
+  t.ok(await waitUntil(async () => (await readdir(places.to)).length === 1, 5_000))
+  t.same([await readdir(places.to), backlog.bytes > 0], [[bad], true], 'it is kept')
+})
+
+t.test('open sessions that can never be read hold up no segment', async (t) => {
+  const places = folders(t)
+  const { backlog, adopt, said, rolled } = heirOf(t, places)
+  await putUnreadable(places.from, 'open-sessions')
+  for (const id of ['one', 'two']) await write(places.from, [rowOf({ record_id: id })])
+  for (let round = 0; round < 4; round += 1) await adopt()
+  t.same(backlog.adopted, ['dead'])
+  t.ok(await waitUntil(async () => rolled.length === 2 && said('cannot be handed on').length > 0, 5_000))
+  t.same(rolled.sort(), ['one', 'two'])
+  t.ok(
+    await waitUntil(async () => (await readdir(places.to)).length === 1, 5_000),
+    'they are kept, as a segment',
+  )
+})
+
+t.test('what can be read again is taken over with the sessions that have ended', async (t) => {
+  const places = folders(t)
+  const { adopt, said, rolled } = heirOf(t, places)
+  await write(places.from, [session('open'), session('ended')], 'open-sessions')
+  await write(places.from, [session('ended')])
+  const bad = `${newId('seg')}.usage`
+  await putUnreadable(places.from, bad)
+  await adopt()
+  await rmdir(join(places.from, bad))
+  await adopt()
+  t.ok(await waitUntil(async () => rolled.length === 2, 5_000))
+  t.same(rolled.sort(), ['ended', 'open'])
+  t.same(said('cannot be'), [])
 })
 
 t.test('calls go on while large segments are looked through', async (t) => {
@@ -118,7 +195,7 @@ t.test('calls go on while large segments are looked through', async (t) => {
   await write(from, [...calls, session('ended')])
   const records = countRecords()
   const turns = watchTurns()
-  const adopted = await adoptOpenRows(from, to)
+  const adopted = await adoptOpenRows(from, to, refuse)
   const longestMs = await turns()
   t.equal(records(), 1, 'of calls no record is made')
   t.ok(longestMs < 60, `nothing else for ${longestMs} ms`)

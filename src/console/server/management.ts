@@ -30,7 +30,8 @@ const WORKSPACES = {
   'DELETE /workspaces/:workspace': {
     id: 'deleteWorkspace',
     summary: 'Remove a workspace',
-    description: 'Its settings go first. Credits, jobs and records stay under its name, also for one made again',
+    description:
+      'Its settings go first. Credits, jobs and records stay under its name, also for one made again',
     answer: shapes.Deleted,
   },
   'POST /workspaces/:workspace/credits': {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { type ErrorCode, errorReply, GatewayError } from '../../src/errors.ts'
 import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
@@ -6,6 +7,7 @@ import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
 import { uploadsOf } from '../support/audio-upload.ts'
 import { readEvents } from '../support/event-source.ts'
 import { startFleet } from '../support/fleet.ts'
+import { serveHttp } from '../support/http-server.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -14,26 +16,55 @@ import { filledWav } from '../support/wav.ts'
 const AUDIO_BYTES_MAX = 26_214_400
 const JSON_TYPE = { 'content-type': 'application/json' }
 
+/** A provider of chat that answers in events, each only when it is told to. */
+async function openStreaming(t: Test) {
+  let response: ServerResponse | null = null
+  const origin = await serveHttp(t, (request, answer) => {
+    response = answer
+    request.resume()
+    answer.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+  })
+  const write = (event: string) => void response?.write(`data: ${event}\n\n`)
+  return {
+    base_url: `${origin}/v1`,
+    isAsked: () => response !== null,
+    say: (content: string) => write(JSON.stringify({ choices: [{ index: 0, delta: { content } }] })),
+    end: () => {
+      write(JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }))
+      write('[DONE]')
+      response?.end()
+    },
+  }
+}
+
 /**
- * Routes to a sandbox of the test's own: `plain`, one that is `slow` to answer and one that streams
+ * Routes to a sandbox of the test's own: `plain`, and one that is `slow` to answer; and one to a provider that streams
  * `piecewise`.
  */
 async function start(t: Test) {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
+  const streaming = await openStreaming(t)
   const entry = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
   const fleet = await startFleet(t, {
     ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: 'shared' },
-    providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
+    providers: {
+      sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url },
+      streaming: {
+        ...{ kind: 'openai-compatible', access: 'platform', base_url: streaming.base_url },
+        ...{ capabilities: ['text'], price: { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 } },
+      },
+    },
     workspaces: {
       plain: entry({}),
       slow: entry({ delay_ms: 3_000 }),
-      piecewise: entry({ piece_delay_ms: 300 }),
+      piecewise: { entries: [{ provider: 'streaming', model: 'any' }] },
     },
   })
   const { origin } = new URL(sandbox.url)
   return {
     ...fleet,
+    streaming,
     authorization: (route: string) => ({ authorization: fleet.authorizationOf(route) }),
     /** What the provider was asked since `forget`. */
     calls: async () =>
@@ -129,21 +160,34 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
   })
 
   t.test('events come one by one', async (t) => {
-    const response = await fetch(`${nginx.url}/v1/chat`, {
+    const asked = fetch(`${nginx.url}/v1/chat`, {
       method: 'POST',
       headers: { ...authorization('piecewise'), ...JSON_TYPE },
-      body: JSON.stringify({ messages: [{ role: 'user', content: 'sos sos' }], stream: true }),
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'hello' }], stream: true }),
     })
+    t.ok(await waitUntil(() => rig.streaming.isAsked()))
+    // Each comes through with nothing behind it.
+    rig.streaming.say('one')
+    const response = await asked
     t.equal(response.headers.get('content-type'), 'text/event-stream')
-    const times: number[] = []
     if (response.body === null) throw new Error('no body')
-    for await (const { atMs } of readEvents(response.body)) times.push(atMs)
-    const gaps = times.slice(1, -2).map((atMs, index) => atMs - (times[index] ?? 0))
-    t.ok(gaps.length >= 3)
-    t.ok(
-      gaps.every((gap) => gap > 100),
-      `gaps of ${gaps.map(Math.round)} ms`,
-    )
+    const events = readEvents(response.body)
+    const until = async (piece: string) => {
+      for (;;) {
+        const { value } = await events.next()
+        if (!value) throw new Error(`the answer ended before "${piece}"`)
+        if (value.data.includes(`"${piece}"`)) return
+      }
+    }
+    await until('one')
+    for (const piece of ['two', 'three', 'four']) {
+      rig.streaming.say(piece)
+      await until(piece)
+    }
+    rig.streaming.end()
+    const rest: string[] = []
+    for await (const { data } of events) rest.push(data)
+    t.ok(rest.length > 0)
   })
 
   t.test('spoken audio comes whole', async (t) => {

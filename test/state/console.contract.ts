@@ -85,16 +85,17 @@ function sessions(t: Test, start: Start): void {
   t.test('a session that may not be idle goes on with every touch, and not beyond its end', async (t) => {
     const { state, pass } = await start(t)
     const { sessions } = state.console
-    const idle = consoleSession({ idleMs: 2_000 })
-    const used = consoleSession({ idleMs: 2_000 })
+    // Those that are to be over are so in 500 ms, and what goes on does so for 2 s more.
+    const idle = consoleSession({ idleMs: 5_000 })
+    const used = consoleSession({ idleMs: 5_000 })
     const short = consoleSession({ idleMs: HOUR_MS })
     for (const session of [idle, used]) await sessions.begin(session, HOUR_MS)
-    await sessions.begin(short, 2_500)
-    await pass(1_500)
+    await sessions.begin(short, 5_200)
+    await pass(3_000)
     for (const { id } of [used, short]) await sessions.touch(id)
     const touched = await sessions.find(used.id)
     t.ok(touched!.seenAtMs >= touched!.beganAtMs + 1_000, 'it is known when it was used')
-    await pass(1_200)
+    await pass(2_700)
     t.equal(await sessions.find(idle.id), null)
     t.ok(await sessions.find(used.id))
     t.equal(await sessions.find(short.id), null, 'its end stays')

@@ -170,12 +170,14 @@ function nodeDies(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
 
   t.test('each renewal lasts as long as it says', async (t) => {
     const { lease, figures, pass } = await leasesOf(t, start)
+    // Longer than one lease in all, and each pause shorter by more than a machine stands still for.
+    const [leaseMs, pauseMs] = [4_000, 1_500]
     let token = newToken()
-    await lease(token, { terms: { leaseMs: SHORT_MS } })
+    await lease(token, { terms: { leaseMs } })
     for (let i = 0; i < 3; i++) {
-      await pass(SHORT_MS / 2)
+      await pass(pauseMs)
       const next = newToken()
-      const held = reserve(PART, { leaseMs: SHORT_MS })
+      const held = reserve(PART, { leaseMs })
       t.match(await lease(next, { from: { token, charge: charged(0) }, held, more: NOTHING }), {
         state: 'leased',
       })

@@ -31,14 +31,15 @@ async function runNode(task: LakeProcessTask, dice: Dice): Promise<number> {
   let written = 0
   let kills = 0
   for (;;) {
+    const aim = killAt[kills]
+    const holdAt = aim ?? null
     const child: ChildProcess = spawn(
       process.execPath,
-      ['--no-warnings', PROGRAM, JSON.stringify({ ...task, written })],
+      ['--no-warnings', PROGRAM, JSON.stringify({ ...task, written, holdAt })],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     const ended = once(child, 'exit')
     let isClosed = false
-    const aim = killAt.find((count) => count > written)
     for await (const line of createInterface({ input: child.stdout! })) {
       if (line === 'closed') isClosed = true
       else written = Number(line)
@@ -67,7 +68,7 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
     // Over midnight: each segment becomes two files.
     const [fromMs, toMs] = [yesterday - 6 * HOUR_MS, yesterday + 6 * HOUR_MS]
     const pace = { batch: Math.max(50, Math.ceil(each / 200)), segmentMs: 500, compacts: node === 0 }
-    return { s3, folder: own, node, count: each, written: 0, fromMs, toMs, ...pace }
+    return { s3, folder: own, node, count: each, written: 0, holdAt: null, fromMs, toMs, ...pace }
   })
   for (const { folder: own } of tasks) await mkdir(own)
 

@@ -26,6 +26,8 @@ export interface LakeProcessTask {
   /** Records that this node writes in all; how many were written before it was started. */
   readonly count: number
   readonly written: number
+  /** Once so many are written it waits to be killed; null: it is not to be. */
+  readonly holdAt: number | null
   readonly fromMs: number
   readonly toMs: number
   /** Records between two acknowledgements. */
@@ -84,6 +86,9 @@ async function main(task: LakeProcessTask): Promise<void> {
     rows.flush()
     if (rows.figures().lost > 0) throw new Error('records were lost')
     process.stdout.write(`${written}\n`)
+    // Its segments are rolled meanwhile.
+    while (task.holdAt !== null && written >= task.holdAt)
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
     if (task.compacts) compacting ??= rounds.run().finally(() => (compacting = null))
     // The backlog is bounded by waiting: a store that is away must not fill the disk.
     while (rows.figures().backlogBytes > 64 * 1024 * 1024)

@@ -47,7 +47,8 @@ t.test(
     const isTime = () => {
       const nowMs = performance.now()
       const isOld = acknowledged.some(({ isKeyed, atMs }) => !isKeyed && atMs < nowMs - 2 * GATHERED_MS)
-      return acknowledged.length >= 150 && isOld && (acknowledged.at(-1)?.atMs ?? 0) > nowMs - 50
+      const isNew = (acknowledged.findLast(({ isKeyed }) => isKeyed)?.atMs ?? 0) > nowMs - 50
+      return acknowledged.length >= 150 && isOld && isNew
     }
     while (!isTime()) await sleep(5)
     killedMs = performance.now()

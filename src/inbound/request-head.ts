@@ -70,7 +70,7 @@ interface Shown {
 }
 
 /** The headers that decide something about a request, by their names in lower case. */
-const DECIDING: Readonly<Record<string, string>> = {
+export const DECIDING: Readonly<Record<string, string>> = {
   authorization: 'Authorization',
   'content-type': 'Content-Type',
   'idempotency-key': 'Idempotency-Key',

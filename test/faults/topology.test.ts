@@ -159,6 +159,12 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
     t.match(await answerOf(await fetch(`${nginx.url}/v1/me`)), { status: 401 })
   })
 
+  t.test('a key in ElevenLabs’ header is passed on', async (t) => {
+    const key = authorization('plain').authorization.replace('Bearer ', '')
+    const response = await fetch(`${nginx.url}/elevenlabs/v1/models`, { headers: { 'xi-api-key': key } })
+    t.equal(response.status, 200)
+  })
+
   t.test('events come one by one', async (t) => {
     const asked = fetch(`${nginx.url}/v1/chat`, {
       method: 'POST',

@@ -41,6 +41,9 @@ export async function openApiDocument(operations: Iterable<Operation>): Promise<
   return document.whole(await readVersion())
 }
 
+/** Scopes of what is done for somebody, now or later. */
+const OF_CALLS: ReadonlySet<string> = new Set(['inference', 'jobs', 'queue'])
+
 /** `/v1/jobs/:id` as `/v1/jobs/{id}`. */
 function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}')
@@ -108,7 +111,7 @@ class Document {
     const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name))
     const common = [
       'RequestId' as const,
-      ...(scope === 'inference' ? (['Traceparent', 'EndUser'] as const) : []),
+      ...(scope !== null && OF_CALLS.has(scope) ? (['Traceparent', 'EndUser'] as const) : []),
     ]
     return [...inPath, ...parameters, ...common].map((parameter) =>
       typeof parameter === 'string' ? { $ref: `#/components/parameters/${parameter}` } : parameter,

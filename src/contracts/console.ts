@@ -174,7 +174,7 @@ export interface RecordedAttempt {
 
 export interface RequestFilter {
   readonly workspace: string
-  /** `ok`: under 400; `failed`: 400 and over, or a run that failed. */
+  /** `failed`: 400 and over, or with an error: a run that failed, an answer that broke off after its 200. */
   readonly outcome: 'ok' | 'failed' | null
   readonly path: string | null
   readonly app: string | null

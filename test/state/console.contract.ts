@@ -248,6 +248,7 @@ function requests(t: Test, start: Start): void {
       { id: 'gone', atMs: 40, status: 499, error: 'CLIENT_CLOSED', path: '/v1/speech' },
       { id: 'run', atMs: 50, status: null, path: 'job', jobId: 'tj_1' },
       { id: 'lost', atMs: 60, status: null, error: 'INTERNAL', path: 'job', jobId: 'tj_2' },
+      { id: 'cut', atMs: 70, error: 'UPSTREAM_ERROR', app: 'tv' },
     ]
     await requests.add(
       newToken(),
@@ -255,8 +256,8 @@ function requests(t: Test, start: Start): void {
     )
     const ids = async (over: Parameters<typeof requestFilter>[1]) =>
       (await requests.list(requestFilter(workspace, over))).map(({ id }) => id).join(' ')
-    t.equal(await ids({}), 'lost run gone bad moved good')
-    t.equal(await ids({ outcome: 'failed' }), 'lost gone bad')
+    t.equal(await ids({}), 'cut lost run gone bad moved good')
+    t.equal(await ids({ outcome: 'failed' }), 'cut lost gone bad')
     t.equal(await ids({ outcome: 'ok' }), 'run moved good')
     t.equal(await ids({ path: 'job' }), 'lost run')
     t.equal(await ids({ path: '/v1' }), '', 'the whole of it')
@@ -264,12 +265,13 @@ function requests(t: Test, start: Start): void {
     t.equal(await ids({ keyId: 'key_two' }), 'bad')
     t.equal(await ids({ jobId: 'tj_1' }), 'run')
     t.equal(await ids({ requestId: 'bad' }), 'bad')
-    t.equal(await ids({ afterMs: 30 }), 'lost run gone')
+    t.equal(await ids({ afterMs: 30 }), 'cut lost run gone')
     t.equal(await ids({ afterMs: 10, beforeMs: 40 }), 'bad moved')
     t.equal(await ids({ beforeMs: 40 }), 'bad moved good')
     t.equal(await ids({ beforeMs: 40, limit: 1 }), 'bad')
     t.equal(await ids({ outcome: 'failed', path: 'job', beforeMs: 61 }), 'lost')
     t.equal(await ids({ outcome: 'ok', keyId: 'key_two' }), '')
+    t.equal(await ids({ outcome: 'failed', app: 'tv' }), 'cut', 'broken off after its 200')
   })
 }
 

@@ -101,7 +101,7 @@ function createRequests(db: DatabaseSync, now: () => number): Operations<Subject
     INSERT INTO requests (workspace, at_ms, id, app, key_id, path, job_id, failed, kept_until_ms, record)
     SELECT value ->> 'workspace', value ->> 'atMs', value ->> 'id', value ->> 'app', value ->> 'keyId',
       value ->> 'path', value ->> 'jobId',
-      iif(value ->> 'status' IS NULL, value ->> 'error' IS NOT NULL, value ->> 'status' >= 400),
+      value ->> 'error' IS NOT NULL OR ifnull(value ->> 'status', 0) >= 400,
       ?, value
     FROM json_each(?)`)
   const trim = db.prepare(`

@@ -344,7 +344,7 @@ function factsOf(record: RequestRecord): string {
 }
 
 function hasFailed({ status, error }: RequestRecord): boolean {
-  return status === null ? error !== null : status >= 400
+  return error !== null || (status ?? 0) >= 400
 }
 
 function matches(facts: Facts, filter: RequestFilter): boolean {

@@ -168,11 +168,12 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
     outcomes: answer([
       { time: time(20), outcome: 'ok', calls: 8, total_ms: latency, first_ms: null },
       { time: time(20), outcome: 'left', calls: 1, total_ms: null, first_ms: null },
-      { time: time(20), outcome: 'error', calls: 3, total_ms: latency, first_ms: null },
+      { time: time(20), outcome: 'error', calls: 6, total_ms: latency, first_ms: null },
     ]),
     failures: answer([
       { time: time(20), status: '502', calls: 1 },
       { time: time(20), status: '404', calls: 2 },
+      { time: time(20), status: '200', calls: 3 },
     ]),
   })
   t.same(
@@ -181,9 +182,10 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
       ['Succeeded', [9, 0]],
       ['4xx', [2, 0]],
       ['5xx', [1, 0]],
+      ['Broken off', [3, 0]],
     ],
   )
-  t.same([steps.clientErrors, steps.serverErrors], [2, 1])
+  t.same([steps.clientErrors, steps.serverErrors, steps.brokenOff], [2, 1, 3])
   t.same(steps.totalMs, [latency, null])
 })
 

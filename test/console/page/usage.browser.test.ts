@@ -74,6 +74,14 @@ t.test(
           outcome,
         }),
       ),
+      ...[0, 1, 2].map((at) =>
+        usageRecord({
+          ...work,
+          record_id: `use_cut_${at}`,
+          outcome: 'error',
+          error_code: at === 0 ? null : 'UPSTREAM_ERROR',
+        }),
+      ),
       usageRecord({
         ...work,
         record_id: 'use_live',
@@ -159,21 +167,28 @@ t.test(
     await page.goto('/console/acme/overview')
     await main.getByRole('link', { name: '30 days' }).click()
     await main.locator('canvas').first().waitFor()
-    await row('Errors by code', 'UPSTREAM_ERROR').waitFor()
+    await row('Errors by code', 'UPSTREAM_ERROR502').waitFor()
     t.match(await main.locator('.overview-numbers').textContent(), /p50; p95\s.*, p99\s/)
     for (const [name, status] of [
       ['Errors', '5xx'],
       ['Client errors', '4xx'],
+      ['Broken off', '2xx'],
     ] as const) {
       const link = main.locator('.overview-numbers').getByRole('link', { name: new RegExp(`\\d % ${name}$`) })
       t.match(await link.getAttribute('href'), new RegExp(`kind=call&outcome=error&status=${status}$`))
     }
     t.match(await main.locator('.chart-legend', { hasText: 'p50' }).first().textContent(), /^p50latest\d/)
-    const [failed] = /(?<=5xx: )\d+/.exec((await main.locator('.overview-numbers').textContent()) ?? '') ?? []
-    await main.getByRole('link', { name: /\d % Errors$/ }).click()
-    await main.getByText(new RegExp(` of ${failed} shown`)).waitFor()
-    await page.goBack()
-    await main.locator('canvas').first().waitFor()
+    const figures = (await main.locator('.overview-numbers').textContent()) ?? ''
+    for (const [name, beside] of [
+      ['Errors', '5xx'],
+      ['Broken off', 'after 200'],
+    ]) {
+      const [failed] = new RegExp(`(?<=${beside}: )\\d+`).exec(figures) ?? []
+      await main.getByRole('link', { name: new RegExp(`\\d % ${name}$`) }).click()
+      await main.getByText(new RegExp(` of ${failed} shown`)).waitFor()
+      await page.goBack()
+      await main.locator('canvas').first().waitFor()
+    }
     const kinds = 'Calls, jobs and live sessions'
     t.match(await row(kinds, 'Jobs').textContent(), /^Jobs31 failed in the log of jobs33 %/)
     t.match(await row(kinds, 'Live sessions').textContent(), /^Live sessions100 %1\.5 min/)
@@ -190,7 +205,7 @@ t.test(
     await row('Usage by app', 'phone').waitFor()
     t.match(page.url(), /usage\?range=30d&by=app&show=calls&kind=session$/)
     await page.goBack()
-    await row('Errors by code', 'UPSTREAM_ERROR').getByRole('link').click()
+    await row('Errors by code', 'UPSTREAM_ERROR502').getByRole('link').click()
     await row('Usage by provider', 'Total').waitFor()
     t.match(page.url(), /error_code=UPSTREAM_ERROR/)
 

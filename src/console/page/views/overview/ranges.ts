@@ -192,8 +192,9 @@ export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failure
     tone,
     values,
   })
-  const client = sumsOf(failures.data, isClientError)
-  const server = sumsOf(failures.data, (row) => !isClientError(row))
+  const client = sumsOf(failures.data, (row) => isStatus(row, 4))
+  const server = sumsOf(failures.data, (row) => isStatus(row, 5))
+  const broken = sumsOf(failures.data, (row) => !isStatus(row, 4) && !isStatus(row, 5))
   const good = sumsOf(outcomes.data, ({ outcome }) => outcome !== 'error')
   const latencies = new Map(
     outcomes.data.filter(({ outcome }) => outcome === 'ok').map((row) => [Date.parse(row.time ?? ''), row]),
@@ -203,21 +204,25 @@ export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failure
       const row = latencies.get(time)
       return row === undefined ? null : read(row)
     })
+  const brokenOff = sum(broken)
+  const errors = [series('4xx', 'warn', client), series('5xx', 'bad', server)]
+  if (brokenOff > 0) errors.push(series('Broken off', 4, broken))
   return {
     step,
     times,
-    requests: [series('Succeeded', 1, good), series('4xx', 'warn', client), series('5xx', 'bad', server)],
-    errors: [series('4xx', 'warn', client), series('5xx', 'bad', server)],
+    requests: [series('Succeeded', 1, good), ...errors],
+    errors,
     clientErrors: sum(client),
     serverErrors: sum(server),
+    brokenOff,
     totalMs: latency(({ total_ms }) => total_ms),
     firstMs: latency(({ first_ms }) => first_ms),
   }
 }
 
-/** Whether the caller was at fault, by the status. */
-function isClientError({ status }: UsageRow): boolean {
-  return typeof status === 'string' && status.startsWith('4')
+/** Whether a call failed with a status of this class. Others were answered with 200, and broke off. */
+function isStatus({ status }: UsageRow, hundreds: number): boolean {
+  return typeof status === 'string' && status.startsWith(String(hundreds))
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
@@ -234,10 +239,14 @@ function Numbers(props: {
   const share = (errors: number) => percent(errors / calls)
   const failed = (status: string) =>
     logOf(workspace, told.outcomes, { kind: 'call', outcome: 'error', status })
+  const { brokenOff } = steps
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
     ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
     ['Errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed('5xx')],
     ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed('4xx')],
+    ...(brokenOff === 0
+      ? []
+      : [['Broken off', share(brokenOff), `after 200: ${count(brokenOff)}`, failed('2xx')] as const]),
     ['Latency', orNone(total?.p50, milliseconds), percentileWords(total), null],
     ['Time to first byte', orNone(first?.p50, milliseconds), percentileWords(first), null],
   ]

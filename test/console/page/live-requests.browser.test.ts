@@ -2,7 +2,7 @@ import type { CDPSession, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleBench } from '../../support/console-bench.ts'
-import { openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { held, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { requestRecord } from '../../support/console-record.ts'
 import { withoutServers } from '../../support/servers.ts'
 
@@ -92,5 +92,49 @@ t.test(
     await page.getByRole('button', { name: '+147 newer' }).waitFor(WAIT)
     t.equal(await rows(page).count(), ROWS_MAX, 'older pages take the place of the newest rows')
     t.same(complaints, [])
+  },
+)
+
+t.test(
+  'older rows that come late, or not, are not those of another filter',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const { larkway, keys, state } = await startConsoleBench(t)
+    const records = Array.from({ length: 130 }, (_, at) => {
+      const isFailed = at % 10 === 3
+      const over = isFailed ? { status: 502, error: 'UPSTREAM_ERROR' as const } : {}
+      return requestRecord('acme', { atMs: Date.now() - at * 1_000, ...over })
+    })
+    await state.console.requests.add('all', records)
+    const { page } = await openTab(await openBrowser(t))
+    await signIn(page, `${larkway.url}/console/acme/requests`, keys.admin)
+    await page.getByRole('button', { name: 'Live', pressed: true }).click()
+    const outcome = page.getByLabel('Outcome')
+    const older = page.getByRole('button', { name: 'Load older' })
+    const url = /\/requests\?.*before=/
+    for (const isLost of [false, true]) {
+      await outcome.selectOption({ label: 'All outcomes' })
+      await page.getByText('50 shown.').waitFor(WAIT)
+      const [asked, going] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      await page.route(url, async (route) => {
+        asked.resolve()
+        await going.promise
+        await (isLost ? route.fulfill({ status: 503, json: {} }) : route.continue())
+      })
+      const answered = page.waitForResponse(url)
+      await older.click()
+      await asked.promise
+      const failed = await held(page, '**/requests?*outcome=failed*')
+      await outcome.selectOption({ label: 'Failed' })
+      await failed.asked
+      going.resolve()
+      await (await answered).finished()
+      failed.letGo()
+      await page.getByText('13 shown.').waitFor(WAIT)
+      t.equal(await rows(page).count(), 13)
+      t.equal(await rows(page).filter({ hasText: 'UPSTREAM_ERROR' }).count(), 13)
+      t.equal(await page.getByRole('main').getByRole('alert').count(), 0, 'no error of the other list')
+      await page.unrouteAll()
+    }
   },
 )

@@ -9,7 +9,7 @@ import { Time } from '../../components/time.ts'
 import { moment, number, timeOfDay, took } from '../../format.ts'
 import { h } from '../../h.ts'
 import { stepRows, useKeys } from '../../keys.ts'
-import { useAction, useLoad } from '../../load.ts'
+import { type Action, useAction, useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
 import { entryName, navigate, useKept, useQuery } from '../../router.ts'
 import { LogFilters } from './log-bar.ts'
@@ -83,8 +83,6 @@ function exportPath(fields: ReturnType<typeof logFields>, format: 'csv' | 'json'
 /** Whoever comes back to the list finds what was loaded. */
 function useLog(workspace: string | null, filter: LogFilter) {
   const place = JSON.stringify([workspace, filter])
-  const here = useRef(place)
-  here.current = place
   const [last, setLast] = useKept<Shown | null>('log', null)
   const kept = useRef(last)
   const known = kept.current?.place === place ? kept.current : null
@@ -108,24 +106,16 @@ function useLog(workspace: string | null, filter: LogFilter) {
     [place],
     { initial: known },
   )
-  const older = useAction(async () => {
+  const older = useOlder(place, async (get) => {
     const before = kept.current
     if (before?.place !== place || before.last.next === null) return
-    // The list may have become another one before the answer: its rows and its errors are of that one.
-    const isHere = () => here.current === place && kept.current === before
-    const answer = await api
-      .get<LogRowsAnswer>(logQuery('/log-rows', fields, { after: before.last.next }))
-      .catch((thrown: unknown) => {
-        if (isHere()) throw thrown
-        return null
-      })
-    if (answer === null || !isHere()) return
+    const answer = await get<LogRowsAnswer>(logQuery('/log-rows', fields, { after: before.last.next }))
+    if (answer === null || kept.current !== before) return
     const { records, ...rest } = answer
     const told = new Set(before.rows.map(({ record_id: id }) => id))
     const rows = [...before.rows, ...records.filter(({ record_id: id }) => !told.has(id))]
     load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
   })
-  useEffect(older.clear, [place])
   const refresh = () => {
     asked.current = { place, nowMs: Date.now() }
     load.reload()
@@ -133,6 +123,29 @@ function useLog(workspace: string | null, filter: LogFilter) {
   // Of two answers to come the first would be lost.
   const busy = load.busy || older.busy
   return { load, older: { ...older, busy }, fields, refresh: { run: refresh, busy } }
+}
+
+/**
+ * Adds older rows to the list of a place. The list may have become another one before the answer, whose rows and errors
+ * are not its own: then there is none.
+ */
+export function useOlder(
+  place: string,
+  add: (get: <Answer>(path: string) => Promise<Answer | null>) => Promise<void>,
+): Action<[]> {
+  const here = useRef(place)
+  here.current = place
+  const older = useAction(() =>
+    add(async <Answer>(path: string) => {
+      const answer = await api.get<Answer>(path).catch((thrown: unknown) => {
+        if (here.current === place) throw thrown
+        return null
+      })
+      return here.current === place ? answer : null
+    }),
+  )
+  useEffect(older.clear, [place])
+  return older
 }
 
 type Change = (fields: Readonly<Record<string, string | null>>) => void

@@ -12,11 +12,11 @@ import { type Column, Table } from '../../components/table.ts'
 import { Tabs } from '../../components/tabs.ts'
 import { number, took } from '../../format.ts'
 import { h } from '../../h.ts'
-import { useAction, useLoad } from '../../load.ts'
+import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
-import { AppAndKey, Log, When } from './log.ts'
+import { AppAndKey, Log, useOlder, When } from './log.ts'
 import { OneRecord } from './one-record.ts'
 import { OneRequest } from './one-request.ts'
 import {
@@ -153,13 +153,13 @@ function useRequests(workspace: string, filter: RequestFilter, live: boolean) {
     [place],
     { everyMs: live ? LIVE_MS : 0, initial: known() },
   )
-  const older = useAction(async () => {
+  const older = useOlder(place, async (get) => {
     const before = known()
     if (before === null) return
     const path = root + listQuery(filter, { beforeMs: olderThan(before.list) })
-    const { requests, coverage } = await api.get<RequestsAnswer>(path)
+    const answer = await get<RequestsAnswer>(path)
     const now = known()
-    if (now !== null) load.set(keep(withOlder(now.list, requests), coverage))
+    if (answer !== null && now !== null) load.set(keep(withOlder(now.list, answer.requests), answer.coverage))
   })
   const showNewer = () => {
     const now = known()

@@ -130,6 +130,8 @@ export function startRouter(): void {
   addEventListener('pointerdown', goOn)
   addEventListener('keydown', goOn)
   addEventListener('popstate', ({ state }) => {
+    // A link to a part of the page made this entry: the view stays what it is.
+    if (entryOf(state) === '') return history.replaceState({ entry }, '')
     if (!mayLeave(current())) {
       history.pushState({ entry }, '', here)
       return

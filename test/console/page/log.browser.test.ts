@@ -75,6 +75,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await t.test('filters are chips, and stand in the address', (t) => filter(t, person))
   await t.test('older rows that come late do not replace those of another filter', (t) => late(t, person))
   await t.test('an id leads to its request, and that to its trace', (t) => search(t, person))
+  await t.test('who has skipped to the content stays in the same log', (t) => skipped(t, person))
   await t.test('keys go through list and details', (t) => keys(t, person))
   await t.test('back finds the rows and the place', (t) => back(t, person))
   await t.test('the list is exported', (t) => exported(t, person))
@@ -156,6 +157,23 @@ async function search(t: Test, person: Person): Promise<void> {
   await open(person, '/console/acme/requests/log/use_003')
   for (const text of ['Why it failed', 'every eligible provider failed', 'it is overloaded', 'groq/llama'])
     await shown(page, text)
+}
+
+async function skipped(t: Test, person: Person): Promise<void> {
+  const page = await open(person)
+  await shown(page, `50 of ${COUNT} shown.`)
+  await page.getByRole('link', { name: 'Skip to content' }).focus()
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/#main$/)
+  const field = page.getByLabel('Request, trace, job or session ID')
+  await field.pressSequentially('order')
+  await page.waitForURL(/id=order$/)
+  await page.keyboard.type('-7')
+  await page.waitForURL(/id=order-7$/)
+  t.equal(await field.inputValue(), 'order-7', 'the field keeps the focus')
+  await shown(page, '1 shown. End of list.')
+  await page.goBack()
+  await shown(page, `50 of ${COUNT} shown.`)
 }
 
 async function keys(t: Test, person: Person): Promise<void> {

@@ -74,6 +74,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   await person.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
   await t.test('filters are chips, and stand in the address', (t) => filter(t, person))
   await t.test('older rows that come late do not replace those of another filter', (t) => late(t, person))
+  await t.test('Live and the log have the same filters', (t) => agreed(t, person, node))
   await t.test('an id leads to its request, and that to its trace', (t) => search(t, person))
   await t.test('who has skipped to the content stays in the same log', (t) => skipped(t, person))
   await t.test('keys go through list and details', (t) => keys(t, person))
@@ -137,6 +138,29 @@ async function late(t: Test, person: Person): Promise<void> {
   await page.getByRole('button', { name: 'Load older' }).click()
   await shown(page, '100 of 117 shown.')
   t.equal(await rows(page).filter({ hasText: 'UPSTREAM_ERROR' }).count(), 0)
+}
+
+async function agreed(t: Test, person: Person, { keys }: ConsoleNode): Promise<void> {
+  const page = await open(person, '/console/acme/requests?key=key_admin&all=true')
+  await page.getByRole('tab', { name: 'Log' }).click()
+  await page.getByRole('button', { name: 'Remove filter Key: key_admin' }).waitFor()
+  t.ok(await page.getByLabel('Show playground').isChecked())
+  await page.getByLabel('Show playground').uncheck()
+  await page.getByRole('button', { name: 'Filter', exact: true }).click()
+  await page.getByLabel('Filter by').selectOption({ label: 'Key' })
+  await page.getByLabel('Key', { exact: true }).selectOption('key_app')
+  await shown(page, `50 of ${COUNT} shown.`)
+  t.match(page.url(), /requests\?tab=log&key_id=key_app$/)
+  await page.getByRole('tab', { name: 'Live' }).click()
+  t.equal(await page.getByLabel('Key', { exact: true }).inputValue(), 'key_app')
+  t.notOk(await page.getByLabel('Show polls and playground').isChecked())
+
+  const answer = await page.request.get('/v1/me', { headers: { authorization: `Bearer ${keys.app}` } })
+  t.equal(answer.status(), 200)
+  await open(person, '/console/acme/requests?app=web&key=key_app&all=true')
+  await page.getByRole('link', { name: 'Older requests are in the log' }).click()
+  await shown(page, '50 of 65 shown.')
+  t.match(page.url(), /requests\?app=web&key_id=key_app&playground=true&tab=log$/)
 }
 
 async function search(t: Test, person: Person): Promise<void> {
@@ -247,6 +271,12 @@ async function platform(t: Test, { page }: Person, key: string): Promise<void> {
   await page.getByRole('button', { name: 'Remove filter Workspace: other' }).click()
   await shown(page, '2 shown. End of list.')
   await look(t, page, 'the log of all')
+  const allTime = page.getByRole('button', { name: 'Show all time' })
+  await page.goto('/console/ops/requests?tab=log')
+  await allTime.click()
+  await page.waitForURL(/range=all/)
+  await shown(page, 'No requests in this time')
+  await allTime.waitFor({ state: 'detached' })
 }
 
 /** Comes last: what is called here comes into the log by itself, too. */

@@ -17,6 +17,7 @@ import {
   type LogFilterName,
   type LogRange,
   logFilterNames,
+  withFilter,
 } from './log-filter.ts'
 
 type Change = (fields: Readonly<Record<string, string | null>>) => void
@@ -89,7 +90,7 @@ function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>)
           small: true,
           icon: 'close',
           label: `Remove filter ${chipText(chip)}`,
-          onClick: () => onChange({ [chip[0]]: null, ...(chip[0] === 'key_id' ? { key: null } : {}) }),
+          onClick: () => onChange(withFilter(chip[0], null)),
         },
         chipText(chip),
       ),
@@ -97,7 +98,7 @@ function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>)
     h(Switch, {
       label: 'Show playground',
       checked: filter.playground,
-      onChange: (playground: boolean) => onChange({ playground: playground ? 'true' : null }),
+      onChange: (playground: boolean) => onChange(withFilter('playground', playground ? 'true' : null)),
     }),
     h(
       'span',
@@ -186,7 +187,7 @@ function AddFilter(props: Pick<LogFiltersProps, 'workspace' | 'filter'> & { read
   const add = (added: string) => {
     const found = filterFault(name, added)
     setFault(found)
-    if (found === null) onAdd({ [name]: added })
+    if (found === null) onAdd(withFilter(name, added))
   }
   const choose = (chosen: LogFilterName) => {
     setName(chosen)

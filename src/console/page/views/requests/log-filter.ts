@@ -73,7 +73,8 @@ export function readLogFilter(query: URLSearchParams, workspace: string | null):
     from: from ?? '',
     to: to ?? '',
     outcome: outcome === 'failed' ? 'error' : OUTCOMES.includes(outcome) ? outcome : '',
-    playground: query.get('playground') === 'true',
+    // Live has another name for it.
+    playground: (query.get('playground') ?? query.get('all')) === 'true',
     chips: logFilterNames(workspace).flatMap((name) => {
       const value = query.get(name === 'key_id' && !query.has(name) ? 'key' : name)
       if (value === null || value === '' || (value === NONE && !mayBeNone(name))) return []
@@ -95,11 +96,16 @@ function momentIn(text: string | null): string {
 
 /** Fields of an address without any filter of the log. */
 export const NO_LOG_FILTER: Readonly<Record<string, null>> = Object.fromEntries(
-  ['id', 'range', 'from', 'to', 'outcome', 'playground', 'key', 'path', ...LOG_FILTER_NAMES].map((name) => [
-    name,
-    null,
-  ]),
+  ['id', 'range', 'from', 'to', 'outcome', 'playground', 'all', 'key', 'path', ...LOG_FILTER_NAMES].map(
+    (name) => [name, null],
+  ),
 )
+
+/** The fields of an address that set a filter, or (null) remove it: what Live has another name for goes. */
+export function withFilter(name: LogFilterName | 'playground', value: string | null) {
+  const other = { key_id: 'key', playground: 'all' }[name as string]
+  return { [name]: value, ...(other === undefined ? {} : { [other]: null }) }
+}
 
 /** Whether anything but the time is chosen. */
 export function isLogFiltered({ id, outcome, chips, range }: LogFilter): boolean {

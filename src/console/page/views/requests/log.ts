@@ -298,7 +298,9 @@ function None(props: {
       title: isLogFiltered(filter) ? 'No matching requests' : 'No requests in this time',
       action: isLogFiltered(filter)
         ? h(Button, { onClick: () => onChange(NO_LOG_FILTER) }, 'Clear filters')
-        : h(Button, { onClick: () => onChange({ range: 'all' }) }, 'Show all time'),
+        : filter.range === 'all'
+          ? null
+          : h(Button, { onClick: () => onChange({ range: 'all' }) }, 'Show all time'),
     },
     looked,
     ' New requests appear here within two minutes.',

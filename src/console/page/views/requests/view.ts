@@ -110,7 +110,7 @@ function LiveRequests(props: {
       render: ({ list, coverage }: Shown) =>
         list.rows.length === 0
           ? h(None, { workspace, filter, onClear: () => setQuery(NO_FILTER) })
-          : h(Rows, { workspace, list, coverage, search, requests }),
+          : h(Rows, { workspace, filter, list, coverage, search, requests }),
     }),
   ]
 }
@@ -233,12 +233,13 @@ function Filters(props: {
 
 function Rows(props: {
   readonly workspace: string
+  readonly filter: RequestFilter
   readonly list: RequestList
   readonly coverage: Coverage | null
   readonly search: string
   readonly requests: ReturnType<typeof useRequests>
 }) {
-  const { workspace, list, coverage, search, requests } = props
+  const { workspace, filter, list, coverage, search, requests } = props
   const { older, showNewer } = requests
   const decimals = costDecimals(list.rows)
   const columns = useMemo(() => columnsOf(decimals), [decimals])
@@ -271,7 +272,11 @@ function Rows(props: {
         ? null
         : [
             ' End of list: the newest 1,000 failures and 1,000 others are kept for a week. ',
-            h('a', { href: `${pathOf(workspace, 'requests')}?tab=log` }, 'Older requests are in the log'),
+            h(
+              'a',
+              { href: pathOf(workspace, 'requests') + logSearch(filter) },
+              'Older requests are in the log',
+            ),
             '.',
           ],
     ),
@@ -314,9 +319,12 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
   ]
 }
 
-/** The same filters for the log, which has endpoints with their methods. */
-function logFieldsOf({ outcome, app, key, id }: RequestFilter) {
-  return { outcome: outcome === 'failed' ? 'error' : outcome, app, key_id: key, id }
+/** The log with the same filters, but the endpoint, which has its method there. */
+function logSearch({ outcome, app, key, id, all }: RequestFilter): string {
+  return queryOf({
+    ...{ outcome: outcome === 'failed' ? 'error' : outcome, app, key_id: key, id },
+    ...{ playground: all ? 'true' : null, tab: 'log' },
+  })
 }
 
 function None(props: {
@@ -326,7 +334,7 @@ function None(props: {
 }) {
   const { workspace, filter, onClear } = props
   if (isFiltered(filter)) {
-    const log = pathOf(workspace, 'requests') + queryOf({ ...logFieldsOf(filter), tab: 'log' })
+    const log = pathOf(workspace, 'requests') + logSearch(filter)
     return h(
       EmptyState,
       {

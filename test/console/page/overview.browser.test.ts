@@ -58,6 +58,18 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   await page.unroute('**/console/api/overview**')
   await page.locator('.overview-live').filter({ hasText: 'Live' }).waitFor(WAIT)
   t.equal(await page.locator('.note-warn').count(), 0, 'and goes on by itself')
+
+  for (const name of ['Errors', 'Client errors']) {
+    await page.getByRole('link', { name: new RegExp(`\\d % ${name}$`) }).click()
+    await page.getByLabel('Show polls and playground').and(page.locator(':checked')).waitFor(WAIT)
+    t.match(page.url(), /requests\?outcome=failed&all=true$/, 'what the playground sends is counted, too')
+    await page.goBack()
+  }
+  await page.locator('.chart canvas').first().waitFor(WAIT)
+  await chart.focus()
+  await page.keyboard.press('ArrowLeft')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/requests\?tab=log&from=.*&to=.*&playground=true$/)
   t.same(
     complaints.filter((text) => !text.includes('ERR_FAILED')),
     [],

@@ -20,6 +20,7 @@ import {
   money,
   questionPath,
   requestsQuery,
+  requestsWords,
   stateOf,
   without,
 } from '../../../src/console/page/views/usage/question.ts'
@@ -95,6 +96,10 @@ test('the request log is asked for the same', async (t) => {
     '?tab=log&from=2026-11-21T10%3A00%3A00.000Z&to=2026-11-22T10%3A00%3A00.000Z' +
       '&playground=true&outcome=error&provider=openai&model=%7Enone',
   )
+  t.match(requestsQuery(state('?status=%7Enone')), /&playground=true&kind=job$/, 'jobs alone have no status')
+  t.match(requestsQuery(state('?status=502')), /&playground=true&status=502$/)
+  t.equal(requestsWords(state('?provider=openai')), 'View requests')
+  t.equal(requestsWords(state('?region=eu')), 'View requests of all regions')
 })
 
 test('ranges are whole hours and days', async (t) => {

@@ -205,9 +205,19 @@ t.test(
     await row('Usage by app', 'phone').waitFor()
     t.match(page.url(), /usage\?range=30d&by=app&show=calls&kind=session$/)
     await page.goBack()
-    await row('Errors by code', 'UPSTREAM_ERROR502').getByRole('link').click()
-    await row('Usage by provider', 'Total').waitFor()
-    t.match(page.url(), /error_code=UPSTREAM_ERROR/)
+    for (const [code, status, filters] of [
+      ['UPSTREAM_ERROR', '200', 'error_code=UPSTREAM_ERROR&status=200'],
+      ['unknown', '200', 'error_code=%7Enone&status=200'],
+    ]) {
+      const of = row('Errors by code', `${code}${status}`)
+      const counted = await of.getByRole('cell').nth(1).textContent()
+      await of.getByRole('link').click()
+      await row('Usage by provider', 'Total').waitFor()
+      t.match(page.url(), new RegExp(`${filters}$`))
+      t.equal(await main.getByRole('link', { name: /^Calls/ }).textContent(), `Calls${counted}`)
+      await page.goBack()
+      await row('Errors by code', 'UPSTREAM_ERROR502').waitFor()
+    }
 
     for (const view of ['usage', 'overview?range=30d']) {
       await page.goto(`/console/acme/${view}`)

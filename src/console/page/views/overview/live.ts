@@ -67,10 +67,10 @@ function Whole(props: {
 
 const AROUND_MS = 30_000
 
-/** The requests around a moment, epoch seconds. */
+/** The requests around a moment, epoch seconds. Charts count what the playground sends, too. */
 function requestsAt(workspace: string, seconds: number): string {
   const [from, to] = [-AROUND_MS, AROUND_MS].map((ms) => new Date(seconds * 1000 + ms).toISOString())
-  return pathOf(workspace, 'requests') + queryOf({ tab: 'log', from, to })
+  return pathOf(workspace, 'requests') + queryOf({ tab: 'log', from, to, playground: 'true' })
 }
 
 /** Tells operators that the latest configuration was refused, which nothing else would show. */
@@ -162,7 +162,7 @@ function Numbers({ seen, workspace }: { readonly seen: Seen; readonly workspace:
     : pathOf(workspace, 'requests')
   const failed = platform
     ? pathOf(null, 'usage') + queryOf({ range: '24h', by: 'error_code', show: 'errors' })
-    : pathOf(workspace, 'requests') + queryOf({ outcome: 'failed' })
+    : pathOf(workspace, 'requests') + queryOf({ outcome: 'failed', all: 'true' })
   const { perSecond } = recent(steps, MINUTE_MS)
   const { clientErrorShare, serverErrorShare } = recent(steps, ERRORS_MS)
   const p50 = newest(steps, (step) => step.added_p50_ms)

@@ -20,7 +20,7 @@ import { type Column, Table } from '../../components/table.ts'
 import { count, milliseconds, orNone, percent } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
-import { pathOf, queryOf } from '../../paths.ts'
+import { NONE, pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { OverviewHead } from './head.ts'
 import { Kinds, logOf } from './kinds.ts'
@@ -317,15 +317,15 @@ function Latency(props: {
 
 interface CodeRow {
   readonly key: string
-  readonly code: string
-  readonly status: string
+  readonly code: string | null | undefined
+  readonly status: string | null | undefined
   readonly calls: number
   readonly share: number
 }
 
 const CODE_COLUMNS: readonly Column<CodeRow>[] = [
-  { head: 'Code', primary: true, cell: ({ code }) => h('span', { class: 'mono' }, code) },
-  { head: 'Status', narrow: true, cell: ({ status }) => status },
+  { head: 'Code', primary: true, cell: ({ code }) => h('span', { class: 'mono' }, code ?? 'unknown') },
+  { head: 'Status', narrow: true, cell: ({ status }) => status ?? '–' },
   { head: 'Requests', align: 'end', cell: ({ calls }) => count(calls) },
   { head: 'Of all requests', align: 'end', cell: ({ share }) => percent(share) },
 ]
@@ -339,8 +339,7 @@ function Codes(props: {
   const { codes, total, usage } = props
   if (codes.data.length === 0) return null
   const rows = codes.data.map(({ error_code, status, calls }): CodeRow => {
-    const code = typeof error_code === 'string' ? error_code : 'unknown'
-    const told = typeof status === 'string' ? status : '–'
+    const [code, told] = [error_code, status].map((one) => (typeof one === 'string' ? one : null))
     return { key: `${code} ${told}`, code, status: told, calls, share: calls / total.calls }
   })
   return h(
@@ -351,7 +350,11 @@ function Codes(props: {
       columns: CODE_COLUMNS,
       rows,
       rowKey: ({ key }: CodeRow) => key,
-      href: ({ code }: CodeRow) => usage({ by: 'provider', show: 'errors', error_code: code }),
+      href: ({ code, status }: CodeRow) =>
+        usage({
+          ...{ by: 'provider', show: 'errors', outcome: 'error' },
+          ...{ error_code: code ?? NONE, status: status ?? NONE },
+        }),
     }),
   )
 }

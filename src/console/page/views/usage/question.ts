@@ -209,9 +209,18 @@ export function requestsQuery(state: UsageState): string {
     from: new Date(range.fromMs).toISOString(),
     to: new Date(range.toMs).toISOString(),
     playground: 'true',
+    // The log cannot be asked for what has no status: only jobs have none.
+    kind: appliedFilters(state).some(([name, value]) => name === 'status' && value === null) ? 'job' : null,
     outcome: measure === 'errors' ? 'error' : null,
     ...Object.fromEntries(same.map(([name, value]) => [name, value ?? NONE])),
   })
+}
+
+/** What the address of the requests of a state leads to: the log cannot be asked for a region. */
+export function requestsWords(state: UsageState): string {
+  return appliedFilters(state).some(([name]) => name === 'region')
+    ? 'View requests of all regions'
+    : 'View requests'
 }
 
 interface Asked {

@@ -42,6 +42,7 @@ import {
   pageQuestions,
   questionPath,
   requestsQuery,
+  requestsWords,
   stateOf,
   type UsageState,
   without,
@@ -76,7 +77,7 @@ export function UsageView({ workspace, query }: ViewProps) {
       lead: 'Finished calls, jobs and live sessions, and what they cost. Days are in UTC.',
       actions: [
         h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
-        h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, 'View requests'),
+        h(LinkButton, { href: pathOf(workspace, 'requests') + requestsQuery(state) }, requestsWords(state)),
         h(
           'a',
           {

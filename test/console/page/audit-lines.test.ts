@@ -18,12 +18,22 @@ function line(number: number, more: Partial<AuditAnswer> = {}): AuditAnswer {
 }
 
 test('older lines follow, and none comes twice', async (t) => {
-  const rows = joined([line(9), line(8)], [line(8), line(7)])
-  t.same(
-    rows.map(({ number }) => number),
-    [9, 8, 7],
-  )
-  t.same(joined([], [line(1)]).length, 1)
+  const told = (
+    newest: readonly number[],
+    next: number | null,
+    older: readonly number[],
+    top = older[0] ?? 0,
+  ) => {
+    const list = (numbers: readonly number[]) => numbers.map((number) => line(number))
+    const both = joined({ lines: list(newest), next }, { lines: list(older), next: 3, top })
+    return [both.lines.map(({ number }) => number), both.next]
+  }
+  t.same(told([9, 8], 8, [8, 7]), [[9, 8, 7], 3])
+  t.same(told([9, 8], 8, [9, 8, 7]), [[9, 8, 7], 3])
+  t.same(told([9, 8], 8, [7, 6]), [[9, 8], 8], 'others may be missing between them')
+  t.same(told([9, 8], null, [8]), [[9, 8], null], 'there are no others')
+  t.same(told([], 8, [], 8), [[], 3], 'nothing was found so far')
+  t.same(joined({ lines: [line(1)], next: null }, null).lines.length, 1)
 })
 
 test('hashes are shortened, and a line without any has none', async (t) => {

@@ -197,13 +197,12 @@ function Lines(props: {
   readonly ask: Ask
 }) {
   const { name, newest, all, filtered, ask } = props
-  const [older, setOlder] = useKept<AuditListAnswer | null>(`older ${name}`, null)
-  const rows = joined(newest.lines, older?.lines ?? [])
-  const next = older === null ? newest.next : older.next
+  const [older, setOlder] = useKept<Older | null>(`older ${name}`, null)
+  const { lines: rows, next } = joined(newest, older)
   const { run, busy, error } = useAction(async () => {
     if (next === null) return
     const page = await ask({ below: next })
-    setOlder({ lines: joined(rows, page.lines), next: page.next })
+    setOlder({ lines: [...rows, ...page.lines], next: page.next, top: rows[0]?.number ?? next })
   })
   if (rows.length === 0 && next === null)
     return filtered
@@ -280,8 +279,14 @@ function short(hash: string | null): string {
   return hash === null ? 'none' : hash.slice(0, 8)
 }
 
-/** Appends older lines; lines in both are kept once. */
-export function joined(newer: readonly AuditAnswer[], older: readonly AuditAnswer[]): readonly AuditAnswer[] {
-  const last = newer.at(-1)?.number ?? Number.POSITIVE_INFINITY
-  return [...newer, ...older.filter((line) => line.number < last)]
+interface Older extends AuditListAnswer {
+  /** Number up to which no line is missing. */
+  readonly top: number
+}
+
+/** Appends older lines, each once; none where there may be others between them and the newest. */
+export function joined(newest: AuditListAnswer, older: Older | null): AuditListAnswer {
+  if (older === null || newest.next === null || newest.next > older.top) return newest
+  const last = newest.lines.at(-1)?.number ?? Number.POSITIVE_INFINITY
+  return { lines: [...newest.lines, ...older.lines.filter((line) => line.number < last)], next: older.next }
 }

@@ -76,6 +76,39 @@ t.test(
   },
 )
 
+t.test(
+  'a base URL goes with its provider type alone',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const larkway = await startLarkway(t)
+    const ask = await signedIn(larkway)
+    t.equal((await ask('/console/api/workspaces/fresh', 'PUT', {})).status, 200)
+    const { page, signIn } = await openPerson(await openBrowser(t), larkway.url)
+    await signIn(larkway.key)
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.goto('/console/fresh/setup')
+    const sent: unknown[] = []
+    await page.route('**/providers/fresh.*', async (route) => {
+      sent.push(route.request().postDataJSON())
+      await route.fulfill({
+        status: 503,
+        json: { error: { code: 'INTERNAL', message: 'no more is needed' } },
+      })
+    })
+    const type = page.getByRole('combobox', { name: 'Provider type' })
+    for (const address of ['http://127.0.0.1:9/v1', 'no address']) {
+      await type.selectOption('openai-compatible')
+      await page.getByLabel('Base URL').fill(address)
+      await type.selectOption('openai')
+      await page.getByLabel('API key', { exact: true }).fill('sk-of-openai')
+      const answered = page.waitForResponse('**/providers/fresh.*')
+      await page.getByRole('button', { name: 'Connect' }).click()
+      await answered
+      t.same(sent.pop(), { kind: 'openai', credential: 'sk-of-openai' }, address)
+    }
+  },
+)
+
 t.test('what is set up is known, also when no request is kept', async (t) => {
   const node = await startConsoleNode(t)
   const operator = await node.signIn(node.keys.operator)

@@ -168,4 +168,5 @@ t.test('several addresses, one per line, are the servers of one provider', async
   t.match(issues({ baseUrl: two, kind: 'deepgram' }).baseUrl, /^Enter one address/)
   for (const healthPath of ['health', '//evil.test'])
     t.equal(issues({ baseUrl: two, healthPath }).healthPath, 'Enter a path such as /health.')
+  t.equal(issues({ baseUrl: 'http://one.test', healthPath: 'health' }).healthPath, undefined, 'not shown')
 })

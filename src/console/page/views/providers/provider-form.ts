@@ -90,9 +90,11 @@ export function providerIssues(
   if (kind?.needs_credential === true && form.credential === '' && !keeps)
     issues.credential = `Required for ${form.kind}.`
   else if (/^\s|\s$/.test(form.credential)) issues.credential = 'Remove the spaces around it.'
-  const address = setsAddress ? addressesIssue(addressesIn(form.baseUrl), kind) : null
+  const addresses = addressesIn(form.baseUrl)
+  const address = setsAddress ? addressesIssue(addresses, kind) : null
   if (address !== null) issues.baseUrl = address
-  if (setsAddress && !/^(\/(?![/\\])[^\s\\#]*)?$/.test(form.healthPath.trim()))
+  // It is asked for with several addresses alone.
+  if (setsAddress && addresses.length > 1 && !/^(\/(?![/\\])[^\s\\#]*)?$/.test(form.healthPath.trim()))
     issues.healthPath = 'Enter a path such as /health.'
   return issues
 }

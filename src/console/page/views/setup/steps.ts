@@ -132,7 +132,7 @@ export function ProviderStep({ workspace, standing, isOperator, onDone }: Provid
       'section',
       { class: 'setup-choice' },
       h('h3', null, 'Your own account'),
-      h(Account, { workspace, kinds: others, isOperator, onDone }),
+      h(Account, { workspace, kinds: others, onDone }),
     ),
   )
 }
@@ -140,27 +140,28 @@ export function ProviderStep({ workspace, standing, isOperator, onDone }: Provid
 function Account(props: {
   readonly workspace: string
   readonly kinds: readonly KindAnswer[]
-  readonly isOperator: boolean
   readonly onDone: () => void
 }) {
-  const { workspace, kinds, isOperator, onDone } = props
+  const { workspace, kinds, onDone } = props
   const start = () => {
     const first = kinds.find(({ kind }) => kind === 'openai') ?? kinds[0]
     return { ...providerForm(null, first ? [first] : []), name: first?.kind ?? '' }
   }
   const [trouble, setTrouble] = useState<string | null>(null)
-  const known = { before: null, kinds, workspace, taken: [], setsAddress: isOperator }
+  const issuesOf = (fields: ProviderForm) => {
+    const setsAddress = needsAddress(kinds, fields)
+    return providerIssues(fields, { before: null, kinds, workspace, taken: [], setsAddress })
+  }
   const save = async (fields: ProviderForm) => {
     setTrouble(null)
     const path = apiPath`/workspaces/${workspace}/providers/${`${workspace}.${fields.name}`}`
-    await api.put<ProviderAnswer>(path, bodyOf(fields, { setsAddress: isOperator }))
+    await api.put<ProviderAnswer>(path, bodyOf(fields, { setsAddress: needsAddress(kinds, fields) }))
     const check = await api.post<ProviderCheckAnswer>(`${path}/check`)
     if (check.ok) onDone()
     else setTrouble(check.trouble ?? 'no reason given')
   }
-  const form = useForm<ProviderForm>(start, (fields) => providerIssues(fields, known), save)
+  const form = useForm<ProviderForm>(start, issuesOf, save)
   const { fields, set, issue, tried, busy, error } = form
-  const needsAddress = kinds.find(({ kind }) => kind === fields.kind)?.base_url === null
   const submit = (event: Event) => {
     event.preventDefault()
     form.submit()
@@ -183,7 +184,7 @@ function Account(props: {
       hint: 'Encrypted at rest. You won’t be able to see it again.',
       error: tried ? issue('credential') : null,
     }),
-    needsAddress
+    needsAddress(kinds, fields)
       ? h(TextInput, {
           label: 'Base URL',
           type: 'url',
@@ -205,6 +206,11 @@ function Account(props: {
         ),
     h('div', null, h(Button, { type: 'submit', busy }, 'Connect')),
   )
+}
+
+/** An address that was typed for another type is not shown: it is neither checked nor sent. */
+function needsAddress(kinds: readonly KindAnswer[], fields: ProviderForm): boolean {
+  return kinds.find(({ kind }) => kind === fields.kind)?.base_url === null
 }
 
 const NAME = 'main'

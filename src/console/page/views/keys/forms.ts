@@ -11,6 +11,7 @@ import { Note } from '../../components/states.ts'
 import { AMOUNT, BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
 import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
+import { useLeaveGuard } from '../../router.ts'
 
 const SCOPES = [
   { value: 'inference', label: 'inference', hint: 'Synchronous requests' },
@@ -349,6 +350,7 @@ export function RotateKey(props: {
 /** Shows a new key, once. The dialog stays until the key is copied or somebody confirms that it is stored. */
 export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
+  useLeaveGuard(!kept, 'The key is shown only once. Leave anyway?')
   const curl = [
     `export LARKWAY_API_KEY=${made.key}`,
     `curl -sS ${location.origin}/v1/me -H "Authorization: Bearer $LARKWAY_API_KEY"`,

@@ -17,6 +17,7 @@ import { milliseconds } from '../../format.ts'
 import { h } from '../../h.ts'
 import { type Load, useAction } from '../../load.ts'
 import { apiPath } from '../../paths.ts'
+import { useLeaveGuard } from '../../router.ts'
 
 /** The webhook of transcription jobs and its recent deliveries. */
 export function Webhook(props: {
@@ -192,6 +193,7 @@ function WebhookForm(props: {
 /** Shows a secret once. The dialog stays until somebody confirms that it is stored. */
 function SecretShown({ secret, onClose }: { readonly secret: string; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
+  useLeaveGuard(!kept, 'The secret is shown only once. Leave anyway?')
   return h(
     Dialog,
     {

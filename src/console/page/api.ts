@@ -123,6 +123,17 @@ async function ask<Answer>(method: string, path: string, body: unknown, { signal
   }
 }
 
+/** Whether there is something at a path: 404 is an answer, too. */
+export async function isThere(path: string, options?: Options): Promise<boolean> {
+  try {
+    await api.get(path, options)
+    return true
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return false
+    throw error
+  }
+}
+
 /** An error of the API, or of the connection to it. `status` 0: there was no answer. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'

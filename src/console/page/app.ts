@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../server/answers/access.ts'
-import { ApiError, api, onSignedOut, onTokenRefused, signedInAgain, toApiError } from './api.ts'
+import { type ApiError, isThere, onSignedOut, onTokenRefused, signedInAgain, toApiError } from './api.ts'
 
 import { Boundary } from './components/boundary.ts'
 import { LinkButton } from './components/button.ts'
@@ -163,10 +163,7 @@ function useUnknown({ role }: SessionAnswer, workspace: string | null): boolean 
   const load = useLoad(
     async (signal) => {
       if (role !== 'operator' || workspace === null) return true
-      return api.get(apiPath`/workspaces/${workspace}`, { signal }).then(
-        () => true,
-        (error: unknown) => !(error instanceof ApiError && error.status === 404),
-      )
+      return isThere(apiPath`/workspaces/${workspace}`, { signal })
     },
     [workspace],
   )

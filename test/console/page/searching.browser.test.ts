@@ -18,6 +18,7 @@ t.test('a field that searches a list', { skip: withoutServers, timeout: 180_000 
   await t.test('follows the address', (t) => followsAddress(t, page))
   await t.test('says that no app matches', (t) => noneMatches(t, page))
   await t.test('follows the address on the audit log', (t) => followsOnAudit(t, page))
+  await t.test('hides no route whose name is taken', (t) => namesTaken(t, page))
 })
 
 async function setUp(admin: Visitor): Promise<void> {
@@ -91,4 +92,26 @@ async function followsOnAudit(t: Test, page: Page): Promise<void> {
   await page.getByRole('link', { name: 'Audit' }).click()
   await rowsOf(page, 'Changes, newest first').first().waitFor(WAIT)
   t.equal(await field.inputValue(), '')
+}
+
+/** A draft of that name would have been one of the published route. */
+async function namesTaken(t: Test, page: Page): Promise<void> {
+  const { origin } = new URL(page.url())
+  await page.goto(`${origin}/console/acme/routes?q=nothing-like-it`)
+  await page.getByText('No matching routes').waitFor(WAIT)
+  const drafts: string[] = []
+  page.on('request', (request) => {
+    if (request.method() === 'PUT') drafts.push(new URL(request.url()).pathname)
+  })
+  await page.getByRole('button', { name: 'Create route' }).click()
+  const form = page.getByRole('dialog', { name: 'Create route' })
+  await form.getByLabel('Name').fill('many')
+  await form.getByRole('radio').first().check()
+  await form.getByRole('button', { name: 'Create draft' }).click()
+  await form.getByText('"acme.many" already exists.').waitFor(WAIT)
+  t.same(drafts, [])
+  await form.getByLabel('Name').fill('free')
+  await form.getByRole('button', { name: 'Create draft' }).click()
+  await heading(page, 'acme.free')
+  t.same(drafts, ['/console/api/workspaces/acme/routes/acme.free/draft'])
 }

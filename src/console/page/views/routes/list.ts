@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks'
 import type { HealthAnswer } from '../../../server/answers/health.ts'
 import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import type { RouteAnswer, RouteSummary, RoutesAnswer } from '../../../server/answers/routes.ts'
-import { api } from '../../api.ts'
+import { api, isThere } from '../../api.ts'
 import { Button, LinkButton } from '../../components/button.ts'
 import { FormDialog } from '../../components/dialog.ts'
 import { TextInput } from '../../components/field.ts'
@@ -182,11 +182,12 @@ interface NewRoute {
 function CreateRoute(props: {
   readonly workspace: string
   readonly models: Load<ModelsAnswer>
-  /** Whole names of the routes that there are. */
+  /** Whole names of routes that there are: those that the list shows. */
   readonly taken: readonly string[]
   readonly onClose: () => void
 }) {
-  const { workspace, models, taken, onClose } = props
+  const { workspace, models, onClose } = props
+  const [taken, setTaken] = useState(props.taken)
   const { fields, set, issue, tried, submit, busy, error } = useForm<NewRoute>(
     () => ({ name: '', picked: null }),
     ({ name, picked }) => ({
@@ -195,9 +196,11 @@ function CreateRoute(props: {
     }),
     async ({ name, picked }) => {
       const whole = wholeName(workspace, name)
-      const path = apiPath`/workspaces/${workspace}/routes/${whole}/draft`
+      const path = apiPath`/workspaces/${workspace}/routes/${whole}`
+      // The list is one page, and a draft beside a published route would be taken for a change of it.
+      if (await isThere(path)) return setTaken([...taken, whole])
       const entries = picked === null ? [] : [picked]
-      await api.put<RouteAnswer>(path, { fields: { workspace, entries }, revision: null })
+      await api.put<RouteAnswer>(`${path}/draft`, { fields: { workspace, entries }, revision: null })
       toast(`Draft of ${whole} created`)
       navigate(pathOf(workspace, 'routes', whole))
     },

@@ -29,17 +29,10 @@ interface FactsFieldsProps {
 /** Declared capabilities, features and prices of models, all optional. */
 export function FactsFields(props: FactsFieldsProps) {
   const { facts, onChange, onUnread, disabled = false } = props
-  const [unknown, setUnknown] = useState<readonly string[]>([])
   const orNone = <Name extends string>(chosen: readonly Name[]) =>
     chosen.length === 0 ? undefined : [...chosen]
   const optionsOf = <Name extends string>(words: Readonly<Record<Name, string>>) =>
     members(words).map((value) => ({ value, label: words[value], disabled }))
-  const setOthers = (others: Readonly<Record<string, unknown>> | undefined) => {
-    const { change, unknown } = changeOfOthers(others)
-    setUnknown(unknown)
-    if (unknown.length > 0) onUnread('more', 'there is no such fact')
-    else onChange(change, 'more')
-  }
   return h(
     'div',
     { class: 'stack' },
@@ -79,12 +72,17 @@ export function FactsFields(props: FactsFieldsProps) {
       hint: 'limits, languages, conflicts, operations, translation_features, live, as in the configuration file.',
       placeholder: '{"limits": {"max_audio_seconds": 7200}}',
       value: otherFacts(facts),
-      onChange: setOthers,
+      check: unknownFacts,
+      onChange: (others: JsonObject | undefined) => onChange(changeOfOthers(others).change, 'more'),
       onUnread: (why: string) => onUnread('more', why),
-      error: unknown.length === 0 ? null : `Unknown, or set by a field above: ${unknown.join(', ')}.`,
       disabled,
     }),
   )
+}
+
+function unknownFacts(others: JsonObject | undefined): string | null {
+  const { unknown } = changeOfOthers(others)
+  return unknown.length === 0 ? null : `Unknown, or set by a field above: ${unknown.join(', ')}.`
 }
 
 function Prices(props: FactsFieldsProps) {
@@ -132,6 +130,8 @@ type JsonObject = Readonly<Record<string, unknown>>
 export function JsonInput(props: {
   readonly label: string
   readonly value: JsonObject | undefined
+  /** Why an object cannot be taken, which then stays in the field, too; null: it can. */
+  readonly check?: (value: JsonObject | undefined) => string | null
   readonly onChange: (value: JsonObject | undefined) => void
   readonly onUnread: (why: string) => void
   readonly hint?: string
@@ -139,11 +139,11 @@ export function JsonInput(props: {
   readonly disabled?: boolean
   readonly placeholder?: string
 }) {
-  const { label, value, onChange, onUnread, hint, error, disabled, placeholder } = props
-  const [text, setText] = useState(() => jsonText(value))
+  const { label, check = () => null, onChange, onUnread, hint, error, disabled, placeholder } = props
+  const [text, setText] = useState(() => jsonText(props.value))
   const [fault, setFault] = useState<string | null>(null)
-  const known = useRef(jsonText(value))
-  const given = jsonText(value)
+  const known = useRef(jsonText(props.value))
+  const given = jsonText(props.value)
   // Somebody else set the value: the text typed here is dropped.
   if (given !== known.current) {
     known.current = given
@@ -152,11 +152,13 @@ export function JsonInput(props: {
   }
   const type = (typed: string) => {
     const read = readJsonObject(typed)
+    const value = read.value ?? undefined
+    const issue = read.fault ?? check(value)
     setText(typed)
-    setFault(read.fault)
-    if (read.fault !== null) return onUnread(read.fault)
-    known.current = jsonText(read.value)
-    onChange(read.value)
+    setFault(issue)
+    if (issue !== null) return onUnread(issue)
+    known.current = jsonText(value)
+    onChange(value)
   }
   return h(TextInput, {
     label,

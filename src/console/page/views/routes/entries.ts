@@ -220,7 +220,8 @@ function EntryCard(props: EntryCardProps) {
   const { fields } = entry
   const name = `${fields.provider}/${fields.model}`
   const id = `entry-${entry.key}`
-  const wrong = issueCount(issues, index) + Object.keys(entry.unread).length
+  const unread = Object.keys(entry.unread).length
+  const wrong = issueCount(issues, index) + unread
   const own = [...entryIssues(issues, index, ''), ...entryIssues(issues, index, 'model')]
   const provider = entryIssues(issues, index, 'provider')
   return h(
@@ -276,7 +277,8 @@ function EntryCard(props: EntryCardProps) {
       props.share === null ? null : h('span', { class: 'small quiet', 'data-share': '' }, props.share),
     ),
     h(ModelFacts, { fields, context }),
-    h('div', { id, hidden: !open }, open ? h(EntryForm, props) : null),
+    // Text that cannot be read is in the form alone.
+    h('div', { id, hidden: !open }, open || unread > 0 ? h(EntryForm, props) : null),
   )
 }
 

@@ -135,7 +135,7 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   const { session, onSignOut } = props
   const { path, query } = useLocation()
   const place = useMemo(() => placeOf(path), [path])
-  const unknown = useUnknown(session, place?.workspace ?? null)
+  const exists = useExists(session, place?.workspace ?? null)
   useEffect(() => {
     if (!place) navigate(pathOf(session.workspace), { replace: true })
   }, [place, session])
@@ -143,11 +143,11 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   const { workspace, view, rest } = place
   const isOperator = session.role === 'operator'
   const allowed =
-    workspace === null ? isOperator : isOperator ? !unknown : session.workspaces.includes(workspace)
+    workspace === null ? isOperator : isOperator ? exists !== false : session.workspaces.includes(workspace)
   const entry = viewAt(place)
   return h(
     Shell,
-    { session, place, isKnown: allowed, onSignOut },
+    { session, place, isKnown: allowed && exists, onSignOut },
     h(
       Boundary,
       { place: path },
@@ -158,8 +158,8 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   )
 }
 
-/** Whether an operator's address names a workspace that is not there. */
-function useUnknown({ role }: SessionAnswer, workspace: string | null): boolean {
+/** Whether the workspace is there that an operator's address names; null: nobody knows yet. */
+function useExists({ role }: SessionAnswer, workspace: string | null): boolean | null {
   const load = useLoad(
     async (signal) => {
       if (role !== 'operator' || workspace === null) return true
@@ -167,7 +167,7 @@ function useUnknown({ role }: SessionAnswer, workspace: string | null): boolean 
     },
     [workspace],
   )
-  return load.value === false
+  return load.value
 }
 
 function NotFound({ workspace }: { readonly workspace: string | null }) {

@@ -61,6 +61,35 @@ function begun(session: SessionAnswer): SessionAnswer {
   return session
 }
 
+const LAST = 'lk-workspace'
+
+/** The workspace that this tab was in before it was loaded again, on one of the platform's views for one. */
+export function keptWorkspace({ role, workspace, workspaces }: SessionAnswer): string | null {
+  try {
+    const kept = sessionStorage.getItem(LAST)
+    return kept !== null && (role === 'operator' || workspaces.includes(kept)) ? kept : workspace
+  } catch {
+    return workspace
+  }
+}
+
+export function keepWorkspace(workspace: string): void {
+  try {
+    sessionStorage.setItem(LAST, workspace)
+  } catch {
+    // Storage may be forbidden: the own workspace is at hand then.
+  }
+}
+
+/** It is not there, or no longer. */
+export function forgetWorkspace(workspace: string | null): void {
+  try {
+    if (sessionStorage.getItem(LAST) === workspace) sessionStorage.removeItem(LAST)
+  } catch {
+    // Nothing is kept.
+  }
+}
+
 const CHANGED = 'lk-workspaces'
 
 /** Tells the picker that a workspace was made, renamed or deleted. */

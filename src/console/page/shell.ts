@@ -1,5 +1,5 @@
 import type { ComponentChildren, ComponentType } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../server/answers/access.ts'
 import { Button, Icon } from './components/button.ts'
 import { Time } from './components/time.ts'
@@ -9,7 +9,7 @@ import { styleSheet } from './lazy.ts'
 import { isSameName } from './names.ts'
 import { type Place, pathOf } from './paths.ts'
 import { navigate } from './router.ts'
-import { useWorkspaces, viewerIn } from './session.ts'
+import { forgetWorkspace, keepWorkspace, keptWorkspace, useWorkspaces, viewerIn } from './session.ts'
 import { chooseTheme, storedTheme, type Theme } from './theme.ts'
 import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
 
@@ -17,19 +17,18 @@ import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
 export function Shell(props: {
   readonly session: SessionAnswer
   readonly place: Place
-  /** The place is one that there is, and the session may see. */
-  readonly isKnown: boolean
+  /** The place is one that there is, and the session may see; null: nobody knows yet. */
+  readonly isKnown: boolean | null
   readonly onSignOut: () => void
   readonly children?: ComponentChildren
 }) {
   const { session, place, isKnown, onSignOut, children } = props
+  const { workspace: at } = place
+  if (at !== null && isKnown) keepWorkspace(at)
+  if (isKnown === false) forgetWorkspace(at)
   // The platform's views keep the workspace at hand that one came from.
-  const last = useRef(keptWorkspace(session))
-  if (place.workspace !== null && isKnown) last.current = place.workspace
-  const workspace = last.current
-  useEffect(() => {
-    if (workspace !== null) keepWorkspace(workspace)
-  }, [workspace])
+  const kept = keptWorkspace(session)
+  const workspace = isKnown === false ? (kept === at ? null : kept) : (at ?? kept)
   const [open, setOpen] = useState(false)
   useEffect(() => setOpen(false), [place])
   const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
@@ -133,26 +132,6 @@ function FinderButton({ onClick }: { readonly onClick: () => void }) {
 
 function isMac(): boolean {
   return /^Mac|^iP/.test(navigator.platform)
-}
-
-const LAST = 'lk-workspace'
-
-/** The workspace that this tab was in before it was loaded again, on one of the platform's views for one. */
-function keptWorkspace({ role, workspace, workspaces }: SessionAnswer): string | null {
-  try {
-    const kept = sessionStorage.getItem(LAST)
-    return kept !== null && (role === 'operator' || workspaces.includes(kept)) ? kept : workspace
-  } catch {
-    return workspace
-  }
-}
-
-function keepWorkspace(workspace: string): void {
-  try {
-    sessionStorage.setItem(LAST, workspace)
-  } catch {
-    // Storage may be forbidden: the own workspace is at hand then.
-  }
 }
 
 function Group(props: {

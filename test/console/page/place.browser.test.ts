@@ -106,15 +106,32 @@ t.test(
     await t.test(
       'a view of the platform keeps the workspace, and one that is not there is not shown',
       async (t) => {
+        const kept = () => page.evaluate("sessionStorage.getItem('lk-workspace')")
+        const isKept = (id: string) => waitUntil(async () => (await kept()) === id)
+        const atHand = () => page.getByRole('combobox', { name: 'Workspace' }).inputValue()
         await page.goto(`${node.url}/console/other/overview`)
         await heading(page, 'Overview')
+        t.ok(await isKept('other'), 'once it is known to be there')
         await page.goto(`${node.url}/console/audit`)
         await heading(page, 'Audit')
         await page.reload()
         await heading(page, 'Audit')
-        t.equal(await page.getByRole('combobox', { name: 'Workspace' }).inputValue(), 'other')
+        t.equal(await atHand(), 'other')
         await page.goto(`${node.url}/console/nowhere/overview`)
         await heading(page, 'Page not found')
+        t.same([await atHand(), await kept()], ['other', 'other'])
+
+        await operator.put('/workspaces/gone', {})
+        await page.goto(`${node.url}/console/gone/overview`)
+        await heading(page, 'Overview')
+        t.ok(await isKept('gone'))
+        await page.goto(`${node.url}/console/workspaces/gone`)
+        await page.getByRole('button', { name: 'Delete workspace' }).click()
+        const dialog = page.getByRole('dialog')
+        await dialog.getByRole('textbox').fill('gone')
+        await dialog.getByRole('button', { name: 'Delete workspace' }).click()
+        await heading(page, 'Workspaces')
+        t.same([await atHand(), await kept()], ['ops', null], 'what was deleted leads nowhere')
       },
     )
   },

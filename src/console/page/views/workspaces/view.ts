@@ -20,7 +20,7 @@ import { useLoad } from '../../load.ts'
 import { isSameName } from '../../names.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { navigate, useQuery } from '../../router.ts'
-import { useWorkspaces, workspacesChanged } from '../../session.ts'
+import { forgetWorkspace, useWorkspaces, workspacesChanged } from '../../session.ts'
 import type { ViewProps } from '../../view.ts'
 import { EditWorkspace } from './edit-workspace.ts'
 import { newGrantId } from './workspace-form.ts'
@@ -320,6 +320,7 @@ function DeleteWorkspace(props: { readonly workspace: WorkspaceAnswer; readonly 
   const { id } = workspace
   const remove = async () => {
     await api.delete(apiPath`/workspaces/${id}`)
+    forgetWorkspace(id)
     workspacesChanged()
     toast(`Workspace ${id} deleted`)
     navigate(pathOf(null, 'workspaces'))

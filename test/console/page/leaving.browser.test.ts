@@ -4,7 +4,13 @@ import { startConsoleNode } from '../../support/console-node.ts'
 import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
 
-t.test('leaving what is shown once', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+/** Runs in the page: its microphone hears nothing. */
+function openMicrophone(): void {
+  const stream = () => new AudioContext().createMediaStreamDestination().stream
+  navigator.mediaDevices.getUserMedia = async () => stream()
+}
+
+t.test('leaving what cannot be had again', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const node = await startConsoleNode(t)
   const { page } = await openTab(await openBrowser(t))
   const asked: string[] = []
@@ -49,4 +55,14 @@ t.test('leaving what is shown once', { skip: withoutServers, timeout: 120_000 },
   await shown.getByRole('button', { name: 'Create webhook' }).click()
   await shown.getByText('whsec_canary').waitFor(WAIT)
   await backIsAsked('The secret is shown only once. Leave anyway?')
+
+  await page.evaluate(openMicrophone)
+  await page.getByRole('link', { name: 'Playground' }).click()
+  await page.getByRole('button', { name: 'Record' }).click()
+  const stop = page.getByRole('button', { name: 'Stop' })
+  await stop.waitFor(WAIT)
+  await Promise.all([page.waitForEvent('dialog', WAIT), page.getByRole('link', { name: 'Keys' }).click()])
+  t.same(asked.splice(0), ['Leave and drop the recording?'])
+  await stop.click()
+  await stop.waitFor({ ...WAIT, state: 'detached' })
 })

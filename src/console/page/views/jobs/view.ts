@@ -33,9 +33,14 @@ function AllJobs({ workspace, search }: { readonly workspace: string; readonly s
       const path = apiPath`/workspaces/${workspace}/jobs` + jobsQuery({ kind, status }, limit)
       return (await api.get<{ jobs: readonly JobAnswer[] }>(path, { signal })).jobs
     },
-    [workspace, kind, status, limit],
+    [workspace, kind, status],
     { everyMs: LIVE_MS },
   )
+  // The rows that are there stay meanwhile.
+  const more = () => {
+    setLimit(MOST_JOBS)
+    load.reload()
+  }
   const filtered = kind + status !== ''
   return [
     h(PageHead, {
@@ -75,7 +80,7 @@ function AllJobs({ workspace, search }: { readonly workspace: string; readonly s
                 rowKey: ({ id }: JobAnswer) => id,
                 href: ({ id }: JobAnswer) => pathOf(workspace, 'jobs', id) + search,
               }),
-              h(More, { count: jobs.length, limit, busy: load.busy, onMore: () => setLimit(MOST_JOBS) }),
+              h(More, { count: jobs.length, limit, busy: load.busy, onMore: more }),
             ),
     }),
   ]

@@ -4,6 +4,7 @@ import { Button, Icon } from '../../components/button.ts'
 import { Note } from '../../components/states.ts'
 import { bytes } from '../../format.ts'
 import { h } from '../../h.ts'
+import { useLeaveGuard } from '../../router.ts'
 import { clock, Player } from './transcript.ts'
 
 const ACCEPT = 'audio/*,video/mp4,video/webm,.mp3,.mp4,.m4a,.wav,.webm,.ogg,.oga,.opus,.flac'
@@ -133,6 +134,7 @@ function Recorder(props: { readonly disabled: boolean; readonly onFile: (file: F
   const [state, setState] = useState<State>({ at: 'idle' })
   const open = useRef<MediaStream | null>(null)
   const gone = useRef(false)
+  useLeaveGuard(state.at === 'recording', 'Leave and drop the recording?')
   useEffect(
     () => () => {
       gone.current = true

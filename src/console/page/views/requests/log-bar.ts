@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
 import { Switch } from '../../components/choice.ts'
 import { DateFields } from '../../components/date-fields.ts'
@@ -36,13 +36,19 @@ interface LogFiltersProps {
 export function LogFilters(props: LogFiltersProps) {
   const { workspace, filter, onChange, refresh, exportOf } = props
   const [adding, setAdding] = useState(false)
+  const bar = useRef<HTMLDivElement>(null)
+  // What was pressed goes; the focus stays in the bar.
+  const stay: Change = (fields) => {
+    onChange(fields)
+    bar.current?.querySelector<HTMLElement>('[aria-controls]')?.focus()
+  }
   const add: Change = (fields) => {
     setAdding(false)
-    onChange(fields)
+    stay(fields)
   }
   return h(
     'div',
-    { class: 'stack log-bar', role: 'search', 'aria-label': 'Filter the log' },
+    { class: 'stack log-bar', role: 'search', 'aria-label': 'Filter the log', ref: bar },
     h(
       'div',
       { class: 'filters requests-filters' },
@@ -72,13 +78,15 @@ export function LogFilters(props: LogFiltersProps) {
       { id: 'log-add', hidden: !adding },
       adding ? h(AddFilter, { workspace, filter, onAdd: add }) : null,
     ),
-    h(Chips, { filter, onChange, exportOf }),
+    h(Chips, { filter, onChange, onRemove: stay, exportOf }),
   )
 }
 
 /** What the list is narrowed to, and ways to take it along. */
-function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>) {
-  const { filter, onChange, exportOf } = props
+function Chips(
+  props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'> & { readonly onRemove: Change },
+) {
+  const { filter, onChange, onRemove, exportOf } = props
   return h(
     'div',
     { class: 'log-chips' },
@@ -90,7 +98,7 @@ function Chips(props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'>)
           small: true,
           icon: 'close',
           label: `Remove filter ${chipText(chip)}`,
-          onClick: () => onChange(withFilter(chip[0], null)),
+          onClick: () => onRemove(withFilter(chip[0], null)),
         },
         chipText(chip),
       ),

@@ -29,6 +29,8 @@ const IDLE_MS = { patient: 13_000, hurried: 1_000 }
 const REFUSED_MS = 4_000
 
 const LOOK_MS = 50
+/** A node that looks later than that did not see what came meanwhile. */
+const MOST_LOOK_MS = 2 * LOOK_MS
 
 /** @param listenMs as configured; 0 for a node that nobody balances, or that a person waits for */
 export function drainTimes(listenMs: number, answerMs: number): DrainTimes {
@@ -70,18 +72,24 @@ export async function ended(isOver: () => boolean, ms: number): Promise<boolean>
   return true
 }
 
-/** Resolves when no request has come for a while, not before the time to listen is over. */
+/**
+ * Resolves when no request has come for a while, not before the time to listen is over. What comes while the node
+ * stands still waits in the kernel and is read after the look that is then due, so between two looks only a moment
+ * counts.
+ */
 async function quiet(server: EdgeServer, { listenMs, quietMs, extraMs }: DrainTimes): Promise<void> {
   const startMs = performance.now()
   let accepted = server.accepted
-  let takenMs = startMs
+  let lookedMs = startMs
+  let passedMs = 0
   const isQuiet = () => {
     const nowMs = performance.now()
-    if (server.accepted !== accepted) {
-      accepted = server.accepted
-      takenMs = nowMs
-    }
-    return nowMs - startMs >= listenMs && nowMs - takenMs >= quietMs
+    passedMs += Math.min(nowMs - lookedMs, MOST_LOOK_MS)
+    lookedMs = nowMs
+    const seen = server.accepted
+    if (seen !== accepted) passedMs = 0
+    accepted = seen
+    return nowMs - startMs >= listenMs && passedMs >= quietMs
   }
   await ended(isQuiet, listenMs + extraMs)
 }

@@ -88,7 +88,7 @@ async function killed(t: Test, server: S3Server): Promise<void> {
   const answers = await Promise.all(clients.map((client) => answerOf(client)))
   t.same(tally(answers), { [UNAVAILABLE]: KILLED_UPLOADS }, 'every client is told')
   const underWayMs = largest(answers.map(({ atMs }) => atMs - killedMs))
-  t.ok(underWayMs < 3_000, 'in time')
+  t.ok(underWayMs < WATCHDOG_MS, 'sooner than of one that is silent')
   for (const client of clients) client.destroy()
 
   const attemptMs: number[] = []
@@ -98,7 +98,7 @@ async function killed(t: Test, server: S3Server): Promise<void> {
     t.same(tally([answer]), { [UNAVAILABLE]: 1 }, 'a later one too')
     attemptMs.push(answer.atMs - begunMs)
   }
-  t.ok(largest(attemptMs) < 3_000, 'a store that is away is found out at once')
+  t.ok(largest(attemptMs) < WATCHDOG_MS, 'a store that is away is found out at once')
   t.comment(`503 at most ${underWayMs} ms after the kill, ${largest(attemptMs)} ms after a later attempt`)
   t.same(await gateway.calls(), [], 'no provider was called')
 

@@ -95,7 +95,7 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
     const startMs = performance.now()
     await first.kill()
     const answers = await Promise.allSettled(workspaces.map((workspace) => book(workspace, 'three')))
-    t.ok(performance.now() - startMs < 3000, 'nobody waits for it')
+    t.ok(performance.now() - startMs < 10_000, 'nobody waits for it')
     const failures = answers.filter(({ status }) => status === 'rejected')
     t.ok(failures.length > 0, `${failures.length} of ${workspaces.length} workspaces are away`)
     const isBack = async () => {
@@ -112,7 +112,7 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
     const startMs = performance.now()
     second.freeze()
     const answers = await Promise.allSettled(workspaces.map((workspace) => book(workspace, 'five')))
-    t.ok(performance.now() - startMs < 3000)
+    t.ok(performance.now() - startMs < 10_000)
     t.ok(answers.some(({ status }) => status === 'rejected'))
     second.thaw()
     const isBack = async () => {

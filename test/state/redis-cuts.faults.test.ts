@@ -267,7 +267,7 @@ async function comesLate(t: Test, rig: CutState): Promise<void> {
   judge(rig, 'begin_call', 'leave behind')
   const startMs = performance.now()
   await t.rejects(begin(state, place), { code: 'DEPENDENCY_UNAVAILABLE' })
-  t.ok(performance.now() - startMs < 3000)
+  t.ok(performance.now() - startMs < 10_000)
   await insist(() => state.ledger.cancel({ workspace, token, slotId }))
   for (const proxy of proxies) proxy.letGo()
   t.ok(await waitUntil(() => executions(rig, 'begin_call') > executed), 'it arrives after all')

@@ -37,7 +37,7 @@ t.test('a node starts without Redis, and finds it when it comes', { skip: withou
   const startMs = performance.now()
   const state = await createRedisState({ url: redis.url, log: pino({ level: 'silent' }) })
   t.teardown(() => state.close())
-  t.ok(performance.now() - startMs < 3_000, 'the start does not wait for it')
+  t.ok(performance.now() - startMs < 10_000, 'the start does not wait for it')
   t.equal(await state.healthy(), false)
   const { rateLimiter } = state
   t.match(await rateLimiter.take(taking('key_one', LIMIT)), { allowed: true, local: true })

@@ -175,14 +175,18 @@ t.test('a request that outlasts its tally is counted all the same', async (t) =>
   t.ok(await waitUntil(async () => (await state.samples.since(0)).length >= 3))
   recorder.ended({ ...exchange, status: 200 }, context, seen)
   t.ok(await waitUntil(async () => (await state.samples.since(0)).some(({ all }) => all.requests === 1)))
-  const [first, second] = await state.samples.since(0)
+  const samples = await state.samples.since(0)
+  const [first] = samples
   t.same(first?.attempts, [])
   t.match(first, { node: 'here:1', inFlight: 3, memoryUsedBytes: 5, memoryLimitBytes: 50 })
   const { provider, model } = ENTRY
   t.match(first?.breakers, [{ provider: provider.name, model, state: 'open' }], 'those that are not closed')
   t.equal(first?.breakers.length, 1)
-  t.equal(((first?.atMs ?? 1) / 500) % 1, 0, 'steps end at the same moments everywhere')
-  t.equal((second?.atMs ?? 0) - (first?.atMs ?? 0), 500)
+  // A machine that stands still leaves some out.
+  const steps = samples.map(({ atMs }) => atMs / 500)
+  t.ok(steps.every(Number.isInteger), 'steps end at the same moments everywhere')
+  const apart = steps.slice(1).map((step, at) => step - steps[at]!)
+  t.ok(Math.min(...apart) === 1, `each one has its sample: ${apart}`)
 })
 
 t.test('of a burst a bounded number is looked at, and failures are not crowded out', async (t) => {

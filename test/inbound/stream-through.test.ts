@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { createSender } from '../../src/outbound/send.ts'
@@ -7,6 +6,7 @@ import { type Edge, startEdge } from '../support/edge.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { memoryAudio } from '../support/memory-audio.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { whenStill } from '../support/stands-still.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
@@ -43,12 +43,8 @@ t.test('a slow reader holds the provider back, through the whole gateway', async
   t.teardown(() => client.destroy())
   client.socket.pause()
   await client.send('GET /audio HTTP/1.1\r\nHost: a\r\n\r\n')
-  const isHeld = async () => {
-    const before = written
-    await sleep(500)
-    return written > 0 && written === before
-  }
-  t.ok(await waitUntil(isHeld, 20_000), 'at some time no more is sent')
+  // At some time no more is sent.
+  await whenStill(() => written)
   t.ok(written < 48, `${written} MiB were sent, most of which the kernel holds`)
   client.socket.resume()
   const text = await client.rest(1_500)

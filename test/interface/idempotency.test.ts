@@ -307,13 +307,14 @@ t.test('a stop waits for it, and the answer survives the restart', async (t) => 
 })
 
 t.test('a stop leaves a call the time for its end', async (t) => {
-  const { upstream, gateway } = await start(t, { deadline_seconds: 1, video_deadline_seconds: 1 })
-  upstream.behave('whisper-1', { before: () => sleep(600) })
+  const { upstream, gateway } = await start(t, { deadline_seconds: 3, video_deadline_seconds: 3 })
+  // Either takes less than the deadline, and both together more.
+  upstream.behave('whisper-1', { before: () => sleep(1_800) })
   const { head, body } = keyedUpload('k-late', gateway.authorization.authorization)
   const client = await RawClient.connect(gateway.port)
   await client.send(head, body.subarray(0, 1_000))
   const stopped = gateway.signal('SIGTERM')
-  await sleep(700)
+  await sleep(2_100)
   await client.send(body.subarray(1_000))
   t.equal((await client.response())?.status, 200)
   t.equal(await stopped, 0)

@@ -8,6 +8,7 @@ import { UpstreamFailure, type UpstreamRequest } from '../../src/contracts/upstr
 import { createSender } from '../../src/outbound/send.ts'
 import { audio } from '../support/call.ts'
 import { listen, serveHttp } from '../support/http-server.ts'
+import { whenStill } from '../support/stands-still.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
@@ -135,8 +136,7 @@ t.test('a slow reader holds the provider back', async (t) => {
   const { chunks } = await sender(t).open(get(origin), staying)
   const iterator = chunks[Symbol.asyncIterator]()
   await iterator.next()
-  await sleep(300)
-  const heldAt = poured.written()
+  const heldAt = await whenStill(() => poured.written())
   t.ok(heldAt < bytes / 4, `${heldAt} bytes could be written, most of them into the kernel's buffers`)
   const before = process.memoryUsage().arrayBuffers
   await sleep(300)
@@ -149,9 +149,12 @@ t.test('a slow reader holds the provider back', async (t) => {
 })
 
 t.test('no more than a bounded part waits for the reader', async (t) => {
-  const origin = await serveHttp(t, (_, res) => void pourInto(res, 32 * MIB))
+  let poured = { written: () => 0 }
+  const origin = await serveHttp(t, (_, res) => {
+    poured = pourInto(res, 32 * MIB)
+  })
   const { chunks } = await sender(t).open(get(origin), staying)
-  await sleep(300)
+  await whenStill(() => poured.written())
   let handed = 0
   const iterator = chunks[Symbol.asyncIterator]()
   // Before the loop turns, nothing new can come off the socket: what is read until then has waited.

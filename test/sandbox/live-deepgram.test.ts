@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
 import { framesOf, type LiveAudio, liveAudio, silence, timesOff } from '../support/live-audio.ts'
 import { LiveClient, type Message, refusedHandshake } from '../support/live-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { wavHead } from '../support/wav.ts'
 
 const TEXT = 'the quick brown fox, is it?'
@@ -293,18 +293,20 @@ t.test('refusals come before the upgrade, with a status and dg-error', async (t)
 
 t.test('without audio or KeepAlive: 1011 NET-0001', async (t) => {
   const { open } = await start(t)
-  const query = `${RAW}&x-sandbox-idle-ms=700`
+  const query = `${RAW}&x-sandbox-idle-ms=3000`
   const [idle, kept, never] = [await open(query), await open(query), await open(query)]
   idle.send(silence(0.1))
   kept.send(silence(0.1))
+  let sent = 0
   const timer = setInterval(() => {
+    sent += 1
     kept.send({ type: 'KeepAlive' })
     if (never.socket.readyState === never.socket.OPEN) never.send({ type: 'KeepAlive' })
   }, 150)
   t.teardown(() => clearInterval(timer))
   t.match(await idle.ended, { code: 1011, reason: /^NET-0001/ })
   t.match(await never.ended, { code: 1011, reason: /^NET-0001/ }, 'KeepAlive alone does not hold it')
-  await sleep(600)
+  t.ok(await waitUntil(() => sent >= 25), 'these take longer than it may be idle')
   t.equal(kept.socket.readyState, kept.socket.OPEN)
   kept.send({ type: 'CloseStream' })
   t.match(await kept.ended, { code: 1000 })

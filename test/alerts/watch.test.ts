@@ -463,6 +463,8 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
 
   t.test('a model whose end is announced, by the table or by the configuration', async (t) => {
     const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    // Long before the end in the built-in table, whatever day it is.
+    rig.clock.nowMs = Date.parse('2026-06-01T00:00:00Z')
     const at = (days: number) => new Date(rig.clock.nowMs + days * 86_400_000).toISOString().slice(0, 10)
     const provider = configuredProvider({ name: 'dg' })
     rig.catalog.routes = [

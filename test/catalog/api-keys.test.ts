@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -12,6 +11,7 @@ import type { Snapshot } from '../../src/contracts/catalog.ts'
 import type { StoredKey, StoredKeys } from '../../src/contracts/stored-keys.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
+import { watchTurns } from '../support/loop-turns.ts'
 import { storedKey } from '../support/stored-key.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -337,16 +337,11 @@ t.test('ten thousand keys: each is found, and a change holds nobody up', async (
     all.map(({ id }) => id),
   )
 
-  const delay = monitorEventLoopDelay({ resolution: 1 })
-  delay.enable()
+  const turns = watchTurns()
   await keys.revoke(all[0]?.id ?? '')
   t.ok(await waitUntil(() => book.find(all[0]?.sha256 ?? '') === undefined))
-  delay.disable()
-  const longestMs = delay.max / 1e6
-  t.ok(
-    longestMs < 1_000,
-    `the loop stood still for ${longestMs.toFixed(0)} ms, the copy of the test included`,
-  )
+  const longestMs = await turns()
+  t.ok(longestMs < 1_000, `nothing else for ${longestMs.toFixed(0)} ms, the copy of the test included`)
   const same = all.filter(({ sha256 }, index) => book.find(sha256) === principals[index])
   t.equal(same.length, all.length - 1, 'the others are the same objects')
 })

@@ -52,16 +52,18 @@ t.test(
 
     // Each of them may have begun, and is withdrawn behind its back: all of that together is no load.
     const [beforeMs, startedMs] = [await cpuMsOf(gateway.pid), performance.now()]
-    let slowestMs = 0
+    let answeredMs = beforeMs
+    let mostMs = 0
     while (performance.now() - startedMs < 4_000) {
-      const askedMs = performance.now()
-      await fetch(`${gateway.url}/healthz`)
-      slowestMs = Math.max(slowestMs, performance.now() - askedMs)
       await sleep(20)
+      await fetch(`${gateway.url}/healthz`)
+      const nowMs = await cpuMsOf(gateway.pid)
+      mostMs = Math.max(mostMs, nowMs - answeredMs)
+      answeredMs = nowMs
     }
     const cpuMs = (await cpuMsOf(gateway.pid)) - beforeMs
     t.ok(cpuMs < 1_000, `${cpuMs} ms of processor time in 4 s`)
-    t.ok(slowestMs < 1_000, `the slowest answer of a node at rest took ${Math.round(slowestMs)} ms`)
+    t.ok(mostMs < 500, `from one answer of a node at rest to the next at most ${mostMs} ms of it`)
 
     await redis.restart()
     const works = async () => (await race([gateway], call, 1)).every(({ status }) => status === 200)
@@ -112,6 +114,8 @@ t.test('what processes write while Redis is away', { skip: withoutServers, timeo
     // Commands are under way when it breaks.
     const submissions = Array.from({ length: 8 }, () => submitJob(() => node().url, authorization))
     await redis.kill()
+    const isAway = () => processes.every((one) => saying(one, 'Redis is away').length >= outage)
+    t.ok(await waitUntil(isAway), `every process knows of outage ${outage}`)
     await sleep(2_500)
     await redis.restart()
     await Promise.all(submissions)

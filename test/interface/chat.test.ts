@@ -247,7 +247,7 @@ t.test('refusals: of the body, of its fields, of the key', async (t) => {
 })
 
 t.test('an admission counts once', async (t) => {
-  const config = { rate_limit: { requests_per_minute: 60, burst: 5 } }
+  const config = { rate_limit: { requests_per_minute: 1, burst: 5 } }
   const gateway = await startModelGateway(t, [TEXT], { config })
   const left = async (stream: boolean) => {
     const response = await gateway.post('/v1/chat', { messages: HELLO, stream })

@@ -20,3 +20,22 @@ export async function turnsWithin<Result>(
     isDone = true
   }
 }
+
+/** Takes the time until it is asked. @returns the longest time for which nothing else could run, milliseconds of CPU */
+export function watchTurns() {
+  let isOver = false
+  let longest = 0
+  let last = process.cpuUsage()
+  const turn = () => {
+    const { user, system } = process.cpuUsage(last)
+    longest = Math.max(longest, (user + system) / 1000)
+    last = process.cpuUsage()
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  return async () => {
+    isOver = true
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    return longest
+  }
+}

@@ -10,6 +10,7 @@ import { emptyRow } from '../../src/usage/ledger.ts'
 import { adoptOpenRows } from '../../src/usage/open-rows.ts'
 import { UsageRows } from '../../src/usage/rows.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { watchTurns } from '../support/loop-turns.ts'
 import { recordsIn } from '../support/usage-lake.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -79,25 +80,6 @@ function countRecords() {
   return () => {
     UsageRows.prototype.record = record
     return count
-  }
-}
-
-/** Takes the time until it is asked. @returns the longest time for which nothing else could run, milliseconds of CPU */
-function watchTurns() {
-  let isOver = false
-  let longest = 0
-  let last = process.cpuUsage()
-  const turn = () => {
-    const { user, system } = process.cpuUsage(last)
-    longest = Math.max(longest, (user + system) / 1000)
-    last = process.cpuUsage()
-    if (!isOver) setImmediate(turn)
-  }
-  setImmediate(turn)
-  return async () => {
-    isOver = true
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    return longest
   }
 }
 

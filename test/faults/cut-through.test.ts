@@ -15,6 +15,8 @@ const UPLOADS = 16
 const BYTES_PER_SECOND = 3_000_000
 /** What sending on may take beside the budget: a chunk for each upload, and what is not collected yet. */
 const MORE_MIB = 24
+/** Most pairs of nodes, one that sends on and one that does not, whose least peaks are compared. */
+const PAIRS = 3
 
 /** Reads a request no faster than `BYTES_PER_SECOND`. */
 function slowly(): (request: HeardRequest) => void {
@@ -165,8 +167,12 @@ t.test('a transcript of what was sent on while it came is judged with the whole 
 })
 
 t.test('what is sent on while it comes takes no memory of its own', { timeout: 180_000 }, async (t: Test) => {
-  const whole = await peakOf(t, false)
-  const cut = await peakOf(t, true)
+  // A peak holds what was not collected yet, too, now and then much.
+  let [whole, cut] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+  for (let pair = 0; pair < PAIRS && !(cut - whole < MORE_MIB); pair += 1) {
+    whole = Math.min(whole, await peakOf(t, false))
+    cut = Math.min(cut, await peakOf(t, true))
+  }
   t.ok(
     cut - whole < MORE_MIB,
     `peak of memory: ${Math.round(cut)} MiB, of whole bodies ${Math.round(whole)} MiB`,

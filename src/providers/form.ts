@@ -80,14 +80,16 @@ export function encodeAudioForm(
 }
 
 /**
- * The caller's file name without anything that a form or a file system could trip over, and with an extension
- * that fits the audio: providers tell the format by it. `audio.<extension>` when nothing sane is left.
+ * The caller's file name without folders and control characters, with an extension that fits the audio (providers
+ * tell the format by it), in the encoding of a form: a quote is `%22`, nothing else is escaped
+ * (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data).
+ * `audio.<extension>` when nothing is left.
  */
 export function safeFilename(given: string | null, format: AudioFormat): string {
   const base = (given ?? '').split(/[/\\]/).at(-1) ?? ''
   const clean = base
     .toWellFormed()
-    .replaceAll(/[\p{C}"%;\ufffd]/gu, '')
+    .replaceAll(/[\p{C}\ufffd]/gu, '')
     .trim()
   const [, stem = clean, extension = ''] = /^(.*)\.([a-z0-9]{1,5})$/i.exec(clean) ?? []
   const known = EXTENSIONS[format]
@@ -98,7 +100,7 @@ export function safeFilename(given: string | null, format: AudioFormat): string 
     .toWellFormed()
     .replaceAll('\ufffd', '')
     .trim()
-  return `${kept === '' ? 'audio' : kept}.${fitting}`
+  return `${kept === '' ? 'audio' : kept}.${fitting}`.replaceAll('"', '%22')
 }
 
 /** 128 bits that nobody outside can foretell; within RFC 2046's 70 characters. */

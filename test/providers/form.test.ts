@@ -45,7 +45,15 @@ t.test('hostile values and names come out as they went in', async (t) => {
     const file = form.get('file') as File
     t.same(Buffer.from(await file.arrayBuffer()), bytes)
     t.equal(file.type, 'audio/wav')
-    t.match(file.name, /^[^/\\"\r\n\0]+\.wav$/)
+    t.match(file.name, /^[^/\\\r\n\0]+\.wav$/)
+  }
+})
+
+t.test('quotes of a file name arrive', async (t) => {
+  for (const filename of ['the "final" take; 100%.wav', '".wav', 'a"; name="model.wav']) {
+    const form = await parse([['model', 'm']], { filename, format: 'wav' }, Buffer.from('RIFF'))
+    t.same([...form.keys()], ['model', 'file'])
+    t.equal((form.get('file') as File).name, filename)
   }
 })
 
@@ -88,7 +96,8 @@ t.test('file names are kept when sane, and their extensions fit', async (t) => {
     ['../..', 'wav', 'audio.wav'],
     ['...hidden.wav', 'wav', 'hidden.wav'],
     ['.wav', 'wav', 'audio.wav'],
-    ['a"b\r\nc\u202e.wav', 'wav', 'abc.wav'],
+    ['a"b\r\nc\u202e.wav', 'wav', 'a%22bc.wav'],
+    ['100%; "live".wav', 'wav', '100%; %22live%22.wav'],
     ['bad\ud800half.wav', 'wav', 'badhalf.wav'],
     ['日本語 録音.wav', 'wav', '日本語 録音.wav'],
   ]

@@ -32,16 +32,15 @@ export function resolveAlerts(fields: AlertFields, context: AlertContext, issues
 }
 
 function secretOf(reference: string, sources: SecretSources, issues: Issues): string | null {
-  const at = ['alerts', 'webhook', 'secret']
-  const { value, issue } = resolveSecret(reference, 'alerts', sources)
-  if (issue !== undefined) {
-    issues.add(at, issue)
-    return null
-  }
+  const { value, issue } = resolveSecret(reference, 'alerts', sources, issueOfSecret)
+  if (issue !== undefined) issues.add(['alerts', 'webhook', 'secret'], issue)
+  return value ?? null
+}
+
+function issueOfSecret(value: string): string | null {
   const bytes = Buffer.from(SECRET.exec(value)?.[1] ?? '', 'base64').length
-  if (bytes >= SECRET_BYTES.least && bytes <= SECRET_BYTES.most) return value
-  issues.add(at, 'must lead to whsec_ and the base64 of 24 to 64 random bytes')
-  return null
+  const isKey = bytes >= SECRET_BYTES.least && bytes <= SECRET_BYTES.most
+  return isKey ? null : 'must lead to whsec_ and the base64 of 24 to 64 random bytes'
 }
 
 function resolveRule(

@@ -157,9 +157,11 @@ function resolveOidc(
   if (issuer === null || !isSafe(issuer))
     issues.add([...path, 'issuer'], 'must be an https URL without credentials, query and fragment')
   const origin = URL.parse(publicUrl ?? '')
-  if (publicUrl === undefined || publicUrl === '')
+  const isMissing = publicUrl === undefined || publicUrl === ''
+  // The environment of the servers may have it.
+  if (isMissing && sources.isUnread !== true)
     issues.add([...PATH, 'public_url'], 'is missing: set it, or LARKWAY_PUBLIC_URL, for oidc')
-  else if (origin === null || !isSafe(origin))
+  if (!isMissing && (origin === null || !isSafe(origin)))
     issues.add([...PATH, 'public_url'], 'must be an https URL for oidc; http only for localhost')
   const secret = fields.client_secret
   const resolved = secret === undefined ? null : resolveSecret(secret, '', sources)

@@ -11,7 +11,22 @@ export interface SecretSources {
   readonly readSecret: (path: string) => string
   /** Opens a text that was sealed in this context; null when no key opens it. */
   readonly open: (sealed: string, context: SealContext) => string | null
+  /**
+   * The document is only read: the environment and the files of the servers may be elsewhere. A reference is then
+   * judged by its form, and its value is made up.
+   */
+  readonly isUnread?: boolean
 }
+
+/** Reads no secret at all. */
+export const WITHOUT_SECRETS: SecretSources = {
+  env: {},
+  readSecret: () => UNREAD,
+  open: () => UNREAD,
+  isUnread: true,
+}
+/** Stands for every secret that is not read. */
+const UNREAD = 'not-read'
 
 /** A secret, or why there is none. `issue` never holds a part of a value. */
 export type Secret =
@@ -45,15 +60,29 @@ function contextOf(provider: string): SealContext {
  * Follows a reference, `${ENV_NAME}`, `file:<path>` or `sealed:<text>`. White space around the secret does not count.
  *
  * @param provider whose `api_key` it is
+ * @param judge why a value cannot be used, beside that it has to be printable ASCII; null: it can. Never called for a
+ *   secret that is not read
  */
 export function resolveSecret(
   reference: string,
   provider: string,
-  { env, readSecret, open }: SecretSources,
+  sources: SecretSources,
+  judge: (value: string) => string | null = () => null,
+): Secret {
+  const secret = followed(reference, provider, sources)
+  if (secret.issue !== undefined || sources.isUnread === true) return secret
+  const issue = judge(secret.value)
+  return issue === null ? secret : { issue }
+}
+
+function followed(
+  reference: string,
+  provider: string,
+  { env, readSecret, open, isUnread }: SecretSources,
 ): Secret {
   const variable = VARIABLE.exec(reference)?.[1]
   if (variable !== undefined) {
-    const value = env[variable]?.trim()
+    const value = isUnread === true ? UNREAD : env[variable]?.trim()
     if (value === undefined || value === '')
       return { issue: `the environment variable ${variable} is not set` }
     return checked(value, `the environment variable ${variable}`)

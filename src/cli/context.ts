@@ -3,8 +3,7 @@ import type { Readable } from 'node:stream'
 import type { AdminActor, AdminContext } from '../admin/actor.ts'
 import { openDemo } from '../catalog/demo.ts'
 import { makeKey } from '../catalog/key.ts'
-import type { ProviderContext } from '../catalog/provider.ts'
-import type { SecretSources } from '../catalog/secret.ts'
+import { type SecretSources, WITHOUT_SECRETS } from '../catalog/secret.ts'
 import { catalogService, type Serving } from '../catalog/serving.ts'
 import { openCatalog } from '../catalog/watch.ts'
 import type { AppPrincipal, Snapshot } from '../contracts/catalog.ts'
@@ -27,8 +26,6 @@ import { signWebhook } from '../workers/webhook-signature.ts'
 import { CommandFailure, UsageError } from './arguments.ts'
 
 const DEFAULT_CONFIG = 'larkway.yaml'
-/** Stands for every secret where a configuration is only read. */
-const NOT_READ = 'not-read'
 /** Memory for removing objects, which needs next to none. */
 const REMOVAL_BYTES = 16 * 1024 * 1024
 
@@ -70,13 +67,7 @@ export function configAt({ env }: CliContext, given: string | undefined): string
 }
 
 /** Sources of secrets. */
-export type Secrets = Pick<ProviderContext, 'env' | 'open'> & Partial<Pick<ProviderContext, 'readSecret'>>
-
-export const WITHOUT_SECRETS: Secrets = {
-  env: new Proxy<Record<string, string>>({}, { get: () => NOT_READ }),
-  readSecret: () => NOT_READ,
-  open: () => NOT_READ,
-}
+export type Secrets = Omit<SecretSources, 'readSecret'> & Partial<Pick<SecretSources, 'readSecret'>>
 
 /**
  * Opens sealed credentials as servers with the same environment do. The result throws CommandFailure where the keys are

@@ -27,6 +27,7 @@ import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
+import { readTraceparent } from '../tracing/traceparent.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
 import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
@@ -489,13 +490,11 @@ export function keyless(dependencies: Watchers, route: EdgeRoute): EdgeRoute {
   }
 }
 
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
-
 /** Makes the context of the call that comes by an exchange. */
 function contextOf(exchange: Exchange): CallContext {
   const { traceparent } = exchange.headers
-  const wellFormed = traceparent !== undefined && TRACEPARENT.test(traceparent)
-  return new CallContext(exchange, wellFormed ? traceparent : undefined)
+  const isValid = traceparent !== undefined && readTraceparent(traceparent) !== null
+  return new CallContext(exchange, isValid ? traceparent : undefined)
 }
 
 /** Whether a call with an idempotency key has ended now, and its caller had left before. */
@@ -520,7 +519,7 @@ function logRequest(log: Logger, exchange: Exchange, context: CallContext, messa
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
   const line = {
     ...edgeFacts(exchange),
-    trace_id: context.trace?.traceId,
+    trace_id: context.traceId ?? undefined,
     ...callFacts(context),
     job_id: context.jobId ?? undefined,
     replayed: context.replayed ? true : undefined,

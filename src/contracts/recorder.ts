@@ -63,8 +63,8 @@ export interface EndedCall extends Consumption {
   readonly isSettled: boolean
   /** @param listener called when the last of them is settled, as often as that happens */
   onSettled(listener: (() => void) | null): void
-  /** Null: there is no tracing. */
-  readonly trace: { readonly traceId: string } | null
+  /** That of its spans, or of its caller; null: it has neither. */
+  readonly traceId: string | null
   /** What became of an attempt that was begun while its audio came; null: none was. */
   readonly cutThrough: 'used' | 'dropped' | null
   /** Whether the answer is speech that was made for another call; null: its route keeps none. */

@@ -13,6 +13,9 @@ import type { Metered, Usage } from './meter.ts'
 import { recordedCall } from './sample.ts'
 import type { PurposeResolution } from './selection.ts'
 
+/** Where the trace id stands in a `traceparent`: W3C Trace Context, 3.2. */
+const TRACE_ID = [3, 35] as const
+
 /** An idempotency slot as it was when its request came. */
 export interface SlotSeen {
   readonly id: string
@@ -36,7 +39,7 @@ export interface CallOrigin extends Partial<EndedExchange> {
 export class CallContext {
   readonly #origin: CallOrigin
   #selected: Call | null = null
-  /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not well-formed. */
+  /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not valid. */
   readonly traceparent: string | undefined
   /** Null when tracing is off. How it is used: see `Trace`. */
   trace: Trace | null = null
@@ -103,6 +106,10 @@ export class CallContext {
   /** Id of the request, which is the `id` of its answer. */
   get id(): string {
     return this.#origin.requestId
+  }
+
+  get traceId(): string | null {
+    return this.trace?.traceId ?? this.traceparent?.slice(...TRACE_ID) ?? null
   }
 
   /** Aborts when nobody waits for the call any more. */

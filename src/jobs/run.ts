@@ -128,7 +128,7 @@ function logClaim(job: Job, became: Became, context: CallContext, milliseconds: 
   const line = {
     job_id: job.id,
     request_id: job.requestId,
-    trace_id: context.trace?.traceId,
+    trace_id: context.traceId ?? undefined,
     kind: job.kind,
     operation: job.work.operation,
     status: became,

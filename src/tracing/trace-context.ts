@@ -1,8 +1,5 @@
 import { createTraceState, type SpanContext } from '@opentelemetry/api'
-
-/** A later version is read as far as this one goes, and its further fields are ignored: W3C Trace Context, 4. */
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
-const ZEROS = /^0+$/
+import { readTraceparent } from './traceparent.ts'
 
 /** A trace begun by the caller. */
 export interface CallerContext {
@@ -20,11 +17,9 @@ export function readTraceContext({
   traceparent = '',
   tracestate = '',
 }: ContextHeaders): CallerContext | null {
-  const [, version, traceId, spanId, flags, more] = TRACEPARENT.exec(traceparent) ?? []
-  if (traceId === undefined || spanId === undefined || flags === undefined) return null
-  if (version === 'ff' || (version === '00' && more !== undefined)) return null
-  if (ZEROS.test(traceId) || ZEROS.test(spanId)) return null
-  const span = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true }
+  const parent = readTraceparent(traceparent)
+  if (parent === null) return null
+  const span = { ...parent, isRemote: true }
   // Invalid entries are left out, and so are those after the first 32.
   return { span, tracestate: tracestate === '' ? '' : createTraceState(tracestate).serialize() }
 }

@@ -323,7 +323,7 @@ export class UsageLedger implements UsageKeeper {
     const { principal, attempts, purpose, failure } = call
     const last = attempts.length === 0 ? null : attempts[attempts.length - 1]!
     row.session_id = call.sessionId
-    row.trace_id = call.trace === null ? null : call.trace.traceId
+    row.trace_id = call.traceId
     row.workspace = principal === null ? '' : principal.workspace.id
     row.app = principal === null ? '' : principal.app.id
     row.key_id = principal === null ? '' : principal.key.id

@@ -10,6 +10,7 @@ import { startMeteredNode } from '../support/metered-node.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { costOf, usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
 
 t.test('every call, job and session of a node has one record, and they cost what was charged', async (t) => {
   const node = await startMeteredNode(t, { LARKWAY_USAGE: 'true' })
@@ -174,4 +175,32 @@ t.test('whom a call was for is kept where it may be', async (t) => {
     workspace: null,
     hashed: /^eu_/,
   })
+})
+
+t.test('the trace that a caller names is kept and found, without tracing', async (t) => {
+  const trace = '0af7651916cd43dd8448eb211c80319c'
+  const gateway = await startGateway(t, { env: { LARKWAY_USAGE: 'true' } })
+  const ask = async (path: string, body: string, traceparent: string) => {
+    const response = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', traceparent },
+      body,
+    })
+    await response.arrayBuffer()
+    return response.status
+  }
+  const traceparent = `00-${trace}-b7ad6b7169203331-01`
+  const audio = Buffer.from(filledWav(32_044, 1)).toString('base64')
+  t.equal(await ask('/v1/speech', '{"input":"lark"}', traceparent), 200)
+  t.equal(await ask('/v1/speech', '{}', traceparent), 400, 'a refused one, too')
+  t.equal(await ask('/v1/transcription/jobs', JSON.stringify({ audio }), traceparent), 202)
+  for (const none of [`00-${'0'.repeat(32)}-b7ad6b7169203331-01`, `ff-${trace}-b7ad6b7169203331-01`, trace])
+    t.equal(await ask('/v1/speech', '{"input":"lark"}', none), 200)
+  const folder = join(gateway.dataFolder, 'usage-segments')
+  t.ok(await waitUntil(async () => (await usageRecords(folder)).length === 6, 10_000))
+  const traces = (await usageRecords(folder)).map((one) => `${one.kind} ${one.status} ${one.trace_id}`)
+  const named = ['call 200', 'call 400', 'job null'].map((one) => `${one} ${trace}`)
+  t.same(traces.sort(), [...named, ...Array(3).fill('call 200 null')].sort())
+  const line = gateway.log.find(({ msg, status }) => msg === 'request' && status === 400)
+  t.equal(line?.trace_id, trace, 'the log has it')
 })

@@ -9,9 +9,8 @@ import type { RemoteAudio } from '../contracts/remote-audio.ts'
 import type { Spool } from '../contracts/spool.ts'
 import type { Tracing } from '../contracts/tracing.ts'
 import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from '../errors.ts'
-import { admit, authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
+import { admit, authenticate, noteHead, requireScope, soundOf, takeToken } from '../gateway/authentication.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
-import { END_USER_HEADER, noteEndUser } from '../gateway/end-users.ts'
 import type { Services } from '../gateway/services.ts'
 import type { UpgradeReply } from '../inbound/client-socket.ts'
 import {
@@ -27,8 +26,8 @@ import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
-import { readTraceparent } from '../tracing/traceparent.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
+import { readTraceparent } from '../tracing/traceparent.ts'
 import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
@@ -207,12 +206,14 @@ export function endpoint<
       ...(body === undefined ? [] : BODY_ERRORS),
       ...errors,
     ],
-    route: (needs) =>
-      observedRoute(
+    route: (needs) => ({
+      ...observedRoute(
         needs,
         { method, path, idempotent: idempotent !== undefined, door },
         (exchange, context) => respond(definition, exchange, context, needs),
       ),
+      refusesHeads: true,
+    }),
   }
 }
 
@@ -287,11 +288,10 @@ function admitCaller(
   const { headers } = exchange
   const authorization =
     door?.authorization === undefined ? headers.authorization : door.authorization(headers)
-  const endUser = headers[END_USER_HEADER]
   if (limited === false) {
     const admitted = authenticate(services.keys, context, authorization)
     requireScope(admitted.principal, scope, operator)
-    noteEndUser(services, admitted, endUser)
+    soundOf(admitted, noteHead(services, admitted, exchange))
     context.trace?.end()
     return admitted
   }
@@ -299,7 +299,7 @@ function admitCaller(
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
     typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
-  return admit(services, context, authorization, { scope, operator, idempotency, endUser })
+  return admit(services, context, authorization, { scope, operator, idempotency, head: exchange })
 }
 
 /** Takes the token before the workspace is looked at, so that guessing is limited, too. */
@@ -310,8 +310,9 @@ async function admitToWorkspace(
   services: Services,
 ): Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, exchange.headers.authorization)
-  noteEndUser(services, admitted, exchange.headers[END_USER_HEADER])
+  const fault = noteHead(services, admitted, exchange)
   await takeToken(services, admitted)
+  soundOf(admitted, fault)
   if (exchange.params[0] !== admitted.principal.workspace.id)
     throw new GatewayError('NOT_FOUND', 'there is no such workspace')
   requireScope(admitted.principal, scope, operator)

@@ -1,9 +1,8 @@
 import type { Scope } from '../contracts/catalog.ts'
 import type { ErrorCode } from '../errors.ts'
 import { type GatewayError, toGatewayError } from '../errors.ts'
-import { authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
+import { authenticate, noteHead, requireScope, soundOf, takeToken } from '../gateway/authentication.ts'
 import type { AdmittedContext, CallContext } from '../gateway/call-context.ts'
-import { END_USER_HEADER, noteEndUser } from '../gateway/end-users.ts'
 import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../inbound/client-socket.ts'
 import type { Ending, Exchange } from '../inbound/exchange.ts'
 import { type Admitted, type Dependencies, type Door, type Endpoint, observedRoute } from './endpoint.ts'
@@ -66,6 +65,7 @@ export function socketEndpoint<const Path extends string>(
         (exchange, context) => answer(definition, exchange, context, needs),
       ),
       socket: limits,
+      refusesHeads: true,
     }),
   }
 }
@@ -76,18 +76,6 @@ export function keyOffered(headers: Exchange['headers'], prefix: string): string
   return key === undefined ? undefined : `Bearer ${key.slice(prefix.length)}`
 }
 
-/** Authenticates the holder of a key, who may say whom the session is for. */
-function authenticateSender(
-  { headers }: Exchange,
-  context: CallContext,
-  authorization: string | undefined,
-  { services }: Dependencies,
-): AdmittedContext {
-  const admitted = authenticate(services.keys, context, authorization)
-  noteEndUser(services, admitted, headers[END_USER_HEADER])
-  return admitted
-}
-
 function answer(
   definition: SocketDefinition<string>,
   exchange: Exchange,
@@ -96,20 +84,23 @@ function answer(
 ): Ending {
   const protocol = definition.protocol(offeredProtocols(exchange.headers))
   try {
+    const { services } = dependencies
     const authorization = definition.authorization(exchange)
-    const admitted =
-      definition.authenticate?.(authorization, context, dependencies) ??
-      authenticateSender(exchange, context, authorization, dependencies)
+    const sender = definition.authenticate?.(authorization, context, dependencies) ?? null
+    const admitted = sender ?? authenticate(services.keys, context, authorization)
     requireScope(admitted.principal, definition.scope)
-    const taken = takeToken(dependencies.services, admitted)
+    // Only the holder of a key may say whom the session is for.
+    const fault = sender === null ? noteHead(services, admitted, exchange) : exchange.headFault
+    const taken = takeToken(services, admitted)
     // It is waited for once the socket is open, which it may not be.
     taken?.catch(() => {})
+    soundOf(admitted, fault)
     const call = { exchange, context: admitted, dependencies, admitted: taken }
     const listener = definition.open(call)
     const { headers } = listener
     return { status: 101, protocol, listener, ...(headers === undefined ? {} : { headers }) }
   } catch (thrown) {
-    if (new URLSearchParams(exchange.query).get('errors') !== 'in_band') throw thrown
+    if (!exchange.handshake || new URLSearchParams(exchange.query).get('errors') !== 'in_band') throw thrown
     const error = toGatewayError(thrown)
     context.failure = error
     context.trace?.failed(error.code)

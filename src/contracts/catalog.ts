@@ -169,6 +169,9 @@ export interface EndUserSettings {
   readonly overrides: ReadonlyMap<string, EndUserTerms>
 }
 
+/** Names an end user, in UTF-8. It wins over fields of a body. */
+export const END_USER_HEADER = 'x-lk-end-user'
+
 /** An end user, of whom nothing is kept in the process but for its calls under way. */
 export interface EndUser {
   /** As it is kept: what the caller sent, or its keyed hash. */

@@ -1,5 +1,11 @@
 import { hashKey, looksLikeKey } from '../catalog/key.ts'
-import type { ApiKeys, Principal, Scope, Snapshot } from '../contracts/catalog.ts'
+import {
+  type ApiKeys,
+  END_USER_HEADER,
+  type Principal,
+  type Scope,
+  type Snapshot,
+} from '../contracts/catalog.ts'
 import type { JobSpec } from '../contracts/jobs.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { RateDecision } from '../contracts/rate-limit.ts'
@@ -19,8 +25,15 @@ export interface AdmissionOptions {
   readonly operator?: true | undefined
   /** The caller's idempotency key, where the operation honours one in the ledger of calls. */
   readonly idempotency?: IdempotencyKey | undefined
-  /** Whom the call is for, out of the header; undefined: it was not sent. */
-  readonly endUser?: string | undefined
+  /** The rest of the head; absent: it says nothing. */
+  readonly head?: CallHead
+}
+
+/** What the head of a request says beside its key. */
+export interface CallHead {
+  readonly headers: Readonly<Record<string, string>>
+  /** Null: none was found. */
+  readonly headFault: GatewayError | null
 }
 
 export interface IdempotencyKey {
@@ -32,19 +45,45 @@ export interface IdempotencyKey {
  * Admits a caller: authenticates it, checks its scope and takes one token of the key's bucket. Done once per request,
  * before anything of its body is stored. At once, unless the token has to be asked for elsewhere.
  *
- * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED
+ * What is wrong with the rest of the head is said to callers who are admitted, so that the call is recorded as theirs
+ * and limited like any other.
+ *
+ * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED, that of the head
  */
 export function admit(
   services: Pick<Services, 'keys' | 'state' | 'endUserHash'>,
   context: CallContext,
   authorization: string | undefined,
-  { scope = 'inference', operator, idempotency, endUser }: AdmissionOptions = {},
+  { scope = 'inference', operator, idempotency, head = EMPTY_HEAD }: AdmissionOptions = {},
 ): AdmittedContext | Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, authorization)
   requireScope(admitted.principal, scope, operator)
-  noteEndUser(services, admitted, endUser)
-  const taken = takeToken(services, admitted, idempotency)
-  return taken === undefined ? admitted : taken.then(() => admitted)
+  const fault = noteHead(services, admitted, head)
+  const taken = takeToken(services, admitted, fault === null ? idempotency : undefined)
+  if (taken !== undefined) return taken.then(() => soundOf(admitted, fault))
+  return soundOf(admitted, fault)
+}
+
+const EMPTY_HEAD: CallHead = Object.freeze({ headers: {}, headFault: null })
+
+/**
+ * Notes whom the call is for, as its head names it.
+ *
+ * @returns what is wrong with the head; null: nothing
+ */
+export function noteHead(
+  services: Pick<Services, 'endUserHash'>,
+  context: AdmittedContext,
+  { headers, headFault }: CallHead,
+): GatewayError | null {
+  const fault = noteEndUser(services, context, headers[END_USER_HEADER])
+  return headFault ?? fault
+}
+
+/** The context of a call whose head is sound. @throws GatewayError `fault`, where there is one */
+export function soundOf(context: AdmittedContext, fault: GatewayError | null): AdmittedContext {
+  if (fault !== null) throw fault
+  return context
 }
 
 /**

@@ -11,9 +11,6 @@ import type { AdmittedContext } from './call-context.ts'
  * and gone with the month. A call without one passes a comparison with null.
  */
 
-/** The header that names one. It wins over fields of a body. */
-export const END_USER_HEADER = 'x-lk-end-user'
-
 /** UTF-16 units. OpenAI takes 64. */
 export const END_USER_LENGTH_MAX = 128
 
@@ -47,19 +44,20 @@ export function createEndUserHash(secretKeys: readonly Buffer[]): EndUserHash {
  *
  * @param sent  undefined: nobody is named
  * @param param where it was sent
- * @throws GatewayError INVALID_REQUEST naming `param`
+ * @returns INVALID_REQUEST naming `param`, after which nobody is noted; null: it is an id
  */
 export function noteEndUser(
   { endUserHash }: { readonly endUserHash: EndUserHash },
   context: AdmittedContext,
   sent: string | undefined,
   param = 'X-LK-End-User',
-): void {
-  if (sent === undefined) return
-  checkId(sent, param)
+): GatewayError | null {
+  if (sent === undefined) return null
+  if (!isEndUserId(sent)) return new GatewayError('INVALID_REQUEST', `\`${param}\` ${ID_RULE}`, { param })
   const { workspace } = context.principal
   const id = workspace.endUsers?.isHashed === true ? endUserHash(workspace.id, sent) : sent
   context.endUser = endUserOf(workspace, id)
+  return null
 }
 
 /**
@@ -88,9 +86,14 @@ export function accountOfEndUser(id: string): string {
 
 const UNLIMITED: EndUserTerms = Object.freeze({ budgetMicros: null, rateLimit: null })
 
-function checkId(sent: string, param: string): void {
-  const isShort = sent.length > 0 && sent.length <= END_USER_LENGTH_MAX
-  if (isShort && sent.trim() === sent && sent.isWellFormed() && !hasUnseen(sent)) return
-  const rule = `must be 1 to ${END_USER_LENGTH_MAX} characters without control characters or blanks around`
-  throw new GatewayError('INVALID_REQUEST', `\`${param}\` ${rule}`, { param })
+const ID_RULE =
+  `must be 1 to ${END_USER_LENGTH_MAX} characters of valid UTF-8, ` +
+  'without control characters or blanks around'
+/** Stands for bytes that are not UTF-8, so that ids which differ there would be one. */
+const REPLACEMENT = '\ufffd'
+
+/** One rule for headers and bodies. */
+function isEndUserId(text: string): boolean {
+  if (text.length === 0 || text.length > END_USER_LENGTH_MAX) return false
+  return text.trim() === text && text.isWellFormed() && !hasUnseen(text) && !text.includes(REPLACEMENT)
 }

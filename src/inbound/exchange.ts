@@ -23,6 +23,8 @@ export interface Exchange {
   readonly peer: string
   /** Whether that connection has TLS; what a proxy in front has is told by its headers. */
   readonly encrypted: boolean
+  /** What is wrong with the head; null: nothing, or the edge has answered it. */
+  readonly headFault: GatewayError | null
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */

@@ -40,6 +40,7 @@ export class NativeExchange implements Exchange {
   readonly params: readonly string[]
   readonly pattern: string | null
   readonly encrypted: boolean
+  readonly headFault: GatewayError | null
 
   readonly #context: EdgeContext
   readonly #socket: Socket
@@ -76,6 +77,7 @@ export class NativeExchange implements Exchange {
     this.params = facts.params
     this.pattern = facts.pattern
     this.encrypted = facts.encrypted
+    this.headFault = facts.headFault
     this.#closes = facts.closes
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
@@ -508,6 +510,8 @@ export interface RequestFacts {
   readonly closes: boolean
   /** As in `Exchange`. */
   readonly encrypted: boolean
+  /** As in `Exchange`. */
+  readonly headFault: GatewayError | null
 }
 
 /** How long an answer is read before its reader's pace is judged. */

@@ -1,3 +1,4 @@
+import { END_USER_HEADER } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { HttpRequest } from './uws.ts'
@@ -43,7 +44,7 @@ export function readHead(request: HttpRequest, method: string, window: HeadWindo
     headers[name] = known === undefined ? value : `${known}, ${value}`
   })
   const plain = window?.isPlain(method, length) === true
-  const cut = plain || window === null ? NOTHING_CUT : window.cutNames(`${method} ${path}`, headers)
+  const cut = plain || window === null ? NOTHING_CUT : window.restore(`${method} ${path}`, headers)
   return { method, path, query, headers, cut, plain }
 }
 
@@ -69,21 +70,23 @@ interface Shown {
   readonly plain: boolean
 }
 
-/** The headers that decide something about a request, by their names in lower case. */
-export const DECIDING: Readonly<Record<string, string>> = {
-  authorization: 'Authorization',
+/** Headers that decide something about a request and are ASCII, by their names in lower case. */
+type Deciding = Readonly<Record<string, string>>
+
+/** They say who the caller is. */
+export const CREDENTIALS: Deciding = { authorization: 'Authorization', 'xi-api-key': 'xi-api-key' }
+/** They say what it wants. */
+export const SELECTORS: Deciding = {
   'content-type': 'Content-Type',
   'idempotency-key': 'Idempotency-Key',
   traceparent: 'traceparent',
-  'xi-api-key': 'xi-api-key',
-  'x-lk-end-user': 'X-LK-End-User',
   'x-lk-purpose': 'X-LK-Purpose',
   'x-lk-require': 'X-LK-Require',
   'x-lk-request-id': 'X-LK-Request-ID',
 }
-const NAMES = Object.keys(DECIDING)
 /** Those that say where a request ends, and whose it is. */
 const FRAMING = ['host', 'content-length', 'transfer-encoding']
+const GUARDED = [...Object.keys(CREDENTIALS), ...Object.keys(SELECTORS), ...FRAMING]
 
 /** Visible ASCII, blanks and tabs. */
 const PLAIN = /^[\t -~]*$/
@@ -101,12 +104,11 @@ const CUT_AROUND = /^[\x00-\x20\x80-\xff]+|[\x00-\x20\x80-\xff]+$/g
  *
  * @returns INVALID_REQUEST naming the header; null when all are plain
  */
-export function judgeHeaderBytes({ headers, cut, plain }: Shown): GatewayError | null {
+export function judgeHeaderBytes({ headers, cut, plain }: Shown, deciding: Deciding): GatewayError | null {
   if (plain) return null
-  for (const name of NAMES) {
+  for (const [name, param] of Object.entries(deciding)) {
     const value = headers[name]
     if (value === undefined || (PLAIN.test(value) && !cut.includes(name))) continue
-    const param = DECIDING[name]!
     return new GatewayError('INVALID_REQUEST', `${param} must be visible ASCII characters`, { param })
   }
   return null
@@ -144,26 +146,32 @@ export class HeadWindow {
   }
 
   /**
-   * Finds the headers whose values had bytes over 0x7f at an end. To be called in the route callback, as long as the
-   * head is still there. It is not when it came in several segments, of which only the last is: then nothing is found.
+   * Finds the headers whose values had bytes over 0x7f at an end, and gives the end user's its own back. To be called
+   * in the route callback, as long as the head is still there. It is not when it came in several segments, of which
+   * only the last is: then nothing is found.
    *
    * @param begins how the first line of the request does
+   * @returns names of headers that must be ASCII and were cut
    */
-  cutNames(begins: string, headers: Shown['headers']): readonly string[] {
+  restore(begins: string, headers: Record<string, string>): readonly string[] {
     const end = this.#bytes.indexOf(HEAD_END)
     const [first = '', ...lines] = this.#bytes.toString('latin1', 0, Math.max(0, end)).split('\r\n')
     if (!first.startsWith(begins)) return []
     const cut = new Set<string>()
+    const endUsers: string[] = []
     for (const line of lines) {
       const colon = line.indexOf(':')
       const name = line.slice(0, colon).toLowerCase()
-      if (!NAMES.includes(name) && !FRAMING.includes(name)) continue
+      if (name !== END_USER_HEADER && !GUARDED.includes(name)) continue
       const value = line.slice(colon + 1).replace(BLANKS_AROUND, '')
       const shown = value.replace(CUT_AROUND, '')
       // Bytes that are not part of this request's value belong to another one.
       const isOurs = headers[name]?.includes(Buffer.from(shown, 'latin1').toString()) === true
-      if (shown !== value && isOurs) cut.add(name)
+      if (!isOurs) continue
+      if (name === END_USER_HEADER) endUsers.push(Buffer.from(value, 'latin1').toString())
+      else if (shown !== value) cut.add(name)
     }
+    if (endUsers.length > 0) headers[END_USER_HEADER] = endUsers.join(', ')
     return [...cut]
   }
 }

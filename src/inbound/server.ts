@@ -7,6 +7,7 @@ import { type Exchange, edgeFacts } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
 import {
+  CREDENTIALS,
   type Framing,
   HeadWindow,
   judgeFraming,
@@ -14,6 +15,7 @@ import {
   otherMethod,
   type RequestHead,
   readHead,
+  SELECTORS,
 } from './request-head.ts'
 
 import { type Found, NO_PARAMS, Router } from './router.ts'
@@ -29,6 +31,8 @@ export interface EdgeRoute {
   readonly probe?: true
   /** The path takes WebSockets, of these limits; a GET that asks for none is refused. */
   readonly socket?: SocketLimits
+  /** It refuses a request for its `headFault` once it knows whose that is; absent: the edge does. */
+  readonly refusesHeads?: true
   /**
    * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
    * that is fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before
@@ -238,15 +242,16 @@ function accept(
     const head = readHead(request, method, way.window)
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
+    const fault = headFault(head, framing, found)
     const refusal =
       refusalOf(head, framing, found) ??
       unknownPath(found, head.path, context) ??
-      socketRefusal(head, found, framing)
+      (found.route?.refusesHeads === true ? null : fault)
     if (found.route?.probe !== true) context.accepted += 1
-    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal, way), context)
+    const accepted = new NativeExchange(res, head, factsOf(framing, found, fault, way), context)
     exchange = accepted
-    if (handshake !== undefined) accepted.offer(handshake)
-    if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
+    if (handshake !== undefined && fault === null) accepted.offer(handshake)
+    if (fault?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
     else if (isBodiless(framing)) accepted.receiveNothing()
     else res.onData((chunk, last) => accepted.receive(chunk, last))
@@ -286,6 +291,19 @@ function unknownPath(found: Found<EdgeRoute>, path: string, { router }: ServerCo
   return new GatewayError('NOT_FOUND', `${ERRORS.NOT_FOUND.message}; did you mean \`${whole}\`?`)
 }
 
+/** What is wrong with a head whose request can be told from others, and has a route; null: nothing. */
+function headFault(
+  head: RequestHead,
+  framing: Framing | GatewayError,
+  found: Found<EdgeRoute>,
+): GatewayError | null {
+  if (framing instanceof GatewayError || found.route === null) return null
+  const { method } = head
+  const lengthless = framing.contentLength === null && !framing.chunked
+  if (lengthless && (method === 'POST' || method === 'PUT')) return new GatewayError('LENGTH_REQUIRED')
+  return judgeHeaderBytes(head, SELECTORS) ?? socketRefusal(head, found, framing)
+}
+
 /** Why no route may have the request, whatever its path, if so. */
 function refusalOf(
   head: RequestHead,
@@ -297,24 +315,21 @@ function refusalOf(
     if (found.allow === '') return null
     return new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: found.allow } })
   }
-  const { method } = head
-  const lengthless = framing.contentLength === null && !framing.chunked
-  if (lengthless && (method === 'POST' || method === 'PUT')) return new GatewayError('LENGTH_REQUIRED')
-  return judgeHeaderBytes(head)
+  return judgeHeaderBytes(head, CREDENTIALS)
 }
 
 function factsOf(
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
-  refusal: GatewayError | null,
+  headFault: GatewayError | null,
   { encrypted }: Way,
 ): RequestFacts {
   const params = found.route === null ? NO_PARAMS : found.params
   const pattern = found.route?.path ?? null
   if (framing instanceof GatewayError)
-    return { contentLength: null, params, pattern, closes: true, encrypted }
-  const closes = framing.chunked || refusal?.code === 'LENGTH_REQUIRED'
-  return { contentLength: framing.contentLength, params, pattern, closes, encrypted }
+    return { contentLength: null, params, pattern, closes: true, encrypted, headFault }
+  const closes = framing.chunked || headFault?.code === 'LENGTH_REQUIRED'
+  return { contentLength: framing.contentLength, params, pattern, closes, encrypted, headFault }
 }
 
 /** No route sees the request, so that its line is written here. */

@@ -8,7 +8,6 @@ const DECIDING = [
   'Content-Type',
   'Idempotency-Key',
   'traceparent',
-  'X-LK-End-User',
   'X-LK-Purpose',
   'X-LK-Request-ID',
 ]

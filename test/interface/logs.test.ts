@@ -80,12 +80,12 @@ t.test('a purpose that nobody has declared is any text, and not logged', async (
   t.notMatch(JSON.stringify(line), 'my own words')
 })
 
-t.test('requests that no endpoint gets have their line', async (t) => {
+t.test('requests that no handler gets have their line', async (t) => {
   const { gateway } = await start(t)
   const rows = [
     ['GET', '/v1/nothing', 404, 'NOT_FOUND', undefined],
     ['PATCH', '/v1/chat', 405, 'METHOD_NOT_ALLOWED', undefined],
-    ['POST', '/v1/chat', 411, 'LENGTH_REQUIRED', '/v1/chat'],
+    ['POST', '/v1/chat', 401, 'UNAUTHENTICATED', '/v1/chat'],
     ['GET', '/results/secret', 404, 'NOT_FOUND', '/results/:token'],
     ['GET', '/docs/secret', 404, 'NOT_FOUND', '/docs/:file'],
   ] as const

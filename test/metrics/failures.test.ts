@@ -21,7 +21,7 @@ t.test('what the log calls an error is counted, and nothing else', { timeout: 60
 
   const lengthless = await RawClient.connect(node.port)
   t.teardown(() => lengthless.destroy())
-  await lengthless.send('POST /v1/speech HTTP/1.1\r\nHost: a\r\n\r\n')
+  await lengthless.send(`POST /v1/speech HTTP/1.1\r\nHost: a\r\nAuthorization: ${node.authorization}\r\n\r\n`)
   t.equal((await lengthless.response({ timeoutMs: 30_000 }))?.status, 411)
 
   const leaving = await RawClient.connect(node.port)

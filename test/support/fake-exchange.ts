@@ -29,6 +29,7 @@ export class FakeExchange implements Exchange {
   readonly query: string
   readonly peer = '127.0.0.1'
   readonly encrypted = false
+  readonly headFault = null
   readonly headers: Readonly<Record<string, string>>
   readonly contentLength: number | null
   readonly params: readonly string[] = []

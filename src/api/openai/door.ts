@@ -167,7 +167,8 @@ function countEndUser(
   const param = fields.safety_identifier ? 'safety_identifier' : 'user'
   const sent = fields[param]
   if (!sent || context.endUser !== null) return undefined
-  noteEndUser(services, context, sent, param)
+  const fault = noteEndUser(services, context, sent, param)
+  if (fault !== null) throw fault
   return takeEndUserToken(services, context)
 }
 

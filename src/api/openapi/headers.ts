@@ -139,7 +139,8 @@ export const PARAMETERS = {
     name: 'X-LK-End-User',
     in: 'header',
     description:
-      'your customer whom the request is for: counted in the usage ledger, and limited where the workspace says so',
+      'your customer whom the request is for, in UTF-8: counted in the usage ledger, and limited where the workspace ' +
+      'says so',
     schema: { type: 'string', minLength: 1, maxLength: 128 },
   },
   IdempotencyKey: {

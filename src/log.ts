@@ -181,7 +181,11 @@ export function createLogger(level: string, output: LogOutput = createOutput()):
  */
 export function logCrash(log: Logger): void {
   process.removeAllListeners('warning')
-  process.on('warning', (warning) => log.warn({ err: warning }, 'Node warns'))
+  process.on('warning', (warning) => {
+    // Node 22 calls its SQLite experimental, which is known.
+    const isKnown = warning.name === 'ExperimentalWarning' && warning.message.startsWith('SQLite ')
+    if (!isKnown) log.warn({ err: warning }, 'Node warns')
+  })
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'crashed')
     process.exit(1)

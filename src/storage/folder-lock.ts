@@ -1,56 +1,80 @@
-import { createHash } from 'node:crypto'
-import { mkdir, realpath, rm } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
 
-/** A path of a Unix socket fits into 107 bytes on Linux and 103 on macOS. */
-const SOCKET_PATH_MAX_BYTES = 100
+/** The file whose lock is the claim. Nothing else in this process may open it: closing it would end the claim. */
+const LOCK = 'lock'
+/** The socket by which earlier versions claim a folder. */
+const EARLIER_LOCK = 'lock.sock'
+/** SQLite's code for a file that another has; the rest of a code only refines it. */
+const BUSY = 5
+
+/** Claims of this process. One that were collected with the garbage would end. */
+const claims = new Set<DatabaseSync>()
 
 /**
- * Claims a data folder for this process. The claim is a listening socket, so it ends with the process, however that
- * ends, and a dead one is told from a living one by connecting to it.
+ * Claims a data folder for this process. The claim is a lock of the kernel on a file in it, taken through SQLite, as
+ * Node has none of its own: there is no moment in which two have it, and it ends with the process, however that ends.
+ * The file is empty and stays.
  *
  * @returns gives the folder free
- * @throws  Error when another process has it
+ * @throws  Error when another process has it, or it cannot be locked
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   await mkdir(folder, { recursive: true })
-  const path = await socketPath(folder)
-  for (let round = 0; round < 2; round += 1) {
-    const server = await tryListen(path)
-    if (server !== null) return () => new Promise((resolve) => server.close(() => resolve()))
-    if (await answers(path)) break
-    await rm(path, { force: true })
+  const lock = await takeLock(folder)
+  if (await answers(join(folder, EARLIER_LOCK))) {
+    lock.close()
+    throw inUse(folder)
   }
-  throw new Error(
+  claims.add(lock)
+  return async () => {
+    if (!claims.delete(lock)) return
+    // Who is about to remove the folder learns by that what is wrong with it.
+    await clearEmpty(folder).catch(() => {})
+    lock.close()
+  }
+}
+
+/** Of those who begin a write at once SQLite lets one, and refuses the others without a wait. */
+async function takeLock(folder: string): Promise<DatabaseSync> {
+  // It warns of itself, where nothing may be in need of it.
+  const { DatabaseSync } = await import('node:sqlite')
+  let lock: DatabaseSync | undefined
+  try {
+    lock = new DatabaseSync(join(folder, LOCK))
+    // With a journal there would be a second file.
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE')
+    return lock
+  } catch (error) {
+    lock?.close()
+    const { errcode = 0, message } = error as Error & { readonly errcode?: number }
+    if (errcode % 256 === BUSY) throw inUse(folder)
+    throw new Error(`the data folder ${folder} cannot be locked: ${message}`, { cause: error })
+  }
+}
+
+function inUse(folder: string): Error {
+  return new Error(
     `the data folder ${folder} is in use by another Larkway process; for more than one process give them Redis and S3`,
   )
 }
 
-async function socketPath(folder: string): Promise<string> {
-  const real = await realpath(folder)
-  const inside = join(real, 'lock.sock')
-  if (Buffer.byteLength(inside) <= SOCKET_PATH_MAX_BYTES) return inside
-  return join(tmpdir(), `larkway-${createHash('sha256').update(real).digest('hex').slice(0, 16)}.sock`)
-}
-
-/** Null when the path is taken. */
-function tryListen(path: string): Promise<Server | null> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((socket) => socket.destroy())
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') resolve(null)
-      else reject(error)
-    })
-    server.listen(path, () => resolve(server.unref()))
-  })
+/** A folder with nothing in it but its lock is left empty, so that it can be removed. */
+async function clearEmpty(folder: string): Promise<void> {
+  const names = await readdir(folder)
+  if (names.some((name) => name !== LOCK && name !== EARLIER_LOCK)) return
+  for (const name of names) await rm(join(folder, name), { force: true })
 }
 
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path)
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
-    socket.once('close', () => socket.destroy())
+    socket.once('error', () => resolve(false))
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
   })
 }

@@ -149,7 +149,7 @@ function causeOf(failure: GatewayError): unknown {
   return failure.extra.cause ?? failure
 }
 
-/** Retries of a job because providers failed. */
+/** Retries of a job because providers failed, or the store did not find what it was given. */
 const RETRIES_MAX: Readonly<Record<JobKind, number>> = { transcription: 2, queue: 3 }
 /** Returns of a job to the queue without a provider asked (a store, this node, cooling providers): over an hour. */
 const RETURNS_MAX = 70
@@ -169,7 +169,8 @@ export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: Job
   const failure = toGatewayError(thrown)
   const { kind, retries, returns } = job
   const { retryAfterMs } = failure.extra
-  if (PROVIDER_FAILURES.has(failure.code) && retries < RETRIES_MAX[kind]) {
+  const isRetried = PROVIDER_FAILURES.has(failure.code) || failure.extra.cause instanceof InputMissing
+  if (isRetried && retries < RETRIES_MAX[kind]) {
     const pauseMs = spread(timing.retryMs[retries] ?? LONGEST_PAUSE_MS)
     return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'retry' }
   }
@@ -243,7 +244,7 @@ async function transcribe(
   const stopReading = parts.readAhead?.(audio, claim.signal)
   const outcome = await run(parts.services, context, request)
     .catch((error: unknown) => {
-      throw isMissing(error) ? new Error('the audio of the job is gone', { cause: error }) : error
+      throw isMissing(error) ? new InputMissing('the audio of the job is gone', { cause: error }) : error
     })
     .finally(stopReading)
   try {
@@ -266,7 +267,7 @@ async function generate(
   parts: WorkParts,
 ): Promise<Worked> {
   const json = await parts.objects.open(kept)
-  if (json === null) throw new Error('the payload of the job is gone')
+  if (json === null) throw new InputMissing('the payload of the job is gone')
   const { selectors, warnings } = claim.job
   // As it was read when the job was accepted.
   const call = { operation, payload: JSON.parse(json), selectors, warnings } as Call<OtherWork['operation']>
@@ -287,7 +288,15 @@ function jobContext(claim: Claim, { timing }: WorkParts): JobContext {
   }
 }
 
-/** The store is well and has no such object, as a folder and as an S3 server say it: no further try would find it. */
+/**
+ * The store says that it does not have what the job was given. Stores have said so of objects that were there: the job
+ * is tried again as often as for a provider that failed.
+ */
+export class InputMissing extends Error {
+  override readonly name = 'InputMissing'
+}
+
+/** The store is well and has no such object, as a folder and as an S3 server say it. */
 function isMissing(error: unknown): boolean {
   if (!(error instanceof GatewayError) || !(error.cause instanceof Error)) return false
   const { name, code } = error.cause as NodeJS.ErrnoException

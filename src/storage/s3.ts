@@ -99,11 +99,12 @@ class S3Parts implements PartUpload {
     })
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(callMs)])
     try {
-      await calls.send(command, { abortSignal }).catch(async (error: unknown) => {
+      const { ETag } = await calls.send(command, { abortSignal }).catch((error: unknown) => {
         // The SDK may have sent this twice, and the second time there is no upload because the first one ended it.
         if (!isNoSuchUpload(error)) throw error
-        await calls.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal })
+        return calls.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal })
       })
+      if (!ETag) throw new Error('the store named no tag for what its parts make')
       this.#completed = true
     } catch (error) {
       throw failureOf(error, signal)
@@ -140,9 +141,7 @@ class S3Parts implements PartUpload {
     const query = { partNumber: String(number), uploadId: this.#uploadId }
     for (let left = PART_TRIES; ; left -= 1) {
       try {
-        const tag = await bytes.put(key, query, chunksOf(chunks), length, signal)
-        if (tag === undefined) throw new Error('the store named no tag for a part')
-        this.#tags[number - 1] = tag
+        this.#tags[number - 1] = await bytes.put(key, query, chunksOf(chunks), length, signal)
         return
       } catch (error) {
         if (left === 1 || signal.aborted || isNoSuchUpload(error)) throw error

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { chattingRig, hearingRig, SOUND } from '../support/job-rig.ts'
+import { tempFolder } from '../support/scratch.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.test('a provider that fails for a while is tried again, on a count of its own', async (t) => {
@@ -107,21 +109,38 @@ t.test('a store that stays away fails the job at last', async (t) => {
   t.equal(upstream.received.length, 0)
 })
 
-t.test('a job whose audio or payload is gone for good fails at once, and the log says why', async (t) => {
+t.test('a job whose input the store does not find is tried again, and fails at last', async (t) => {
   const { rig, upstream } = await hearingRig(t)
   const id = await rig.hear(SOUND)
   for (const key of await rig.keys()) await rig.store.remove(key)
   rig.run({ objects: { open: async () => null } })
   const heard = await rig.ended(id)
   const chatted = await rig.ended(await rig.chat())
-  for (const job of [heard, chatted]) {
-    t.match(job, { status: 'failed', returns: 0, fence: 1 })
-    t.same(job.error, { code: 'INTERNAL', message: 'internal error', param: null, details: {} })
-  }
+  t.match(heard, { status: 'failed', returns: 0, retries: 2, fence: 3 })
+  t.match(chatted, { status: 'failed', returns: 0, retries: 3, fence: 4 })
+  for (const { error } of [heard, chatted])
+    t.same(error, { code: 'INTERNAL', message: 'internal error', param: null, details: {} })
   t.equal(upstream.received.length, 0)
-  t.ok(await waitUntil(() => rig.ends().length === 2))
-  t.match(rig.ends(), [
-    { level: 50, error: 'INTERNAL', err: { message: /gone/ } },
-    { level: 50, error: 'INTERNAL', err: { message: /gone/ } },
-  ])
+  t.ok(await waitUntil(() => rig.ends().length === 7))
+  for (const line of rig.ends()) t.match(line, { level: 50, error: 'INTERNAL', err: { message: /gone/ } })
+})
+
+t.test('a job whose input the store does not find for once succeeds', async (t) => {
+  const folder = await createFileObjects(await tempFolder(t))
+  const unfound = { left: 0 }
+  const store: typeof folder = {
+    ...folder,
+    async get(...asked) {
+      unfound.left -= 1
+      if (unfound.left < 0) return folder.get(...asked)
+      const cause = Object.assign(new Error('404'), { name: 'NoSuchKey' })
+      throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause })
+    },
+  }
+  const { rig, upstream } = await hearingRig(t, { store })
+  const id = await rig.hear(SOUND)
+  unfound.left = 2
+  rig.run()
+  t.match(await rig.ended(id), { status: 'succeeded', retries: 2, returns: 0 })
+  t.equal(upstream.received.length, 1)
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
@@ -42,7 +43,7 @@ function keeper(): { handle: RequestListener; kept: Map<string, Buffer> } {
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk as Buffer)
       kept.set(request.url!, Buffer.concat(chunks))
-      response.setHeader('content-length', 0).end()
+      response.setHeader('content-length', 0).setHeader('etag', '"1"').end()
       return
     }
     const [, from = '0', to = '0'] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? []
@@ -311,6 +312,91 @@ t.test('a refusal before the end of an upload is read, and ends it', async (t) =
   await t.rejects(put, { ...unavailable, cause: { name: 'AccessDenied' } })
   t.ok(asked < 500)
 })
+
+const md5 = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
+const SLOW_DOWN =
+  '<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>'
+
+t.test('an object is there once the store names its tag, whatever the status says', async (t) => {
+  const answer = { headers: {} as Record<string, string>, text: '' }
+  const server = createHttpServer((request, response) => {
+    request.resume().on('end', () => response.writeHead(200, answer.headers).end(answer.text))
+  })
+  const objects = connect(t, `http://127.0.0.1:${await listen(t, server)}`)
+  const put = (bytes: Uint8Array, headers: Record<string, string>, text = '') => {
+    Object.assign(answer, { headers, text })
+    return objects.put(KEY, chunksOf(bytes), bytes.length, { signal: fresh() })
+  }
+  const small = noise(1_000)
+  const large = noise(MIB)
+  const tag = { etag: `"${md5(small)}"` }
+  const slow = { ...unavailable, cause: { name: 'SlowDown', status: 200 } }
+  await t.rejects(put(small, {}, SLOW_DOWN), slow)
+  await t.rejects(put(small, tag, SLOW_DOWN), slow, 'with a tag, too')
+  for (const bytes of [small, large])
+    await t.rejects(put(bytes, {}), { ...unavailable, cause: { message: /named no tag/ } })
+
+  const other = { etag: `"${md5(noise(10))}"` }
+  await t.rejects(put(small, other), { ...unavailable, cause: { message: /tag of other bytes/ } })
+  await put(large, other)
+  await put(small, tag)
+  await put(small, { ...tag, 'x-amz-server-side-encryption': 'AES256' })
+  await put(small, { ...other, 'x-amz-server-side-encryption': 'aws:kms' }, '')
+  await put(small, { ...other, 'x-amz-server-side-encryption-customer-algorithm': 'AES256' })
+  await put(small, { etag: `"${md5(large)}-2"` })
+})
+
+t.test('parts and what they make are there once the store names their tags', async (t) => {
+  const say = { part: '', partTag: '"1"', completed: '' }
+  const server = createHttpServer((request, response) => {
+    request.resume().on('end', () => {
+      const { searchParams } = new URL(request.url!, 'http://store')
+      if (request.method === 'PUT') {
+        if (say.partTag !== '') response.setHeader('etag', say.partTag)
+        response.end(say.part)
+      } else if (searchParams.has('uploads'))
+        response.end('<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>')
+      else response.end(say.completed)
+    })
+  })
+  const objects = connect(t, `http://127.0.0.1:${await listen(t, server)}`)
+  const upload = async (answers: Partial<typeof say>) => {
+    Object.assign(say, answers)
+    const parts = await objects.upload(KEY, { signal: fresh() })
+    await parts.part([noise(1_000)], fresh())
+    await parts.complete(fresh())
+  }
+  const completed = (tag: string) =>
+    `<CompleteMultipartUploadResult><Key>${KEY}</Key>${tag}</CompleteMultipartUploadResult>`
+  const slow = { ...unavailable, cause: { name: 'SlowDown' } }
+  await t.rejects(upload({ part: SLOW_DOWN }), slow)
+  await t.rejects(upload({ part: '', partTag: '' }), { ...unavailable, cause: { message: /named no tag/ } })
+  await t.rejects(upload({ partTag: '"1"', completed: SLOW_DOWN }), slow)
+  const noTag = { ...unavailable, cause: { message: /named no tag/ } }
+  await t.rejects(upload({ completed: completed('') }), noTag)
+  await upload({ completed: completed('<ETag>"1-1"</ETag>') })
+})
+
+t.test(
+  'an object that is known to be there is asked for again where the store does not find it',
+  async (t) => {
+    const asked: string[] = []
+    const server = createHttpServer((request, response) => {
+      asked.push(request.url!)
+      if (asked.length % 3 === 0) response.writeHead(206, { 'content-length': 3 }).end('abc')
+      else response.writeHead(404).end('<Error><Code>NoSuchKey</Code></Error>')
+    })
+    const objects = connect(t, `http://127.0.0.1:${await listen(t, server)}`)
+    for (const kind of ['spool', 'upload', 'job', 'result']) {
+      asked.length = 0
+      const bytes = await read(await objects.get(`${kind}/acme/1/1`, 0, 3, fresh()))
+      t.same([bytes.toString(), asked.length], ['abc', 3], kind)
+    }
+    asked.length = 0
+    await t.rejects(objects.get('cache/acme/1/1', 0, 3, fresh()), { cause: { name: 'NoSuchKey' } })
+    t.equal(asked.length, 1, 'what may not be there is asked for once')
+  },
+)
 
 t.test('heads and chunks of any cut', async (t) => {
   t.equal(parseHead('HTTP/1.1 200')?.status, 200)

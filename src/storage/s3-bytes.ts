@@ -56,9 +56,9 @@ const TEXT_BYTES = 64 * 1024
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
 /**
- * Longest body whose digest is compared with its tag, where all of it is at hand before it is sent: MD5 takes some 25 µs
- * of it, a quarter of what the rest of a call takes, and would take 1.7 ms of 1 MiB. An answer without a tag counts as a
- * failure whatever the length.
+ * Longest body whose digest is compared with its tag, where all of it is at hand before it is sent. MD5 takes some
+ * 25 µs of it, a quarter of what the rest of a call takes, and would take 1.7 ms of 1 MiB. An answer without a tag
+ * counts as a failure whatever the length.
  */
 const COMPARED_BYTES = 16 * 1024
 const HAS_MD5 = getFips() === 0
@@ -431,7 +431,7 @@ function tagOf(head: AnswerHead, text: string, digest: string | null): string {
 /** A tag that is an MD5; that of an object in parts has their number behind it. */
 const MD5_TAG = /^"?([\da-f]{32})"?$/
 
-/** Encrypted by a key of its own, the tag of an object says nothing of its bytes (Amazon S3, "Checking object integrity"). */
+/** The tag of what is encrypted by a key of its own says nothing of the bytes (Amazon S3, "Checking object integrity"). */
 function isEncrypted({ headers }: AnswerHead): boolean {
   const cipher = headers.get('x-amz-server-side-encryption') ?? 'AES256'
   return cipher !== 'AES256' || headers.has('x-amz-server-side-encryption-customer-algorithm')

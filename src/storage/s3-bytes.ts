@@ -431,7 +431,7 @@ function tagOf(head: AnswerHead, text: string, digest: string | null): string {
 /** A tag that is an MD5; that of an object in parts has their number behind it. */
 const MD5_TAG = /^"?([\da-f]{32})"?$/
 
-/** The tag of what is encrypted by a key of its own says nothing of the bytes (Amazon S3, "Checking object integrity"). */
+/** Encrypted by a key of its own: the tag says nothing of the bytes (Amazon S3, "Checking object integrity"). */
 function isEncrypted({ headers }: AnswerHead): boolean {
   const cipher = headers.get('x-amz-server-side-encryption') ?? 'AES256'
   return cipher !== 'AES256' || headers.has('x-amz-server-side-encryption-customer-algorithm')

@@ -27,6 +27,13 @@ export interface CallLedger {
    * changes nothing, and answers the same but for `useMs`.
    */
   lease(leasing: Leasing): Promise<Leased>
+  /**
+   * Settles money that a node held which died, by what its records say: whatever became of the reservation meanwhile,
+   * it comes to the charge and the estimates, once. One that has expired was charged by guess, which is corrected.
+   *
+   * @returns whether this call settled it; false: it was settled, or settled so, before
+   */
+  recover(money: HeldMoney): Promise<boolean>
   /** Reads a slot. */
   look(workspace: string, slotId: string): Promise<SlotView>
 }
@@ -79,7 +86,10 @@ export interface ReservationTerms {
   readonly spendMicros: number
   /** The end user whose spending it is as well; absent: none has a budget. Never of a lease. */
   readonly endUser?: EndUserBudget
-  /** A reservation that is not settled after this long stays charged as it is, and is counted as expired. */
+  /**
+   * A reservation that is not settled after this long is charged as it is, which of a lease is what calls under way had
+   * of it, and is counted as expired.
+   */
   readonly leaseMs: number
 }
 
@@ -126,9 +136,22 @@ export interface Charge {
   readonly spendMicros: number
 }
 
+/** Money that a node holds, as its records tell of it. */
+export interface HeldMoney {
+  readonly workspace: string
+  /** Of the reservation; none of a job. */
+  readonly token: string
+  /** What calls came to that have a record. */
+  readonly charge: LeaseCharge
+  /** Estimates of calls under way, which have none. */
+  readonly estimate: Charge
+  /** Account of the end user, with whom it may have begun. */
+  readonly endUser?: string
+}
+
 /**
  * A lease of money is an ordinary reservation, of an amount for many calls; each renewal is one step from a reservation
- * to the next. One that is not renewed expires like any other and stays charged as it is.
+ * to the next. One that is not renewed expires: it is charged `used`, and the rest goes back.
  */
 export interface Leasing {
   /** Of the reservation that holds the money from now on; unique to this renewal. */
@@ -141,10 +164,13 @@ export interface Leasing {
    * zero without `more` ends it.
    */
   readonly held: ReservationTerms
+  /** What calls under way have of that. */
+  readonly used: Charge
   /**
    * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases
-   * leave enough for reservations call by call. Trials are leased before credits, and only from the purse that the
-   * lease began with; nothing is added to one that began in another month.
+   * leave enough for reservations call by call; of the spending no larger part than of the purse. Trials are leased
+   * before credits, and only from the purse that the lease began with; nothing is added to one that began in another
+   * month.
    */
   readonly more: Charge
   /** How long the answer may say that `more` can be handed out. */
@@ -167,7 +193,7 @@ export type Leased =
        */
       readonly useMs: number
     }
-  /** Nothing is held: the token was cancelled, or `from` is unknown, or past its lease and stays charged as it was. */
+  /** Nothing is held: the token was cancelled, or `from` is unknown, or past its lease: see `recover`. */
   | { readonly state: 'over' }
 
 export type SlotEnd =
@@ -221,8 +247,32 @@ export interface Accounts {
   ): Promise<CreditsAdded>
   /** What end users have spent this month, reservations included, in the order of `accounts` (as `EndUser.account`). */
   endUsersSpent(workspace: string, accounts: readonly string[]): Promise<readonly number[]>
-  /** Counts what calls without a reservation came to. Idempotent by the token of the batch. */
+  /** Counts what calls without a reservation came to. Idempotent by the token of the batch, for an hour. */
   addUsage(batch: UsageBatch): Promise<void>
+  /**
+   * Charges reservations whose lease is over, and lists up to `LOST_AT_ONCE` of those that nodes left which died and
+   * that were not recorded since they came to what they are.
+   */
+  lost(workspace: string): Promise<readonly LostMoney[]>
+  /** Notes that it was recorded, unless it has come to something else meanwhile. */
+  recorded(workspace: string, money: LostMoney): Promise<void>
+}
+
+/** How many `lost` lists. */
+export const LOST_AT_ONCE = 100
+/** How long it is known what a node was charged for that died: records of it may appear so much later. */
+export const LOST_KEPT_MS = 30 * 24 * 3_600_000
+
+/** What a node was charged for that died: what nobody can know, or knew by then. */
+export interface LostMoney {
+  /** Of the reservation. */
+  readonly token: string
+  readonly keyId: string
+  /** Account of the end user whose spending it is as well; null: none's. */
+  readonly endUser: string | null
+  readonly spendMicros: number
+  /** When it was charged. */
+  readonly atMs: number
 }
 
 export interface CreditsAdded {
@@ -248,8 +298,15 @@ export interface AccountView {
   readonly overageMicros: number
   /** Reserved by running calls, out of the trial and the credits. */
   readonly reservedMicros: number
-  /** Reservations that were never settled because their node died: they stay charged at the estimate. */
+  /** Charged by estimates, for calls whose node died. */
   readonly expired: { readonly count: number; readonly micros: number }
+  /** What was charged for good, with platform money or without. */
+  readonly booked: {
+    /** Since when that is counted: a full hour, epoch milliseconds; 0: nothing was reserved or spent yet. */
+    readonly sinceMs: number
+    /** By the month in which it was charged, `2026-11`; the oldest first. */
+    readonly months: readonly { readonly month: string; readonly micros: number }[]
+  }
   /** `2026-11`: the calendar month in UTC that the spending is of. */
   readonly month: string
   /** Spent this month by all keys, reservations included. */

@@ -16,8 +16,8 @@ import type { Logger } from '../log.ts'
  * 3. Each call takes its estimate out of the lease and gives back what it did not cost. What it costs above that is
  *    overage, as without a lease.
  * 4. Renewed within a second, and ended in the second in which no call came: figures lag by that at most.
- * 5. A lease that is not renewed, since its node died, expires and stays charged as it is: for its calls under way and
- *    the money not yet handed out, like any reservation.
+ * 5. A lease whose node died is settled by the records of the node. Without them it expires: it is charged what calls
+ *    under way had of it when it was renewed last, and the rest goes back. A node that lives all the same settles it.
  * 6. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
  *    cannot reach the state refuses again soon.
  */
@@ -70,7 +70,7 @@ export interface MoneyLeases {
 
 /** The parts of the gateway that leases are made with. */
 export interface LeaseParts {
-  readonly ledger: Pick<CallLedger, 'lease'>
+  readonly ledger: Pick<CallLedger, 'lease' | 'recover'>
   /** Takes back a beginning whose answer was lost. */
   readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
   readonly log: Logger
@@ -124,7 +124,7 @@ class NodeLeases implements MoneyLeases {
     this.#timer = null
     await Promise.all([...this.#leases.keys()].map((workspace) => this.giveBack(workspace)))
     if (this.#all().some(({ hasCharges }) => hasCharges))
-      this.#parts.log.error('the state did not take the charges of the last calls: their leases stay charged')
+      this.#parts.log.error('the state did not take the charges of the last calls: their leases expire')
   }
 
   #all(): readonly MoneyLease[] {
@@ -236,6 +236,8 @@ class MoneyLease {
   /** A renewal that the state may have taken: it is sent again unchanged. */
   #unsure: Leasing | null = null
   #renewing: Promise<Filled> | null = null
+  /** The reservation that expired before it was renewed; null: none has. */
+  #expired: string | null = null
   #failure: unknown = null
   #renewedMs = performance.now()
 
@@ -355,13 +357,14 @@ class MoneyLease {
     if (this.#state === 'open') void this.#renew(this.#aim(null))
     else if (this.#isDue()) void this.#renew(NOTHING)
     // Calls that never end keep nothing: their reservation has expired.
-    else if (sinceMs > this.#leaseMs) this.#end()
+    else if (sinceMs > this.#leaseMs) void this.#giveUp()
   }
 
   /** Whether the state has anything to be told of a lease that takes no calls any more. */
   #isDue(): boolean {
     const { platformMicros, spendMicros } = this.#out
     const isUsed = platformMicros > 0 || spendMicros > 0
+    if (this.#expired !== null) return !isUsed
     return !isUsed || this.hasCharges || this.#free.platformMicros > 0 || this.#free.spendMicros > 0
   }
 
@@ -379,10 +382,33 @@ class MoneyLease {
 
   /** @param aim what should be free afterwards; nothing: what is free is given back */
   #renew(aim: Charge): Promise<Filled> {
-    this.#renewing ??= this.#exchange(this.#unsure ?? this.#next(aim)).finally(() => {
+    const exchange = () =>
+      this.#expired === null ? this.#exchange(this.#unsure ?? this.#next(aim)) : this.#recover()
+    this.#renewing ??= exchange().finally(() => {
       this.#renewing = null
     })
     return this.#renewing
+  }
+
+  /** Settles a lease that has expired, at what its calls came to. */
+  async #recover(): Promise<Filled> {
+    this.#renewedMs = performance.now()
+    if (this.hasCharges) this.#parts.usageKeeper?.beforeReport()
+    const [workspace, token, charge] = [this.#workspace, this.#expired ?? '', { ...this.#charge }]
+    try {
+      await this.#parts.ledger.recover({ workspace, token, charge, estimate: NOTHING })
+      this.#end()
+      return 'scarce'
+    } catch (error) {
+      this.#failure = error
+      return 'failed'
+    }
+  }
+
+  #giveUp(): Promise<unknown> | null {
+    if (this.#expired !== null) return this.#renew(NOTHING)
+    this.#end()
+    return null
   }
 
   #next(aim: Charge): Leasing {
@@ -400,7 +426,7 @@ class MoneyLease {
       spendMicros: this.#out.spendMicros + free.spendMicros,
     }
     return {
-      ...{ token: newId('call'), workspace: this.#workspace, held, useMs: USE_MS },
+      ...{ token: newId('call'), workspace: this.#workspace, held, useMs: USE_MS, used: { ...this.#out } },
       from: this.#token === null ? null : { token: this.#token, charge },
       more: {
         platformMicros: aim.platformMicros - free.platformMicros,
@@ -410,7 +436,7 @@ class MoneyLease {
   }
 
   async #exchange(leasing: Leasing): Promise<Filled> {
-    const { ledger, settlements, log } = this.#parts
+    const { ledger, settlements } = this.#parts
     const { token, workspace, from, held, more } = leasing
     const sentMs = performance.now()
     this.#renewedMs = sentMs
@@ -419,9 +445,8 @@ class MoneyLease {
       const leased = await ledger.lease(leasing)
       this.#unsure = null
       if (leased.state === 'over') {
-        if (from !== null)
-          log.error({ workspace }, 'a lease of money was not renewed in time: it stays charged')
-        this.#end()
+        if (from === null) this.#end()
+        else this.#expire(from)
         return 'scarce'
       }
       this.#token = token
@@ -442,6 +467,18 @@ class MoneyLease {
       }
       return 'failed'
     }
+  }
+
+  /** The state has charged it by guess: it is settled once its last call is over. */
+  #expire({ token, charge }: NonNullable<Leasing['from']>): void {
+    this.#parts.log.error({ workspace: this.#workspace }, 'a lease of money was not renewed in time')
+    this.#expired = token
+    this.#state = 'draining'
+    this.#free.platformMicros = 0
+    this.#free.spendMicros = 0
+    this.#charge.platformMicros += charge.platformMicros
+    this.#charge.spendMicros += charge.spendMicros
+    this.#charge.overageMicros += charge.overageMicros
   }
 
   #end(): void {

@@ -16,6 +16,7 @@ export function accountsContract(t: Test, start: (t: Test) => Promise<StateUnder
     const view = await state.accounts.show(newWorkspace(), NO_TERMS)
     t.match(view.month, /^\d{4}-(0[1-9]|1[0-2])$/)
     t.same(view, {
+      booked: { sinceMs: 0, months: [] },
       creditsMicros: 0,
       grants: [],
       trialSpentMicros: 0,

@@ -32,10 +32,11 @@ async function leasesOf(t: Test, start: (t: Test) => Promise<StateUnderTest>) {
   return {
     ...under,
     ledger,
+    accounts,
     workspace,
     lease: (token: string, over: Partial<Leasing> & { readonly terms?: Partial<ReservationTerms> }) => {
       const { terms, held = reserve(0, terms), from = null, more = both(PART), useMs = USE_MS } = over
-      return ledger.lease({ token, workspace, from, held, more, useMs })
+      return ledger.lease({ token, workspace, from, held, more, useMs, used: over.used ?? NOTHING })
     },
     figures: async () => figuresOf(await accounts.show(workspace, NO_TERMS)),
   }
@@ -47,6 +48,7 @@ export function ledgerLeasesContract(t: Test, start: (t: Test) => Promise<StateU
   refused(t, start)
   lost(t, start)
   nodeDies(t, start)
+  recovered(t, start)
 }
 
 function spent(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
@@ -101,12 +103,16 @@ function refused(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
   t.test('at most a hundredth of what is left is added', async (t) => {
     const { lease, ledger, workspace, figures } = await leasesOf(t, start)
     const much = both(CREDITS)
-    t.match(await lease(newToken(), { more: much }), { more: { platformMicros: 1000, spendMicros: CREDITS } })
-    const capped = { keyBudgetMicros: CREDITS + 30_000, keyId: 'key_one' }
+    t.match(
+      await lease(newToken(), { more: much }),
+      { more: both(1000) },
+      'and no spending that nothing pays for',
+    )
+    const capped = { keyBudgetMicros: 31_000, keyId: 'key_one' }
     t.match(await lease(newToken(), { more: much, terms: capped }), {
       more: { platformMicros: 990, spendMicros: 300 },
     })
-    const terms = { ...NO_TERMS, budgetMicros: CREDITS + 20_000 }
+    const terms = { ...NO_TERMS, budgetMicros: 21_000 }
     t.match(await lease(newToken(), { more: much, terms: { terms, keyId: 'key_two' } }), {
       more: { platformMicros: 980, spendMicros: 197 },
     })
@@ -156,16 +162,37 @@ function lost(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
 }
 
 function nodeDies(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
-  t.test('the lease of a node that died is charged as it stood', async (t) => {
-    const { lease, figures, pass } = await leasesOf(t, start)
+  t.test('of the lease of a node that died, what calls under way had is charged', async (t) => {
+    const { lease, figures, pass, workspace, accounts } = await leasesOf(t, start)
     const [one, two] = [newToken(), newToken()]
     await lease(one, {})
-    const from = { token: one, charge: charged(100) }
-    await lease(two, { from, held: reserve(700, { leaseMs: SHORT_MS }), more: NOTHING })
+    const held = { held: reserve(700, { leaseMs: SHORT_MS }), used: both(300), more: NOTHING }
+    await lease(two, { from: { token: one, charge: charged(100) }, ...held })
     await pass(SHORT_MS)
     t.same(await lease(newToken(), { from: { token: two, charge: charged(5) } }), { state: 'over' })
-    const expired = { count: 1, micros: 700 }
-    t.match(await figures(), { creditsMicros: 99_200, reservedMicros: 0, spentMicros: 800, expired })
+    const expired = { count: 1, micros: 300 }
+    const after = { creditsMicros: 99_600, reservedMicros: 0, spentMicros: 400, bookedMicros: 400, expired }
+    t.match(await figures(), after, 'the rest went back')
+    const lost = await accounts.lost(workspace)
+    t.match(lost, [{ token: two, keyId: 'key_one', endUser: null, spendMicros: 300 }])
+    await accounts.recorded(workspace, { ...lost[0]!, spendMicros: 299 })
+    t.same(await accounts.lost(workspace), lost, 'it was recorded as something else')
+    await accounts.recorded(workspace, lost[0]!)
+    t.same(await accounts.lost(workspace), [])
+    t.match(await figures(), after)
+  })
+
+  t.test('nothing is lost of a lease that no call had any of', async (t) => {
+    const { lease, figures, pass, workspace, accounts } = await leasesOf(t, start)
+    await lease(newToken(), { held: reserve(0, { leaseMs: SHORT_MS }) })
+    await pass(SHORT_MS)
+    t.same(await accounts.lost(workspace), [])
+    t.match(await figures(), {
+      creditsMicros: CREDITS,
+      spentMicros: 0,
+      bookedMicros: 0,
+      expired: { count: 0 },
+    })
   })
 
   t.test('each renewal lasts as long as it says', async (t) => {
@@ -197,5 +224,100 @@ function nodeDies(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
     const from = { token: one, charge: charged(300) }
     t.match(await lease(two, { from, held: reserve(500) }), { state: 'leased', more: NOTHING, useMs: 0 })
     t.match(await figures(), { creditsMicros: 99_200, reservedMicros: 500, spentMicros: 0 })
+  })
+}
+
+/** What is settled by the records of a node that died. */
+function recovered(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
+  const settled = {
+    creditsMicros: CREDITS - 450,
+    reservedMicros: 0,
+    spentMicros: 450,
+    bookedMicros: 450,
+    expired: { count: 1, micros: 150 },
+  }
+
+  t.test('a lease comes to what the records of its node say, once', async (t) => {
+    const { lease, ledger, figures, workspace, accounts } = await leasesOf(t, start)
+    const token = newToken()
+    await lease(token, {})
+    const money = { workspace, token, charge: charged(300), estimate: both(150) }
+    const both2 = await Promise.all([ledger.recover(money), ledger.recover(money)])
+    t.same(both2.sort(), [false, true], 'two take it over at once')
+    t.match(await figures(), settled)
+    t.match(await accounts.lost(workspace), [{ token, spendMicros: 150 }])
+    t.same(await lease(newToken(), { from: { token, charge: charged(1) } }), { state: 'over' })
+    t.equal(await ledger.recover(money), false)
+    t.match(await figures(), settled)
+  })
+
+  t.test('what was charged by guess is corrected when the records appear', async (t) => {
+    const { lease, ledger, figures, workspace, accounts, pass } = await leasesOf(t, start)
+    for (const isRecorded of [false, true]) {
+      const before = await figures()
+      const token = newToken()
+      await lease(token, {
+        ...{ from: null, held: reserve(0, { leaseMs: LONG_MS }) },
+      })
+      const next = newToken()
+      const held = { held: reserve(PART, { leaseMs: SHORT_MS }), used: both(700), more: NOTHING }
+      await lease(next, { from: { token, charge: charged(0) }, ...held })
+      await pass(SHORT_MS)
+      const [guess] = await accounts.lost(workspace)
+      t.match(guess, { token: next, spendMicros: 700 })
+      if (isRecorded) await accounts.recorded(workspace, guess!)
+      const money = { workspace, token: next, charge: charged(300, 4), estimate: NOTHING }
+      t.equal(await ledger.recover(money), true)
+      t.equal(await ledger.recover(money), false, 'once')
+      t.match(await figures(), {
+        creditsMicros: before.creditsMicros - 300,
+        bookedMicros: before.bookedMicros + 300,
+        spentMicros: before.spentMicros + 300,
+        overageMicros: before.overageMicros + 4,
+        expired: { count: 0, micros: 0 },
+      })
+      const again = isRecorded ? [{ ...guess, spendMicros: 0 }] : []
+      t.same(await accounts.lost(workspace), again, 'a record of it is taken back')
+      for (const one of again) await accounts.recorded(workspace, one as typeof guess & object)
+      t.same(await accounts.lost(workspace), [])
+    }
+  })
+
+  t.test('what was given back and spent since is overage', async (t) => {
+    const { lease, ledger, figures, workspace, accounts, pass } = await leasesOf(t, start)
+    const token = newToken()
+    await lease(token, { held: reserve(0, { leaseMs: SHORT_MS }) })
+    await pass(SHORT_MS)
+    t.same(await accounts.lost(workspace), [])
+    await accounts.addCredits(workspace, { id: newDigest(), micros: 100 - CREDITS })
+    await ledger.recover({ workspace, token, charge: charged(250), estimate: NOTHING })
+    t.match(await figures(), { creditsMicros: 0, overageMicros: 150, spentMicros: 250, bookedMicros: 250 })
+  })
+
+  t.test('a call that was reserved by itself is settled by its record, and none of a job', async (t) => {
+    const { ledger, figures, workspace, pass, accounts } = await leasesOf(t, start)
+    const [late, job, open] = [newToken(), newToken(), newToken()]
+    const begin = (token: string, leaseMs: number, claim?: { number: number }) =>
+      ledger.begin({
+        ...beginningOf(workspace, { token, reservation: reserve(500, { leaseMs }) }),
+        ...(claim === undefined ? {} : { claim }),
+      })
+    await begin(late, SHORT_MS)
+    await begin(job, LONG_MS, { number: 1 })
+    await begin(open, LONG_MS)
+    await pass(SHORT_MS)
+    const recover = (token: string) =>
+      ledger.recover({ workspace, token, charge: charged(40), estimate: NOTHING })
+    t.equal(await recover(late), true)
+    t.equal(await recover(open), true)
+    t.equal(await recover(job), false)
+    t.equal(await recover(newToken()), false)
+    t.match(await figures(), {
+      spentMicros: 580,
+      bookedMicros: 80,
+      reservedMicros: 500,
+      expired: { count: 0 },
+    })
+    t.same(await accounts.lost(workspace), [])
   })
 }

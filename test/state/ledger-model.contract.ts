@@ -218,7 +218,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     const fresh = { terms: terms(), keyBudgetMicros: dice.maybe(0.3, () => dice.below(4000)) ?? null }
     if (own.length === 0 || dice.chance(0.3)) {
       const held = reserve(0, { keyId: dice.one(KEYS), ...fresh, leaseMs: leaseMs() })
-      return { ...common, from: null, held }
+      return { ...common, from: null, held, used: { platformMicros: 0, spendMicros: 0 } }
     }
     const { last, granted } = dice.one(own)
     const isOpen = model.isOpen(workspace, last.token)
@@ -235,6 +235,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
       ...common,
       from: { token: last.token, charge },
       held,
+      used: { platformMicros: dice.below(heldMicros + 1), spendMicros: dice.below(spendMicros + 1) },
       more: ends ? { platformMicros: 0, spendMicros: 0 } : more,
     }
   }

@@ -30,6 +30,8 @@ interface ModelCall {
   /** Of a job, whose claims pass it on; 0 for a token that is used once. */
   claim: number
   leaseUntilMs: number
+  /** What calls under way have of a lease; null: it is none. */
+  readonly used: Charge | null
   settled: { readonly charge: Charge & Partial<LeaseCharge>; readonly atMs: number } | null
 }
 
@@ -104,7 +106,7 @@ export class LedgerModel {
   }
 
   lease(leasing: Leasing): Leased {
-    const { token, workspace, from, held, more } = leasing
+    const { token, workspace, from, held, used, more } = leasing
     const all = this.#of(workspace)
     const cancelledAtMs = all.cancelledAtMs.get(withdrawn(token, undefined))
     if (cancelledAtMs !== undefined && this.nowMs - cancelledAtMs < KNOWN_AS_CANCELLED_MS)
@@ -129,6 +131,7 @@ export class LedgerModel {
       begunAtMs: old?.begunAtMs ?? this.nowMs,
       claim: 0,
       leaseUntilMs: this.nowMs + held.leaseMs,
+      used,
       settled: null,
     }
     all.calls.push(next)
@@ -149,8 +152,13 @@ export class LedgerModel {
     return { state: 'leased', more: added, useMs }
   }
 
-  /** A hundredth of what is left, of each amount. */
-  #addable(all: ModelWorkspace, { purse, begunAtMs }: ModelCall, { held, more }: Leasing): Charge {
+  /** A hundredth of what is left, of each amount; of the spending no larger part than of the purse. */
+  #addable(
+    all: ModelWorkspace,
+    { purse, begunAtMs, reservation: kept }: ModelCall,
+    leasing: Leasing,
+  ): Charge {
+    const { held, more } = leasing
     if (monthOf(begunAtMs) !== monthOf(this.nowMs)) return { platformMicros: 0, spendMicros: 0 }
     const spent = this.#spent(all)
     const trial = this.#trialLeft(all, held.terms)
@@ -161,15 +169,17 @@ export class LedgerModel {
       terms.budgetMicros === null ? Infinity : terms.budgetMicros - sum([...spent.values()]),
     ]
     const part = (micros: number) => Math.max(0, Math.floor(micros / 100))
-    return {
-      platformMicros: Math.min(more.platformMicros, part(left)),
-      spendMicros: Math.min(more.spendMicros, ...budgets.map(part)),
-    }
+    const platformMicros = Math.min(more.platformMicros, part(left))
+    const wanted = held.platformMicros + more.platformMicros
+    const share = purse === 'none' || wanted === 0 ? 1 : (kept.platformMicros + platformMicros) / wanted
+    const paid = Math.floor((held.spendMicros + more.spendMicros) * share) - kept.spendMicros
+    const most = share === 1 ? more.spendMicros : Math.max(0, paid)
+    return { platformMicros, spendMicros: Math.min(more.spendMicros, most, ...budgets.map(part)) }
   }
 
   #trialLeft(all: ModelWorkspace, { trial }: AccountTerms): number {
     if (trial === null || this.nowMs >= trial.expiresAtMs) return 0
-    return trial.allowanceMicros - sum(all.calls.map((call) => taken(call, 'trial')))
+    return trial.allowanceMicros - sum(all.calls.map((call) => this.#taken(call, 'trial')))
   }
 
   look(workspace: string, slotId: string): SlotView {
@@ -203,7 +213,7 @@ export class LedgerModel {
     return {
       creditsMicros: this.#credits(all),
       grants: [...all.grants].sort((a, b) => (a.id < b.id ? -1 : 1)),
-      trialSpentMicros: sum(all.calls.map((call) => taken(call, 'trial'))),
+      trialSpentMicros: sum(all.calls.map((call) => this.#taken(call, 'trial'))),
       overageMicros: sum(
         all.calls.map(({ settled, reservation }) =>
           settled
@@ -214,15 +224,35 @@ export class LedgerModel {
       ),
       reservedMicros: sum(open.map(({ reservation }) => reservation.platformMicros)),
       expired: {
-        count: lost.length,
-        micros: sum(lost.map(({ reservation }) => reservation.platformMicros)),
+        count: lost.filter((call) => this.#cost(call).platformMicros + this.#cost(call).spendMicros > 0)
+          .length,
+        micros: sum(
+          lost.map((call) => Math.min(call.reservation.platformMicros, this.#cost(call).platformMicros)),
+        ),
       },
+      bookedMicros: sum([
+        ...all.calls.filter((call) => !this.#isOpen(call)).map((call) => this.#cost(call).spendMicros),
+        ...[...all.usage.values()].flatMap(({ batch }) => Object.values(batch.spentMicros)),
+      ]),
       month: monthOf(this.nowMs),
       spentMicros: sum([...spent.values()]),
       spentByKey: Object.fromEntries(
         [...spent].filter(([, micros]) => micros !== 0).sort(([a], [b]) => (a < b ? -1 : 1)),
       ),
     }
+  }
+
+  /** What a call has been charged, or has set aside. */
+  #cost(call: ModelCall): Charge {
+    const { settled, reservation, used } = call
+    if (settled) return settled.charge
+    return this.#isOpen(call) || used === null ? reservation : used
+  }
+
+  /** What a purse has given for a call. */
+  #taken(call: ModelCall, asked: ModelCall['purse']): number {
+    if (call.purse !== asked) return 0
+    return Math.min(call.reservation.platformMicros, this.#cost(call).platformMicros)
   }
 
   #of(workspace: string): ModelWorkspace {
@@ -252,7 +282,7 @@ export class LedgerModel {
     const { terms, platformMicros, spendMicros, keyId, keyBudgetMicros } = reservation
     const { trial, grant, budgetMicros } = terms
     if (grant) this.#book(all, grant)
-    const trialSpentMicros = sum(all.calls.map((call) => taken(call, 'trial')))
+    const trialSpentMicros = sum(all.calls.map((call) => this.#taken(call, 'trial')))
     const inTrial = trial && this.nowMs < trial.expiresAtMs
     let purse: ModelCall['purse'] = 'credits'
     if (platformMicros === 0) purse = 'none'
@@ -269,7 +299,8 @@ export class LedgerModel {
     if (endUser && this.#spentByEndUser(all, endUser.account) + spendMicros > endUser.budgetMicros)
       return { state: 'refused', why: 'end_user_budget' }
     const leaseUntilMs = this.nowMs + reservation.leaseMs
-    all.calls.push({ token, reservation, purse, begunAtMs: this.nowMs, claim, leaseUntilMs, settled: null })
+    const begun = { token, reservation, purse, begunAtMs: this.nowMs, claim, leaseUntilMs }
+    all.calls.push({ ...begun, used: null, settled: null })
     return { state: 'begun' }
   }
 
@@ -304,7 +335,7 @@ export class LedgerModel {
   }
 
   #credits({ grants, calls }: ModelWorkspace): number {
-    return sum(grants.map(({ micros }) => micros)) - sum(calls.map((call) => taken(call, 'credits')))
+    return sum(grants.map(({ micros }) => micros)) - sum(calls.map((call) => this.#taken(call, 'credits')))
   }
 
   /** In the month that it is. */
@@ -313,9 +344,7 @@ export class LedgerModel {
       ({ begunAtMs, reservation }) =>
         monthOf(begunAtMs) === monthOf(this.nowMs) && reservation.endUser?.account === account,
     )
-    return sum(
-      counted.map(({ settled, reservation }) => settled?.charge.spendMicros ?? reservation.spendMicros),
-    )
+    return sum(counted.map((call) => this.#cost(call).spendMicros))
   }
 
   /** By key, in the month that it is. */
@@ -323,10 +352,8 @@ export class LedgerModel {
     const month = monthOf(this.nowMs)
     const spent = new Map<string, number>()
     const add = (keyId: string, micros: number) => spent.set(keyId, (spent.get(keyId) ?? 0) + micros)
-    for (const { begunAtMs, settled, reservation } of calls) {
-      if (monthOf(begunAtMs) !== month) continue
-      add(reservation.keyId, settled?.charge.spendMicros ?? reservation.spendMicros)
-    }
+    for (const call of calls)
+      if (monthOf(call.begunAtMs) === month) add(call.reservation.keyId, this.#cost(call).spendMicros)
     for (const { batch, atMs } of usage.values()) {
       if (monthOf(atMs) !== month) continue
       for (const [keyId, micros] of Object.entries(batch.spentMicros)) add(keyId, micros)
@@ -338,12 +365,6 @@ export class LedgerModel {
 /** A token that was cancelled, or that one claim of it was. */
 function withdrawn(token: string, claim: JobClaim | undefined): string {
   return JSON.stringify([token, claim?.number ?? null])
-}
-
-/** What a purse has given for a call. */
-function taken({ purse, settled, reservation }: ModelCall, asked: ModelCall['purse']): number {
-  if (purse !== asked) return 0
-  return Math.min(reservation.platformMicros, settled?.charge.platformMicros ?? Number.POSITIVE_INFINITY)
 }
 
 function minus(from: Charge, { platformMicros, spendMicros }: Charge): Charge {

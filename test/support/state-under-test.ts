@@ -59,9 +59,11 @@ export function resultOf(text: string): StoredResult {
 
 /** What of an account is the same wherever it is kept: no moments, and no keys that have spent nothing. */
 export function figuresOf(view: AccountView) {
+  const { booked, ...rest } = view
   const spent = Object.entries(view.spentByKey).filter(([, micros]) => micros !== 0)
   return {
-    ...view,
+    ...rest,
+    bookedMicros: booked.months.reduce((sum, { micros }) => sum + micros, 0),
     grants: view.grants.map(({ id, micros }) => ({ id, micros })).sort((a, b) => (a.id < b.id ? -1 : 1)),
     spentByKey: Object.fromEntries(spent.sort(([a], [b]) => (a < b ? -1 : 1))),
   }

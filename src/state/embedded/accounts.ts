@@ -4,6 +4,7 @@ import type {
   AccountTerms,
   AccountView,
   Charge,
+  HeldMoney,
   LeaseCharge,
   Leased,
   Leasing,
@@ -13,6 +14,7 @@ import type {
 } from '../../contracts/ledger.ts'
 import { query } from './database.ts'
 import type { EndUserSpending } from './end-users.ts'
+import { createLostRows, type LostRow, type LostRows } from './lost-money.ts'
 import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -23,12 +25,17 @@ interface Figures {
   expiredCount: number
   expiredMicros: number
   spentMicros: number
+  /** Charged for good since it was loaded. */
+  bookedMicros: number
 }
 
 /** An account in the current month. It is changed in place, and `save` writes it back. */
 interface Account extends Figures {
   readonly workspace: string
   readonly month: string
+  /** Since when charges are booked, and whether they are by now. */
+  readonly bookedSinceMs: number
+  readonly isBooked: boolean
   /** The figures as they were loaded. */
   readonly before: Readonly<Figures>
 }
@@ -46,6 +53,7 @@ interface AccountRows {
   /** Counts for the key and for the workspace; a negative amount is taken back. The account itself is not yet saved. */
   spend(account: Account, keyId: string, micros: number): void
   spentByKey(account: Account): Record<string, number>
+  booked(account: Account): AccountView['booked']
 }
 
 type Row = {
@@ -56,11 +64,26 @@ type Row = {
   readonly expired_micros: number
   readonly month: string
   readonly spent_micros: number
+  readonly booked_since_ms: number
 }
+
+const HOUR_MS = 3_600_000
 
 /** The calendar month in UTC, as `2026-11`. */
 function monthOf(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 7)
+}
+
+function figuresOf(row: Row | undefined, month: string): Figures {
+  return {
+    creditsMicros: row?.credits_micros ?? 0,
+    trialSpentMicros: row?.trial_spent_micros ?? 0,
+    overageMicros: row?.overage_micros ?? 0,
+    expiredCount: row?.expired_count ?? 0,
+    expiredMicros: row?.expired_micros ?? 0,
+    spentMicros: row?.month === month ? row.spent_micros : 0,
+    bookedMicros: 0,
+  }
 }
 
 /** Rows of accounts and of what their keys have spent. */
@@ -69,8 +92,9 @@ function createAccountRows(db: DatabaseSync): AccountRows {
   const put = db.prepare(`
     INSERT OR REPLACE INTO accounts
       (workspace, credits_micros, trial_spent_micros, overage_micros, expired_count, expired_micros,
-       month, spent_micros)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
+       month, spent_micros, booked_since_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  const bookings = createBookings(db)
   const findKey = db.prepare(`
     SELECT spent_micros FROM key_spending WHERE workspace = ? AND key_id = ? AND month = ?`)
   const putKey = db.prepare(`
@@ -88,20 +112,16 @@ function createAccountRows(db: DatabaseSync): AccountRows {
     load(workspace, nowMs) {
       const row = find.get(workspace) as Row | undefined
       const month = monthOf(nowMs)
-      const before = {
-        creditsMicros: row?.credits_micros ?? 0,
-        trialSpentMicros: row?.trial_spent_micros ?? 0,
-        overageMicros: row?.overage_micros ?? 0,
-        expiredCount: row?.expired_count ?? 0,
-        expiredMicros: row?.expired_micros ?? 0,
-        spentMicros: row?.month === month ? row.spent_micros : 0,
-      }
-      return { workspace, month, ...before, before }
+      const before = figuresOf(row, month)
+      // Of an account that is new, everything is.
+      const bookedSinceMs = row?.booked_since_ms ?? nowMs - (nowMs % HOUR_MS)
+      return { workspace, month, bookedSinceMs, isBooked: nowMs >= bookedSinceMs, ...before, before }
     },
 
     save(account) {
       const names = Object.keys(account.before) as (keyof Figures)[]
       if (names.every((name) => account[name] === account.before[name])) return
+      bookings.add(account)
       const { creditsMicros, trialSpentMicros, overageMicros, expiredCount, expiredMicros } = account
       put.run(
         account.workspace,
@@ -112,6 +132,7 @@ function createAccountRows(db: DatabaseSync): AccountRows {
         exact(expiredMicros),
         account.month,
         exact(account.spentMicros),
+        account.bookedSinceMs,
       )
     },
 
@@ -127,6 +148,28 @@ function createAccountRows(db: DatabaseSync): AccountRows {
       const rows = listKeys.all(workspace, month) as { key_id: string; spent_micros: number }[]
       return Object.fromEntries(rows.map(({ key_id, spent_micros }) => [key_id, spent_micros]))
     },
+
+    booked: (account) => ({
+      sinceMs: find.get(account.workspace) ? account.bookedSinceMs : 0,
+      months: bookings.list(account.workspace),
+    }),
+  }
+}
+
+/** Rows of what accounts were charged for good, by month. */
+function createBookings(db: DatabaseSync) {
+  const put = db.prepare(`
+    INSERT INTO booked (workspace, month, micros) VALUES (?, ?, ?)
+    ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`)
+  const list = query<AccountView['booked']['months'][number]>(
+    db,
+    'SELECT month, micros FROM booked WHERE workspace = ? ORDER BY month',
+  )
+  return {
+    add({ workspace, month, isBooked, bookedMicros }: Account): void {
+      if (isBooked && bookedMicros !== 0) put.run(workspace, month, exact(bookedMicros))
+    },
+    list: (workspace: string) => list.all(workspace),
   }
 }
 
@@ -185,6 +228,9 @@ interface ReservationRow {
   readonly lease_until_ms: number
   /** Account of the end user whose spending it is as well; null: none's. */
   readonly end_user: string | null
+  /** What calls under way have of a lease; null: it is none. */
+  readonly used_platform_micros: number | null
+  readonly used_spend_micros: number | null
 }
 
 interface ReservationRows {
@@ -193,6 +239,8 @@ interface ReservationRows {
   /** Gives it to another claim; its lease is never cut. */
   pass(workspace: string, token: string, claim: number, leaseUntilMs: number): void
   remove(workspace: string, token: string): void
+  /** Removes it if no job holds it, past its lease or not. @returns the row as it was */
+  take(workspace: string, token: string): ReservationRow | undefined
   /** Removes it if this very claim holds it, within its lease. @returns the row as it was */
   end(holder: Holder, nowMs: number): ReservationRow | undefined
   /** Up to `limit` of those whose lease is over, the oldest first. */
@@ -206,12 +254,17 @@ function createReservationRows(db: DatabaseSync): ReservationRows {
   const find = query<ReservationRow>(db, 'SELECT * FROM reservations WHERE workspace = ? AND token = ?')
   const put = db.prepare(`
     INSERT INTO reservations
-      (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms, end_user)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms, end_user,
+       used_platform_micros, used_spend_micros)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const pass = db.prepare(`
     UPDATE reservations SET claim = ?, lease_until_ms = max(lease_until_ms, ?)
     WHERE workspace = ? AND token = ?`)
   const remove = db.prepare('DELETE FROM reservations WHERE workspace = ? AND token = ?')
+  const take = query<ReservationRow>(
+    db,
+    'DELETE FROM reservations WHERE workspace = ? AND token = ? AND claim = 0 RETURNING *',
+  )
   const end = query<ReservationRow>(
     db,
     `DELETE FROM reservations WHERE workspace = ? AND token = ? AND claim = ? AND lease_until_ms > ? RETURNING *`,
@@ -229,10 +282,12 @@ function createReservationRows(db: DatabaseSync): ReservationRows {
     put(workspace, row) {
       const { token, claim, key_id, purse, month, lease_until_ms, end_user } = row
       const amounts = [row.platform_micros, row.spend_micros] as const
-      put.run(workspace, token, claim, key_id, purse, ...amounts, month, lease_until_ms, end_user)
+      const used = [row.used_platform_micros, row.used_spend_micros] as const
+      put.run(workspace, token, claim, key_id, purse, ...amounts, month, lease_until_ms, end_user, ...used)
     },
     pass: (workspace, token, claim, leaseUntilMs) => void pass.run(claim, leaseUntilMs, workspace, token),
     remove: (workspace, token) => void remove.run(workspace, token),
+    take: (workspace, token) => take.get(workspace, token),
     end: ({ workspace, token, claim }, nowMs) => end.get(workspace, token, claim, nowMs),
     listExpired: (workspace, nowMs, limit) => listExpired.all(workspace, nowMs, limit),
     sumMicros: (workspace, nowMs) => Number(sum.get(workspace, nowMs)?.micros),
@@ -260,6 +315,7 @@ export interface Reservations {
   /** As if it had never been set aside; if this very claim holds it. */
   undo(holder: Holder, nowMs: number): void
   lease(leasing: Leasing, nowMs: number): Leased
+  recover(money: HeldMoney, nowMs: number): boolean
   /** Counts up to `limit` reservations of the account whose lease is over as expired. The account is not yet saved. */
   expire(account: Account, nowMs: number, limit: number): void
   /** Sum that calls under way have taken from the purses. */
@@ -269,8 +325,8 @@ export interface Reservations {
 /** What became of a reservation. */
 type Replaced = Omit<Settled, 'slotHeld'>
 
-/** Expired reservations that one `reserve` counts; each was made by one, so that they cannot pile up. */
-const EXPIRE_PER_RESERVE = 8
+/** Expired reservations that one `reserve` charges; each was made by one, so that they cannot pile up. */
+const EXPIRE_PER_RESERVE = 20
 /** How long it is known that a job was charged: longer than any job may be under way. */
 const CHARGED_MS = 30 * 24 * 3_600_000
 const CHARGED: Replaced = Object.freeze({ charged: true })
@@ -283,6 +339,7 @@ interface ReservationParts {
   readonly grants: Grants
   readonly tokens: Tokens
   readonly endUsers: EndUserSpending
+  readonly lost: LostRows
 }
 
 /** Money that is set aside for calls under way, and for jobs. */
@@ -300,7 +357,7 @@ function createReservations(parts: ReservationParts): Reservations {
       }
       if (row) {
         const account = accounts.load(workspace, nowMs)
-        expireRow(parts, account, row)
+        expireRow(parts, account, row, nowMs)
         accounts.save(account)
       }
       if (tokens.knows(workspace, token, 'charged', nowMs)) return null
@@ -318,6 +375,7 @@ function createReservations(parts: ReservationParts): Reservations {
 
     undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),
     lease: (leasing, nowMs) => lease(parts, leasing, nowMs),
+    recover: (money, nowMs) => recover(parts, money, nowMs),
     expire: (account, nowMs, limit) => expire(parts, account, nowMs, limit),
     reservedMicros: (workspace, nowMs) => rows.sumMicros(workspace, nowMs),
   }
@@ -356,6 +414,8 @@ function setAside(
       month: account.month,
       lease_until_ms: nowMs + leaseMs,
       end_user: endUser?.account ?? null,
+      used_platform_micros: null,
+      used_spend_micros: null,
     })
   }
   accounts.save(account)
@@ -380,8 +440,23 @@ function replace(parts: ReservationParts, holder: Holder, real: Charge, nowMs: n
 function charge(accounts: AccountRows, account: Account, row: ReservationRow, real: Charge): void {
   give(account, row.purse, Math.max(0, row.platform_micros - real.platformMicros))
   account.overageMicros += Math.max(0, real.platformMicros - row.platform_micros)
-  // Spending of a month that is over concerns no budget any more.
-  if (row.month === account.month) accounts.spend(account, row.key_id, real.spendMicros - row.spend_micros)
+  book(account, real.spendMicros)
+  spendMore(accounts, account, row, real.spendMicros - row.spend_micros)
+}
+
+/** Counts what was charged for good; less than nothing takes back. */
+function book(account: Account, micros: number): void {
+  account.bookedMicros += micros
+}
+
+/** Spending of a month that is over concerns no budget any more. */
+function spendMore(
+  accounts: AccountRows,
+  account: Account,
+  { month, key_id }: Pick<ReservationRow, 'month' | 'key_id'>,
+  micros: number,
+): void {
+  if (month === account.month) accounts.spend(account, key_id, micros)
 }
 
 /** Puts money into a purse; a negative amount is taken out. */
@@ -396,7 +471,7 @@ const LEASED_PART = 100
 /** Moves the money of a lease into a new reservation; see `CallLedger.lease`. */
 function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased {
   const { rows, accounts, grants } = parts
-  const { token, workspace, from, held, more } = leasing
+  const { token, workspace, from, held, used, more } = leasing
   const known = rows.find(workspace, token)
   if (known !== undefined) {
     const platformMicros = known.platform_micros - held.platformMicros
@@ -415,7 +490,7 @@ function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased
   const purse = old?.purse ?? leasedPurse(account, more, held.terms.trial, nowMs)
   const month = old?.month ?? account.month
   const isOfNow = month === account.month
-  const added = isOfNow ? addable(parts, account, purse, leasing, nowMs) : NOTHING
+  const added = isOfNow ? addable(parts, account, purse, leasing, kept, nowMs) : NOTHING
   give(account, purse, -added.platformMicros)
   accounts.spend(account, held.keyId, added.spendMicros)
   const row = {
@@ -423,6 +498,8 @@ function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased
     end_user: null,
     platform_micros: kept.platformMicros + added.platformMicros,
     spend_micros: kept.spendMicros + added.spendMicros,
+    used_platform_micros: used.platformMicros,
+    used_spend_micros: used.spendMicros,
   }
   if (row.platform_micros > 0 || row.spend_micros > 0) rows.put(workspace, row)
   accounts.save(account)
@@ -442,7 +519,7 @@ function keep(
   charge(accounts, account, old, real)
   account.overageMicros += real.overageMicros
   give(account, old.purse, -kept.platformMicros)
-  if (old.month === account.month) accounts.spend(account, old.key_id, spendMicros)
+  spendMore(accounts, account, old, spendMicros)
   return kept
 }
 
@@ -461,18 +538,27 @@ function addable(
   { accounts }: ReservationParts,
   account: Account,
   purse: Purse,
-  { held: { keyId, keyBudgetMicros, terms }, more }: Leasing,
+  { held, more }: Leasing,
+  kept: Charge,
   nowMs: number,
 ): Charge {
+  const { keyId, keyBudgetMicros, terms } = held
   const trialMicros = trialLeft(account, terms.trial, nowMs)
   const left = { none: 0, trial: trialMicros, credits: trialMicros > 0 ? 0 : account.creditsMicros }[purse]
   const part = (micros: number) => Math.max(0, Math.floor(micros / LEASED_PART))
   const ofBudget = (budgetMicros: number | null, spentMicros: number) =>
     budgetMicros === null ? Number.MAX_SAFE_INTEGER : part(budgetMicros - spentMicros)
+  const platformMicros = Math.min(more.platformMicros, part(left))
+  // Spending comes with the money that pays for it: of a purse that gives less, less is set aside.
+  const wantedMicros = held.platformMicros + more.platformMicros
+  const share =
+    purse === 'none' || wantedMicros === 0 ? 1 : (kept.platformMicros + platformMicros) / wantedMicros
+  const paid = Math.floor((held.spendMicros + more.spendMicros) * share) - kept.spendMicros
   return {
-    platformMicros: Math.min(more.platformMicros, part(left)),
+    platformMicros,
     spendMicros: Math.min(
       more.spendMicros,
+      share === 1 ? more.spendMicros : Math.max(0, paid),
       ofBudget(keyBudgetMicros, accounts.spentBy(account, keyId)),
       ofBudget(terms.budgetMicros, account.spentMicros),
     ),
@@ -489,16 +575,92 @@ function usableMs(purse: Purse, { held, useMs }: Leasing, nowMs: number): number
 
 function expire(parts: ReservationParts, account: Account, nowMs: number, limit: number): void {
   const rows = parts.rows.listExpired(account.workspace, nowMs, limit)
-  for (const row of rows) expireRow(parts, account, row)
+  for (const row of rows) expireRow(parts, account, row, nowMs)
 }
 
-/** Lets the reservation stay charged as it is: the job that held it has been paid for. */
-function expireRow({ rows, tokens }: ReservationParts, account: Account, row: ReservationRow): void {
+/**
+ * Charges a reservation whose lease is over what was used of it as far as that is known: all, but for leases of nodes.
+ * A job that held it has been paid for.
+ */
+function expireRow(parts: ReservationParts, account: Account, row: ReservationRow, nowMs: number): void {
+  const { rows, accounts, tokens, lost } = parts
   const { workspace } = account
+  const used = {
+    platformMicros: Math.min(row.used_platform_micros ?? row.platform_micros, row.platform_micros),
+    spendMicros: row.used_spend_micros ?? row.spend_micros,
+  }
   rows.remove(workspace, row.token)
-  account.expiredCount += 1
-  account.expiredMicros += row.platform_micros
+  charge(accounts, account, row, used)
+  countExpired(account, used, 1)
+  lost.put(workspace, lostRowOf(row, used, { recovered: 0, atMs: nowMs }))
   if (row.claim > 0) tokens.remember(workspace, row.token, 'charged', row.lease_until_ms + CHARGED_MS)
+}
+
+/** @param sign -1: takes it back */
+function countExpired(account: Account, { platformMicros, spendMicros }: Charge, sign: 1 | -1): void {
+  if (platformMicros > 0 || spendMicros > 0) account.expiredCount += sign
+  account.expiredMicros += sign * platformMicros
+}
+
+function lostRowOf(
+  { token, purse, month, key_id, end_user }: Omit<LostRow, 'recorded' | 'recovered' | 'at_ms'>,
+  { platformMicros, spendMicros }: Charge,
+  { recovered, atMs }: { readonly recovered: 0 | 1; readonly atMs: number },
+): LostRow {
+  const amounts = { platform_micros: platformMicros, spend_micros: spendMicros }
+  return { token, purse, month, key_id, end_user, ...amounts, recorded: 0, recovered, at_ms: atMs }
+}
+
+/** Settles what a dead node held; see `CallLedger.recover`. */
+function recover(parts: ReservationParts, money: HeldMoney, nowMs: number): boolean {
+  const { rows, accounts, endUsers, lost } = parts
+  const { workspace, token, charge: known } = money
+  const account = accounts.load(workspace, nowMs)
+  const row = rows.take(workspace, token)
+  const was = row ?? lost.find(workspace, token)
+  if (was === undefined || ('recovered' in was && was.recovered === 1)) return false
+  const most = row === undefined ? Number.MAX_SAFE_INTEGER : row.platform_micros - known.platformMicros
+  const estimate = {
+    platformMicros: Math.min(money.estimate.platformMicros, Math.max(0, most)),
+    spendMicros: money.estimate.spendMicros,
+  }
+  const real = {
+    platformMicros: known.platformMicros + estimate.platformMicros,
+    spendMicros: known.spendMicros + estimate.spendMicros,
+  }
+  if (row !== undefined) charge(accounts, account, row, real)
+  else correct(accounts, account, was, real)
+  account.overageMicros += known.overageMicros
+  countExpired(account, estimate, 1)
+  const more = real.spendMicros - was.spend_micros
+  if (was.end_user !== null && was.month === account.month)
+    endUsers.spend(workspace, was.end_user, was.month, more, nowMs)
+  accounts.save(account)
+  const isRecorded = 'recorded' in was && was.recorded === 1
+  const atMs = 'at_ms' in was ? was.at_ms : nowMs
+  if (isRecorded || estimate.platformMicros > 0 || estimate.spendMicros > 0)
+    lost.put(workspace, lostRowOf(was, estimate, { recovered: 1, atMs }))
+  else lost.remove(workspace, token)
+  return true
+}
+
+/** Makes what was charged by guess the real charge. */
+function correct(
+  accounts: AccountRows,
+  account: Account,
+  was: Pick<LostRow, 'purse' | 'platform_micros' | 'spend_micros' | 'month' | 'key_id'>,
+  real: Charge,
+): void {
+  const guessed = { platformMicros: was.platform_micros, spendMicros: was.spend_micros }
+  const more = real.platformMicros - guessed.platformMicros
+  // What was given back may be spent by now.
+  const most = { trial: more, credits: Math.max(0, account.creditsMicros), none: 0 }[was.purse]
+  const paid = Math.min(more, most)
+  give(account, was.purse, -paid)
+  account.overageMicros += more - paid
+  book(account, real.spendMicros - guessed.spendMicros)
+  spendMore(accounts, account, was, real.spendMicros - guessed.spendMicros)
+  countExpired(account, guessed, -1)
 }
 
 /** Null: neither trial nor credits suffice. */
@@ -551,7 +713,8 @@ export function createAccounts(
 ) {
   const rows = createAccountRows(db)
   const grants = createGrants(db)
-  const parts = { rows: createReservationRows(db), accounts: rows, grants, tokens, endUsers }
+  const lost = createLostRows(db)
+  const parts = { rows: createReservationRows(db), accounts: rows, grants, tokens, endUsers, lost }
   const reservations = createReservations(parts)
   const operations: Operations<Accounts> = {
     show(workspace, { grant }) {
@@ -567,6 +730,7 @@ export function createAccounts(
         overageMicros: account.overageMicros,
         reservedMicros: reservations.reservedMicros(workspace, nowMs),
         expired: { count: account.expiredCount, micros: account.expiredMicros },
+        booked: rows.booked(account),
         month: account.month,
         spentMicros: account.spentMicros,
         spentByKey: rows.spentByKey(account),
@@ -576,6 +740,7 @@ export function createAccounts(
     addCredits(workspace, grant) {
       const nowMs = now()
       const account = rows.load(workspace, nowMs)
+      reservations.expire(account, nowMs, EXPIRE_PER_SHOW)
       const booked = grants.book(account, grant, nowMs)
       rows.save(account)
       return { booked, creditsMicros: account.creditsMicros }
@@ -591,9 +756,22 @@ export function createAccounts(
       if (tokens.knows(workspace, token, 'usage', nowMs)) return
       tokens.remember(workspace, token, 'usage', nowMs + USAGE_MS)
       const account = rows.load(workspace, nowMs)
-      for (const [keyId, micros] of Object.entries(spentMicros)) rows.spend(account, keyId, micros)
+      for (const [keyId, micros] of Object.entries(spentMicros)) {
+        rows.spend(account, keyId, micros)
+        book(account, micros)
+      }
       rows.save(account)
     },
+
+    lost(workspace) {
+      const nowMs = now()
+      const account = rows.load(workspace, nowMs)
+      reservations.expire(account, nowMs, EXPIRE_PER_SHOW)
+      rows.save(account)
+      return lost.list(workspace, nowMs)
+    },
+
+    recorded: (workspace, money) => lost.recorded(workspace, money),
   }
   return { operations, reservations }
 }

@@ -138,6 +138,7 @@ export function createLedger({ slots, reservations, tokens, now }: LedgerParts):
       return reservations.lease(leasing, nowMs)
     },
 
+    recover: (money) => reservations.recover(money, now()),
     look: (workspace, slotId) => slots.look(workspace, slotId, now()),
   }
 }

@@ -484,4 +484,36 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX abandoned_jobs_next ON abandoned_jobs (next_at_ms);
   `,
+  `
+  -- Since when charges are booked, which is a full hour, and what they came to by month.
+  ALTER TABLE accounts ADD COLUMN booked_since_ms INTEGER NOT NULL DEFAULT 0;
+  UPDATE accounts SET booked_since_ms = (unixepoch() / 3600 + 1) * 3600000;
+  CREATE TABLE booked (
+    workspace TEXT NOT NULL,
+    month TEXT NOT NULL,
+    micros INTEGER NOT NULL,
+    PRIMARY KEY (workspace, month)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Of a lease: what calls under way have of it. Null: it is none.
+  ALTER TABLE reservations ADD COLUMN used_platform_micros INTEGER;
+  ALTER TABLE reservations ADD COLUMN used_spend_micros INTEGER;
+
+  -- What nodes were charged for that died.
+  CREATE TABLE lost_money (
+    workspace TEXT NOT NULL,
+    token TEXT NOT NULL,
+    -- Whether it is recorded as it is, and whether the records of its node were read.
+    recorded INTEGER NOT NULL,
+    recovered INTEGER NOT NULL,
+    purse TEXT NOT NULL,
+    platform_micros INTEGER NOT NULL,
+    spend_micros INTEGER NOT NULL,
+    month TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    end_user TEXT,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, token)
+  ) STRICT;
+  `,
 ]

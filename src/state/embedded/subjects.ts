@@ -69,8 +69,22 @@ type Access = 'read' | 'write'
 
 /** Every method that crosses the threads. */
 export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Subjects[Name], Access>> } = {
-  ledger: { begin: 'write', settle: 'write', cancel: 'write', lease: 'write', look: 'read' },
-  accounts: { show: 'write', addCredits: 'write', addUsage: 'write', endUsersSpent: 'read' },
+  ledger: {
+    begin: 'write',
+    settle: 'write',
+    cancel: 'write',
+    lease: 'write',
+    recover: 'write',
+    look: 'read',
+  },
+  accounts: {
+    show: 'write',
+    addCredits: 'write',
+    addUsage: 'write',
+    endUsersSpent: 'read',
+    lost: 'write',
+    recorded: 'write',
+  },
   keys: {
     create: 'write',
     replace: 'write',

@@ -29,6 +29,8 @@ export const keys = {
   leases: (workspace: string) => `lk:{${workspace}}:leases`,
   /** Tokens of jobs that were charged, and until when that is remembered. */
   charged: (workspace: string) => `lk:{${workspace}}:charged`,
+  /** What dead nodes were charged for, by the tokens of their reservations. */
+  lost: (workspace: string) => `lk:{${workspace}}:lost`,
   /** That a batch of usage was counted. */
   usage: (workspace: string, token: string) => `lk:{${workspace}}:usage:${token}`,
   /** Hosts that a workspace may fetch audio from. */

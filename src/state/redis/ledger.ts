@@ -4,6 +4,7 @@ import type {
   Begun,
   CallLedger,
   Cancellation,
+  HeldMoney,
   JobClaim,
   Leased,
   Leasing,
@@ -25,38 +26,66 @@ const NO_CLAIM = 0
 /** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
 const VOID_MS = 120_000
 
+/** What the scripts share that touch money. */
+export const MONEY = 'ledger/money_steps'
+
 const beginCall = script('ledger/begin_call', {
-  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged', 'end_user'],
+  keys: [
+    'slot',
+    'void',
+    'account',
+    'grants',
+    'spent',
+    'reservations',
+    'leases',
+    'charged',
+    'end_user',
+    'lost',
+  ],
   args: [
     ...(['token', 'fingerprint', 'slot_lease_ms', 'slot_ttl_ms'] as const),
     ...(['reserves', 'key_id', 'platform', 'spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
     ...(['grant_id', 'grant', 'trial', 'trial_ends_ms', 'claim'] as const),
     ...(['end_user_account', 'end_user_budget'] as const),
   ],
+  steps: MONEY,
   reply: begunOf,
 })
 
 const settleCall = script('ledger/settle_call', {
   keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged', 'end_user'],
   args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend', 'claim'],
+  steps: MONEY,
   reply: settledOf,
 })
 
 const cancelCall = script('ledger/cancel_call', {
   keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases', 'end_user'],
   args: ['token', 'has_slot', 'void_ms', 'claim'],
+  steps: MONEY,
   reply: () => undefined,
 })
 
 const leaseMoney = script('ledger/lease_money', {
-  keys: ['void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
+  keys: ['void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged', 'lost'],
   args: [
     ...(['token', 'from', 'charge_platform', 'charge_spend', 'charge_overage'] as const),
     ...(['key_id', 'held_platform', 'held_spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
     ...(['grant_id', 'grant', 'trial', 'trial_ends_ms'] as const),
-    ...(['more_platform', 'more_spend', 'use_ms'] as const),
+    ...(['more_platform', 'more_spend', 'use_ms', 'used_platform', 'used_spend'] as const),
   ],
+  steps: MONEY,
   reply: leasedOf,
+})
+
+const recoverMoney = script('ledger/recover_money', {
+  keys: ['account', 'spent', 'reservations', 'leases', 'lost', 'end_user'],
+  args: [
+    ...(['token', 'charge_platform', 'charge_spend', 'charge_overage'] as const),
+    ...(['estimate_platform', 'estimate_spend'] as const),
+  ],
+  steps: MONEY,
+  reply: (reply) => reply === 1,
 })
 
 const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
@@ -75,6 +104,7 @@ export function createRedisLedger(ask: Ask): CallLedger {
     settle: (settlement) => ask((redis) => settleCall(redis, settleInputs(settlement))),
     cancel: (cancellation) => ask((redis) => cancelCall(redis, cancelInputs(cancellation))),
     lease: (leasing) => ask((redis) => leaseMoney(redis, leaseInputs(leasing))),
+    recover: (money) => ask((redis) => recoverMoney(redis, recoverInputs(money))),
     look: (workspace, slotId) => ask((redis) => lookAtSlot(redis, { slot: keys.slot(workspace, slotId) })),
   }
 }
@@ -109,6 +139,7 @@ function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) 
     key_budget: reservation?.keyBudgetMicros ?? '',
     ...termInputs(terms),
     claim: claim?.number ?? NO_CLAIM,
+    lost: keys.lost(workspace),
     end_user: keys.endUser(workspace, reservation?.endUser?.account ?? NO_END_USER),
     end_user_account: reservation?.endUser?.account ?? '',
     end_user_budget: reservation?.endUser?.budgetMicros ?? 0,
@@ -126,7 +157,7 @@ function termInputs(terms: AccountTerms | undefined) {
   }
 }
 
-function leaseInputs({ token, workspace, from, held, more, useMs }: Leasing) {
+function leaseInputs({ token, workspace, from, held, used, more, useMs }: Leasing) {
   return {
     void: voidKey(workspace, token, undefined),
     grants: keys.grants(workspace),
@@ -146,6 +177,23 @@ function leaseInputs({ token, workspace, from, held, more, useMs }: Leasing) {
     more_platform: more.platformMicros,
     more_spend: more.spendMicros,
     use_ms: useMs,
+    used_platform: used.platformMicros,
+    used_spend: used.spendMicros,
+    lost: keys.lost(workspace),
+  }
+}
+
+function recoverInputs({ token, workspace, charge, estimate, endUser }: HeldMoney) {
+  return {
+    ...purseKeys(workspace),
+    lost: keys.lost(workspace),
+    end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
+    token,
+    charge_platform: charge.platformMicros,
+    charge_spend: charge.spendMicros,
+    charge_overage: charge.overageMicros,
+    estimate_platform: estimate.platformMicros,
+    estimate_spend: estimate.spendMicros,
   }
 }
 

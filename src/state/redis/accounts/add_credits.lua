@@ -1,21 +1,20 @@
 -- Books credits once per grant id, or takes them back when they are negative, but not below zero.
 --
--- KEYS account grants
+-- KEYS account grants spent reservations leases charged lost
 -- ARGV grant_id micros
 -- Reply {1 | 0, credits}: whether this call booked it, and what the account has
 --
--- A grant is written down as what was booked in truth, so that the grants add up.
+-- A grant is written down as what was booked in truth, so that the grants add up. What expired
+-- leases give back counts.
 
-local account, grants = KEYS[1], KEYS[2]
+local SWEPT_AT_ONCE = 500
 
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local account, grants, spent, reservations, leases, charged, lost = unpack(KEYS)
+expire_due({ account = account, spent = spent, reservations = reservations, leases = leases, charged = charged,
+  lost = lost }, SWEPT_AT_ONCE)
 
 local credits = redis.call('HGET', account, 'credits') or '0'
 if redis.call('HEXISTS', grants, ARGV[1]) == 1 then return { 0, credits } end
 
--- Zero is added because a negative zero is no integer to Redis.
-local micros = string.format('%.0f', math.max(tonumber(ARGV[2]), -tonumber(credits)) + 0)
-redis.call('HSET', grants, ARGV[1], micros .. ' ' .. string.format('%.0f', now_ms))
-redis.call('HINCRBY', account, 'credits', micros)
+book_grant(account, grants, ARGV[1], digits(math.max(tonumber(ARGV[2]), -tonumber(credits))))
 return { 1, redis.call('HGET', account, 'credits') }

@@ -12,13 +12,6 @@
 local slot, void, account, spent, reservations, leases, end_user = unpack(KEYS)
 local token = ARGV[1]
 
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-
--- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
-local function digits(number) return string.format('%.0f', number + 0) end
-local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
-
 redis.call('SET', void, '', 'PX', ARGV[3])
 
 if ARGV[2] == '1' then
@@ -29,22 +22,10 @@ end
 
 local record = redis.call('HGET', reservations, token)
 if not record or tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 1 end
-local by, purse, platform, spend, month, key_id, end_user_account =
-  string.match(record, '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S+) ?(%S*)$')
+local by, purse, platform, spend, month, key_id, end_user_account = string.match(record, MONEY_TAKEN)
 if by ~= ARGV[4] then return 1 end
 redis.call('HDEL', reservations, token)
 redis.call('ZREM', leases, token)
-add(account, 'reserved', -tonumber(platform))
-if purse == 'trial' then add(account, 'trial_spent', -tonumber(platform)) end
-if purse == 'credits' then add(account, 'credits', tonumber(platform)) end
-if redis.call('HGET', spent, 'month') == month then
-  add(spent, 'total', -tonumber(spend))
-  add(spent, 'key:' .. key_id, -tonumber(spend))
-end
-if end_user_account ~= '' then
-  local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
-  if counted_in == month then
-    redis.call('SET', end_user, month .. ' ' .. digits(micros - spend), 'KEEPTTL')
-  end
-end
+charge({ account = account, spent = spent }, purse, tonumber(platform), tonumber(spend), month, key_id, 0, 0)
+if end_user_account ~= '' then end_user_more(end_user, month, -tonumber(spend)) end
 return 1

@@ -8,25 +8,16 @@
 -- `end` is stored, released or burned; empty: there is no slot. `charges` = '0': nothing was set aside. What the token
 -- does not hold is left alone, so doing it twice is doing it once: a stored or burned slot keeps the token that ended
 -- it, and a settled reservation is gone. The purse gives no more than was reserved; what a call cost above that is
--- overage. A reservation past its lease stays charged as it is, and is left to those who count such.
+-- overage. A reservation past its lease is left to those who charge such.
 --
 -- `claim` = '0': the token is used once. Else the reservation ends only when this claim holds it; what it was charged is
 -- remembered in `charged`, token by token with the moment until when.
 
-local CHARGED_MS = 30 * 86400000
 local FORGOTTEN_AT_ONCE = 20
-local SPENT_TTL_MS = 32 * 86400000
 
 local slot, account, spent, reservations, leases, charged, end_user = unpack(KEYS)
 local token, slot_end = ARGV[1], ARGV[2]
 local platform_charge, spend_charge, claim = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-
--- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
-local function digits(number) return string.format('%.0f', number + 0) end
-local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
 
 local function remember_charge()
   local past = redis.call('ZRANGEBYSCORE', charged, '-inf', digits(now_ms), 'LIMIT', 0, FORGOTTEN_AT_ONCE)
@@ -37,33 +28,16 @@ end
 
 local end_user_spent = ''
 
-local function charge()
+local function settle()
   local record = redis.call('HGET', reservations, token)
   if not record or string.match(record, '^%d+') ~= claim then return 0 end
   if tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 0 end
-  local purse, platform, spend, month, key_id, end_user_account =
-    string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (%S+) ?(%S*)$')
+  local _, purse, platform, spend, month, key_id, end_user_account = string.match(record, MONEY_TAKEN)
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
-  add(account, 'reserved', -tonumber(platform))
-  local unused = tonumber(platform) - platform_charge
-  if unused < 0 then add(account, 'overage', -unused) end
-  if unused > 0 and purse == 'trial' then add(account, 'trial_spent', -unused) end
-  if unused > 0 and purse == 'credits' then add(account, 'credits', unused) end
-  -- What was reserved in a month that is over is not in the sums of this one.
-  if redis.call('HGET', spent, 'month') == month then
-    local more = spend_charge - tonumber(spend)
-    add(spent, 'total', more)
-    add(spent, 'key:' .. key_id, more)
-  end
-  if end_user_account ~= '' then
-    local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
-    if counted_in == month then
-      local after = micros - spend + spend_charge
-      end_user_spent = digits(after)
-      redis.call('SET', end_user, month .. ' ' .. end_user_spent, 'PX', SPENT_TTL_MS)
-    end
-  end
+  charge({ account = account, spent = spent }, purse, tonumber(platform), tonumber(spend), month, key_id,
+    platform_charge, spend_charge)
+  if end_user_account ~= '' then end_user_spent = end_user_more(end_user, month, spend_charge - spend) end
   if claim ~= '0' and (platform_charge > 0 or spend_charge > 0) then remember_charge() end
   return 1
 end
@@ -90,5 +64,5 @@ local function end_slot()
   return 1
 end
 
-local is_charged = ARGV[5] == '1' and charge() or 0
+local is_charged = ARGV[5] == '1' and settle() or 0
 return { end_slot(), is_charged, end_user_spent }

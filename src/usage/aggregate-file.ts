@@ -29,16 +29,17 @@ import { PackedTexts, type TextList } from './texts.ts'
  *     4  version   12  the hour behind the last of calls,       bytes, bytes uncompressed, CRC-32 of the latter
  *                      since the epoch
  *
- * A file of version 2 has the values of dimensions in the JSON text, and its columns begin anywhere; one of version 1
- * has a head of 56 bytes, besides: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
+ * A file of version 3 does not count records without an end user in `endUsers`, so that this is made anew of the
+ * records where it is asked for. One of version 2 has the values of dimensions in the JSON text, besides, and its
+ * columns begin anywhere; one of version 1 has a head of 56 bytes, besides: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
  *
  * What a later version adds, a column or a dimension, is named by the JSON text: an unknown one is left out, and one
  * that is missing is zero or null. The version changes when that is not enough.
  */
 const MAGIC = 0x41554b4c
-const VERSION = 3
+const VERSION = 4
 /** Those that have the same head. */
-const VERSIONS: readonly number[] = [2, VERSION]
+const VERSIONS: readonly number[] = [2, 3, VERSION]
 
 /**
  * `calls` and `endUsers` are the aggregate. The others are sums of calls: by day, and by the dimensions of
@@ -103,6 +104,8 @@ export interface AggregateHead {
   readonly endHour: number | null
   /** Whether columns begin at multiples of 8. */
   readonly isAligned: boolean
+  /** Whether `endUsers` has the records without one. */
+  readonly hasUnnamed: boolean
   /** Of no bytes where it has none. */
   readonly sections: Readonly<Record<SectionName, SectionPlace>>
 }
@@ -190,13 +193,15 @@ export function decodeHead(file: Uint8Array): AggregateHead {
   if (head.length < FIRST_HEAD.bytes || head.readUInt32LE(0) !== MAGIC)
     throw new AggregateFormatError('this is no aggregate of usage')
   const version = head.readUInt32LE(4)
-  if (version === 1) return { endHour: null, isAligned: false, sections: placesIn(head, FIRST_HEAD) }
+  if (version === 1)
+    return { endHour: null, isAligned: false, hasUnnamed: false, sections: placesIn(head, FIRST_HEAD) }
   if (!VERSIONS.includes(version))
     throw new AggregateFormatError(`version ${version} of an aggregate is not known`)
   if (head.length < HEAD.bytes || head.readUInt32LE(HEAD_CRC_AT) !== crc32(head.subarray(END_HOUR_AT)))
     throw new AggregateFormatError('a head is damaged')
   const endHour = head.readUInt32LE(END_HOUR_AT)
-  return { endHour, isAligned: version === VERSION, sections: placesIn(head, HEAD) }
+  const hasUnnamed = version === VERSION
+  return { endHour, isAligned: version !== 2, hasUnnamed, sections: placesIn(head, HEAD) }
 }
 
 function placesIn(head: Buffer, { bytes, from, sectionBytes, names }: typeof HEAD | typeof FIRST_HEAD) {
@@ -240,6 +245,8 @@ export async function decodeSection(
   name: SectionName,
 ): Promise<{ readonly step: AggregateStep; readonly table: AggregateTable }> {
   const { start, end, rawBytes, crc } = head.sections[name]
+  if (name === 'endUsers' && !head.hasUnnamed)
+    throw new AggregateFormatError('records without an end user are not counted')
   if (section.length !== end - start) throw new AggregateFormatError('a section is cut short')
   let raw: Buffer
   try {

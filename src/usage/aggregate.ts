@@ -9,7 +9,7 @@ import type { TextList } from './texts.ts'
 /**
  * Aggregates of usage: sums of records by hour (or day) and by what questions are asked of. There are two tables. That
  * of calls has every dimension but the end user, and latencies; it has as many rows as there were combinations, which
- * the configuration bounds. That of end users has the workspace, the end user and the day alone, since there may be
+ * the configuration bounds. That of end users has the workspace, the end user (or none) and the day alone, since there may be
  * 100,000 of them a day, and each would multiply every other dimension.
  *
  * Both are kept by column, each column in the narrowest numbers that hold it, so that a question runs over some
@@ -131,7 +131,7 @@ export class AggregateBuilder {
       const ms = record[latency]
       if (ms !== null) this.#calls.count(row, index, bucketOf(ms), 1)
     }
-    if (record.end_user !== null) this.#endUsers.addRecord(day, record)
+    this.#endUsers.addRecord(day, record)
   }
 
   /** Adds the records of a segment: what those of one group come to, and that once. */
@@ -143,8 +143,7 @@ export class AggregateBuilder {
       countBuckets(calls, numbersIn(segment, name), (row, bucket, count) =>
         this.#calls.count(row, latency, bucket, count),
       )
-    const endUsers = endUserGroups(segment, shapes, this.#endUsers)
-    if (endUsers !== null) addSums(this.#endUsers, endUsers, segment, shapes)
+    addSums(this.#endUsers, endUserGroups(segment, shapes, this.#endUsers), segment, shapes)
   }
 
   /**
@@ -352,7 +351,7 @@ type Shaped = Pick<UsageRecord, (typeof SHAPE_COLUMNS)[number]>
 
 /** The records of a segment in groups, of which there are few: each comes to one row of a table. */
 interface Groups {
-  /** Of each record; -1: none. */
+  /** Of each record. */
   readonly groupOf: Int32Array
   /** The row of each group. */
   readonly rows: readonly number[]
@@ -390,32 +389,26 @@ function callGroups(
   return { groupOf, rows }
 }
 
-/** Groups by day, workspace and end user; null: no record has one. */
-function endUserGroups(
-  segment: SegmentColumns,
-  shapes: readonly Shaped[],
-  table: TableBuilder,
-): Groups | null {
+/** Groups by day, workspace and end user; the records of a workspace without one are a group, too. */
+function endUserGroups(segment: SegmentColumns, shapes: readonly Shaped[], table: TableBuilder): Groups {
   const { endUsers, shapeOf } = segment
-  if (endUsers === null) return null
   const endedAt = numbersIn(segment, 'ended_at')!
   const workspaces = new Map<string, number>()
   for (const { workspace } of shapes)
     if (!workspaces.has(workspace)) workspaces.set(workspace, workspaces.size)
   const workspaceOf = Uint32Array.from(shapes, ({ workspace }) => workspaces.get(workspace)!)
-  const groupOf = new Int32Array(segment.rows).fill(-1)
+  const groupOf = new Int32Array(segment.rows)
   const rows: number[] = []
   const groups = new KeyTable(3)
   const key = new Uint32Array(3)
   for (let record = 0; record < groupOf.length; record += 1) {
-    const endUser = endUsers.indexes[record]!
-    if (endUser < 0) continue
+    const endUser = endUsers === null ? -1 : endUsers.indexes[record]!
     key[0] = Math.floor(endedAt[record]! / DAY_MS)
     key[1] = workspaceOf[shapeOf[record]!]!
-    key[2] = endUser
+    key[2] = endUser + 1
     const group = groups.numberOf(key)
     if (group === rows.length) {
-      const values = { ...shapes[shapeOf[record]!]!, end_user: endUsers.words[endUser]! }
+      const values = { ...shapes[shapeOf[record]!]!, end_user: endUsers?.words[endUser] ?? null }
       rows.push(table.rowOf(key[0] * HOURS_PER_DAY, values))
     }
     groupOf[record] = group
@@ -441,7 +434,7 @@ function addSums(
     for (let record = 0; record < groupOf.length; record += 1) {
       const group = groupOf[record]!
       const value = values[record]!
-      if (group >= 0 && !Number.isNaN(value)) sums[group]! += value
+      if (!Number.isNaN(value)) sums[group]! += value
     }
     add(name)
   }
@@ -452,7 +445,7 @@ function addSums(
     const leftOut = name === 'unpriced' ? costs : null
     for (let record = 0; record < groupOf.length; record += 1) {
       const group = groupOf[record]!
-      if (group >= 0 && (leftOut === null || Number.isNaN(leftOut[record]!)))
+      if (leftOut === null || Number.isNaN(leftOut[record]!))
         sums[group]! += counted[segment.shapeOf[record]!]!
     }
     add(name)

@@ -288,6 +288,13 @@ t.test('what makes no question is refused by the name of the parameter', async (
   const users = await admin.get('/usage?by=end_user&step=day')
   t.equal(users.status, 200)
   t.ok(sumsIn(users).length > 5)
+  const whole = await admin.get('/usage?step=day')
+  t.equal(totalIn(users).calls, totalIn(whole).calls, 'calls without an end user are a row')
+  const unnamed = ACME.filter(({ end_user }) => end_user === null).length
+  t.ok(unnamed > 0)
+  t.match(sumsIn(await admin.get('/usage?by=end_user&end_user=')), [{ end_user: null, calls: unnamed }])
+  const csv = linesOf(await admin.get('/usage?by=end_user&format=csv'))
+  t.equal(sumOf(csv.slice(1), csv[0]!.split(',').indexOf('calls')), ACME.length)
 })
 
 t.test('a node without a ledger says so, and tells what others have kept', async (t) => {

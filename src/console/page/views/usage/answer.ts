@@ -106,11 +106,6 @@ function valueIn(row: UsageRow, by: Dimension): string | null {
   return typeof value === 'string' ? value : null
 }
 
-/** All calls are what the chart adds up to, and many are for no end user. */
-function othersOf(by: Dimension): string {
-  return by === 'end_user' ? 'Others, and no end user' : 'Others'
-}
-
 /** The steps of the chart, and its parts: the largest groups, and all others together. */
 export function chartOf({ parts, whole }: Pick<Answers, 'parts' | 'whole'>, by: Dimension, measure: Measure) {
   const step = whole.step === 'hour' ? ('hour' as const) : ('day' as const)
@@ -146,6 +141,6 @@ export function chartOf({ parts, whole }: Pick<Answers, 'parts' | 'whole'>, by: 
   return {
     step,
     times,
-    series: hasOthers ? [...series, { label: othersOf(by), tone: 'rest' as const, values: left }] : series,
+    series: hasOthers ? [...series, { label: 'Others', tone: 'rest' as const, values: left }] : series,
   }
 }

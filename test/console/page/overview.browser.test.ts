@@ -59,7 +59,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   await page.locator('.overview-live').filter({ hasText: 'Live' }).waitFor(WAIT)
   t.equal(await page.locator('.note-warn').count(), 0, 'and goes on by itself')
 
-  for (const name of ['Errors', 'Client errors']) {
+  for (const name of ['Server errors', 'Client errors']) {
     await page.getByRole('link', { name: new RegExp(`\\d % ${name}$`) }).click()
     await page.getByLabel('Show polls and playground').and(page.locator(':checked')).waitFor(WAIT)
     t.match(page.url(), /requests\?outcome=failed&all=true$/, 'what the playground sends is counted, too')

@@ -170,7 +170,7 @@ t.test(
     await row('Errors by code', 'UPSTREAM_ERROR502').waitFor()
     t.match(await main.locator('.overview-numbers').textContent(), /p50; p95\s.*, p99\s/)
     for (const [name, status] of [
-      ['Errors', '5xx'],
+      ['Server errors', '5xx'],
       ['Client errors', '4xx'],
       ['Broken off', '2xx'],
     ] as const) {
@@ -180,7 +180,7 @@ t.test(
     t.match(await main.locator('.chart-legend', { hasText: 'p50' }).first().textContent(), /^p50latest\d/)
     const figures = (await main.locator('.overview-numbers').textContent()) ?? ''
     for (const [name, beside] of [
-      ['Errors', '5xx'],
+      ['Server errors', '5xx'],
       ['Broken off', 'after 200'],
     ]) {
       const [failed] = new RegExp(`(?<=${beside}: )\\d+`).exec(figures) ?? []

@@ -177,7 +177,7 @@ function Numbers({ seen, workspace }: { readonly seen: Seen; readonly workspace:
       href: calls,
     }),
     h(One, {
-      name: 'Errors',
+      name: 'Server errors',
       value: orNone(serverErrorShare, percent),
       beside: '5xx, last 5 min',
       href: failed,
@@ -289,7 +289,11 @@ const PROVIDER_COLUMNS: readonly Column<ProviderNow>[] = [
   { head: 'Provider', primary: true, cell: ({ provider }) => h('span', { class: 'mono' }, provider) },
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
   { head: 'Failed', align: 'end', cell: ({ failed }) => number(failed) },
-  { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
+  {
+    head: 'Error rate',
+    align: 'end',
+    cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls),
+  },
   { head: 'p95', align: 'end', cell: ({ p95_ms }) => orNone(p95_ms, milliseconds) },
   { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
 ]

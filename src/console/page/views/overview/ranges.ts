@@ -242,7 +242,7 @@ function Numbers(props: {
   const { brokenOff } = steps
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
     ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
-    ['Errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed('5xx')],
+    ['Server errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed('5xx')],
     ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed('4xx')],
     ...(brokenOff === 0
       ? []

@@ -195,7 +195,11 @@ const modelColumns = (health: HealthAnswer, name: string): readonly Column<Model
     cell: ({ model }) => h(StandingBadge, { of: fitnessOfModel(health, `${name}/${model}`) }),
   },
   { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
-  { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
+  {
+    head: 'Error rate',
+    align: 'end',
+    cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls),
+  },
   { head: 'p95', align: 'end', cell: ({ p95_ms }) => orNone(p95_ms, milliseconds) },
   { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
 ]

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { askUsage } from '../admin/usage.ts'
 import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
+import { CatalogError } from '../catalog/watch.ts'
 import { GatewayError } from '../errors.ts'
 import { type Environment, usageFolder } from '../node/config.ts'
 import { openObjects } from '../node/stores.ts'
@@ -15,7 +16,7 @@ import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } fro
 import { TableAnswers } from '../usage/table-answers.ts'
 import { createUsageWorker } from '../usage/worker.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
-import { type CliContext, EXIT_HELP, environmentOf, operatorBy, withState } from './context.ts'
+import { type CliContext, EXIT_HELP, environmentOf, operatorBy, servedAt, withState } from './context.ts'
 import { askSql } from './usage-sql.ts'
 
 const USAGE = `larkway usage [--by DIMENSIONS] [--from T] [--to T] [...]
@@ -72,7 +73,7 @@ export async function usage(args: readonly string[], context: CliContext): Promi
     const answered = await withLake(context, ({ lake, reader }) => {
       if (values.sql !== undefined) return sql(values.sql, { lake, values, format, context })
       return values.focus === true
-        ? focus({ reader, values, format })
+        ? focus({ reader, values, format, context })
         : ask({ reader, values, format, context })
     })
     if (values.out === undefined) context.print(String(answered))
@@ -170,15 +171,31 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
   return table([head, ...rows, ...summed]) + more + until
 }
 
-async function focus({ reader, values, format }: Omit<Asked, 'context'>): Promise<string | Uint8Array> {
+async function focus({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
   const question = readUsageQuestion(inputOf(values), Date.now())
   // What end users cost is not known by provider and model.
   if (question.where.end_user !== undefined) throw new UsageError('--focus excludes --where end_user')
+  const names = await workspaceNames(context)
   const rows: CsvCell[][] = []
-  for await (const row of focusRows(reader, question)) rows.push(row)
+  for await (const row of focusRows(reader, { ...question, names })) rows.push(row)
   if (format === 'parquet') return parquetOf(FOCUS_COLUMNS, rows)
   return [FOCUS_COLUMNS.map(({ name }) => name), ...rows].map(csvLine).join('')
+}
+
+/** Names of the workspaces that are served here, by their ids: records have none. */
+async function workspaceNames(context: CliContext): Promise<ReadonlyMap<string, string>> {
+  try {
+    return await withState(environmentOf(context), async (state) => {
+      const { apps } = (await servedAt(context, undefined, state)).current()
+      const workspaces = [...apps.values()].flatMap((own) => [...own.values()].slice(0, 1))
+      return new Map(workspaces.map(({ workspace }) => [workspace.id, workspace.name]))
+    })
+  } catch (error) {
+    if (!(error instanceof CommandFailure || error instanceof CatalogError)) throw error
+    context.complain?.(`names of workspaces are not known, and their ids stand for them: ${error.message}`)
+    return new Map()
+  }
 }
 
 interface SqlAsked extends Pick<Asked, 'values' | 'format' | 'context'> {

@@ -31,7 +31,8 @@ import { PackedTexts, type TextList } from './texts.ts'
  *
  * A file of version 3 does not count records without an end user in `endUsers`, so that this is made anew of the
  * records where it is asked for. One of version 2 has the values of dimensions in the JSON text, besides, and its
- * columns begin anywhere; one of version 1 has a head of 56 bytes, besides: the first two numbers, and for each of `FIRST_SECTIONS` the same and a 0.
+ * columns begin anywhere; one of version 1 has a head of 56 bytes, besides: the first two numbers, and for each of
+ * `FIRST_SECTIONS` the same and a 0.
  *
  * What a later version adds, a column or a dimension, is named by the JSON text: an unknown one is left out, and one
  * that is missing is zero or null. The version changes when that is not enough.

@@ -9,8 +9,8 @@ import type { TextList } from './texts.ts'
 /**
  * Aggregates of usage: sums of records by hour (or day) and by what questions are asked of. There are two tables. That
  * of calls has every dimension but the end user, and latencies; it has as many rows as there were combinations, which
- * the configuration bounds. That of end users has the workspace, the end user (or none) and the day alone, since there may be
- * 100,000 of them a day, and each would multiply every other dimension.
+ * the configuration bounds. That of end users has the workspace, the end user (or none) and the day alone, since there
+ * may be 100,000 of them a day, and each would multiply every other dimension.
  *
  * Both are kept by column, each column in the narrowest numbers that hold it, so that a question runs over some
  * bytes for a row and copies nothing. Sums are whole numbers below 2^53 and therefore exact.

@@ -62,6 +62,8 @@ const BY = [
 
 export interface FocusQuestion extends Pick<UsageQuestion, 'fromMs' | 'toMs'> {
   readonly where: Omit<UsageQuestion['where'], 'end_user'>
+  /** Names of workspaces by their ids; the id stands for one that has none. */
+  readonly names: ReadonlyMap<string, string>
 }
 
 /** Groups that are asked for at a time. */
@@ -78,7 +80,7 @@ const UNKNOWN = 'unknown'
  */
 export async function* focusRows(
   reader: UsageReader,
-  { fromMs, toMs, where }: FocusQuestion,
+  { fromMs, toMs, where, names }: FocusQuestion,
 ): AsyncGenerator<CsvCell[]> {
   for (let dayMs = Math.floor(fromMs / DAY_MS) * DAY_MS; dayMs < toMs; dayMs += DAY_MS) {
     const time = { fromMs: dayMs, toMs: dayMs + DAY_MS, step: 'none' } as const
@@ -88,12 +90,13 @@ export async function* focusRows(
       groups = answer.groups
       // What no provider was asked for is no charge, unless it cost something all the same.
       for (const row of answer.rows)
-        if (row.values[BY.indexOf('provider')] !== null || row.sums.cost_usd !== 0) yield chargeOf(row, dayMs)
+        if (row.values[BY.indexOf('provider')] !== null || row.sums.cost_usd !== 0)
+          yield chargeOf(row, dayMs, names)
     }
   }
 }
 
-function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
+function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number, names: FocusQuestion['names']): CsvCell[] {
   const of = Object.fromEntries(BY.map((name, index) => [name, values[index] ?? null])) as Record<
     (typeof BY)[number],
     string | null
@@ -107,7 +110,8 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number): CsvCell[] {
   const tags = Object.entries({ key_id: of.key_id, purpose: of.purpose, route: of.route })
   const charge: Record<(typeof FOCUS_COLUMNS)[number]['name'], CsvCell> = {
     BilledCost: cost,
-    ...{ BillingAccountId: of.workspace, BillingAccountName: of.workspace },
+    BillingAccountId: of.workspace,
+    BillingAccountName: names.get(of.workspace ?? '') ?? of.workspace,
     BillingCurrency: 'USD',
     BillingPeriodEnd: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1)),
     BillingPeriodStart: timeOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth())),

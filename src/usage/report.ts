@@ -1,4 +1,4 @@
-import { USAGE_LATENCIES, USAGE_MEASURES, type UsageMeasure } from './aggregate.ts'
+import { USAGE_LATENCIES, USAGE_MEASURES, type UsageDimension, type UsageMeasure } from './aggregate.ts'
 import type { UsageAnswer, UsageAnswerRow, UsageQuestion, UsageSums } from './answer.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 
@@ -36,11 +36,16 @@ export function usageJson({ question, answer, completeUntilMs }: UsageReport) {
     truncated: offset + told < answer.groups,
     data: answer.rows.map((row) => ({
       ...(row.timeMs === null ? {} : { time: timeOf(row.timeMs) }),
-      ...Object.fromEntries(by.map((name, index) => [name, row.values[index] ?? null])),
+      ...Object.fromEntries(by.map((name, index) => [name, valueJson(name, row.values[index] ?? null)])),
       ...sumsJson(row),
     })),
     total: sumsJson(answer.total),
   }
+}
+
+/** A value has the type that it has in a record: a status is a number. */
+function valueJson(name: UsageDimension, value: string | null): string | number | null {
+  return name === 'status' && value !== null ? Number(value) : value
 }
 
 function sumsJson({ sums, latencies }: UsageSums) {

@@ -95,6 +95,14 @@ t.test('an admin is told of the own workspace, to the micro-dollar', async (t) =
   )
 })
 
+t.test('a status is a number, as in the log', async (t) => {
+  const known = new Set(ACME.map(({ status }) => status))
+  const told = sumsIn(await admin.get('/usage?by=status')).map(({ status }) => status)
+  t.strictSame(new Set(told), known)
+  const [one] = sumsIn(await admin.get('/usage?by=status,app&status=502'))
+  t.strictSame(one?.status, 502)
+})
+
 t.test('another workspace is one that does not exist', async (t) => {
   const nowhere = await admin.get('/usage?workspace=nowhere')
   t.match(nowhere, { status: 404, body: { error: { code: 'NOT_FOUND' } } })

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
@@ -69,6 +69,12 @@ const QUESTION: UsageQuestion = {
   limit: 10,
 }
 
+const ONE_WORKSPACE = {
+  providers: { house: { kind: 'sandbox', access: 'platform' } },
+  routes: { voice: { workspace: 'acme', entries: [{ provider: 'house', model: 'morse-1' }] } },
+  workspaces: { acme: { name: 'Acme GmbH', apps: { web: { route: 'voice' } } } },
+}
+
 async function lakeIn(folder: string) {
   const objects = await createFileObjects(folder)
   const lake = new UsageLake(objects)
@@ -94,10 +100,10 @@ async function withFolder(work: (folder: string) => Promise<void>): Promise<void
 const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
   (await merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
 
-async function run(folder: string, args: readonly string[]) {
+async function run(folder: string, args: readonly string[], config?: string) {
   const out = { printed: '', complained: '', code: -1 }
   out.code = await runCommand(['usage', ...args], {
-    env: { LARKWAY_DATA: folder },
+    env: { LARKWAY_DATA: folder, LARKWAY_CONFIG: config },
     print: (text) => {
       out.printed += text
     },
@@ -162,7 +168,10 @@ test('charges of an unknown provider are exported, and what no provider was aske
       usageRecord({ ...nobody, record_id: 'use_3', app: 'free', outcome: 'ok', cost_usd: 0 }),
     ]
     for (const { date, ...file } of await rollRecords(records)) await lake.put(date, 'seg_1', file)
-    const { printed } = await run(folder, [...TIME, '--focus', '--csv'])
+    const config = join(folder, 'larkway.yaml')
+    await writeFile(config, JSON.stringify(ONE_WORKSPACE))
+    const { printed, complained } = await run(folder, [...TIME, '--focus', '--csv'], config)
+    t.equal(complained, '')
     const [head, ...charges] = printed
       .trim()
       .split('\r\n')
@@ -172,6 +181,11 @@ test('charges of an unknown provider are exported, and what no provider was aske
       cells.map(({ BilledCost }) => BilledCost),
       ['5', '3'],
     )
+    t.match(cells[0], { BillingAccountId: 'acme', BillingAccountName: 'Acme GmbH' })
+    await writeFile(config, 'nonsense: true')
+    const nameless = await run(folder, [...TIME, '--focus', '--csv'], config)
+    t.match(nameless.printed, /,acme,acme,/, 'a charge has an id in place of a name that is not known')
+    t.match(nameless.complained, /names of workspaces are not known/)
     t.match(cells[1], {
       ...{ InvoiceIssuerName: 'unknown', ProviderName: 'unknown', PublisherName: 'unknown' },
       ...{ SkuId: 'unknown/unknown/queue', ServiceName: 'queue', ConsumedUnit: /./ },

@@ -171,9 +171,9 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
       { time: time(20), outcome: 'error', calls: 6, total_ms: latency, first_ms: null },
     ]),
     failures: answer([
-      { time: time(20), status: '502', calls: 1 },
-      { time: time(20), status: '404', calls: 2 },
-      { time: time(20), status: '200', calls: 3 },
+      { time: time(20), status: 502, calls: 1 },
+      { time: time(20), status: 404, calls: 2 },
+      { time: time(20), status: 200, calls: 3 },
     ]),
   })
   t.same(

@@ -222,7 +222,7 @@ export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failure
 
 /** Whether a call failed with a status of this class. Others were answered with 200, and broke off. */
 function isStatus({ status }: UsageRow, hundreds: number): boolean {
-  return typeof status === 'string' && status.startsWith(String(hundreds))
+  return typeof status === 'number' && Math.floor(status / 100) === hundreds
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
@@ -317,8 +317,8 @@ function Latency(props: {
 
 interface CodeRow {
   readonly key: string
-  readonly code: string | null | undefined
-  readonly status: string | null | undefined
+  readonly code: string | null
+  readonly status: number | null
   readonly calls: number
   readonly share: number
 }
@@ -339,7 +339,8 @@ function Codes(props: {
   const { codes, total, usage } = props
   if (codes.data.length === 0) return null
   const rows = codes.data.map(({ error_code, status, calls }): CodeRow => {
-    const [code, told] = [error_code, status].map((one) => (typeof one === 'string' ? one : null))
+    const code = typeof error_code === 'string' ? error_code : null
+    const told = typeof status === 'number' ? status : null
     return { key: `${code} ${told}`, code, status: told, calls, share: calls / total.calls }
   })
   return h(
@@ -353,7 +354,7 @@ function Codes(props: {
       href: ({ code, status }: CodeRow) =>
         usage({
           ...{ by: 'provider', show: 'errors', outcome: 'error' },
-          ...{ error_code: code ?? NONE, status: status ?? NONE },
+          ...{ error_code: code ?? NONE, status: status === null ? NONE : String(status) },
         }),
     }),
   )

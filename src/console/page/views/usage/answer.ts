@@ -103,7 +103,7 @@ function lessOf(total: UsageSums, told: readonly UsageSums[]): UsageSums {
 
 function valueIn(row: UsageRow, by: Dimension): string | null {
   const value = row[by]
-  return typeof value === 'string' ? value : null
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : null
 }
 
 /** The steps of the chart, and its parts: the largest groups, and all others together. */

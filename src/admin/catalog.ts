@@ -40,10 +40,10 @@ export async function putWorkspace(
       throw invalidField('workspace', 'must be a name of 1 to 40 letters, digits, ".", "_" or "-"')
     if (typeof fields.name === 'string' && hasUnseen(fields.name))
       throw invalidField('name', 'must have no characters that are invisible or turn the text direction')
-    // What is set elsewhere stays: what calls have to demand would else be gone with the next name, and so
-    // would be records that are to be kept for longer.
-    const { credits_usd, grant_id, require, usage } = part?.fields ?? {}
-    const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage })
+    // What is set elsewhere stays: what calls have to demand and what was agreed to be paid would else be gone with the
+    // next name, and so would be records that are to be kept for longer.
+    const { credits_usd, grant_id, require, usage, prices } = part?.fields ?? {}
+    const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage, prices })
     const change = { record, fields: published, action: 'workspace.publish', skipsSame: true }
     // One of this name may have gone without them, with the file that it stood in.
     return part === null ? { ...change, first: () => context.state.settings.forget(workspace) } : change

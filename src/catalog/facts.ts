@@ -1,9 +1,10 @@
 import type { Capability } from '../contracts/calls.ts'
 import { FACT_SHAPES, type Price } from '../contracts/facts.ts'
-import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../contracts/operations.ts'
-import { isFor, type ModelFacts, operationOf, type Provider } from '../contracts/provider.ts'
-import type { EntryFields } from './file.ts'
+import { CAPABILITY_OF, OPERATION_NAMES } from '../contracts/operations.ts'
+import { type ModelFacts, operationOf, type Provider } from '../contracts/provider.ts'
+import type { EntryFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
+import { agreedIn, checkPrice, checkTerms } from './prices.ts'
 import type { ResolvedProvider } from './provider.ts'
 
 /** Facts that the file declares for a model, in a shape that was checked. */
@@ -17,19 +18,31 @@ const UNKNOWN_MODEL: Omit<ModelFacts, 'capabilities'> = {
   translates: false,
 }
 
+/** What is known of a model beside what the file declares of it. */
+export interface KnownOfModel {
+  /** Its facts in the built-in table; undefined: it lacks the model. */
+  readonly table: ModelFacts | undefined
+  /** Prices that the workspace of the entry has agreed upon. */
+  readonly prices: WorkspaceFields['prices']
+}
+
 /**
- * Resolves the facts of an entry's model: the built-in table, overridden by the provider's declarations, then by the
- * entry's. A model missing from the table has only its declared capabilities or, without any, those that its declared
- * price covers. Null when there are neither; the reason is added to `issues`.
+ * Resolves the facts of an entry's model: the built-in table, overridden by the provider's declarations, then by prices
+ * of contracts, the workspace's before the provider's, then by the entry's declarations. A model that the table lacks
+ * has only its declared capabilities or, without any, those that its declared price covers. Null when there are
+ * neither; the reason is added to `issues`.
  */
 export function resolveFacts(
   { configured, protocol, fields }: ResolvedProvider,
   entry: EntryFields,
-  table: ModelFacts | undefined,
+  { table, prices }: KnownOfModel,
   path: Path,
   issues: Issues,
 ): ModelFacts | null {
-  const declared = merge(fields as Declared, entry as Declared)
+  const agreed = [prices?.[configured.name], fields.prices].map((list) => agreedIn(list, entry.model))
+  const price = entry.price ?? agreed.find((one) => one.price !== undefined)?.price
+  const merged = merge(fields as Declared, entry as Declared)
+  const declared = price === undefined ? merged : { ...merged, price }
   const capabilities = [declared.capabilities, table?.capabilities, pricedIn(declared.price)].find(isFilled)
   if (capabilities === undefined) {
     issues.add([...path, 'model'], 'is not in the built-in table: declare its capabilities')
@@ -42,11 +55,14 @@ export function resolveFacts(
     capabilities,
     limits: { ...table?.limits, ...limits } as ModelFacts['limits'],
   }
+  const livePrice = entry.live === undefined ? agreed.find((one) => one.live !== undefined)?.live : undefined
+  if (livePrice !== undefined && facts.live !== undefined)
+    Object.assign(facts, { live: { ...facts.live, price: livePrice } })
   for (const capability of declared.capabilities ?? []) checkProtocol(capability, protocol, path, issues)
   if (declared.translates === true && protocol.translation === undefined)
     issues.add([...path, 'translates'], `the kind "${protocol.kind}" has no translation`)
-  if (declared.price !== undefined && declared.price !== null)
-    checkTerms(declared.price, [...path, 'price'], issues)
+  if (merged.price !== undefined && merged.price !== null)
+    checkTerms(merged.price, [...path, 'price'], issues)
   checkLive(declared, protocol, path, issues)
   if (configured.access === 'platform') checkPrice(facts, protocol, path, issues)
   return facts
@@ -99,56 +115,3 @@ function pricedIn(price: Price | null | undefined): Capability[] {
   if (price?.per_1k_characters_usd !== undefined) capabilities.push('audio_output')
   return capabilities
 }
-
-type PartOfPrice = keyof Price
-
-const TOKENS: readonly PartOfPrice[] = ['per_1m_input_tokens_usd', 'per_1m_output_tokens_usd']
-
-/** Price parts that give each operation a cost: all parts of one of its sets. */
-const PRICED: Readonly<Record<OperationName, readonly (readonly PartOfPrice[])[]>> = {
-  transcription: [['per_hour_usd']],
-  translation: [['per_hour_usd']],
-  speech: [['per_1k_characters_usd']],
-  chat: [TOKENS],
-  complete: [TOKENS],
-  vision: [TOKENS],
-  embeddings: [['per_1m_input_tokens_usd']],
-  image: [['per_image_usd'], TOKENS],
-  video: [['per_video_second_usd'], ['per_credit_usd']],
-}
-
-/** Adds issues of a price that its shape cannot hold: periods that end before they begin, tiers out of order. */
-export function checkTerms(price: Price, path: Path, issues: Issues): void {
-  checkTiers(price, path, issues)
-  for (const [index, { from, until, ...parts }] of (price.periods ?? []).entries()) {
-    const at = [...path, 'periods', index]
-    if (from === undefined && until === undefined) issues.add(at, 'must have `from`, `until` or both')
-    if (from !== undefined && until !== undefined && from > until)
-      issues.add(at, `must end after it begins: ${until}`)
-    checkTiers(parts, at, issues)
-  }
-}
-
-function checkTiers({ tiers = [] }: Pick<Price, 'tiers'>, path: Path, issues: Issues): void {
-  for (const [index, { over_input_tokens: over }] of tiers.entries())
-    if (index > 0 && over <= (tiers[index - 1]?.over_input_tokens ?? 0))
-      issues.add([...path, 'tiers', index, 'over_input_tokens'], 'must be greater than in the tier before')
-}
-
-/** Platform calls are paid out of credits, so what each operation costs that the entry may serve has to be known. */
-function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, issues: Issues): void {
-  const missing = new Set<string>()
-  for (const operation of OPERATION_NAMES) {
-    if (!facts.capabilities.includes(CAPABILITY_OF[operation]) || !isFor(facts, protocol, operation)) continue
-    const sets = PRICED[operation]
-    if (sets.some((parts) => parts.every((part) => facts.price?.[part] !== undefined))) continue
-    const [first = []] = sets
-    for (const part of first) if (facts.price?.[part] === undefined) missing.add(part)
-  }
-  for (const part of missing) issues.add([...path, 'price', part], PRICE_MISSING)
-  const hears = facts.live !== undefined && facts.capabilities.includes('audio_input')
-  if (hears && protocol.live !== undefined && facts.live.price?.per_hour_usd === undefined)
-    issues.add([...path, 'live', 'price', 'per_hour_usd'], PRICE_MISSING)
-}
-
-const PRICE_MISSING = 'is missing: platform access needs it, and the built-in table has none for this model'

@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
-import { Day, FACT_SHAPES } from '../contracts/facts.ts'
+import { Day, FACT_SHAPES, PriceShape } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
 import { INSTANT } from '../time.ts'
@@ -112,6 +112,14 @@ const LimitsShape = strict(
 /** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
 const facts = partial(FACT_SHAPES)
 
+const Model = Type.String({ minLength: 1, maxLength: 256 })
+
+/** Prices of a contract: each stands in place of the whole built-in price of its model. */
+const PricesShape = Type.Record(
+  Model,
+  strict({ ...PriceShape.properties, live: optional(PriceShape, 'what is agreed for live audio') }),
+)
+
 const HealthShape = strict({
   path: optional(
     formed('^/(?![/\\\\])[^\\s\\\\#]*$', 'a path from the root of the server, such as /health', {
@@ -164,6 +172,7 @@ export const ProviderShape = strict({
     Type.Integer({ minimum: 0, maximum: 600_000 }),
     'how long a call waits for one of these before the next entry is tried; 1000 unless said',
   ),
+  prices: optional(PricesShape, 'model → what the contract with the provider says; wins over `price`'),
   ...facts,
 })
 
@@ -338,6 +347,10 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  prices: optional(
+    named(PricesShape, 'provider → model → price'),
+    'what the workspace pays for models, by a contract of its own; wins over what the provider has',
+  ),
   end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   usage: Type.Optional(UsageShape('as the file says for all')),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),

@@ -2,6 +2,7 @@ import type { ConfiguredProvider, ProbeSettings } from '../contracts/catalog.ts'
 import type { ModelFacts, Provider } from '../contracts/provider.ts'
 import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
+import { checkPrices } from './prices.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
 /** How long calls wait for a slot unless the file says. */
@@ -33,6 +34,7 @@ export function resolveProvider(
   const path = ['providers', name]
   const { kind, access, workspace = null, concurrency = null, queue_ms: queueMs } = fields
   checkOwner(fields, workspaces, path, issues)
+  checkPrices(fields.prices, [...path, 'prices'], issues)
 
   const protocol = surroundings.kinds.get(kind)
   if (protocol === undefined) {

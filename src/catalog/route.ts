@@ -3,7 +3,7 @@ import type { CacheTerms, Entry, Route, Shadow } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { resolveFacts } from './facts.ts'
-import type { EntryFields, RouteFields } from './file.ts'
+import type { EntryFields, RouteFields, WorkspaceFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
 
 import { foreignPart, type Named, type RouteParts, unknownPart } from './parts.ts'
@@ -15,6 +15,8 @@ export interface RouteContext {
   readonly plans: ReadonlyMap<string, unknown>
   /** Workspace → the labels that it declares. */
   readonly purposes: Named<ReadonlySet<string>>
+  /** Of the route's workspace. */
+  readonly prices: WorkspaceFields['prices']
   readonly surroundings: ProviderContext
 }
 
@@ -138,7 +140,7 @@ function resolveEntry(
   checkPull(fields, provider, context, path, issues)
   checkCutThrough(fields, provider, path, issues)
   const table = context.surroundings.factsOf(protocol.kind, fields.model)
-  const facts = resolveFacts(provider, fields, table, path, issues)
+  const facts = resolveFacts(provider, fields, { table, prices: context.prices }, path, issues)
   if (facts === null) return null
   return {
     provider: configured,

@@ -63,7 +63,9 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
     [...workspaces].map(([id, parts]) => [id, parts && new Set(Object.keys(parts.fields.purposes ?? {}))]),
   )
   for (const [name, parts] of routesIn(file)) {
-    const made = parts && resolveRoute(name, parts, { providers, plans, purposes, surroundings }, issues)
+    const prices = parts && workspaces.get(parts.fields.workspace)?.fields.prices
+    const context = { providers, plans, purposes, prices: prices ?? undefined, surroundings }
+    const made = parts && resolveRoute(name, parts, context, issues)
     routes.set(name, made && sharing.route(made))
   }
 
@@ -71,7 +73,16 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const rateLimit = rateLimitOf(head?.rate_limit, DEFAULT_RATE_LIMIT)
   const principals = new Map<string, Principal>()
   const apps = new Map<string, ReadonlyMap<string, AppPrincipal>>()
-  const context = { routes, plans, rateLimit, principals, apps, keyIds: new Set<string>(), sharing }
+  const context = {
+    routes,
+    providers,
+    plans,
+    rateLimit,
+    principals,
+    apps,
+    keyIds: new Set<string>(),
+    sharing,
+  }
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
   const signIn = resolveSignIn(head?.console ?? null, surroundings, issues)

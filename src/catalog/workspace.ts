@@ -13,13 +13,16 @@ import { type RequireFields, requirementsOf } from '../contracts/requirements.ts
 import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
+import { checkPrices } from './prices.ts'
 
+import type { ResolvedProvider } from './provider.ts'
 import type { Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
 /** Parts of the file that a workspace may refer to. */
 export interface WorkspaceContext {
   readonly routes: Named<Route>
+  readonly providers: Named<ResolvedProvider>
   /** Plan → what it includes. */
   readonly plans: ReadonlyMap<string, ReadonlySet<Capability>>
   readonly rateLimit: RateLimit
@@ -49,6 +52,7 @@ export function resolveWorkspace(
   const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
   const limits = endUsers === null ? {} : { endUsers }
   const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...limits }
+  checkAgreed(id, fields.prices, context.providers, [...path, 'prices'], issues)
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
@@ -66,6 +70,22 @@ export function resolveWorkspace(
     const sha256 = key.sha256.toLowerCase()
     if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
     else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
+  }
+}
+
+/** Adds issues of the prices of a workspace: of providers that it cannot use, and of what their shape cannot hold. */
+function checkAgreed(
+  workspace: string,
+  prices: WorkspaceFields['prices'],
+  providers: Named<ResolvedProvider>,
+  path: Path,
+  issues: Issues,
+): void {
+  for (const [name, list] of Object.entries(prices ?? {})) {
+    const owner = providers.get(name)?.configured.workspace ?? null
+    if (!providers.has(name)) issues.add([...path, name], unknownPart('provider', name))
+    else if (owner !== null && owner !== workspace) issues.add([...path, name], foreignPart('provider', name))
+    checkPrices(list, [...path, name], issues)
   }
 }
 

@@ -61,10 +61,12 @@ function priceText(price: Price | null, nowMs: number, live?: LiveFacts): string
   const today = priceOn(price, nowMs)
   const day = new Date(nowMs).toISOString().slice(0, 10)
   const long = (today.tiers ?? []).map((tier) => `over ${tier.over_input_tokens} tokens ${partsText(tier)}`)
+  const tiers = Object.keys(today.by_service_tier ?? {})
+  const others = tiers.length === 0 ? [] : [`others for ${tiers.join(' ')}`]
   const later = (price.periods ?? []).flatMap(({ from = day, ...parts }) =>
     from > day ? [`from ${from} ${partsText(parts)}`] : [],
   )
-  return [partsText(today) || 'unknown', ...long, ...later, ...heard].join(', ')
+  return [partsText(today) || 'unknown', ...long, ...others, ...later, ...heard].join(', ')
 }
 
 function partsText(price: PriceOfDay): string {
@@ -73,6 +75,9 @@ function partsText(price: PriceOfDay): string {
     [price.per_1k_characters_usd, '/1k chars'],
     [price.per_1m_input_tokens_usd, '/1M in'],
     [price.per_1m_output_tokens_usd, '/1M out'],
+    [price.per_1m_cached_input_tokens_usd, '/1M cached in'],
+    [price.per_1m_audio_input_tokens_usd, '/1M audio in'],
+    [price.per_1m_audio_output_tokens_usd, '/1M audio out'],
     [price.per_image_usd, '/image'],
     [price.per_video_second_usd, '/video s'],
     [price.per_credit_usd, '/credit'],
@@ -80,6 +85,8 @@ function partsText(price: PriceOfDay): string {
       usd,
       `/h with ${feature}`,
     ]),
+    [price.by_language?.one?.per_hour_usd, '/h with a named language'],
+    [price.by_language?.several?.per_hour_usd, '/h with several languages'],
   ]
   const known = parts.filter(([usd]) => usd !== undefined).map(([usd, unit]) => `${usd}${unit}`)
   return known.join(' ')

@@ -191,4 +191,6 @@ export interface SpeechResult {
   readonly mediaType: string
   /** Where the call requires them, and it was not streamed: then they are with the pieces. */
   readonly times?: SpeechTimes
+  /** Tokens that the provider counted, where it says them. */
+  readonly usage?: TokenUsage
 }

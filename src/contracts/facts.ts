@@ -30,9 +30,51 @@ const Seconds = Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000 })
 const Word = Type.String({ minLength: 1, maxLength: 256 })
 const Speed = Type.Number({ exclusiveMinimum: 0, maximum: 100 })
 
+/** Prices of a million tokens. */
+const TOKEN_PRICES = {
+  per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
+  per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
+  per_1m_cached_input_tokens_usd: optional(
+    Usd,
+    'USD for a million of the tokens that went in and that the provider had in its cache; absent: as any other',
+  ),
+  per_1m_cache_write_tokens_usd: optional(
+    Usd,
+    'USD for a million of the tokens that went in and that the provider put into its cache; absent: as any other',
+  ),
+  per_1m_audio_input_tokens_usd: optional(
+    Usd,
+    'USD for a million tokens of audio that went in; absent: as any other',
+  ),
+  per_1m_audio_output_tokens_usd: optional(
+    Usd,
+    'USD for a million tokens of audio that came out; absent: as any other',
+  ),
+}
+
+const HOUR = { per_hour_usd: optional(Usd, 'USD for an hour of audio heard') }
+
+/** Prices of tokens, by size. */
+const SIZED_PRICES = {
+  ...TOKEN_PRICES,
+  tiers: optional(
+    Type.Array(
+      strict({
+        over_input_tokens: Type.With(Count, {
+          description: 'largest number of input tokens below this tier',
+        }),
+        ...TOKEN_PRICES,
+      }),
+    ),
+    'prices of a whole call with more input tokens than `over_input_tokens`, the smallest first',
+  ),
+}
+
 /** Parts of a price. Absent ones are not charged. */
 const PRICE_PARTS = {
-  per_hour_usd: optional(Usd, 'USD for an hour of audio heard'),
+  ...HOUR,
+  ...SIZED_PRICES,
+  per_1k_characters_usd: optional(Usd, 'USD for 1,000 characters of text spoken'),
   minimum_seconds: optional(Type.Number({ minimum: 0, maximum: 3600 }), 'shortest audio charged'),
   billing_increment_seconds: optional(
     Type.Number({ exclusiveMinimum: 0, maximum: 3600 }),
@@ -48,26 +90,30 @@ const PRICE_PARTS = {
   per_channel: optional(Type.Boolean(), 'with multichannel each channel is charged'),
   surcharges: optional(perFeature(Usd), 'what a feature adds to the charged seconds: 0.2 is 20 %'),
   add_ons_per_hour_usd: optional(perFeature(Usd), 'USD that a feature adds to an hour of audio heard'),
-  per_1k_characters_usd: optional(Usd, 'USD for 1,000 characters of text spoken'),
-  per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
-  per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
+  audio_tokens_per_second: optional(
+    Seconds,
+    'tokens of a second of audio, by which those of speech are estimated where the provider does not tell them',
+  ),
   per_image_usd: optional(Usd, 'USD for a picture'),
   per_video_second_usd: optional(Usd, 'USD for a second of video'),
   per_credit_usd: optional(
     Usd,
     'USD for a credit, of a provider that reports what it charged in credits of its own',
   ),
-  tiers: optional(
-    Type.Array(
-      strict({
-        over_input_tokens: Type.With(Count, {
-          description: 'largest number of input tokens below this tier',
-        }),
-        per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
-        per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
-      }),
-    ),
-    'prices of a whole call with more input tokens than `over_input_tokens`, the smallest first',
+}
+
+/** Parts of a price that are others for some calls; they win over those of a period. */
+const PRICE_CASES = {
+  by_language: optional(
+    strict({
+      one: optional(strict(HOUR), 'where the model is told the language'),
+      several: optional(strict(HOUR), 'where it is asked for several in one recording'),
+    }),
+    'parts that depend on the languages that a transcription asks for',
+  ),
+  by_service_tier: optional(
+    Type.Record(Word, strict(SIZED_PRICES)),
+    'parts that depend on the tier of service that answered, by the word that the provider has for it',
   ),
 }
 
@@ -78,6 +124,7 @@ export const Day = Type.String({ pattern: '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\
 export const PriceShape = strict(
   {
     ...PRICE_PARTS,
+    ...PRICE_CASES,
     periods: optional(
       Type.Array(
         strict({

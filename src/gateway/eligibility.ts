@@ -1,14 +1,11 @@
 import {
   type Capability,
   type Feature,
-  HINTS,
-  type Hint,
   PROTOCOL_FEATURES,
   type ProtocolFeature,
   type Redaction,
   type SpeechCall,
   type TranscriptionCall,
-  type TranscriptionOptions,
 } from '../contracts/calls.ts'
 import type { Entry, Principal, Route, Selectors } from '../contracts/catalog.ts'
 import type { ChatCall, ChatPart } from '../contracts/chat.ts'
@@ -23,11 +20,11 @@ import {
   type Unsupported,
 } from '../contracts/provider.ts'
 import { allRequirements, brokenPromises, type Requirements } from '../contracts/requirements.ts'
-import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
 import { factsFor, isLive } from './facts-for.ts'
 import { chatExclusion, embeddingsExclusion, imageExclusion, videoExclusion } from './generation-limits.ts'
+import { isIn, knownLanguage, speaks, unheededHints, withoutHints } from './hints.ts'
 import { countCharacters } from './meter.ts'
 import type { PlacedAttempt } from './replicas.ts'
 import { type Exclusion, overLimit } from './verdict.ts'
@@ -319,11 +316,6 @@ interface TranscriptionDemand {
   readonly language: string | null
 }
 
-/** Code of the language that the caller gives for the audio; null when it is not known. */
-function knownLanguage({ language }: TranscriptionOptions): string | null {
-  return language === null ? null : languageCode(language)
-}
-
 /**
  * Excludes a model that cannot guarantee all of the features at once. A feature that it has in other languages only is
  * missing; features that it has but cannot combine are a conflict.
@@ -367,35 +359,6 @@ function unsupportedExclusion(unsupported: Unsupported): Exclusion {
 
 function featuresMissing(lack: Partial<Extract<Exclusion, { readonly why: 'features' }>>): Exclusion {
   return { why: 'features', missing: [], language: null, redactions: [], conflict: [], ...lack }
-}
-
-/**
- * Lists given hints that a model would ignore: it does not support the hint, or not in this language, or not together
- * with the required features. Among conflicting hints the last one gives way.
- */
-export function unheededHints(facts: ModelFacts, options: TranscriptionOptions): Hint[] {
-  const given = HINTS.filter((hint) => (options[hint] ?? false) !== false)
-  if (given.length === 0) return []
-  const language = knownLanguage(options)
-  const heeded = new Set<Feature | Hint>(
-    given.filter((hint) => facts.hints.includes(hint) && speaks(facts, hint, language)),
-  )
-  const features = requiredFeatures(options)
-  for (const set of facts.conflicts ?? []) {
-    const conflicts = set.every((member) => heeded.has(member) || isIn(member, features))
-    const loser = conflicts ? set.findLast((member) => heeded.has(member)) : undefined
-    if (loser !== undefined) heeded.delete(loser)
-  }
-  return given.filter((hint) => !heeded.has(hint))
-}
-
-function speaks({ languages }: ModelFacts, what: Feature | Hint, language: string | null): boolean {
-  const spoken = languages?.[what]
-  return language === null || spoken === undefined || spoken.includes(language)
-}
-
-function isIn(member: Feature | Hint, features: readonly Feature[]): boolean {
-  return (features as readonly (Feature | Hint)[]).includes(member)
 }
 
 interface Adapted<K extends OperationName> {
@@ -450,17 +413,6 @@ function placedTarget(entry: Entry, { replica: { baseUrl } }: PlacedAttempt): Ta
   const target = known.get(baseUrl) ?? { ...targetOf(entry), baseUrl }
   known.set(baseUrl, target)
   return target
-}
-
-/** Takes hints that an entry lacks out of the options. */
-export function withoutHints(options: TranscriptionOptions, lacked: readonly Hint[]): TranscriptionOptions {
-  if (lacked.length === 0) return options
-  const changed: { -readonly [Name in Hint]?: TranscriptionOptions[Name] } = {}
-  for (const hint of lacked) {
-    if (hint === 'language' || hint === 'prompt' || hint === 'speaker_count_hint') changed[hint] = null
-    else changed[hint] = false
-  }
-  return { ...options, ...changed }
 }
 
 /**

@@ -1,6 +1,11 @@
+import type { TranscriptionOptions } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
+import type { Price } from '../contracts/facts.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
 import type { ModelFacts } from '../contracts/provider.ts'
+import { SEVERAL_LANGUAGES } from '../providers/language.ts'
+import { heedsLanguage } from './hints.ts'
+import { type LanguageCase, priceForLanguages } from './price.ts'
 
 /** As much of a call as tells whose facts count; any `Call` is one. */
 interface Judged {
@@ -43,4 +48,19 @@ export function factsFor(entry: Entry, call: Judged): ModelFacts {
   }
   live.set(entry, made)
   return made
+}
+
+/** The price of a call at an entry; null: not known. */
+export function priceFor(entry: Entry, call: Judged): Price | null {
+  const { price } = factsFor(entry, call)
+  if (price?.by_language === undefined || !('options' in call.payload)) return price
+  return priceForLanguages(price, languagesAt(entry, call, call.payload.options))
+}
+
+/** Languages that the entry is told of a call: `one` only where its model takes the hint. */
+function languagesAt(entry: Entry, call: Judged, options: TranscriptionOptions): LanguageCase {
+  const { language, detect_language: detects } = options
+  if (language === null) return null
+  if (language === SEVERAL_LANGUAGES) return 'several'
+  return !detects && heedsLanguage(factsFor(entry, call), options) ? 'one' : null
 }

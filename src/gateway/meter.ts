@@ -7,7 +7,7 @@ import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import type { TokenUsage } from '../contracts/usage.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
-import { factsFor } from './facts-for.ts'
+import { priceFor } from './facts-for.ts'
 import {
   costOf,
   type Exact,
@@ -16,6 +16,7 @@ import {
   type PriceOfDay,
   plus,
   priceForSize,
+  priceForTier,
   priceOn,
   rounded,
   roundedUp,
@@ -53,12 +54,14 @@ export const NOTHING_REPORTED: ReportedUsage = Object.freeze({
 })
 
 export function reportedBy(result: Results[OperationName]): ReportedUsage {
-  if ('durationSeconds' in result)
-    return { ...NOTHING_REPORTED, seconds: validFigure(result.durationSeconds) }
+  if ('durationSeconds' in result) {
+    const { durationSeconds, tokens = null } = result
+    return { ...NOTHING_REPORTED, seconds: validFigure(durationSeconds), usage: validTokens(tokens) }
+  }
   if ('videos' in result) {
     return { ...NOTHING_REPORTED, seconds: validFigure(result.seconds), credits: validFigure(result.credits) }
   }
-  const usage = 'usage' in result ? validTokens(result.usage) : null
+  const usage = 'usage' in result ? validTokens(result.usage ?? null) : null
   return { seconds: null, channels: null, usage, images: imagesOf(result), credits: null }
 }
 
@@ -97,7 +100,7 @@ export function meter<K extends OperationName>(
   price: Price | null,
   atMs = Date.now(),
 ): Metered {
-  return meterAt(call, reported, priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(reported)))
+  return meterAt(call, reported, priceOf(price, reported, atMs))
 }
 
 /** What a call comes to before anybody answers it: what goes into it. */
@@ -128,13 +131,15 @@ function exactCost<K extends OperationName>(
   price: Price | null,
   atMs = Date.now(),
 ): number {
-  const effective = priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(reported))
+  const effective = priceOf(price, reported, atMs)
   const cost = exactCostOf(METERS[call.operation](call.payload, reported, effective).terms)
   return 'usd' in cost ? cost.usd : Number.POSITIVE_INFINITY
 }
 
-function inputTokensOf({ usage }: ReportedUsage): number | null {
-  return usage?.input_tokens ?? null
+/** The price of what was reported on a day: by the tier of service that answered, and by size. */
+function priceOf(price: Price | null, { usage }: ReportedUsage, atMs: number): PriceOfDay {
+  const ofTier = priceForTier(priceOn(price ?? {}, atMs), usage?.service_tier)
+  return priceForSize(ofTier, usage?.input_tokens ?? null)
 }
 
 interface Metering {
@@ -148,10 +153,17 @@ const METERS: {
 } = {
   transcription: meterAudio,
   translation: meterAudio,
-  speech({ input }, _reported, { per_1k_characters_usd: usd }) {
+  speech({ input }, { usage: reported }, price) {
     const quantity = countCharacters(input)
     const usage = { audio_output_characters: quantity, total_tokens: 0 }
-    return { usage, terms: [{ usd, unit: 1000, quantity }], warnings: [] }
+    const byCharacter = { usd: price.per_1k_characters_usd, unit: 1000, quantity }
+    if (!isByTokens(price)) return { usage, terms: [byCharacter], warnings: NONE }
+    const supposed = reported === null ? spokenTokens(quantity, price) : null
+    return {
+      usage,
+      terms: [byCharacter, ...tokenTerms(reported ?? supposed, price)],
+      warnings: supposed === null ? NONE : [TOKENS_SUPPOSED],
+    }
   },
   chat: meterTokens,
   vision: meterTokens,
@@ -160,16 +172,15 @@ const METERS: {
     // What came as tokens is counted already.
     const input_tokens = usage?.input_tokens ?? tokensIn(given)
     const counted = input_tokens === null ? null : { input_tokens, output_tokens: null }
-    const [input] = tokenTerms(counted, price)
     return {
       usage: { input_tokens, total_tokens: input_tokens },
-      terms: [input],
+      terms: inputTerms(counted, price),
       warnings: input_tokens === null ? [TOKENS_UNKNOWN] : [],
     }
   },
   image(_payload, { usage, images }, price) {
     // Images are metered; some providers report tokens beside them.
-    const tokens = usage === null ? { total_tokens: 0 } : { ...usage, total_tokens: totalOf(usage) }
+    const tokens = usage === null ? { total_tokens: 0 } : countsOf(usage)
     const perImage = { usd: price.per_image_usd, unit: 1, quantity: images }
     return { usage: { images, ...tokens }, terms: [perImage, ...tokenTerms(usage, price)], warnings: [] }
   },
@@ -226,6 +237,7 @@ function meterAudio(call: TranscriptionCall, reported: ReportedUsage, price: Pri
         unit: 3600,
         quantity: billed,
       })),
+      ...(isByTokens(price) ? tokenTerms(reported.usage, price) : NONE),
     ],
     warnings,
   }
@@ -258,24 +270,86 @@ function factorOf(features: Iterable<Feature>, { surcharges = {} }: PriceOfDay):
 const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'
 
 function meterTokens(_payload: unknown, { usage }: ReportedUsage, price: PriceOfDay): Metering {
-  const { input_tokens = null, output_tokens = null } = usage ?? {}
-  const total_tokens = usage === null ? null : totalOf(usage)
+  if (usage === null)
+    return {
+      usage: { input_tokens: null, output_tokens: null, total_tokens: null },
+      terms: tokenTerms(null, price),
+      warnings: [TOKENS_UNKNOWN],
+    }
+  const counts = countsOf(usage)
   return {
-    usage: { input_tokens, output_tokens, total_tokens },
+    usage: counts,
     terms: tokenTerms(usage, price),
-    warnings: total_tokens === null ? [TOKENS_UNKNOWN] : NONE,
+    warnings: counts.total_tokens === null ? [TOKENS_UNKNOWN] : NONE,
   }
 }
 
 const NONE: readonly never[] = []
 
-function tokenTerms(usage: TokenUsage | null, price: PriceOfDay): readonly [input: Term, output: Term] {
-  const unit = 1_000_000
-  const { input_tokens = null, output_tokens = null } = usage ?? {}
-  return [
-    { usd: price.per_1m_input_tokens_usd, unit, quantity: input_tokens },
-    { usd: price.per_1m_output_tokens_usd, unit, quantity: output_tokens },
-  ]
+/** Counts as callers are told them: of the parts those that there are. */
+function countsOf(usage: TokenUsage): Usage & { readonly total_tokens: number | null } {
+  const { input_tokens, output_tokens, cached_input_tokens: cached } = usage
+  const { audio_input_tokens: heard, audio_output_tokens: spoken } = usage
+  const counts = { input_tokens, output_tokens, total_tokens: totalOf(usage) }
+  if (!cached && !heard && !spoken) return counts
+  return {
+    ...counts,
+    ...(cached ? { cached_input_tokens: cached } : {}),
+    ...(heard ? { audio_input_tokens: heard } : {}),
+    ...(spoken ? { audio_output_tokens: spoken } : {}),
+  }
+}
+
+const TOKEN_UNIT = 1_000_000
+
+function isByTokens({
+  per_1m_input_tokens_usd: input,
+  per_1m_output_tokens_usd: output,
+}: PriceOfDay): boolean {
+  return input !== undefined || output !== undefined
+}
+
+function tokenTerms(usage: TokenUsage | null, price: PriceOfDay): readonly Term[] {
+  const terms = inputTerms(usage, price)
+  const { per_1m_audio_output_tokens_usd: spoken } = price
+  let others = usage?.output_tokens ?? null
+  if (spoken !== undefined) others = setApart(terms, others, usage?.audio_output_tokens, spoken)
+  terms.push({ usd: price.per_1m_output_tokens_usd, unit: TOKEN_UNIT, quantity: others })
+  return terms
+}
+
+/** Tokens of the input, those with a price of their own apart. A cache that gave or took none is not told of. */
+function inputTerms(usage: TokenUsage | null, price: PriceOfDay): Term[] {
+  const terms: Term[] = []
+  let others = usage?.input_tokens ?? null
+  const { per_1m_audio_input_tokens_usd: heard } = price
+  if (heard !== undefined) others = setApart(terms, others, usage?.audio_input_tokens, heard)
+  const { cached_input_tokens: cached = 0, cache_write_tokens: written = 0 } = usage ?? NO_TOKENS
+  if (cached > 0) others = setApart(terms, others, cached, price.per_1m_cached_input_tokens_usd)
+  if (written > 0) others = setApart(terms, others, written, price.per_1m_cache_write_tokens_usd)
+  terms.push({ usd: price.per_1m_input_tokens_usd, unit: TOKEN_UNIT, quantity: others })
+  return terms
+}
+
+const NO_TOKENS: TokenUsage = { input_tokens: null, output_tokens: null }
+
+/**
+ * Adds the term of a part of a count, which is never more than the whole.
+ *
+ * @param part undefined: not told, so that neither it nor the rest is known
+ * @param usd undefined: it has no price of its own
+ * @returns the rest of the count
+ */
+function setApart(
+  terms: Term[],
+  whole: number | null,
+  part: number | undefined,
+  usd: number | undefined,
+): number | null {
+  if (usd === undefined) return whole
+  const counted = whole === null || part === undefined ? null : Math.min(part, whole)
+  terms.push({ usd, unit: TOKEN_UNIT, quantity: counted })
+  return whole === null || counted === null ? null : whole - counted
 }
 
 function totalOf({ input_tokens: input, output_tokens: output }: TokenUsage): number | null {
@@ -292,20 +366,57 @@ function roundedSeconds(seconds: Exact | null): number | null {
 
 /** English text has about four characters to a token. */
 const CHARACTERS_PER_TOKEN = 4
+/** English is spoken at about 150 words a minute. */
+const CHARACTERS_PER_SECOND = 15
+/** Tokens of the text of a second of speech. */
+const TEXT_TOKENS_PER_SECOND = CHARACTERS_PER_SECOND / CHARACTERS_PER_TOKEN
+
+const TOKENS_SUPPOSED =
+  'cost_usd: estimated from the characters, as the provider does not say how many tokens it counted'
+
+/** Tokens of a text and of its speech; null: the price does not say how many a second has. */
+function spokenTokens(characters: number, { audio_tokens_per_second: rate }: PriceOfDay): TokenUsage | null {
+  if (rate === undefined) return null
+  const output = Math.ceil((characters / CHARACTERS_PER_SECOND) * rate)
+  return {
+    input_tokens: Math.ceil(characters / CHARACTERS_PER_TOKEN),
+    output_tokens: output,
+    audio_output_tokens: output,
+  }
+}
+
+/** Tokens of audio and of its transcript; null: not known. */
+function heardTokens(
+  seconds: number | null,
+  { audio_tokens_per_second: rate }: PriceOfDay,
+): TokenUsage | null {
+  if (rate === undefined || seconds === null) return null
+  const input = Math.ceil(seconds * rate)
+  return {
+    input_tokens: input,
+    audio_input_tokens: input,
+    output_tokens: Math.ceil(seconds * TEXT_TOKENS_PER_SECOND),
+    audio_output_tokens: 0,
+  }
+}
 /** Length of an answer whose call sets no limit. */
 const ANSWER_TOKENS = 1_000
 /** Audio whose file tells neither duration nor channels. */
 const UNKNOWN_AUDIO: ReportedUsage = { ...NOTHING_REPORTED, seconds: 60, channels: 2 }
 const VIDEO_SECONDS = 8
+/** Of a message's audio, whose length is not looked up: an mp3 of 128 kbit/s. */
+const AUDIO_BYTES_PER_SECOND = 16_000
 
 /** Estimates a call at an entry. */
 export function estimateOf<K extends OperationName>(entry: Entry, call: Call<K>): Metered {
-  return meter(call, ESTIMATES[call.operation](call.payload), factsFor(entry, call).price)
+  const price = priceFor(entry, call)
+  return meter(call, ESTIMATES[call.operation](call.payload, price ?? {}), price)
 }
 
 /** Expected cost of a call at an entry, not rounded, so that entries compare; Infinity when it is not known. */
 export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K>): number {
-  return exactCost(call, ESTIMATES[call.operation](call.payload), factsFor(entry, call).price)
+  const price = priceFor(entry, call)
+  return exactCost(call, ESTIMATES[call.operation](call.payload, price ?? {}), price)
 }
 
 /**
@@ -316,8 +427,8 @@ export function highestCost<K extends OperationName>(
   call: Call<K>,
   atMs = Date.now(),
 ): number | null {
-  const price = priceOn(factsFor(entry, call).price ?? {}, atMs)
-  const reported = ESTIMATES[call.operation](call.payload)
+  const price = priceOn(priceFor(entry, call) ?? {}, atMs)
+  const reported = ESTIMATES[call.operation](call.payload, price)
   const costs = pricesFor(price, reported, call.payload).map((one) => meterAt(call, reported, one).costUsd)
   return costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
 }
@@ -346,10 +457,12 @@ function mostTokens(payload: unknown): number {
   return isText ? JSON.stringify(payload).length : Number.POSITIVE_INFINITY
 }
 
-/** Usage that a provider is expected to report, judged by the call alone. */
-const ESTIMATES: { readonly [K in OperationName]: (payload: Calls[K]) => ReportedUsage } = {
-  transcription: () => UNKNOWN_AUDIO,
-  translation: () => UNKNOWN_AUDIO,
+/** Usage that a provider is expected to report, judged by the call alone and by how its price counts. */
+const ESTIMATES: {
+  readonly [K in OperationName]: (payload: Calls[K], price: PriceOfDay) => ReportedUsage
+} = {
+  transcription: estimateAudio,
+  translation: estimateAudio,
   speech: () => NOTHING_REPORTED,
   chat: estimateChat,
   vision: estimateChat,
@@ -363,9 +476,29 @@ const ESTIMATES: { readonly [K in OperationName]: (payload: Calls[K]) => Reporte
   video: ({ duration_seconds }) => ({ ...NOTHING_REPORTED, seconds: duration_seconds ?? VIDEO_SECONDS }),
 }
 
-function estimateChat({ messages, max_tokens }: ChatCall): ReportedUsage {
+function estimateAudio({ audio }: TranscriptionCall, price: PriceOfDay): ReportedUsage {
+  if (price.audio_tokens_per_second === undefined) return UNKNOWN_AUDIO
+  return { ...UNKNOWN_AUDIO, usage: heardTokens(audio.durationSeconds ?? UNKNOWN_AUDIO.seconds, price) }
+}
+
+function estimateChat({ messages, max_tokens }: ChatCall, price: PriceOfDay): ReportedUsage {
   const texts = messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')))
-  return estimateTokens(sum(texts), max_tokens)
+  const estimated = estimateTokens(sum(texts), max_tokens)
+  const { audio_tokens_per_second: rate, per_1m_audio_input_tokens_usd: usd } = price
+  if (rate === undefined || usd === undefined) return estimated
+  const audio = messages.flatMap(({ parts }) =>
+    parts.map((part) => (part.type === 'audio' ? part.base64 : '')),
+  )
+  const heard = Math.ceil(((sum(audio) * 3) / 4 / AUDIO_BYTES_PER_SECOND) * rate)
+  const { input_tokens: read = 0, output_tokens: written = 0 } = estimated.usage ?? {}
+  // Such a model may speak its whole answer.
+  const usage = {
+    input_tokens: (read ?? 0) + heard,
+    output_tokens: written,
+    audio_input_tokens: heard,
+    audio_output_tokens: written ?? 0,
+  }
+  return { ...NOTHING_REPORTED, usage }
 }
 
 function estimateTokens(characters: number, answer: number | null): ReportedUsage {

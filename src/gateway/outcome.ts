@@ -4,7 +4,7 @@ import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
 import { againOf, type Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
-import { factsFor } from './facts-for.ts'
+import { priceFor } from './facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from './meter.ts'
 import type { Answer } from './operation.ts'
 import type { Candidate, PurposeResolution, Selection } from './selection.ts'
@@ -48,7 +48,7 @@ export function buildOutcome<K extends OperationName>(
   const { entry, route } = candidate
   const { result } = answer
   context.trace?.begin('settle')
-  const metered = meter(call, reportedBy(result), factsFor(entry, call).price)
+  const metered = meter(call, reportedBy(result), priceFor(entry, call))
   context.usage = metered.usage
   context.costUsd = metered.costUsd
   context.trace?.metered(metered)
@@ -160,7 +160,7 @@ export function headOf(
 
 /** Meters a call before its answer is there: by what goes into it. */
 export function meterUnanswered(call: Call, { entry }: Candidate): Pick<Envelope, 'usage' | 'cost_usd'> {
-  const { usage, costUsd } = meter(call, NOTHING_REPORTED, factsFor(entry, call).price)
+  const { usage, costUsd } = meter(call, NOTHING_REPORTED, priceFor(entry, call))
   return { usage, cost_usd: costUsd }
 }
 

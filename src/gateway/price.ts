@@ -14,6 +14,37 @@ export function priceOn(price: Price, atMs: number): PriceOfDay {
   return Object.assign({}, always, ...parts)
 }
 
+/** The price of an answer by a tier of service; undefined: the provider names none. */
+export function priceForTier(price: PriceOfDay, tier: string | undefined): PriceOfDay {
+  const { by_service_tier: tiers } = price
+  if (tiers === undefined || tier === undefined || !Object.hasOwn(tiers, tier)) return price
+  return { ...price, ...tiers[tier] }
+}
+
+/** How the languages of a recording are asked for; null: they are detected, or not spoken of. */
+export type LanguageCase = 'one' | 'several' | null
+
+/** Prices by the case of their languages: each entry has the same ones call after call. */
+const byLanguage = new WeakMap<Price, Map<LanguageCase, Price>>()
+
+/** The price of a call that asks for languages so, on every day. */
+export function priceForLanguages(price: Price, languages: LanguageCase): Price {
+  if (languages === null) return price
+  const made = byLanguage.get(price) ?? new Map<LanguageCase, Price>()
+  byLanguage.set(price, made)
+  const known = made.get(languages)
+  if (known !== undefined) return known
+  const { by_language: cases, periods, ...parts } = price
+  const own = cases?.[languages]
+  const resolved: Price = {
+    ...parts,
+    ...own,
+    ...(periods === undefined ? {} : { periods: periods.map((period) => ({ ...period, ...own })) }),
+  }
+  made.set(languages, resolved)
+  return resolved
+}
+
 /** The price of a call of so many input tokens; null: unknown. */
 export function priceForSize(price: PriceOfDay, inputTokens: number | null): PriceOfDay {
   const tier =

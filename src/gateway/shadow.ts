@@ -16,7 +16,7 @@ import { attemptWhole } from './attempt.ts'
 import type { Call } from './call.ts'
 import { CallContext } from './call-context.ts'
 import { demandOf, exclusionOf } from './eligibility.ts'
-import { factsFor } from './facts-for.ts'
+import { priceFor } from './facts-for.ts'
 import { createCircuitBreakers, createLatencyTracker } from './health.ts'
 import { meter, reportedBy } from './meter.ts'
 import type { Answer } from './operation.ts'
@@ -231,7 +231,7 @@ export class Shadows implements ShadowAsker {
     const errors = result.text.length > TEXT_MAX ? null : await countWordErrors(text, result.text)
     if (errors === null) return this.#end(pair, 'ok', null)
     await this.#keep(call, result.text)
-    const { costUsd } = meter(active.call, reportedBy(result), factsFor(entry, active.call).price)
+    const { costUsd } = meter(active.call, reportedBy(result), priceFor(entry, active.call))
     this.#end(pair, 'ok', {
       ...errors,
       milliseconds: bothSides(call.milliseconds, milliseconds),

@@ -1,7 +1,7 @@
 import type { Entry } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
-import { factsFor } from '../gateway/facts-for.ts'
+import { priceFor } from '../gateway/facts-for.ts'
 import { meter, NOTHING_REPORTED } from '../gateway/meter.ts'
 import { microsOf, usdOf } from '../gateway/price.ts'
 import { type Reservation, reserve } from '../gateway/reservation.ts'
@@ -217,7 +217,7 @@ function priced({ call }: ActiveCall<'transcription'>, { used }: Slice): Spent {
   let micros: number | null = 0
   for (const [entry, seconds] of used) {
     const part = sliceOf(call as CallOf<'transcription'>, seconds)
-    const { usage, costUsd } = meter(part, NOTHING_REPORTED, factsFor(entry, part).price)
+    const { usage, costUsd } = meter(part, NOTHING_REPORTED, priceFor(entry, part))
     billableSeconds += usage.billable_audio_seconds ?? seconds
     micros = micros === null || costUsd === null ? null : micros + microsOf(costUsd)
   }

@@ -36,6 +36,12 @@ const DatedFacts = Type.Object(
   {
     as_of: Type.With(Day, { description: 'day on which the facts were looked up' }),
     ends_on: Type.Optional(Type.With(Day, { description: 'announced last day of the model' })),
+    deprecated_on: Type.Optional(
+      Type.With(Day, { description: 'day from which on the provider advises against it' }),
+    ),
+    successor: Type.Optional(
+      Type.String({ minLength: 1, description: 'model that the provider names in its place' }),
+    ),
     source: Type.String({ minLength: 1 }),
     note: Type.Optional(Type.String({ minLength: 1, description: 'one sentence for whoever routes to it' })),
     aliases: Type.Optional(
@@ -65,6 +71,10 @@ export interface DatedModel {
   readonly asOf: string
   /** Announced last day; null: none. */
   readonly endsOn: string | null
+  /** Day from which on its provider advises against it; null: it does not. */
+  readonly deprecatedOn: string | null
+  /** Model that the provider names in its place; null: none. */
+  readonly successor: string | null
   /** One sentence for whoever routes to it; null: none is needed. */
   readonly note: string | null
 }
@@ -163,11 +173,12 @@ function readFacts(kind: string, table: Table): KnownModels {
   const facts = new Map<string, ModelFacts>()
   for (const [model, entry] of Object.entries(table)) {
     Value.Assert(DatedFacts, entry)
-    const { as_of: asOf, ends_on: endsOn = null, note = null, source: _source, aliases = [], ...rest } = entry
+    const { as_of: asOf, ends_on: endsOn = null, note = null, source: _source, aliases = [], ...more } = entry
+    const { deprecated_on: deprecatedOn = null, successor = null, ...rest } = more
     Object.freeze(rest)
     for (const name of [model, ...aliases]) {
       if (facts.has(name)) throw new Error(`${name} stands twice in the table of ${kind}`)
-      dated.push({ kind, model: name, asOf, endsOn, note })
+      dated.push({ kind, model: name, asOf, endsOn, deprecatedOn, successor, note })
       facts.set(name, rest as ModelFacts)
     }
   }

@@ -132,6 +132,9 @@ export function languageCode(language: string): string | null {
   return code === undefined ? null : shortest(code)
 }
 
+/** Stands in place of a language where a recording has several; it comes together with `detect_language`. */
+export const SEVERAL_LANGUAGES = 'multi'
+
 const LEFT_OUT = 'language: the provider does not take this language; it was left out'
 
 /** A hint of the language as a provider is sent it, and the warning where it is not. */

@@ -4,7 +4,10 @@ import { datedModels, endedModels, staleness } from '../../src/providers/facts.t
 import { larkway, runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 
-const WHISPER = { kind: 'openai', model: 'whisper-1', asOf: '2026-11-20', endsOn: '2027-02-26', note: null }
+const WHISPER = {
+  ...{ kind: 'openai', model: 'whisper-1', asOf: '2026-11-20', endsOn: '2027-02-26' },
+  ...{ deprecatedOn: null, successor: null, note: null },
+}
 
 /** Output of the command on a day. */
 function printed(day: string, ...args: string[]): string {
@@ -67,7 +70,7 @@ t.test('models shows prices that change, and notes', async (t) => {
   t.match(printed('2027-01-01', 'gemini'), /gemini-3\.8-flash .* 1\.5\/1M in 7\.5\/1M out +2026/)
   t.match(
     printed('2026-11-21', 'openai'),
-    /gpt-6-sol .* 2\/1M in 10\/1M out, over 272000 tokens 4\/1M in 15\/1M out /,
+    /gpt-6-sol .* 2\/1M in 10\/1M out 0\.2\/1M cached in, over 272000 tokens 4\/1M in .*, others for flex priority /,
   )
   t.match(printed('2026-11-21', 'groq'), /llama-3\.1-8b-instant .* shut down on 2026-08-16 for free/)
 })
@@ -76,7 +79,11 @@ t.test('models shows what is kept of live audio, and its price', async (t) => {
   t.match(printed('2026-11-21', 'deepgram'), /FEATURES +LIVE +PRICE/)
   t.match(
     printed('2026-11-21', 'deepgram'),
-    /nova-3 +audio_input +\S+ +word_timestamps,\S*multichannel +0\.462\/h 0\.12\/h with diarization, live 0\.348\/h /,
+    /nova-3 +audio_input +\S+ +word_timestamps,\S*multichannel +0\.462\/h 0\.12\/h with diarization /,
+  )
+  t.match(
+    printed('2026-11-21', 'deepgram'),
+    / 0\.552\/h with several languages, live 0\.348\/h .* 0\.288\/h with a named language /,
   )
   t.match(
     printed('2026-11-21', 'openai'),

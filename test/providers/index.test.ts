@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { checkTerms } from '../../src/catalog/facts.ts'
 import { Issues } from '../../src/catalog/issues.ts'
+import { checkTerms } from '../../src/catalog/prices.ts'
 import type { Feature, LiveCall } from '../../src/contracts/calls.ts'
 import type { LiveFacts, Price } from '../../src/contracts/facts.ts'
 import {
@@ -138,11 +138,12 @@ function promisesLive(
 for (const kind of Object.keys(TABLES)) {
   t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
-    for (const { model } of datedModels().filter((one) => one.kind === kind)) {
+    for (const { model, note } of datedModels().filter((one) => one.kind === kind)) {
       const facts = factsOf(kind, model)!
       const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
       const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))
-      t.ok(served.length > 0 || facts.live !== undefined, `${model} is for something`)
+      const isForSomething = served.length > 0 || facts.live !== undefined
+      t.ok(isForSomething || /^not served here: /.test(note ?? ''), `${model} is for something`)
       if (facts.live !== undefined) promisesLive(t, model, facts.live, provider)
       for (const name of served) {
         for (const [what, sample] of samplesOf(facts, name)) {

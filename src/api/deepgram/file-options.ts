@@ -44,7 +44,10 @@ export const LISTEN_OPTIONS: DoorOptions = {
   filler_words: { fate: 'refused', note: 'whether they are written, the entry decides' },
   keyterm: { fate: 'kept', note: 'words to listen for; required of every entry' },
   keywords: { fate: 'kept', note: 'the same; how much a word is favoured is not passed on' },
-  language: { fate: 'hint', note: '`en` unless it is said; `multi` asks the entry to detect it' },
+  language: {
+    fate: 'hint',
+    note: '`en` unless it is said; `multi` asks for several in one recording, of which other entries detect one',
+  },
   measurements: { fate: 'refused', note: 'units stay as they were spoken' },
   model: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
   multichannel: { fate: 'kept', note: 'required of every entry' },

@@ -5,6 +5,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues, readBoolean } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveRequest } from '../../live/parts.ts'
+import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import {
   type DoorOption,
   type DoorOptions,
@@ -118,10 +119,9 @@ export function demandedBy({ query }: Exchange): Requirements | null {
 export function sharedFields(query: OptionReader) {
   // English unless it is said. Of two options for one field both are read, since one that is not is refused.
   const language = query.text('language') ?? 'en'
-  const detects = language === 'multi'
   return {
-    language: detects ? null : language,
-    detect_language: detects,
+    language,
+    detect_language: language === SEVERAL_LANGUAGES,
     diarization: [query.flag('diarize'), isOn(query.text('diarize_model'))].includes(true),
     multichannel: query.flag('multichannel') ?? false,
     smart_formatting: [query.flag('smart_format'), query.flag('numerals')].includes(true),

@@ -11,6 +11,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, typedFields, unknownFields } from '../fields.ts'
 import { optional, SEED_FIELD } from '../json-request.ts'
 import { type Content, json } from '../openapi/operation.ts'
@@ -24,7 +25,10 @@ const Keyterms = Type.Array(Type.String({ maxLength: KEYTERM_LENGTH_MAX }), { ma
 
 /** The fields of a transcription or translation beside its audio, in JSON, forms and queries alike. */
 export const TRANSCRIPTION_FIELDS = {
-  language: optional(Type.String({ maxLength: 35 }), 'of the speech, a hint; ISO 639, e.g. en'),
+  language: optional(
+    Type.String({ maxLength: 35 }),
+    'of the speech, a hint; ISO 639, e.g. en; multi: several in one recording',
+  ),
   prompt: optional(Type.String({ maxLength: 8_192 }), 'text that came before, or names to expect; a hint'),
   response_format: optional(
     Type.Enum([...TRANSCRIPT_FORMATS]),
@@ -102,8 +106,10 @@ export function readTranscriptionRequest(
 ): TranscriptionRequest {
   refuseRouteControl(fields)
   const reader = new FieldReader(fields)
+  const language = read(reader, 'language')
+  const detects = read(reader, 'detect_language') ?? false
   const options: TranscriptionOptions = {
-    language: read(reader, 'language'),
+    language,
     prompt: read(reader, 'prompt'),
     response_format: read(reader, 'response_format') ?? 'json',
     mode: read(reader, 'mode') ?? 'batch',
@@ -112,7 +118,8 @@ export function readTranscriptionRequest(
     timestamps: readTimestamps(reader),
     keyterms: readKeyterms(reader),
     smart_formatting: read(reader, 'smart_formatting') ?? false,
-    detect_language: read(reader, 'detect_language') ?? false,
+    // Who cannot be told that there are several detects the one that is spoken most.
+    detect_language: detects || language === SEVERAL_LANGUAGES,
     profanity_filter: read(reader, 'profanity_filter') ?? false,
     multichannel: read(reader, 'multichannel') ?? false,
     redaction: readRedaction(reader),

@@ -5,6 +5,7 @@ import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { LiveRequest } from '../../live/parts.ts'
+import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { faultOf } from '../json-fault.ts'
 import { optional } from '../json-request.ts'
 import { readLiveCall } from '../native/live-call.ts'
@@ -165,7 +166,7 @@ export function liveCallOf(
   const several = (languages ?? []).length > 1
   const value = {
     ...own,
-    language: own.language ?? (several ? null : languages?.[0]),
+    language: own.language ?? (several ? SEVERAL_LANGUAGES : languages?.[0]),
     ...(keywords === undefined || keywords === null ? {} : { keyterms: keywords }),
     ...{ encoding, sample_rate: sampleRate, channels },
     commit: config.silenceMs === null ? 'manual' : 'auto',

@@ -117,13 +117,13 @@ function toolOf({
   return { type, name, description, parameters, strict }
 }
 
-/** Null when the provider does not report all of it. Of cached and of reasoning tokens none tells. */
+/** Null when the provider does not report all of it. None tells how many tokens were reasoning. */
 function usageOf({ usage }: Pick<Envelope, 'usage'>) {
   const { input_tokens: input = null, output_tokens: output = null, total_tokens: total = null } = usage
   if (input === null || output === null || total === null) return null
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+    input_tokens_details: { cached_tokens: usage.cached_input_tokens ?? 0, cache_write_tokens: 0 },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: total,

@@ -8,7 +8,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { FieldReader, type Fields, withoutFields } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { renderTranscript } from '../../media/render.ts'
-import { languageName } from '../../providers/language.ts'
+import { languageName, SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { typedFields } from '../fields.ts'
@@ -100,7 +100,8 @@ export function readOpenAiTranscription(
   return {
     options: {
       ...options,
-      language: options.language ?? (several ? null : language),
+      language: options.language ?? (several ? SEVERAL_LANGUAGES : language),
+      detect_language: options.detect_language || several,
       keyterms: [...new Set([...options.keyterms, ...keywords])],
       ...(chunking.auto ? { chunking_strategy: 'auto' } : {}),
     },

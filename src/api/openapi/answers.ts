@@ -49,6 +49,9 @@ const TokenUsage = shape('TokenUsage', {
   input_tokens: nullable(count('tokens'), 'as the provider counts them'),
   output_tokens: nullable(count('tokens'), 'as the provider counts them'),
   total_tokens: TokensTotal,
+  cached_input_tokens: Type.Optional(count('of the input, from the cache of the provider')),
+  audio_input_tokens: Type.Optional(count('of the input, of audio')),
+  audio_output_tokens: Type.Optional(count('of the output, of audio')),
 })
 
 const EmbeddingsUsage = shape('EmbeddingsUsage', {

@@ -1,6 +1,6 @@
 import type { FinishReason, ToolCall } from '../../contracts/chat.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { TokenUsage } from '../../contracts/usage.ts'
+import { type TokenUsage, tokenParts } from '../../contracts/usage.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
 import { asObject, jsonText, objectsIn } from '../json.ts'
 
@@ -54,7 +54,9 @@ function numbered(call: ToolCall, index: number): ToolCall {
 }
 
 /** Tokens by the names of the wire; what has not been told is absent. */
-type Counts = Readonly<Partial<Record<(typeof COUNTED)[number], number>>>
+type Counts = Readonly<Partial<Record<(typeof COUNTED)[number], number>>> & {
+  readonly service_tier?: unknown
+}
 
 const COUNTED = [
   'input_tokens',
@@ -70,13 +72,27 @@ const COUNTED = [
 export function readCounts(usage: unknown, before: Counts = {}): Counts {
   const counts = asObject(usage) ?? {}
   const told = COUNTED.filter((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
-  return { ...before, ...Object.fromEntries(told.map((name) => [name, counts[name]])) }
+  const { service_tier: tier = before.service_tier } = counts
+  return { ...before, ...Object.fromEntries(told.map((name) => [name, counts[name]])), service_tier: tier }
 }
 
 /** `input_tokens` alone leaves out what went into the prompt cache and what came from it. */
 export function usageOf(counts: Counts): TokenUsage | null {
   const { input_tokens: input, output_tokens: output } = counts
   if (input === undefined && output === undefined) return null
-  const cached = (counts.cache_creation_input_tokens ?? 0) + (counts.cache_read_input_tokens ?? 0)
-  return { input_tokens: input === undefined ? null : input + cached, output_tokens: output ?? null }
+  const { cache_creation_input_tokens: written, cache_read_input_tokens: cached } = counts
+  const { service_tier: tier } = counts
+  return {
+    input_tokens: input === undefined ? null : input + (written ?? 0) + (cached ?? 0),
+    output_tokens: output ?? null,
+    ...tokenParts({
+      ...NO_PARTS,
+      cached_input_tokens: cached,
+      cache_write_tokens: written,
+      service_tier: tier,
+    }),
+  }
 }
+
+/** Messages have no audio. */
+const NO_PARTS = { audio_input_tokens: undefined, audio_output_tokens: undefined }

@@ -6,8 +6,8 @@ import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsupportedField } from '../unsupported.ts'
 import { encodeRedaction } from './redaction.ts'
 
-/** Only this family takes a prompt. */
-const PROMPTED = /^universal-3/
+/** Only these families take a prompt. */
+const PROMPTED = /^(?:universal-3|assemblyai-stt-)/
 const PROMPT_WORDS_MAX = 1_500
 
 /**

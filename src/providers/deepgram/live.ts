@@ -23,7 +23,7 @@ import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { readWord } from './transcript.ts'
-import { hintOf, optionsQuery, redactsIn, unsupportedKeyterms } from './transcription.ts'
+import { hintOf, MULTI, MULTILINGUAL, optionsQuery, redactsIn, unsupportedKeyterms } from './transcription.ts'
 
 /** https://developers.deepgram.com/docs/encoding */
 const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
@@ -61,9 +61,6 @@ export function liveOperation(terms: ListenTerms): LiveTranscription {
   }
 }
 
-/** Models of several languages in one stream; https://developers.deepgram.com/docs/multilingual-code-switching */
-const MULTILINGUAL = /^nova-3(?:-general)?$/
-
 /** Live it redacts English only, and in what it takes for English without being told so nobody knows what it missed. */
 function unsupported({ options }: LiveCall, { model }: Target): Unsupported | null {
   const { keyterms, language, redaction, detect_language: detect } = options
@@ -82,7 +79,7 @@ function handshake(
   const channels = options.multichannel ? given : 1
   const query = optionsQuery(options, target.model)
   // It detects no language live: without any it would take all for English.
-  if (!query.has('language') && MULTILINGUAL.test(target.model)) query.set('language', 'multi')
+  if (!query.has('language') && MULTILINGUAL.test(target.model)) query.set('language', MULTI)
   query.set('encoding', ENCODINGS[encoding])
   query.set('sample_rate', String(sampleRate))
   query.set('channels', String(channels))

@@ -90,6 +90,13 @@ function otherModel(metadata: unknown, asked: string): string | null {
   return null
 }
 
+/** Of several in a recording the list has the one that was spoken most at its head. */
+function languageIn(detected: unknown, heard: unknown): string | null {
+  const [first] = Array.isArray(heard) ? (heard as unknown[]) : []
+  const language = detected ?? first
+  return typeof language === 'string' ? languageCode(language) : null
+}
+
 function toldLanguage({ language, detect_language: detect }: TranscriptionOptions): string | null {
   return language === null || detect ? null : languageCode(language)
 }
@@ -103,7 +110,7 @@ function readChannel(channel: JsonObject, index: number, options: TranscriptionO
     text: best.transcript.trim(),
     words: items.flatMap((item) => readWord(item, index, options)),
     items,
-    language: typeof language === 'string' ? languageCode(language) : null,
+    language: languageIn(language, best.languages),
     confidence: fractionOf(confidence),
   }
 }

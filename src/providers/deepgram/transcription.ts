@@ -4,7 +4,7 @@ import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
-import { type LanguageHint, languageCode, languageHint } from '../language.ts'
+import { type LanguageHint, languageCode, languageHint, SEVERAL_LANGUAGES } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { languagesHeard, readListening } from './transcript.ts'
@@ -55,13 +55,26 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 
 function queryOf(options: TranscriptionOptions, target: Target): URLSearchParams {
   const query = optionsQuery(options, target.model)
-  // Without either, the audio would be taken for English.
-  if (!query.has('language')) query.set('detect_language', 'true')
+  // Without any of these, the audio would be taken for English.
+  if (!query.has('language')) {
+    if (wantsSeveral(options, target.model)) query.set('language', MULTI)
+    else query.set('detect_language', 'true')
+  }
   if (wantsSegments(options) || wantsSpeakers(options) || options.multichannel) {
     query.set('utterances', 'true')
   }
   for (const [name, value] of Object.entries(optOut(target))) query.set(name, value)
   return query
+}
+
+/** What stands in place of a language where there are several in a recording. */
+export const MULTI = 'multi'
+
+/** Models of several languages in one recording; https://developers.deepgram.com/docs/multilingual-code-switching */
+export const MULTILINGUAL = /^nova-3(?:-general)?$/
+
+function wantsSeveral({ language }: TranscriptionOptions, model: string): boolean {
+  return language === SEVERAL_LANGUAGES && MULTILINGUAL.test(model)
 }
 
 /** The options that files and live audio have in common. */
@@ -95,6 +108,8 @@ function unsupported({ options }: TranscriptionCall, { model }: Target): Unsuppo
   const { keyterms, language, redaction, mode, detect_language: detect } = options
   const code = language === null || detect ? null : languageCode(language)
   const foreign = code !== null && !redactsIn(code, redaction)
+  // Entities are known in English only, and of several languages it tells none for the whole.
+  if (redaction.length > 0 && wantsSeveral(options, model)) return lackedFeatures(['redaction'])
   const lacked = foreign
     ? lackedFeatures(['redaction'], { language: code })
     : lackedFeatures([mode === 'realtime' && 'realtime'])
@@ -112,6 +127,8 @@ export function redactsIn(code: string | null, redaction: TranscriptionOptions['
   return redaction.length === 0 || code === 'en'
 }
 
+const ONE_LANGUAGE = 'language: the model takes one language for a whole recording; it was detected'
+
 function decode(
   reply: UpstreamReply,
   options: TranscriptionOptions,
@@ -120,7 +137,9 @@ function decode(
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
   const { body } = answer
-  const result = readListening(body, options, { model, warnings: hintOf(options).warnings })
+  const single = options.language === SEVERAL_LANGUAGES && !wantsSeveral(options, model)
+  const warnings = [...hintOf(options).warnings, ...(single ? [ONE_LANGUAGE] : [])]
+  const result = readListening(body, options, { model, warnings })
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

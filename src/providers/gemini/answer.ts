@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../contracts/chat.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
-import type { TokenUsage } from '../../contracts/usage.ts'
+import { type TokenUsage, tokenParts } from '../../contracts/usage.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
@@ -91,10 +91,26 @@ function readUsage({ usageMetadata }: JsonObject): TokenUsage | null {
   return {
     input_tokens: count(promptTokenCount) + count(toolUsePromptTokenCount),
     output_tokens: count(candidatesTokenCount) + count(thoughtsTokenCount),
+    ...tokenParts({
+      cached_input_tokens: counts.cachedContentTokenCount,
+      cache_write_tokens: undefined,
+      audio_input_tokens: audioIn(counts.promptTokensDetails, 'tokenCount'),
+      audio_output_tokens: audioIn(counts.candidatesTokensDetails, 'tokenCount'),
+      service_tier: counts.serviceTier,
+    }),
   }
 }
 
-function count(value: unknown): number {
+/** Tokens of audio in a list of `{modality, tokenCount}`, or with `tokens` for the count; undefined: no list. */
+export function audioIn(details: unknown, counted: 'tokenCount' | 'tokens'): number | undefined {
+  if (!Array.isArray(details)) return undefined
+  const audio = objectsIn(details).filter(
+    ({ modality }) => typeof modality === 'string' && modality.toLowerCase() === 'audio',
+  )
+  return audio.reduce((sum, one) => sum + count(one[counted]), 0)
+}
+
+export function count(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
 }
 

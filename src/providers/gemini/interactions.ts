@@ -1,10 +1,11 @@
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Target } from '../../contracts/provider.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import { type TokenUsage, tokenParts } from '../../contracts/usage.ts'
 import { errorInside } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
-import { isContentReason, refusedContent } from './answer.ts'
+import { audioIn, count, isContentReason, refusedContent } from './answer.ts'
 
 /** An interaction as far as it is looked at. */
 export interface Interaction {
@@ -13,6 +14,7 @@ export interface Interaction {
   readonly contents: readonly JsonObject[]
   /** The first thing that went wrong; null when nothing is told of. */
   readonly error: JsonObject | null
+  readonly usage: TokenUsage | null
 }
 
 /** Ends without a result, and why. Any other status but `completed` is on its way to one of them. */
@@ -32,7 +34,7 @@ export function interactionUrl({ baseUrl }: Target, id?: string): string {
 
 /** https://ai.google.dev/api/interactions-api; null when there is no status. */
 export function readInteraction(body: JsonObject): Interaction | null {
-  const { status, steps, error, errors } = body
+  const { status, steps, error, errors, usage } = body
   if (typeof status !== 'string' || status === '') return null
   return {
     status,
@@ -40,6 +42,22 @@ export function readInteraction(body: JsonObject): Interaction | null {
       .filter(({ type }) => type === 'model_output')
       .flatMap(({ content }) => objectsIn(content)),
     error: asObject(error) ?? objectsIn(errors)[0] ?? null,
+    usage: readUsage(asObject(usage)),
+  }
+}
+
+function readUsage(usage: JsonObject | null): TokenUsage | null {
+  if (usage === null) return null
+  return {
+    input_tokens: count(usage.total_input_tokens) + count(usage.total_tool_use_tokens),
+    output_tokens: count(usage.total_output_tokens) + count(usage.total_thought_tokens),
+    ...tokenParts({
+      cached_input_tokens: usage.total_cached_tokens,
+      cache_write_tokens: undefined,
+      audio_input_tokens: audioIn(usage.input_tokens_by_modality, 'tokens'),
+      audio_output_tokens: audioIn(usage.output_tokens_by_modality, 'tokens'),
+      service_tier: undefined,
+    }),
   }
 }
 

@@ -1,6 +1,7 @@
 import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
 import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
 import { goodObject } from '../answer.ts'
 import { base64Bytes } from '../base64-bytes.ts'
 import { unusable } from '../failure.ts'
@@ -98,16 +99,17 @@ function readSampled(reply: UpstreamReply, format: string): Step<SpeechResult> {
   })
   const [only] = clips
   // A WAV file of Gemini's own making stays as it is.
+  const { usage } = whole.answer
   if (only !== undefined && clips.length === 1 && format === 'wav' && isWav(only)) {
-    return done([only.bytes], 'audio/wav')
+    return done([only.bytes], 'audio/wav', usage)
   }
   const pcm = joinedPcm(clips)
   if (pcm === null) return noAudio(reply)
-  if (format === 'wav') return done(wavOf(pcm), 'audio/wav')
+  if (format === 'wav') return done(wavOf(pcm), 'audio/wav', usage)
   if (pcm.sampleRate !== PCM_SAMPLE_RATE) {
     return { kind: 'failed', failure: unusable(reply, `the samples have a rate of ${pcm.sampleRate} Hz`) }
   }
-  return done([pcm.bytes], 'audio/pcm')
+  return done([pcm.bytes], 'audio/pcm', usage)
 }
 
 function readEncoded(reply: UpstreamReply, mediaType: string): Step<SpeechResult> {
@@ -117,14 +119,14 @@ function readEncoded(reply: UpstreamReply, mediaType: string): Step<SpeechResult
   if (interaction === null) return noAudio(reply)
   const failure = deadEndOf(interaction, reply)
   if (failure !== null) return { kind: 'failed', failure }
-  const { contents, status } = interaction
+  const { contents, status, usage } = interaction
   const clips = contents
     .filter(({ type }) => type === 'audio')
     .flatMap(({ mime_type: mimeType, data }) => clipOf(mimeType, data))
   const [only] = clips
   // Several files of an encoded format do not make one, and samples are not what was asked for.
   if (status === 'completed' && clips.length === 1 && only !== undefined && isEncoded(only, mediaType)) {
-    return done([only.bytes], mediaType)
+    return done([only.bytes], mediaType, usage)
   }
   const refusal = contents.length > 0 && contents.every(({ type }) => type === 'text')
   if (status === 'completed' && refusal) {
@@ -136,8 +138,8 @@ function readEncoded(reply: UpstreamReply, mediaType: string): Step<SpeechResult
   return noAudio(reply)
 }
 
-function done(audio: readonly Uint8Array[], mediaType: string): Step<SpeechResult> {
-  return { kind: 'done', result: { audio, mediaType } }
+function done(audio: readonly Uint8Array[], mediaType: string, usage: TokenUsage | null): Step<SpeechResult> {
+  return { kind: 'done', result: { audio, mediaType, ...(usage === null ? {} : { usage }) } }
 }
 
 function noAudio(reply: UpstreamReply): Step<SpeechResult> {

@@ -61,13 +61,14 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     const whole = wholeAnswer(reply)
     if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
     // Silence may come back without any part; an answer that did not even end is none.
-    const { parts, finishReason } = whole.answer
+    const { parts, finishReason, usage } = whole.answer
     const silent = parts.length === 0 && finishReason === 'STOP'
     const { warnings } = hintOf(options)
-    const result = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
-    if (result === null) {
+    const read = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
+    if (read === null) {
       return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
     }
+    const result = usage === null ? read : { ...read, tokens: usage }
     const lacking = lackOf(result, options)
     if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
     const dropped = options.smart_formatting && isTimed(options)

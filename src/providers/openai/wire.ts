@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Target } from '../../contracts/provider.ts'
 import type { UpstreamRequest } from '../../contracts/upstream.ts'
-import type { TokenUsage } from '../../contracts/usage.ts'
+import { type TokenUsage, tokenParts } from '../../contracts/usage.ts'
 import { asObject, idsIn, objectOf } from '../json.ts'
 import { modelList } from '../model-list.ts'
 
@@ -61,13 +61,24 @@ export function modelsOperation(extra: ExtraHeaders): Operation<null, readonly s
  * The tokens of an answer: `prompt_tokens` and `completion_tokens` of the older endpoints, `input_tokens` and
  * `output_tokens` of the newer ones. Groq streams them inside `x_groq`. Null when there are none.
  */
-export function readUsage({ usage, x_groq: groq }: JsonObject): TokenUsage | null {
+export function readUsage({ usage, x_groq: groq, service_tier }: JsonObject): TokenUsage | null {
   const counts = asObject(usage) ?? asObject(asObject(groq)?.usage)
   if (counts === null) return null
-  return {
-    input_tokens: count(counts.prompt_tokens ?? counts.input_tokens),
-    output_tokens: count(counts.completion_tokens ?? counts.output_tokens),
-  }
+  const input_tokens = count(counts.prompt_tokens ?? counts.input_tokens)
+  const output_tokens = count(counts.completion_tokens ?? counts.output_tokens)
+  // `input_token_details` is the word of transcriptions alone.
+  const details = counts.prompt_tokens_details ?? counts.input_tokens_details ?? counts.input_token_details
+  const input = asObject(details)
+  const output = asObject(counts.completion_tokens_details ?? counts.output_tokens_details)
+  if (input === null && output === null && service_tier === undefined) return { input_tokens, output_tokens }
+  const parts = tokenParts({
+    cached_input_tokens: input?.cached_tokens,
+    cache_write_tokens: input?.cache_write_tokens,
+    audio_input_tokens: input?.audio_tokens,
+    audio_output_tokens: output?.audio_tokens,
+    service_tier,
+  })
+  return { input_tokens, output_tokens, ...parts }
 }
 
 function count(value: unknown): number | null {

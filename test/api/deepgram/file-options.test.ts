@@ -99,7 +99,7 @@ t.test('options of one field are read beside one another', async (t) => {
     warnings: ['keywords: how much a word is favoured is not passed on'],
   })
   t.match(read('language=multi'), {
-    options: { language: null, detect_language: true },
+    options: { language: 'multi', detect_language: true },
     view: { detectsLanguage: true },
   })
   t.match(read('detect_language=de'), { options: { language: 'de', detect_language: true } })

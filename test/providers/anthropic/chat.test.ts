@@ -256,7 +256,10 @@ t.test('a whole answer', async (t) => {
     ],
     finish_reason: 'tool_calls',
     audio: null,
-    usage: { input_tokens: 472 + 248 + 1000, output_tokens: 89 },
+    usage: {
+      ...{ input_tokens: 472 + 248 + 1000, output_tokens: 89 },
+      ...{ cached_input_tokens: 1000, cache_write_tokens: 248, service_tier: 'standard' },
+    },
     warnings: [],
   })
 })

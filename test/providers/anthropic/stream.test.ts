@@ -56,7 +56,7 @@ const EXPECTED: ChatResult = {
   ],
   finish_reason: 'tool_calls',
   audio: null,
-  usage: { input_tokens: 500, output_tokens: 89 },
+  usage: { input_tokens: 500, output_tokens: 89, cached_input_tokens: 28, cache_write_tokens: 0 },
   warnings: [],
 }
 

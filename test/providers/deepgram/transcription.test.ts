@@ -95,6 +95,22 @@ t.test('every option is sent as the provider names it', async (t) => {
     t.same(sent(given).sort(), [...expected].sort(), JSON.stringify(given))
 })
 
+t.test('several languages in one recording are asked for where the model has them', async (t) => {
+  const several = { language: 'multi', detect_language: true }
+  t.same(sent(several), ['language=multi'])
+  t.same(sent(several, 'nova-3-general'), ['language=multi'])
+  for (const model of ['nova-3-medical', 'nova-2'])
+    t.same(sent(several, model), ['detect_language=true'], model)
+  const alternative = { transcript: 'Hola, world.', confidence: 0.9, words: [], languages: ['es', 'en'] }
+  const body = { results: { channels: [{ alternatives: [alternative] }] } }
+  t.match(done(next(several, body)), { text: 'Hola, world.', language: 'es', warnings: [] })
+  const call = { audio: audio(), options: options(several) }
+  const nova2 = done(operation.next(null, reply(body, 200), call, target('nova-2')))
+  t.match(nova2.warnings[0], /^language: the model takes one language/)
+  const redacted = { audio: audio(), options: options({ ...several, redaction: ['pii'] }) }
+  t.match(operation.unsupported!(redacted, target()), { missing: ['redaction'] })
+})
+
 t.test('keyterms go by another name on every other family', async (t) => {
   const rows: [string, string][] = [
     ['nova-3', 'keyterm=x'],

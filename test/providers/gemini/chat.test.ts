@@ -225,7 +225,7 @@ t.test('the answer', async (t) => {
     tool_calls: [],
     finish_reason: 'stop',
     audio: null,
-    usage: { input_tokens: 4, output_tokens: 51 },
+    usage: { input_tokens: 4, output_tokens: 51, audio_input_tokens: 0 },
     warnings: [],
   })
   const before = { messages: [user('x'), called('', ['a', 'f', '{}'], ['b', 'f', '{}']), answered('a', '')] }

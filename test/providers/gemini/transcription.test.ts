@@ -165,6 +165,7 @@ t.test('a transcript', async (t) => {
     segments: [],
     words: [],
     warnings: [],
+    tokens: { input_tokens: 128, output_tokens: 14, audio_input_tokens: 128 },
   })
   const plain = answer([{ text: 'Only ' }, { text: 'text.' }, { text: 'a thought', thought: true }])
   t.match(done(next({}, plain)), { text: 'Only text.', language: null })

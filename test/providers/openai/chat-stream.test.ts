@@ -43,7 +43,7 @@ t.test('text, however its bytes are cut', async (t) => {
       tool_calls: [],
       finish_reason: 'stop',
       audio: null,
-      usage: { input_tokens: 11, output_tokens: 7 },
+      usage: { input_tokens: 11, output_tokens: 7, service_tier: 'default' },
       warnings: [],
     })
   }

@@ -6,7 +6,7 @@ export const DEEPGRAM_KEY = 'dg-upstream-key'
 /** Query parameters of `POST /v1/listen` that may come, and what each may hold. */
 const LISTEN: Readonly<Record<string, RegExp>> = {
   model: /^nova-[23](-[a-z]+)?$/,
-  language: /^[a-z]{2}(-[A-Za-z0-9]+)?$/,
+  language: /^(multi|[a-z]{2}(-[A-Za-z0-9]+)?)$/,
   detect_language: /^true$/,
   punctuate: /^(true|false)$/,
   diarize_model: /^(latest|v1|v2)$/,
@@ -75,6 +75,13 @@ function listenTo(query: URLSearchParams, type: string, audio: Buffer): Answer {
       return refuse(400, 'INVALID_QUERY_PARAMETER', `Failed to deserialize query parameters: ${name}`)
     }
   }
+  const isMulti = query.get('language') === 'multi'
+  if (
+    isMulti &&
+    (!/^nova-[23](-general)?$/.test(model) || query.has('detect_language') || query.has('redact'))
+  ) {
+    return refuse(400, 'Bad Request', 'No such model/language/tier combination found.')
+  }
   if (query.has(model.startsWith('nova-3') ? 'keywords' : 'keyterm')) {
     return refuse(400, 'Bad Request', 'Keywords and keyterms belong to their own models.')
   }
@@ -93,7 +100,14 @@ function listenTo(query: URLSearchParams, type: string, audio: Buffer): Answer {
     })
   const detected = query.has('detect_language') ? { detected_language: 'en', language_confidence: 0.99 } : {}
   const channels = counts.map((channel) => ({
-    alternatives: [{ transcript, confidence: 0.9, words: wordsOf(channel) }],
+    alternatives: [
+      {
+        transcript,
+        confidence: 0.9,
+        words: wordsOf(channel),
+        ...(isMulti ? { languages: ['es', 'en'] } : {}),
+      },
+    ],
     ...detected,
   }))
   const utterances = counts.map((channel) => {

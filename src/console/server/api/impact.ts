@@ -8,7 +8,7 @@ import type { RecordFields } from '../../../contracts/catalog-store.ts'
 import type { RequestRecord } from '../../../contracts/console.ts'
 import type { RecordedCall } from '../../../contracts/sample.ts'
 import type { GatewayError } from '../../../errors.ts'
-import { factsFor } from '../../../gateway/facts-for.ts'
+import { priceFor } from '../../../gateway/facts-for.ts'
 import { meter, NOTHING_REPORTED, type ReportedUsage } from '../../../gateway/meter.ts'
 import { HEALTHY } from '../../../gateway/pipeline.ts'
 import { recordedSample, sampleCall } from '../../../gateway/sample.ts'
@@ -175,7 +175,7 @@ class Version {
     if (selection === null) return { entry: null, refusal, costMicros: null }
     const entry = selection.candidates[0]!.entry
     if (record.usage === null) return { entry, refusal: null, costMicros: null }
-    const { costUsd } = meter(call, reportedIn(record.usage), factsFor(entry, call).price, record.atMs)
+    const { costUsd } = meter(call, reportedIn(record.usage), priceFor(entry, call), record.atMs)
     return { entry, refusal: null, costMicros: costUsd === null ? null : Math.round(costUsd * 1_000_000) }
   }
 

@@ -1,6 +1,6 @@
-import { partsOf } from '../../../admin/parts.ts'
+import { partOf, partsOf } from '../../../admin/parts.ts'
 import { resolveFacts } from '../../../catalog/facts.ts'
-import type { ProviderFields } from '../../../catalog/file.ts'
+import type { ProviderFields, WorkspaceFields } from '../../../catalog/file.ts'
 import { Issues } from '../../../catalog/issues.ts'
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { priceOn } from '../../../gateway/price.ts'
@@ -22,12 +22,18 @@ function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unkn
     .providers.filter(({ access, workspace }) => access === 'platform' || workspace === params.workspace)
   const parts = [null, params.workspace].flatMap((owner) => partsOf(context.catalog, 'provider', owner))
   const fieldsOf = new Map(parts.map(({ name, fields }) => [name, fields as unknown as ProviderFields]))
+  const own = partOf(context.catalog, {
+    kind: 'workspace',
+    workspace: params.workspace,
+    name: params.workspace,
+  })
+  const { prices } = (own?.fields ?? {}) as Pick<WorkspaceFields, 'prices'>
   return {
     providers: usable.map((provider) => ({
       name: provider.name,
       kind: provider.kind,
       access: provider.access,
-      models: modelsOf(context, provider, fieldsOf.get(provider.name)),
+      models: modelsOf(context, provider, fieldsOf.get(provider.name), prices),
       // A model of the platform needs a price that is known, and only operators may state one.
       open: provider.access === 'byok' || viewer.role === 'operator',
     })),
@@ -39,6 +45,7 @@ function modelsOf(
   context: ConsoleContext,
   configured: ConfiguredProvider,
   fields: ProviderFields | undefined,
+  prices: WorkspaceFields['prices'],
 ): ModelAnswer[] {
   const protocol = context.dependencies.services.providers.get(configured.kind)
   if (protocol === undefined || fields === undefined) return []
@@ -48,7 +55,8 @@ function modelsOf(
     .flatMap(({ model, note }) => {
       const entry = { provider: configured.name, model }
       const provider = { configured, protocol, fields }
-      const facts = resolveFacts(provider, entry, factsOf(configured.kind, model), [], new Issues())
+      const known = { table: factsOf(configured.kind, model), prices }
+      const facts = resolveFacts(provider, entry, known, [], new Issues())
       if (facts === null) return []
       const { capabilities, features, hints, price, translates } = facts
       const priceToday = price === null ? null : priceOn(price, context.nowMs())

@@ -28,6 +28,7 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   // No facts of a model, but edited with them; only a provider takes them.
   concurrency: true,
   queue_ms: true,
+  prices: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]
 
@@ -70,6 +71,9 @@ export const PRICE_PARTS = {
   per_1k_characters_usd: 'Per 1,000 characters spoken',
   per_1m_input_tokens_usd: 'Per million tokens in',
   per_1m_output_tokens_usd: 'Per million tokens out',
+  per_1m_cached_input_tokens_usd: 'Per million cached tokens in',
+  per_1m_audio_input_tokens_usd: 'Per million audio tokens in',
+  per_1m_audio_output_tokens_usd: 'Per million audio tokens out',
   per_image_usd: 'Per image',
   per_video_second_usd: 'Per second of video',
 } as const satisfies Partial<Record<keyof Price, string>>

@@ -112,6 +112,13 @@ export function surchargesInWords(price: Price | null): string {
       parts.push(`${feature.replaceAll('_', ' ')} +${dollars(usd)} per hour`)
   for (const { over_input_tokens: over } of price?.tiers ?? [])
     parts.push(`another price over ${over.toLocaleString('en')} tokens in`)
+  for (const [which, { per_hour_usd: usd }] of Object.entries(price?.by_language ?? {}))
+    if (usd !== undefined)
+      parts.push(
+        `${dollars(usd)} per hour ${which === 'one' ? 'of a named language' : 'of several languages'}`,
+      )
+  for (const tier of Object.keys(price?.by_service_tier ?? {}))
+    parts.push(`another price for the tier ${tier}`)
   if (price?.per_channel === true) parts.push('each channel charged')
   if (price?.minimum_seconds) parts.push(`at least ${price.minimum_seconds} s`)
   return parts.join(', ')
@@ -122,6 +129,10 @@ const PER: readonly (readonly [keyof Price, string])[] = [
   ['per_1k_characters_usd', 'per 1k characters'],
   ['per_1m_input_tokens_usd', 'per 1M tokens in'],
   ['per_1m_output_tokens_usd', 'per 1M tokens out'],
+  ['per_1m_cached_input_tokens_usd', 'per 1M cached tokens in'],
+  ['per_1m_cache_write_tokens_usd', 'per 1M tokens written to the cache'],
+  ['per_1m_audio_input_tokens_usd', 'per 1M audio tokens in'],
+  ['per_1m_audio_output_tokens_usd', 'per 1M audio tokens out'],
   ['per_image_usd', 'per image'],
   ['per_video_second_usd', 'per second of video'],
   ['per_credit_usd', 'per credit'],

@@ -5,7 +5,7 @@ import type { LiveTranscription } from '../contracts/provider.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { classify } from './failure.ts'
 import { asObject } from './json.ts'
-import { languageCode } from './language.ts'
+import { type LanguageHint, languageCode, languageHint, whisperLanguage } from './language.ts'
 import {
   base64Of,
   type CommitPace,
@@ -23,7 +23,9 @@ import {
   TEXT_MAX,
   textOnly,
   UNREADABLE,
+  withWarnings,
 } from './live.ts'
+import { secondsOf } from './numbers.ts'
 import { headersOf } from './openai/wire.ts'
 
 /** Rates that are taken, Hz; https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-in-realtime */
@@ -41,14 +43,28 @@ function audioFor({ live: { audio } }: LiveCall): LiveAudio {
  * @mistralai/mistralai 2.7.0 src/extra/realtime, models/components/realtimetranscription*.ts
  */
 export const mistralLive: LiveTranscription = {
-  unsupported: ({ options }) => textOnly(options),
+  unsupported: ({ options }, { model }) => textOnly(options, takesSettings(model)),
   handshake(call, target) {
     const { accept: _accept, ...headers } = headersOf(target, () => ({}))
     const url = socketUrl(target, `/audio/transcriptions/realtime?model=${encodeURIComponent(target.model)}`)
     return { url, protocols: [], headers, audio: audioFor(call) }
   },
   refused: classify,
-  connect: (call) => new MistralStepper(call),
+  connect: (call, target) =>
+    withWarnings(
+      new MistralStepper(call, takesSettings(target.model)),
+      takesSettings(target.model) ? hintOf(call).warnings : [],
+    ),
+}
+
+/** The model before these knows none of the settings of Voxtral 3, which a session refuses then. */
+function takesSettings(model: string): boolean {
+  return !model.endsWith('-realtime-2602')
+}
+
+/** ISO 639-1. */
+function hintOf({ options }: LiveCall): LanguageHint {
+  return languageHint(options, whisperLanguage)
 }
 
 const ENCODINGS = { pcm_s16le: 'pcm_s16le', mulaw: 'pcm_mulaw', alaw: 'pcm_alaw' } as const
@@ -57,7 +73,26 @@ const END = [FLUSH, '{"type":"input_audio.end"}']
 /** The text may be as far behind the audio: it is told with a delay of at most 2.4 s. */
 const LAG_SECONDS = 2.5
 
+/**
+ * Settings beside the format, which are fixed from the first audio on; mistralai 3.7.0 (PyPI)
+ * client/models/realtimetranscriptionsessionupdatepayload.py, turndetectionconfig.py.
+ */
+function settingsOf(call: LiveCall): JsonObject {
+  const { keyterms } = call.options
+  const { language } = hintOf(call)
+  const { commit, endpointingMs } = call.live
+  return {
+    ...(keyterms.length === 0 ? {} : { context_bias: keyterms }),
+    ...(language === null ? {} : { language }),
+    // Turns end where the caller says, if it does.
+    ...(commit === 'manual'
+      ? {}
+      : { turn_detection: endpointingMs === null ? {} : { min_silence_ms: endpointingMs } }),
+  }
+}
+
 class MistralStepper implements LiveStepper {
+  readonly #settings: JsonObject
   readonly #audio: LiveAudio
   readonly #pace: CommitPace
   readonly #log: LiveLog
@@ -76,7 +111,8 @@ class MistralStepper implements LiveStepper {
   #finalizing = 0
   #language: string | null = null
 
-  constructor(call: LiveCall) {
+  constructor(call: LiveCall, hasSettings: boolean) {
+    this.#settings = hasSettings ? settingsOf(call) : {}
     this.#audio = audioFor(call)
     this.#pace = commitPace(call.live)
     this.#log = new LiveLog(this.#audio)
@@ -130,6 +166,10 @@ class MistralStepper implements LiveStepper {
         return this.#delta(message)
       case 'transcription.language':
         return this.#heard(message)
+      case 'turn.start':
+        return this.#turnStarted(message)
+      case 'turn.end':
+        return this.#turnEnded(message)
       case 'transcription.done':
         return this.#done(message)
       case 'error':
@@ -146,7 +186,7 @@ class MistralStepper implements LiveStepper {
   #update(): string {
     const { encoding, sampleRate } = this.#audio
     const audio_format = { encoding: ENCODINGS[encoding], sample_rate: sampleRate }
-    return JSON.stringify({ type: 'session.update', session: { audio_format } })
+    return JSON.stringify({ type: 'session.update', session: { audio_format, ...this.#settings } })
   }
 
   #updated(): Received {
@@ -180,7 +220,11 @@ class MistralStepper implements LiveStepper {
     this.#flushed = null
     const cut = /\s\S*$/.exec(this.#text)?.index ?? -1
     const isWhole = /[.!?…。！？]\s*$/.test(this.#text)
-    const length = isWhole ? this.#text.length : cut
+    return this.#tell(isWhole ? this.#text.length : cut, end)
+  }
+
+  /** Tells so many characters of the text as final. */
+  #tell(length: number, end: number): readonly LiveEvent[] {
     const text = length <= 0 ? '' : this.#text.slice(0, length).trim()
     if (text === '') return []
     this.#text = this.#text.slice(length)
@@ -193,6 +237,18 @@ class MistralStepper implements LiveStepper {
   #heard({ audio_language: language }: JsonObject): Received {
     if (typeof language === 'string') this.#language = languageCode(language)
     return NOTHING
+  }
+
+  #turnStarted({ time_s: time }: JsonObject): Received {
+    const seconds = secondsOf(time)
+    return seconds === null ? UNREADABLE : { events: [this.#log.speechStarted(seconds)] }
+  }
+
+  /** The text so far is that of the turn, and nothing of it goes on. */
+  #turnEnded({ time_s: time }: JsonObject): Received {
+    const seconds = secondsOf(time)
+    if (seconds === null) return UNREADABLE
+    return { events: [...this.#tell(this.#text.length, seconds), this.#log.utteranceEnd(seconds)] }
   }
 
   /** The whole transcript: what of it was not told yet is its end. */

@@ -45,6 +45,16 @@ const SETTINGS: Readonly<Record<string, (value: unknown) => boolean>> = {
   language: (code) => typeof code === 'string' && /^[a-z]{2}$/.test(code),
   diarize: (flag) => typeof flag === 'boolean',
   context_bias: (terms) => Array.isArray(terms) && terms.every((term) => typeof term === 'string'),
+  turn_detection: (config) =>
+    Object.entries(objectAt(config)).every(([name, value]) => isOfTurns(name, value)),
+}
+
+/** TurnDetectionConfig. */
+function isOfTurns(name: string, value: unknown): boolean {
+  if (typeof value !== 'number') return false
+  return name === 'min_silence_ms' || name === 'end_timeout_ms'
+    ? Number.isInteger(value) && value > 0
+    : /^(?:start|eager_end|end)_threshold$/.test(name) && value >= 0 && value <= 1
 }
 
 /** Most bytes of one piece of audio: RealtimeTranscriptionInputAudioAppend. */
@@ -62,6 +72,10 @@ class Mistral implements LiveProtocol {
   #held: HeardWord[] = []
   #text = ''
   #isOver = false
+  /** Silence that ends a turn, seconds; null: turns are not detected. */
+  #silence: number | null = null
+  /** End of the last word of the turn under way; null: none is. */
+  #turn: number | null = null
 
   constructor(session: VendorSession, model: string) {
     this.#session = session
@@ -108,8 +122,13 @@ class Mistral implements LiveProtocol {
     const wrong = Object.entries(more).find(
       ([name, value]) => value !== null && SETTINGS[name]?.(value) !== true,
     )
-    if (!isFormat || wrong !== undefined)
-      return void this.#refuse(`Invalid session: ${wrong?.[0] ?? 'audio_format'}`)
+    // The model before Voxtral 3 has none of these.
+    const unknown = this.#model.endsWith('-2602') ? Object.keys(more)[0] : undefined
+    if (!isFormat || wrong !== undefined || unknown !== undefined)
+      return void this.#refuse(`Invalid session: ${wrong?.[0] ?? unknown ?? 'audio_format'}`)
+    const { turn_detection: turns } = more
+    const { min_silence_ms: silence = 500 } = objectAt(turns)
+    this.#silence = turns === undefined ? null : Number(silence) / 1000
     this.#format = { encoding, sample_rate: Number(rate) }
     this.#describe('session.updated')
   }
@@ -122,9 +141,23 @@ class Mistral implements LiveProtocol {
     this.#ear ??= new Ear(
       this.#session,
       { encoding: FORMATS[encoding]!, sampleRate, channels: 1 },
-      { word: (word) => void this.#held.push(word), advance: (now) => this.#tellUntil(now - DELAY_SECONDS) },
+      { word: (word) => this.#hear(word), advance: (now) => this.#advance(now) },
     )
     this.#ear.hear(bytes)
+  }
+
+  #hear(word: HeardWord): void {
+    this.#held.push(word)
+    if (this.#silence !== null && this.#turn === null)
+      this.#session.send({ type: 'turn.start', time_s: word.start })
+    if (this.#silence !== null) this.#turn = word.end
+  }
+
+  #advance(now: number): void {
+    this.#tellUntil(now - DELAY_SECONDS)
+    if (this.#turn === null || now - this.#turn < (this.#silence ?? 0) + DELAY_SECONDS) return
+    this.#session.send({ type: 'turn.end', time_s: this.#turn, end_reason: 'threshold' })
+    this.#turn = null
   }
 
   #tellUntil(end: number): void {

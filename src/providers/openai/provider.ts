@@ -14,13 +14,16 @@ const plain = () => ({})
  * The reasoning models, which are all of the newer ones, refuse `max_tokens`, and any temperature but the
  * default one (400, `unsupported_value`).
  */
+const REASONING = /^(?:o\d|gpt-[5-9](?![\d.]*-chat))/
+
 const CHAT: ChatShape = {
   maxTokens: 'max_completion_tokens',
   stopMax: 4,
-  // "Not supported with latest reasoning models o3 and o4-mini." Of newer ones nothing is said: they are sent it, and
-  // one that refuses it as an `unsupported_parameter` leaves the call to the next entry.
-  noStop: /^o\d/,
-  fixedSampling: /^(?:o\d|gpt-[5-9](?![\d.]*-chat))/,
+  // The reference of `stop`: "Not supported with latest reasoning models o3 and o4-mini"; the newer ones answer 400
+  // `unsupported_parameter` (2025-08 to 2026-03: smolagents 1671, 1868 and 1893 for gpt-5, 5.1 and 5.2, crewAI 5144 for
+  // all of them), and no source says that gpt-6 takes it.
+  noStop: REASONING,
+  fixedSampling: REASONING,
   audioOnly: /^gpt-(?:4o-)?(?:mini-)?audio/,
   audio: OPENAI_AUDIO,
 }

@@ -189,13 +189,21 @@ t.test('a schema is strict as the caller says, else where it can be', (t) => {
 
 t.test('stop sequences are not sent to models that take none', (t) => {
   const startAt = (model: string) => openai.chat!.start(chatCall({ stop: ['x'] }), target(model))
-  for (const model of ['o3', 'o4-mini', 'o3-2025-04-16'])
+  for (const model of [
+    'o3',
+    'o4-mini',
+    'o3-2025-04-16',
+    'gpt-5',
+    'gpt-5.6-luna',
+    'gpt-6-luna',
+    'gpt-6.1-sol',
+  ])
     t.match(
       startAt(model),
       { kind: 'failed', failure: { kind: 'model', rejection: { param: 'stop' } } },
       model,
     )
-  for (const model of ['gpt-6-luna', 'gpt-4o']) t.equal(startAt(model).kind, 'send', model)
+  for (const model of ['gpt-5-chat-latest', 'gpt-4o']) t.equal(startAt(model).kind, 'send', model)
   t.end()
 })
 
@@ -274,7 +282,10 @@ t.test('an answer in words', async (t) => {
     tool_calls: [],
     finish_reason: 'stop',
     audio: null,
-    usage: { input_tokens: 19, output_tokens: 10 },
+    usage: {
+      ...{ input_tokens: 19, output_tokens: 10, cached_input_tokens: 0 },
+      ...{ audio_input_tokens: 0, audio_output_tokens: 0, service_tier: 'default' },
+    },
     warnings: [],
   })
 })

@@ -216,14 +216,47 @@ export function messageOf(error: unknown): string {
  * Where messages quote what they complain of: V8's of JSON the text around the fault, Node's of an argument its value,
  * Redis's of a command that it does not know its arguments, the password among them.
  */
-const QUOTES: readonly (readonly [RegExp, string])[] = [
-  [/(?:Unexpected token .{3,4}, )?(?:\.\.\.)?".*?"(?:\.\.\.)? is not valid JSON/gs, 'not valid JSON'],
-  [/ Received (?:type \w+ \(|['"`]).*?(?=\n {4}at |\ncaused by: |$)/gs, ' Received …'],
-  [/,? with args beginning with:.*?(?=\n {4}at |\ncaused by: |$)/gs, ''],
-]
-
 function withoutQuotes(text: string): string {
-  return QUOTES.reduce((rest, [quote, instead]) => rest.replace(quote, instead), text)
+  const withoutValues = withoutMessageEnds(withoutJson(text), VALUE_FOLLOWS, ' Received …')
+  return withoutMessageEnds(withoutValues, ARGUMENTS_FOLLOW, '')
+}
+
+const NOT_JSON = ' is not valid JSON'
+/** Stands before a quote of JSON, at its end. */
+const TOKEN_BEFORE = /(?:Unexpected token .{3,4}, )?(?:\.\.\.)?$/s
+const TOKEN_BEFORE_LENGTH_MAX = 'Unexpected token 💩💩, ...'.length
+const VALUE_FOLLOWS = / Received (?:type \w{1,40} \(|['"`])/g
+const ARGUMENTS_FOLLOW = /,? with args beginning with:/g
+/** The end of a message in a stack. */
+const MESSAGE_END = /\n {4}at |\ncaused by: /g
+
+/** Leaves out what V8 quotes of JSON: all from the first quotation mark on. */
+function withoutJson(text: string): string {
+  let kept = ''
+  let from = 0
+  let quote = text.indexOf('"')
+  for (let end = text.indexOf(NOT_JSON); end !== -1; end = text.indexOf(NOT_JSON, from)) {
+    if (quote !== -1 && quote < from) quote = text.indexOf('"', from)
+    const isQuoted = quote !== -1 && quote < end && quote < text.lastIndexOf('"', end)
+    const before = text.slice(Math.max(from, quote - TOKEN_BEFORE_LENGTH_MAX), quote)
+    const start = quote - (isQuoted ? (TOKEN_BEFORE.exec(before)?.[0].length ?? 0) : 0)
+    kept += isQuoted ? `${text.slice(from, start)}not valid JSON` : text.slice(from, end + NOT_JSON.length)
+    from = end + NOT_JSON.length
+  }
+  return kept + text.slice(from)
+}
+
+/** Leaves out what follows where `begins` matches, to the end of each message. */
+function withoutMessageEnds(text: string, begins: RegExp, instead: string): string {
+  let kept = ''
+  let from = 0
+  for (const { index } of text.matchAll(begins)) {
+    if (index < from) continue
+    MESSAGE_END.lastIndex = index
+    kept += text.slice(from, index) + instead
+    from = MESSAGE_END.exec(text)?.index ?? text.length
+  }
+  return kept + text.slice(from)
 }
 
 /**

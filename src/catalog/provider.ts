@@ -1,5 +1,6 @@
 import type { ConfiguredProvider, ProbeSettings } from '../contracts/catalog.ts'
 import type { ModelFacts, Provider } from '../contracts/provider.ts'
+import { trimEndWhere } from '../trim.ts'
 import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { checkPrices } from './prices.ts'
@@ -144,6 +145,8 @@ function probeOf(health: NonNullable<ProviderFields['health']>): ProbeSettings {
   }
 }
 
+const isSlash = (point: number): boolean => point === 0x2f
+
 /** Without a trailing slash; null when there is an issue. */
 function baseUrlOf(text: string, at: Path, issues: Issues): string | null {
   const url = URL.parse(text)
@@ -151,6 +154,6 @@ function baseUrlOf(text: string, at: Path, issues: Issues): string | null {
     issues.add(at, 'must be an http or https URL')
   else if (url.username !== '' || url.password !== '') issues.add(at, 'must hold no credentials; use api_key')
   else if (/[?#]/.test(text)) issues.add(at, 'must hold no query and no fragment')
-  else return text.replace(/\/+$/, '')
+  else return trimEndWhere(text, isSlash)
   return null
 }

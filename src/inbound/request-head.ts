@@ -1,6 +1,7 @@
 import { END_USER_HEADER } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { trimBlanks, trimWhere } from '../trim.ts'
 import type { HttpRequest } from './uws.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
@@ -94,10 +95,8 @@ const HEAD_END = Buffer.from('\r\n\r\n')
 const BLANK = 0x20
 const CR = 0x0d
 const LF = 0x0a
-const BLANKS_AROUND = /^[\t ]+|[\t ]+$/g
 /** Bytes that the native parser cuts off: it treats bytes over 0x7f as less than a blank. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as the parser has it
-const CUT_AROUND = /^[\x00-\x20\x80-\xff]+|[\x00-\x20\x80-\xff]+$/g
+const isCutByParser = (byte: number): boolean => byte <= BLANK || byte > 0x7f
 
 /**
  * Refuses a header that decides something and holds another byte than visible ASCII: two values would be taken for one.
@@ -163,8 +162,8 @@ export class HeadWindow {
       const colon = line.indexOf(':')
       const name = line.slice(0, colon).toLowerCase()
       if (name !== END_USER_HEADER && !GUARDED.includes(name)) continue
-      const value = line.slice(colon + 1).replace(BLANKS_AROUND, '')
-      const shown = value.replace(CUT_AROUND, '')
+      const value = trimBlanks(line.slice(colon + 1))
+      const shown = trimWhere(value, isCutByParser)
       // Bytes that are not part of this request's value belong to another one.
       const isOurs = headers[name]?.includes(Buffer.from(shown, 'latin1').toString()) === true
       if (!isOurs) continue

@@ -7,6 +7,7 @@ import type {
   us_socket_context_t,
 } from 'uWebSockets.js'
 import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t }
 
@@ -56,6 +57,6 @@ export function loadUws(): { uws: Uws; version: string } {
  * file.
  */
 function versionOf(entry: string, require: NodeJS.Require): string {
-  const { version } = require(entry.replace(/[^/\\]+$/, 'package.json')) as { version: string }
+  const { version } = require(join(dirname(entry), 'package.json')) as { version: string }
   return version
 }

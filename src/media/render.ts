@@ -1,4 +1,5 @@
 import type { Segment } from '../contracts/calls.ts'
+import { trimEndWhere } from '../trim.ts'
 
 export interface RenderedTranscript {
   readonly body: string
@@ -72,11 +73,22 @@ function renderSrt(cues: readonly Cue[]): string {
   return cues
     .map(({ startMs, endMs, lines, speaker }, index) => {
       const voice = speaker === null ? '' : `${speaker}: `
-      const text = `${voice}${lines.join('\n')}`.replaceAll(/-{2,}>/g, '->')
+      const text = shortenArrows(`${voice}${lines.join('\n')}`)
       return `${index + 1}\n${clock(startMs, ',')} --> ${clock(endMs, ',')}\n${text}\n`
     })
     .join('\n')
 }
+
+/** `--->` becomes `->`. */
+function shortenArrows(text: string): string {
+  const parts = text.split('>')
+  const last = parts.pop()!
+  return [...parts.map((part) => (part.endsWith('--') ? `${trimEndWhere(part, isDash)}-` : part)), last].join(
+    '>',
+  )
+}
+
+const isDash = (point: number): boolean => point === 0x2d
 
 /** https://www.w3.org/TR/webvtt1 section 4.1 and 4.2; with `>` escaped no arrow is left in the text. */
 function renderVtt(cues: readonly Cue[]): string {

@@ -1,3 +1,5 @@
+import { trimBlanks } from '../trim.ts'
+
 /**
  * Reads answers of HTTP/1.1 off the bytes of a connection, one answer at a time.
  *
@@ -401,7 +403,7 @@ export function headersOf(fields: string): Record<string, string> {
     if (end <= at) return headers
     const colon = fields.indexOf(':', at)
     const name = fields.slice(at, colon).toLowerCase()
-    const value = fields.slice(colon + 1, end).replace(/^[ \t]+|[ \t]+$/g, '')
+    const value = trimBlanks(fields.slice(colon + 1, end))
     const before = headers[name]
     headers[name] = before === undefined ? value : `${before}, ${value}`
     at = end + 2

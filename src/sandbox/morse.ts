@@ -128,10 +128,12 @@ export function toDots(text: string): string {
 
 /** Decodes written Morse code; null for any other text. */
 export function fromDots(text: string): string | null {
-  const words = text
-    .trim()
-    .split(/\s*\/\s*/)
-    .map((word) => word.split(/\s+/).map((symbol) => (SYMBOL.test(symbol) ? characterOf(symbol) : null)))
+  const words = text.split('/').map((word) =>
+    word
+      .trim()
+      .split(/\s+/)
+      .map((symbol) => (SYMBOL.test(symbol) ? characterOf(symbol) : null)),
+  )
   if (words.some((word) => word.length === 0 || word.includes(null))) return null
   return words.map((word) => word.join('')).join(' ')
 }

@@ -12,5 +12,5 @@ export const LAYERS = [
   'inbound providers sandbox catalog state storage media workers recorder usage',
   'outbound tracing',
   'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
-    'cancellation one-at-a-time in-turns',
+    'cancellation one-at-a-time in-turns trim',
 ].map((names) => names.split(' '))

@@ -2,6 +2,7 @@ import type { Word } from '../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../contracts/jobs.ts'
 import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
+import { trimWhere } from '../../trim.ts'
 import type { CallbackTerms } from '../../webhooks/callbacks.ts'
 import { largeList } from '../json-reply.ts'
 
@@ -177,11 +178,11 @@ export function wordSearchView(
 
 /** A word as it is compared: its marks do not matter, nor its case. */
 export function searchable(word: string): string {
-  return word
-    .normalize('NFC')
-    .toLowerCase()
-    .replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')
+  return trimWhere(word.normalize('NFC').toLowerCase(), isMark)
 }
+
+const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u
+const isMark = (point: number): boolean => !LETTER_OR_DIGIT.test(String.fromCodePoint(point))
 
 function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {
   return groupWords(words, content, (group, next) => {

@@ -1,9 +1,11 @@
 import type { Word } from '../../contracts/calls.ts'
+import { trimWhere } from '../../trim.ts'
 
 /** Clients leave out what is below a threshold of theirs: what nobody doubts is certain. */
 export const UNKNOWN_CONFIDENCE = 1
 
-const PUNCTUATION = /^[\p{P}\p{S}]+|[\p{P}\p{S}]+$/gu
+const PUNCTUATION = /[\p{P}\p{S}]/u
+const isPunctuation = (point: number): boolean => PUNCTUATION.test(String.fromCodePoint(point))
 
 export function meanConfidence(words: readonly Word[]): number {
   const told = words.flatMap(({ confidence }) => confidence ?? [])
@@ -12,7 +14,7 @@ export function meanConfidence(words: readonly Word[]): number {
 
 /** A word as Deepgram has it: bare, and as it is written. */
 export function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: Word) {
-  const bare = word.toLowerCase().replaceAll(PUNCTUATION, '')
+  const bare = trimWhere(word.toLowerCase(), isPunctuation)
   return {
     word: bare === '' ? word : bare,
     ...{ start, end, confidence, punctuated_word: word },

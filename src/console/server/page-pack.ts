@@ -64,7 +64,7 @@ async function minified(name: string, { load }: Asset): Promise<string | Uint8Ar
   const { transform } = await import('esbuild')
   const loader = ending === 'ts' ? 'js' : 'css'
   // Of a script that is no module, other scripts may see the names.
-  const isModule = /^\s*(import|export)\b/m.test(content)
+  const isModule = /^[ \t]*(?:import|export)\b/m.test(content)
   const { code } = await transform(content, {
     ...{ loader, minify: true, charset: 'utf8', legalComments: 'none' },
     ...(isModule ? { format: 'esm' } : {}),

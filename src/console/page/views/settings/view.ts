@@ -237,7 +237,7 @@ function Add(props: {
  */
 export function domainsOf(typed: string): readonly string[] {
   const domains = typed.split(/[\s,;]+/).map((text) => {
-    const host = text.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '').replace(/[/?#].*$/, '')
+    const [host = ''] = text.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '').split(/[/?#]/, 1)
     return host.replace(/:\d*$/, '').replace(/\.$/, '').toLowerCase()
   })
   return [...new Set(domains.filter((domain) => domain !== ''))]

@@ -53,11 +53,12 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
 /** An id for a workspace of this name: `acme-corp` for "Acme Corp"; empty where nothing of it can stay. */
 export function idOf(name: string): string {
   const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
-  return plain
+  let id = plain
     .replace(/[^a-z0-9._]+/g, '-')
     .replace(/^[-._]+/, '')
     .slice(0, 40)
-    .replace(/[-._]+$/, '')
+  while (/[-._]$/.test(id)) id = id.slice(0, -1)
+  return id
 }
 
 /** @param taken ids of those that there are; null: it is none that is made */

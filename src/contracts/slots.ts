@@ -29,8 +29,9 @@ export interface SlotWaiter {
 
 /**
  * Slots that all nodes share. A lease is renewed as long as its process lives, so what a killed node held is free again
- * when its lease ends. Never throws or rejects: without Redis each node hands out as many as there are, by its own
- * count, and what is held counts everywhere again once Redis is back.
+ * when its lease ends. Never throws or rejects: without Redis, or with one that refuses writes, each node hands out as
+ * many as there are, by its own count, and what is held counts everywhere again once Redis is back. A node never holds
+ * more than there are.
  */
 export interface Slots {
   /** Takes a slot of each name, or none at all. One trip, whatever the number of names. */

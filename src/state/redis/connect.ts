@@ -1,11 +1,14 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { type Logger, messageOf } from '../../log.ts'
+import { OutageLog } from './outage-log.ts'
 
 /** One server, the primary that Sentinels name, or a cluster: scripts and commands are sent to it alike. */
 export type RedisConnection = Redis | Cluster
 
 /** Longest pause between two attempts to connect; what a recovered Redis waits for at most. */
-const RECONNECT_MS = 1_000
+const RECONNECT_MS = 500
+/** A server that refuses writes may have another's place by now: how often a connection looks for that one at most. */
+const RELOCATE_MS = 1_000
 /**
  * A connection that owes an answer for this long is given up and made anew. Without it a connection that a network
  * fault cut silently would hang until TCP gives up, many minutes later.
@@ -22,14 +25,14 @@ export type Connect = (name: string) => RedisConnection
  * everything until it is back. They connect by themselves, also when Redis comes up later. Every connection of the
  * process is made here: one without a listener for its errors would print their stacks past the log.
  *
- * An outage is one line of the log when the first of the connections breaks, and one when the last of them is back;
- * the errors in between are logged at debug level.
+ * An outage is one line of the log when the first of the connections breaks, and one when the last of them is back for
+ * good; the errors in between are logged at debug level.
  *
  * @param url as `parseRedisAddress` reads it; throws as that does
  */
-export function redisConnector(url: string, log: Logger): Connect {
+export function redisConnector(url: string, log: Logger, calmMs?: number): Connect {
   const address = parseRedisAddress(url)
-  const outage = new Outage(log)
+  const outage = new Outage(log, calmMs)
   return (name) => {
     const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
     outage.watch(connection, name)
@@ -56,12 +59,13 @@ function readyOf(redis: RedisConnection): Promise<void> {
 /** Whether Redis is away, from all connections of the process together. */
 class Outage {
   readonly #log: Logger
+  readonly #lines: OutageLog
   /** Those that are not ready, from their first error or close on. */
   readonly #broken = new Set<RedisConnection>()
-  #sinceMs: number | null = null
 
-  constructor(log: Logger) {
+  constructor(log: Logger, calmMs: number | undefined) {
     this.#log = log
+    this.#lines = new OutageLog(log, { away: 'Redis is away', back: 'Redis is back' }, calmMs)
   }
 
   watch(connection: RedisConnection, name: string): void {
@@ -87,17 +91,12 @@ class Outage {
   #breaks(connection: RedisConnection, name: string, reason: string): void {
     if (connection.status === 'end') return
     this.#broken.add(connection)
-    if (this.#sinceMs !== null) return
-    this.#sinceMs = performance.now()
-    this.#log.warn({ connection: name, reason }, 'Redis is away')
+    this.#lines.began({ connection: name, reason })
   }
 
   #heals(connection: RedisConnection): void {
     this.#broken.delete(connection)
-    if (this.#sinceMs === null || this.#broken.size > 0) return
-    const milliseconds = Math.round(performance.now() - this.#sinceMs)
-    this.#sinceMs = null
-    this.#log.info({ milliseconds }, 'Redis is back')
+    if (this.#broken.size === 0) this.#lines.ended()
   }
 }
 
@@ -120,13 +119,19 @@ function nodeOptions({ tls, username, password }: RedisAddress, name: string) {
 }
 
 function connectOne(address: Exclude<RedisAddress, { mode: 'cluster' }>, name: string): Redis {
+  let relocatedMs = Number.NEGATIVE_INFINITY
   const options = {
     ...nodeOptions(address, name),
     db: address.database,
     enableAutoPipelining: true,
     enableOfflineQueue: false,
     // A primary that became a replica refuses writes; the address may lead to the new one by now.
-    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    reconnectOnError: ({ message }) => {
+      const nowMs = performance.now()
+      if (!message.startsWith('READONLY') || nowMs < relocatedMs + RELOCATE_MS) return false
+      relocatedMs = nowMs
+      return true
+    },
     retryStrategy,
   } satisfies RedisOptions
   if (address.mode === 'single') return new Redis({ ...options, ...address.host })

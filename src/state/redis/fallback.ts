@@ -1,25 +1,29 @@
 import { type Logger, messageOf } from '../../log.ts'
 import type { RedisConnection } from './connect.ts'
+import { OutageLog } from './outage-log.ts'
 
-/** While Redis does not answer, one request in this time asks it; all others are decided at once. */
-const TRIAL_MS = 250
+/** While Redis is away one request, or one question, in this time asks it; everything else is decided at once. */
+export const TRIAL_MS = 250
 
 /**
- * Whether requests go to Redis, or the node decides alone because Redis does not answer. Bounds what an outage costs:
- * neither waiting callers nor commands pile up.
+ * Whether requests go to Redis, or the node decides alone because Redis does not answer or refuses. Bounds what an
+ * outage costs: neither waiting callers nor commands pile up.
  */
 export class Fallback {
   readonly #redis: RedisConnection
-  readonly #log: Logger
-  /** What the log says when it goes and when it is back. */
-  readonly #words: { readonly away: string; readonly back: string }
+  readonly #outage: OutageLog
   #away = false
   #nextTrialMs = 0
 
-  constructor(redis: RedisConnection, log: Logger, words: { readonly away: string; readonly back: string }) {
+  /** @param words what the log says when it goes and when it is back */
+  constructor(
+    redis: RedisConnection,
+    log: Logger,
+    words: { readonly away: string; readonly back: string },
+    calmMs?: number,
+  ) {
     this.#redis = redis
-    this.#log = log
-    this.#words = words
+    this.#outage = new OutageLog(log, words, calmMs)
   }
 
   get isAway(): boolean {
@@ -39,18 +43,18 @@ export class Fallback {
     return true
   }
 
-  /** Notes that there was no answer. */
+  /** Notes that there was no answer, or a refusal. */
   went(error: unknown): void {
+    this.#outage.began({ reason: messageOf(error) })
     if (this.#away) return
     this.#away = true
     this.#nextTrialMs = performance.now() + TRIAL_MS
-    this.#log.warn({ reason: messageOf(error) }, this.#words.away)
   }
 
   /** Notes an answer. */
   came(): void {
     if (!this.#away) return
     this.#away = false
-    this.#log.info(this.#words.back)
+    this.#outage.ended()
   }
 }

@@ -1,11 +1,17 @@
 import type { SlotLimit } from '../../contracts/slots.ts'
 
-/** How long a node keeps slots without having heard from Redis that nobody waits. */
+/** How long a node keeps slots at least without having heard from Redis that nobody waits. */
 const KEPT_MS = 25
-/** What waits for less would be refused while another node keeps a slot, so that such calls' slots are not kept. */
-const PATIENT_MS = 4 * KEPT_MS
+/** Calls that wait for less than so many times that would be refused while another node keeps a slot. */
+const PATIENCE = 4
 /** Of a name with fewer slots none are kept: each is too large a part of them. Names of one slot are without number. */
 const LEAST = 4
+
+/**
+ * Who waits for slots of a name, as Redis said it: somebody on another node; nobody there; or nobody at all, while a
+ * quarter of the slots is free.
+ */
+export type Contention = 'others' | 'none' | 'calm'
 
 /** The slots of one name that may be kept until its time is over. */
 interface Kept {
@@ -20,10 +26,17 @@ interface Kept {
  * does so for a moment after Redis has said that a name is calm: nobody waits for one of its slots, and many are free.
  * Whoever comes to wait on another node during that moment is served at its end at the latest, when everything that is
  * kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
+ *
+ * Where a trip takes longer than that moment, giving a slot back and asking for it again would leave it unused for as
+ * long. There a node keeps slots for the length of a trip, be they many or few, and gives one directly to whoever waits
+ * here, unless somebody waits on another node.
  */
 export class KeptSlots {
   readonly #names = new Map<string, Kept>()
+  /** Until when slots of a name may go to those who wait here. */
+  readonly #handedOnUntilMs = new Map<string, number>()
   readonly #giveBack: (limit: SlotLimit, tokens: readonly string[]) => void
+  #tripMs = 0
   #isClosed = false
 
   /** @param giveBack gives slots back to Redis that are kept no longer; not called without any */
@@ -31,20 +44,40 @@ export class KeptSlots {
     this.#giveBack = giveBack
   }
 
-  /** Whether the slot of somebody who would have waited for so long may be kept when it is given back. */
-  static mayServe({ most }: SlotLimit, waitMs: number): boolean {
-    return most >= LEAST && waitMs >= PATIENT_MS
+  get #keptMs(): number {
+    return Math.max(KEPT_MS, this.#tripMs)
   }
 
-  /** Notes what Redis has said of a name. Nothing is kept for longer because it is calm still. */
-  learn(limit: SlotLimit, isCalm: boolean): void {
+  /** Whether the slot of somebody who would have waited for so long may be kept when it is given back. */
+  mayServe({ most }: SlotLimit, waitMs: number): boolean {
+    return most >= LEAST && waitMs >= PATIENCE * this.#keptMs
+  }
+
+  /**
+   * Notes what Redis has said of a name. Nothing is kept for longer because it goes on saying so.
+   *
+   * @param tripMs  how long it took to ask
+   * @param mayKeep false: whoever asked would have waited for too short a time
+   */
+  learn(limit: SlotLimit, contention: Contention, tripMs: number, mayKeep: boolean): void {
     const { name, most } = limit
+    this.#tripMs = tripMs
+    const isFar = tripMs > KEPT_MS
+    const keeps = contention === 'calm' || (isFar && contention === 'none')
+    if (isFar && contention !== 'others' && most >= LEAST)
+      this.#handedOnUntilMs.set(name, performance.now() + 2 * tripMs)
+    else this.#handedOnUntilMs.delete(name)
     const kept = this.#names.get(name)
-    if (kept !== undefined && (!isCalm || kept.limit.most !== most)) this.#end(kept)
-    if (!isCalm || this.#isClosed || this.#names.has(name)) return
-    const timer = setTimeout(() => this.#end(begun), KEPT_MS).unref()
-    const begun: Kept = { limit, tokens: [], untilMs: performance.now() + KEPT_MS, timer }
+    if (kept !== undefined && (!keeps || kept.limit.most !== most)) this.#end(kept)
+    if (!keeps || !mayKeep || this.#isClosed || this.#names.has(name)) return
+    const timer = setTimeout(() => this.#end(begun), this.#keptMs).unref()
+    const begun: Kept = { limit, tokens: [], untilMs: performance.now() + this.#keptMs, timer }
     this.#names.set(name, begun)
+  }
+
+  /** Whether a slot that is given back may go to whoever waits here. */
+  mayHandOn({ name }: SlotLimit): boolean {
+    return performance.now() < (this.#handedOnUntilMs.get(name) ?? 0)
   }
 
   /** Keeps a slot for the next call. False: it has to go back. */

@@ -49,6 +49,7 @@ export interface RedisRateLimiterOptions {
   readonly timeoutMs?: number
   /** How often the nodes count themselves. */
   readonly beatMs?: number
+  readonly calmMs?: number | undefined
 }
 
 /**
@@ -69,13 +70,14 @@ export class RedisRateLimiter implements RateLimiter {
   constructor(
     redis: RedisConnection,
     log: Logger,
-    { timeoutMs = TIMEOUT_MS, beatMs }: RedisRateLimiterOptions = {},
+    { timeoutMs = TIMEOUT_MS, beatMs, calmMs }: RedisRateLimiterOptions = {},
   ) {
     this.#redis = redis
-    this.#fallback = new Fallback(redis, log, {
+    const words = {
       away: 'Redis does not answer: this node keeps the rate limits alone',
       back: 'Redis answers again: the nodes share the rate limits',
-    })
+    }
+    this.#fallback = new Fallback(redis, log, words, calmMs)
     this.#timeoutMs = timeoutMs
     this.#nodes = new LeaseNodes(redis, beatMs)
   }

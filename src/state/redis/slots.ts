@@ -1,149 +1,73 @@
-import { randomUUID } from 'node:crypto'
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { LONGEST_TIMER_MS, within } from '../../timeouts.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
-import { Fallback } from './fallback.ts'
 import { KeptSlots } from './kept-slots.ts'
-import { keys } from './key-names.ts'
-import { replyText, replyTexts, script } from './script.ts'
+import type { RedisTiming } from './outage-log.ts'
+import { partsOf, SlotCommands, type SlotTimes } from './slot-commands.ts'
+import { SlotOutage, type TellRedis } from './slot-outage.ts'
+import { SlotQueue, type Waiting } from './slot-queue.ts'
 
-/** How long a slot outlasts its node. */
-const LEASE_MS = 15_000
-/** Longest that Redis may take to answer before the node decides alone. */
-const TIMEOUT_MS = 1_000
-/** A node that has not asked for so long does not wait any more: its calls are passed over. */
-const SEEN_MS = 3_000
-/** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
-const LOOK_MS = { least: 20, most: 250 }
-/** Tokens that are renewed, or given back, by one command. */
-const TOKENS_AT_ONCE = 500
-
-const inputs = { keys: ['slots'], steps: 'slots/slot_steps' } as const
-
-const takeSlots = script('slots/take_slots', {
-  ...inputs,
-  args: ['token', 'lease_ms', 'limits'],
-  reply: Number,
-})
-
-const waitForSlots = script('slots/wait_for_slots', {
-  ...inputs,
-  args: ['name', 'most', 'node', 'waiters', 'lease_ms', 'seen_ms'],
-  reply: (reply) => {
-    const [known, calm, ...granted] = replyTexts(reply).map(replyText)
-    return { isKnown: known === '1', isCalm: calm === '1', granted }
-  },
-})
-
-const returnSlots = script('slots/return_slots', {
-  ...inputs,
-  args: ['tokens', 'node', 'lease_ms', 'limits'],
-  reply: (reply) => {
-    const [calm, ...granted] = replyTexts(reply).map(replyText)
-    return { isCalm: calm === '1', granted }
-  },
-})
-
-const renewSlots = script('slots/renew_slots', {
-  ...inputs,
-  args: ['lease_ms', 'held'],
-  reply: () => null,
-})
-
-export interface RedisSlotsOptions {
-  /** How long a slot outlasts its node; it is renewed three times as often. */
-  readonly leaseMs?: number
-  readonly timeoutMs?: number
-  /** How long a node that has asked for slots is taken to be waiting. */
-  readonly seenMs?: number
-}
-
-/** Somebody who waits on this node. */
-interface Waiting {
-  readonly token: string
-  readonly workspace: string
-  /** Its slot may be kept for another call afterwards. */
-  readonly mayKeep: boolean
-  /** Called once, when it waits no more. */
-  readonly end: (lease: SlotLease | null) => void
-}
-
-/** Those who wait on this node for a slot of one name, by their tokens. */
-interface Queue {
-  limit: SlotLimit
-  readonly waiting: Map<string, Waiting>
-  /** When the last one came. */
-  newestMs: number
-  timer: NodeJS.Timeout | null
-  /** Redis may not know all of them. */
-  isAstray: boolean
-}
+export type RedisSlotsOptions = SlotTimes & Partial<RedisTiming>
 
 /**
  * Slots that all nodes share. Redis has a token for each slot that is taken, with the moment at which its lease ends,
  * and for each call that waits its place in the order in which all nodes are served. Redis tells nobody: a node asks
  * whether one of its calls is served, and is told so too when it gives a slot back.
+ *
+ * While Redis is away, or refuses, this node counts alone, and tries again and again to tell it what is held by now;
+ * everything else that Redis has of this node is freed with that. At no time does a node hold more than there are.
  */
 export class RedisSlots implements Slots {
-  readonly #redis: RedisConnection
   readonly #log: Logger
-  readonly #fallback: Fallback
-  readonly #leaseMs: number
-  readonly #timeoutMs: number
-  readonly #seenMs: number
-  readonly #node = randomUUID()
+  readonly #outage: SlotOutage
+  readonly #commands: SlotCommands
   /** Counts what this node holds, whoever gave it. */
   readonly #own = new EmbeddedSlots()
   readonly #kept: KeptSlots
   /** The tokens that are renewed, also those of slots that are kept. */
   readonly #held = new Map<string, readonly SlotLimit[]>()
-  readonly #queues = new Map<string, Queue>()
+  /** Tokens that Redis is being asked to give slots to, at once or not at all. */
+  readonly #asked = new Set<string>()
+  readonly #queues = new Map<string, SlotQueue>()
   readonly #returning = new Set<Promise<void>>()
   #renewing: NodeJS.Timeout | null = null
-  #tokens = 0
 
   /** @param redis a connection that never sends a command twice, and sends those of one server in order */
-  constructor(
-    redis: RedisConnection,
-    log: Logger,
-    { leaseMs = LEASE_MS, timeoutMs = TIMEOUT_MS, seenMs = SEEN_MS }: RedisSlotsOptions = {},
-  ) {
-    this.#redis = redis
+  constructor(redis: RedisConnection, log: Logger, { calmMs, ...times }: RedisSlotsOptions = {}) {
     this.#log = log
-    this.#leaseMs = leaseMs
-    this.#timeoutMs = timeoutMs
-    this.#seenMs = seenMs
+    this.#commands = new SlotCommands(redis, times)
     this.#kept = new KeptSlots((limit, tokens) => {
-      for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
-        this.#return(tokens.slice(from, from + TOKENS_AT_ONCE), [limit], true)
+      for (const some of partsOf(tokens)) this.#return(some, [limit], true)
     })
-    this.#fallback = new Fallback(redis, log, {
-      away: 'Redis does not answer: this node counts slots alone',
-      back: 'Redis answers again: the nodes share their slots',
-    })
+    this.#outage = new SlotOutage(redis, log, this.#tell, calmMs)
   }
 
   async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
-    const token = this.#newToken()
-    if (!this.#fallback.mayAsk()) return this.#takeAlone(token, limits)
+    const token = this.#commands.newToken()
+    if (this.#outage.isAlone) return this.#takeAlone(token, limits)
+    this.#asked.add(token)
     try {
-      const place = await this.#ask(takeSlots, { token, limits: jsonOf(limits) })
-      const full = limits[place - 1]
-      return full === undefined ? { lease: this.#hold(token, limits) } : { full }
-    } catch {
+      const full = await this.#commands.take(token, limits)
+      if (full !== undefined) return { full }
       const taken = this.#takeAlone(token, limits)
-      // Redis may have given them, and its answer be lost.
+      // It does not know yet what this node took by itself.
       if ('full' in taken) this.#return([token], limits)
       return taken
+    } catch (error) {
+      // Redis may have given them, and its answer be lost.
+      this.#outage.went(error, limits)
+      return this.#takeAlone(token, limits)
+    } finally {
+      this.#asked.delete(token)
     }
   }
 
   async wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
     if (signal.aborted) return null
-    const mayKeep = KeptSlots.mayServe(limit, waitMs)
-    const kept = this.#mayHandOver(limit.name) ? this.#kept.take(limit) : undefined
+    const mayKeep = this.#kept.mayServe(limit, waitMs)
+    const kept = this.#mayUseKept(limit) ? this.#kept.take(limit) : undefined
     if (kept !== undefined) return this.#hold(kept, [limit], mayKeep)
     if (waitMs <= 0) {
       const taken = await this.take([limit])
@@ -151,27 +75,26 @@ export class RedisSlots implements Slots {
     }
     return new Promise((resolve) => {
       const queue = this.#queueOf(limit)
-      const token = this.#newToken()
+      const place = this.#commands.newToken()
       const leave = () => {
+        const last = queue.leave(waiting)
         waiting.end(null)
-        this.#return([token], [limit])
+        this.#return([last], [limit])
       }
       const timer = setTimeout(leave, Math.min(waitMs, LONGEST_TIMER_MS))
       const waiting: Waiting = {
-        token,
         workspace,
         mayKeep,
         end: (lease) => {
           clearTimeout(timer)
           signal.removeEventListener('abort', leave)
-          queue.waiting.delete(token)
-          if (queue.waiting.size === 0) this.#close(limit.name, queue)
+          if (queue.size === 0) this.#close(limit.name, queue)
           resolve(lease)
         },
       }
       signal.addEventListener('abort', leave)
-      queue.waiting.set(token, waiting)
-      void this.#look(queue, [waiting])
+      queue.add(waiting, place)
+      void this.#look(queue, [[place, workspace]], mayKeep)
     })
   }
 
@@ -180,48 +103,45 @@ export class RedisSlots implements Slots {
   }
 
   waiting(name: string): number {
-    return this.#queues.get(name)?.waiting.size ?? 0
+    return this.#queues.get(name)?.size ?? 0
   }
 
   /** Stops renewing, and lets Redis know what was given back. Never rejects, and takes no longer than an answer may. */
   async close(): Promise<void> {
     if (this.#renewing !== null) clearInterval(this.#renewing)
+    this.#outage.close()
     for (const [name, queue] of this.#queues) this.#close(name, queue)
     this.#kept.close()
-    await within(this.#timeoutMs, Promise.all(this.#returning)).catch(() => {})
+    await within(this.#commands.timeoutMs, Promise.all(this.#returning)).catch(() => {})
   }
 
-  #newToken(): string {
-    this.#tokens += 1
-    return `${this.#node}.${this.#tokens}`
+  readonly #tell: TellRedis = async (limits, isFirst) => {
+    const places = limits.flatMap(({ name }) => this.#queues.get(name)?.places.map(([place]) => place) ?? [])
+    const known = [...this.#held.keys(), ...this.#asked, ...places]
+    const renewed = isFirst ? this.#commands.renew(this.#heldNames()) : null
+    const [granted] = await Promise.all([this.#commands.reclaim(known, limits), renewed])
+    for (const token of granted) this.#grant(limits, token)
   }
 
-  /** @throws Error when Redis does not answer, which is noted */
-  async #ask<Inputs, Reply>(
-    run: (redis: RedisConnection, inputs: Inputs & { slots: string; lease_ms: number }) => Promise<Reply>,
-    inputs: Inputs,
-  ): Promise<Reply> {
-    try {
-      const all = { ...inputs, slots: keys.slots, lease_ms: this.#leaseMs }
-      const reply = await within(this.#timeoutMs, run(this.#redis, all))
-      this.#fallback.came()
-      return reply
-    } catch (error) {
-      this.#fallback.went(error)
-      throw error
-    }
+  #heldNames(): (readonly [name: string, token: string])[] {
+    return [...this.#held].flatMap(([token, limits]) => limits.map(({ name }) => [name, token] as const))
   }
 
   #takeAlone(token: string, limits: readonly SlotLimit[]): SlotsTaken {
-    const full = limits.find(({ name, most }) => this.#own.held(name) >= most)
+    const full = this.#fullHere(limits)
     return full === undefined ? { lease: this.#hold(token, limits) } : { full }
+  }
+
+  /** The first name of which this node holds as many as there are. */
+  #fullHere(limits: readonly SlotLimit[]): SlotLimit | undefined {
+    return limits.find(({ name, most }) => this.#own.held(name) >= most)
   }
 
   /** @param mayKeep the slot, of one name, may stay here when it is given back */
   #hold(token: string, limits: readonly SlotLimit[], mayKeep = false): SlotLease {
     const own = this.#own.hold(limits)
     this.#held.set(token, limits)
-    this.#renewing ??= setInterval(this.#renew, this.#leaseMs / 3).unref()
+    this.#renewing ??= setInterval(this.#renew, this.#commands.leaseMs / 3).unref()
     let isHeld = true
     return {
       release: () => {
@@ -229,19 +149,32 @@ export class RedisSlots implements Slots {
         isHeld = false
         own.release()
         const [limit] = limits
-        if (mayKeep && limit && this.#mayHandOver(limit.name) && this.#kept.keep(limit, token)) return
-        this.#return([token], limits, mayKeep)
+        if (limit === undefined || limits.length > 1 || !this.#passOn(limit, token, mayKeep))
+          this.#return([token], limits, mayKeep)
       },
     }
   }
 
-  /** Whether a slot may go from one call of this node to the next: not in front of somebody who is known to wait. */
-  #mayHandOver(name: string): boolean {
-    // Who has only just asked Redis does not wait yet.
-    return !this.#fallback.isAway && (this.#queues.get(name)?.timer ?? null) === null
+  /** Whether a slot that is given back stays here: for whoever waits here, or for the next call. */
+  #passOn(limit: SlotLimit, token: string, mayKeep: boolean): boolean {
+    if (this.#outage.isAlone) return false
+    const queue = this.#queues.get(limit.name)
+    if (queue === undefined || queue.size === 0 || !this.#kept.mayHandOn(limit))
+      return mayKeep && this.#mayUseKept(limit) && this.#kept.keep(limit, token)
+    const next = queue.next()
+    if (next === null) return false
+    next.waiting.end(this.#hold(token, [queue.limit], next.waiting.mayKeep))
+    this.#return([next.place], [limit])
+    return true
   }
 
-  /** What is lost on its way is free when its lease ends. */
+  /** Whether a slot may go from one call of this node to the next: not in front of somebody who is known to wait. */
+  #mayUseKept({ name, most }: SlotLimit): boolean {
+    // Who has only just asked Redis does not wait yet.
+    const isKnownToWait = this.#queues.get(name)?.isLooking === true
+    return !this.#outage.isAlone && !isKnownToWait && this.#own.held(name) < most
+  }
+
   #return(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep = false): void {
     for (const token of tokens) this.#held.delete(token)
     const returned = this.#giveBack(tokens, limits, mayKeep).finally(() => this.#returning.delete(returned))
@@ -249,100 +182,92 @@ export class RedisSlots implements Slots {
   }
 
   async #giveBack(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep: boolean): Promise<void> {
-    if (this.#redis.status === 'ready')
-      try {
-        // Those that wait go by what the limit is now.
-        const now = limits.map((limit) => this.#queues.get(limit.name)?.limit ?? limit)
-        const inputs = { tokens: JSON.stringify(tokens), node: this.#node, limits: jsonOf(now) }
-        const { isCalm, granted } = await this.#ask(returnSlots, inputs)
-        for (const one of granted) for (const { name } of limits) this.#grant(name, one)
-        if (mayKeep) for (const limit of now) this.#kept.learn(limit, isCalm)
-      } catch {
-        // Noted where it was asked.
-      }
-    if (this.#fallback.isAway) for (const { name } of limits) this.#serveAlone(name)
+    try {
+      if (this.#outage.isAlone) throw new Error('Redis is away')
+      // Those that wait go by what the limit is now.
+      const now = limits.map((limit) => this.#queues.get(limit.name)?.limit ?? limit)
+      const { contention, granted } = await this.#commands.giveBack(tokens, now)
+      for (const token of granted) this.#grant(now, token)
+      for (const [at, limit] of now.entries())
+        this.#kept.learn(limit, contention[at] ?? 'others', this.#commands.tripMs, mayKeep)
+    } catch (error) {
+      this.#outage.went(error, limits)
+      for (const { name } of limits) this.#serveAlone(name)
+    }
   }
 
   readonly #renew = (): void => {
-    if (this.#redis.status !== 'ready') return
-    const held = [...this.#held].flatMap(([token, limits]) => limits.map(({ name }) => [name, token]))
-    for (let from = 0; from < held.length; from += TOKENS_AT_ONCE) {
-      const some = held.slice(from, from + TOKENS_AT_ONCE)
-      this.#ask(renewSlots, { held: JSON.stringify(some) }).catch((error: unknown) => {
-        this.#log.debug({ reason: messageOf(error) }, 'slots were not renewed')
-      })
-    }
+    if (this.#outage.isAlone) return
+    this.#commands.renew(this.#heldNames()).catch((error: unknown) => {
+      this.#log.debug({ reason: messageOf(error) }, 'slots were not renewed')
+      this.#outage.went(error, [])
+    })
   }
 
-  #queueOf(limit: SlotLimit): Queue {
-    let queue = this.#queues.get(limit.name)
-    if (queue === undefined) {
-      queue = { limit, waiting: new Map(), newestMs: 0, timer: null, isAstray: false }
-      this.#queues.set(limit.name, queue)
-    }
+  #queueOf(limit: SlotLimit): SlotQueue {
+    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit)
     queue.limit = limit
-    queue.newestMs = performance.now()
+    this.#queues.set(limit.name, queue)
     return queue
   }
 
-  #close(name: string, queue: Queue): void {
-    if (queue.timer !== null) clearTimeout(queue.timer)
+  #close(name: string, queue: SlotQueue): void {
+    queue.stopLooking()
     if (this.#queues.get(name) === queue) this.#queues.delete(name)
   }
 
   /** Has some queued, or all that Redis may not know, and asks who is served. */
-  async #look(queue: Queue, some: readonly Waiting[] = []): Promise<void> {
-    const { name, most } = queue.limit
-    if (!this.#fallback.mayAsk()) {
+  readonly #look = async (
+    queue: SlotQueue,
+    some: SlotQueue['places'] = [],
+    mayKeep = false,
+  ): Promise<void> => {
+    const { limit } = queue
+    if (this.#outage.isAlone) {
       queue.isAstray = true
-      this.#serveAlone(name)
-      return this.#lookAgain(queue)
+      this.#serveAlone(limit.name)
+      return queue.lookAgain(this.#look)
     }
-    const sent = queue.isAstray ? [...queue.waiting.values()] : some
+    const sent = queue.isAstray ? queue.places : some
     queue.isAstray = false
     try {
-      const waiters = JSON.stringify(sent.map(({ token, workspace }) => [token, workspace]))
-      const inputs = { name, most, node: this.#node, waiters, seen_ms: this.#seenMs }
-      const { isKnown, isCalm, granted } = await this.#ask(waitForSlots, inputs)
-      if (some.some(({ mayKeep }) => mayKeep) || !isCalm) this.#kept.learn(queue.limit, isCalm)
-      for (const token of granted) this.#grant(name, token)
-      if (!isKnown && queue.waiting.size > sent.length - granted.length) queue.isAstray = true
-    } catch {
+      const { isKnown, contention, granted } = await this.#commands.wait(limit, sent)
+      this.#kept.learn(limit, contention, this.#commands.tripMs, mayKeep)
+      for (const token of granted) this.#grant([limit], token)
+      if (!isKnown && queue.size > sent.length - granted.length) queue.isAstray = true
+    } catch (error) {
       queue.isAstray = true
-      this.#serveAlone(name)
+      this.#outage.went(error, [limit])
+      this.#serveAlone(limit.name)
     }
-    this.#lookAgain(queue)
+    queue.lookAgain(this.#look)
   }
 
-  #lookAgain(queue: Queue): void {
-    if (queue.waiting.size === 0 || queue.timer !== null) return
-    const ageMs = performance.now() - queue.newestMs
-    const afterMs = Math.min(Math.max(ageMs / 10, LOOK_MS.least), LOOK_MS.most)
-    queue.timer = setTimeout(() => {
-      queue.timer = null
-      void this.#look(queue)
-    }, afterMs)
-  }
-
-  /** Gives a slot that Redis has given to whoever waits for it; somebody who has left gives it back. */
-  #grant(name: string, token: string): void {
-    const queue = this.#queues.get(name)
-    const waiting = queue?.waiting.get(token)
-    if (queue === undefined || waiting === undefined) return
-    waiting.end(this.#hold(token, [queue.limit], waiting.mayKeep))
+  /** Gives a slot that Redis has given to whoever waits for it; one that nobody here has a place for goes back. */
+  #grant(limits: readonly SlotLimit[], token: string): void {
+    if (this.#held.has(token)) return
+    for (const { name } of limits) {
+      const queue = this.#queues.get(name)
+      if (queue === undefined) continue
+      if (this.#fullHere([queue.limit]) !== undefined) {
+        queue.isAstray = true
+        continue
+      }
+      const waiting = queue.serve(token)
+      if (waiting === null) continue
+      waiting.end(this.#hold(token, [queue.limit], waiting.mayKeep))
+      return
+    }
+    this.#return([token], limits)
   }
 
   /** Hands out by this node's own count. */
   #serveAlone(name: string): void {
     const queue = this.#queues.get(name)
-    if (queue === undefined) return
-    for (const { token, end } of queue.waiting.values()) {
-      if (this.#own.held(name) >= queue.limit.most) return
-      end(this.#hold(token, [queue.limit]))
+    while (queue !== undefined && this.#own.held(name) < queue.limit.most) {
+      const next = queue.next()
+      if (next === null) return
+      next.waiting.end(this.#hold(next.place, [queue.limit]))
     }
   }
-}
-
-function jsonOf(limits: readonly SlotLimit[]): string {
-  return JSON.stringify(limits.map(({ name, most }) => [name, most]))
 }

@@ -2,8 +2,8 @@
 --
 -- KEYS slots
 -- ARGV tokens node lease_ms limits
--- Reply {calm, token ...}: '1' when the node may keep what it gives back of these names next, else '0'; the tokens of
---   the node that got a slot of one of the names
+-- Reply {contention ..., token ...}: who else waits, for each of the names; then the tokens of the node that got a slot
+--   of one of them
 --
 -- `tokens`: JSON, [token, ...]
 -- `limits`: JSON, [[name, most], ...]
@@ -13,13 +13,13 @@
 local tokens, node, lease_ms, limits = cjson.decode(ARGV[1]), ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
 local now = now_ms()
 
-local reply = { '1' }
-for _, limit in ipairs(limits) do
+local reply = {}
+for at, limit in ipairs(limits) do
   local name, most = limit[1], limit[2]
   redis.call('ZREM', slots .. ':held:' .. name, unpack(tokens))
   redis.call('ZREM', slots .. ':waiting:' .. name, unpack(tokens))
   serve(name, most, now, lease_ms)
-  if calm(name, most, now) == '0' then reply[1] = '0' end
+  table.insert(reply, at, contention(name, most, node, now))
   for _, granted in ipairs(granted_to(node, name)) do reply[#reply + 1] = granted end
 end
 return reply

@@ -58,10 +58,17 @@ local function serve(name, most, now, lease_ms)
   if redis.call('EXISTS', waiting) == 0 then redis.call('DEL', rounds) end
 end
 
--- '1': nobody waits, and a quarter of the slots or more is free, so that a node may keep some that it gives back.
-local function calm(name, most, now)
-  if redis.call('EXISTS', slots .. ':waiting:' .. name) == 1 then return '0' end
-  return held_count(name, now) * 4 <= most * 3 and '1' or '0'
+-- Who waits for slots of a name, for a node that asks: 'others' when somebody waits on another node or did within the
+-- last moments; 'calm' when nobody waits, and a quarter of the slots or more is free; else 'none'.
+local function contention(name, most, node, now)
+  if redis.call('EXISTS', slots .. ':waiting:' .. name) == 0 and held_count(name, now) * 4 <= most * 3 then
+    return 'calm'
+  end
+  local seen = redis.call('HGETALL', slots .. ':seen:' .. name)
+  for at = 1, #seen, 2 do
+    if seen[at] ~= node and tonumber(seen[at + 1]) > now then return 'others' end
+  end
+  return 'none'
 end
 
 -- The tokens of a node that got a slot since it was told last.

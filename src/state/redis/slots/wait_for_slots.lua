@@ -2,9 +2,8 @@
 --
 -- KEYS slots
 -- ARGV name most node waiters lease_ms seen_ms
--- Reply {known, calm, token ...}: '0' when the node was not heard of for so long that its tokens were passed over, so
---   that it has to queue all of them again, else '1'; '1' when the node may keep what it gives back next, else '0'; the
---   tokens that have a slot
+-- Reply {known, contention, token ...}: '0' when the node was not heard of for so long that its tokens were passed over,
+--   so that it has to queue all of them again, else '1'; who else waits; the tokens that have a slot
 --
 -- `waiters`: JSON, [[token, workspace], ...]; those that wait already keep their places
 -- `seen_ms`: how long the node is taken to be alive, from now
@@ -21,7 +20,7 @@ local now = now_ms()
 local known = tonumber(redis.call('HGET', seen, node) or 0) > now and '1' or '0'
 redis.call('HSET', seen, node, integer(now + seen_ms))
 
-local reply = { known, '0' }
+local reply = { known, '' }
 for _, waiter in ipairs(waiters) do
   local token, workspace = waiter[1], waiter[2]
   if redis.call('ZSCORE', slots .. ':held:' .. name, token) then
@@ -37,6 +36,6 @@ end
 for _, key in ipairs({ waiting, seen, rounds }) do keep(key, seen_ms) end
 
 serve(name, most, now, lease_ms)
-reply[2] = calm(name, most, now)
+reply[2] = contention(name, most, node, now)
 for _, token in ipairs(granted_to(node, name)) do reply[#reply + 1] = token end
 return reply

@@ -1,0 +1,123 @@
+import type { SlotLease, SlotLimit } from '../../contracts/slots.ts'
+
+/** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
+const LOOK_MS = { least: 20, most: 250 }
+
+/** Somebody who waits on this node. */
+export interface Waiting {
+  readonly workspace: string
+  /** Its slot may be kept for another call afterwards. */
+  readonly mayKeep: boolean
+  /** Called once, when it waits no more. */
+  readonly end: (lease: SlotLease | null) => void
+}
+
+/** Those of a workspace who wait, and their places in the order of all nodes, which are as many. */
+interface Line {
+  readonly waiting: Set<Waiting>
+  readonly places: string[]
+}
+
+/**
+ * Those who wait on this node for a slot of one name. Their places in the order of all nodes are tokens, and belong to
+ * the workspace: a slot goes to the first who waits at that moment, and whoever leaves gives up the last place. So none
+ * is lost because the one who took it has just left, however long Redis takes to say that it was served.
+ */
+export class SlotQueue {
+  limit: SlotLimit
+  /** Redis may not know all of them. */
+  isAstray = false
+  /** When the last one came. */
+  #newestMs = 0
+  #timer: NodeJS.Timeout | null = null
+  /** By workspace, in the order in which this node serves them itself. */
+  readonly #lines = new Map<string, Line>()
+  /** Place → its workspace. */
+  readonly #places = new Map<string, string>()
+
+  constructor(limit: SlotLimit) {
+    this.limit = limit
+  }
+
+  get size(): number {
+    return this.#places.size
+  }
+
+  /** Places and their workspaces, as Redis is told of them. */
+  get places(): readonly (readonly [place: string, workspace: string])[] {
+    return [...this.#places]
+  }
+
+  add(waiting: Waiting, place: string): void {
+    const { workspace } = waiting
+    this.#newestMs = performance.now()
+    const line = this.#lines.get(workspace) ?? { waiting: new Set(), places: [] }
+    line.waiting.add(waiting)
+    line.places.push(place)
+    this.#lines.set(workspace, line)
+    this.#places.set(place, workspace)
+  }
+
+  /** Whoever gets the slot that Redis has given to a place; null: nobody has that place any more. */
+  serve(place: string): Waiting | null {
+    const line = this.#lines.get(this.#places.get(place) ?? '')
+    if (line === undefined) return null
+    line.places.splice(line.places.indexOf(place), 1)
+    return this.#first(line, place)
+  }
+
+  /** Whoever gets a slot that this node gives, workspaces in turn, and the place that is given up for it. */
+  next(): { readonly waiting: Waiting; readonly place: string } | null {
+    for (const [workspace, line] of this.#lines) {
+      const place = line.places.pop() as string
+      const waiting = this.#first(line, place)
+      // Its turn comes again when all others have had theirs.
+      if (this.#lines.delete(workspace)) this.#lines.set(workspace, line)
+      return { waiting, place }
+    }
+    return null
+  }
+
+  /** One leaves. @returns the place that is given up */
+  leave(waiting: Waiting): string {
+    const { workspace } = waiting
+    const line = this.#lines.get(workspace) as Line
+    const place = line.places.pop() as string
+    this.#remove(waiting, line, place)
+    return place
+  }
+
+  /** Whether Redis will be asked who is served: somebody waits whom it did not serve at once. */
+  get isLooking(): boolean {
+    return this.#timer !== null
+  }
+
+  /** Has it asked after a while, as long as somebody waits. */
+  lookAgain(look: (queue: SlotQueue) => Promise<void>): void {
+    if (this.size === 0 || this.#timer !== null) return
+    const ageMs = performance.now() - this.#newestMs
+    const afterMs = Math.min(Math.max(ageMs / 10, LOOK_MS.least), LOOK_MS.most)
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      void look(this)
+    }, afterMs)
+  }
+
+  stopLooking(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  #first(line: Line, place: string): Waiting {
+    // There is one: a line has as many who wait as it has places.
+    const waiting = line.waiting.values().next().value as Waiting
+    this.#remove(waiting, line, place)
+    return waiting
+  }
+
+  #remove(waiting: Waiting, line: Line, place: string): void {
+    line.waiting.delete(waiting)
+    this.#places.delete(place)
+    if (line.waiting.size === 0) this.#lines.delete(waiting.workspace)
+  }
+}

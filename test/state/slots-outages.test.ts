@@ -1,0 +1,174 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { Cancellation } from '../../src/cancellation.ts'
+import type { SlotLimit, Slots } from '../../src/contracts/slots.ts'
+import { redisConnector } from '../../src/state/redis/connect.ts'
+import { RedisSlots, type RedisSlotsOptions } from '../../src/state/redis/slots.ts'
+import { startRedisLink } from '../support/redis-link.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { leaseOf, newName } from './slots.contract.ts'
+
+const NEVER = new Cancellation()
+const PATIENT = { workspace: 'acme', waitMs: 60_000, signal: NEVER }
+/** So long that no slot of these tests is free because its lease is over. */
+const LEASE_MS = 600_000
+/** Until an outage counts as over, here. */
+const CALM_MS = 2_500
+
+interface Node {
+  readonly slots: Slots
+  readonly redis: ReturnType<ReturnType<typeof redisConnector>>
+  /** How often a line with these words was logged. */
+  readonly told: (words: string) => number
+}
+
+async function openNode(t: Test, url: string, options?: RedisSlotsOptions): Promise<Node> {
+  const lines: string[] = []
+  const log = pino({ level: 'info' }, { write: (line) => lines.push(line) })
+  const redis = redisConnector(url, log, CALM_MS)('test')
+  t.ok(await waitUntil(() => redis.status === 'ready'))
+  const slots = new RedisSlots(redis, log, { leaseMs: LEASE_MS, calmMs: CALM_MS, ...options })
+  t.teardown(async () => {
+    await slots.close()
+    redis.disconnect()
+  })
+  return { slots, redis, told: (words) => lines.filter((line) => line.includes(words)).length }
+}
+
+/** Calls at a provider, of which it knows how many it has had at once. */
+function provider() {
+  let [open, most, served, refused] = [0, 0, 0, 0]
+  const call = async (slots: Slots, limit: SlotLimit, ms: number, waitMs: number) => {
+    const lease = await slots.wait(limit, { ...PATIENT, waitMs })
+    if (lease === null) {
+      refused += 1
+      return
+    }
+    open += 1
+    most = Math.max(most, open)
+    await sleep(ms)
+    open -= 1
+    served += 1
+    lease.release()
+  }
+  return {
+    figures: () => ({ most, served, refused }),
+    forget() {
+      ;[most, served, refused] = [open, 0, 0]
+    },
+    /** Callers that call one time after the other, until they are told to stop. */
+    run(callers: readonly Slots[], limit: SlotLimit, ms: number, waitMs: number) {
+      let isOver = false
+      const one = async (slots: Slots) => {
+        while (!isOver) await call(slots, limit, ms, waitMs)
+      }
+      const over = Promise.all(callers.map(one))
+      return async () => {
+        isOver = true
+        await over
+      }
+    },
+  }
+}
+
+const many = (slots: Slots, count: number) => Array.from({ length: count }, () => slots)
+
+t.test('what was given back without Redis is free when it is back', { skip: withoutServers }, async (t) => {
+  const server = await startRedis(t)
+  const link = await startRedisLink(t, server.port)
+  const outages = {
+    'the line is cut': { begin: () => link.cut(), end: () => link.mend() },
+    'nobody answers': { begin: async () => server.freeze(), end: async () => server.thaw() },
+  }
+  for (const [name, outage] of Object.entries(outages))
+    t.test(name, async (t) => {
+      const limit = { name: newName(), most: 4 }
+      const [cut, other] = await Promise.all([openNode(t, link.url), openNode(t, server.url)])
+      const leases = await Promise.all([1, 2, 3, 4].map(() => cut.slots.wait(limit, PATIENT)))
+      await outage.begin()
+      for (const lease of leases) lease?.release()
+      // Taken and given back by the node's own count.
+      for (const lease of await Promise.all([1, 2, 3, 4].map(() => cut.slots.take([limit]))))
+        leaseOf(lease).release()
+      const held = leaseOf(await cut.slots.take([limit]))
+      // Left while it waited: its place is given up, too.
+      const leaves = new Cancellation()
+      const left = cut.slots.wait({ ...limit, name: newName() }, { ...PATIENT, signal: leaves })
+      leaves.abort(new Error('left'))
+      await left
+      t.ok(cut.told('counts slots alone'), 'the node counts alone')
+      await outage.end()
+      const others = await Promise.all([1, 2, 3].map(() => other.slots.wait(limit, PATIENT)))
+      t.ok(others.every((lease) => lease !== null))
+      t.ok(await waitUntil(async () => 'full' in (await other.slots.take([limit]))), 'what is held counts')
+      held.release()
+      t.ok(await other.slots.wait(limit, PATIENT))
+    })
+})
+
+t.test('a Redis that is far away costs trips, and no slots', { skip: withoutServers }, async (t) => {
+  const server = await startRedis(t)
+  const link = await startRedisLink(t, server.port)
+  const { slots, told } = await openNode(t, link.url)
+  const limit = { name: newName(), most: 4 }
+  // Redis gets to know the scripts.
+  ;(await slots.wait(limit, PATIENT))?.release()
+  link.delayMs = 100
+  const { run, figures } = provider()
+  const [callMs, callers] = [300, 16]
+  const startMs = performance.now()
+  const stop = run(many(slots, callers), limit, callMs, 1_500)
+  t.ok(await waitUntil(() => figures().served >= 60, 60_000))
+  const { most, served, refused } = figures()
+  const seconds = (performance.now() - startMs) / 1_000
+  await stop()
+  t.comment(`${served} served, ${refused} refused in ${seconds.toFixed(1)} s`)
+  t.equal(told('counts slots alone'), 0, 'it answers')
+  t.equal(most, 4)
+  t.ok(refused <= served / 10, `${refused} of ${served + refused} got no slot in time`)
+})
+
+t.test('a Redis that takes no writes', { skip: withoutServers }, async (t) => {
+  const refusals: Readonly<Record<string, (client: Redis, refuses: boolean) => Promise<unknown>>> = {
+    'as its memory is full': (client, refuses) => client.config('SET', 'maxmemory', refuses ? '1' : '0'),
+    'as it is a replica': (client, refuses) =>
+      refuses ? client.replicaof('127.0.0.1', 1) : client.replicaof('NO', 'ONE'),
+  }
+  for (const [why, refuse] of Object.entries(refusals))
+    t.test(why, async (t) => {
+      const server = await startRedis(t)
+      const client = new Redis(server.url)
+      t.teardown(() => client.disconnect())
+      const nodes = await Promise.all([openNode(t, server.url), openNode(t, server.url)])
+      const limit = { name: newName(), most: 4 }
+      const providers = nodes.map(() => provider())
+      const stops = nodes.map(({ slots }, at) => providers[at]!.run(many(slots, 8), limit, 20, 10_000))
+      const served = (count: number) =>
+        waitUntil(() => providers.every((one) => one.figures().served >= count), 60_000)
+      t.ok(await served(20))
+      await refuse(client, true)
+      const isAlone = () => nodes.every(({ told }) => told('counts slots alone') === 1)
+      t.ok(await waitUntil(isAlone), 'both nodes count alone')
+      for (const one of providers) one.forget()
+      t.ok(await served(200))
+      for (const one of providers) t.equal(one.figures().most, 4, 'each as many as there are, and no more')
+      await refuse(client, false)
+      const isShared = () => nodes.every(({ told }) => told('share their slots') > 0)
+      t.ok(await waitUntil(isShared, 20_000), 'and share them again')
+      for (const one of providers) one.forget()
+      t.ok(await served(20))
+      const both = providers.reduce((sum, one) => sum + one.figures().most, 0)
+      t.ok(both <= 8, `${both}`)
+      await Promise.all(stops.map((stop) => stop()))
+      for (const { told } of nodes) {
+        t.equal(told('counts slots alone'), 1, 'one line when it begins')
+        t.equal(told('share their slots'), 1, 'and one when it is over')
+        t.ok(told('Redis is away') <= 1, 'its connection breaks once at most')
+        t.ok(await waitUntil(() => told('Redis is back') === told('Redis is away')))
+      }
+    })
+})

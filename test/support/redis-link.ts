@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Teardown } from './scratch.ts'
+
+/** A line to Redis that a test makes longer, and cuts. */
+export interface RedisLink {
+  /** `redis://127.0.0.1:<port>` */
+  readonly url: string
+  /** How long bytes are under way, in each direction. */
+  delayMs: number
+  /** Breaks all connections, and refuses others. */
+  cut(): Promise<void>
+  /** Takes connections again, on the same port. */
+  mend(): Promise<void>
+}
+
+/** Stands in front of a real Redis until the test ends. */
+export async function startRedisLink(t: Teardown, redisPort: number): Promise<RedisLink> {
+  const sockets = new Set<Socket>()
+  const link = { delayMs: 0 }
+  const pass = (from: Socket, to: Socket) => {
+    // Bytes stay in order: what is under way is handed on first come, first served, also when the delay shrinks.
+    let dueMs = 0
+    from.on('data', (bytes) => {
+      dueMs = Math.max(dueMs, performance.now() + link.delayMs)
+      const send = () => to.writable && to.write(bytes)
+      if (dueMs <= performance.now()) send()
+      else setTimeout(send, dueMs - performance.now())
+    })
+    from.on('error', () => {})
+    from.on('close', () => to.destroy())
+  }
+  const server = createServer({ noDelay: true }, (client) => {
+    const redis = connect({ port: redisPort, host: '127.0.0.1', noDelay: true })
+    for (const socket of [client, redis]) sockets.add(socket.on('close', () => sockets.delete(socket)))
+    pass(client, redis)
+    pass(redis, client)
+  })
+  const listen = async (port: number) => {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  }
+  const cut = async () => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of sockets) socket.destroy()
+    await closed
+  }
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+  t.teardown(async () => {
+    if (server.listening) await cut()
+  })
+  return Object.assign(link, { url: `redis://127.0.0.1:${port}`, cut, mend: () => listen(port) })
+}

@@ -12,16 +12,14 @@ const LINK_SECONDS = 900
 const MEMORY_WAIT_MS = 5_000
 
 /**
- * The time at which a URL to the job's result expires, in epoch seconds: never after the job itself. Stores count in
- * whole seconds.
+ * The time at which a URL to the job's result expires, in epoch seconds with a fraction: never after the job itself.
  *
- * @throws GatewayError JOB_NOT_FOUND within the job's last second, for which no URL can be made
+ * @throws GatewayError JOB_NOT_FOUND from the millisecond on in which the job expires
  */
 export function linkEndOf({ expiresAtMs }: Pick<Job, 'expiresAtMs'>, nowMs: number): number {
-  const nowSeconds = Math.floor(nowMs / 1000)
-  const goneSeconds = Math.floor((expiresAtMs ?? Number.POSITIVE_INFINITY) / 1000)
-  if (goneSeconds <= nowSeconds) throw new GatewayError('JOB_NOT_FOUND')
-  return Math.min(nowSeconds + LINK_SECONDS, goneSeconds)
+  const goneMs = expiresAtMs ?? Number.POSITIVE_INFINITY
+  if (goneMs <= nowMs) throw new GatewayError('JOB_NOT_FOUND')
+  return Math.min(Math.floor(nowMs / 1000) + LINK_SECONDS, goneMs / 1000)
 }
 
 /** The stores that results are read from, and the memory they are charged to. */

@@ -18,8 +18,8 @@ export interface FolderLinksOptions {
   readonly now?: () => number
 }
 
-/** Claims of a token: key, bytes, media type, expiry in epoch seconds. */
-const Claims = Type.Tuple([Type.String(), Type.Integer({ minimum: 0 }), Type.String(), Type.Integer()])
+/** Claims of a token: key, bytes, media type, expiry in epoch seconds with a fraction. */
+const Claims = Type.Tuple([Type.String(), Type.Integer({ minimum: 0 }), Type.String(), Type.Number()])
 /** Keeps these signatures apart from all others that the same keys make. */
 const PURPOSE = 'larkway result 1\n'
 const TOKEN_MAX_LENGTH = 1024

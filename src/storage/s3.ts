@@ -345,10 +345,14 @@ export function createS3Links({
   return {
     sign({ key, mediaType }, endsAtSeconds) {
       const command = new GetObjectCommand({ Bucket: bucket, Key: key, ResponseContentType: mediaType })
-      // A signature has the second in which it was made, and how many it holds from there.
+      // A signature has the second in which it was made, and how many whole ones it holds from there: it opens its
+      // object to the end of the last one, unless that is deleted before.
       const signedAtSeconds = Math.floor(Date.now() / 1000)
       const signingDate = new Date(signedAtSeconds * 1000)
-      return getSignedUrl(client, command, { signingDate, expiresIn: endsAtSeconds - signedAtSeconds })
+      return getSignedUrl(client, command, {
+        signingDate,
+        expiresIn: Math.ceil(endsAtSeconds) - signedAtSeconds,
+      })
     },
   }
 }

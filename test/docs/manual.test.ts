@@ -9,6 +9,7 @@ import { optionTable } from '../../src/api/door-options.ts'
 import { SCRIBE_OPTIONS } from '../../src/api/elevenlabs/scribe-options.ts'
 import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-speech.ts'
 import type { ResultLinks } from '../../src/api/native/results.ts'
+import { PROMPT_LENGTH_MAX } from '../../src/api/native/transcription-request.ts'
 import { type ApiContext, createRoutes, endpointTable } from '../../src/api/table.ts'
 import { openDemo } from '../../src/catalog/demo.ts'
 import {
@@ -26,6 +27,7 @@ import { CAPABILITIES, FEATURES, HINTS } from '../../src/contracts/calls.ts'
 import { FACT_SHAPES } from '../../src/contracts/facts.ts'
 import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
 import { ERRORS } from '../../src/errors.ts'
+import { MAX_ENVELOPE_BYTES } from '../../src/inbound/queue-body.ts'
 import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
@@ -159,6 +161,13 @@ t.test('the answers that are shown are those of the demo', async (t) => {
     [...MANUAL_TEXT.matchAll(/"policy_version_id":"(pv_\w+)"/g)].map(([, version]) => version),
   )
   t.same([...shown], [principal?.route.version])
+})
+
+t.test('limits that no configuration changes are documented as they are', (t) => {
+  const shown = (number: number) => number.toLocaleString('en-US')
+  t.match(MANUAL_TEXT, `\`prompt\` has at most ${shown(PROMPT_LENGTH_MAX)} characters`)
+  t.match(MANUAL_TEXT, `around it the body has at most ${shown(MAX_ENVELOPE_BYTES)} bytes`)
+  t.end()
 })
 
 t.test('every key of the configuration is documented, and none is stale', async (t) => {

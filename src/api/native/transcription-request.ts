@@ -20,6 +20,8 @@ import { type Json, PlainSchemas, withoutNull } from '../openapi/schema.ts'
 const GRANULARITIES = ['word', 'segment'] as const
 const MODES = ['batch', 'async', 'realtime'] as const
 
+/** In UTF-16 units. */
+export const PROMPT_LENGTH_MAX = 8_192
 const KEYTERM_LENGTH_MAX = 256
 const Keyterms = Type.Array(Type.String({ maxLength: KEYTERM_LENGTH_MAX }), { maxItems: 1_000 })
 
@@ -29,7 +31,10 @@ export const TRANSCRIPTION_FIELDS = {
     Type.String({ maxLength: 35 }),
     'of the speech, a hint; ISO 639, e.g. en; multi: several in one recording',
   ),
-  prompt: optional(Type.String({ maxLength: 8_192 }), 'text that came before, or names to expect; a hint'),
+  prompt: optional(
+    Type.String({ maxLength: PROMPT_LENGTH_MAX }),
+    'text that came before, or names to expect; a hint',
+  ),
   response_format: optional(
     Type.Enum([...TRANSCRIPT_FORMATS]),
     'default: json; text, srt and vtt are answered as plain text, with the metadata in headers',

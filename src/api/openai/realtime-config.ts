@@ -9,6 +9,7 @@ import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { faultOf } from '../json-fault.ts'
 import { optional } from '../json-request.ts'
 import { readLiveCall } from '../native/live-call.ts'
+import { PROMPT_LENGTH_MAX } from '../native/transcription-request.ts'
 import { chosenBy, ignoredWarnings, MODEL_FIELD, refusedField } from './door.ts'
 
 const SILENCE_MS = 500
@@ -29,7 +30,7 @@ const Transcription = Type.Object({
     Type.Array(Type.String({ maxLength: 256 }), { maxItems: 1_000 }),
     'words to listen for, none of them empty; required of the model',
   ),
-  prompt: optional(Type.String({ maxLength: 8_192 }), 'text that came before; a hint'),
+  prompt: optional(Type.String({ maxLength: PROMPT_LENGTH_MAX }), 'text that came before; a hint'),
   delay: optional(Type.Unknown(), 'accepted, and not passed on'),
 })
 

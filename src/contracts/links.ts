@@ -15,8 +15,8 @@ export interface Links {
   /**
    * An absolute URL, or a path on this node where nobody told it its own address.
    *
-   * @param endsAtSeconds epoch seconds, with a fraction, from which on it opens nothing any more; in the future. A store
-   *   that counts whole seconds takes the next one: what it opens is deleted at its time all the same
+   * @param endsAtSeconds epoch seconds, with a fraction, from which on it opens nothing any more; in the future. A
+   *   store that counts whole seconds takes the next one: what it opens is deleted at its time all the same
    */
   sign(object: LinkedObject, endsAtSeconds: number): Promise<string>
 }

@@ -42,8 +42,14 @@ export const NODE_FLAGS = []
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
 const PROGRAMS = ['main.ts', 'cli.ts']
 
-/** Find files of their own beside them: native builds, and the program of a thread. The last is used here only. */
-const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api', 'esbuild']
+/**
+ * Find files of their own beside them: native builds, the program of a thread, WebAssembly. LAME is under the LGPL, so
+ * that it stays a file of its own that can be exchanged. The last is used here only.
+ */
+const UNBUNDLED = [
+  ...['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api'],
+  ...['wasm-media-encoders', 'libopus-wasm', 'esbuild'],
+]
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
 const CODE = 'v8'

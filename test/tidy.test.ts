@@ -287,7 +287,7 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/state/x.ts', "import type { A } from '../storage/s3.ts'"],
     ['src/outbound/send.ts', "const a = await import('../media/wav.ts')"],
     ['src/helpers/x.ts', "import { a } from '../errors.ts'"],
-    ['src/workers/pool.ts', "new Worker(new URL('../media/task.ts', import.meta.url))"],
+    ['src/workers/pool.ts', "new Worker(new URL('../storage/task.ts', import.meta.url))"],
     ['src/errors.ts', "export { x } from '../scripts/install.mjs'"],
   ],
   any: [

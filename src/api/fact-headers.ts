@@ -129,13 +129,14 @@ const CACHE_MISS = '\r\nx-lk-cache: miss'
  * @param headers others that the answer has; of one that is replayed they have the version
  */
 export function callLines(
-  { bucket, policyVersionId, cache }: CallContext,
+  { bucket, policyVersionId, cache, encodedFrom }: CallContext,
   headers: Readonly<Record<string, string>>,
 ): string {
   let lines = ''
   if (bucket !== null)
     lines += limitLine(bucket.limit) + bucket.remaining + RESET_LINE + formatDuration(bucket.resetMs)
   if (policyVersionId !== null && headers[VERSION_HEADER] === undefined) lines += versionLine(policyVersionId)
+  if (encodedFrom !== null) lines += encodedLine(encodedFrom)
   if (cache !== null) lines += cache === 'hit' ? CACHE_HIT : CACHE_MISS
   return lines
 }
@@ -144,6 +145,7 @@ const limitLine = rememberedLines(
   (limit: number) => `\r\nx-ratelimit-limit-requests: ${limit}\r\nx-ratelimit-remaining-requests: `,
 )
 const RESET_LINE = '\r\nx-ratelimit-reset-requests: '
+const encodedLine = rememberedLines((format: string) => `\r\nx-lk-encoded-from: ${format}`)
 const versionLine = rememberedLines((version: string) => `\r\n${VERSION_HEADER}: ${version}`)
 
 /** Milliseconds in the form of OpenAI's headers: `120ms`, `1s`, `6m0s`, `1h0m0s`. */

@@ -20,7 +20,9 @@ export interface DemoOptions extends ProviderContext {
 export function openDemo({ key, ...surroundings }: DemoOptions): Serving {
   const document = {
     providers: { sandbox: { kind: 'sandbox', access: 'byok', workspace: 'demo' } },
-    routes: { demo: { workspace: 'demo', entries: [{ provider: 'sandbox', model: 'morse-1' }] } },
+    routes: {
+      demo: { workspace: 'demo', encode: true, entries: [{ provider: 'sandbox', model: 'morse-1' }] },
+    },
     workspaces: {
       demo: {
         name: 'Demo',

@@ -67,10 +67,16 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     ...changed('published', before.published, after.published),
     ...changed('live_fallback', before.liveFallback, after.liveFallback),
     ...changed('cache', before.cache, after.cache),
+    ...changed('encode', encodes(before), encodes(after)),
     ...diffShadow(before.shadow, after.shadow),
     ...diffEntries(before.entries, after.entries),
   ]
   return lines.length === 0 && before.version === after.version ? null : { ...common, lines }
+}
+
+/** What is written of a route stands at each of its entries. */
+function encodes({ entries }: Route): boolean {
+  return entries.some(({ encode }) => encode === true)
 }
 
 function diffShadow(before: Shadow | null, after: Shadow | null): string[] {

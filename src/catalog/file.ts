@@ -293,6 +293,10 @@ export const RouteShape = strict({
     CacheShape,
     'keeps speech, for callers of the same workspace who ask for the same; off unless said',
   ),
+  encode: optional(
+    Type.Boolean(),
+    'makes speech in formats that a provider lacks out of its wav or pcm; off unless said',
+  ),
   shadow: optional(
     ShadowShape,
     'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',

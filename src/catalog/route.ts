@@ -102,6 +102,7 @@ export function routeVersion(
     live_fallback,
     accept,
     cache,
+    encode,
   }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
@@ -114,12 +115,13 @@ export function routeVersion(
     ...(live_fallback === 'batch' ? { live_fallback } : {}),
     ...(accept === undefined ? {} : { accept }),
     ...(cache === undefined ? {} : { cache }),
+    ...(encode === true ? { encode } : {}),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 
 function resolveEntry(
-  { workspace, accept }: Pick<RouteFields, 'workspace' | 'accept'>,
+  { workspace, accept, encode }: Pick<RouteFields, 'workspace' | 'accept' | 'encode'>,
   fields: EntryFields,
   context: RouteContext,
   path: Path,
@@ -156,6 +158,7 @@ function resolveEntry(
     accept: fields.accept ?? accept ?? null,
     pull: fields.pull ?? false,
     cutThrough: fields.cut_through ?? false,
+    ...(encode === true ? { encode } : {}),
     options: fields.options ?? {},
     ...(fields.ends_on === undefined ? {} : { endsOn: fields.ends_on }),
   }

@@ -126,6 +126,10 @@ export interface SpeechCall {
   readonly seed: number | null
   /** The times of its characters are required; absent: nobody asks for them. */
   readonly times?: true
+  /** Other names of the format, for providers that do not know it by the first; absent: it has one. */
+  readonly format_aliases?: readonly string[]
+  /** Its provider has to make the format; absent: it may be made here, where the route says so. */
+  readonly unencoded?: true
 }
 
 /** When each character of a text is spoken. All lists are as long as each other. */

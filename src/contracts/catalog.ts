@@ -112,6 +112,8 @@ export interface Entry {
   readonly pull: boolean
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
   readonly cutThrough: boolean
+  /** Speech in formats that its provider lacks is made here, out of samples; absent: it is not. */
+  readonly encode?: true
   readonly options: Readonly<Record<string, unknown>>
   /** Last day of its model as the configuration says it, `2027-01-31`; absent: it does not. */
   readonly endsOn?: string

@@ -1,5 +1,6 @@
-import type { OperationName } from '../contracts/operations.ts'
+import type { OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
+import { UpstreamFailure } from '../contracts/upstream.ts'
 import { adapt, targetOf } from './eligibility.ts'
 import type { Attempt } from './failover.ts'
 import {
@@ -14,14 +15,53 @@ import {
 import { runPulled } from './pull.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
+import { encodedResult } from './speech-encoding.ts'
+import { type Encoding, encodingAt } from './speech-format.ts'
 import { judge } from './transcript-quality.ts'
 
 /**
- * Asks one entry for its whole answer.
+ * Asks one entry for its whole answer, and makes speech of it in the format that was asked for.
  *
  * @throws the signal's reason when the caller left; the failure of a store
  */
 export function attemptWhole<K extends OperationName>(
+  active: ActiveCall<K>,
+  attempt: Attempt,
+): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+  const { call } = active as ActiveCall
+  const made = attemptSource(active, attempt)
+  const encoding = call.operation === 'speech' ? encodingAt(attempt.candidate.entry, call.payload) : null
+  return encoding === null ? made : made.then((source) => encoded(active, source, encoding))
+}
+
+/** Encodes the whole answer of a provider. */
+async function encoded<K extends OperationName>(
+  { services, context, signal }: ActiveCall<K>,
+  source: { readonly got: Answer<K> } | AttemptFailure,
+  encoding: Encoding,
+): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+  if ('failure' in source) return source
+  const { result, warnings, release } = source.got as Answer<'speech'>
+  const memory = leaseMemory(services.budget, context)
+  try {
+    const made = await encodedResult(result, encoding, { encoders: services.encoders, memory, signal })
+    context.encodedFrom = encoding.source
+    return { got: { result: made as Results[K], warnings, release: memory.release } }
+  } catch (error) {
+    memory.release()
+    if (error instanceof UpstreamFailure) return { failure: error.failure, blamed: true, unknown: false }
+    throw error
+  } finally {
+    release()
+  }
+}
+
+/**
+ * Asks one entry for its whole answer, speech as its provider makes it.
+ *
+ * @throws as `attemptWhole`
+ */
+export function attemptSource<K extends OperationName>(
   active: ActiveCall<K>,
   attempt: Attempt,
 ): Promise<{ readonly got: Answer<K> } | AttemptFailure> {

@@ -72,6 +72,8 @@ export class CallContext {
   cutThrough: 'used' | 'dropped' | null = null
   /** Whether the answer is speech that was made for another call; null: its route keeps none. */
   cache: 'hit' | 'miss' | null = null
+  /** Format of the provider that the speech of the answer was made of here; null: it is as the provider made it. */
+  encodedFrom: string | null = null
   /**
    * Milliseconds spent waiting for others than this node and its stores: for attempts (of a streamed answer, its first
    * delta), for audio behind a URL, for a video that is fetched, for what a caller asked to wait for.

@@ -20,6 +20,7 @@ import {
   type Unsupported,
 } from '../contracts/provider.ts'
 import { allRequirements, brokenPromises, type Requirements } from '../contracts/requirements.ts'
+import { PLAIN_FORMS } from '../media/speech-form.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
 import { factsFor, isLive } from './facts-for.ts'
@@ -27,6 +28,7 @@ import { chatExclusion, embeddingsExclusion, imageExclusion, videoExclusion } fr
 import { isIn, knownLanguage, speaks, unheededHints, withoutHints } from './hints.ts'
 import { countCharacters } from './meter.ts'
 import type { PlacedAttempt } from './replicas.ts'
+import { type Encoding, encodingAt, nativeFormat } from './speech-format.ts'
 import { type Exclusion, overLimit } from './verdict.ts'
 
 /** Requirements of a call on an entry; computed once for however many entries there are. */
@@ -365,19 +367,30 @@ interface Adapted<K extends OperationName> {
   readonly payload: Calls[K]
   /** One line per hint that was left out. */
   readonly warnings: readonly string[]
+  /** What becomes of its speech; null: it stays as it is made. */
+  readonly encoding: Encoding | null
 }
 
-/** Adapts the payload to an entry: leaves out hints that it lacks, and puts its own name for the voice. */
+/**
+ * Adapts the payload to an entry: leaves out hints that it lacks, puts its own name for the voice, and the format
+ * that its provider is to make.
+ */
 export function adapt<K extends OperationName>(call: Call<K>, entry: Entry): Adapted<K>
 export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
   const { operation, payload } = call
-  if (operation === 'speech')
-    return { payload: { ...payload, voice: voiceAt(entry, payload.voice) }, warnings: [] }
-  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: NONE }
+  if (operation === 'speech') {
+    const encoding = encodingAt(entry, payload)
+    const voice = voiceAt(entry, payload.voice)
+    const response_format = encoding?.source ?? nativeFormat(entry, payload)
+    return { payload: { ...payload, voice, response_format }, warnings: [], encoding }
+  }
+  if (operation !== 'transcription' && operation !== 'translation')
+    return { payload, warnings: NONE, encoding: null }
   const lacked = unheededHints(factsFor(entry, call), payload.options)
-  if (lacked.length === 0) return { payload, warnings: NONE }
+  if (lacked.length === 0) return { payload, warnings: NONE, encoding: null }
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not support this hint here`)
-  return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }
+  const options = withoutHints(payload.options, lacked)
+  return { payload: { ...payload, options }, warnings, encoding: null }
 }
 
 const targets = new WeakMap<Entry, Target>()
@@ -470,8 +483,8 @@ function countWords(term: string): number {
 function speechExclusion(entry: Entry, call: SpeechCall): Exclusion | null {
   const { max_input_characters, speech_formats, speed } = entry.facts.limits
   const format = call.response_format
-  if (format !== null && speech_formats !== undefined && !speech_formats.includes(format))
-    return overLimit('response_format', `the provider makes ${speech_formats.join(', ')}, not ${format}`)
+  const isMade = format === null || nativeFormat(entry, call) !== null || encodingAt(entry, call) !== null
+  if (!isMade) return formatExclusion(entry, speech_formats ?? NONE, format)
   if (max_input_characters !== undefined && isLonger(call.input, max_input_characters))
     return overLimit('input', `the input is over the provider's limit of ${max_input_characters} characters`)
   // A speed of 1 changes nothing: every provider can do it.
@@ -482,6 +495,13 @@ function speechExclusion(entry: Entry, call: SpeechCall): Exclusion | null {
   if (voice !== null && !isVoice(entry.facts.limits, voice))
     return overLimit('voice', `the provider has no voice ${JSON.stringify(call.voice)}`)
   return null
+}
+
+/** Excludes an entry that does not make a format, with those that it makes. */
+function formatExclusion({ encode }: Entry, listed: readonly string[], format: string): Exclusion {
+  const made = encode === true ? [...new Set([...listed, ...PLAIN_FORMS])] : listed
+  const who = encode === true ? 'entry' : 'provider'
+  return { ...overLimit('response_format', `the ${who} makes ${made.join(', ')}, not ${format}`), made }
 }
 
 /** The entry's own name of a voice; null for the provider's default. */

@@ -5,6 +5,7 @@ import { type ChatCall, isAnyObject } from '../contracts/chat.ts'
 import { IMAGE_WORDS } from '../contracts/generation.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
 import type { RecordedCall, Sample } from '../contracts/sample.ts'
+import { speechForm } from '../media/speech-form.ts'
 import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
@@ -252,7 +253,10 @@ function speechTold(
   ])
   const formats = [...SPEECH_FORMATS, ...limits.flatMap(({ speech_formats = [] }) => speech_formats)]
   const named = voices.find((name) => name === voice) ?? null
-  const responseFormat = formats.find((format) => format === response_format) ?? null
+  const isOurs = response_format !== null && speechForm(response_format) !== null
+  const responseFormat = isOurs
+    ? response_format
+    : (formats.find((format) => format === response_format) ?? null)
   return told(
     { characters: countCharacters(input), voice: named, speed, responseFormat },
     { voice: voice !== named, response_format: response_format !== responseFormat, times: times === true },

@@ -444,9 +444,10 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
       retryAfterMs: soonestMs,
     })
   }
-  const [limit] = exclusionsOf(exclusions, 'limits')
+  const limits = exclusionsOf(exclusions, 'limits')
+  const [limit] = limits
   if (limit !== undefined)
-    return new GatewayError('INVALID_REQUEST', limit.message, { param: limit.param, details })
+    return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
     const required = [...demand.features, ...demand.protocolFeatures]
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
@@ -462,6 +463,16 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   return new GatewayError('NO_HEALTHY_PROVIDER', undefined, {
     details: { ...details, required_capabilities: demand.capabilities },
   })
+}
+
+type LimitExclusion = Extract<Exclusion, { readonly why: 'limits' }>
+
+/** Says of a format that no entry makes which ones they make, all of them together. */
+function inMadeFormats([first, ...more]: readonly LimitExclusion[], { call }: Demand): string | undefined {
+  const others = more.flatMap(({ made = [] }) => made)
+  if (first?.made === undefined || others.length === 0 || call.operation !== 'speech') return first?.message
+  const made = new Set([...first.made, ...others])
+  return `the entries of the route make ${[...made].join(', ')}, not ${call.payload.response_format}`
 }
 
 function exclusionsOf<Why extends Exclusion['why']>(exclusions: readonly Exclusion[], why: Why) {

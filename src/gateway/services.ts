@@ -10,6 +10,7 @@ import type { UsageKeeper } from '../contracts/recorder.ts'
 import type { References } from '../contracts/shadow.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
+import type { SpeechEncoders } from '../contracts/speech-encoding.ts'
 import type { State } from '../contracts/state.ts'
 import type { OpenStream, Send } from '../contracts/upstream.ts'
 import type { CallWatch } from '../contracts/watch.ts'
@@ -39,6 +40,8 @@ export interface Services {
   readonly slotResults: SlotResults
   /** Absent: no speech is kept, whatever the routes say. */
   readonly speechCache?: SpeechCache | undefined
+  /** For routes that make speech in formats that their providers lack. */
+  readonly encoders: SpeechEncoders
   readonly send: Send
   /** As `send`, for an answer that is read as it comes. */
   readonly open: OpenStream

@@ -14,6 +14,7 @@ import { leaseMemory, type MemoryLease } from './operation.ts'
 import { keptOutcome, type Outcome } from './outcome.ts'
 import type { Candidate, Selection } from './selection.ts'
 import type { ActiveCall } from './services.ts'
+import { encodingAt, nativeFormat } from './speech-format.ts'
 import { CancellableStream, type Streaming } from './stream.ts'
 
 /**
@@ -83,7 +84,9 @@ function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPl
   const workspace = context.principal.workspace.id
   const known = againOf(call)?.place ?? null
   if (known !== null && known.entry === entry && known.workspace === workspace) return known
-  const fields: Readonly<Record<string, unknown>> = { ...call.payload }
+  const response_format = nativeFormat(entry, call.payload) ?? call.payload.response_format
+  const { format_aliases: _, ...payload } = { ...call.payload, response_format }
+  const fields: Readonly<Record<string, unknown>> = payload
   const parts: unknown[] = [workspace, versionOf(entry)]
   for (const name of Object.keys(fields).sort()) parts.push(name, fields[name])
   return { workspace, entry, digest: hash('sha256', JSON.stringify(parts)) }
@@ -109,6 +112,12 @@ function note({ context, services }: ActiveCall, entry: Entry, how: CacheOutcome
   services.cacheWatch?.looked(entry, how)
 }
 
+/** The same of speech that was made before, maybe in a format that was made here. */
+function noteHit(active: ActiveCall<'speech'>, { entry }: Candidate, how: 'hit' | 'joined'): void {
+  note(active, entry, how)
+  active.context.encodedFrom = encodingAt(entry, active.call.payload)?.source ?? null
+}
+
 function audioOf({ audio, mediaType }: KeptSpeech): SpeechResult {
   return { audio: [audio], mediaType }
 }
@@ -128,7 +137,7 @@ function hit(
   result: SpeechResult,
   leave?: () => void,
 ): SpeechAnswer {
-  note(active, candidate.entry, leave === undefined ? 'hit' : 'joined')
+  noteHit(active, candidate, leave === undefined ? 'hit' : 'joined')
   active.services.cacheWatch?.spared(candidate.entry, lengthOf(result))
   const outcome = keptOutcome(active, selection, candidate, result, leave)
   return mode === 'streamed' ? new WholeStreaming(outcome) : outcome
@@ -258,7 +267,7 @@ function joinedStreaming(
   leave: () => void,
 ): Streaming<'speech'> {
   const { entry } = candidate
-  note(active, entry, 'joined')
+  noteHit(active, candidate, 'joined')
   const spared = () => active.services.cacheWatch?.spared(entry, lengthOf(flight.result))
   void flight.ended.then(spared, () => {})
   const outcome = keptOutcome(active, selection, candidate, { audio: [], mediaType: '' })

@@ -1,5 +1,5 @@
-import { toAbortSignal } from '../cancellation.ts'
-import type { SpeechResult, TranscriptionResult } from '../contracts/calls.ts'
+import { type CancelSignal, toAbortSignal } from '../cancellation.ts'
+import type { SpeechCall, SpeechResult, TranscriptionResult } from '../contracts/calls.ts'
 import type { ChatDelta, ChatResult } from '../contracts/chat.ts'
 import type { Calls, Deltas, Results, StreamedName } from '../contracts/operations.ts'
 import type { StreamedOperation, Target } from '../contracts/provider.ts'
@@ -11,7 +11,7 @@ import {
   type UpstreamRequest,
   type UpstreamStream,
 } from '../contracts/upstream.ts'
-import { attemptWhole, operationAt } from './attempt.ts'
+import { attemptSource, operationAt } from './attempt.ts'
 import { adapt, targetOf } from './eligibility.ts'
 import type { Attempt, AttemptSuccess } from './failover.ts'
 import {
@@ -33,6 +33,8 @@ import {
 } from './outcome.ts'
 import type { Reservation } from './reservation.ts'
 import type { ActiveCall } from './services.ts'
+import { encodedDeltas } from './speech-encoding.ts'
+import { type Encoding, encodingAt } from './speech-format.ts'
 import { isGated, suspectEmpty } from './transcript-quality.ts'
 import { brokenOff } from './upstream-errors.ts'
 
@@ -215,18 +217,20 @@ export async function openAttempt(
 
   const left = new AbortController()
   const memory = leaseMemory(services.budget, context)
-  const rest = readAnswer({
+  const ended = AbortSignal.any([toAbortSignal(signal), left.signal])
+  const answer = readAnswer({
     streamed,
     upstream: traced(step.request, traceContextOf(context)),
     payload: adapted.payload,
     target,
     open: services.open,
-    signal: AbortSignal.any([toAbortSignal(signal), left.signal]),
+    signal: ended,
     deadlineAtMs: active.deadlineAtMs,
     memory,
     unread: leaseMemory(services.budget, context),
     waiting: leaseMemory(services.budget, context),
   })
+  const rest = inFormat(active, answer, adapted.encoding, ended)
   const late = () => left.abort(new UpstreamFailure(LATE))
   const timer = setTimeout(late, Math.max(1, attempt.deadlineAtMs - performance.now()))
   try {
@@ -236,6 +240,7 @@ export async function openAttempt(
     if (suspect === null) {
       const { warnings } = adapted
       const leave = () => left.abort()
+      context.encodedFrom = adapted.encoding?.source ?? null
       return { got: { first, streamed: true, rest, warnings, leave, release: memory.release } }
     }
     memory.release()
@@ -255,12 +260,36 @@ async function openWhole(
   active: ActiveCall<StreamedName>,
   attempt: Attempt,
 ): Promise<{ readonly got: OpenAnswer } | AttemptFailure> {
-  const whole = await attemptWhole(active, attempt)
+  const whole = await attemptSource(active, attempt)
   if ('failure' in whole) return whole
   const { result, warnings, release } = whole.got
-  const rest = deltasOf(active.call.operation, result)
-  const first = await rest.next()
-  return { got: { first, streamed: false, rest, warnings, leave: () => {}, release } }
+  const { context, call, signal } = active
+  const encoding =
+    call.operation === 'speech' ? encodingAt(attempt.candidate.entry, call.payload as SpeechCall) : null
+  const rest = inFormat(active, deltasOf(call.operation, result), encoding, signal)
+  try {
+    const first = await rest.next()
+    context.encodedFrom = encoding?.source ?? null
+    return { got: { first, streamed: false, rest, warnings, leave: () => {}, release } }
+  } catch (error) {
+    release()
+    signal.throwIfAborted()
+    if (error instanceof UpstreamFailure) return { failure: error.failure, blamed: true, unknown: false }
+    throw error
+  }
+}
+
+/** The deltas of an answer, speech in the format that was asked for. */
+function inFormat(
+  { services, context }: ActiveCall<StreamedName>,
+  deltas: AsyncGenerator<Delta, Results[StreamedName], void>,
+  encoding: Encoding | null,
+  signal: CancelSignal,
+): AsyncGenerator<Delta, Results[StreamedName], void> {
+  if (encoding === null) return deltas
+  const speech = deltas as AsyncGenerator<Deltas['speech'], SpeechResult, void>
+  const { encoders, budget } = services
+  return encodedDeltas(speech, encoding, { encoders, memory: leaseMemory(budget, context), signal })
 }
 
 interface StreamSource {

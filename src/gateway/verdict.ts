@@ -30,7 +30,13 @@ export type Exclusion =
     }
   /** It does not promise what is demanded of its handling of the content. */
   | { readonly why: 'residency'; readonly missing: readonly ResidencyPromise[]; readonly message: string }
-  | { readonly why: 'limits'; readonly param: string; readonly message: string }
+  | {
+      readonly why: 'limits'
+      readonly param: string
+      readonly message: string
+      /** Of a format that it does not make: those that it makes. */
+      readonly made?: readonly string[]
+    }
   /** Its provider has limited the rate, and sent a `Retry-After`. */
   | { readonly why: 'cooling'; readonly retryAfterMs: number }
   /**
@@ -53,7 +59,7 @@ export interface Verdict {
 }
 
 /** @param message for the caller, who reads it when no other entry takes the call either */
-export function overLimit(param: string, message: string): Exclusion {
+export function overLimit(param: string, message: string): Exclusion & { readonly why: 'limits' } {
   return { why: 'limits', param, message }
 }
 

@@ -57,7 +57,8 @@ export class SpeechLines {
     const { entry } = candidate
     const live = active.services.providers.get(entry.provider.kind)?.liveSpeech
     if (live === undefined) return null
-    const { payload, warnings } = adapt(active.call, entry)
+    const { payload, warnings, encoding } = adapt(active.call, entry)
+    if (encoding !== null) return null
     const target = targetOf(entry)
     const call = payload as SpeechCall
     if (live.unsupported(call, target) !== null) return null

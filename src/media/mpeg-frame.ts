@@ -34,6 +34,12 @@ const BITRATES = {
   },
 }
 
+/** Sample rates of version 1 begin here, and those of 2.5 end below the other, Hz. */
+const FULL_RATES_FROM = 32_000
+const HALF_RATES_BELOW = 16_000
+/** Most that LAME makes of version 2.5. */
+const HALF_RATE_KILOBITS_MAX = 64
+
 /** The frame that begins at `at`, or null. ADTS AAC has the same sync and layer 00, which is none here. */
 export function mpegFrame(bytes: Uint8Array, at: number): MpegFrame | null {
   if (bytes[at] !== 0xff || (bytes[at + 1]! & 0xe0) !== 0xe0 || at + 4 > bytes.length) return null
@@ -54,6 +60,14 @@ export function mpegFrame(bytes: Uint8Array, at: number): MpegFrame | null {
       : Math.floor(((samples / 8) * bitrate) / sampleRate) + padding
   const channels = ((header >>> 6) & 3) === 3 ? 1 : 2
   return { version, layer, bitrate, sampleRate, channels, samples, bytes: length }
+}
+
+/** Whether layer III has a constant bit rate, bits per second, at a sample rate. */
+export function isMpegBitrate(sampleRate: number, bitrate: number): boolean {
+  const kilobits = bitrate / 1000
+  if (sampleRate < HALF_RATES_BELOW)
+    return kilobits <= HALF_RATE_KILOBITS_MAX && BITRATES[2][3].includes(kilobits)
+  return kilobits > 0 && BITRATES[sampleRate < FULL_RATES_FROM ? 2 : 1][3].includes(kilobits)
 }
 
 /** Whether two frames can belong to one stream; bit rate and channel mode may change within it. */

@@ -116,7 +116,7 @@ export async function openNode(
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
-      ...{ budget, audio: reader, audioLinks: store.audioLinks },
+      ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       ...compared,
@@ -369,6 +369,7 @@ function openServices(
     | 'open'
     | 'openSocket'
     | 'budget'
+    | 'encoders'
     | 'audio'
     | 'audioLinks'
     | 'slotResults'

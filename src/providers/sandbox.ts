@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { SpeechCall } from '../contracts/calls.ts'
 import { BUILT_IN_SANDBOX, type DatedSource, type Provider, type Target } from '../contracts/provider.ts'
+import { speechMediaType } from '../media/speech-form.ts'
 import { completionByChat } from './completion.ts'
 import { liveOperation } from './deepgram/live.ts'
 import { readTimed } from './elevenlabs/timed-speech.ts'
@@ -113,7 +114,7 @@ const chat = chatOperation(
 )
 
 const plainSpeech = speechOperation(
-  { defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] },
+  { defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav', 'mp3'] },
   faultHeaders,
 )
 
@@ -128,7 +129,9 @@ const speech: typeof plainSpeech = {
     return { ...step, request: { ...step.request, url } }
   },
   next: (state, reply, call, target) =>
-    call.times === true ? readTimed(reply, 'audio/wav') : plainSpeech.next(state, reply, call, target),
+    call.times === true
+      ? readTimed(reply, speechMediaType(call.response_format ?? 'wav'))
+      : plainSpeech.next(state, reply, call, target),
   ...(plainSpeech.streamed && {
     streamed: { ...plainSpeech.streamed, applies: ({ times }: SpeechCall) => times !== true },
   }),

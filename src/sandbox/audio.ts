@@ -1,3 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { speechForm, speechMediaType } from '../media/speech-form.ts'
+import { SpeechTranscoder } from '../media/speech-transcoder.ts'
 import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, json, Refusal, sha256 } from './http.ts'
 
 import { modelFor } from './models.ts'
@@ -6,8 +9,10 @@ import { heardCharacters, speak, TooLongError, VOICES } from './speak.ts'
 import { render, type Transcript, transcribe } from './transcript.ts'
 
 const INPUT_MAX_CHARACTERS = 4096
-/** A second of sound. */
-const PIECE_BYTES = 16_000
+/** A second of samples. */
+const SECOND_BYTES = 16_000
+/** Of sound in each format; what comes of the next one is sent as it is made. */
+const PIECE_BYTES: Readonly<Record<string, number>> = { wav: SECOND_BYTES, mp3: 4_000 }
 /** Transcripts that are kept for files that come again. */
 const KEPT_TRANSCRIPTS = 8
 
@@ -76,14 +81,15 @@ function transcriptOf(bytes: Buffer, digest: string): Transcript | null {
 }
 
 /**
- * `POST /v1/audio/speech`: Morse code in a wav file, sent as it is made.
+ * `POST /v1/audio/speech`: Morse code in a wav or mp3 file, sent as it is made.
  *
  * @throws Refusal
  */
-export function speech(body: CallBody): Answer {
-  const { audio } = spoken(body)
-  const headers = { 'content-type': 'audio/wav', ...audioHeaders(audio.length, sha256(audio)) }
-  return { status: 200, headers, body: audio, chunks: chunksOf(audio, PIECE_BYTES) }
+export async function speech(body: CallBody): Promise<Answer> {
+  const { wav, format } = spoken(body)
+  const audio = await inFormat(wav, format)
+  const headers = { 'content-type': speechMediaType(format), ...audioHeaders(audio.length, sha256(audio)) }
+  return { status: 200, headers, body: audio, chunks: chunksOf(audio, PIECE_BYTES[format]!) }
 }
 
 /**
@@ -92,8 +98,9 @@ export function speech(body: CallBody): Answer {
  *
  * @throws Refusal
  */
-export function timedSpeech(body: CallBody): Answer {
-  const { audio, input, speed } = spoken(body)
+export async function timedSpeech(body: CallBody): Promise<Answer> {
+  const { wav, format, input, speed } = spoken(body)
+  const audio = await inFormat(wav, format)
   const { characters, starts, ends } = heardCharacters(input, speed)
   const alignment = {
     characters,
@@ -122,12 +129,28 @@ function spoken(body: CallBody) {
       code: 'invalid_value',
     })
   }
-  if ((first(body, 'response_format') ?? 'wav') !== 'wav') {
-    throw new Refusal(400, 'response_format takes wav', { param: 'response_format', code: 'invalid_value' })
+  const format = first(body, 'response_format') ?? 'wav'
+  if (!Object.hasOwn(PIECE_BYTES, format)) {
+    const message = `response_format takes ${Object.keys(PIECE_BYTES).join(', ')}`
+    throw new Refusal(400, message, { param: 'response_format', code: 'invalid_value' })
   }
   const speed = Number(first(body, 'speed') ?? 1)
   if (!(speed >= 0.25 && speed <= 4)) throw new Refusal(400, 'speed takes 0.25 to 4', { param: 'speed' })
-  return { audio: say(input, hertz, speed), input, speed }
+  return { wav: say(input, hertz, speed), format, input, speed }
+}
+
+/** A wav file in another format. It is made in turns, so that other calls are answered meanwhile. */
+async function inFormat(wav: Buffer, format: string): Promise<Buffer> {
+  if (format === 'wav') return wav
+  const transcoder = new SpeechTranscoder(null, speechForm(format)!)
+  const pieces: Uint8Array[] = []
+  for (let at = 0; at < wav.length; at += SECOND_BYTES) {
+    pieces.push(await transcoder.push(wav.subarray(at, at + SECOND_BYTES)))
+    await nextTurn()
+  }
+  pieces.push(await transcoder.end())
+  transcoder.free()
+  return Buffer.concat(pieces)
 }
 
 function say(input: string, hertz: number, speed: number): Buffer {

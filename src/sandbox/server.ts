@@ -95,7 +95,7 @@ async function serve(
     const faults = context.book.read(target.orders)
     const body = await heed(request, call, faults, gone.signal)
     const answer =
-      body === null ? early(faults) : (failureOf(faults) ?? route(call, body, context, faults.empty))
+      body === null ? early(faults) : (failureOf(faults) ?? (await route(call, body, context, faults.empty)))
     call.status = answer.status
     await send(response, answer, faults)
   } catch (error) {
@@ -136,7 +136,7 @@ function route(
   body: CallBody,
   { videos }: SandboxContext,
   empty: boolean,
-): Answer {
+): Answer | Promise<Answer> {
   const [, id, content] = /^\/v1\/videos\/([a-z0-9_]+)(\/content)?$/.exec(path) ?? []
   if (id !== undefined && (method === 'GET' || method === 'DELETE'))
     return videos.answer(method, id, content !== undefined)

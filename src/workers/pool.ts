@@ -1,9 +1,11 @@
 import { availableParallelism } from 'node:os'
 import type { Piscina } from 'piscina'
 import type { Base64Decoder, LeafHasher } from '../contracts/media.ts'
+import type { SpeechEncoders } from '../contracts/speech-encoding.ts'
 import type { Signable, Signatures, WebhookSigner } from '../contracts/webhooks.ts'
 import { type Base64Task, decodeBase64 } from './base64.ts'
 import { hashLeaves, LeafHashes, type LeavesTask } from './leaf-hash.ts'
+import { createSpeechEncoders } from './speech-encoders.ts'
 import { signWebhook } from './webhook-signature.ts'
 
 /**
@@ -32,6 +34,7 @@ export interface Workers {
   readonly decoder: Base64Decoder
   readonly hasher: LeafHasher
   readonly signer: WebhookSigner
+  readonly encoders: SpeechEncoders
   /** Ends the threads; tasks under way are failed. */
   close(): Promise<void>
 }
@@ -41,8 +44,9 @@ type Task = Base64Task | LeavesTask | readonly Signable[]
 /** Computes what would hold up the event loop, in threads that are started when there is something for them. */
 export function createWorkers(): Workers {
   let opened: Promise<Piscina<Task, unknown>> | null = null
+  const encoders = createSpeechEncoders(openPool)
   const run = async (task: Task, which: typeof DECODE): Promise<unknown> => {
-    opened ??= openPool()
+    opened ??= openPool<Task, unknown>()
     return (await opened).run(task, which)
   }
   const decode = (task: Base64Task) => run(task, DECODE) as Promise<number>
@@ -64,14 +68,19 @@ export function createWorkers(): Workers {
       begin: () => new LeafHashes(),
     },
     signer: createSigner(sign),
-    close: async () => (await opened)?.destroy(),
+    encoders,
+    close: async () => {
+      await encoders.close()
+      await (await opened)?.destroy()
+    },
   }
 }
 
 /** Loaded with the first task: most nodes never have one. */
-async function openPool(): Promise<Piscina<Task, unknown>> {
+async function openPool<Task, Result>(tasksPerThread = 1): Promise<Piscina<Task, Result>> {
   const { Piscina } = await import('piscina')
   return new Piscina({
+    concurrentTasksPerWorker: tasksPerThread,
     minThreads: 0,
     maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
     idleTimeout: IDLE_MS,

@@ -225,6 +225,7 @@ t.test('a version follows what the route says, and nothing else', async (t) => {
   const same: readonly Bend[] = [
     (file) => file.set('/routes/voice/entries/0/weight', 1),
     (file) => file.set('/routes/voice/published', true),
+    (file) => file.set('/routes/voice/encode', false),
     (file) => file.remove('/routes/voice/strategy').set('/routes/voice/strategy', 'priority'),
     (file) => file.set('/providers/openai/api_key', `\${ANOTHER}`),
   ]
@@ -235,6 +236,7 @@ t.test('a version follows what the route says, and nothing else', async (t) => {
     (file) => file.set('/routes/voice/entries/0/weight', 2),
     (file) => file.set('/routes/voice/strategy', 'weighted'),
     (file) => file.set('/routes/voice/published', false),
+    (file) => file.set('/routes/voice/encode', true),
     (file) => file.set('/routes/voice/entries/0/limits', { max_audio_seconds: 5 }),
   ]
   const versions = new Set([before, ...changed.map(versionAfter)])

@@ -29,7 +29,7 @@ const SPEAK: DoorEndpoint = {
   table: SPEAK_OPTIONS,
   ask({ query, body }) {
     const exchange = exchangeOf(query)
-    const { call } = readSpeak(exchange, speakRequest.read(body, exchange), principal())
+    const call = readSpeak(exchange, speakRequest.read(body, exchange), principal())
     return { warnings: call.warnings, answers: [] }
   },
 }

@@ -45,7 +45,7 @@ const SPEAK: DoorEndpoint = {
   ask({ query, body }) {
     const exchange = exchangeOf(query, 'JBFqnCBsd6RMkjVDRZzb')
     const read = speechRequest.read(body, exchange)
-    const { call } = readVoiced(exchange, { call: read, fields: body }, principal())
+    const call = readVoiced(exchange, { call: read, fields: body }, principal())
     return { warnings: call.warnings, answers: [] }
   },
 }

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
+import { decodeSpeech, heardIn } from '../support/decoded-speech.ts'
 import { startDemoProcess } from '../support/demo-route.ts'
 import { assertStopsClean, startGateway } from '../support/gateway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
@@ -49,7 +50,12 @@ t.test('audio', { timeout: 60_000 }, async (t) => {
   const larkway = await startGateway(t)
   const { openai, headers } = doorClient(larkway)
   const path = join(await tempFolder(t), 'speech.wav')
-  const speech = await openai.audio.speech.create({ model: 'tts-1', voice: 'alloy', input: 'hello world' })
+  const asked = { model: 'tts-1', voice: 'alloy', input: 'hello world' }
+  const unnamed = await openai.audio.speech.create(asked)
+  t.equal(unnamed.headers.get('content-type'), 'audio/mpeg')
+  const mp3 = await decodeSpeech(new Uint8Array(await unnamed.arrayBuffer()), 'mp3')
+  t.equal(heardIn(mp3), 'hello world', 'the default of OpenAI')
+  const speech = await openai.audio.speech.create({ ...asked, response_format: 'wav' })
   t.equal(speech.headers.get('content-type'), 'audio/wav')
   t.equal(speech.headers.get('transfer-encoding'), 'chunked')
   t.equal(speech.headers.get('x-lk-usage-audio-output-characters'), '11')

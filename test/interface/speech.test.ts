@@ -83,7 +83,7 @@ const NOWHERE = ['ogg', 'MP3', 'mp3_44100', 'mp3_44100_999', 'mp3 ', 'constructo
 
 /** What each provider makes, and the type of it; everything else it refuses. */
 const MAKES: Readonly<Record<Name, Readonly<Record<string, string>>>> = {
-  sandbox: { wav: 'audio/wav' },
+  sandbox: { wav: 'audio/wav', mp3: 'audio/mpeg' },
   openai: {
     mp3: 'audio/mpeg',
     wav: 'audio/wav',
@@ -148,7 +148,7 @@ t.test('a format that only a later entry makes is made there', async (t) => {
   const rows: [string | null, string][] = [
     [null, 'sandbox'],
     ['wav', 'sandbox'],
-    ['mp3', 'elevenlabs'],
+    ['mp3_44100_128', 'elevenlabs'],
     ['wav_44100', 'elevenlabs'],
     ['flac', 'deepgram'],
   ]

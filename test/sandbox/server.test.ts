@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { decodeSpeech, heardIn, probed } from '../support/decoded-speech.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { melody, noise, wav } from '../support/tone.ts'
 
@@ -92,6 +93,24 @@ t.test('speech', async (t) => {
   t.notOk(echo.equals(onyx), 'voices differ')
 })
 
+t.test('speech as mp3, and its times with it', async (t) => {
+  const { post } = await start(t)
+  const body = { model: 'morse-1', input: 'hello world', response_format: 'mp3' }
+  const reply = await post('/audio/speech', body)
+  const bytes = Buffer.from(await reply.arrayBuffer())
+  t.equal(reply.headers.get('content-type'), 'audio/mpeg')
+  t.equal(reply.headers.get('x-sandbox-audio-sha256'), createHash('sha256').update(bytes).digest('hex'))
+  t.match(await probed(bytes), { format: 'mp3', channels: 1 })
+  t.equal(heardIn(await decodeSpeech(bytes, 'mp3')), 'hello world')
+  const timed = await post('/audio/speech/with-timestamps', body)
+  const { audio_base64: audio, alignment } = (await timed.json()) as {
+    audio_base64: string
+    alignment: object
+  }
+  t.ok(Buffer.from(audio, 'base64').equals(bytes))
+  t.match(alignment, { characters: [...'hello world'] })
+})
+
 t.test('speech that is refused', async (t) => {
   const { post } = await start(t)
   const rows: [object, number, string | null][] = [
@@ -103,7 +122,7 @@ t.test('speech that is refused', async (t) => {
     [{ model: 'tts-1', input: 'e'.repeat(4097) }, 400, 'input'],
     [{ model: 'tts-1', input: '0'.repeat(4096), speed: 0.25 }, 400, 'input'],
     [{ model: 'tts-1', input: 'hello', voice: 'constructor' }, 400, 'voice'],
-    [{ model: 'tts-1', input: 'hello', response_format: 'mp3' }, 400, 'response_format'],
+    [{ model: 'tts-1', input: 'hello', response_format: 'opus' }, 400, 'response_format'],
     [{ model: 'tts-1', input: 'hello', speed: 5 }, 400, 'speed'],
     [{ model: 'tts-1', input: 'hello', speed: 'x' }, 400, 'speed'],
     [[1], 400, null],

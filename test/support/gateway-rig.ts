@@ -104,6 +104,13 @@ const NO_OBJECTS = new Proxy<Objects>({} as Objects, {
   },
 })
 
+/** No route of these tests encodes. */
+const NO_ENCODERS: Services['encoders'] = {
+  begin() {
+    throw new Error('nothing is encoded here')
+  },
+}
+
 export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions): GatewayRig {
   const { entries, providers = [], deadlineMs = 30_000, reader = NO_AUDIO } = options
   const key = makeKey()
@@ -146,6 +153,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     open: sender.open,
     openSocket: createSocketOpener(undefined),
     budget,
+    encoders: NO_ENCODERS,
     audio: reader,
     random: () => 0.5,
     latency: createLatencyTracker(),

@@ -9,8 +9,8 @@ export const LAYERS = [
   'admin alerts',
   'jobs webhooks live',
   'gateway',
-  'inbound providers sandbox catalog state storage media workers recorder usage',
-  'outbound tracing',
+  'inbound providers sandbox catalog state storage workers recorder usage',
+  'outbound tracing media',
   'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
     'cancellation one-at-a-time in-turns trim',
 ].map((names) => names.split(' '))

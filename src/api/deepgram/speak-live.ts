@@ -6,7 +6,6 @@ import type { SpeechSession } from '../../live/speech-session.ts'
 import { WholeFrames } from '../../media/pcm.ts'
 import type { OptionReader } from '../door-options.ts'
 import { warningHeaders } from '../fact-headers.ts'
-import { selectFormat } from '../native/speech-stream.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
@@ -64,12 +63,19 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     const { live } = call.dependencies
     this.#call = call
     const body = speakRequest.read({ text: ANY_TEXT }, exchange)
-    const read = readSpeak(exchange, body, context.principal, AS_IT_IS_MADE)
-    const chosen = selectFormat(live, context, read.call, read.formats)
-    const encoding = chosen.call.payload.response_format?.startsWith('pcm') ? 'pcm_s16le' : 'mulaw'
+    const asked = readSpeak(exchange, body, context.principal, AS_IT_IS_MADE)
+    const selection = live.selectSpeech(context, asked)
+    const encoding = asked.payload.response_format?.startsWith('pcm') ? 'pcm_s16le' : 'mulaw'
     this.#frames = new WholeFrames({ encoding, sampleRate: PCM_HERTZ, channels: 1 })
-    this.headers = warningHeaders([...chosen.call.warnings, ...chosen.selection.warnings])
-    this.#session = live.openSpeech({ context, ...chosen, sink: this, admitted, mayBeSilent: true })
+    this.headers = warningHeaders([...asked.warnings, ...selection.warnings])
+    this.#session = live.openSpeech({
+      context,
+      call: asked,
+      selection,
+      sink: this,
+      admitted,
+      mayBeSilent: true,
+    })
   }
 
   get bufferedBytes(): number {

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import type { Principal } from '../../contracts/catalog.ts'
-import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
@@ -8,7 +7,7 @@ import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { type DoorOptions, demanding, OptionReader, optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
-import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
+import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
 import { chosenBy } from '../openai/door.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
@@ -30,7 +29,7 @@ export const SPEAK_OPTIONS: DoorOptions = {
   },
   encoding: {
     fate: 'kept',
-    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; without it the entry decides',
+    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; default: `mp3`',
   },
   model: { fate: 'kept', note: 'a purpose of the workspace, or a voice as `voice` at `/v1/speech`' },
   sample_rate: {
@@ -61,11 +60,8 @@ export const speak = endpoint({
   ],
   errors: CALL_ERRORS,
   async handle(request) {
-    const { exchange, context, dependencies } = request
-    const { call: asked, formats } = readSpeak(exchange, request.body.call, context.principal)
-    const made = await inFirstFormat(asked, formats, { context, services: dependencies.services })
-    if (made instanceof GatewayError) throw made
-    const call = made ?? asked
+    const { exchange, context } = request
+    const call = readSpeak(exchange, request.body.call, context.principal)
     const reply = await streamSpeech(call, request)
     const kept = 'common' in reply ? reply.common?.headers : undefined
     const { 'x-lk-model': model = '' } = kept ?? reply.headers ?? {}
@@ -77,7 +73,6 @@ export const speak = endpoint({
 /**
  * The call with the options of the query.
  *
- * @returns also the formats that it may be made in, the first one that an entry makes; none: any
  * @throws  GatewayError INVALID_REQUEST naming an option
  */
 export function readSpeak(
@@ -85,25 +80,29 @@ export function readSpeak(
   body: CallOf<'speech'>,
   principal: Principal,
   { options, formatsIn }: SpeakTerms = IN_A_FILE,
-): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
+): CallOf<'speech'> {
   const query = new OptionReader(queryValues(exchange.query), options)
   const model = query.text('model')
   const speed = query.number('speed')
   if (speed !== null && speed <= 0) throw invalidField('speed', MUST.beGreaterThan(0))
-  const formats = formatsIn(query)
+  const [response_format, ...format_aliases] = formatsIn(query)
   const unkept = optOutIn(query)
   const warnings = [...body.warnings, ...query.settleKindly()]
   const selectors = demanding(chosenBy(model, body.selectors, principal), unkept)
   const isPurpose = selectors.purpose?.label === model && selectors.purpose.source === 'body'
-  const payload = { ...body.payload, speed, voice: isPurpose ? null : model }
-  return { call: { ...body, payload, selectors, warnings }, formats }
+  const voice = isPurpose ? null : model
+  const payload = { ...body.payload, speed, voice, response_format, format_aliases }
+  return { ...body, payload, selectors, warnings }
 }
 
 /** What differs between the ways in which the audio goes out. */
+/** Names of one format. */
+type FormatNames = readonly [string, ...string[]]
+
 export interface SpeakTerms {
   readonly options: DoorOptions
   /** @throws GatewayError INVALID_REQUEST naming an option */
-  formatsIn(query: OptionReader): readonly string[]
+  formatsIn(query: OptionReader): FormatNames
 }
 
 const IN_A_FILE: SpeakTerms = {
@@ -125,7 +124,7 @@ export function formatsOf(
   encoding: string | null,
   container: string | null,
   rate: number | null,
-): readonly string[] {
+): FormatNames {
   const only = (containers: readonly string[], rates: readonly number[] = []) => {
     if (container !== null && !containers.includes(container))
       throw invalidField('container', containers.length === 0 ? LEFT_OUT : MUST.beOneOf(containers))
@@ -156,11 +155,13 @@ export function formatsOf(
       return [encoding]
     case null:
       only([])
-      return []
+      return [DEFAULT_FORMAT]
     default:
       throw invalidField('encoding', MUST.beOneOf(ENCODINGS))
   }
 }
 
+/** https://developers.deepgram.com/docs/tts-media-output-settings */
+const DEFAULT_FORMAT = 'mp3'
 const ENCODINGS = ['linear16', 'mp3', 'opus', 'flac', 'aac', 'mulaw', 'alaw']
 const LEFT_OUT = MUST.beLeftOut('the encoding decides it')

@@ -1,8 +1,7 @@
 import { type Static, Type } from 'typebox'
-import type { CharacterTimes, SpeechCall, SpeechTimes } from '../../contracts/calls.ts'
+import type { CharacterTimes, SpeechTimes } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { Deltas } from '../../contracts/operations.ts'
-import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
@@ -19,7 +18,7 @@ import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
 import { jsonReply, type Large, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
-import { inFirstFormat, readSpeech, SpeechBody, streamPieces, streamSpeech } from '../native/speech.ts'
+import { readSpeech, SpeechBody, streamPieces, streamSpeech } from '../native/speech.ts'
 import { chosenBy } from '../openai/door.ts'
 import { ElevenLabsTimedSpeech } from '../openapi/elevenlabs-answers.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
@@ -37,7 +36,9 @@ export const SPEECH_QUERY: DoorOptions = {
   optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
   output_format: {
     fate: 'kept',
-    note: 'at others `mp3_44100_128` is `mp3`, `opus_48000_96` is `opus`, `pcm_24000` is `pcm`, `wav_24000` is `wav`',
+    note:
+      'default: `mp3_44100_128`; at others that is `mp3`, `opus_48000_96` is `opus`, `pcm_24000` is `pcm`, ' +
+      '`wav_24000` is `wav`',
   },
 }
 
@@ -139,14 +140,14 @@ export const textToSpeechTimedStream = endpoint({
 
 /** Answers with the audio as the body, as it is made, at either path. */
 async function speak(request: SpeechRequest) {
-  const call = await voicedCall(request)
+  const call = voicedCall(request)
   return counted(await streamSpeech(call, request), call)
 }
 
 /** Answers with the audio in base64 and the times of its characters, which speech that is kept does not have. */
 async function speakTimed(request: SpeechRequest) {
   const { exchange, context, dependencies } = request
-  const call = await voicedCall(request, { times: true })
+  const call = voicedCall(request, true)
   const { result, envelope, release } = await run(dependencies.services, context, { mode: 'whole', call })
   exchange.onFinished(release)
   const { audio, times } = result
@@ -157,7 +158,7 @@ async function speakTimed(request: SpeechRequest) {
 /** The same piece by piece, as it is made, each in a line of its own. */
 async function streamTimed(request: SpeechRequest) {
   const { context, dependencies } = request
-  const call = await voicedCall(request, { times: true })
+  const call = voicedCall(request, true)
   const streaming = await run(dependencies.services, context, { mode: 'streamed', call })
   const form = { contentType: () => 'application/json', write: (piece: Deltas['speech']) => lineOf(piece) }
   return counted(await streamPieces(streaming, call, request, form), call)
@@ -184,46 +185,37 @@ function alignmentOf(times: CharacterTimes | null) {
   return { characters, character_start_times_seconds: starts, character_end_times_seconds: ends }
 }
 
-/** The call in a format that an entry makes of it. */
-async function voicedCall(
-  { exchange, context, dependencies, body }: SpeechRequest,
-  more: Pick<SpeechCall, 'times'> = {},
-): Promise<CallOf<'speech'>> {
-  const { call: read, formats } = readVoiced(exchange, body, context.principal)
-  const call = { ...read, payload: { ...read.payload, ...more } }
-  const made = await inFirstFormat(call, formats, { context, services: dependencies.services })
-  if (made instanceof GatewayError) throw made
-  return made ?? call
-}
-
 function counted(reply: Reply, { payload }: CallOf<'speech'>): Reply {
   return { ...reply, headers: { ...reply.headers, 'x-character-count': String([...payload.input].length) } }
 }
 
-/**
- * The call with the parameters of the query.
- *
- * @returns also the formats that it may be made in, the first one that an entry makes; none: any
- * @throws  GatewayError INVALID_REQUEST naming a parameter
- */
+function voicedCall({ exchange, context, body }: SpeechRequest, times?: true): CallOf<'speech'> {
+  const call = readVoiced(exchange, body, context.principal)
+  return times === undefined ? call : { ...call, payload: { ...call.payload, times } }
+}
+
+/** The call with the parameters of the query. @throws GatewayError INVALID_REQUEST naming a parameter */
 export function readVoiced(
   exchange: Exchange,
   body: Pick<ReceivedJson<'speech'>, 'call' | 'fields'>,
   principal: Principal,
-): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
+): CallOf<'speech'> {
   const { model_id: model } = body.fields as Static<typeof Body>
   const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
   const unkept = unloggedIn(query)
-  const format = query.text('output_format')
+  const format = query.text('output_format') ?? DEFAULT_FORMAT
   const [voice = ''] = exchange.params
-  const call = {
+  const [response_format, ...format_aliases] = namesOf(format)
+  return {
     ...body.call,
-    payload: { ...body.call.payload, voice },
+    payload: { ...body.call.payload, voice, response_format, format_aliases },
     selectors: demanding(chosenBy(model ?? null, body.call.selectors, principal), unkept),
     warnings: [...body.call.warnings, ...query.settleKindly()],
   }
-  return { call, formats: format === null ? [] : namesOf(format) }
 }
+
+/** https://elevenlabs.io/docs/api-reference/text-to-speech/convert */
+const DEFAULT_FORMAT = 'mp3_44100_128'
 
 /** What other providers call the same format. */
 const SHORT: Readonly<Record<string, string>> = {
@@ -233,7 +225,7 @@ const SHORT: Readonly<Record<string, string>> = {
   wav_24000: 'wav',
 }
 
-function namesOf(format: string): readonly string[] {
+function namesOf(format: string): readonly [string, ...string[]] {
   const short = Object.hasOwn(SHORT, format) ? SHORT[format] : undefined
   return short === undefined ? [format] : [format, short]
 }

@@ -13,7 +13,7 @@ import { jsonRequest } from '../json-request.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
 import { ERRORS_FIELD, idOf, nativeSocket } from './live-socket.ts'
-import { readSpeech, SpeechBody } from './speech.ts'
+import { inFormats, readSpeech, SpeechBody } from './speech.ts'
 import { queryFields } from './transcription-request.ts'
 
 const { input: _, ...OPTIONS } = SpeechBody.properties
@@ -103,17 +103,17 @@ function formatsOf({ payload: { response_format: given } }: CallOf<'speech'>): r
  * @param formats whose pieces can be joined; the first that an entry makes is taken
  * @throws GatewayError as `LiveSessions.selectSpeech`
  */
-export function selectFormat(
+function selectFormat(
   live: LiveSessions,
   context: AdmittedContext,
   call: CallOf<'speech'>,
   formats: readonly string[],
 ): { readonly call: CallOf<'speech'>; readonly selection: Selection } {
   let refusal: unknown = null
-  for (const format of formats) {
-    const candidate = { ...call, payload: { ...call.payload, response_format: format } }
+  for (const { tried, made } of inFormats(call, formats)) {
     try {
-      return { call: candidate, selection: live.selectSpeech(context, candidate) }
+      const selection = live.selectSpeech(context, tried)
+      return { call: made, selection: tried === made ? selection : live.selectSpeech(context, made) }
     } catch (thrown) {
       refusal ??= thrown
     }

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import { GatewayError, toGatewayError } from '../../errors.ts'
-import type { Call } from '../../gateway/call.ts'
+import type { Call, CallOf } from '../../gateway/call.ts'
 import type { AdmittedContext, CallContext } from '../../gateway/call-context.ts'
 import { holdsNothing } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
@@ -76,20 +76,39 @@ async function inAcceptedFormat(
   throw invalid(`Accept: ${named} cannot be made here: ${makes}`, 'Accept')
 }
 
-/** The call in the first of these formats that an entry makes, or why none makes the first; null: there are none. */
-export async function inFirstFormat(
+/**
+ * The call in the first of these formats that a provider makes, or that is made here, or why none makes the first;
+ * null: there are none.
+ */
+async function inFirstFormat(
   call: Call<'speech'>,
   formats: readonly string[],
   asked: SpeechContext,
 ): Promise<Call<'speech'> | GatewayError | null> {
   let refusal: GatewayError | null = null
-  for (const format of formats) {
-    const candidate = withFormat(call, format)
-    const refused = await refusalOf(candidate, asked)
-    if (refused === null) return candidate
-    refusal ??= refused
+  for (const { tried, made } of inFormats(call, formats)) {
+    const refused = await refusalOf(tried, asked)
+    if (refused === null) return made
+    if (tried === made) refusal ??= refused
   }
   return refusal
+}
+
+/**
+ * A call in each of these formats: first as providers make them, then as they are made here.
+ *
+ * @returns `tried` says whether that can be, `made` is the call for it, at every entry that serves the format
+ */
+export function inFormats(
+  call: CallOf<'speech'>,
+  formats: readonly string[],
+): readonly { readonly tried: CallOf<'speech'>; readonly made: CallOf<'speech'> }[] {
+  const calls = formats.map((format) => withFormat(call, format))
+  const unencoded = true
+  return [
+    ...calls.map((made) => ({ tried: { ...made, payload: { ...made.payload, unencoded } as const }, made })),
+    ...calls.map((made) => ({ tried: made, made })),
+  ]
 }
 
 /** `wav_24000` is a format of `audio/wav`. */
@@ -98,7 +117,7 @@ function isFormatOf(format: string, type: string): boolean {
   return (FORMATS.get(type) ?? []).some((name) => codec(name) === codec(format))
 }
 
-function withFormat(call: Call<'speech'>, format: string): Call<'speech'> {
+function withFormat(call: CallOf<'speech'>, format: string): CallOf<'speech'> {
   return { ...call, payload: { ...call.payload, response_format: format } }
 }
 

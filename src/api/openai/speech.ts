@@ -12,10 +12,14 @@ import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type EventStream, eventStreamReply } from '../sse.ts'
 import { MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, VOICE_FIELD, voiceOf } from './door.ts'
 
+/** Of OpenAI, whatever the entry would make: https://platform.openai.com/docs/api-reference/audio/createSpeech */
+const DEFAULT_FORMAT = 'mp3'
+
 const OpenAiSpeechBody = Type.Object({
   model: MODEL_FIELD,
   ...SpeechBody.properties,
   voice: VOICE_FIELD,
+  response_format: Type.With(SpeechBody.properties.response_format, { description: 'default: mp3' }),
   stream_format: optional(
     Type.Enum(['audio', 'sse']),
     'the body is the audio, the default, or events with it',
@@ -25,7 +29,12 @@ const OpenAiSpeechBody = Type.Object({
 const openaiSpeechRequest = openaiRequest(
   'speech',
   OpenAiSpeechBody,
-  (body) => readSpeech({ ...body, voice: voiceOf(body.voice) }),
+  (body) =>
+    readSpeech({
+      ...body,
+      voice: voiceOf(body.voice),
+      response_format: body.response_format ?? DEFAULT_FORMAT,
+    }),
   ['instructions'],
 )
 

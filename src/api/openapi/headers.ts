@@ -41,6 +41,7 @@ export const HEADERS = {
     type: 'string',
     enum: ['hit', 'miss'],
   }),
+  'X-LK-Encoded-From': header('format of the provider that the audio was made of here; absent: as it came'),
   'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
   'X-LK-Usage-Audio-Seconds': usage('audio_seconds', 'number'),
   'X-LK-Usage-Billable-Audio-Seconds': usage('billable_audio_seconds', 'number'),
@@ -94,6 +95,7 @@ export const SPEECH_FACTS: readonly HeaderName[] = [
   ...FACTS,
   'X-LK-Usage-Audio-Output-Characters',
   'X-LK-Cache',
+  'X-LK-Encoded-From',
 ]
 
 /** Beside what a model has written, or vectors, in OpenAI's shapes. */

@@ -2,10 +2,11 @@ import type { SpeechCall } from '../../contracts/calls.ts'
 import type { LiveFrame, SocketHandshake, SpeechEvent, SpeechStepper } from '../../contracts/live.ts'
 import type { LiveSpeech, Target } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
+import { speechMediaType } from '../../media/speech-form.ts'
 import { classify } from '../failure.ts'
 import { closeFailure, failureInside, objectIn, socketUrl } from '../live.ts'
 import { unsupportedField } from '../unsupported.ts'
-import { DEFAULT_FORMAT, DEFAULT_VOICE, mediaTypeOf, nativeFormat, unsupported } from './speech.ts'
+import { DEFAULT_FORMAT, DEFAULT_VOICE, nativeFormat, unsupported } from './speech.ts'
 import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /** The longest that it can be told to wait for text, seconds; 20 unless it is told. */
@@ -30,7 +31,7 @@ export const liveSpeech: LiveSpeech = {
   handshake,
   refused: classify,
   connect: (call) => new ContextStepper(call),
-  mediaType: (call) => mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT),
+  mediaType: (call) => speechMediaType(nativeFormat(call) ?? DEFAULT_FORMAT),
   idleMs: INACTIVITY_SECONDS * 1000,
   // A sixth ends the connection with `max_active_conversations`.
   sentencesMax: 5,

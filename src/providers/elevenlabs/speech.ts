@@ -1,6 +1,7 @@
 import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
+import { speechMediaType } from '../../media/speech-form.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
@@ -41,14 +42,14 @@ export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   unsupported,
   start: (call, target) => order(call, target, ''),
   next(_state, reply, call) {
-    const mediaType = mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)
+    const mediaType = speechMediaType(nativeFormat(call) ?? DEFAULT_FORMAT)
     return call.times === true ? readTimed(reply, mediaType) : readAudio(reply, mediaType)
   },
   streamed: {
     start: (call, target) => order(call, target, '/stream'),
     refused: classify,
     read(head, call) {
-      const mediaType = mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)
+      const mediaType = speechMediaType(nativeFormat(call) ?? DEFAULT_FORMAT)
       return call.times === true ? new TimedReader(head, mediaType) : audioReader(head, mediaType)
     },
   },
@@ -105,23 +106,4 @@ export function unsupported(call: SpeechCall): Unsupported | null {
 
 function badFormat(): Unsupported {
   return unsupportedField('response_format', 'the provider makes mp3, pcm, or codec_rate[_bitrate]')
-}
-
-/** `pcm` is little-endian, 16 bit, mono, without a header; `ulaw` is what telephones speak. */
-export function mediaTypeOf(format: string): string {
-  const [codec, rate] = format.split('_')
-  switch (codec) {
-    case 'mp3':
-      return 'audio/mpeg'
-    case 'opus':
-      return 'audio/ogg'
-    case 'wav':
-      return 'audio/wav'
-    case 'ulaw':
-      return 'audio/basic'
-    case 'alaw':
-      return 'audio/PCMA'
-    default:
-      return `audio/pcm;rate=${rate}`
-  }
 }

@@ -271,14 +271,16 @@ function shadowName({ published }: RouteAnswer): string | null {
   return entry === undefined ? null : `${entry.provider}/${entry.model}`
 }
 
-/** Settings of the route as a whole. */
-function RouteSettings(props: {
+interface RouteSettingsProps {
   readonly editing: Editing
   readonly edit: (edit: Edit) => void
   readonly issues: RouteIssues
   readonly models: ModelsAnswer
   readonly readOnly: boolean
-}) {
+}
+
+/** Settings of the route as a whole. */
+function RouteSettings(props: RouteSettingsProps) {
   const { editing, edit, issues, models, readOnly } = props
   const { strategy, published, rest } = editing
   return h(
@@ -324,13 +326,7 @@ function RouteSettings(props: {
         hint: published ? 'Apps can use this route.' : 'Requests from its apps fail.',
         disabled: readOnly,
       }),
-      h(Checkbox, {
-        label: 'Cache speech',
-        checked: rest.cache !== undefined,
-        onChange: (on: boolean) => edit({ do: 'cache', cache: on ? {} : undefined }),
-        hint: issues.fields.get('cache')?.join(' ') ?? 'Same text, same voice: made once, then kept.',
-        disabled: readOnly,
-      }),
+      ...speechSettings(props),
       h(ShadowSettings, {
         shadow: rest.shadow,
         onChange: (shadow: RouteFields['shadow']) => edit({ do: 'shadow', shadow }),
@@ -340,6 +336,26 @@ function RouteSettings(props: {
       }),
     ),
   )
+}
+
+/** What becomes of the speech of its entries. */
+function speechSettings({ editing: { rest }, edit, issues, readOnly }: RouteSettingsProps) {
+  return [
+    h(Checkbox, {
+      label: 'Cache speech',
+      checked: rest.cache !== undefined,
+      onChange: (on: boolean) => edit({ do: 'cache', cache: on ? {} : undefined }),
+      hint: issues.fields.get('cache')?.join(' ') ?? 'Same text, same voice: made once, then kept.',
+      disabled: readOnly,
+    }),
+    h(Checkbox, {
+      label: 'Encode speech',
+      checked: rest.encode === true,
+      onChange: (on: boolean) => edit({ do: 'encode', encode: on }),
+      hint: issues.fields.get('encode')?.join(' ') ?? 'Makes mp3, opus and other formats out of wav.',
+      disabled: readOnly,
+    }),
+  ]
 }
 
 /** Says what is saved and what serves, and what to do if neither matches the screen. */

@@ -34,6 +34,7 @@ export type Edit =
   | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
   | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
+  | { readonly do: 'encode'; readonly encode: boolean }
   | { readonly do: 'shadow'; readonly shadow: RouteFields['shadow'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
@@ -64,6 +65,10 @@ export function edited(editing: Editing, edit: Edit): Editing {
         : { ...editing, liveFallback: edit.liveFallback }
     case 'published':
       return edit.published === editing.published ? editing : { ...editing, published: edit.published }
+    case 'encode': {
+      const { encode: _, ...rest } = editing.rest
+      return { ...editing, rest: edit.encode ? { ...rest, encode: true } : rest }
+    }
     case 'cache': {
       const { cache: _, ...rest } = editing.rest
       return { ...editing, rest: edit.cache === undefined ? rest : { ...rest, cache: edit.cache } }
@@ -347,7 +352,16 @@ export function readIssues(lines: readonly string[], route: string): RouteIssues
   return { entries, fields, others }
 }
 
-const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'cache', 'shadow', 'workspace']
+const ROUTE_FIELDS = [
+  'entries',
+  'strategy',
+  'published',
+  'live_fallback',
+  'cache',
+  'encode',
+  'shadow',
+  'workspace',
+]
 
 /** Issues of one field of an entry. */
 export function entryIssues(issues: RouteIssues, index: number, field: string): readonly string[] {

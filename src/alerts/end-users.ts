@@ -24,6 +24,8 @@ interface Named {
   readonly account: string
   readonly subject: Incident['subject']
   readonly isOpen: boolean
+  /** Its budget did not cover a call. */
+  readonly isRefused: boolean
 }
 
 export interface EndUserFigures {
@@ -51,11 +53,13 @@ export async function endUserFindings(rule: Rule, figures: EndUserFigures): Prom
       some.map(({ account }) => account),
     )
     const termsOf = termsByAccount(settings)
-    some.forEach(({ account, subject, isOpen }, index) => {
+    some.forEach(({ account, subject, isOpen, isRefused }, index) => {
       const { budgetMicros } = termsOf(account)
       if (budgetMicros === null || budgetMicros === 0) return
       const value = (spent[index] ?? 0) / budgetMicros
-      if (isOpen || value >= threshold) findings.push({ subject, owner: workspace, value, threshold })
+      const isExhausted = value >= 1 || isRefused
+      if (isOpen || value >= threshold)
+        findings.push({ subject, owner: workspace, value, threshold, isExhausted })
     })
   }
   return findings
@@ -64,9 +68,10 @@ export async function endUserFindings(rule: Rule, figures: EndUserFigures): Prom
 /** The end users that are asked about: those of open incidents, under the names that these have, then the others. */
 function subjectsOf({ name, workspace: only }: Rule, { named, open }: EndUserFigures): Named[] {
   const found = new Map<string, Named>()
-  const add = (one: Named) => {
+  const refused = new Set(named.flatMap((one) => (one.isRefused ? [`${one.workspace} ${one.account}`] : [])))
+  const add = (one: Omit<Named, 'isRefused'>) => {
     const key = `${one.workspace} ${one.account}`
-    if (!found.has(key) && found.size < ASKED_MAX) found.set(key, one)
+    if (!found.has(key) && found.size < ASKED_MAX) found.set(key, { ...one, isRefused: refused.has(key) })
   }
   for (const { rule, subject } of open) {
     const { workspace, end_user: id, end_user_digest: digest } = subject

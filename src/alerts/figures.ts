@@ -15,6 +15,7 @@ import {
   endingFindings,
   errorFindings,
   type Finding,
+  isRouted,
   ownersIn,
 } from './findings.ts'
 import { SampleWindow } from './sample-window.ts'
@@ -75,7 +76,12 @@ export class Figures {
       }
       case 'error_share':
         await this.#readSamples()
-        return errorFindings(rule, this.#window.calls(nowMs, rule.windowMs), ownersIn(routes()))
+        return errorFindings(
+          rule,
+          this.#window.calls(nowMs, rule.windowMs),
+          this.#open.filter((incident) => incident.rule === rule.name),
+          ownersIn(routes()),
+        )
       case 'breaker_open':
         await this.#readSamples()
         return breakerFindings(rule, this.#window.stretches(nowMs), ownersIn(routes()))
@@ -94,11 +100,17 @@ export class Figures {
     }
   }
 
-  /** Whether that nothing was found of the subject says that it is well: of an account only if it was looked at. */
-  covers(rule: AlertRule, { subject }: Incident): boolean {
-    if (rule.kind !== 'budget') return true
-    const { workspace = '' } = subject
-    return this.#looked.has(workspace) || !this.#budgeted.has(workspace)
+  /**
+   * Whether that nothing was found of the subject says that it is well: of an account only if it was looked at, of a
+   * model in use not because nobody calls it.
+   */
+  covers(rule: AlertRule, incident: Incident): boolean {
+    const { workspace = '', provider = '', model = '' } = incident.subject
+    if (rule.kind === 'budget') return this.#looked.has(workspace) || !this.#budgeted.has(workspace)
+    if (rule.kind !== 'error_share' && rule.kind !== 'breaker_open') return true
+    // What only counts others has no model.
+    if (!isRouted(this.#sources.routes(), incident)) return true
+    return rule.kind === 'breaker_open' && this.#window.isClosed(this.#nowMs, provider, model)
   }
 
   #readSamples(): Promise<void> {
@@ -108,10 +120,11 @@ export class Figures {
 
   async #budgetFindings(rule: Extract<AlertRule, { readonly kind: 'budget' }>): Promise<Finding[]> {
     this.#accounts ??= this.#readAccounts()
-    const views = await this.#accounts
+    const [views] = await Promise.all([this.#accounts, this.#readSamples()])
+    const refused = this.#window.refusedBudgets(this.#nowMs, NAMED_MS)
     return [...views].flatMap(([account, view]) =>
       rule.workspace === null || rule.workspace === account.workspace
-        ? budgetFindings(rule, account, view)
+        ? budgetFindings(rule, account, view, refused)
         : [],
     )
   }
@@ -144,6 +157,6 @@ export class Figures {
 /** How far back samples have to go for a rule. */
 function spanOf(rule: AlertRule): number {
   if (rule.kind === 'error_share') return rule.windowMs
-  if (rule.kind === 'end_user_budget') return NAMED_MS
+  if (rule.kind === 'end_user_budget' || rule.kind === 'budget') return NAMED_MS
   return rule.kind === 'breaker_open' ? rule.forMs + 2 * STEP_MS : 0
 }

@@ -1,5 +1,6 @@
 import type { AlertCondition, AlertRule, Incident } from '../contracts/alerts.ts'
 import type { Route, Snapshot } from '../contracts/catalog.ts'
+import type { BudgetName } from '../contracts/console.ts'
 import type { JobFigures } from '../contracts/jobs.ts'
 import type { AccountView } from '../contracts/ledger.ts'
 import type { GivenUp } from '../contracts/outbox.ts'
@@ -16,6 +17,8 @@ export interface Finding {
   readonly owner?: string
   /** The less of it the worse: what is left of something. */
   readonly falls?: true
+  /** Of a budget: nothing is left, or it did not cover a call. Absent: it is none. */
+  readonly isExhausted?: boolean
 }
 
 /** How a figure stands: `between` neither begins an incident nor ends one. */
@@ -62,18 +65,22 @@ export function budgetedAccounts(
   })
 }
 
-/** Shares of budgets that are used up, of one account: 0.8 is 80 %. */
+/** Shares of budgets that are used up, of one account: 0.8 is 80 %. @param refused budgets that did not cover a call */
 export function budgetFindings(
   { share: threshold }: Condition<'budget'>,
   { workspace, budgetMicros, keys }: BudgetedAccount,
   { spentMicros, spentByKey }: Pick<AccountView, 'spentMicros' | 'spentByKey'>,
+  refused: readonly BudgetName[],
 ): Finding[] {
+  const own = new Set(refused.flatMap((one) => (one.workspace === workspace ? [one.key] : [])))
+  const found = (value: number, key: string | null) => {
+    return { value, threshold, isExhausted: value >= 1 || own.has(key) }
+  }
   const ofKeys = [...keys].map(([key, micros]) => {
-    const value = (spentByKey[key] ?? 0) / micros
-    return { subject: { workspace, key }, owner: workspace, value, threshold }
+    return { subject: { workspace, key }, owner: workspace, ...found((spentByKey[key] ?? 0) / micros, key) }
   })
   if (budgetMicros === null) return ofKeys
-  return [{ subject: { workspace }, value: spentMicros / budgetMicros, threshold }, ...ofKeys]
+  return [{ subject: { workspace }, ...found(spentMicros / budgetMicros, null) }, ...ofKeys]
 }
 
 /** The workspace that a provider belongs to, by the provider's name; null: it is one of the platform. */
@@ -97,14 +104,29 @@ function owned(owner: string | null): Pick<Finding, 'owner'> {
   return owner === null ? {} : { owner }
 }
 
-/** Shares of attempts that failed, of models with enough of them. */
+/** Whether a route has the model that an incident is of. */
+export function isRouted(routes: readonly Pick<Route, 'entries'>[], { subject }: Incident): boolean {
+  return routes.some(({ entries }) =>
+    entries.some(({ provider, model }) => provider.name === subject.provider && model === subject.model),
+  )
+}
+
+/**
+ * Shares of attempts that failed, of models with enough of them. Of an open incident every attempt counts: one that
+ * succeeds says that it is over, and none says nothing.
+ */
 export function errorFindings(
   { share: threshold, minCalls, provider: only }: Condition<'error_share'>,
   models: readonly ModelCalls[],
+  open: readonly Incident[],
   ownerOf: OwnerOf,
 ): Finding[] {
+  const isOpen = (provider: string, model: string) =>
+    open.some(({ subject }) => subject.provider === provider && subject.model === model)
+  const isEnough = ({ provider, model, calls }: ModelCalls) =>
+    calls >= minCalls || (calls > 0 && isOpen(provider, model))
   return models
-    .filter(({ provider, calls }) => calls >= minCalls && (only === null || provider === only))
+    .filter((one) => isEnough(one) && (only === null || one.provider === only))
     .map(({ provider, model, calls, failed }) => {
       return { subject: { provider, model }, ...owned(ownerOf(provider)), value: failed / calls, threshold }
     })

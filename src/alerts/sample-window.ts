@@ -1,4 +1,5 @@
 import {
+  type BudgetName,
   type EndUserSample,
   type NodeSample,
   type NodeSamples,
@@ -28,6 +29,9 @@ interface Slice {
   readonly models: readonly ModelCalls[]
   /** Models with an entry that is not closed, `UnwellModel` as JSON. */
   readonly open: ReadonlySet<string>
+  /** The same of those that nobody tries. */
+  readonly untried: ReadonlySet<string>
+  readonly refusedBudgets: readonly BudgetName[]
   readonly endUsers: readonly EndUserSample[]
 }
 
@@ -86,9 +90,30 @@ export class SampleWindow {
     for (const { endUsers } of slices.sort((one, other) => other.atMs - one.atMs))
       for (const one of endUsers) {
         const key = `${one.workspace} ${one.account}`
-        if ((found.get(key)?.id ?? null) === null) found.set(key, one)
+        const known = found.get(key)
+        const isRefused = one.isRefused ?? known?.isRefused
+        const refused = isRefused === undefined ? {} : { isRefused }
+        found.set(key, { ...one, id: known?.id ?? one.id, ...refused })
       }
     return [...found.values()]
+  }
+
+  /** Budgets that did not cover a call within the last `windowMs`. */
+  refusedBudgets(nowMs: number, windowMs: number): BudgetName[] {
+    const slices = [...this.#slices.values()].filter(({ atMs }) => atMs > nowMs - windowMs)
+    return slices.flatMap(({ refusedBudgets }) => refusedBudgets)
+  }
+
+  /** Whether a node is alive, and the breakers of a model are closed on all that are. */
+  isClosed(nowMs: number, provider: string, model: string): boolean {
+    const key = JSON.stringify([provider, model])
+    const last = new Map<string, Slice>()
+    for (const slice of this.#slices.values())
+      if (slice.atMs >= nowMs - LATE_MS && slice.atMs > (last.get(slice.node)?.atMs ?? 0))
+        last.set(slice.node, slice)
+    return (
+      last.size > 0 && [...last.values()].every(({ open, untried }) => !open.has(key) && !untried.has(key))
+    )
   }
 
   /** Of models whose breaker is not closed on a node that is alive, the longest stretch up to its last sample. */
@@ -114,10 +139,12 @@ export class SampleWindow {
 }
 
 function sliceOf(sample: NodeSample): Slice {
-  const { node, atMs, attempts = [], unwell = shownUnwell(sample), endUsers = [] } = sample
+  const { node, atMs, attempts = [], unwell = shownUnwell(sample), untried = [] } = sample
+  const { endUsers = [], refusedBudgets = [] } = sample
   // A node of an earlier version tells too little: what it shows has only those models that fail most.
   const models = attempts.map(([provider, model, calls, failed]) => ({ provider, model, calls, failed }))
-  return { node, atMs, models, open: new Set(unwell.map((model) => JSON.stringify(model))), endUsers }
+  const named = (some: readonly UnwellModel[]) => new Set(some.map((model) => JSON.stringify(model)))
+  return { node, atMs, models, open: named(unwell), untried: named(untried), endUsers, refusedBudgets }
 }
 
 /** What a node of an earlier version shows, which may not be all. */

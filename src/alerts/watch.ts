@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type AlertRule, type AlertTerms, type Incident, incidentName } from '../contracts/alerts.ts'
+import {
+  type AlertEvent,
+  type AlertRule,
+  type AlertTerms,
+  type Incident,
+  incidentName,
+} from '../contracts/alerts.ts'
 import type { Route, Snapshot } from '../contracts/catalog.ts'
 import type { SlotLease } from '../contracts/slots.ts'
 import type { State } from '../contracts/state.ts'
@@ -155,7 +161,11 @@ class Watch implements AlertWatch {
     for (const [name, incident] of open) {
       if (incident.rule !== rule.name) continue
       const finding = found.get(name)
-      if (finding === undefined && !this.#figures.covers(rule, incident)) continue
+      if (finding === undefined && !this.#figures.covers(rule, incident)) {
+        this.#wellSince.delete(incident.id)
+        continue
+      }
+      if (finding !== undefined) open.set(name, await this.#update(incident, finding))
       if (finding !== undefined && standingOf(finding) !== 'well') this.#wellSince.delete(incident.id)
       else if (this.#isOver(incident, recoverAfterMs)) {
         await this.#end(incident, finding?.value ?? null)
@@ -176,16 +186,16 @@ class Watch implements AlertWatch {
   }
 
   async #begin({ name: rule, kind }: AlertRule, finding: Finding): Promise<Incident> {
-    const { subject, owner, value, threshold } = finding
+    const { subject, owner, value, threshold, isExhausted } = finding
     const { state, nowMs, log, onEvent } = this.#parts
     const openedAtMs = nowMs()
     const incident: Incident = {
       ...{ id: newId('inc'), rule, kind, subject },
       ...(owner === undefined ? {} : { owner }),
       ...{ openedAtMs, value, threshold },
+      ...(isExhausted === undefined ? {} : { isExhausted }),
     }
-    const body = bodyOf(incident, 'alert.opened', { occurredAtMs: openedAtMs, value })
-    const event = { id: newId('evt'), occurredAtMs: openedAtMs, body }
+    const event = eventOf(incident, 'alert.opened', { occurredAtMs: openedAtMs, value })
     if (await state.alerts.begin(incident, event)) {
       log.warn({ incident: incident.id, rule, event_id: event.id }, 'an incident has begun')
       onEvent()
@@ -193,15 +203,29 @@ class Watch implements AlertWatch {
     return incident
   }
 
+  /** Keeps the figure of now, and tells when a budget is exhausted. @returns the incident as it is kept */
+  async #update(incident: Incident, { value, isExhausted }: Finding): Promise<Incident> {
+    // Who has no money left makes no more calls that are refused: that lasts until the figure falls.
+    const stays = incident.isExhausted === true && value >= incident.value
+    const exhausted = isExhausted === undefined ? {} : { isExhausted: isExhausted || stays }
+    const updated: Incident = { ...incident, value, ...exhausted }
+    const isNew = updated.isExhausted === true && incident.isExhausted !== true
+    if (!isNew && rounded(value) === rounded(incident.value) && updated.isExhausted === incident.isExhausted)
+      return incident
+    const { state, nowMs, log, onEvent } = this.#parts
+    const event = isNew ? eventOf(updated, 'alert.exhausted', { occurredAtMs: nowMs(), value }) : null
+    if ((await state.alerts.update(updated, event)) && event !== null) {
+      log.warn({ incident: incident.id, rule: incident.rule, event_id: event.id }, 'a budget is exhausted')
+      onEvent()
+    }
+    return updated
+  }
+
   /** @param value the figure by now; null: there is none any more */
   async #end(incident: Incident, value: number | null): Promise<void> {
     const { state, nowMs, log, onEvent } = this.#parts
     const occurredAtMs = nowMs()
-    const event = {
-      id: newId('evt'),
-      occurredAtMs,
-      body: bodyOf(incident, 'alert.recovered', { occurredAtMs, value }),
-    }
+    const event = eventOf(incident, 'alert.recovered', { occurredAtMs, value })
     this.#wellSince.delete(incident.id)
     if (!(await state.alerts.end(incident, event))) return
     log.info({ incident: incident.id, rule: incident.rule, event_id: event.id }, 'an incident is over')
@@ -209,13 +233,13 @@ class Watch implements AlertWatch {
   }
 }
 
-/** JSON of what is told: names of the configuration, ids of end users as they are kept, and figures. */
-function bodyOf(
-  { id, rule, kind, subject, openedAtMs, threshold }: Incident,
-  type: 'alert.opened' | 'alert.recovered',
+/** What is told: names of the configuration, ids of end users as they are kept, and figures. */
+function eventOf(
+  { id, rule, kind, subject, openedAtMs, threshold, isExhausted }: Incident,
+  type: 'alert.opened' | 'alert.exhausted' | 'alert.recovered',
   { occurredAtMs, value }: { readonly occurredAtMs: number; readonly value: number | null },
-): string {
-  return JSON.stringify({
+): AlertEvent {
+  const body = JSON.stringify({
     type,
     incident_id: id,
     rule,
@@ -223,9 +247,11 @@ function bodyOf(
     subject,
     value: value === null ? null : rounded(value),
     threshold,
+    ...(isExhausted === undefined || type === 'alert.recovered' ? {} : { exhausted: isExhausted }),
     opened_at: new Date(openedAtMs).toISOString(),
     occurred_at: new Date(occurredAtMs).toISOString(),
   })
+  return { id: newId('evt'), occurredAtMs, body }
 }
 
 function rounded(value: number): number {

@@ -67,7 +67,9 @@ export interface Incident {
    */
   readonly owner?: string
   readonly openedAtMs: number
-  /** The figure that broke it, and the one of the rule, both in the unit of the rule. */
+  /** Nothing is left of a budget, or too little for a call; absent: of something else, or something is. */
+  readonly isExhausted?: boolean
+  /** The figure as it was seen last, and the one of the rule, both in the unit of the rule. */
   readonly value: number
   readonly threshold: number
 }
@@ -98,6 +100,13 @@ export interface Alerts {
   open(): Promise<readonly Incident[]>
   /** @returns false when one of its name is open, and nothing changed */
   begin(incident: Incident, event: AlertEvent): Promise<boolean>
+  /**
+   * Keeps what is known of an incident by now.
+   *
+   * @param event null: nobody is told
+   * @returns false when it is not open any more, and nothing changed
+   */
+  update(incident: Incident, event: AlertEvent | null): Promise<boolean>
   /** @returns false when it is not open any more, and nothing changed */
   end(incident: Incident, event: AlertEvent): Promise<boolean>
 }

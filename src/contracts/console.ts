@@ -218,10 +218,14 @@ export interface NodeSample {
   readonly shadows?: readonly ShadowSample[]
   /** End users who are near the end of their budgets, some of them; absent: nobody watches that, or none was seen. */
   readonly endUsers?: readonly EndUserSample[]
+  /** Budgets that did not cover a call, some of them; absent: none, or written by an earlier version. */
+  readonly refusedBudgets?: readonly BudgetName[]
   /** What alerts go by, of all workspaces together. Absent: written by an earlier version. */
   readonly attempts?: readonly ModelAttempts[]
   /** The same of models with an entry whose breaker is not closed and that is tried. Absent: by an earlier version. */
   readonly unwell?: readonly UnwellModel[]
+  /** Models with an entry that is half-open and that nobody tries. Absent: none, or by an earlier version. */
+  readonly untried?: readonly UnwellModel[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
@@ -238,6 +242,15 @@ export interface EndUserSample {
   readonly account: string
   /** As it is kept; null: its id must not be. */
   readonly id: string | null
+  /** The budget did not cover a call. */
+  readonly isRefused?: true
+}
+
+/** The budget of a workspace, or of one of its keys. */
+export interface BudgetName {
+  readonly workspace: string
+  /** Null: it is the workspace's own. */
+  readonly key: string | null
 }
 
 /** Sums of a pair in one step of time. */

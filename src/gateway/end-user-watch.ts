@@ -23,7 +23,7 @@ export class EndUserWatch {
   #alerts: AlertTerms | undefined
   #shares: Shares = []
   #named: EndUserSample[] = []
-  /** By workspace and account: when it was named last. */
+  /** By workspace, account and whether it was refused: when it was named last. */
   readonly #namedAtMs = new Map<string, number>()
 
   constructor(snapshot: () => Pick<Snapshot, 'alerts'>, nowMs: () => number = Date.now) {
@@ -38,13 +38,13 @@ export class EndUserWatch {
     void settled.then((taken) => {
       const spentMicros = taken?.endUserMicros
       if (spentMicros !== undefined && spentMicros >= share * budget.budgetMicros)
-        this.#name(context, budget.account)
+        this.#name(context, budget.account, false)
     })
   }
 
   /** A budget does not cover a call. It may have been spent before anybody asked for alerts. */
   refused(context: AdmittedContext, { account }: EndUserBudget): void {
-    if (this.#shareFor(context.principal.workspace.id) !== null) this.#name(context, account)
+    if (this.#shareFor(context.principal.workspace.id) !== null) this.#name(context, account, true)
   }
 
   /** Those who were named since it was called last. */
@@ -67,16 +67,17 @@ export class EndUserWatch {
     return least
   }
 
-  #name(context: AdmittedContext, account: string): void {
+  #name(context: AdmittedContext, account: string, isRefused: boolean): void {
     if (this.#named.length === NAMED_MAX) return
     const workspace = context.principal.workspace.id
-    const key = `${workspace} ${account}`
+    const key = `${workspace} ${account} ${isRefused}`
     const nowMs = this.#nowMs()
     const namedAtMs = this.#namedAtMs.get(key)
     if (namedAtMs !== undefined && nowMs - namedAtMs < NAMED_AGAIN_MS) return
     if (this.#namedAtMs.size === KNOWN_MAX) this.#namedAtMs.clear()
     this.#namedAtMs.set(key, nowMs)
-    this.#named.push({ workspace, account, id: context.keptEndUser })
+    const refused = isRefused ? ({ isRefused } as const) : {}
+    this.#named.push({ workspace, account, id: context.keptEndUser, ...refused })
   }
 }
 

@@ -3,6 +3,7 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry, Snapshot } from '../contracts/catalog.ts'
 import {
   type BreakerView,
+  type BudgetName,
   type ConsoleState,
   type EndUserSample,
   type LiveSample,
@@ -34,6 +35,8 @@ import { KeyTally, Tallies, TOLD_MODELS_MAX, type WorkspaceTally } from './tally
 const WORKSPACES_MAX = 50
 /** Entries that are not closed, as far as a sample names them. */
 const BREAKERS_MAX = 100
+/** Budgets that a sample names. */
+const REFUSED_BUDGETS_MAX = 100
 /** Live sessions that a sample names: samples are kept for an hour. */
 const SESSIONS_MAX = 50
 
@@ -69,7 +72,8 @@ interface SampledNode {
 function sampleOf(
   { name, budget, live, shadows, endUsers, inFlight }: SampledNode,
   tallies: Tallies,
-  told: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts' | 'breakers' | 'unwell'>>,
+  told: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts' | 'breakers' | 'unwell'>> &
+    Pick<NodeSample, 'untried' | 'refusedBudgets'>,
 ): NodeSample {
   const sessions = live()
   const named = endUsers()
@@ -135,13 +139,13 @@ function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {
     }))
 }
 
-/** In one order always, so that a model which there is room for has a place in each sample while it is unwell. */
+/** Their models, in one order always, so that a model which there is room for has a place in each sample while it is unwell. */
 function modelsOf(unwell: readonly UnwellEntry[]): UnwellModel[] {
   const models = new Map<string, UnwellModel>()
-  for (const { entry, isUntried } of unwell) {
+  for (const { entry } of unwell) {
     const { provider, model } = entry
     // Names of providers have no space.
-    if (!isUntried) models.set(`${provider.name} ${model}`, [provider.name, model])
+    models.set(`${provider.name} ${model}`, [provider.name, model])
   }
   const inOrder = [...models].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, model]) => model)
   return inTurns(inOrder, ([provider]) => provider)
@@ -261,6 +265,8 @@ export class BatchingRecorder implements Recorder {
   readonly #failovers = new Allowance(LOOKS)
   readonly #failures = new Allowance(FAILURES)
   readonly #writes: Writes
+  /** Budgets that did not cover a call in this step. */
+  readonly #refusedBudgets = new Map<string, BudgetName>()
   #records: RequestRecord[] = []
   #inFlight = () => 0
   #timer: NodeJS.Timeout | null = null
@@ -309,6 +315,7 @@ export class BatchingRecorder implements Recorder {
     if (failed) {
       workspace.errors += 1
       if (isServerError(exchange.status, call)) workspace.serverErrors += 1
+      this.#noteBudget(call)
     }
     workspace.attempted(call.attempts)
     if (look !== null || (failed && this.#failures.take(workspace.failures))) {
@@ -326,6 +333,7 @@ export class BatchingRecorder implements Recorder {
   ran(job: RecordedJob, call: EndedCall, { milliseconds }: EndedRun): void {
     const workspace = this.#tallies.ofWorkspace(job.workspace)
     workspace.attempted(call.attempts)
+    this.#noteBudget(call)
     const plain = this.#looks.take(workspace.looks)
     if (plain || this.#isRemarkable(workspace, call.failure !== null, call))
       this.#records.push(runRecord(job, call, milliseconds))
@@ -337,6 +345,16 @@ export class BatchingRecorder implements Recorder {
     this.#putRecords()
     this.#putSample(Date.now())
     await this.#writes.close()
+  }
+
+  /** Notes which budget did not cover a call, if it failed for that: alerts tell of it. */
+  #noteBudget({ failure, principal }: EndedCall): void {
+    if (failure?.code !== 'BUDGET_EXCEEDED' || principal === null) return
+    const budget = failure.extra.details?.budget
+    if (this.#refusedBudgets.size === REFUSED_BUDGETS_MAX || (budget !== 'key' && budget !== 'workspace'))
+      return
+    const named = { workspace: principal.workspace.id, key: budget === 'key' ? principal.key.id : null }
+    this.#refusedBudgets.set(JSON.stringify(named), named)
   }
 
   /** It has failed, or was answered by another entry than the first, and there is room for one more of these. */
@@ -388,6 +406,7 @@ export class BatchingRecorder implements Recorder {
     const uses = Object.fromEntries(used.map((id) => [id, atMs]))
     if (used.length > 0) this.#writes.put(() => keyUses.note(uses))
     this.#tallies.clear()
+    this.#refusedBudgets.clear()
     this.#stepStartMs = performance.now()
   }
 
@@ -395,11 +414,17 @@ export class BatchingRecorder implements Recorder {
     const node = { ...this.#parts.node, inFlight: this.#inFlight }
     const stepMs = Math.round(performance.now() - this.#stepStartMs)
     const entries = unwellEntries(node)
-    const models = modelsOf(entries)
+    const models = modelsOf(entries.filter(({ isUntried }) => !isUntried))
+    const untried = modelsOf(entries.filter(({ isUntried }) => isUntried)).slice(0, TOLD_MODELS_MAX)
+    const refusedBudgets = [...this.#refusedBudgets.values()]
     const { kept: attempts, leftOut } = this.#tallies.attempts()
     this.#tellOfCut(leftOut + Math.max(models.length - TOLD_MODELS_MAX, 0))
     const unwell = models.slice(0, TOLD_MODELS_MAX)
-    return sampleOf(node, this.#tallies, { atMs, stepMs, attempts, unwell, breakers: breakersOf(entries) })
+    return sampleOf(node, this.#tallies, {
+      ...{ atMs, stepMs, attempts, unwell, breakers: breakersOf(entries) },
+      ...(untried.length === 0 ? {} : { untried }),
+      ...(refusedBudgets.length === 0 ? {} : { refusedBudgets }),
+    })
   }
 
   /** Tells in the log when there is no room for some models, once until there was for all. */

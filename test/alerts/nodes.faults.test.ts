@@ -193,15 +193,20 @@ t.test(
     t.ok(await waitUntil(() => typesOf(receiver, 'customers').length > 0, 20_000))
     const statuses = await call('lavish@shop.example', 4)
     t.equal(statuses.filter((status) => status === 402).length, 4, 'the last calls are over the budget')
+    t.ok(await waitUntil(() => typesOf(receiver, 'customers').includes('alert.exhausted'), 20_000))
     await sleep(2_000)
     const told = toldTo(receiver)
-    t.match(told, [{ type: 'alert.opened', subject: { workspace: 'acme', end_user: /^eu_[\w-]{32}$/ } }])
-    t.equal(told.length, 1)
+    const subject = { workspace: 'acme', end_user: /^eu_[\w-]{32}$/ }
+    t.match(told, [
+      { type: 'alert.opened', subject },
+      { type: 'alert.exhausted', subject, exhausted: true },
+    ])
+    t.equal(told.length, 2)
     t.ok((told[0]?.value ?? 0) >= 0.5)
     const raised = JSON.stringify(withEndUsers(receiver.port, 10 * CALLS_MAX))
     for (const { dataFolder } of nodes) await writeFile(join(dataFolder, 'larkway.yaml'), raised)
     t.ok(await waitUntil(() => typesOf(receiver, 'customers').includes('alert.recovered'), 20_000))
-    t.match(toldTo(receiver)[1], { subject: told[0]?.subject, value: 0.1 })
+    t.match(toldTo(receiver)[2], { subject: told[0]?.subject, value: 0.1 })
     for (const delivery of receiver.received) {
       t.ok(isVerified(SECRET, delivery))
       t.notMatch(delivery.body, /shop\.example/)

@@ -205,10 +205,93 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       told.find(({ subject }) => (subject as { key?: string }).key === 'key_capped'),
       { value: 0.85 },
     )
+    t.match(told, [{ exhausted: false }, { exhausted: false }])
+    // The figure of now is kept, and untold until nothing is left.
+    await spend('key_other', 450_000)
+    await rig.watch.round()
+    const shareOf = async () => {
+      const open = await rig.state.alerts.open()
+      return open.find(({ subject }) => subject.workspace === workspace && subject.key === undefined)?.value
+    }
+    t.equal(await shareOf(), 0.92)
+    t.equal((await rig.told()).length, 2)
+    await spend('key_other', 800_000)
+    await rig.pass(2 * MINUTE_MS)
+    t.match((await rig.told()).slice(2), [
+      { type: 'alert.exhausted', subject: { workspace }, value: 1, threshold: 0.8, exhausted: true },
+    ])
+    t.equal((await rig.told())[2]?.incident_id, told.find(({ value }) => value === 0.875)?.incident_id)
     // A budget that was raised is well again.
     rig.catalog.budgetMicros = 100_000_000
     await rig.pass(RECOVER_MS + MINUTE_MS)
-    t.match((await rig.told()).slice(2), [{ type: 'alert.recovered', subject: { workspace }, value: 0.0875 }])
+    t.match((await rig.told()).slice(3), [{ type: 'alert.recovered', subject: { workspace }, value: 0.1 }])
+  })
+
+  t.test('a budget that does not cover a call is exhausted, though something is left', async (t) => {
+    const rig = await start(t, {
+      budgets: { kind: 'budget', share: 0.8, workspace: null },
+      customers: { kind: 'end_user_budget', share: 0.8, workspace: null },
+    })
+    const { workspace } = rig.catalog
+    rig.catalog.endUsers = END_USERS
+    const spentMicros = { key_capped: 980_000 }
+    await rig.state.accounts.addUsage({ token: newToken(), workspace, spentMicros })
+    await spendFor(rig, 'ann', 980)
+    const ann: EndUserSample = { workspace, account: accountOfEndUser('ann'), id: 'ann' }
+    await nameThem(rig, 'one', [ann])
+    await rig.watch.round()
+    t.match(await rig.told(), [{ exhausted: false }, { exhausted: false }])
+    const sample = calls('one', rig.clock.nowMs, 0, 0, {
+      refusedBudgets: [
+        { workspace, key: 'key_capped' },
+        { workspace: 'other', key: null },
+      ],
+      endUsers: [{ ...ann, isRefused: true }],
+    })
+    await rig.state.console.samples.add(sample, KEEP_MS)
+    // Longer than nodes are listened to: callers give up, and the budget stays exhausted.
+    await rig.pass(15 * MINUTE_MS)
+    const told = (await rig.told()).slice(2)
+    t.equal(told.length, 2)
+    for (const subject of [{ key: 'key_capped' }, { end_user: 'ann' }])
+      t.ok(
+        told.some((one) => JSON.stringify(one.subject) === JSON.stringify({ workspace, ...subject })),
+        JSON.stringify(subject),
+      )
+    t.match(told[0], { type: 'alert.exhausted', value: 0.98, exhausted: true })
+    t.same(
+      (await rig.state.alerts.open()).map(({ isExhausted }) => isExhausted),
+      [true, true],
+    )
+  })
+
+  t.test('a model in use is not well because nobody calls it', async (t) => {
+    const rig = await start(t, {
+      errors: { kind: 'error_share', share: 0.5, minCalls: 20, windowMs: MINUTE_MS, provider: null },
+      breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: null },
+    })
+    const used = entry({ provider: configuredProvider({ name: 'deepgram' }), model: 'nova-3' })
+    rig.catalog.routes = [route([used])]
+    const model = ['deepgram', 'nova-3'] as const
+    const add = (of: number, failed: number, over: Partial<NodeSample>) => () =>
+      rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, of, failed, over), KEEP_MS)
+    await rig.pass(2 * MINUTE_MS, add(100, 90, { unwell: [model] }))
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.opened'])
+    await rig.pass(20 * MINUTE_MS, add(0, 0, { untried: [model] }))
+    t.equal((await rig.told()).length, 2, 'a breaker that nobody tries is not closed')
+    await rig.pass(20 * MINUTE_MS)
+    t.equal((await rig.told()).length, 2, 'no node says anything')
+    await rig.pass(RECOVER_MS + MINUTE_MS, add(0, 0, {}))
+    t.match((await rig.told()).slice(2), [{ type: 'alert.recovered', kind: 'breaker_open' }])
+    await rig.pass(RECOVER_MS + MINUTE_MS, add(1, 0, {}))
+    t.match((await rig.told()).slice(3), [{ type: 'alert.recovered', kind: 'error_share', value: 0 }])
+    await rig.pass(2 * MINUTE_MS, add(100, 90, {}))
+    rig.catalog.routes = []
+    await rig.pass(RECOVER_MS + 2 * MINUTE_MS)
+    t.match((await rig.told()).slice(4), [
+      { type: 'alert.opened', kind: 'error_share' },
+      { type: 'alert.recovered', kind: 'error_share', value: null },
+    ])
   })
 
   t.test('end users at the share of their budgets: each once, and well in the next month', async (t) => {
@@ -383,7 +466,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
   })
 
-  t.test('a breaker that nobody calls to try is no incident for ever', async (t) => {
+  t.test('a breaker that nobody tries is no incident for ever once no route has the model', async (t) => {
     const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: null } })
     const breaker = { workspace: 'acme', route: 'voice', provider: 'deepgram', model: 'nova-3' }
     const openedAtMs = rig.clock.nowMs

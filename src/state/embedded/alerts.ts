@@ -10,10 +10,11 @@ import { query } from './database.ts'
 import type { Events } from './outbox.ts'
 import type { Operations } from './subjects.ts'
 
-/** Incidents that are open, and the events that tell of their beginning and end. */
+/** Incidents that are open, and the events that tell of them. */
 export function createAlerts(db: DatabaseSync, events: Events, now: () => number): Operations<Alerts> {
   const list = query<{ readonly record: string }>(db, 'SELECT record FROM incidents')
   const put = db.prepare('INSERT OR IGNORE INTO incidents (name, id, record) VALUES (?, ?, ?)')
+  const change = db.prepare('UPDATE incidents SET record = ? WHERE name = ? AND id = ?')
   const remove = db.prepare('DELETE FROM incidents WHERE name = ? AND id = ?')
   const tell = ({ id, occurredAtMs, body }: AlertEvent) =>
     events.announce(
@@ -28,6 +29,13 @@ export function createAlerts(db: DatabaseSync, events: Events, now: () => number
       const { changes } = put.run(incidentName(incident), incident.id, JSON.stringify(incident))
       if (changes === 0) return false
       tell(event)
+      return true
+    },
+
+    update(incident, event) {
+      const { changes } = change.run(JSON.stringify(incident), incidentName(incident), incident.id)
+      if (changes === 0) return false
+      if (event !== null) tell(event)
       return true
     },
 

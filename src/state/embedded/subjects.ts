@@ -123,7 +123,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     figures: 'read',
   },
   outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write', givenUp: 'read' },
-  alerts: { open: 'read', begin: 'write', end: 'write' },
+  alerts: { open: 'read', begin: 'write', update: 'write', end: 'write' },
   catalog: {
     version: 'read',
     published: 'read',

@@ -18,25 +18,27 @@ const changeIncident = script('alerts/change_incident', {
 
 /** Incidents in Redis, in the partition of the events that tell of them. */
 export function createRedisAlerts(ask: Ask): Alerts {
-  const change = (incident: Incident, expected: string, record: string, event: AlertEvent) =>
+  const change = (incident: Incident, expected: string, record: string, event: AlertEvent | null) =>
     ask((redis) =>
       changeIncident(redis, {
         ...placeOf(ALERTS_PARTITION),
         name: incidentName(incident),
         expected,
         record,
-        event_id: event.id,
+        event_id: event?.id ?? '',
         workspace: ALERTS_WORKSPACE,
-        occurred: event.occurredAtMs,
-        body: event.body,
+        occurred: event?.occurredAtMs ?? 0,
+        body: event?.body ?? '',
       }),
     )
+  const recordOf = (incident: Incident) => `${incident.id} ${JSON.stringify(incident)}`
   return {
     async open() {
       const records = await ask((redis) => redis.hvals(keys.incidents))
       return records.map((record) => JSON.parse(record.slice(record.indexOf(' ') + 1)) as Incident)
     },
-    begin: (incident, event) => change(incident, '', `${incident.id} ${JSON.stringify(incident)}`, event),
+    begin: (incident, event) => change(incident, '', recordOf(incident), event),
+    update: (incident, event) => change(incident, incident.id, recordOf(incident), event),
     end: (incident, event) => change(incident, incident.id, '', event),
   }
 }

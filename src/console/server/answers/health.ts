@@ -35,9 +35,11 @@ export interface IncidentAnswer {
   /** What breaks it, e.g. `provider` and `model`. */
   readonly subject: Readonly<Record<string, string>>
   readonly since: string
-  /** When it began, in the unit of the rule. */
+  /** By now, in the unit of the rule. */
   readonly value: number
   readonly threshold: number
+  /** Nothing is left of the budget, or too little for a call. */
+  readonly exhausted: boolean
 }
 
 export interface OverviewStep {

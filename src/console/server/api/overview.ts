@@ -117,8 +117,24 @@ function isOf(scope: string | null) {
   return ({ subject }: Incident) => scope === null || subject.workspace === scope
 }
 
-function incidentAnswer({ id, rule, subject, openedAtMs, value, threshold }: Incident): IncidentAnswer {
-  return { id, rule, subject, since: timestamp(openedAtMs), value, threshold }
+function incidentAnswer({
+  id,
+  rule,
+  subject,
+  openedAtMs,
+  isExhausted,
+  ...figures
+}: Incident): IncidentAnswer {
+  const { value, threshold } = figures
+  return {
+    id,
+    rule,
+    subject,
+    since: timestamp(openedAtMs),
+    value,
+    threshold,
+    exhausted: isExhausted === true,
+  }
 }
 
 function nodeAnswer(sample: NodeSample) {

@@ -1,11 +1,11 @@
--- Begins or ends an incident, and writes the event that tells of it.
+-- Begins, changes or ends an incident, and writes the event that tells of it.
 --
 -- KEYS partition never
 -- ARGV name expected record event_id workspace occurred body
 -- Reply 1 | 0: whether this call changed it
 --
 -- `incidents` is a hash: name -> the id of the incident, a space and its JSON. `expected` is the id of the incident that
--- is to be open now, empty for none; `record` takes its place, empty to end it.
+-- is to be open now, empty for none; `record` takes its place, empty to end it. An empty `event_id` tells nobody.
 
 local name, expected, record = ARGV[1], ARGV[2], ARGV[3]
 local incidents = key('incidents')
@@ -14,7 +14,9 @@ local held = redis.call('HGET', incidents, name)
 local id = held and string.match(held, '^%S+') or ''
 if id ~= expected then return 0 end
 
-redis.call('HSET', key('event', ARGV[4]), 'body', ARGV[7])
-announce({ id = ARGV[4], event = ARGV[4], workspace = ARGV[5], status = 'alert', ended = ARGV[6] })
+if ARGV[4] ~= '' then
+  redis.call('HSET', key('event', ARGV[4]), 'body', ARGV[7])
+  announce({ id = ARGV[4], event = ARGV[4], workspace = ARGV[5], status = 'alert', ended = ARGV[6] })
+end
 if record == '' then redis.call('HDEL', incidents, name) else redis.call('HSET', incidents, name, record) end
 return 1

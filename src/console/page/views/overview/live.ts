@@ -95,17 +95,19 @@ function Refused({ issues }: { readonly issues: readonly string[] }) {
 /** What alerts have told of and is not over. */
 function Incidents({ incidents }: { readonly incidents: NonNullable<OverviewAnswer['incidents']> }) {
   if (incidents.length === 0) return null
-  const line = ({ id, rule, subject, since, value, threshold }: (typeof incidents)[number]) =>
+  const line = ({ id, rule, subject, since, value, threshold, exhausted }: (typeof incidents)[number]) =>
     h(
       'li',
       { key: id },
-      `${rule}: ${Object.values(subject).join(' / ')}, ${figure(value)} against ${figure(threshold)}, for `,
+      `${rule}: ${Object.values(subject).join(' / ')}, `,
+      exhausted ? `exhausted (${figure(value)} spent)` : `${figure(value)} against ${figure(threshold)}`,
+      ', for ',
       h(Time, { at: since, lasts: true }),
     )
   return h(
     Note,
     { tone: 'warn' },
-    h('p', null, 'Alerts that were sent, and are not over:'),
+    h('p', null, 'Open alerts:'),
     h('ul', { class: 'issues' }, incidents.slice(0, INCIDENTS_SHOWN).map(line)),
   )
 }

@@ -9,6 +9,9 @@ import type { WorkspaceSettings } from './settings.ts'
 import type { Slots } from './slots.ts'
 import type { StoredKeys } from './stored-keys.ts'
 
+/** Why a state that answers takes nothing any more: its disk is full, or cannot be written. */
+export type Blocked = 'disk_full' | 'disk_failed'
+
 /** The state contract: one SQLite file, or Redis. One suite runs against both. */
 export interface State {
   readonly kind: 'embedded' | 'redis'
@@ -23,7 +26,9 @@ export interface State {
   readonly alerts: Alerts
   readonly catalog: CatalogStore
   readonly console: ConsoleState
-  /** True when the state can be reached. Never throws. */
+  /** True when the state can be reached, and is not blocked. Never throws. */
   healthy(): Promise<boolean>
+  /** As the last call, or `healthy`, found it; null also where nobody can tell, as of Redis. */
+  blocked(): Blocked | null
   close(): Promise<void>
 }

@@ -11,6 +11,7 @@ import type {
 } from '../contracts/ledger.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { TimeoutError, within } from '../timeouts.ts'
 import { Interrupted } from './call.ts'
 import type { AdmittedContext, CallContext } from './call-context.ts'
 import { highestCost } from './meter.ts'
@@ -105,10 +106,12 @@ async function claim(
   const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + graceMs }
   const begin = () =>
     settlements
-      .during(state.ledger.begin({ ...named, workspace, slot: claimed, reservation }))
+      .during(within(deadlineMs, state.ledger.begin({ ...named, workspace, slot: claimed, reservation })))
       .catch((error: unknown) => {
         // The state may have taken it all the same, and would hold the key until its lease is over.
         settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null, ...accountOf(context) })
+        if (error instanceof TimeoutError)
+          throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause: error })
         throw error
       })
   let begun = await begin()

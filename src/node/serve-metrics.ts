@@ -45,7 +45,11 @@ export async function serveMetrics(
     snapshot: catalog.current,
     healthOf: (entry) => services.health.view(entry, performance.now()).state,
     bodies: () => spool.stats(),
-    figures: () => state.jobs.figures(),
+    async figures() {
+      const [figures, isHealthy] = await Promise.all([state.jobs.figures(), state.healthy()])
+      if (!isHealthy) throw new Error('the state is away')
+      return figures
+    },
   })
   const listener = await startMetricsListener({ host, port }, scrape)
   closers.push(() => listener.close())

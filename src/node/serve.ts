@@ -196,7 +196,7 @@ async function listen(
   }
   const api = createRoutes({
     ...dependencies,
-    readiness: { accepting, stateHealthy: () => state.healthy() },
+    readiness: { accepting, stateHealthy: () => state.healthy(), stateBlocked: () => state.blocked() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
     usage,

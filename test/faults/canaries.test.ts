@@ -33,7 +33,7 @@ t.test('every path that there is has canaries sent through it', async (t) => {
     fetchAudio,
     entries: [entryAt('http://127.0.0.1:1')],
   })
-  const readiness = { accepting: () => true, stateHealthy: async () => true }
+  const readiness = { accepting: () => true, stateHealthy: async () => true, stateBlocked: () => null }
   const opened = { open: (token: string) => links.open(token), objects }
   const webhooks = { secretKeys: [Buffer.alloc(32)], insecure: false }
   // Nobody goes through its endpoints here.

@@ -48,7 +48,11 @@ async function startUrlGateway(t: Test, options: UrlGatewayOptions): Promise<Url
     limits: { max_audio_url_bytes: maxAudioUrlBytes },
   })
   const { state } = dependencies.services
-  const readiness = { accepting: () => true, stateHealthy: () => state.healthy() }
+  const readiness = {
+    accepting: () => true,
+    stateHealthy: () => state.healthy(),
+    stateBlocked: () => state.blocked(),
+  }
   const routes = createRoutes({
     ...dependencies,
     readiness,

@@ -27,7 +27,7 @@ const WORKSPACE = 'acme'
 /** The operations on a file, and what runs groups of them. */
 async function open(t: Test) {
   const file = join(await tempFolder(t), 'state.sqlite')
-  const db = openDatabase(file)
+  const db = openDatabase(file, 1_500)
   t.teardown(() => db.close())
   let nowMs = Date.now()
   const parts = createOperations(db, () => nowMs)
@@ -71,7 +71,7 @@ t.test('an operation that throws undoes itself and nothing else', async (t) => {
   }
   const answers = group([begin(ids[0]), begin(ids[1]), begin(ids[2]), look(ids[1])])
   t.same(answered(answers[0]), { state: 'begun' })
-  t.same(answers[1], { id: 1, failure: { reason: 'a bug', unavailable: false } })
+  t.same(answers[1], { id: 1, failure: { reason: 'a bug', unavailable: false, blocked: null } })
   t.same(answered(answers[2]), { state: 'begun' })
   t.same(answered(answers[3]), { state: 'free' }, 'undone before the next one ran')
   failing = false
@@ -112,7 +112,7 @@ t.test('amounts that cannot be kept exactly are refused, and change nothing', as
   group([add('much', Number.MAX_SAFE_INTEGER)])
   const [more, half] = group([add('more', 1), add('half', 0.5)])
   t.match(more, { failure: { reason: /exactly/ } })
-  t.match(half, { failure: { unavailable: false } })
+  t.match(half, { failure: { unavailable: false, blocked: null } })
   const show = {
     subject: 'accounts',
     method: 'show',
@@ -179,7 +179,7 @@ t.test('a group that cannot be committed fails as a whole', async (t) => {
     { id: 7, ...begin(id) },
     { id: 8, ...begin(newDigest()) },
   ])
-  const failure = { reason: 'gone wrong', unavailable: false }
+  const failure = { reason: 'gone wrong', unavailable: false, blocked: null }
   t.same(answers, [
     { id: 7, failure },
     { id: 8, failure },

@@ -5,18 +5,22 @@ import type { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import type { ThreadOptions } from '../../src/state/embedded/thread.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { beginningOf, claimOf, newDigest, newToken, newWorkspace } from '../support/state-under-test.ts'
 
+/** For those who wait until a time is over. */
+const HURRIED = { busyMs: 1_500, limitMs: 2_000 }
+
 /** A state in a file, the threads that it has started, and what it logs. */
-async function stateOf(t: Test) {
+async function stateOf(t: Test, times: Partial<ThreadOptions> = {}) {
   const file = join(await tempFolder(t), 'state.sqlite')
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line).msg) })
   const threads: Worker[] = []
   const onThread = (thread: Worker) => threads.push(thread)
   process.on('worker', onThread)
-  const state = createEmbeddedState({ file, log })
+  const state = createEmbeddedState({ file, log, ...times })
   t.teardown(async () => {
     process.off('worker', onThread)
     await state.close()
@@ -53,7 +57,7 @@ t.test('when the thread dies, calls under way fail and the next one starts it ag
 })
 
 t.test('a call that finds the file locked for too long fails in time, and those behind it too', async (t) => {
-  const { file, state } = await stateOf(t)
+  const { file, state } = await stateOf(t, HURRIED)
   await state.healthy()
   const other = new DatabaseSync(file)
   other.exec('BEGIN IMMEDIATE')
@@ -86,7 +90,7 @@ t.test('a call that finds the file locked for too long fails in time, and those 
 })
 
 t.test('that the state cannot be written is logged once, and once that it can', async (t) => {
-  const { file, lines, state } = await stateOf(t)
+  const { file, lines, state } = await stateOf(t, HURRIED)
   await state.healthy()
   const other = new DatabaseSync(file)
   other.exec('BEGIN IMMEDIATE')
@@ -100,4 +104,42 @@ t.test('that the state cannot be written is logged once, and once that it can', 
   await begin()
   await begin()
   t.same(lines, ['the state cannot be written', 'the state can be written again'])
+})
+
+t.test('a thread that stands still for some seconds costs time, and no refusals', async (t) => {
+  const { file, lines, state } = await stateOf(t)
+  await state.healthy()
+  const other = new DatabaseSync(file)
+  other.exec('BEGIN IMMEDIATE')
+  const begin = () => state.ledger.begin(beginningOf('acme', { slot: claimOf(newDigest()) }))
+  const begun = begin()
+  // Longer than calls had before they were refused.
+  await sleep(2_500)
+  const behind = Promise.all(Array.from({ length: 50 }, begin))
+  await sleep(1_000)
+  other.exec('ROLLBACK')
+  other.close()
+  t.ok([await begun, ...(await behind)].every((one) => one.state === 'begun'))
+  t.same(lines, [])
+})
+
+t.test('calls beyond those that may wait are refused at once', async (t) => {
+  const { file, lines, state } = await stateOf(t)
+  await state.healthy()
+  const other = new DatabaseSync(file)
+  other.exec('BEGIN IMMEDIATE')
+  const first = state.keys.forget('acme')
+  const order: string[] = []
+  const settled = (name: string) => () => void order.push(name)
+  const waiting = Array.from({ length: 12_000 }, () =>
+    state.ledger.look('acme', newDigest()).then(settled('answered'), ({ code }) => settled(code)()),
+  )
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(order.length, 2_001)
+  t.same([...new Set(order)], ['DEPENDENCY_UNAVAILABLE'])
+  t.same(lines, ['the state cannot be written'], 'which is told once')
+  other.exec('ROLLBACK')
+  other.close()
+  await Promise.all([first, ...waiting])
+  t.equal(order.filter((name) => name === 'answered').length, 9_999)
 })

@@ -23,6 +23,7 @@ export async function startBareOperations(t: Test): Promise<StateUnderTest> {
       if (answer && 'value' in answer) return answer.value
       throw new Error(answer?.failure.reason)
     },
+    blocked: () => null,
     close: async () => {},
   })
   return {

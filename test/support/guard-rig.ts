@@ -257,7 +257,7 @@ const WEBHOOK = `/workspace/${WORKSPACE}/stt-webhook`
 const SEALED_FOR = webhookSecretContext(WORKSPACE)
 const TEXT = TRANSCRIPT_DELTAS.join('')
 const BODY_BASE64 = Buffer.from(SOUND.slice(SOUND.indexOf('\r\n\r\n') + 4), 'latin1').toString('base64')
-const READY = { accepting: () => true, stateHealthy: async () => true }
+const READY = { accepting: () => true, stateHealthy: async () => true, stateBlocked: () => null }
 
 interface Failure {
   readonly code: string

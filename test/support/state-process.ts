@@ -26,7 +26,8 @@ const WORKS: Record<StateOrder['work'], () => Promise<unknown>> = {
   stream: () => Promise.all(Array.from({ length: count }, stream)),
   fill: async () => {
     for (let i = 0; i < count; i += 4) await Promise.all([fill(), fill(), fill(), fill()])
-    say(`r ${await state.healthy()}`)
+    const keys = await state.keys.list()
+    say(`r ${keys.length} ${await state.healthy()} ${state.blocked()}`)
     await state.close()
   },
   begin: async () => {

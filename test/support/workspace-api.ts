@@ -115,7 +115,7 @@ export async function startWorkspaceApi(
   } as unknown as Services
   const routes = createRoutes({
     ...({ services, log, jobs: { signals: createJobSignals() } } as Dependencies),
-    readiness: { accepting: () => true, stateHealthy: never },
+    readiness: { accepting: () => true, stateHealthy: never, stateBlocked: () => null },
     links: null,
     webhooks: { secretKeys, insecure },
   })

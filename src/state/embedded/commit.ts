@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import type { Blocked } from '../../contracts/state.ts'
 import { createBeginnings } from './database.ts'
 import type { createOperations } from './operations.ts'
 import { METHODS, type SubjectName } from './subjects.ts'
@@ -19,6 +20,8 @@ export interface Failure {
   readonly reason: string
   /** The file could not be written or read; false: the method itself is at fault. */
   readonly unavailable: boolean
+  /** The disk is why, and nothing can be written until that is mended. */
+  readonly blocked: Blocked | null
 }
 
 export interface Committed {
@@ -30,6 +33,14 @@ export interface Committed {
 /** SQLite's codes for faults that no disk is to blame for (https://sqlite.org/rescode.html). */
 const OUR_FAULT = new Set([
   1 /* ERROR */, 18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */, 21 /* MISUSE */,
+])
+
+/** Those that the disk is to blame for. */
+const BLOCKED: ReadonlyMap<number, Blocked> = new Map([
+  [13 /* FULL */, 'disk_full'],
+  [8 /* READONLY */, 'disk_failed'],
+  [10 /* IOERR */, 'disk_failed'],
+  [11 /* CORRUPT */, 'disk_failed'],
 ])
 
 /** Shortest time between two purges, and the calls after which one comes sooner, so that each stays short. */
@@ -158,5 +169,6 @@ function failureOf(error: unknown): Failure {
   const { message, errcode } = error as { readonly message?: string; readonly errcode?: number }
   // The low byte is the kind of failure; the rest only refines it.
   const unavailable = errcode !== undefined && !OUR_FAULT.has(errcode & 0xff)
-  return { reason: message ?? String(error), unavailable }
+  const blocked = errcode === undefined ? null : (BLOCKED.get(errcode & 0xff) ?? null)
+  return { reason: message ?? String(error), unavailable, blocked }
 }

@@ -4,7 +4,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { MIGRATIONS } from './migrations.ts'
 
 /** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
-const BUSY_MS = 1_500
+const BUSY_MS = 8_000
 /** How often it looks meanwhile. More often makes processes take turns so often that they write a fifth less. */
 const LOOK_MS = 2
 /** Longest that a start waits for a process that makes the file, which may take longer than a write. */
@@ -24,16 +24,17 @@ const PAGE_BYTES = 4096
 /**
  * Opens the state's file, and makes it when there is none.
  *
- * @param file a path, or `:memory:`
+ * @param file   a path, or `:memory:`
+ * @param busyMs longest that a write waits for another process
  * @throws Error that says which file it is and what is wrong with it
  */
-export function openDatabase(file: string): DatabaseSync {
+export function openDatabase(file: string, busyMs = BUSY_MS): DatabaseSync {
   try {
     if (file !== ':memory:') makeFile(file)
     const db = new DatabaseSync(file, { enableForeignKeyConstraints: false })
     try {
       prepare(db)
-      db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`)
+      db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       return db
     } catch (error) {
       db.close()
@@ -89,14 +90,16 @@ function migrate(db: DatabaseSync): void {
 export function createBeginnings(db: DatabaseSync): { read(): void; write(): void } {
   const read = db.prepare('BEGIN')
   const write = db.prepare('BEGIN IMMEDIATE')
+  // First: some of these are done when they are prepared.
+  const busyMs = Number(db.prepare('PRAGMA busy_timeout').get()?.timeout)
   const waitNever = db.prepare('PRAGMA busy_timeout = 0')
-  const waitLong = db.prepare(`PRAGMA busy_timeout = ${BUSY_MS}`)
+  const waitLong = db.prepare(`PRAGMA busy_timeout = ${busyMs}`)
   return {
     read: () => void read.run(),
     write() {
       waitNever.get()
       try {
-        takeWhenFree(() => write.run())
+        takeWhenFree(() => write.run(), busyMs)
       } finally {
         waitLong.get()
       }
@@ -105,8 +108,8 @@ export function createBeginnings(db: DatabaseSync): { read(): void; write(): voi
 }
 
 /** Takes what another process may have, and looks often until it is free. @throws what `take` threw last */
-function takeWhenFree(take: () => void): void {
-  const deadlineMs = performance.now() + BUSY_MS
+function takeWhenFree(take: () => void, busyMs: number): void {
+  const deadlineMs = performance.now() + busyMs
   for (;;) {
     try {
       take()

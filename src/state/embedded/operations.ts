@@ -4,6 +4,7 @@ import { createAlerts } from './alerts.ts'
 import { createCatalog } from './catalog.ts'
 import { createConsole } from './console.ts'
 import { createEndUserSpending } from './end-users.ts'
+import { createHealth } from './health.ts'
 import { createJobs } from './jobs.ts'
 import { createKeys } from './keys.ts'
 import { createLedger, createSlots } from './ledger.ts'
@@ -21,7 +22,6 @@ export function createOperations(db: DatabaseSync, now: () => number) {
   const events = createEvents(db)
   const jobs = createJobs(db, events, now)
   const catalog = createCatalog(db, now)
-  const ping = db.prepare('SELECT version FROM keys_version')
   const operations: { [Name in SubjectName]: Operations<Subjects[Name]> } = {
     ledger: createLedger({ slots, reservations: accounts.reservations, tokens, now }),
     accounts: accounts.operations,
@@ -32,7 +32,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
     alerts: createAlerts(db, events, now),
     catalog: catalog.operations,
     ...createConsole(db, now),
-    health: { ping: () => ping.get() !== undefined },
+    health: createHealth(db, now),
   }
   const purges = [slots.purge, tokens.purge, endUsers.purge, jobs.purge, events.purge, catalog.purge]
   return {

@@ -2,6 +2,7 @@ import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../..
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
+import { within } from '../../timeouts.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
@@ -9,6 +10,9 @@ import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { EmbeddedSlots } from './slots.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
+
+/** How long the question waits whether the state is well: whoever asks waits for no longer. */
+const HEALTH_MS = 2_000
 
 /**
  * State in one SQLite file that survives a kill and a power cut, for a single server. Other processes, such as the
@@ -53,7 +57,11 @@ export function stateOf(runner: Runner): State {
       ...{ sessions, keyUses, sessionEnds: createSessionEnds(), usageMarks: createUsageMarks() },
       ...recordsOf(requests, samples),
     },
-    healthy: () => health.ping().catch(() => false),
+    healthy: () => {
+      const look = runner.blocked() === null ? health.ping() : health.write()
+      return within(HEALTH_MS, look).catch(() => false)
+    },
+    blocked: () => runner.blocked(),
     close: () => runner.close(),
   }
 }

@@ -13,6 +13,7 @@ import type {
 import type { Accounts, CallLedger } from '../../contracts/ledger.ts'
 import type { Outbox } from '../../contracts/outbox.ts'
 import type { WorkspaceSettings } from '../../contracts/settings.ts'
+import type { Blocked } from '../../contracts/state.ts'
 import type { StoredKeys } from '../../contracts/stored-keys.ts'
 import type { Ended, Made } from '../new-job.ts'
 
@@ -52,7 +53,12 @@ export interface Subjects {
     since(atMs: number): Promise<string[]>
   }
   keyUses: KeyUses
-  health: { ping(): Promise<boolean> }
+  health: {
+    /** Reads, and looks for room on the disk. @throws as a call that finds the disk full */
+    ping(): Promise<boolean>
+    /** Writes, where more room is found than `ping` looks for. */
+    write(): Promise<boolean>
+  }
 }
 
 export type SubjectName = keyof Subjects
@@ -147,7 +153,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
   requests: { add: 'write', list: 'read', get: 'read' },
   samples: { add: 'write', since: 'read' },
   keyUses: { note: 'write', read: 'read' },
-  health: { ping: 'read' },
+  health: { ping: 'read', write: 'write' },
 }
 
 export interface Runner {
@@ -157,6 +163,8 @@ export interface Runner {
    * @throws GatewayError DEPENDENCY_UNAVAILABLE
    */
   call(subject: SubjectName, method: string, args: readonly unknown[]): Promise<unknown>
+  /** Why nothing can be written, as the last call found it. */
+  blocked(): Blocked | null
   close(): Promise<void>
 }
 

@@ -1,18 +1,26 @@
 import { Worker } from 'node:worker_threads'
+import type { Blocked } from '../../contracts/state.ts'
 import { GatewayError } from '../../errors.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import type { Call, Committed } from './commit.ts'
 import type { Runner, SubjectName } from './subjects.ts'
 import type { WorkerOptions } from './worker.ts'
 
-/** Longest that a caller waits. */
-const LIMIT_MS = 2_000
+/**
+ * Longest that a caller waits. A disk, or a machine, that stands still for a few seconds costs time and no refusals;
+ * whoever has less time gives up by itself.
+ */
+const LIMIT_MS = 10_000
+/** Most calls that wait: more come only where the thread stands still, or is asked for more than it can do. */
+const PENDING_MAX = 10_000
 /** Pause before a file that could not be opened is tried again: a thread per call would cost more than it helps. */
 const PAUSE_MS = 1_000
 /** Time that the last calls have to be written when the state is closed. */
 const CLOSE_MS = 10_000
 
 interface Pending {
+  /** It looks whether a disk that was full takes more than a few calls: only that ends the block. */
+  readonly looks: boolean
   readonly deadlineMs: number
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
@@ -20,6 +28,8 @@ interface Pending {
 
 export interface ThreadOptions extends WorkerOptions {
   readonly log: Logger
+  /** Longest that a caller waits, ms. */
+  readonly limitMs?: number
 }
 
 /**
@@ -27,7 +37,8 @@ export interface ThreadOptions extends WorkerOptions {
  * when it has died. It keeps the process alive only while a call is under way.
  */
 export class StateThread implements Runner {
-  readonly #file: string
+  readonly #options: WorkerOptions
+  readonly #limitMs: number
   readonly #log: Logger
   readonly #pending = new Map<number, Pending>()
   /** Calls of this turn. */
@@ -38,11 +49,17 @@ export class StateThread implements Runner {
   #lastId = 0
   #closed = false
   #failing = false
+  #blocked: Blocked | null = null
   #pause = { untilMs: 0, reason: '' }
 
-  constructor({ file, log }: ThreadOptions) {
-    this.#file = file
+  constructor({ log, limitMs = LIMIT_MS, ...options }: ThreadOptions) {
+    this.#options = options
+    this.#limitMs = limitMs
     this.#log = log
+  }
+
+  blocked(): Blocked | null {
+    return this.#blocked
   }
 
   /** @throws Error that says why the file cannot be opened */
@@ -54,16 +71,28 @@ export class StateThread implements Runner {
 
   /**
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the thread does not answer in time, or cannot write: the method
-   *         may have run all the same, or run later; INTERNAL when the method itself is at fault
+   *         may have run all the same, or run later; at once when too many calls wait; INTERNAL when the method itself
+   *         is at fault
    */
   call(subject: SubjectName, method: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closed) return Promise.reject(unavailable('the state is closed'))
     if (performance.now() < this.#pause.untilMs) return Promise.reject(unavailable(this.#pause.reason))
+    if (this.#pending.size >= PENDING_MAX) {
+      const reason = `over ${PENDING_MAX} calls wait for the state`
+      this.#went(reason, null)
+      return Promise.reject(unavailable(reason))
+    }
     const worker = this.#start()
     return new Promise((resolve, reject) => {
       if (this.#pending.size === 0) worker.ref()
       this.#lastId += 1
-      this.#pending.set(this.#lastId, { deadlineMs: performance.now() + LIMIT_MS, resolve, reject })
+      const looks = subject === 'health' && method === 'write'
+      this.#pending.set(this.#lastId, {
+        looks,
+        deadlineMs: performance.now() + this.#limitMs,
+        resolve,
+        reject,
+      })
       this.#send({ id: this.#lastId, subject, method, args })
       this.#watch()
     })
@@ -114,7 +143,7 @@ export class StateThread implements Runner {
     if (this.#worker) return this.#worker
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
       name: 'state',
-      workerData: { file: this.#file } satisfies WorkerOptions,
+      workerData: this.#options,
       // Nothing but node:sqlite is experimental in there, and Node would warn of it at every start.
       execArgv: ['--disable-warning=ExperimentalWarning'],
     })
@@ -146,13 +175,16 @@ export class StateThread implements Runner {
   }
 
   #settle({ answers, wrote }: Committed): void {
-    if (wrote) this.#came()
+    if (wrote && this.#blocked === null) this.#came()
     for (const answer of answers) {
-      if ('failure' in answer && answer.failure.unavailable) this.#went(answer.failure.reason)
+      if ('failure' in answer && answer.failure.unavailable)
+        this.#went(answer.failure.reason, answer.failure.blocked)
       const pending = this.#take(answer.id)
       if (!pending) continue // too late: its caller was refused meanwhile
-      if (!('failure' in answer)) pending.resolve(answer.value)
-      else if (answer.failure.unavailable) pending.reject(unavailable(answer.failure.reason))
+      if (!('failure' in answer)) {
+        if (pending.looks) this.#came()
+        pending.resolve(answer.value)
+      } else if (answer.failure.unavailable) pending.reject(unavailable(answer.failure.reason))
       else
         pending.reject(new GatewayError('INTERNAL', undefined, { cause: new Error(answer.failure.reason) }))
     }
@@ -177,9 +209,11 @@ export class StateThread implements Runner {
     const late = () => {
       this.#timer = null
       const nowMs = performance.now()
+      const reason = `no answer within ${this.#limitMs} ms`
       for (const [id, { deadlineMs }] of this.#pending) {
         if (deadlineMs > nowMs) break
-        this.#take(id)?.reject(unavailable(`no answer within ${LIMIT_MS} ms`))
+        this.#went(reason, null)
+        this.#take(id)?.reject(unavailable(reason))
       }
       this.#watch()
     }
@@ -188,14 +222,16 @@ export class StateThread implements Runner {
     this.#timer.unref()
   }
 
-  #went(reason: string): void {
+  #went(reason: string, blocked: Blocked | null): void {
     if (!this.#failing) this.#log.error({ reason }, 'the state cannot be written')
     this.#failing = true
+    this.#blocked ??= blocked
   }
 
   #came(): void {
     if (this.#failing) this.#log.info('the state can be written again')
     this.#failing = false
+    this.#blocked = null
   }
 }
 

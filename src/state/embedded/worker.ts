@@ -7,14 +7,16 @@ import { createOperations } from './operations.ts'
 
 export interface WorkerOptions {
   readonly file: string
+  /** Longest that a write waits for another process, ms. */
+  readonly busyMs?: number | undefined
 }
 
 /** Most calls that share a flush: the first of them waits for the last one. */
 const GROUP_MAX = 500
 
 const port = parentPort!
-const { file } = workerData as WorkerOptions
-const db = openDatabase(file)
+const { file, busyMs } = workerData as WorkerOptions
+const db = openDatabase(file, busyMs)
 const commit = createCommit(db, createOperations(db, Date.now))
 
 port.on('message', (first: readonly Call[] | 'close') => {

@@ -63,6 +63,7 @@ export async function createRedisState(options: {
         return false
       }
     },
+    blocked: () => null,
     async close() {
       await Promise.all([rateLimiter.close(), slots.close()])
       limiter.disconnect()

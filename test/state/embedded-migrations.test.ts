@@ -1,3 +1,4 @@
+import { mkdir, readdir, rmdir, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
@@ -122,4 +123,42 @@ t.test("the playground's keys of a file without marks are marked, and no others"
       ['key_other', undefined],
     ],
   )
+})
+
+t.test('a file is copied before it is migrated, and the copy is the way back', async (t) => {
+  const folder = await tempFolder(t)
+  const file = join(folder, 'state.sqlite')
+  const format = MIGRATIONS.length - 1
+  const old = new DatabaseSync(file)
+  old.exec(
+    `PRAGMA journal_mode = WAL; ${MIGRATIONS.slice(0, format).join(';')}; PRAGMA user_version = ${format}`,
+  )
+  old.prepare("INSERT INTO tokens VALUES ('acme', 'before', 'usage', 1)").run()
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const copy = `${file}.format-${format}`
+
+  await mkdir(`${copy}.draft`)
+  const open = () => openEmbeddedState({ file, log })
+  await t.rejects(open(), { message: /cannot be opened: it cannot be copied before it is migrated/ })
+  t.same(old.prepare('PRAGMA user_version').get(), { user_version: format }, 'nothing was changed')
+  await rmdir(`${copy}.draft`)
+  // What is in the log of the file alone is in the copy, too.
+  const { close } = await open()
+  await close()
+  old.close()
+  t.match(lines.at(-1), { path: copy, msg: /a copy from before it is kept/ })
+  t.equal((await stat(copy)).mode & 0o077, 0, 'nobody else reads it')
+
+  const kept = new DatabaseSync(copy, { readOnly: true })
+  t.same(kept.prepare('PRAGMA user_version').get(), { user_version: format })
+  t.equal(kept.prepare("SELECT token FROM tokens WHERE token = 'before'").get()?.token, 'before')
+  t.same(kept.prepare('PRAGMA integrity_check').get(), { integrity_check: 'ok' })
+  kept.close()
+  const names = async () => (await readdir(folder)).filter((name) => name.includes('format'))
+  await (await open()).close()
+  t.equal((await names()).length, 1, 'it stays')
+  await utimes(copy, 0, Date.now() / 1_000 - 8 * 86_400)
+  await (await open()).close()
+  t.same(await names(), [], 'for a week')
 })

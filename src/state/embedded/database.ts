@@ -1,6 +1,7 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { copyState, removeOldCopies } from './copies.ts'
 import { MIGRATIONS } from './migrations.ts'
 
 /** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
@@ -26,14 +27,20 @@ const PAGE_BYTES = 4096
  *
  * @param file   a path, or `:memory:`
  * @param busyMs longest that a write waits for another process
+ * @param onCopied called with the path of the copy that is made of the file before a migration
  * @throws Error that says which file it is and what is wrong with it
  */
-export function openDatabase(file: string, busyMs = BUSY_MS): DatabaseSync {
+export function openDatabase(
+  file: string,
+  busyMs = BUSY_MS,
+  onCopied: (path: string) => void = () => {},
+): DatabaseSync {
   try {
     if (file !== ':memory:') makeFile(file)
     const db = new DatabaseSync(file, { enableForeignKeyConstraints: false })
     try {
-      prepare(db)
+      prepare(db, onCopied)
+      if (file !== ':memory:') removeOldCopies(file, Date.now())
       db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       return db
     } catch (error) {
@@ -51,7 +58,7 @@ function makeFile(file: string): void {
   closeSync(openSync(file, 'a', 0o600))
 }
 
-function prepare(db: DatabaseSync): void {
+function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
   db.exec(`
     PRAGMA busy_timeout = ${OPEN_MS};
     PRAGMA journal_mode = WAL;
@@ -64,7 +71,7 @@ function prepare(db: DatabaseSync): void {
   // Two processes may open a new file at the same moment: the second one waits here, and finds it done.
   db.exec('BEGIN IMMEDIATE')
   try {
-    migrate(db)
+    migrate(db, onCopied)
     db.exec('COMMIT')
   } catch (error) {
     if (db.isTransaction) db.exec('ROLLBACK')
@@ -72,14 +79,27 @@ function prepare(db: DatabaseSync): void {
   }
 }
 
-function migrate(db: DatabaseSync): void {
+function migrate(db: DatabaseSync, onCopied: (path: string) => void): void {
   const format = formatOf(db)
   if (format > MIGRATIONS.length)
     throw new Error(
       `a newer version of Larkway wrote it (format ${format}, this one knows up to ${MIGRATIONS.length})`,
     )
+  if (format === MIGRATIONS.length) return
+  const file = db.location()
+  // Another connection: it sees the file as it is without what this one is about to do, and no other can write.
+  if (format > 0 && file !== null) onCopied(copyBefore(file, format))
   for (const step of MIGRATIONS.slice(format)) db.exec(step)
   db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+}
+
+/** @throws Error that says that there is no way back, and that nothing was changed */
+function copyBefore(file: string, format: number): string {
+  try {
+    return copyState(file, format)
+  } catch (error) {
+    throw new Error(`it cannot be copied before it is migrated: ${reasonOf(error)}`, { cause: error })
+  }
 }
 
 /**

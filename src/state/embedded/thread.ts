@@ -18,6 +18,8 @@ const PAUSE_MS = 1_000
 /** Time that the last calls have to be written when the state is closed. */
 const CLOSE_MS = 10_000
 
+const COPIED = 'the state is migrated; a copy from before it is kept for a week'
+
 interface Pending {
   /** It looks whether a disk that was full takes more than a few calls: only that ends the block. */
   readonly looks: boolean
@@ -151,8 +153,12 @@ export class StateThread implements Runner {
     let isOpen = false
     let reason = 'the thread of the state has ended'
     this.#opened = new Promise((resolve, reject) => {
-      worker.on('message', (message: 'open' | Committed) => {
-        if (message !== 'open') return this.#settle(message)
+      worker.on('message', (message: 'open' | { readonly copied: string } | Committed) => {
+        if (message !== 'open') {
+          if ('answers' in message) this.#settle(message)
+          else this.#log.warn({ path: message.copied }, COPIED)
+          return
+        }
         isOpen = true
         resolve()
       })

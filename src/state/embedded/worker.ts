@@ -16,7 +16,7 @@ const GROUP_MAX = 500
 
 const port = parentPort!
 const { file, busyMs } = workerData as WorkerOptions
-const db = openDatabase(file, busyMs)
+const db = openDatabase(file, busyMs, (copied) => port.postMessage({ copied }))
 const commit = createCommit(db, createOperations(db, Date.now))
 
 port.on('message', (first: readonly Call[] | 'close') => {

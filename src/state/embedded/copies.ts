@@ -1,0 +1,51 @@
+import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+/** How long a copy stays: it has what was deleted since, so it is removed at the first start after that. */
+const KEPT_MS = 7 * 24 * 60 * 60 * 1_000
+
+/**
+ * Copies the file of a state as it was committed last, into one beside it that only its owner reads; on the disk when
+ * this returns. A copy of the same format is replaced.
+ *
+ * @param format that the file has; its copy is named after it
+ * @returns path of the copy
+ */
+export function copyState(file: string, format: number): string {
+  const copy = `${file}.format-${format}`
+  const draft = `${copy}.draft`
+  rmSync(draft, { force: true })
+  closeSync(openSync(draft, 'wx', 0o600))
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    db.prepare('VACUUM INTO ?').run(draft)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  } finally {
+    db.close()
+  }
+  sync(draft)
+  renameSync(draft, copy)
+  sync(dirname(copy))
+  return copy
+}
+
+/** Removes the copies of a file that nobody has gone back to for a week. @param nowMs epoch milliseconds */
+export function removeOldCopies(file: string, nowMs: number): void {
+  const prefix = `${basename(file)}.format-`
+  for (const name of readdirSync(dirname(file))) {
+    const path = join(dirname(file), name)
+    if (name.startsWith(prefix) && statSync(path).mtimeMs < nowMs - KEPT_MS) rmSync(path, { force: true })
+  }
+}
+
+function sync(path: string): void {
+  const fd = openSync(path, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -2,6 +2,7 @@ import type { AlertRule, Incident } from '../contracts/alerts.ts'
 import { ALERTS_WORKSPACE } from '../contracts/alerts.ts'
 import type { Route, Snapshot } from '../contracts/catalog.ts'
 import type { AccountView } from '../contracts/ledger.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import type { State } from '../contracts/state.ts'
 import { GIVEN_UP_KEEP_MS } from '../webhooks/delivery-outcome.ts'
 import { endUserFindings, NAMED_MS } from './end-users.ts'
@@ -29,6 +30,7 @@ interface FigureSources {
   readonly state: Pick<State, 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs'>
   readonly snapshot: () => Snapshot
   readonly routes: () => readonly Route[]
+  readonly models: () => ModelTable
 }
 
 /** The figures that rules go by, each read once in a round, and only when a rule asks for it. */
@@ -63,7 +65,7 @@ export class Figures {
 
   /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
   async of(rule: AlertRule): Promise<readonly Finding[]> {
-    const { state, routes, snapshot } = this.#sources
+    const { state, routes, models, snapshot } = this.#sources
     const nowMs = this.#nowMs
     switch (rule.kind) {
       case 'budget':
@@ -96,7 +98,7 @@ export class Figures {
       case 'backlog':
         return backlogFindings(rule, await state.jobs.figures())
       case 'model_ends':
-        return endingFindings(rule, routes(), nowMs)
+        return endingFindings(rule, routes(), models(), nowMs)
     }
   }
 

@@ -3,9 +3,10 @@ import type { Route, Snapshot } from '../contracts/catalog.ts'
 import type { BudgetName } from '../contracts/console.ts'
 import type { JobFigures } from '../contracts/jobs.ts'
 import type { AccountView } from '../contracts/ledger.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import type { GivenUp } from '../contracts/outbox.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
-import { datedModel, daysLeft } from '../providers/facts.ts'
+import { daysLeft } from '../providers/facts.ts'
 import type { EntryStretch, ModelCalls } from './sample-window.ts'
 
 /** A figure that a rule has found, and the one from which on it is broken. */
@@ -187,12 +188,13 @@ export function backlogFindings(
 export function endingFindings(
   { days: threshold }: Condition<'model_ends'>,
   routes: readonly Pick<Route, 'workspace' | 'entries'>[],
+  models: Pick<ModelTable, 'dated'>,
   nowMs: number,
 ): Finding[] {
   const found = new Map<string, Finding>()
   for (const { workspace, entries } of routes)
     for (const { provider, model, endsOn } of entries) {
-      const table = datedModel(provider.kind, model)
+      const table = models.dated(provider.kind, model)
       const announced = endsOn ?? table?.endsOn ?? null
       const value = daysLeft({ endsOn: announced }, nowMs)
       if (announced === null || value === null) continue

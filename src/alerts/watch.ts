@@ -7,6 +7,7 @@ import {
   incidentName,
 } from '../contracts/alerts.ts'
 import type { Route, Snapshot } from '../contracts/catalog.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import type { SlotLease } from '../contracts/slots.ts'
 import type { State } from '../contracts/state.ts'
 import { newId } from '../ids.ts'
@@ -29,6 +30,8 @@ export interface AlertWatchParts {
   readonly snapshot: () => Snapshot
   /** All routes in force. */
   readonly routes: () => readonly Route[]
+  /** Facts of models in force. */
+  readonly models: () => ModelTable
   readonly log: Logger
   /** Called when there is something to deliver. */
   readonly onEvent: () => void

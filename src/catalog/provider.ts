@@ -1,5 +1,6 @@
 import type { ConfiguredProvider, ProbeSettings } from '../contracts/catalog.ts'
-import type { ModelFacts, Provider } from '../contracts/provider.ts'
+import type { ModelTable } from '../contracts/models.ts'
+import type { Provider } from '../contracts/provider.ts'
 import { trimEndWhere } from '../trim.ts'
 import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
@@ -13,8 +14,8 @@ const QUEUE_MS = 1_000
 export interface ProviderContext extends SecretSources {
   /** The protocols, by kind. */
   readonly kinds: ReadonlyMap<string, Provider>
-  /** The built-in table of models; undefined for a model that it lacks. */
-  readonly factsOf: (kind: string, model: string) => ModelFacts | undefined
+  /** Facts of models. */
+  readonly models: ModelTable
 }
 
 /** A provider with its protocol, and with what the file says of all its models. */

@@ -141,7 +141,7 @@ function resolveEntry(
   checkOptions(fields, provider, path, issues)
   checkPull(fields, provider, context, path, issues)
   checkCutThrough(fields, provider, path, issues)
-  const table = context.surroundings.factsOf(protocol.kind, fields.model)
+  const table = context.surroundings.models.factsOf(protocol.kind, fields.model)
   const facts = resolveFacts(provider, fields, { table, prices: context.prices }, path, issues)
   if (facts === null) return null
   return {

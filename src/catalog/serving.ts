@@ -9,6 +9,7 @@ import type {
   TriedChange,
 } from '../contracts/catalog-service.ts'
 import { type CatalogStore, type PublishedCatalog, recordId } from '../contracts/catalog-store.ts'
+import type { ModelsInForce, ModelTable, StoredModels } from '../contracts/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Polling, startPolling } from './polling.ts'
@@ -35,6 +36,7 @@ interface Sources {
   readonly file: CatalogText
   /** Null: it could not be read yet. */
   readonly published: PublishedCatalog | null
+  readonly models: ModelTable
 }
 
 interface InForce extends Sources {
@@ -49,7 +51,7 @@ interface InForce extends Sources {
  * @returns the issues when that is not valid
  */
 export function openServing(file: CatalogText, surroundings: ProviderContext): Serving | Refused {
-  const first = make({ file, published: null }, surroundings, null)
+  const first = make({ file, published: null, models: surroundings.models }, surroundings, null)
   return 'issues' in first ? first : new Serving(first, surroundings)
 }
 
@@ -58,6 +60,7 @@ export function catalogService(serving: Serving, refresh: () => Promise<void>): 
   return {
     current: () => serving.current(),
     good: () => serving.good(),
+    models: () => serving.models(),
     document: () => serving.document(),
     records: () => serving.records(),
     shadowed: () => serving.shadowed(),
@@ -87,7 +90,8 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
 
   /** Takes a file when it is valid by itself, and costs no published record that is in force. */
   offerFile(file: CatalogText | Refused): Offered {
-    const alone = 'issues' in file ? file : make({ file, published: null }, this.#surroundings, null)
+    const alone =
+      'issues' in file ? file : make({ ...this.#inForce, file, published: null }, this.#surroundings, null)
     this.#fileIssues = 'issues' in alone ? alone.issues : []
     this.#newest = { ...this.#newest, file: 'issues' in alone ? this.#inForce.file : alone.file }
     return 'issues' in alone ? alone : this.#settle()
@@ -102,13 +106,22 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
     return this.#settle()
   }
 
+  /** Takes facts of models when they cost nothing that is served, and all of it is valid with them. */
+  offerModels(models: ModelTable): Offered {
+    const { models: before } = this.#newest
+    this.#newest = { ...this.#newest, models }
+    const offered = this.#settle()
+    if ('issues' in offered) this.#newest = { ...this.#newest, models: before }
+    return offered
+  }
+
   /** Puts the newest file and catalog in force, else of one of them the one before. */
   #settle(): Offered {
     const { file, published } = this.#inForce
-    const { file: newestFile, published: newestPublished } = this.#newest
+    const { file: newestFile, published: newestPublished, models } = this.#newest
     const candidates: Sources[] = [this.#newest]
     if (newestFile !== file && newestPublished !== published)
-      candidates.push({ file, published: newestPublished }, { file: newestFile, published })
+      candidates.push({ file, published: newestPublished, models }, { file: newestFile, published, models })
     this.#refused = []
     for (const candidate of candidates) {
       const made = make(candidate, this.#surroundings, this.#inForce.fitting.good)
@@ -139,6 +152,10 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
 
   good(): ServedCatalog {
     return this.#inForce.fitting.good
+  }
+
+  models(): ModelTable {
+    return this.#inForce.models
   }
 
   document(): unknown {
@@ -176,13 +193,14 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
     const { file, fitting } = this.#inForce
     const sharing = shareWith(fitting.good)
     const { document } = file
-    const tried = tryEdits(document, fitting.records, edits, this.#surroundings, sharing, paths)
+    const surroundings = { ...this.#surroundings, models: this.#inForce.models }
+    const tried = tryEdits(document, fitting.records, edits, surroundings, sharing, paths)
     return 'issues' in tried ? tried : { ...tried, version }
   }
 }
 
 function make(
-  { file, published }: Sources,
+  { file, published, models }: Sources,
   surroundings: ProviderContext,
   before: ServedCatalog | null,
 ): InForce | Refused {
@@ -196,17 +214,20 @@ function make(
   const fitting = fitRecords(
     file.document,
     published?.records ?? [],
-    { ...surroundings, readSecret },
+    { ...surroundings, models, readSecret },
     sharing,
   )
   if ('issues' in fitting) return fitting
-  const fingerprint = JSON.stringify([file.hash, published?.version ?? null, hash.digest('hex')])
-  return { file, published, fitting, fingerprint }
+  const version = published?.version ?? null
+  const fingerprint = JSON.stringify([file.hash, version, models.issuedAt, models.origin, hash.digest('hex')])
+  return { file, published, models, fitting, fingerprint }
 }
 
 interface PublishedPollOptions {
   readonly serving: Serving
-  readonly store: Pick<CatalogStore, 'version' | 'published'>
+  readonly store: Pick<CatalogStore, 'version' | 'published' | 'models'>
+  /** Takes what the state keeps in place of the program's facts of models; null: nothing. */
+  readonly readModels: (stored: StoredModels | null) => ModelsInForce
   readonly log: Logger
   readonly pollMs?: number
 }
@@ -215,14 +236,15 @@ interface PublishedPollOptions {
  * Has the catalog served that is published in the state, and served anew whenever that changes. While the state is away
  * the last known one stays in force.
  */
-export function pollPublished({ serving, store, log, pollMs }: PublishedPollOptions): Polling {
+export function pollPublished({ serving, store, readModels, log, pollMs }: PublishedPollOptions): Polling {
   /** Version that was read last, in force or not; null: it has to be read. */
   let version: string | null = null
 
   async function read(): Promise<void> {
     if (version !== null && (await store.version()) === version) return
-    const published = await store.published()
+    const [published, stored] = await Promise.all([store.published(), store.models()])
     const before = exclusionsOf(serving)
+    takeModels(readModels(stored))
     const offered = serving.offerPublished(published)
     version = published.version
     const about = { catalog_version: version, records: published.records.length }
@@ -232,6 +254,17 @@ export function pollPublished({ serving, store, log, pollMs }: PublishedPollOpti
       log.error({ ...about, issues }, 'published catalog refused, it does not fit; the old one stays')
     }
     logExclusions(before)
+  }
+
+  function takeModels({ table, refused }: ModelsInForce): void {
+    if (refused !== null)
+      log.error(`the stored facts of models are refused, since ${refused}; those of the program hold`)
+    const { issuedAt, origin } = serving.models()
+    if (table.issuedAt === issuedAt && table.origin === origin) return
+    const offered = serving.offerModels(table)
+    const which = `facts of models of ${table.issuedAt} (${table.origin})`
+    if (!('issues' in offered)) log.info(`${which} are in force`)
+    else log.error({ issues: offered.issues }, `${which} refused, the catalog is not valid with them`)
   }
 
   function logExclusions(before: string): void {

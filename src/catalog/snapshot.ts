@@ -106,6 +106,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
       ...(alerts === null ? {} : { alerts }),
       ...(traceUrl === null ? {} : { traceUrl }),
       ...tenantLabelsIn(head?.metrics),
+      modelsIssuedAt: surroundings.models.issuedAt,
       usageRetention: retentionIn(head?.usage?.retention_days, workspaces),
     },
     signIn,

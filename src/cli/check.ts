@@ -6,10 +6,10 @@ import { messageOf } from '../log.ts'
 import { certificateFiles, dateRemark, readCertificate } from '../node/certificate.ts'
 import { readEnvironment } from '../node/config.ts'
 import { createSender } from '../outbound/send.ts'
-import { factsOf, remarksOn } from '../providers/facts.ts'
+import { documentAge, endedModels, fadingModels, notesOn, SHIPPED } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
-import { table } from './arguments.ts'
+import { table as columns } from './arguments.ts'
 import { secretOpener } from './context.ts'
 
 type Print = (text: string) => void
@@ -25,7 +25,8 @@ export interface CheckOptions {
 /**
  * Validates a configuration and shows what it amounts to, with the certificate of TLS where the environment names one.
  *
- * @returns the exit code: 1 when the certificate cannot serve, or a provider that was asked did not answer well
+ * @returns the exit code: 1 when a model of an entry has ended, the certificate cannot serve, or a provider that was
+ *          asked did not answer well
  * @throws CatalogError with every fault
  */
 export async function check(
@@ -35,19 +36,29 @@ export async function check(
   const { serving } = await openCatalog({
     path,
     kinds: PROVIDERS,
-    factsOf,
+    models: SHIPPED,
     env,
     open: await secretOpener(env),
   })
   const good = serving.good()
-  print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
+  const table = serving.models()
+  const ended = endedModels(good.routes, table, nowMs)
+  if (ended.length > 0) {
+    const lines = ended.map(({ name, remark }) => `  ${name} ${remark}\n`)
+    print(`${path} has entries whose models have ended, and calls to them fail:\n${lines.join('')}\n`)
+  }
+  print(`${path} ${ended.length > 0 ? 'amounts to this otherwise' : 'is valid'}.\n\n`)
+  print(`${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
   const live = liveRows(good.routes)
-  if (live.length > 0) print(`\n${table([['LIVE AUDIO', 'KEEPS'], ...live])}`)
-  const remarks = remarksOn(good.routes, nowMs).map(({ name, remark }) => [name, remark])
-  if (remarks.length > 0) print(`\n${table([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
+  if (live.length > 0) print(`\n${columns([['LIVE AUDIO', 'KEEPS'], ...live])}`)
+  const told = [...fadingModels(good.routes, table, nowMs), ...notesOn(good.routes, table)]
+  const remarks = told.map(({ name, remark }) => [name, remark])
+  if (remarks.length > 0) print(`\n${columns([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
   const serves = await checkCertificate(env, nowMs, print)
   const answers = providers ? await checkProviders(good.providers, good.routes, print) : 0
-  return serves ? answers : 1
+  const age = documentAge(table, nowMs)
+  if (age !== null) print(`\nWarning: ${age}; \`larkway models update\` brings newer ones.\n`)
+  return serves && ended.length === 0 ? answers : 1
 }
 
 /** @returns false when a node would not start with the certificate, or clients would refuse it */
@@ -74,7 +85,7 @@ function routeTable(routes: readonly Route[]): string {
     published ? strategy : 'unpublished',
     entries.map(({ provider, model }) => `${provider.name}/${model}`).join(', '),
   ])
-  return table([['WORKSPACE', 'ROUTE', 'VERSION', 'STRATEGY', 'ENTRIES'], ...rows])
+  return columns([['WORKSPACE', 'ROUTE', 'VERSION', 'STRATEGY', 'ENTRIES'], ...rows])
 }
 
 /** Rows of the entries that transcribe live audio, each model once. */
@@ -99,7 +110,7 @@ function keyTable(principals: readonly Principal[]): string {
     `${rateLimit.requestsPerMinute}/min, burst ${rateLimit.burst}`,
     expiresAtMs === null ? 'never' : new Date(expiresAtMs).toISOString(),
   ])
-  return table([['WORKSPACE', 'APP', 'KEY', 'ROUTE', 'SCOPES', 'RATE LIMIT', 'EXPIRES'], ...rows])
+  return columns([['WORKSPACE', 'APP', 'KEY', 'ROUTE', 'SCOPES', 'RATE LIMIT', 'EXPIRES'], ...rows])
 }
 
 async function checkProviders(
@@ -122,7 +133,7 @@ async function checkProviders(
       trouble ?? `answers, ${listed.length === 0 ? 'has no list of models' : `${listed.length} models`}`,
       unlisted(provider, routes, listed).join(', '),
     ])
-    print(`\n${table([['PROVIDER', 'KIND', 'ANSWER', 'IN ROUTES, NOT IN ITS LIST'], ...rows])}`)
+    print(`\n${columns([['PROVIDER', 'KIND', 'ANSWER', 'IN ROUTES, NOT IN ITS LIST'], ...rows])}`)
     print(
       'A list of models proves that the address and the credential are right, not that the credential may use them:\n' +
         'a key without the permission to speak passes here and fails on its first synthesis.\n',

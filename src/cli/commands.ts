@@ -15,7 +15,11 @@ const HELP = `larkway <command>
                                tell which entry would serve a request, and why the others would not
   route diff OLD NEW           compare the routes of two configuration files
   models [kind] [--stale]      list known models: capabilities, features, price, and the date of that knowledge; with
-                               --stale, those that end within 90 days or were looked up longer ago
+                               --stale, those that have ended, end within 90 days, are deprecated or were looked up
+                               longer ago
+  models update [--from FILE|URL] [--force | --shipped]
+                               put a newer signed document of these facts into the state, for all servers; without
+                               --from, tell which one is in force. Nothing is fetched unless --from names a URL
   key create|change|rotate|revoke|list
                                manage API keys in the state, without a restart or a change of the configuration
   key make|hash                make an API key for the configuration; print the hash of one
@@ -143,6 +147,10 @@ async function printingIssues({ print }: CliContext, command: () => Promise<numb
 }
 
 async function models(args: string[], context: CliContext): Promise<number> {
+  if (args[0] === 'update') {
+    const { updateModels } = await import('./models-update.ts')
+    return updateModels(args.slice(1), context)
+  }
   const { listKnownModels } = await import('./models.ts')
   return listKnownModels(args, context.print)
 }

@@ -16,7 +16,8 @@ import { createLogger } from '../log.ts'
 import { DEFAULT_DATA, type Environment, readEnvironment } from '../node/config.ts'
 import { openObjects, openState } from '../node/stores.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
-import { factsOf } from '../providers/facts.ts'
+import { SHIPPED } from '../providers/facts.ts'
+import { modelsInForce, PROJECT_KEYS, publicKeys } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { open } from '../sealing.ts'
 import { findSecretKeys } from '../secrets.ts'
@@ -102,7 +103,7 @@ export async function readWithoutSecrets(path: string): Promise<ServedCatalog> {
  * @throws CatalogError when it is missing or invalid
  */
 export async function openServed(path: string | undefined, secrets: Secrets): Promise<Serving> {
-  const options = { kinds: PROVIDERS, factsOf, ...secrets }
+  const options = { kinds: PROVIDERS, models: SHIPPED, ...secrets }
   if (path !== undefined) return (await openCatalog({ path, ...options })).serving
   return openDemo({ key: makeKey(), readSecret: (named) => readFileSync(named, 'utf8'), ...options })
 }
@@ -118,8 +119,15 @@ export async function servedAt(
   { catalog }: Pick<State, 'catalog'>,
 ): Promise<Serving> {
   const serving = await openServed(configAt(context, config), WITHOUT_SECRETS)
+  const { table } = modelsInForce(await catalog.models(), modelKeysOf(context))
+  serving.offerModels(table)
   serving.offerPublished(await catalog.published())
   return serving
+}
+
+/** The keys that documents of model facts are signed with, as a server has them. */
+export function modelKeysOf(context: CliContext) {
+  return publicKeys(environmentOf(context).LARKWAY_MODELS_KEYS?.split(',') ?? PROJECT_KEYS)
 }
 
 type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>

@@ -1,6 +1,7 @@
 import type { LiveFacts, Price } from '../contracts/facts.ts'
+import type { DatedModel } from '../contracts/models.ts'
 import { type PriceOfDay, priceOn } from '../gateway/price.ts'
-import { type DatedModel, datedModels, factsOf, staleness } from '../providers/facts.ts'
+import { factsOf, SHIPPED, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { parse, table, UsageError } from './arguments.ts'
 
@@ -19,7 +20,7 @@ export function listKnownModels(
   const [wanted] = positionals
   if (wanted !== undefined && !PROVIDERS.has(wanted))
     throw new UsageError(`there is no kind "${wanted}"; there are ${[...PROVIDERS.keys()].sort().join(', ')}`)
-  const models = datedModels().filter(({ kind }) => wanted === undefined || kind === wanted)
+  const models = SHIPPED.all().filter(({ kind }) => wanted === undefined || kind === wanted)
   print(values.stale === true ? staleTable(models, nowMs) : factsTable(models, nowMs))
   return 0
 }

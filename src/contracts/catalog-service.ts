@@ -1,5 +1,6 @@
 import type { ConfiguredProvider, Route, Snapshot } from './catalog.ts'
 import type { RecordFields, RecordName, RecordVersion } from './catalog-store.ts'
+import type { ModelTable } from './models.ts'
 import type { SignInSettings } from './sign-in.ts'
 
 /** A catalog that can be served. */
@@ -42,6 +43,8 @@ export interface CatalogService {
   current(): Snapshot
   /** The snapshot in force, with its routes and providers. */
   good(): ServedCatalog
+  /** The facts of models in force. */
+  models(): ModelTable
   /** The parsed configuration file, or the demo's document without one. Its names win. */
   document(): unknown
   /** The published records in force. */

@@ -1,3 +1,5 @@
+import type { StoredModels } from './models.ts'
+
 /**
  * Kinds of catalog records in the state, beside the file. `head` stands for the settings at the top of the file, and
  * its record has the name `head`.
@@ -144,6 +146,13 @@ export interface CatalogStore {
   /** Null: there is no such version. */
   versionOf(record: RecordName, number: number): Promise<RecordVersion | null>
   change(change: CatalogChange): Promise<CatalogChanged>
+  /** The document of facts about models that stands beside the one of the program; null: none. */
+  models(): Promise<StoredModels | null>
+  /**
+   * Puts another in its place, or (null) takes it away. The version of the published catalog changes with it.
+   * Idempotent by the token.
+   */
+  putModels(token: string, models: StoredModels | null, note: AuditNote): Promise<void>
   /** Adds a line about something that is kept elsewhere: a key, a webhook. Idempotent by the token. */
   note(token: string, note: AuditNote): Promise<void>
   /** Newest first, of one workspace or (null) all. @param below only lines with smaller numbers */

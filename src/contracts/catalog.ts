@@ -251,6 +251,8 @@ export interface Snapshot {
   readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
   /** How long records of usage are kept; absent: for good. */
   readonly usageRetention?: UsageRetention
+  /** When the document of facts was issued by which its models are known. */
+  readonly modelsIssuedAt?: string
 }
 
 export type TenantLabel = 'workspace' | 'app'

@@ -51,6 +51,13 @@ const Environment = Type.Object({
         'comma-separated base64 keys of 32 bytes: the first signs and seals, all open; default: kept in LARKWAY_DATA',
     }),
   ),
+  LARKWAY_MODELS_KEYS: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9+/_-]{43}=?(,[A-Za-z0-9+/_-]{43}=?)*$',
+      description:
+        'comma-separated base64 Ed25519 public keys by which model facts are signed; default: of this project',
+    }),
+  ),
   LARKWAY_INSECURE_WEBHOOKS: Type.Boolean({
     default: false,
     description: 'for development: `true` lets webhooks go to `http://127.0.0.1` and `http://localhost`, too',

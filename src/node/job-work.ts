@@ -72,6 +72,7 @@ export function startJobWork(parts: Node): JobWork {
     state,
     snapshot: services.snapshot,
     routes: () => parts.catalog.desk.good().routes,
+    models: () => parts.catalog.desk.models(),
     log,
     onEvent: () => signals.ended(),
     nowMs: Date.now,

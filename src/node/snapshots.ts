@@ -5,8 +5,10 @@ import { openCatalog } from '../catalog/watch.ts'
 import type { Snapshot } from '../contracts/catalog.ts'
 import type { CatalogService } from '../contracts/catalog-service.ts'
 import type { CatalogStore } from '../contracts/catalog-store.ts'
+import type { StoredModels } from '../contracts/models.ts'
 import type { Logger } from '../log.ts'
-import { endedModels, factsOf } from '../providers/facts.ts'
+import { documentAge, endedModels, fadingModels, type ModelRemark, SHIPPED } from '../providers/facts.ts'
+import { modelsInForce, PROJECT_KEYS, publicKeys } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { BuiltInSandbox } from '../sandbox/thread.ts'
 import { open as unseal } from '../sealing.ts'
@@ -56,17 +58,32 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
   const { serving, ...own } = source
-  const polling = pollPublished({ serving, store, log })
+  const keys = publicKeys(environment.LARKWAY_MODELS_KEYS?.split(',') ?? PROJECT_KEYS)
+  const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
+  const polling = pollPublished({ serving, store, readModels, log })
   closers.push(() => polling.close())
   await polling.ready()
-  const ended = endedModels(serving.good().routes, Date.now())
-  if (ended.length > 0) log.warn({ models: ended }, 'models of entries have ended, and calls to them fail')
+  warnOfModels(serving, log)
   return {
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),
     desk: catalogService(serving, polling.refresh),
     ...own,
   }
+}
+
+/** Logs what is stale of the facts of models, and of the models that entries lead to. */
+function warnOfModels(serving: Serving, log: Logger): void {
+  const table = serving.models()
+  const { routes } = serving.good()
+  const nowMs = Date.now()
+  const linesOf = (remarks: readonly ModelRemark[]) => remarks.map(({ name, remark }) => `${name} ${remark}`)
+  const ended = linesOf(endedModels(routes, table, nowMs))
+  if (ended.length > 0) log.warn({ models: ended }, 'models of entries have ended, and calls to them fail')
+  const fading = linesOf(fadingModels(routes, table, nowMs))
+  if (fading.length > 0) log.warn({ models: fading }, 'models of entries end soon, or are deprecated')
+  const age = documentAge(table, nowMs)
+  if (age !== null) log.warn(`${age}; npx larkway models update brings newer ones`)
 }
 
 async function fileSource(path: string, parts: CatalogParts, closers: Closer[]): Promise<Source> {
@@ -85,7 +102,7 @@ async function fileSource(path: string, parts: CatalogParts, closers: Closer[]):
 
 function surroundingsOf({ env, secretKeys }: CatalogParts) {
   const open = (sealed: string, context: Parameters<typeof unseal>[2]) => unseal(secretKeys, sealed, context)
-  return { kinds: PROVIDERS, factsOf, env, open }
+  return { kinds: PROVIDERS, models: SHIPPED, env, open }
 }
 
 async function demoSource(parts: CatalogParts): Promise<Source> {

@@ -11,6 +11,7 @@ import type { EndUserSample, NodeSample } from '../../src/contracts/console.ts'
 import type { State } from '../../src/contracts/state.ts'
 import { accountOfEndUser } from '../../src/gateway/end-users.ts'
 import { createLogger } from '../../src/log.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { configuredProvider, entry, principal, route } from '../support/catalog.ts'
 import { nodeSample } from '../support/console-record.ts'
@@ -97,6 +98,7 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
       state,
       snapshot,
       routes: () => catalog.routes,
+      models: () => SHIPPED,
       log,
       onEvent: () => {},
       nowMs: () => clock.nowMs,
@@ -670,6 +672,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       snapshot: () =>
         ({ alerts: rig.catalog.terms, apps: new Map(), keys: new Map() }) as unknown as Snapshot,
       routes: () => rig.catalog.routes,
+      models: () => SHIPPED,
       log,
       onEvent: () => {},
       nowMs: () => rig.clock.nowMs,
@@ -720,6 +723,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       snapshot: () =>
         ({ alerts: rig.catalog.terms, apps: new Map(), keys: new Map() }) as unknown as Snapshot,
       routes: () => [],
+      models: () => SHIPPED,
       log,
       onEvent: () => {},
       nowMs: () => rig.clock.nowMs,

@@ -9,6 +9,7 @@ import { openServing, pollPublished } from '../../src/catalog/serving.ts'
 import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
 import type { PublishedCatalog } from '../../src/contracts/catalog-store.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 import { publishedOf, recordOf, routeFields } from '../support/catalog-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -17,6 +18,10 @@ const POLL_MS = 20
 
 /** The part of a state that is read, which may be away. */
 class Store {
+  models() {
+    return Promise.resolve(null)
+  }
+
   catalog: PublishedCatalog = publishedOf()
   away = false
   reads = 0
@@ -42,7 +47,13 @@ function polled(t: Test, store: Store, pollMs = POLL_MS) {
   if ('issues' in serving) throw new Error(serving.issues.join('\n'))
   const lines: Record<string, unknown>[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line) => void lines.push(JSON.parse(line)) })
-  const polling = pollPublished({ serving, store, log, pollMs })
+  const polling = pollPublished({
+    serving,
+    store,
+    readModels: () => ({ table: SHIPPED, refused: null }),
+    log,
+    pollMs,
+  })
   t.teardown(() => polling.close())
   const messages = () => lines.map(({ msg }) => msg)
   const has = (name: string) => serving.good().routes.some((route) => route.name === name)

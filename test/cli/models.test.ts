@@ -1,6 +1,6 @@
 import t from 'tap'
 import { listKnownModels } from '../../src/cli/models.ts'
-import { datedModels, endedModels, staleness } from '../../src/providers/facts.ts'
+import { datedModels, endedModels, SHIPPED, staleness } from '../../src/providers/facts.ts'
 import { larkway, runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 
@@ -125,7 +125,12 @@ t.test('check says what has ended, ends soon, or is to be known of a model', asy
   t.match(now.output, /\nLIVE AUDIO +KEEPS\nopenai\/gpt-live-transcribe +keyterms\n/)
   t.match((await on('2027-01-01')).output, /\nopenai\/whisper-1 +ends on 2027-02-26, in 56 days\ngroq/)
   const after = await on('2027-02-27')
-  t.match(after, { code: 0, output: /\nopenai\/whisper-1 +ended on 2027-02-26\n/ })
+  t.match(after, {
+    code: 1,
+    output:
+      /^larkway\.yaml has entries whose models have ended, .*\n {2}openai\/whisper-1 ended on 2027-02-26\n/,
+  })
+  t.match(after.output, /\nWarning: the facts of models are 94 days old \(2026-11-24T/)
   t.notMatch(after.output, /gpt-transcribe +\w+ed/)
 })
 
@@ -148,5 +153,7 @@ t.test('a node that starts warns in one line of entries whose models have ended'
 t.test('a snapshot ends with its model', async (t) => {
   const entry = { provider: { name: 'o', kind: 'openai' }, model: 'gpt-4o-2024-11-20' }
   const routes = [{ entries: [entry, entry] }] as unknown as Parameters<typeof endedModels>[0]
-  t.same(endedModels(routes, Date.parse('2027-01-15')), ['o/gpt-4o-2024-11-20 ended on 2027-01-14'])
+  t.same(endedModels(routes, SHIPPED, Date.parse('2027-01-15')), [
+    { name: 'o/gpt-4o-2024-11-20', remark: 'ended on 2027-01-14' },
+  ])
 })

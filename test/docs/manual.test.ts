@@ -29,7 +29,7 @@ import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { MAX_ENVELOPE_BYTES } from '../../src/inbound/queue-body.ts'
 import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
-import { factsOf } from '../../src/providers/facts.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { codeWords, MANUAL, section } from '../support/manual.ts'
 
@@ -154,7 +154,7 @@ function keysOf(properties: Readonly<Record<string, TSchema>>): string[] {
 
 t.test('the answers that are shown are those of the demo', async (t) => {
   const key = makeKey()
-  const outside = { kinds: PROVIDERS, factsOf, env: {}, readSecret: () => '', open: () => null }
+  const outside = { kinds: PROVIDERS, models: SHIPPED, env: {}, readSecret: () => '', open: () => null }
   const demo = openDemo({ key, ...outside }).current()
   const [principal] = demo.keys.values()
   const shown = new Set(

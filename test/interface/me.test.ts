@@ -1,6 +1,7 @@
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { startGateway } from '../support/gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -80,6 +81,7 @@ t.test('what a key stands for, whole', async (t) => {
   const [, voice] = body.routing_contexts
   t.match(voice?.policy_version_id, /^pv_[0-9a-f]{16}$/)
   t.same(body, {
+    models: { issued_at: SHIPPED.issuedAt },
     workspace: { id: WORKSPACE, name: 'Acme', plan: 'pro' },
     app: { id: 'web' },
     key: {

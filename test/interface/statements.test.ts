@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { factsOf } from '../../src/providers/facts.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
@@ -309,17 +310,13 @@ t.test('speech is JSON unless audio is asked for', async (t) => {
 })
 
 t.test('the indicative prices', async (t) => {
-  const file = new URL('../../src/providers/models/elevenlabs.json', import.meta.url)
-  const models = JSON.parse(await readFile(file, 'utf8')) as Record<
-    string,
-    { price: Record<string, unknown> | null }
-  >
   const rows = {
     eleven_flash_v2_5: { per_1k_characters_usd: 0.05 },
     eleven_multilingual_v2: { per_1k_characters_usd: 0.1 },
     scribe_v2: { per_hour_usd: 0.22 },
   }
-  for (const [model, price] of Object.entries(rows)) t.match(models[model]?.price, price, model)
+  for (const [model, price] of Object.entries(rows))
+    t.match(factsOf('elevenlabs', model)?.price, price, model)
 })
 
 t.test('the limits, and their defaults', async (t) => {

@@ -7,7 +7,7 @@ import type { ChatCall, ChatDelta } from '../../src/contracts/chat.ts'
 import type { Target } from '../../src/contracts/provider.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { anthropic } from '../../src/providers/anthropic/provider.ts'
-import { factsOf, TABLES } from '../../src/providers/facts.ts'
+import { datedModels, factsOf } from '../../src/providers/facts.ts'
 import { requestOf } from '../support/form-of.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { memoryAudio } from '../support/memory-audio.ts'
@@ -221,7 +221,7 @@ t.test('the models of a credential', async (t) => {
 })
 
 t.test('the table is of chat models', async (t) => {
-  for (const model of Object.keys(TABLES.anthropic!)) {
+  for (const model of modelsOf('anthropic')) {
     t.match(factsOf('anthropic', model), {
       capabilities: ['text', 'completion', 'vision', 'function_calling'],
       features: [],
@@ -233,3 +233,7 @@ t.test('the table is of chat models', async (t) => {
     per_1m_output_tokens_usd: 20,
   })
 })
+
+function modelsOf(kind: string): string[] {
+  return datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
+}

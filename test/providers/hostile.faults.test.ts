@@ -9,7 +9,7 @@ import {
   type FailureKind,
   type UpstreamRequest,
 } from '../../src/contracts/upstream.ts'
-import { factsOf, TABLES } from '../../src/providers/facts.ts'
+import { datedModels, factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../support/call.ts'
 import {
@@ -82,7 +82,7 @@ interface Subject {
 
 /** A model of the tables that is for the operation, so that the answer is read as that model's. */
 function modelFor(kind: string, name: Name): string {
-  const models = Object.keys(TABLES[kind] ?? {})
+  const models = datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
   const capability = name === 'models' ? null : CAPABILITY_OF[name satisfies OperationName]
   return models.find((model) => factsOf(kind, model)?.capabilities.some((one) => one === capability)) ?? 'm'
 }

@@ -47,6 +47,7 @@ export function catalogContract(t: Test, start: Start): void {
   owners(t, start)
   tokens(t, start)
   auditList(t, start)
+  modelFacts(t, start)
 }
 
 const moment = (t: Test, atMs: number | undefined) =>
@@ -418,6 +419,35 @@ function tokens(t: Test, start: Start): void {
     const token = randomUUID()
     await Promise.all(Array.from({ length: 50 }, () => catalog.note(token, noteOf())))
     t.equal((await catalog.audit(null, null, 10)).length, 2)
+  })
+}
+
+function modelFacts(t: Test, start: Start): void {
+  t.test('one document of facts, whose change is seen like a publication', async (t) => {
+    const { catalog } = (await start(t)).state
+    t.equal(await catalog.models(), null)
+    await done(catalog, [publish(VOICE, {})])
+    const { version: before, records } = await catalog.published()
+    const stored = {
+      text: JSON.stringify({ text: `Größe 🎙 ${'x'.repeat(200_000)}`, list: [] }),
+      over: 'then',
+    }
+    const token = randomUUID()
+    const note = noteOf({ action: 'models.update', target: 'models', workspace: null })
+    await catalog.putModels(token, stored, note)
+    const after = await catalog.version()
+    t.not(after, before)
+    t.same(await catalog.models(), stored)
+    t.same((await catalog.published()).records, records, 'no record has changed')
+    await catalog.putModels(token, { text: 'other', over: 'later' }, note)
+    t.same(await catalog.models(), stored, 'once per token')
+    t.equal(await catalog.version(), after)
+    await catalog.putModels(randomUUID(), { text: 'other', over: 'later' }, note)
+    t.same(await catalog.models(), { text: 'other', over: 'later' })
+    await catalog.putModels(randomUUID(), null, note)
+    t.equal(await catalog.models(), null)
+    const lines = (await catalog.audit(null, null, 9)).filter(({ action }) => action === 'models.update')
+    t.equal(lines.length, 3)
   })
 }
 

@@ -1,5 +1,5 @@
 import { parse } from 'yaml'
-import { factsOf } from '../../src/providers/facts.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import type { SealContext } from '../../src/sealing.ts'
 
@@ -38,7 +38,7 @@ workspaces:
 /** The outside as the example needs it: the real protocols and model table, one variable, no files. */
 export const SURROUNDINGS = {
   kinds: PROVIDERS,
-  factsOf,
+  models: SHIPPED,
   env: { OPENAI_API_KEY: 'sk-of-openai' } as Record<string, string | undefined>,
   readSecret(path: string): string {
     throw Object.assign(new Error(`no file ${path}`), { code: 'ENOENT' })

@@ -1,6 +1,7 @@
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
 import { readEnvironment } from '../../src/node/config.ts'
 import { drainTimes } from '../../src/node/drain.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 
 /** What follows the longest deadline: the end of its call, the refusal of those that still send, the stores. */
 const ENDING_SECONDS = 20
@@ -16,7 +17,7 @@ export function stopSeconds(drainSeconds: number = readEnvironment({}).LARKWAY_D
     readSecret: () => '',
     open: () => null,
     kinds: new Map(),
-    factsOf: () => undefined,
+    models: SHIPPED,
   }
   const reading = buildSnapshot({ providers: {}, routes: {}, workspaces: {} }, sources)
   if ('issues' in reading) throw new Error(reading.issues.join('; '))

@@ -10,7 +10,7 @@ import type { State } from '../../src/contracts/state.ts'
 import type { Services } from '../../src/gateway/services.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
 import type { Logger } from '../../src/log.ts'
-import { factsOf } from '../../src/providers/facts.ts'
+import { SHIPPED } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { startEdge } from './edge.ts'
@@ -187,7 +187,7 @@ function snapshotOf(keys: WorkspaceKeys, burst: number) {
   }
   const reading = readCatalog(JSON.stringify(file), {
     kinds: PROVIDERS,
-    factsOf,
+    models: SHIPPED,
     env: {},
     readSecret: () => {
       throw new Error('there are no secrets')

@@ -1,6 +1,6 @@
 import { keyPrefix } from '../../catalog/key.ts'
 import type { Capability } from '../../contracts/calls.ts'
-import type { Principal, Purpose, Route } from '../../contracts/catalog.ts'
+import type { Principal, Purpose, Route, Snapshot } from '../../contracts/catalog.ts'
 import type { AccountView } from '../../contracts/ledger.ts'
 import { capabilitiesOf } from '../../gateway/eligibility.ts'
 import { usdOf } from '../../gateway/price.ts'
@@ -24,13 +24,15 @@ export const me = endpoint({
   answers: [{ status: 200, description: 'the key, its app and its workspace', contents: [json(Me)] }],
   handle({ exchange, context: { principal }, dependencies: { services } }) {
     const { authorization } = exchange.headers
-    const { limits } = services.snapshot()
+    const snapshot = services.snapshot()
     const account = services.accountViews.of(principal.workspace)
     if (account instanceof Promise)
-      return account.then((later) => replyOf(principal, limits, later, authorization))
-    return replyOf(principal, limits, account, authorization)
+      return account.then((later) => replyOf(principal, snapshot, later, authorization))
+    return replyOf(principal, snapshot, account, authorization)
   },
 })
+
+type Known = Pick<Snapshot, 'limits' | 'modelsIssuedAt'>
 
 interface Described {
   readonly limits: Limits
@@ -43,18 +45,24 @@ const described = new WeakMap<Principal, Described>()
 
 function replyOf(
   principal: Principal,
-  limits: Limits,
+  known: Known,
   account: AccountView | null,
   authorization: string | undefined,
 ): Reply {
+  const { limits } = known
   const last = described.get(principal)
   if (last?.limits === limits && last.account === account) return { status: 200, body: last.body }
-  const body = JSON.stringify(describe(principal, bearerOf(authorization), limits, account))
+  const body = JSON.stringify(describe(principal, bearerOf(authorization), known, account))
   described.set(principal, { limits, account, body })
   return { status: 200, body }
 }
 
-function describe(principal: Principal, bearer: string, limits: Limits, account: AccountView | null) {
+function describe(
+  principal: Principal,
+  bearer: string,
+  { limits, modelsIssuedAt }: Known,
+  account: AccountView | null,
+) {
   const { app, key, route } = principal
   const { id, name, plan } = principal.workspace
   return {
@@ -74,6 +82,7 @@ function describe(principal: Principal, bearer: string, limits: Limits, account:
     routing_contexts: contextsOf(principal),
     limits,
     billing: billingOf(principal, account),
+    models: { issued_at: modelsIssuedAt ?? null },
   }
 }
 

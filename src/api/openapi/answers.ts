@@ -329,6 +329,9 @@ export const Me = shape('Me', {
     budget_usd: nullable(amount('USD'), "per month, the key's or else the workspace's; null: none"),
     spent_usd: nullable(amount('USD'), 'this month'),
   }),
+  models: Type.Object({
+    issued_at: nullable(Type.String(), 'when the facts and prices were issued by which models are known'),
+  }),
 })
 
 const ENDINGS = ['succeeded', 'failed', 'cancelled'] as const

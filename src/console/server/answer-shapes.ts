@@ -261,6 +261,12 @@ export const Providers = listOf('ManagedProviders', 'providers', Provider, {
       base_url: nullable(text('its address'), 'null: it has to be given'),
     }),
   ),
+  facts: shape('ManagedFacts', {
+    issued_at: text('when the facts and prices were issued by which models are known'),
+    stale: Type.Array(
+      text('a model of a route that has ended, ends soon or is deprecated; or facts that are old'),
+    ),
+  }),
 })
 
 export const ProviderDetail = shape('ManagedProviderDetail', {

@@ -12,6 +12,7 @@ import {
   type RecordVersion,
   recordId,
 } from '../../contracts/catalog-store.ts'
+import type { StoredModels } from '../../contracts/models.ts'
 import { createPurge } from './database.ts'
 import type { Operations } from './subjects.ts'
 
@@ -34,6 +35,7 @@ export function createCatalog(db: DatabaseSync, now: () => number) {
   const tokens = createCatalogTokens(db)
   const take = createSteps(db)
   const raise = db.prepare('UPDATE catalog_version SET version = version + 1')
+  const models = createModels(db)
   const mark = db.prepare('SAVEPOINT change')
   const undo = db.prepare('ROLLBACK TO change')
   const unmark = db.prepare('RELEASE change')
@@ -76,10 +78,40 @@ export function createCatalog(db: DatabaseSync, now: () => number) {
     },
 
     audit: audit.list,
+
+    models: models.find,
+
+    putModels(token, put, note) {
+      const nowMs = now()
+      tokens.once('note', token, nowMs, () => {
+        models.put(put)
+        raise.run()
+        audit.add(note, nowMs)
+        return ''
+      })
+    },
   }
   return {
     operations,
     purge: tokens.purge,
+  }
+}
+
+/** The document of facts about models, beside the one of the program. */
+function createModels(db: DatabaseSync) {
+  const find = db.prepare('SELECT json FROM catalog_models')
+  const add = db.prepare('INSERT INTO catalog_models (json) VALUES (?)')
+  const drop = db.prepare('DELETE FROM catalog_models')
+  return {
+    find(): StoredModels | null {
+      const row = find.get()
+      return row === undefined ? null : (JSON.parse(String(row.json)) as StoredModels)
+    },
+
+    put(models: StoredModels | null): void {
+      drop.run()
+      if (models !== null) add.run(JSON.stringify(models))
+    },
   }
 }
 

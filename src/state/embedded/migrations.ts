@@ -516,4 +516,8 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (workspace, token)
   ) STRICT;
   `,
+  `
+  -- The document of facts about models that was put beside the one of the program: one row, or none.
+  CREATE TABLE catalog_models (json TEXT NOT NULL) STRICT;
+  `,
 ]

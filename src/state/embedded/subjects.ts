@@ -140,6 +140,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     change: 'write',
     note: 'write',
     audit: 'read',
+    models: 'read',
+    putModels: 'write',
   },
   sessions: {
     begin: 'write',

@@ -12,6 +12,7 @@ import {
   type RecordVersion,
   recordId,
 } from '../../contracts/catalog-store.ts'
+import type { StoredModels } from '../../contracts/models.ts'
 import { keys } from './key-names.ts'
 import { type Ask, replyInteger, replyText, replyTexts, script } from './script.ts'
 
@@ -32,6 +33,12 @@ const changeCatalog = script('catalog/change_catalog', {
 const noteChange = script('catalog/note_change', {
   ...shared,
   args: ['token', 'workspace', 'json', 'token_ms'],
+  reply: () => undefined,
+})
+
+const putModels = script('catalog/put_models', {
+  ...shared,
+  args: ['token', 'models', 'workspace', 'json', 'token_ms'],
   reply: () => undefined,
 })
 
@@ -115,6 +122,17 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
     note: (token, note) => {
       const [workspace = '', json = ''] = noteTexts(note)
       return ask((redis) => noteChange(redis, { ...places, token, workspace, json, token_ms: KNOWN_MS }))
+    },
+    models: () =>
+      ask(async (redis) => {
+        const text = await redis.get(keys.catalogModels)
+        return text === null ? null : (JSON.parse(text) as StoredModels)
+      }),
+    putModels: (token, models, note) => {
+      const [workspace = '', json = ''] = noteTexts(note)
+      const text = models === null ? '' : JSON.stringify(models)
+      const asked = { token, models: text, workspace, json, token_ms: KNOWN_MS }
+      return ask((redis) => putModels(redis, { ...places, ...asked }))
     },
     audit: (workspace, below, limit) => {
       const page = { below: below ?? '', limit: Math.min(limit, PAGE_MAX) }

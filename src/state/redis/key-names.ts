@@ -50,6 +50,7 @@ export const keys = {
   catalog: 'lk:{catalog}',
   /** A key of the same hash tag that is never written. */
   noCatalog: 'lk:{catalog}:never',
+  catalogModels: 'lk:{catalog}:models',
   catalogVersions: (owner: string, recordId: string) => `lk:{catalog}:versions:${owner}:${recordId}`,
   /** Samples that nodes took during the last hour, by the moment. */
   nodeSamples: 'lk:{console}:samples',

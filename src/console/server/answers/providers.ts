@@ -67,6 +67,13 @@ export interface ReplicaAnswer {
   readonly trouble: string | null
 }
 
+export interface FactsAnswer {
+  /** When the document was issued by which models are known. */
+  readonly issued_at: string
+  /** What is stale: models of routes that have ended, end soon or are deprecated, and a document that is old. */
+  readonly stale: readonly string[]
+}
+
 export interface KindAnswer {
   readonly kind: string
   readonly needs_credential: boolean

@@ -4,7 +4,6 @@ import type { ProviderFields, WorkspaceFields } from '../../../catalog/file.ts'
 import { Issues } from '../../../catalog/issues.ts'
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { priceOn } from '../../../gateway/price.ts'
-import { datedModels, factsOf } from '../../../providers/facts.ts'
 import type { ModelAnswer, ModelsAnswer } from '../answers/providers.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
@@ -50,12 +49,14 @@ function modelsOf(
   const protocol = context.dependencies.services.providers.get(configured.kind)
   if (protocol === undefined || fields === undefined) return []
   const today = new Date(context.nowMs()).toISOString().slice(0, 10)
-  return datedModels()
+  const table = context.catalog.models()
+  return table
+    .all()
     .filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today)
     .flatMap(({ model, note }) => {
       const entry = { provider: configured.name, model }
       const provider = { configured, protocol, fields }
-      const known = { table: factsOf(configured.kind, model), prices }
+      const known = { table: table.factsOf(configured.kind, model), prices }
       const facts = resolveFacts(provider, entry, known, [], new Issues())
       if (facts === null) return []
       const { capabilities, features, hints, price, translates } = facts

@@ -7,7 +7,14 @@ import { optional } from '../../../api/json-request.ts'
 import { ProviderShape } from '../../../catalog/file.ts'
 import { GatewayError } from '../../../errors.ts'
 import { listModels } from '../../../gateway/list-models.ts'
-import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, ReplicaAnswer } from '../answers/providers.ts'
+import { documentAge, endedModels, fadingModels } from '../../../providers/facts.ts'
+import type {
+  FactsAnswer,
+  KindAnswer,
+  ProviderAnswer,
+  ProviderCheckAnswer,
+  ReplicaAnswer,
+} from '../answers/providers.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { Viewing } from './workspaces.ts'
@@ -64,14 +71,28 @@ function providerName(params: { readonly name: string; readonly workspace?: stri
 function listProviders(
   { context, viewer }: Viewing,
   workspace: string | null,
-): { providers: ProviderAnswer[]; kinds: KindAnswer[] } {
+): { providers: ProviderAnswer[]; kinds: KindAnswer[]; facts: FactsAnswer } {
   const parts = partsOf(context.catalog, 'provider', workspace)
   const kinds = [...context.dependencies.services.providers.values()].map((protocol) => ({
     kind: protocol.kind,
     needs_credential: protocol.needsCredential,
     base_url: protocol.baseUrl,
   }))
-  return { providers: parts.map((part) => providerAnswer(part, viewer.role, context)), kinds }
+  const facts = factsAnswer(context, workspace)
+  return { providers: parts.map((part) => providerAnswer(part, viewer.role, context)), kinds, facts }
+}
+
+/** @param workspace whose routes are looked at; null: all */
+function factsAnswer({ catalog, nowMs }: ConsoleContext, workspace: string | null): FactsAnswer {
+  const table = catalog.models()
+  const now = nowMs()
+  const routes = catalog.good().routes.filter((route) => workspace === null || route.workspace === workspace)
+  const remarks = [...endedModels(routes, table, now), ...fadingModels(routes, table, now)]
+  const age = documentAge(table, now)
+  return {
+    issued_at: table.issuedAt,
+    stale: [...remarks.map(({ name, remark }) => `${name} ${remark}`), ...(age === null ? [] : [age])],
+  }
 }
 
 function providerAnswer(

@@ -18,6 +18,7 @@
 --   published                hash: `<number> <epoch milliseconds> <JSON>`, the version in force
 --   numbers                  hash: of the last version of the record
 --   versions:<owner>:<id>    sorted set: all versions as in `published`, by their numbers
+--   models                   JSON of the document of facts about models that was put beside the one of the program
 --   audit                    hash: `<number> <epoch milliseconds> <JSON>`, the lines by their numbers
 --   audit:<workspace>        sorted set: the numbers of its lines
 --   change:<token>           what a change was answered, as long as it may be sent again

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 import type { HealthAnswer } from '../../../server/answers/health.ts'
 import type {
+  FactsAnswer,
   KindAnswer,
   ModelsAnswer,
   ProviderAnswer,
@@ -28,6 +29,7 @@ import { EditProvider } from './edit-provider.ts'
 interface Listing {
   readonly providers: readonly ProviderAnswer[]
   readonly kinds: readonly KindAnswer[]
+  readonly facts: FactsAnswer
 }
 
 const PLATFORM_LEAD = 'Provider accounts that every workspace can use. Usage is charged as credits.'
@@ -74,6 +76,7 @@ export function AllProviders({ workspace, session }: ViewProps) {
       workspace === null || shown.state === 'loading'
         ? null
         : h(PlatformList, { workspace, isOperator: setsAddress, health: health ?? null }),
+      load.state === 'ready' ? h(Facts, load.value.facts) : null,
     ),
     dialog?.what === 'edit' && load.state === 'ready'
       ? h(EditProvider, {
@@ -92,6 +95,21 @@ export function AllProviders({ workspace, session }: ViewProps) {
       ? h(DeleteProvider, { place, provider: dialog.provider, onDone: load.reload, onClose: close })
       : null,
   ]
+}
+
+/** How old the knowledge about models is, and what of it asks for attention. */
+function Facts({ issued_at: issuedAt, stale }: FactsAnswer) {
+  return h(
+    Section,
+    { title: 'Models', lead: `Facts and prices of models as of ${issuedAt.slice(0, 10)}.` },
+    stale.length === 0
+      ? h('p', { class: 'quiet' }, 'No model that a route leads to has ended, ends soon or is deprecated.')
+      : h(
+          'ul',
+          null,
+          stale.map((line) => h('li', { key: line }, line)),
+        ),
+  )
 }
 
 /** The open dialog; null: for a new provider. */

@@ -1,0 +1,85 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { type ModelsDocument, SHIPPED } from '../../src/providers/facts.ts'
+import { signModels } from '../../src/providers/feed.ts'
+import { larkway } from '../support/cli.ts'
+import { startLarkway } from '../support/larkway.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+const LARKWAY_MODELS_KEYS = publicKey.export({ format: 'jwk' }).x!
+const OWN = JSON.parse(
+  readFileSync(new URL('../../src/providers/models.json', import.meta.url), 'utf8'),
+) as ModelsDocument
+const LATER = '2099-01-01T00:00:00.000Z'
+
+function signed(issued_at: string): string {
+  const morse = {
+    ...(OWN.models.sandbox?.['morse-1'] as object),
+    successor: 'morse-2',
+    deprecated_on: '2026-01-01',
+  }
+  const models = { ...OWN.models, sandbox: { ...OWN.models.sandbox, 'morse-1': morse } }
+  return JSON.stringify(signModels({ ...OWN, issued_at, models }, privateKey))
+}
+
+t.test('a running node takes up a newer document, and goes back', { timeout: 120_000 }, async (t) => {
+  const cwd = t.testdir({
+    'later.json': signed(LATER),
+    'older.json': signed('2026-01-01T00:00:00.000Z'),
+    'tampered.json': signed(LATER).replace('morse-2', 'morse-3'),
+  })
+  const node = await startLarkway(t, { env: { LARKWAY_MODELS_KEYS } })
+  const env = { LARKWAY_MODELS_KEYS, LARKWAY_DATA: node.dataFolder }
+  const update = (...args: string[]) => larkway(['models', 'update', ...args], { cwd, env })
+  const me = async () => {
+    const reply = await fetch(`${node.url}/v1/me`, { headers: { authorization: `Bearer ${node.key}` } })
+    return ((await reply.json()) as { models: { issued_at: string } }).models.issued_at
+  }
+  t.equal(await me(), SHIPPED.issuedAt)
+  t.match((await update()).output, `in force are of ${SHIPPED.issuedAt}, from the program`)
+  const tampered = await update('--from', 'tampered.json')
+  t.equal(tampered.code, 1)
+  t.match(tampered.errors, /tampered\.json is refused: its signature is not by a key/)
+  const older = await update('--from', 'older.json')
+  t.equal(older.code, 1)
+  t.match(older.errors, /older\.json is of 2026-01-01\S+, and the document in force is newer, .*--force/)
+  t.match((await update('--from', 'missing.json')).errors, /missing\.json cannot be read: ENOENT/)
+  t.equal(await me(), SHIPPED.issuedAt, 'nothing of that has changed anything')
+
+  t.match(await update('--from', 'later.json'), { code: 0, output: new RegExp(`are those of ${LATER} now`) })
+  await waitUntil(async () => (await me()) === LATER)
+  t.match((await update('--from', 'later.json')).output, /already; nothing has changed/)
+  t.match(await update('--from', 'older.json', '--force'), { code: 0 })
+  await waitUntil(async () => (await me()) === '2026-01-01T00:00:00.000Z')
+
+  const server = createServer((_request, response) => response.end(signed(LATER)))
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  t.match(await update('--from', `http://127.0.0.1:${port}/models.json`), { code: 0 })
+  await waitUntil(async () => (await me()) === LATER)
+  t.match((await update('--from', 'http://example.com/models.json')).errors, /must be an https URL/)
+  t.match(await update('--shipped'), { code: 0 })
+  await waitUntil(async () => (await me()) === SHIPPED.issuedAt)
+  t.match(await update('--shipped', '--force'), { code: 2 })
+})
+
+t.test(
+  'a node with other keys keeps the facts of the program, and says why',
+  { timeout: 60_000 },
+  async (t) => {
+    const data = t.testdir()
+    const cwd = t.testdir({ 'later.json': signed(LATER) })
+    const first = await startLarkway(t, { dataFolder: data, env: { LARKWAY_MODELS_KEYS } })
+    const env = { LARKWAY_MODELS_KEYS, LARKWAY_DATA: first.dataFolder }
+    t.match(await larkway(['models', 'update', '--from', 'later.json'], { cwd, env }), { code: 0 })
+    await first.signal('SIGTERM')
+    const other = await startLarkway(t, { dataFolder: first.dataFolder })
+    const said = other.log.map(({ msg }) => `${msg}`).find((msg) => msg.startsWith('the stored facts'))
+    t.match(said, /are refused, since its signature is not by a key .*those of the program hold/)
+  },
+)

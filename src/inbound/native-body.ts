@@ -132,6 +132,15 @@ export class NativeBody implements RequestBody {
     this.#socket.stopReading()
   }
 
+  /** Ends a body that cannot be read any further: its consumer is told, also one that comes later. */
+  fail(error: GatewayError): void {
+    if (this.#failure !== null) return
+    this.#failure = error
+    const consumer = this.#consumer
+    this.stopReading()
+    consumer?.onError(error)
+  }
+
   /**
    * Drops the body and goes on reading it, up to `MAX_DISCARD_BYTES`.
    *

@@ -23,6 +23,8 @@ import type { UploadTurns } from './upload-turns.ts'
 import type { HttpResponse, us_socket_context_t } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
+/** RFC 6797: a browser that was here once keeps to TLS for a year. */
+const STRICT_TRANSPORT = 'max-age=31536000'
 
 type Listener = Parameters<Exchange['onFinished']>[0]
 /** Never pushed to: many have but one, and a list that is pushed to takes room for seventeen. */
@@ -193,6 +195,20 @@ export class NativeExchange implements Exchange {
     }
   }
 
+  /** Called instead of `receive` when the framing of the body is at fault. */
+  receiveFault(error: GatewayError): void {
+    try {
+      this.#body.fail(error)
+    } catch (thrown) {
+      this.fail(thrown)
+    }
+  }
+
+  /** Has the answer close the connection. */
+  closeAfter(): void {
+    this.#closes = true
+  }
+
   /** Called instead of `receive` when no body follows. */
   receiveNothing(): void {
     this.#body.receive(NO_BYTES, true)
@@ -318,7 +334,7 @@ export class NativeExchange implements Exchange {
     stream.start((res) => {
       this.#status = head.status
       this.#firstByteMs = this.elapsedMs
-      writeHead(res, head)
+      this.#writeHead(res, head)
       if (this.#closes || this.#context.draining) res.writeHeader('connection', 'close')
     })
   }
@@ -330,7 +346,7 @@ export class NativeExchange implements Exchange {
     this.#status = head.status
     const close = this.#closes || this.#context.draining
     res.cork(() => {
-      writeHead(res, head)
+      this.#writeHead(res, head)
       if (close) res.end('', true)
       else res.endWithoutBody()
     })
@@ -356,12 +372,17 @@ export class NativeExchange implements Exchange {
     this.#socket.resume()
     try {
       res.cork(() => {
-        writeHead(res, answer)
+        this.#writeHead(res, answer)
         this.#writeBody(res, answer, close)
       })
     } catch (error) {
       this.#cut(error)
     }
+  }
+
+  #writeHead(res: HttpResponse, head: AnswerHead): void {
+    writeHead(res, head)
+    if (this.encrypted) res.writeHeader('strict-transport-security', STRICT_TRANSPORT)
   }
 
   #writeBody(res: HttpResponse, answer: Answer, close: boolean): void {

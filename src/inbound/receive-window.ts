@@ -5,9 +5,10 @@ import { type CertificateFiles, createTlsApp } from './apps.ts'
 import type { Uws, us_listen_socket } from './uws.ts'
 
 /** A head of `UWS_ENVIRONMENT`'s size lies within it. */
-const WINDOW_BYTES = 32 * 1024
-/** Size of a body large enough that one read fills the window. */
-const PROBE_BYTES = 1024 * 1024
+export const WINDOW_BYTES = 32 * 1024
+export const HEAD_END = Buffer.from('\r\n\r\n')
+/** Size of a body of which single reads bring as much as reads can, so that most of the buffer is seen. */
+const PROBE_BYTES = 4 * 1024 * 1024
 const PROBE_MS = 2_000
 
 /** What was opened, without TLS and with. */
@@ -23,7 +24,7 @@ const opened: Partial<Record<'plain' | 'tls', Promise<Uint8Array | null>>> = {}
  * Both builds are so; where one is not, `null` tells. What TLS has decrypted is in a second buffer, of the same kind.
  *
  * @param files with TLS, by this certificate; undefined: without
- * @returns the beginning of that buffer, the same in every call; null when it cannot be had
+ * @returns the beginning of that buffer, at least `WINDOW_BYTES`, the same in every call; null when it cannot be had
  */
 export function openReceiveWindow(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | null> {
   const kind = files === undefined ? 'plain' : 'tls'
@@ -40,8 +41,8 @@ async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | n
   app.post('/*', (res) => {
     res.onAborted(() => {})
     res.onData((chunk, last) => {
-      if (window === null && chunk.byteLength >= WINDOW_BYTES) {
-        window = new Uint8Array(chunk.transfer(), 0, WINDOW_BYTES)
+      if (chunk.byteLength >= Math.max(WINDOW_BYTES, (window?.length ?? 0) + 1)) {
+        window = new Uint8Array(chunk.transfer())
       }
       if (last) res.end()
     })

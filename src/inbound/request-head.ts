@@ -2,6 +2,8 @@ import { END_USER_HEADER } from '../contracts/catalog.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { trimBlanks, trimWhere } from '../trim.ts'
+import { HEAD_END, WINDOW_BYTES } from './receive-window.ts'
+import { SegmentView } from './segment-view.ts'
 import type { HttpRequest } from './uws.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
@@ -22,6 +24,8 @@ export interface RequestHead {
   readonly cut: readonly string[]
   /** It is known that all bytes are ASCII, and none is DEL. */
   readonly plain: boolean
+  /** Bytes that it has in the segment that it came in; null: in several, or it is not known. */
+  readonly length: number | null
 }
 
 const NOTHING_CUT: readonly string[] = Object.freeze([])
@@ -45,8 +49,9 @@ export function readHead(request: HttpRequest, method: string, window: HeadWindo
     headers[name] = known === undefined ? value : `${known}, ${value}`
   })
   const plain = window?.isPlain(method, length) === true
-  const cut = plain || window === null ? NOTHING_CUT : window.restore(`${method} ${path}`, headers)
-  return { method, path, query, headers, cut, plain }
+  if (plain || window === null)
+    return { method, path, query, headers, cut: NOTHING_CUT, plain, length: plain ? length : null }
+  return { method, path, query, headers, plain, ...window.restore(`${method} ${path}`, headers) }
 }
 
 /** RFC 9110, section 5.6.2. */
@@ -91,7 +96,6 @@ const GUARDED = [...Object.keys(CREDENTIALS), ...Object.keys(SELECTORS), ...FRAM
 
 /** Visible ASCII, blanks and tabs. */
 const PLAIN = /^[\t -~]*$/
-const HEAD_END = Buffer.from('\r\n\r\n')
 const BLANK = 0x20
 const CR = 0x0d
 const LF = 0x0a
@@ -115,10 +119,15 @@ export function judgeHeaderBytes({ headers, cut, plain }: Shown, deciding: Decid
 
 /** Shows what the native parser has cut off the values of a head; see `openReceiveWindow`. */
 export class HeadWindow {
+  /** The same memory, and as much more of it as can be seen. */
+  readonly segment: SegmentView
   readonly #bytes: Buffer
   readonly #words: Int32Array
 
-  constructor({ buffer, byteOffset, byteLength }: Uint8Array) {
+  constructor(received: Uint8Array) {
+    const { buffer, byteOffset } = received
+    const byteLength = Math.min(received.byteLength, WINDOW_BYTES)
+    this.segment = new SegmentView(received)
     this.#bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
     this.#words = new Int32Array(buffer, byteOffset, byteLength >> 2)
   }
@@ -150,17 +159,20 @@ export class HeadWindow {
    * only the last is: then nothing is found.
    *
    * @param begins how the first line of the request does
-   * @returns names of headers that must be ASCII and were cut
+   * @returns `cut`: names of headers that must be ASCII and were cut; the empty one when a header has none, with which
+   *          the native parser lets the list of headers end
    */
-  restore(begins: string, headers: Record<string, string>): readonly string[] {
+  restore(begins: string, headers: Record<string, string>): Pick<RequestHead, 'cut' | 'length'> {
     const end = this.#bytes.indexOf(HEAD_END)
     const [first = '', ...lines] = this.#bytes.toString('latin1', 0, Math.max(0, end)).split('\r\n')
-    if (!first.startsWith(begins)) return []
+    if (!first.startsWith(begins))
+      return { cut: lines.some((line) => line.startsWith(':')) ? [''] : NOTHING_CUT, length: null }
     const cut = new Set<string>()
     const endUsers: string[] = []
     for (const line of lines) {
       const colon = line.indexOf(':')
       const name = line.slice(0, colon).toLowerCase()
+      if (colon === 0) cut.add('')
       if (name !== END_USER_HEADER && !GUARDED.includes(name)) continue
       const value = trimBlanks(line.slice(colon + 1))
       const shown = trimWhere(value, isCutByParser)
@@ -171,7 +183,7 @@ export class HeadWindow {
       else if (shown !== value) cut.add(name)
     }
     if (endUsers.length > 0) headers[END_USER_HEADER] = endUsers.join(', ')
-    return [...cut]
+    return { cut: [...cut], length: end + HEAD_END.length }
   }
 }
 
@@ -199,6 +211,7 @@ const PRINTABLE_ASCII = /^[\x21-\x7e]*$/
  */
 export function judgeFraming(head: RequestHead): Framing | GatewayError {
   if (head.method === '') return malformed('the method must be a token')
+  if (head.cut.includes('')) return malformed('a header must have a name')
   const cut = head.cut.find((name) => FRAMING.includes(name))
   if (cut !== undefined) return malformed(`the header ${cut} must be visible ASCII`)
   // A header that came more than once is joined with `, `, which no value below may hold.
@@ -216,6 +229,11 @@ export function judgeFraming(head: RequestHead): Framing | GatewayError {
   if (DIGITS.test(length)) return { contentLength: Number(length), chunked: false }
   if (length.includes(',')) return malformed('Content-Length is given more than once')
   return malformed('Content-Length must be 1 to 15 digits')
+}
+
+/** What is wrong with a chunked body that cannot be read; after it the connection must be closed. */
+export function malformedChunks(): GatewayError {
+  return malformed('the chunks of the body must be framed as RFC 9112 has them, without extensions')
 }
 
 function malformed(message: string): GatewayError {

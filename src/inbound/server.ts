@@ -2,6 +2,7 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
+import { ChunkFraming } from './chunk-framing.ts'
 import { handshakeFault, type SocketLimits, socketBehavior } from './client-socket.ts'
 import { type Exchange, edgeFacts } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
@@ -12,6 +13,7 @@ import {
   HeadWindow,
   judgeFraming,
   judgeHeaderBytes,
+  malformedChunks,
   otherMethod,
   type RequestHead,
   readHead,
@@ -19,6 +21,7 @@ import {
 } from './request-head.ts'
 
 import { type Found, NO_PARAMS, Router } from './router.ts'
+import type { SegmentView } from './segment-view.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
 import { UploadTurns } from './upload-turns.ts'
 import { type HttpRequest, type HttpResponse, loadUws, type Uws, type us_socket_context_t } from './uws.ts'
@@ -240,7 +243,7 @@ function accept(
   res.onAborted(() => exchange?.left())
   try {
     const head = readHead(request, method, way.window)
-    const framing = judgeFraming(head)
+    const { framing, chunks } = framingOf(head, way)
     const found = context.router.find(method, head.path)
     const fault = headFault(head, framing, found)
     const refusal =
@@ -253,8 +256,10 @@ function accept(
     if (handshake !== undefined && fault === null) accepted.offer(handshake)
     if (fault?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
-    else if (isBodiless(framing)) accepted.receiveNothing()
-    else res.onData((chunk, last) => accepted.receive(chunk, last))
+    else if (isBodiless(framing)) {
+      leaveNext(0, accepted, head, way)
+      accepted.receiveNothing()
+    } else res.onData(receiver(accepted, head, chunks, way))
     context.observe(accepted, refusal?.code ?? null)
     if (refusal !== null) refuse(accepted, refusal, context)
     else run(found.route!, accepted)
@@ -264,6 +269,47 @@ function accept(
       context.log.error({ method, stack: stackOf(error) }, 'a request could not be accepted')
       res.close()
     } else exchange.fail(error)
+  }
+}
+
+function framingOf(head: RequestHead, { window }: Way) {
+  const framing = judgeFraming(head)
+  if (framing instanceof GatewayError || !framing.chunked || window === null) return { framing, chunks: null }
+  const chunks = new ChunkFraming(window.segment, head.length)
+  return { framing: chunks.begins() ? framing : malformedChunks(), chunks }
+}
+
+/**
+ * Where another request follows in the segment, has the parser not read it, and the connection closed with the answer
+ * to this one: a parser that finds a second request before that answer cuts both.
+ */
+function leaveNext(length: number, exchange: NativeExchange, head: RequestHead, { window }: Way): void {
+  if (window === null) return
+  const places = head.length === null ? window.segment.headEnds() : [head.length]
+  for (const place of places) leaveRequest(place + length, exchange, window.segment)
+}
+
+function leaveRequest(start: number, exchange: NativeExchange, segment: SegmentView): void {
+  if (!segment.beginsRequest(start)) return
+  segment.silence(start)
+  exchange.closeAfter()
+}
+
+/** Takes the pieces of a body from uWS. */
+function receiver(exchange: NativeExchange, head: RequestHead, chunks: ChunkFraming | null, way: Way) {
+  return (chunk: ArrayBuffer, last: boolean): void => {
+    const bytes = new Uint8Array(chunk)
+    if (chunks !== null) {
+      const isSound = (bytes.length === 0 || chunks.data(bytes)) && (!last || chunks.end())
+      if (!isSound) {
+        exchange.receiveFault(malformedChunks())
+        return
+      }
+    } else if (last && way.window !== null) {
+      if (way.window.segment.holds(bytes, 0)) leaveRequest(bytes.length, exchange, way.window.segment)
+      else leaveNext(bytes.length, exchange, head, way)
+    }
+    exchange.receive(chunk, last)
   }
 }
 

@@ -18,6 +18,7 @@ export interface Uws {
   SSLApp(options: AppOptions): TemplatedApp
   us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_listen_socket): number
+  _cfg(key: string): void
 }
 
 /**
@@ -44,6 +45,8 @@ export function loadUws(): { uws: Uws; version: string } {
   for (const { name, libc } of BUILDS) {
     try {
       const uws = require(name) as Uws
+      // Leaves `uWebSockets: 20` out of every answer.
+      uws._cfg('silent')
       return { uws, version: `${versionOf(require.resolve(name), require)} (${libc})` }
     } catch (error) {
       faults.push(`${name}: ${error instanceof Error ? error.message.trim() : String(error)}`)

@@ -54,9 +54,9 @@ export interface StoredBody {
   release(): void
 }
 
-export const AUDIO_FORMATS = ['mp3', 'mp4', 'wav', 'webm', 'ogg', 'flac'] as const
+export const AUDIO_FORMATS = ['mp3', 'mp4', 'mpeg', 'wav', 'webm', 'ogg', 'flac'] as const
 
-/** Format of audio by its bytes. m4a is `mp4`, mpeg and mpga are `mp3`. */
+/** Format of audio by its bytes. m4a is `mp4`, mpga is `mp3`, and `mpeg` a program stream, with or without video. */
 export type AudioFormat = (typeof AUDIO_FORMATS)[number]
 
 /**

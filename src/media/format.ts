@@ -2,6 +2,7 @@ import type { AudioFormat } from '../contracts/audio.ts'
 import { GatewayError } from '../errors.ts'
 import { indexOf, latin1 } from './bytes.ts'
 import { findMpegFrame, MPEG_FRAME_MAX_BYTES } from './mpeg-frame.ts'
+import { beginsAsProgramStream } from './mpeg-system.ts'
 
 /** Room that encoders leave between a tag and the first frame. */
 export const PADDING_MAX_BYTES = 64 * 1024
@@ -82,11 +83,11 @@ function matroskaForm(head: Uint8Array): AudioFormat | null {
 }
 
 /**
- * A part of a frame may stand in front, where the file was cut out of a stream. MPEG systems, which mix audio with
- * video (.mpeg, .vob, .ts), are none of ours: the frames inside are broken up by packets, so that neither the duration
- * nor what a provider would make of it can be told.
+ * A part of a frame may stand in front, where the file was cut out of a stream. Of MPEG systems, which mix audio with
+ * video, program streams (.mpeg, .mpg, .vob) are one of ours; transport streams (.ts) and bare video are not.
  */
 function mpegForm(head: Uint8Array): AudioFormat | null {
+  if (beginsAsProgramStream(head)) return 'mpeg'
   if (isMpegSystem(head)) return null
   let at = 0
   for (let tag = id3v2Bytes(head, at); tag > 0; tag = id3v2Bytes(head, at)) at += tag
@@ -96,7 +97,7 @@ function mpegForm(head: Uint8Array): AudioFormat | null {
 
 const TRANSPORT_PACKET_BYTES = 188
 
-/** A start code of a pack, a packet or a video sequence (ISO/IEC 13818-1, 2.4.3 and 2.5.3), or transport packets. */
+/** A start code of a packet or a video sequence (ISO/IEC 13818-1, 2.4.3 and 2.5.3), or transport packets. */
 function isMpegSystem(head: Uint8Array): boolean {
   const isStartCode = head[0] === 0 && head[1] === 0 && head[2] === 1 && (head[3] ?? 0) >= 0xb3
   const isTransport = [0, 1, 2].every((packet) => head[packet * TRANSPORT_PACKET_BYTES] === 0x47)

@@ -7,6 +7,7 @@ import { type Measure, UNKNOWN } from './measure.ts'
 
 import { probeMp3 } from './mp3.ts'
 import { probeMp4 } from './mp4.ts'
+import { probeMpegSystem } from './mpeg-system.ts'
 import { probeOgg } from './ogg.ts'
 import { probeWav } from './wav.ts'
 import { probeWebm } from './webm.ts'
@@ -65,6 +66,8 @@ async function findStart(window: AudioWindow): Promise<{ format: AudioFormat; st
 async function measure(window: AudioWindow, format: AudioFormat, start: number): Promise<Measure> {
   try {
     switch (format) {
+      case 'mpeg':
+        return await probeMpegSystem(window)
       case 'wav':
         return await probeWav(window)
       case 'mp3':

@@ -22,6 +22,7 @@ const BOUNDARY_KEY = randomBytes(32)
 const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> = {
   mp3: ['mp3', 'mpga', 'mpeg'],
   mp4: ['mp4', 'm4a'],
+  mpeg: ['mpeg', 'mpg'],
   wav: ['wav'],
   webm: ['webm'],
   ogg: ['ogg', 'oga'],
@@ -32,6 +33,7 @@ const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> 
 export const FILE_MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   mp3: 'audio/mpeg',
   mp4: 'audio/mp4',
+  mpeg: 'video/mpeg',
   wav: 'audio/wav',
   webm: 'audio/webm',
   ogg: 'audio/ogg',

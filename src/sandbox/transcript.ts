@@ -96,6 +96,7 @@ function formatOf(file: Buffer): string | null {
   if (head.startsWith('ID3')) return 'mp3'
   if (head.slice(4, 8) === 'ftyp') return 'mp4'
   if (head.startsWith('\x1aE\xdf\xa3')) return 'webm'
+  if (head.startsWith('\0\0\x01\xba')) return 'mpeg'
   // A frame of MPEG audio: eleven bits set, and a layer.
   const [first = 0, second = 0] = file
   return first === 0xff && (second & 0xe0) === 0xe0 && (second & 0x06) !== 0 ? 'mp3' : null

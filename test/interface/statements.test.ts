@@ -5,6 +5,7 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { programStream } from '../media/program-stream.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -228,8 +229,10 @@ t.test('every format of an upload', async (t) => {
     wav: 'wav-s16-stereo.wav',
     webm: 'webm-opus.webm',
   }
-  for (const [name, file] of Object.entries(files)) {
-    const bytes = await readFile(new URL(`../fixtures/media/${file}`, import.meta.url))
+  const read = (file: string) => readFile(new URL(`../fixtures/media/${file}`, import.meta.url))
+  const stream = programStream(await read(files.mpeg), { version: 1, packetBytes: 2_000, video: 1 })
+  const uploads = Object.entries(files).map(async ([name, file]) => [name, await read(file)] as const)
+  for (const [name, bytes] of [...(await Promise.all(uploads)), ['mpeg', stream] as const]) {
     const body = await answerOf(await gateway.post('/v1/transcription', formOf({}, bytes, `a.${name}`)))
     t.match(
       body,

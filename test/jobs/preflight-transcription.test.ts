@@ -44,7 +44,7 @@ async function preflight(
 t.test('what is not known of audio by URL refuses nothing', async (t) => {
   const tight = { max_audio_bytes: 1, max_audio_seconds: 1, max_channels: 1 }
   await t.resolves(preflight([limited(tight)], { timestamps: 'word' }))
-  for (const format of ['mp3', 'mp4', 'wav', 'webm', 'ogg', 'flac'] as const) {
+  for (const format of ['mp3', 'mp4', 'mpeg', 'wav', 'webm', 'ogg', 'flac'] as const) {
     await t.resolves(preflight([limited({ ...tight, audio_formats: [format] })]), format)
     const known = audio({ format: format === 'wav' ? 'mp3' : 'wav', decodedBytes: 0, durationSeconds: null })
     t.match(await refusalOf(preflight([limited({ audio_formats: [format] })], {}, known)), {

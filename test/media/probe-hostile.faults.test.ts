@@ -7,6 +7,7 @@ import type { Standing } from '../support/memory-audio.ts'
 import { memoryAudio, STANDINGS } from '../support/memory-audio.ts'
 import { fixture, VERDICTS } from './fixtures.ts'
 import { cbrMp3, fragmentedMp4, opusOgg, recordedWebm, vbrMp3 } from './long-audio.ts'
+import { LAYER_II, programStream } from './program-stream.ts'
 
 /** Generous: such a file takes well under a second where nothing else runs. */
 const LIMIT_MS = 20_000
@@ -30,9 +31,13 @@ async function survive(bytes: Uint8Array, standing: Standing): Promise<Audio | n
   return found
 }
 
-const SMALL = Object.keys(VERDICTS)
-  .filter((name) => name !== 'mp3-cover.mp3')
-  .map((name) => fixture(name))
+const SMALL = [
+  ...Object.keys(VERDICTS)
+    .filter((name) => name !== 'mp3-cover.mp3')
+    .map((name) => fixture(name)),
+  programStream(LAYER_II, { version: 1, packetBytes: 287, video: 1 }),
+  programStream(LAYER_II, { version: 2, packetBytes: 2_000 }),
+]
 /** Longer than a range, so that their ends are looked at too. */
 const LONG = [cbrMp3(60), vbrMp3(30), fragmentedMp4(12), recordedWebm(12), opusOgg(40)]
 
@@ -102,6 +107,8 @@ t.test('any bytes behind a known magic are probed or refused', async () => {
     'ID3\x04\0\0\0\0\0\x10',
     '\0\0\0\x10ftypM4A \0\0\0\0',
     '\x1a\x45\xdf\xa3\x88\x42\x82\x84webm',
+    '\0\0\x01\xba\x21\0\x01\0\x01\x80\0\x01\0\0\x01\xc0',
+    '\0\0\x01\xba\x44\0\x04\0\x04\x01\x01\0\x03\xf8\0\0\x01\xc0',
   ]
   await fc.assert(
     fc.asyncProperty(
@@ -130,6 +137,7 @@ const emptyPage = Buffer.concat([fixture('ogg-opus-mono.ogg').subarray(121, 121 
 const fragments = fixture('mp4-fragments.mp4')
 const fragmentHead = fragments.subarray(0, fragments.indexOf('moof') - 4)
 const vbr = fixture('mp3-vbr-bare.mp3')
+const mpegHead = programStream(LAYER_II, { version: 1, packetBytes: 2_000 }).subarray(0, 12)
 
 /** Files that make every step as small as it can be. */
 const SLOW: Readonly<Record<string, () => Buffer>> = {
@@ -145,6 +153,17 @@ const SLOW: Readonly<Record<string, () => Buffer>> = {
   'mp4 of empty fragments': () => filled(fragmentHead, Buffer.from('\0\0\0\x10moof\0\0\0\x08mfhd', 'latin1')),
   'mp4 of nested fragments': () =>
     filled(fragmentHead, Buffer.from('\x7f\0\0\0moof\0\0\0\x08mfhd', 'latin1')),
+  'mpeg of empty packets': () => filled(mpegHead, Buffer.of(0, 0, 1, 0xc0, 0, 0)),
+  'mpeg of packs': () => filled(mpegHead, mpegHead),
+  'mpeg of ones': () => filled(mpegHead, Buffer.of(1)),
+  'mpeg of start codes of nothing': () => filled(mpegHead, Buffer.of(0, 0, 1, 0)),
+  'mpeg of sync bytes': () =>
+    filled(mpegHead, Buffer.concat([Buffer.of(0, 0, 1, 0xc0, 0xff, 0xff, 0x0f), Buffer.alloc(0xfffe, 0xff)])),
+  'mpeg of frames that nothing follows': () =>
+    filled(
+      mpegHead,
+      Buffer.concat([Buffer.of(0, 0, 1, 0xc0, 0, 8, 0x0f), Buffer.of(0xff, 0xfd, 0x10, 0, 0, 0, 0)]),
+    ),
   'wav of empty chunks': () =>
     filled(Buffer.from('RIFF\0\0\0\0WAVE', 'latin1'), Buffer.from('junk\0\0\0\0', 'latin1')),
   'flac of frame marks': () => filled(fixture('flac-piped.flac').subarray(0, 8192), Buffer.of(0xff, 0xf8)),

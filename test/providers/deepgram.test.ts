@@ -36,7 +36,8 @@ t.test('audio is transcribed, with its own type, whatever its body looks like', 
     words: [{ word: 'Heard' }, { word: DIGEST }, { word: 'as' }, { word: 'audio/wav.' }],
     segments: [{ id: 0, text: `Heard ${DIGEST} as audio/wav.` }],
   })
-  for (const format of AUDIO_FORMATS) {
+  // Its pages name no program streams, and it is sent none.
+  for (const format of AUDIO_FORMATS.filter((one) => one !== 'mpeg')) {
     const call = { audio: audio({ ...identity.audio, format }), options: options({ language: 'en' }) }
     t.match(await runner.run(transcription, call, target('nova-2')), {
       text: new RegExp(`^Heard ${DIGEST} as audio/`),

@@ -24,6 +24,7 @@ const KEYTERMS_MAX = 1000
 const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   mp3: 'audio/mp3',
   mp4: 'audio/m4a',
+  mpeg: 'video/mpeg',
   wav: 'audio/wav',
   webm: 'audio/webm',
   ogg: 'audio/ogg',

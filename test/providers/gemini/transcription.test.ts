@@ -63,6 +63,7 @@ t.test('the request', async (t) => {
   t.same(types, [
     'mp3 audio/mp3',
     'mp4 audio/m4a',
+    'mpeg video/mpeg',
     'wav audio/wav',
     'webm audio/webm',
     'ogg audio/ogg',

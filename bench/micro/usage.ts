@@ -56,7 +56,7 @@ async function nanosecondsPerCall(ledger: UsageLedger | null, perTurn: number): 
       const exchange = new Exchange('/v1/chat', requestIds[calls % requestIds.length])
       const context = call(exchange, turn + at)
       context.charged(120 + (calls & 127))
-      ledger?.charged(context, false)
+      ledger?.charged(context, false, null)
       exchange.finish(200)
       ledger?.over(exchange, context)
     }

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../errors.ts'
 import type { Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
+import type { HeldMoney, UsageBatch } from './ledger.ts'
 import type { SessionFacts } from './live.ts'
 import type { OperationName } from './operations.ts'
 import type { RecordedCall } from './sample.ts'
@@ -59,6 +60,8 @@ export interface EndedCall extends Consumption {
   readonly sessionId: string | null
   /** What its reservations were settled at so far, micro-USD. */
   readonly chargedMicros: number
+  /** What a part came to so far that is not settled, as far as it would be charged if this node died now. */
+  readonly accruedMicros: number
   /** Whether none is to be settled still. */
   readonly isSettled: boolean
   /** @param listener called when the last of them is settled, as often as that happens */
@@ -135,14 +138,35 @@ export type OpenCall = EndedCall & {
   usagePlace: object | null
 }
 
+/** Tells what it holds of the money in the state. */
+export interface MoneySource {
+  /** @param isAll everything that is held; else what has changed since it was asked last */
+  entries(isAll: boolean): HeldEntry[]
+}
+
+/** What is held under one key; nothing: no more. Of a lease there may be two reservations, the older one first. */
+export interface HeldEntry {
+  readonly key: string
+  readonly money?: readonly HeldMoney[]
+  readonly usage?: readonly UsageBatch[]
+  readonly session?: { readonly id: string; readonly micros: number }
+}
+
 /** Keeps records of calls safe before their money is settled in the state. None of its methods throws. */
 export interface UsageKeeper {
   /**
    * A call was charged.
    *
-   * @param isSettling the state is told now; else some time after `beforeReport`
+   * @param settling what the state is told now; null: it is told some time after `beforeReport`, or by a job
+   * @param isSettling the state is told now
    */
-  charged(call: OpenCall, isSettling: boolean): void
+  charged(call: OpenCall, isSettling: boolean, settling: HeldMoney | null): void
+  /** Money that the state is to settle so if this process dies, until it was released. */
+  holds(money: HeldMoney): void
+  /** The state has settled money of this token. */
+  released(token: string): void
+  /** Keeps what the source holds of the money in the state, from now on with each report. */
+  keepMoney(source: MoneySource): void
   /** The state is told now what calls came to that were charged before. */
   beforeReport(): void
   /** The state is told now that a job has ended: from then on nobody runs it again. `ran` follows. */

@@ -8,7 +8,11 @@
 export const USAGE_COLUMNS = [
   // What it is
   column('record_id', 'id', 'Unique; a record that is written again has the same.'),
-  column('kind', 'word', '`call`, `job` or `session`.'),
+  column(
+    'kind',
+    'word',
+    '`call`, `job`, `session`, or `lease_expired`: what nobody can know of a node that died.',
+  ),
   column('request_id', 'id', 'Id of the answer; of a job the one that submitted it. Callers may choose it.'),
   column('job_id', 'id', 'Job that the record is of.', null),
   column('session_id', 'id', 'Live session that the record is of.', null),

@@ -9,7 +9,7 @@ import type {
   Settlement,
   UsageBatch,
 } from '../contracts/ledger.ts'
-import type { UsageKeeper } from '../contracts/recorder.ts'
+import type { HeldEntry, MoneySource, UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import type { MoneyLeases } from './money-leases.ts'
@@ -202,12 +202,15 @@ export function createUsageBuffer(
   return new BatchingUsageBuffer(accounts, log, keeper)
 }
 
-class BatchingUsageBuffer implements UsageBuffer {
+class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   readonly #accounts: Pick<Accounts, 'addUsage'>
   readonly #log: Logger
   readonly #keeper: UsageKeeper | undefined
-  /** Workspace → key → micro-USD. */
-  #noted = new Map<string, Map<string, number>>()
+  /** By workspace: the next batch, with micro-USD by key. */
+  #noted = new Map<string, { readonly token: string; readonly spent: Map<string, number> }>()
+  /** Batches that are being sent. */
+  #sent: readonly UsageBatch[] = []
+  #hasChanged = false
   /** A batch that the state may have taken: it is sent again unchanged, under its token. */
   #unsure: UsageBatch | null = null
   #timer: NodeJS.Timeout | null = null
@@ -217,12 +220,24 @@ class BatchingUsageBuffer implements UsageBuffer {
     this.#accounts = accounts
     this.#log = log
     this.#keeper = keeper
+    keeper?.keepMoney(this)
+  }
+
+  entries(isAll: boolean): HeldEntry[] {
+    if (!this.#hasChanged && !isAll) return []
+    this.#hasChanged = false
+    const unsure = this.#unsure === null || this.#sent.includes(this.#unsure) ? [] : [this.#unsure]
+    const usage = [...unsure, ...this.#sent, ...this.#batches()]
+    if (usage.length > 0) return [{ key: 'usage', usage }]
+    return isAll ? [] : [{ key: 'usage' }]
   }
 
   note(workspace: string, keyId: string, micros: number): void {
     if (micros === 0) return
-    const spent = this.#noted.get(workspace) ?? new Map<string, number>()
-    this.#noted.set(workspace, spent)
+    const noted = this.#noted.get(workspace) ?? { token: newId('call'), spent: new Map<string, number>() }
+    const { spent } = noted
+    this.#noted.set(workspace, noted)
+    this.#hasChanged = true
     spent.set(keyId, (spent.get(keyId) ?? 0) + micros)
     if (this.#timer === null) this.#schedule()
   }
@@ -246,9 +261,10 @@ class BatchingUsageBuffer implements UsageBuffer {
 
   async #flush(): Promise<void> {
     const wasAway = this.#unsure !== null
-    if (this.#noted.size > 0) this.#keeper?.beforeReport()
     const batches = [...(this.#unsure === null ? [] : [this.#unsure]), ...this.#takeNoted()]
     this.#unsure = null
+    this.#sent = batches
+    this.#keeper?.beforeReport()
     for (const [index, batch] of batches.entries()) {
       try {
         await this.#accounts.addUsage(batch)
@@ -259,16 +275,22 @@ class BatchingUsageBuffer implements UsageBuffer {
         break
       }
     }
+    this.#sent = []
+    this.#hasChanged = true
     if (this.#unsure !== null && !wasAway) {
       this.#log.warn('the state does not take the usage of calls: it is kept here until it does')
     }
   }
 
   #takeNoted(): UsageBatch[] {
-    const noted = this.#noted
+    const batches = this.#batches()
     this.#noted = new Map()
-    return [...noted].map(([workspace, spent]) => {
-      return { token: newId('call'), workspace, spentMicros: Object.fromEntries(spent) }
+    return batches
+  }
+
+  #batches(): UsageBatch[] {
+    return [...this.#noted].map(([workspace, { token, spent }]) => {
+      return { token, workspace, spentMicros: Object.fromEntries(spent) }
     })
   }
 

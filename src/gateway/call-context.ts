@@ -92,6 +92,7 @@ export class CallContext {
   sessionId: string | null = null
   /** What its reservations were settled at so far, micro-USD. */
   chargedMicros = 0
+  accruedMicros = 0
   /** See `OpenCall`. */
   chargedAt = -1
   usagePlace: object | null = null
@@ -140,9 +141,16 @@ export class CallContext {
     this.#origin.partOf?.reserved()
   }
 
+  /** What a part of it has come to so far that is not settled. */
+  accrued(micros: number): void {
+    this.accruedMicros = micros
+    this.#origin.partOf?.accrued(micros)
+  }
+
   /** @param micros what a reservation is settled at, micro-USD */
   charged(micros: number): void {
     this.chargedMicros += micros
+    this.accruedMicros = 0
     this.#origin.partOf?.charged(micros)
   }
 

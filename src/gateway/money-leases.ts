@@ -1,6 +1,13 @@
 import type { Principal } from '../contracts/catalog.ts'
-import type { CallLedger, Charge, Leasing, ReservationTerms } from '../contracts/ledger.ts'
-import type { UsageKeeper } from '../contracts/recorder.ts'
+import type {
+  CallLedger,
+  Charge,
+  HeldMoney,
+  LeaseCharge,
+  Leasing,
+  ReservationTerms,
+} from '../contracts/ledger.ts'
+import type { HeldEntry, MoneySource, UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 
@@ -42,6 +49,8 @@ const MOST_MICROS = 5_000_000
 export interface LeasedMoney {
   /** Charges the call, once: now nobody has to be waited for. */
   settle(charge: Charge): void
+  /** Says what the call came to so far: that is charged if this node dies, and not the estimate. */
+  accrue(charge: Charge): void
 }
 
 export interface MoneyLeases {
@@ -82,7 +91,7 @@ export function createMoneyLeases(parts: LeaseParts): MoneyLeases {
   return new NodeLeases(parts)
 }
 
-class NodeLeases implements MoneyLeases {
+class NodeLeases implements MoneyLeases, MoneySource {
   readonly #parts: LeaseParts
   /** A principal changes with its terms, and begins anew then. */
   readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
@@ -90,8 +99,19 @@ class NodeLeases implements MoneyLeases {
   readonly #leases = new Map<string, Set<MoneyLease>>()
   #timer: NodeJS.Timeout | null = null
 
+  /** Leases that are over, since the journal was told last. */
+  #over: string[] = []
+
   constructor(parts: LeaseParts) {
     this.#parts = parts
+    parts.usageKeeper?.keepMoney(this)
+  }
+
+  entries(isAll: boolean): HeldEntry[] {
+    const over = this.#over.map((key) => ({ key }))
+    this.#over = []
+    const held = this.#all().flatMap((lease) => lease.entries(isAll))
+    return isAll ? held : [...over, ...held]
   }
 
   take(principal: Principal, money: ReservationTerms) {
@@ -136,6 +156,7 @@ class NodeLeases implements MoneyLeases {
     this.#leases.set(workspace, leases)
     const lease = new MoneyLease(this.#parts, workspace, terms, () => {
       leases.delete(lease)
+      if (this.#parts.usageKeeper !== undefined) this.#over.push(lease.key)
       if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
     })
     leases.add(lease)
@@ -233,6 +254,14 @@ class MoneyLease {
   #charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
   /** Calls since then. */
   #taken = 0
+  readonly key = newId('call')
+  /** What calls came to so far that are under way, and what they were handed. */
+  readonly #accrued = { platformMicros: 0, spendMicros: 0 }
+  readonly #accruedOut = { platformMicros: 0, spendMicros: 0 }
+  /** What the journal was told last. */
+  #told = ''
+  /** A renewal that is under way, or in doubt. */
+  #sent: Leasing | null = null
   /** A renewal that the state may have taken: it is sent again unchanged. */
   #unsure: Leasing | null = null
   #renewing: Promise<Filled> | null = null
@@ -297,7 +326,39 @@ class MoneyLease {
     const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
     const isLow = free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
     if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
-    return { settle: (charge) => this.#settle(platformMicros, spendMicros, charge) }
+    return new CallMoney(this, platformMicros, spendMicros)
+  }
+
+  /** What the state is to settle if this process dies now, if that has changed. */
+  entries(isAll: boolean): HeldEntry[] {
+    const { platformMicros, spendMicros } = this.#out
+    const { from = null, token: next = null } = this.#sent ?? {}
+    const current = this.#expired ?? this.#token
+    const now = this.#charge
+    const told = [current, next, now.platformMicros, now.spendMicros, now.overageMicros, spendMicros]
+    const text = [...told, this.#accrued.spendMicros].join()
+    if (!isAll && text === this.#told) return []
+    this.#told = text
+    const charge = plus(now, { ...this.#accrued, overageMicros: 0 })
+    const estimate = {
+      platformMicros: Math.max(0, platformMicros - this.#accruedOut.platformMicros),
+      spendMicros: Math.max(0, spendMicros - this.#accruedOut.spendMicros),
+    }
+    const held = { workspace: this.#workspace, charge, estimate }
+    const money: HeldMoney[] = []
+    // The older one first: a renewal that comes only then finds nothing.
+    if (current !== null)
+      money.push({ ...held, token: current, charge: from === null ? charge : plus(charge, from.charge) })
+    if (next !== null) money.push({ ...held, token: next })
+    return [{ key: this.key, money }]
+  }
+
+  /** Changes what a call under way came to so far. */
+  accrue(handed: Charge, charge: Charge, sign: 1 | -1): void {
+    this.#accrued.platformMicros += sign * Math.min(handed.platformMicros, charge.platformMicros)
+    this.#accrued.spendMicros += sign * charge.spendMicros
+    this.#accruedOut.platformMicros += sign * handed.platformMicros
+    this.#accruedOut.spendMicros += sign * handed.spendMicros
   }
 
   /** Moves money from what is free to what calls have. */
@@ -308,7 +369,7 @@ class MoneyLease {
     this.#out.spendMicros += spendMicros
   }
 
-  #settle(platformMicros: number, spendMicros: number, charge: Charge): void {
+  settle({ platformMicros, spendMicros }: Charge, charge: Charge): void {
     const paidMicros = Math.min(platformMicros, charge.platformMicros)
     this.#move(-platformMicros, -spendMicros)
     this.#free.platformMicros -= paidMicros
@@ -393,7 +454,7 @@ class MoneyLease {
   /** Settles a lease that has expired, at what its calls came to. */
   async #recover(): Promise<Filled> {
     this.#renewedMs = performance.now()
-    if (this.hasCharges) this.#parts.usageKeeper?.beforeReport()
+    this.#parts.usageKeeper?.beforeReport()
     const [workspace, token, charge] = [this.#workspace, this.#expired ?? '', { ...this.#charge }]
     try {
       await this.#parts.ledger.recover({ workspace, token, charge, estimate: NOTHING })
@@ -416,7 +477,6 @@ class MoneyLease {
     free.platformMicros = Math.min(free.platformMicros, aim.platformMicros)
     // Costs above the estimates may have used up more than there was.
     free.spendMicros = Math.max(0, Math.min(free.spendMicros, aim.spendMicros))
-    if (this.hasCharges) this.#parts.usageKeeper?.beforeReport()
     const charge = this.#charge
     this.#charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
     const held = {
@@ -436,14 +496,17 @@ class MoneyLease {
   }
 
   async #exchange(leasing: Leasing): Promise<Filled> {
-    const { ledger, settlements } = this.#parts
+    const { ledger, settlements, usageKeeper } = this.#parts
     const { token, workspace, from, held, more } = leasing
     const sentMs = performance.now()
     this.#renewedMs = sentMs
     this.#taken = 0
+    this.#sent = leasing
+    usageKeeper?.beforeReport()
     try {
       const leased = await ledger.lease(leasing)
       this.#unsure = null
+      this.#sent = null
       if (leased.state === 'over') {
         if (from === null) this.#end()
         else this.#expire(from)
@@ -463,6 +526,7 @@ class MoneyLease {
       if (from !== null) this.#unsure = leasing
       else {
         settlements.cancel({ token, workspace, slotId: null })
+        this.#sent = null
         this.#end()
       }
       return 'failed'
@@ -473,17 +537,50 @@ class MoneyLease {
   #expire({ token, charge }: NonNullable<Leasing['from']>): void {
     this.#parts.log.error({ workspace: this.#workspace }, 'a lease of money was not renewed in time')
     this.#expired = token
+    this.#sent = null
     this.#state = 'draining'
     this.#free.platformMicros = 0
     this.#free.spendMicros = 0
-    this.#charge.platformMicros += charge.platformMicros
-    this.#charge.spendMicros += charge.spendMicros
-    this.#charge.overageMicros += charge.overageMicros
+    this.#charge = plus(this.#charge, charge)
   }
 
   #end(): void {
     this.#state = 'over'
     this.#onOver()
+  }
+}
+
+/** Money that one call has of a lease. */
+class CallMoney implements LeasedMoney, Charge {
+  readonly #lease: MoneyLease
+  readonly platformMicros: number
+  readonly spendMicros: number
+  #accrued: Charge | null = null
+
+  constructor(lease: MoneyLease, platformMicros: number, spendMicros: number) {
+    this.#lease = lease
+    this.platformMicros = platformMicros
+    this.spendMicros = spendMicros
+  }
+
+  accrue(charge: Charge): void {
+    if (this.#accrued !== null) this.#lease.accrue(this, this.#accrued, -1)
+    this.#accrued = charge
+    this.#lease.accrue(this, charge, 1)
+  }
+
+  settle(charge: Charge): void {
+    if (this.#accrued !== null) this.#lease.accrue(this, this.#accrued, -1)
+    this.#accrued = null
+    this.#lease.settle(this, charge)
+  }
+}
+
+function plus(one: LeaseCharge, other: LeaseCharge): LeaseCharge {
+  return {
+    platformMicros: one.platformMicros + other.platformMicros,
+    spendMicros: one.spendMicros + other.spendMicros,
+    overageMicros: one.overageMicros + other.overageMicros,
   }
 }
 

@@ -2,6 +2,7 @@ import type { Entry } from '../contracts/catalog.ts'
 import type {
   Begun,
   Charge,
+  HeldMoney,
   JobClaim,
   ReservationTerms,
   Settled,
@@ -143,10 +144,8 @@ const PLATFORM_LEFT_OUT = 'credits: they do not cover the providers of the platf
 /**
  * The highest cost of the call at any of its candidates; null when it costs no credits and counts against no budget.
  */
-function moneyFor(
-  { context, call, deadlineMs }: ActiveCall,
-  { candidates }: Selection,
-): ReservationTerms | null {
+function moneyFor(active: ActiveCall, { candidates }: Selection): ReservationTerms | null {
+  const { context, call } = active
   const { key, workspace } = context.principal
   const { terms } = workspace
   const paid = candidates.some(({ entry }) => isPlatform(entry))
@@ -162,10 +161,15 @@ function moneyFor(
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
   }
   const { id: keyId, budgetMicros: keyBudgetMicros } = key
-  const leaseMs = deadlineMs + RESERVATION_GRACE_MS
+  const leaseMs = reservationMs(active)
   const reservation = { keyId, terms, keyBudgetMicros, platformMicros, spendMicros, leaseMs }
   if (endUser === null || ofEndUser === null) return reservation
   return { ...reservation, endUser: { account: endUser.account, budgetMicros: ofEndUser } }
+}
+
+/** How long a reservation of the call is held at most. */
+function reservationMs({ deadlineMs, services }: ActiveCall): number {
+  return deadlineMs + (services.timing?.reservationGraceMs ?? RESERVATION_GRACE_MS)
 }
 
 /** The account that a reservation may have counted for: the terms may have changed since another claim of the job. */
@@ -270,10 +274,43 @@ export class Reservation {
     return outcomeUnknown(context, context.attempts.at(-1)?.failure ?? null)
   }
 
+  /**
+   * Says what the call has come to so far: that is charged if this node dies, and not the estimate.
+   *
+   * @param entry null: nothing yet
+   */
+  accrue(entry: Entry | null, costUsd: number | null): void {
+    const { context, services, job } = this.#active
+    const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
+    if (this.#leased !== null) this.#leased.accrue(charge)
+    else {
+      const held = job === null ? this.#heldFor(charge) : null
+      // Without a reservation nobody could tell the state.
+      if (held === null) return
+      services.usageKeeper?.holds(held)
+    }
+    if (entry !== null) context.accrued(charge.spendMicros)
+  }
+
+  /** What the state is to settle if this node dies now; null: it knows of no money of the call. */
+  #heldFor(charge: Charge): HeldMoney | null {
+    const { token, reservation } = this.#asked
+    const { context, services } = this.#active
+    if (token === null || reservation === null || services.usageKeeper === undefined) return null
+    const workspace = context.principal.workspace.id
+    return {
+      workspace,
+      token,
+      charge: { ...charge, overageMicros: 0 },
+      estimate: NOTHING,
+      ...accountOf(context),
+    }
+  }
+
   /** @param entry null: nothing is charged */
   #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
     const { token, reservation } = this.#asked
-    const { services, context, job, deadlineMs } = this.#active
+    const { services, context, job } = this.#active
     const { settlements, usage } = services
     const { workspace, key } = context.principal
     const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
@@ -281,7 +318,9 @@ export class Reservation {
     // A job is charged once, however often it runs: the state says by which run.
     const isOnce = job !== null && token !== null
     if (!isOnce) context.charged(charge.spendMicros)
-    if (charge.spendMicros > 0) services.usageKeeper?.charged(context.whole, reserved)
+    const held = job === null ? this.#heldFor(charge) : null
+    if (charge.spendMicros > 0) services.usageKeeper?.charged(context.whole, reserved, held)
+    else if (held !== null) services.usageKeeper?.holds(held)
     if (this.#leased !== null) {
       this.#leased.settle(charge)
       this.#count(entry, charge, null)
@@ -305,8 +344,10 @@ export class Reservation {
       ...accountOf(context),
     }
     // The longer of the two: when the slot's lease is over the money can still be settled.
-    const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
+    const settled = settlements.settle(settlement, reservationMs(this.#active))
     context.trace?.settling(settled)
+    if (held !== null)
+      void settled.then((taken) => taken !== null && services.usageKeeper?.released(held.token))
     if (reserved) this.#count(entry, charge, settled)
     if (reservation?.endUser !== undefined)
       services.endUserWatch?.charged(context, reservation.endUser, settled)

@@ -77,6 +77,8 @@ export interface Services {
 export interface CallTiming {
   /** How long an idempotency slot outlasts the deadline of its call. */
   readonly slotGraceMs?: number
+  /** How long a reservation of money does. */
+  readonly reservationGraceMs?: number
   /** Longest pause between two looks at an order, whatever its provider asks for. */
   readonly pollMs?: number
   /** Pause before what had no answer is fetched again for the first time; later ones are longer. */

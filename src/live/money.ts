@@ -14,6 +14,8 @@ export const SLICE_SECONDS = 60
 const SLICE_MS = 120_000
 /** When the next slice is asked for, of either. */
 const RENEWED_AT = 0.5
+/** How often a node notes what a slice came to, for the case that it dies. */
+const ACCRUED_MS = 1_000
 /** Credits that were refused may have come meanwhile. */
 const ASKED_AGAIN_MS = 5_000
 
@@ -31,6 +33,7 @@ interface Slice {
   /** Seconds of it that each entry was paid. */
   readonly used: Map<Entry, number>
   usedSeconds: number
+  accruedMs: number
 }
 
 /** What a session has been charged. */
@@ -52,7 +55,7 @@ export function addSpent(a: Spent, b: Spent): Spent {
 
 /**
  * The money of a session, in slices: the next one is reserved when half of the last is used, and each is settled once,
- * at what was used of it. A node that dies is charged the slice that it held, as any call is.
+ * at what was used of it. A node that dies is charged what was used by then, to a second or two.
  */
 export class SessionMoney {
   /** A call of one slice under the session's own signal. */
@@ -137,6 +140,10 @@ export class SessionMoney {
   tick(nowMs: number, selection: Selection): void {
     const slice = this.#slice
     if (slice === null || this.#isOver) return
+    if (slice.entry !== null && nowMs - slice.accruedMs >= ACCRUED_MS) {
+      slice.accruedMs = nowMs
+      slice.reservation.accrue(slice.entry, priced(this.#active, slice).costUsd)
+    }
     const ageMs = nowMs - slice.sinceMs
     if (this.#next !== null && ageMs >= SLICE_MS * RENEWED_AT) return void this.#roll()
     if (this.#refusal !== null && nowMs - this.#refusedMs >= ASKED_AGAIN_MS) this.#refusal = null
@@ -208,7 +215,9 @@ export class SessionMoney {
 }
 
 function newSlice(reservation: Reservation): Slice {
-  return { reservation, sinceMs: performance.now(), entry: null, used: new Map(), usedSeconds: 0 }
+  reservation.accrue(null, null)
+  const nowMs = performance.now()
+  return { reservation, sinceMs: nowMs, entry: null, used: new Map(), usedSeconds: 0, accruedMs: nowMs }
 }
 
 /** Cost of a slice at what each entry was paid of it. */

@@ -51,6 +51,7 @@ import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
 import { recordAbandonedJobs } from '../usage/abandoned-jobs.ts'
 import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
+import { recordLostMoney, settleJournal } from '../usage/lost-money.ts'
 import { UsageProgress } from '../usage/progress.ts'
 import { openUsageStore } from '../usage/store.ts'
 import { WriteAhead } from '../usage/write-ahead.ts'
@@ -192,6 +193,7 @@ async function openUsage(
     roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
+    settle: (journal) => settleJournal(journal, state),
     timing: timing.usage ?? {},
   }).catch((cause: Error) => {
     const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
@@ -207,6 +209,16 @@ async function openUsage(
   const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn })
   const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, ...timing.usageFiles })
   closers.push(() => abandoned.stop())
+  const lost = recordLostMoney({
+    ...{ accounts: state.accounts, slots: state.slots, ledger, log },
+    workspaces: () => catalog.current().apps.keys(),
+    appOf: async (keyId) => {
+      const configured = [...catalog.current().keys.values()].find(({ key }) => key.id === keyId)
+      return configured?.app.id ?? (await state.keys.list()).find(({ id }) => id === keyId)?.app ?? ''
+    },
+    ...timing.usageFiles,
+  })
+  closers.push(() => lost.stop())
   return { rows, files, progress, ledger }
 }
 

@@ -5,6 +5,7 @@ import type { PurgeTiming } from '../jobs/retention.ts'
 import type { RecorderTiming } from '../recorder/recorder.ts'
 import type { AbandonedTiming } from '../usage/abandoned-jobs.ts'
 import type { CompactorTiming } from '../usage/compactor.ts'
+import type { LostTiming } from '../usage/lost-money.ts'
 import type { ProgressTiming } from '../usage/progress.ts'
 import type { WriteAheadTiming } from '../usage/write-ahead.ts'
 import type { DeliveryTiming } from '../webhooks/deliveries.ts'
@@ -23,7 +24,7 @@ export interface Timing {
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
   readonly usage?: Partial<WriteAheadTiming>
-  readonly usageFiles?: Partial<CompactorTiming & ProgressTiming & AbandonedTiming>
+  readonly usageFiles?: Partial<CompactorTiming & ProgressTiming & AbandonedTiming & LostTiming>
   readonly alerts?: Partial<AlertTiming>
 }
 

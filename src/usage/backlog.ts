@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path'
 import type { ClosedSegment, RollSegment } from '../contracts/usage-segment.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type JournalledMoney, journalPath, readJournal } from './money-journal.ts'
 import { adoptOpenRows } from './open-rows.ts'
 import { SEGMENT_SUFFIX } from './open-segment.ts'
 
@@ -18,6 +19,7 @@ export interface BacklogParts {
   /** Null: nobody takes segments. They stay. */
   readonly roll: RollSegment | null
   readonly log: Logger
+  readonly settle?: ((money: JournalledMoney) => Promise<void>) | undefined
   readonly retryMs: RetryMs
 }
 
@@ -122,15 +124,24 @@ export class Backlog {
       if (!isLast) throw error
       this.#parts.log.error({ err: error, path: name }, 'usage: a file of a dead process cannot be read')
     }
+    const journal = await readJournal(folder)
+    if (journal !== null) await this.#parts.settle?.(journal)
     // As long as the segments are there that tell which of the sessions have ended.
-    const sessions = await adoptOpenRows(folder, this.#parts.folder, onUnread)
+    const costs = this.#parts.settle === undefined ? undefined : journal?.sessions
+    const sessions = await adoptOpenRows(folder, this.#parts.folder, onUnread, costs)
     if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
+    // Its lines count as long as its segments are beside it.
+    for (const path of [journalPath(folder), `${journalPath(folder)}.new`]) await rm(path, { force: true })
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue
       const path = join(this.#parts.folder, name)
       // Only one process succeeds with that.
       await rename(join(folder, name), path)
       const { size } = await stat(path)
+      if (size === 0) {
+        await rm(path)
+        continue
+      }
       this.#parts.log.info({ path: name }, 'usage: a segment that a dead process has left is taken over')
       this.add({ id: basename(name, SEGMENT_SUFFIX), path, bytes: size })
     }

@@ -45,6 +45,7 @@ export const FOCUS_COLUMNS = [
   { name: 'Tags' },
   { name: 'x_Calls', isNumber: true },
   { name: 'x_KeyId' },
+  { name: 'x_Kind' },
   { name: 'x_UnpricedCalls', isNumber: true },
 ] as const satisfies readonly { readonly name: string; readonly isNumber?: true }[]
 
@@ -52,6 +53,7 @@ const BY = [
   'workspace',
   'app',
   'key_id',
+  'kind',
   'purpose',
   'operation',
   'route',
@@ -136,6 +138,7 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number, names: FocusQ
     Tags: JSON.stringify(Object.fromEntries(tags.filter(([, value]) => value !== null))),
     x_Calls: sums.calls,
     x_KeyId: of.key_id,
+    x_Kind: of.kind,
     x_UnpricedCalls: sums.unpriced,
   }
   return FOCUS_COLUMNS.map(({ name }) => charge[name])

@@ -1,11 +1,14 @@
 import { errorOf } from '../call-facts.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
+import type { HeldMoney, LostMoney } from '../contracts/ledger.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type {
   EndedCall,
   EndedExchange,
   EndedRun,
   EndingRun,
+  HeldEntry,
+  MoneySource,
   OpenCall,
   RecordedJob,
   Recorder,
@@ -13,6 +16,7 @@ import type {
   UsageKeeper,
 } from '../contracts/recorder.ts'
 import type { GatewayError } from '../errors.ts'
+import { idTimeMs } from '../ids.ts'
 import type { UsageRow } from './encoder.ts'
 import type { KeptPlace } from './open-segment.ts'
 import type { WriteAhead } from './write-ahead.ts'
@@ -88,6 +92,9 @@ export class UsageLedger implements UsageKeeper {
   readonly #waiting = new WaitingCalls()
   /** Live sessions that have no record yet, and what each knows of itself; null: it is over, but for its money. */
   readonly #sessions = new Map<OpenCall, (() => SessionFacts) | null>()
+  /** What the journal was told that each of them came to. */
+  readonly #toldOfSessions = new WeakMap<OpenCall, number>()
+  readonly #held = new HeldCalls()
   /** Those that were met, by method and pattern. */
   readonly #endpoints = new Map<string, Map<string, Endpoint>>()
   #lastEndpoint = endpointFor('', '')
@@ -98,8 +105,10 @@ export class UsageLedger implements UsageKeeper {
     this.#rows = rows
     this.#paramOf = paramOf
     this.#row = emptyRow(node)
-    rows.gatherFrom(() => this.#recordWaiting())
+    rows.gatherFrom(() => this.#gather())
     const sessions = this.#sessions
+    rows.keepMoney(this.#held)
+    rows.keepMoney({ entries: (isAll) => this.#heldSessions(isAll) })
     rows.keepOpen({
       get count() {
         return sessions.size
@@ -187,10 +196,37 @@ export class UsageLedger implements UsageKeeper {
     return this.#rows.lost === lost
   }
 
-  charged(call: OpenCall, isSettling: boolean): void {
+  /**
+   * A node has died, and what nobody can know was charged by estimates. Its record is in the kernel when this returns.
+   *
+   * @param app that the key is of; empty: it is not known any more
+   * @returns false: it was lost
+   */
+  lostMoney(workspace: string, app: string, { token, keyId, spendMicros, atMs }: LostMoney): boolean {
+    const row = this.#row
+    const { lost } = this.#rows
+    Object.assign(row, emptyRow(row.node))
+    row.record_id = `lost_${token}`
+    row.kind = 'lease_expired'
+    row.request_id = row.record_id
+    row.started_at = atMs
+    row.ended_at = atMs
+    Object.assign(row, { workspace, app, key_id: keyId })
+    row.outcome = 'error'
+    row.error_code = 'INTERNAL'
+    row.cost_usd = whole(spendMicros)
+    row.estimated = true
+    this.#rows.add(row)
+    this.#rows.flush()
+    return this.#rows.lost === lost
+  }
+
+  charged(call: OpenCall, isSettling: boolean, settling: HeldMoney | null): void {
     const { exchange } = call
+    if (settling !== null) this.#held.hold(settling)
     if (call.sessionId !== null) {
       this.#keepOpen(call)
+      if (isSettling) this.#rows.flush()
       return
     }
     // A job whose worker dies is run again, and recorded then.
@@ -205,10 +241,38 @@ export class UsageLedger implements UsageKeeper {
   }
 
   beforeReport(): void {
+    this.#rows.flush()
+  }
+
+  holds(money: HeldMoney): void {
+    this.#held.hold(money)
+  }
+
+  released(token: string): void {
+    this.#held.release(token)
+  }
+
+  keepMoney(source: MoneySource): void {
+    this.#rows.keepMoney(source)
+  }
+
+  /** Has a record be there of every call that was charged: the money that is journalled with them counts it. */
+  #gather(): void {
     this.#recordWaiting()
     for (const call of this.#charged)
       if (call.usagePlace === null) this.#keep(call.exchange as EndedExchange, call)
-    this.#rows.flush()
+  }
+
+  #heldSessions(isAll: boolean): HeldEntry[] {
+    const entries: HeldEntry[] = []
+    for (const call of this.#sessions.keys()) {
+      const micros = call.chargedMicros + call.accruedMicros
+      if (!isAll && this.#toldOfSessions.get(call) === micros) continue
+      this.#toldOfSessions.set(call, micros)
+      const id = call.sessionId as string
+      entries.push({ key: id, session: { id, micros } })
+    }
+    return entries
   }
 
   /** Writes what is known of a call that is not over. */
@@ -261,8 +325,8 @@ export class UsageLedger implements UsageKeeper {
       row.audio_seconds = thousandths(audio_seconds)
       row.characters = whole(characters)
     }
-    // What is reserved for it goes on to be charged, as that of any call whose node dies.
-    row.cost_usd = whole(call.chargedMicros)
+    // Whoever settles its money when its node has died knows better.
+    row.cost_usd = whole(call.chargedMicros + call.accruedMicros)
     row.estimated = true
   }
 
@@ -395,6 +459,39 @@ export class UsageLedger implements UsageKeeper {
     const text = reasonOf(provider, model, reason)
     this.#lastReason = { provider, model, reason, text }
     return text
+  }
+}
+
+/** How long the state is told of a settlement again, and longer. */
+const HELD_MS = 3_600_000
+
+/** Calls that the state settles by themselves, until it has. */
+class HeldCalls implements MoneySource {
+  readonly #held = new Map<string, HeldMoney>()
+  #changed = new Set<string>()
+
+  hold(money: HeldMoney): void {
+    this.#held.set(money.token, money)
+    this.#changed.add(money.token)
+  }
+
+  release(token: string): void {
+    if (this.#held.delete(token)) this.#changed.add(token)
+  }
+
+  entries(isAll: boolean): HeldEntry[] {
+    const changed = this.#changed
+    this.#changed = new Set()
+    // What the state has never taken has expired there.
+    if (isAll)
+      for (const token of this.#held.keys()) {
+        if (idTimeMs(token) > Date.now() - HELD_MS) break
+        this.#held.delete(token)
+      }
+    return [...(isAll ? this.#held.keys() : changed)].map((key) => {
+      const money = this.#held.get(key)
+      return money === undefined ? { key } : { key, money: [money] }
+    })
   }
 }
 

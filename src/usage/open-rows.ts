@@ -116,6 +116,8 @@ const KIND = SHAPE_COLUMNS.indexOf('kind')
  * Makes a segment of what a dead process knew of its open sessions, but for those that it wrote a record of in its last
  * seconds. Calls of this process go on meanwhile: other records than those of sessions are read, but not made.
  *
+ * @param costs what each of them came to, micro-USD, as far as the money of the dead process was settled; one that is
+ *   not in there came to nothing. Absent: what the file says
  * @param onUnread is told of a file that cannot be read. Unless it throws, a segment is taken to tell of no session
  *   that has ended, and a file of open sessions becomes a segment as it is
  * @returns its id and path; null: there is nothing
@@ -125,6 +127,7 @@ export async function adoptOpenRows(
   from: string,
   to: string,
   onUnread: (name: string, error: unknown) => void,
+  costs?: ReadonlyMap<string, number>,
 ): Promise<{ readonly id: string; readonly path: string } | null> {
   const names = await readdir(from)
   for (const name of names.filter((one) => one.endsWith(UNFINISHED))) await rm(join(from, name))
@@ -154,7 +157,7 @@ export async function adoptOpenRows(
   const path = id === null || left.size === 0 ? null : join(to, id + SEGMENT_SUFFIX)
   if (id !== null && path !== null) {
     const encoder = new SegmentEncoder({ id, openedAtMs: idTimeMs(id) })
-    await inSlices(adding(encoder, open, left.values()))
+    await inSlices(adding(encoder, open, left, costs))
     await put(path, encoder)
   }
   await rm(join(from, FILE))
@@ -188,12 +191,14 @@ function* rowsById(
 function* adding(
   encoder: SegmentEncoder,
   from: SegmentColumns,
-  chosen: Iterable<number>,
+  chosen: ReadonlyMap<string, number>,
+  costs: ReadonlyMap<string, number> | undefined,
 ): Generator<void, void> {
   const rows = new UsageRows()
   rows.view(from, 0, from.rows)
-  for (const row of chosen) {
-    encoder.add(rows.record(row))
+  for (const [id, row] of chosen) {
+    const record = rows.record(row)
+    encoder.add(costs === undefined ? record : { ...record, cost_usd: costs.get(id) ?? 0 })
     if (encoder.rows % STEP_ROWS === 0) yield
   }
 }

@@ -27,6 +27,9 @@ export class OpenSegment {
   #fd: number | null = null
   #syncing: Promise<void> | null = null
   #isSynced = true
+  /** Rows that are encoded and not written yet; null: none are. */
+  #encoded: Buffer | null = null
+  #encodedRows = 0
   /** Bytes of the file. */
   bytes = 0
   /** Records that are to be written again. */
@@ -44,7 +47,7 @@ export class OpenSegment {
 
   /** Rows that are not in the file yet. */
   get waitingRows(): number {
-    return this.#encoder.rows
+    return this.#encoder.rows + this.#encodedRows
   }
 
   get waitingBytes(): number {
@@ -60,10 +63,28 @@ export class OpenSegment {
     return this.#encoder.add(row, instead)
   }
 
+  /**
+   * Makes its file, and what is written to it next.
+   *
+   * @returns its size after that
+   * @throws Error when it cannot be made
+   */
+  encode(): number {
+    if (this.#encoder.rows > 0) {
+      this.#encodedRows = this.#encoder.rows
+      this.#encoded = this.#encoder.take()
+    }
+    if (this.#encoded === null) return this.bytes
+    this.#fd ??= openSync(this.path, 'ax', 0o600)
+    return this.bytes + this.#encoded.length
+  }
+
   /** Hands what waits to the kernel, by one write. @throws Error when it does not take it: nothing may be added then */
   write(): void {
-    if (this.#encoder.rows === 0) return
-    const bytes = this.#encoder.take()
+    const bytes = this.#encoded ?? (this.#encoder.rows > 0 ? this.#encoder.take() : null)
+    this.#encoded = null
+    this.#encodedRows = 0
+    if (bytes === null) return
     this.#fd ??= openSync(this.path, 'ax', 0o600)
     for (let at = 0; at < bytes.length; ) {
       const written = writeSync(this.#fd, bytes, at, bytes.length - at)

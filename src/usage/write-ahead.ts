@@ -1,10 +1,12 @@
 import { rm, rmdir } from 'node:fs/promises'
 import { basename } from 'node:path'
+import type { MoneySource } from '../contracts/recorder.ts'
 import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
 import type { UsageRow } from './encoder.ts'
+import { type JournalledMoney, MoneyJournal } from './money-journal.ts'
 import { type OpenRecords, OpenRows } from './open-rows.ts'
 import { type KeptPlace, OpenSegment } from './open-segment.ts'
 
@@ -56,6 +58,8 @@ export interface WriteAheadParts {
   /** Most bytes of segments that nobody has taken yet: beyond that records are lost. */
   readonly backlogBytes: number
   readonly log: Logger
+  /** Settles the money that a dead process held, before its records are taken over; absent: the state does not. */
+  readonly settle?: ((money: JournalledMoney) => Promise<void>) | undefined
   readonly timing?: Partial<WriteAheadTiming>
 }
 
@@ -71,6 +75,7 @@ export class WriteAhead {
   readonly #folder: string
   readonly #free: () => Promise<void>
   readonly #backlog: Backlog
+  readonly #journal: MoneyJournal
   /** Null: no record came since the last one. */
   #current: OpenSegment | null = null
   /** Segments that only take records which they have had before. */
@@ -100,8 +105,9 @@ export class WriteAhead {
     this.#timing = { ...TIMING, ...parts.timing }
     this.#folder = folder
     this.#free = free
-    const { roll, log } = parts
-    this.#backlog = new Backlog({ folder, roll, log, retryMs: this.#timing.retryMs })
+    const { roll, log, settle } = parts
+    this.#backlog = new Backlog({ folder, roll, log, settle, retryMs: this.#timing.retryMs })
+    this.#journal = new MoneyJournal(folder)
     const { gatherMs, segmentMs, syncMs } = this.#timing
     this.#gathering = setTimeout(this.flush, gatherMs)
     this.#timers = [
@@ -188,6 +194,11 @@ export class WriteAhead {
     this.#openRows = new OpenRows(this.#folder, records)
   }
 
+  /** Has money be settled that this process holds when it dies. */
+  keepMoney(source: MoneySource): void {
+    this.#journal.keep(source)
+  }
+
   /** Hands to the kernel what is known of one of those by now. */
   addOpen(row: UsageRow): void {
     this.#openRows?.add(row)
@@ -196,7 +207,18 @@ export class WriteAhead {
   /** Hands everything to the kernel now. */
   readonly flush = (): void => {
     this.#gather()
+    this.#journal.write(this.#encoded())
     this.#flush()
+  }
+
+  /** The segment that records wait for, as it will be; null: none do, or the disk takes none. */
+  #encoded(): { readonly id: string; readonly bytes: number } | null {
+    const current = this.#current
+    try {
+      return current === null ? null : { id: current.id, bytes: current.encode() }
+    } catch {
+      return null
+    }
   }
 
   #flush(): void {
@@ -252,6 +274,7 @@ export class WriteAhead {
     clearTimeout(this.#gathering)
     for (const segment of this.#open) this.#close(segment)
     this.#openRows?.close()
+    this.#journal.close()
     await Promise.all([...this.#closing.values(), this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
@@ -319,6 +342,7 @@ export class WriteAhead {
     const { segmentMs, keptMs } = this.#timing
     const nowMs = Date.now()
     if (this.#isAway && performance.now() >= this.#pausedUntilMs) this.#isAway = false
+    this.flush()
     for (const segment of this.#open) {
       const ageMs = nowMs - segment.openedAtMs
       if (segment === this.#current && ageMs >= segmentMs) this.#retire(segment)
@@ -327,8 +351,7 @@ export class WriteAhead {
       else void segment.sync()
     }
     if (this.#openRows !== null) {
-      // What it leaves out from now on has ended: the record of that is in the kernel first.
-      this.flush()
+      // What it leaves out from now on has ended: the record of that is in the kernel.
       this.#openRows.tick(nowMs)
     }
     this.#watchBacklog()

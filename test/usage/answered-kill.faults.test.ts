@@ -4,7 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { createLogger } from '../../src/log.ts'
 import type { Timing } from '../../src/node/timing.ts'
+import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { liveAudio } from '../support/live-audio.ts'
@@ -81,7 +84,8 @@ const PRICE = {
 
 /** Audio by files takes its provider longer than any process lives. */
 function configuration(): object {
-  const entry = { provider: 'sandbox', model: 'morse-1', price: PRICE }
+  const live = { features: [], hints: [], limits: {}, price: { per_hour_usd: 36 } }
+  const entry = { provider: 'sandbox', model: 'morse-1', price: PRICE, live }
   return {
     providers: { sandbox: { kind: 'sandbox', access: 'platform' } },
     routes: {
@@ -152,14 +156,20 @@ t.test(
     const known = async () => {
       const files = await Promise.all((await openFiles(segments)).map((path) => readSegmentFile(path)))
       const records = files.flatMap((file) => recordsIn(file))
-      const last = new Map(records.map((record) => [record.record_id, record.audio_seconds ?? 0]))
-      return last.size === 1 && [...last.values()].every((seconds) => seconds >= 2_000)
+      const last = new Map(records.map((record) => [record.record_id, record]))
+      const isWhole = (one: UsageRecord) => one.audio_seconds === 2_000 && one.cost_usd === 20_000
+      return last.size === 1 && [...last.values()].every(isWhole)
     }
     t.ok(await waitUntil(known), 'what is known of the open session is on the disk, and of no other')
     await listen(t, node)
     for (const attempt of [2, 3]) {
       await node.signal('SIGKILL')
       node = await start({})
+      t.equal(
+        await bookedIn(dataFolder),
+        40_000,
+        'two seconds of each session, and not the minute that was begun',
+      )
       t.ok(await waitUntil(() => hasBegun(attempt)), `attempt ${attempt}`)
     }
     await node.signal('SIGKILL')
@@ -189,6 +199,7 @@ t.test(
       workspace: 'acme',
       key_id: 'key_web',
       audio_seconds: 2_000,
+      cost_usd: 20_000,
       estimated: true,
     })
     t.match(dead, { provider: 'sandbox', model: 'morse-1', endpoint: 'GET /v1/transcription/stream' })
@@ -219,6 +230,20 @@ t.test(
     t.match(records, [{ kind: 'job', record_id: job, outcome: 'ok', cost_usd: 10_000 }])
   },
 )
+
+/** What the workspace was charged for good, micro-USD. */
+async function bookedIn(dataFolder: string): Promise<number> {
+  const state = await openEmbeddedState({
+    file: join(dataFolder, 'state.sqlite'),
+    log: createLogger('silent'),
+  })
+  try {
+    const { booked } = await state.accounts.show('acme', { grant: null, trial: null, budgetMicros: null })
+    return booked.months.reduce((sum, { micros }) => sum + micros, 0)
+  } finally {
+    await state.close()
+  }
+}
 
 /** Of each process what it knows of its open sessions. */
 async function openFiles(folder: string): Promise<string[]> {

@@ -111,7 +111,7 @@ t.test('before money is told, the record is in the kernel, whether the call is o
   const [over, open_] = [call('over'), call('open')]
   for (const { context } of [over, open_]) {
     context.charged(7)
-    ledger.charged(context, false)
+    ledger.charged(context, false, null)
   }
   ledger.over(over.exchange, over.context)
   t.same(await ids(), [])
@@ -160,7 +160,7 @@ t.test('sessions and their money are on the disk before anybody else hears of th
   )
   for (const isSettling of [true, false]) {
     first.charged(4)
-    ledger.charged(first, isSettling)
+    ledger.charged(first, isSettling, null)
     t.match((await open())?.[0], { record_id: 'live_0', cost_usd: isSettling ? 4 : 8 })
   }
   t.match((await open())?.[1], { record_id: 'live_1', cost_usd: 0 })

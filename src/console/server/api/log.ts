@@ -66,7 +66,7 @@ const WORDS = {
   key_id: word('id of a key'),
   end_user: word('for whom the call was'),
   purpose: word('purpose that was applied'),
-  kind: Type.Optional(Type.Enum(['call', 'job', 'session'])),
+  kind: Type.Optional(Type.Enum(['call', 'job', 'session', 'lease_expired'])),
   operation: word('`transcription`, `chat`, …'),
   endpoint: word('such as `POST /v1/chat`'),
   route: word('name of a route'),

@@ -11,7 +11,7 @@ export const LOG_FILTERS = {
   route: { label: 'Route', kind: 'text' },
   operation: { label: 'Operation', kind: 'text' },
   endpoint: { label: 'Endpoint', kind: 'text' },
-  kind: { label: 'Kind', kind: 'choice', choices: ['call', 'job', 'session'] },
+  kind: { label: 'Kind', kind: 'choice', choices: ['call', 'job', 'session', 'lease_expired'] },
   status: { label: 'Status', kind: 'status' },
   error_code: { label: 'Error code', kind: 'text' },
   end_user: { label: 'End user', kind: 'text' },

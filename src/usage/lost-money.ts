@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Accounts, CallLedger } from '../contracts/ledger.ts'
+import type { Slots } from '../contracts/slots.ts'
+import { idTimeMs } from '../ids.ts'
+import type { Logger } from '../log.ts'
+import type { UsageLedger } from './ledger.ts'
+import type { JournalledMoney } from './money-journal.ts'
+
+const PAUSE_MS = 30_000
+/** One node does it at a time: what two of them recorded would count twice until their files are merged. */
+const RECORDING = { name: 'usage:lost-money', most: 1 }
+/** The state knows a batch of usage for an hour: one that is older may have been counted. */
+const USAGE_MS = 55 * 60_000
+
+export interface LostTiming {
+  /** Pause between two looks for money of dead nodes. */
+  readonly lostMs: number
+}
+
+interface LostParts extends Partial<LostTiming> {
+  readonly accounts: Pick<Accounts, 'lost' | 'recorded'>
+  readonly slots: Pick<Slots, 'take'>
+  readonly ledger: Pick<UsageLedger, 'lostMoney'>
+  readonly workspaces: () => Iterable<string>
+  /** The app of a key; empty: there is no such key any more. */
+  readonly appOf: (keyId: string) => Promise<string>
+  readonly log: Logger
+}
+
+/**
+ * Charges what dead nodes held and nobody settled, and records it. The state lists each until it is told that it was
+ * recorded: a crash in between writes its record twice, with the same `record_id`.
+ */
+export function recordLostMoney(parts: LostParts) {
+  const { accounts, slots, ledger, workspaces, appOf, log, lostMs = PAUSE_MS } = parts
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let away = false
+
+  async function recordOf(workspace: string): Promise<void> {
+    for (const lost of await accounts.lost(workspace))
+      if (ledger.lostMoney(workspace, await appOf(lost.keyId), lost)) await accounts.recorded(workspace, lost)
+  }
+
+  async function round(): Promise<void> {
+    const taken = await slots.take([RECORDING])
+    if ('full' in taken) return
+    try {
+      for (const workspace of workspaces()) {
+        if (signal.aborted) return
+        await recordOf(workspace)
+      }
+      away = false
+    } catch (error) {
+      if (!away) log.warn({ err: error }, 'usage: money of dead nodes cannot be recorded')
+      away = true
+    } finally {
+      taken.lease.release()
+    }
+  }
+
+  async function rounds(): Promise<void> {
+    while (!signal.aborted) {
+      await round()
+      await sleep(lostMs, undefined, { signal, ref: false }).catch(() => {})
+    }
+  }
+
+  const done = rounds()
+  return {
+    /** Resolves when the current round is over. */
+    stop(): Promise<void> {
+      stopping.abort()
+      return done
+    },
+  }
+}
+
+/**
+ * Settles in the state what a dead process held. Done again, it changes nothing.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer
+ */
+export async function settleJournal(
+  { money, usage }: JournalledMoney,
+  state: { readonly ledger: Pick<CallLedger, 'recover'>; readonly accounts: Pick<Accounts, 'addUsage'> },
+): Promise<void> {
+  for (const held of money) await state.ledger.recover(held)
+  for (const batch of usage)
+    if (idTimeMs(batch.token) > Date.now() - USAGE_MS) await state.accounts.addUsage(batch)
+}

@@ -9,7 +9,8 @@ import { startUpstream } from '../support/upstream/upstream.ts'
 import { costOf, usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-const KILLS = 30
+/** Of each kind of state: a file of tests has five minutes. */
+const KILLS = 15
 const CALLERS = 3
 const GRANT_MICROS = 100_000_000
 /** Estimated at more than a lease covers. */

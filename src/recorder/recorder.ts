@@ -139,7 +139,10 @@ function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {
     }))
 }
 
-/** Their models, in one order always, so that a model which there is room for has a place in each sample while it is unwell. */
+/**
+ * Their models, in one order always, so that a model which there is room for has a place in each sample while it is
+ * unwell.
+ */
 function modelsOf(unwell: readonly UnwellEntry[]): UnwellModel[] {
   const models = new Map<string, UnwellModel>()
   for (const { entry } of unwell) {

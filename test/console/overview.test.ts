@@ -239,15 +239,59 @@ t.test('health is of five minutes, by provider and model', async (t) => {
   await add(1_000, 0)
   const last = { at: new Date(nowMs - 100_000).toISOString(), status: 500, reason: '100000 ago' }
   const models = [
-    { model: 'm', calls: 18, failed: 5, p95_ms: 50, last_error: last },
-    { model: 'n', calls: 12, failed: 0, p95_ms: null, last_error: null },
+    { model: 'm', calls: 18, failed: 5, p95_ms: 50, last_error: last, is_down: false },
+    { model: 'n', calls: 12, failed: 0, p95_ms: null, last_error: null, is_down: false },
   ]
   const own = (await admin.get('health')).body
   t.match(own, { window_ms: 300_000, breakers: [] })
-  const one = { provider: 'one', calls: 30, failed: 5, last_error: last, models }
+  const one = { provider: 'one', calls: 30, failed: 5, last_error: last, is_down: false, models }
   t.same(own.providers, [{ ...one, p95_ms: 101 }], 'weighted by the calls that were answered')
   t.match((await operator.get('health')).body.providers, [{ provider: 'one', calls: 30, failed: 8 }])
   t.equal((await admin.get('health?workspace=other')).status, 404)
+})
+
+t.test('a provider whose breaker lets nothing through is down at once, whatever was before', async (t) => {
+  const openedAgoMs = 7_000
+  const standing = async (
+    state: 'open' | 'half_open',
+    agoMs: number,
+    failedAgoMs: number,
+    latest: number[],
+  ) => {
+    const { visitors, state: kept } = await startConsoleBench(t)
+    const nowMs = Date.now()
+    const upstream = (calls: number, failed: number) => [
+      {
+        ...{ provider: 'one', calls, failed, p50Ms: null, p95Ms: null },
+        models: [{ model: 'm', calls, failed, p95Ms: null, lastFailure: null }],
+      },
+    ]
+    const breaker = {
+      ...{ workspace: 'acme', route: 'voice', provider: 'one', model: 'm', state, sinceMs: nowMs - agoMs },
+      lastFailure: { atMs: nowMs - failedAgoMs, status: 503, reason: 'overloaded' },
+    }
+    const [calls = 0, failed = 0] = latest
+    for (const one of [
+      sample('a', nowMs - 60_000, { all: { ...NOTHING, upstream: upstream(100, 5) } }),
+      sample('a', nowMs - 500, {
+        all: { ...NOTHING, upstream: upstream(calls, failed) },
+        breakers: [breaker],
+      }),
+    ])
+      await kept.console.samples.add(one, 3_600_000)
+    const [provider] = (await visitors.operator.get('health')).body.providers as {
+      is_down: boolean
+      models: { is_down: boolean }[]
+    }[]
+    t.equal(provider?.is_down, provider?.models[0]?.is_down)
+    return provider?.is_down
+  }
+  t.equal(await standing('open', openedAgoMs, openedAgoMs, [0, 0]), true, 'nothing is sent')
+  t.equal(await standing('open', openedAgoMs, openedAgoMs, [3, 3]), true, 'all fails')
+  t.equal(await standing('open', 1_000, 1_000, [8, 3]), true, 'what succeeded was before')
+  t.equal(await standing('half_open', 500, 10_500, [0, 0]), true, 'a trial failed before')
+  t.equal(await standing('open', openedAgoMs, openedAgoMs, [3, 1]), false, 'others get through')
+  t.equal(await standing('half_open', 200_000, 210_000, [0, 0]), false, 'nobody has tried it')
 })
 
 t.test('many open pages cost the state one reading', { skip: withoutServers }, async (t) => {

@@ -62,7 +62,7 @@ test('how something stands, in a word', async (t) => {
   const open = { state: 'open' } as BreakerAnswer
   const cooling = { state: 'cooling' } as BreakerAnswer
   const word = (calls: number, failed: number, ...breakers: BreakerAnswer[]) =>
-    standingOf({ calls, failed, breakers, lastError: null, entries: null })[0]
+    standingOf({ calls, failed, breakers, lastError: null, isDown: false, entries: null })[0]
   t.equal(word(100, 0), 'Up')
   t.equal(word(100, 2), 'Degraded')
   t.equal(word(100, 50), 'Down')
@@ -70,8 +70,17 @@ test('how something stands, in a word', async (t) => {
   t.equal(word(100, 1, open), 'Degraded')
   t.equal(word(0, 0, open), 'Down')
   t.equal(word(0, 0), 'No calls')
+  const dead: Fitness = {
+    calls: 100,
+    failed: 22,
+    breakers: [open],
+    lastError: null,
+    isDown: true,
+    entries: null,
+  }
+  t.same(standingOf(dead), ['Down', 'bad'], 'whatever share of five minutes that is')
   const entry = (calls: number, failed: number, ...breakers: BreakerAnswer[]): Fitness => ({
-    ...{ calls, failed, breakers, lastError: null, entries: [] },
+    ...{ calls, failed, breakers, lastError: null, isDown: false, entries: [] },
   })
   t.equal(standingOf(entry(100, 5, open))[0], 'Down', 'nothing is sent there any more')
   t.equal(standingOf(entry(100, 0, cooling))[0], 'Degraded')
@@ -80,7 +89,14 @@ test('how something stands, in a word', async (t) => {
     const breakers = entries.flatMap((one) => one.breakers)
     const sum = (read: (one: Fitness) => number) => entries.reduce((total, one) => total + read(one), 0)
     const calls = sum((one) => one.calls)
-    return standingOf({ calls, failed: sum((one) => one.failed), breakers, lastError: null, entries })
+    return standingOf({
+      calls,
+      failed: sum((one) => one.failed),
+      breakers,
+      lastError: null,
+      isDown: false,
+      entries,
+    })
   }
   t.same(ofRoute(down, up), ['Degraded', 'bad'], 'the other entry serves')
   t.same(ofRoute(entry(100, 2), up), ['Degraded', 'warn'])
@@ -92,14 +108,16 @@ test('how something stands, in a word', async (t) => {
 
 test('a route is told of by its own entries', async (t) => {
   const models = [
-    { model: 'a', calls: 10, failed: 10, p95_ms: null, last_error: null },
-    { model: 'b', calls: 10, failed: 0, p95_ms: null, last_error: null },
+    { model: 'a', calls: 10, failed: 10, p95_ms: null, last_error: null, is_down: true },
+    { model: 'b', calls: 10, failed: 0, p95_ms: null, last_error: null, is_down: false },
   ]
   const at = { workspace: 'acme', since: null, last_error: null, state: 'open', provider: 'p' } as const
   const health: HealthAnswer = {
     now: new Date(NOW).toISOString(),
     window_ms: 300_000,
-    providers: [{ provider: 'p', calls: 20, failed: 10, p95_ms: null, last_error: null, models }],
+    providers: [
+      { provider: 'p', calls: 20, failed: 10, p95_ms: null, last_error: null, is_down: false, models },
+    ],
     breakers: [
       { ...at, route: 'one', model: 'a' },
       { ...at, route: 'two', model: 'b' },
@@ -120,6 +138,7 @@ test('those that fail are told of, the worst first', async (t) => {
     failed,
     p95_ms: null,
     last_error: null,
+    is_down: false,
     models: [],
   })
   const health: HealthAnswer = {

@@ -33,6 +33,8 @@ export interface Fitness {
   readonly calls: number
   readonly failed: number
   readonly lastError: ErrorAnswer | null
+  /** Breakers stop calls, and none has succeeded since. */
+  readonly isDown: boolean
   /** Those that are not closed, the worst first. */
   readonly breakers: readonly BreakerAnswer[]
   /** Of a route each of its entries; of an entry none. Null: which they are is not known. */
@@ -58,7 +60,9 @@ export function fitnessOfEntries(health: HealthAnswer, route: string, entries: r
       [],
     )
   })
-  const errors = each.map(({ calls, failed, lastError }) => ({ calls, failed, last_error: lastError }))
+  const errors = each.map(({ calls, failed, lastError, isDown }) => {
+    return { calls, failed, last_error: lastError, is_down: isDown }
+  })
   const breakers = each.flatMap((one) => one.breakers)
   return fitness(errors, breakers, each)
 }
@@ -84,6 +88,7 @@ function fitness(
     readonly calls: number
     readonly failed: number
     readonly last_error: ErrorAnswer | null
+    readonly is_down: boolean
   }[],
   breakers: readonly BreakerAnswer[],
   entries: Fitness['entries'],
@@ -96,6 +101,7 @@ function fitness(
     calls: counted.reduce((sum, { calls }) => sum + calls, 0),
     failed: counted.reduce((sum, { failed }) => sum + failed, 0),
     lastError: errors.sort((one, other) => (one.at < other.at ? 1 : -1))[0] ?? null,
+    isDown: counted.length > 0 && breakers.length > 0 && counted.every((one) => one.is_down),
     breakers: sorted,
     entries,
   }
@@ -104,8 +110,10 @@ function fitness(
 export type Standing = 'Up' | 'Degraded' | 'Down' | 'No calls'
 
 /** How a provider, a route or an entry stands, and how much that matters; `No calls` where nobody knows. */
-export function standingOf({ calls, failed, breakers, entries }: Fitness): readonly [Standing, Tone] {
+export function standingOf(of: Fitness): readonly [Standing, Tone] {
+  const { calls, failed, breakers, entries, isDown } = of
   if (entries !== null && entries.length > 1) return standingOfRoute(entries.map(standingOf))
+  if (isDown) return ['Down', 'bad']
   const isOpen = breakers.some(({ state }) => state === 'open')
   // To an entry whose breaker is open nothing is sent.
   if (isOpen && (calls === 0 || entries !== null)) return ['Down', 'bad']
@@ -164,8 +172,8 @@ export function Health({ of }: { readonly of: Fitness | null }) {
       h(
         'span',
         { class: 'quiet small' },
-        worst ? [causeWords(of, worst), calls > 0 ? ' · ' : ''] : null,
-        calls > 0 ? `${percent(failed / calls)} errors in 5 min` : worst ? null : 'in 5 min',
+        worst ? [causeWords(of, worst), calls > 0 && !of.isDown ? ' · ' : ''] : null,
+        calls > 0 && !of.isDown ? `${percent(failed / calls)} errors in 5 min` : worst ? null : 'in 5 min',
       ),
     ),
     lastError === null || (failed === 0 && breakers.length === 0)

@@ -94,6 +94,8 @@ export interface HealthAnswer {
     /** Of answered calls; null: none was answered. */
     readonly p95_ms: number | null
     readonly last_error: ErrorAnswer | null
+    /** A breaker is open, or its last trial has just failed, and no attempt succeeded since. */
+    readonly is_down: boolean
     readonly models: readonly ModelHealth[]
   }[]
   /** As any node has it where it is worst. */
@@ -107,4 +109,6 @@ export interface ModelHealth {
   /** Of answered calls; null: none was answered, or by nodes of an earlier version. */
   readonly p95_ms: number | null
   readonly last_error: ErrorAnswer | null
+  /** As of the provider. */
+  readonly is_down: boolean
 }

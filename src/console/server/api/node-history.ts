@@ -74,33 +74,64 @@ export class NodeHistory {
 }
 
 function healthOf(samples: readonly NodeSample[], workspace: string | null, nowMs: number): HealthAnswer {
-  const providers = new Map<string, HealthTally>()
-  for (const { upstream } of samples.flatMap((sample) => callsIn(sample, workspace)))
-    for (const one of upstream) {
-      const tally = providers.get(one.provider) ?? new HealthTally()
-      providers.set(one.provider, tally)
-      tally.add(one)
-    }
   const latest = latestOf(samples.filter(({ atMs }) => atMs > nowMs - NODE_GONE_MS))
+  const breakers = breakersOf(latest, workspace)
+  const providers = new Map<string, HealthTally>()
+  for (const sample of samples)
+    for (const one of callsIn(sample, workspace).flatMap(({ upstream }) => upstream)) {
+      const own = () => breakers.filter(({ provider }) => provider === one.provider)
+      const tally = providers.get(one.provider) ?? new HealthTally(own(), nowMs)
+      providers.set(one.provider, tally)
+      tally.add(one, sample.atMs - sample.stepMs)
+    }
   return {
     now: timestamp(nowMs),
     window_ms: HEALTH_MS,
     providers: [...providers]
       .sort(([one], [other]) => (one < other ? -1 : 1))
       .map(([provider, tally]) => tally.answer(provider)),
-    breakers: breakersOf(latest, workspace),
+    breakers,
   }
+}
+
+/** A breaker is half-open 10 s after it opened: what failed so lately has failed its trial. */
+const TRIAL_MS = 15_000
+
+/** When the first of some breakers stopped calls that has not let one succeed since; null: none does. */
+function stoppedSince(breakers: readonly BreakerAnswer[], nowMs: number): number | null {
+  const stopped = breakers.filter(({ state, last_error: last }) => {
+    const failedMs = last === null ? Number.NEGATIVE_INFINITY : Date.parse(last.at)
+    return state === 'open' || (state === 'half_open' && failedMs > nowMs - TRIAL_MS)
+  })
+  if (stopped.length === 0) return null
+  return Math.min(...stopped.map(({ since }) => (since === null ? nowMs : Date.parse(since))))
 }
 
 /** Calls of one provider over several steps. */
 class HealthTally {
+  readonly #breakers: readonly BreakerAnswer[]
+  readonly #nowMs: number
+  readonly #stoppedMs: number | null
+  readonly #stoppedModels = new Map<string, number | null>()
+  /** Models of which an attempt succeeded since their breakers opened, and whether one did since the first of all. */
+  readonly #answered = new Set<string>()
+  #hasAnswered = false
   #calls = 0
   #failed = 0
   readonly #latencies: Latency[] = []
   readonly #modelLatencies = new Map<string, Latency[]>()
   readonly #models = new Map<string, ModelHealth>()
 
-  add({ calls, failed, p95Ms, models = [] }: CallsSample['upstream'][number]): void {
+  /** @param breakers of the provider that are not closed */
+  constructor(breakers: readonly BreakerAnswer[], nowMs: number) {
+    this.#breakers = breakers
+    this.#nowMs = nowMs
+    this.#stoppedMs = stoppedSince(breakers, nowMs)
+  }
+
+  /** @param beginMs of the step, epoch milliseconds: in one that began before a breaker opened calls may be older */
+  add({ calls, failed, p95Ms, models = [] }: CallsSample['upstream'][number], beginMs: number): void {
+    if (calls > failed && beginMs >= (this.#stoppedMs ?? 0)) this.#hasAnswered = true
     this.#calls += calls
     this.#failed += failed
     this.#latencies.push({ ms: p95Ms, weight: calls - failed })
@@ -109,12 +140,14 @@ class HealthTally {
       const latencies = this.#modelLatencies.get(model) ?? []
       this.#modelLatencies.set(model, latencies)
       latencies.push({ ms: sample.p95Ms ?? null, weight: sample.calls - sample.failed })
+      if (sample.calls > sample.failed && beginMs >= (this.#stoppedOf(model) ?? 0)) this.#answered.add(model)
       this.#models.set(model, {
         model,
         calls: sample.calls + (known?.calls ?? 0),
         failed: sample.failed + (known?.failed ?? 0),
         p95_ms: null,
         last_error: later(known?.last_error ?? null, sample.lastFailure && errorAnswer(sample.lastFailure)),
+        is_down: false,
       })
     }
   }
@@ -122,10 +155,25 @@ class HealthTally {
   answer(provider: string): HealthAnswer['providers'][number] {
     const models = [...this.#models.values()]
       .sort((one, other) => (one.model < other.model ? -1 : 1))
-      .map((one) => ({ ...one, p95_ms: mean(this.#modelLatencies.get(one.model) ?? []) }))
+      .map((one) => ({
+        ...one,
+        p95_ms: mean(this.#modelLatencies.get(one.model) ?? []),
+        is_down: this.#stoppedOf(one.model) !== null && !this.#answered.has(one.model),
+      }))
     const error = models.reduce<ErrorAnswer | null>((last, { last_error }) => later(last, last_error), null)
     const p95 = mean(this.#latencies)
-    return { provider, calls: this.#calls, failed: this.#failed, p95_ms: p95, last_error: error, models }
+    const isDown = this.#stoppedMs !== null && !this.#hasAnswered
+    const sums = { calls: this.#calls, failed: this.#failed, p95_ms: p95 }
+    return { provider, ...sums, last_error: error, is_down: isDown, models }
+  }
+
+  #stoppedOf(model: string): number | null {
+    const known = this.#stoppedModels.get(model)
+    if (known !== undefined) return known
+    const own = this.#breakers.filter((breaker) => breaker.model === model)
+    const stoppedMs = stoppedSince(own, this.#nowMs)
+    this.#stoppedModels.set(model, stoppedMs)
+    return stoppedMs
   }
 }
 

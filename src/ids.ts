@@ -3,7 +3,7 @@ import { hash, randomFillSync } from 'node:crypto'
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
  * key of the playground, kept video, upload, call of the gateway, grant of credits, record of a request, session in
- * OpenAI's protocol, open live session, segment of the usage ledger, incident of an alert.
+ * OpenAI's protocol, open live session, segment of the usage ledger, incident of an alert, generation of the state.
  */
 export type IdPrefix =
   | 'req'
@@ -22,6 +22,7 @@ export type IdPrefix =
   | 'live'
   | 'seg'
   | 'inc'
+  | 'gen'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

@@ -27,7 +27,7 @@ const ACCOUNTS = { perRound: 200, atOnce: 20 }
 const STEP_MS = 5_000
 
 interface FigureSources {
-  readonly state: Pick<State, 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs'>
+  readonly state: Pick<State, 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'>
   readonly snapshot: () => Snapshot
   readonly routes: () => readonly Route[]
   readonly models: () => ModelTable
@@ -99,6 +99,8 @@ export class Figures {
         return backlogFindings(rule, await state.jobs.figures())
       case 'model_ends':
         return endingFindings(rule, routes(), models(), nowMs)
+      case 'state_lost':
+        return [{ subject: {}, value: state.memory?.isLost === true ? 1 : 0, threshold: 1 }]
     }
   }
 

@@ -26,7 +26,10 @@ export interface AlertTiming {
 }
 
 export interface AlertWatchParts {
-  readonly state: Pick<State, 'alerts' | 'slots' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs'>
+  readonly state: Pick<
+    State,
+    'alerts' | 'slots' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'
+  >
   readonly snapshot: () => Snapshot
   /** All routes in force. */
   readonly routes: () => readonly Route[]

@@ -98,5 +98,6 @@ function conditionOf(fields: AlertRuleFields): AlertCondition | null {
     const { jobs = null, seconds } = backlog
     return { kind: 'backlog', jobs, ageMs: seconds === undefined ? null : seconds * 1_000 }
   }
+  if (fields.state_lost !== undefined) return { kind: 'state_lost' }
   return model_ends === undefined ? null : { kind: 'model_ends', days: model_ends.days ?? 30 }
 }

@@ -422,6 +422,7 @@ const AlertRuleShape = strict({
     }),
     'models of entries whose provider has announced their end',
   ),
+  state_lost: optional(strict({}), 'Redis has lost what it held'),
 })
 
 const AlertsShape = strict(

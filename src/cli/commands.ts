@@ -27,6 +27,7 @@ const HELP = `larkway <command>
   jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list
   webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
   usage [--by D] [--sql Q]     calls, cost, quantities and latencies by workspace, app, model, …; for finance as FOCUS
+  state accept-loss            go on with a Redis that has lost everything it held
   export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
   listen FILE|-                stream audio to a node at real time, and print the transcript as it grows
@@ -35,7 +36,7 @@ const HELP = `larkway <command>
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, usage, export, import, listen and route explain have a --help of their own.
+key, credits, jobs, webhooks, usage, state, export, import, listen and route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -51,6 +52,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   jobs,
   webhooks,
   usage,
+  state,
   listen,
   export: exportCommand,
   import: importCommand,
@@ -68,6 +70,7 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'jobs',
   'webhooks',
   'usage',
+  'state',
   'export',
   'import',
   'listen',
@@ -178,6 +181,11 @@ async function webhooks(args: string[], context: CliContext): Promise<number> {
 async function usage(args: string[], context: CliContext): Promise<number> {
   const { usage } = await import('./usage.ts')
   return usage(args, context)
+}
+
+async function state(args: string[], context: CliContext): Promise<number> {
+  const { state } = await import('./state.ts')
+  return state(args, context)
 }
 
 async function listen(args: string[], context: CliContext): Promise<number> {

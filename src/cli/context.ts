@@ -164,7 +164,9 @@ async function openStateAt(place: Place): Promise<State> {
     )
   try {
     // A log would stand between the lines of the command.
-    return await openState(place, createLogger('silent'))
+    const state = await openState(place, createLogger('silent'))
+    await state.memory?.watch(null)
+    return state
   } catch (error) {
     throw new CommandFailure(error instanceof Error ? error.message : String(error))
   }

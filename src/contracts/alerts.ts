@@ -6,6 +6,7 @@ export const ALERT_KINDS = [
   'dead_webhooks',
   'backlog',
   'model_ends',
+  'state_lost',
 ] as const
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
@@ -36,6 +37,8 @@ export type AlertCondition =
   | { readonly kind: 'backlog'; readonly jobs: number | null; readonly ageMs: number | null }
   /** Models of entries whose last day is announced. */
   | { readonly kind: 'model_ends'; readonly days: number }
+  /** The state has lost what it held. */
+  | { readonly kind: 'state_lost' }
 
 export type AlertRule = { readonly name: string } & AlertCondition
 

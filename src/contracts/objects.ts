@@ -9,6 +9,7 @@ export type ObjectKind =
   | 'pair'
   | 'usage'
   | 'aggregate'
+  | 'state'
 
 export interface ObjectInfo {
   readonly key: string

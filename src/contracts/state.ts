@@ -12,11 +12,36 @@ import type { StoredKeys } from './stored-keys.ts'
 /** Why a state that answers takes nothing any more: its disk is full, or cannot be written. */
 export type Blocked = 'disk_full' | 'disk_failed'
 
+/** Remembers generations of the state apart from it. Rejects with GatewayError when the store is away. */
+export interface GenerationWitness {
+  /** The last one that was noted; null: none was. */
+  latest(): Promise<string | null>
+  note(id: string): Promise<void>
+}
+
+/** Whether a state that can be emptied behind our back is the one that was there before. */
+export interface StateMemory {
+  /** What was in it is gone, and no operator has accepted that: no grant and no trial is given. */
+  readonly isLost: boolean
+  /**
+   * Compares the state with what the witness remembers, now and then from now on, and has it remember; resolves after
+   * the first time. Never rejects. @param witness null: compares once, with what nodes have said
+   */
+  watch(witness: GenerationWitness | null): Promise<void>
+  /**
+   * Goes on with what there is. @returns the generation that is given up; null: no node misses one
+   * @throws  GatewayError DEPENDENCY_UNAVAILABLE
+   */
+  acceptLoss(): Promise<string | null>
+}
+
 /** The state contract: one SQLite file, or Redis. One suite runs against both. */
 export interface State {
   readonly kind: 'embedded' | 'redis'
   readonly rateLimiter: RateLimiter
   readonly slots: Slots
+  /** Null: it cannot lose what it holds while a process has it. */
+  readonly memory: StateMemory | null
   readonly ledger: CallLedger
   readonly accounts: Accounts
   readonly keys: StoredKeys

@@ -32,6 +32,8 @@ export interface NodeParts {
   /** Absent: no records of usage are written. */
   readonly usage?: () => UsageFigures
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
+  /** Null: the state is a file. */
+  readonly memory?: { readonly isLost: boolean } | null
   readonly slots: Pick<Slots, 'held' | 'waiting'>
   /** The servers of a provider; null: it has one. */
   readonly replicas: { of(provider: ConfiguredProvider): { readonly replicas: readonly Replica[] } | null }
@@ -85,6 +87,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
+    ...(parts.memory == null ? [] : [lossReading(parts.memory)]),
     slotReading(parts),
     ...replicaReadings(parts),
     breakers(parts),
@@ -188,6 +191,11 @@ function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
       decisions,
     ),
   ]
+}
+
+function lossReading({ isLost }: { readonly isLost: boolean }): Reading {
+  const help = 'Whether Redis has lost what it held, and no operator has accepted that: 1 or 0.'
+  return gauge('larkway_state_lost', help, isLost ? 1 : 0)
 }
 
 /** Each provider that an app leads to, by its name. */

@@ -39,6 +39,7 @@ import { HeldBodies } from '../storage/body-holds.ts'
 import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
+import { createGenerationMarks } from '../storage/generation-marks.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
 import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
@@ -84,7 +85,7 @@ export async function openNode(
   const tracing = await startTracing(env, log)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
-  const state = await openState(environment, log)
+  const state = await openState(environment, log, timing.redis)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)
@@ -95,7 +96,7 @@ export async function openNode(
   const blocks = createBlocks(budget)
   closers.push(() => blocks.close())
   const store = await openStore(environment, secretKeys, { blocks, budget })
-  closers.push(() => store.objects.close())
+  await keepStore(store, state, closers)
   await sweep(store, state, catalog, log, closers)
   const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
@@ -143,6 +144,12 @@ export async function openNode(
       ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log }), signals },
     }
   }
+}
+
+/** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */
+async function keepStore({ objects }: Store, { memory }: State, closers: Closer[]): Promise<void> {
+  closers.push(() => objects.close())
+  await memory?.watch(createGenerationMarks(objects))
 }
 
 /** Nothing is deleted. */

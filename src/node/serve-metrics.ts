@@ -41,6 +41,7 @@ export async function serveMetrics(
     ...(usage === null ? {} : { usage: () => usage.rows.figures() }),
     rateLimiter: state.rateLimiter,
     slots: state.slots,
+    memory: state.memory,
     replicas: services.replicas,
     snapshot: catalog.current,
     healthOf: (entry) => services.health.view(entry, performance.now()).state,

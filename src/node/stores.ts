@@ -7,6 +7,7 @@ import { createFileObjects } from '../storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../storage/folder-links.ts'
 import type { StoreMemory } from '../storage/read-buffers.ts'
 import type { Environment } from './config.ts'
+import type { Timing } from './timing.ts'
 
 const STATE_FILE = 'state.sqlite'
 
@@ -24,10 +25,11 @@ export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_UR
 export async function openState(
   { REDIS_URL: url, LARKWAY_DATA: folder }: Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>,
   log: Logger,
+  timing?: Timing['redis'],
 ): Promise<State> {
   if (url !== undefined) {
     const { createRedisState } = await import('../state/redis/state.ts')
-    return createRedisState({ url, log })
+    return createRedisState({ url, log, timing })
   }
   const { openEmbeddedState } = await import('../state/embedded/state.ts')
   return openEmbeddedState({ file: join(folder, STATE_FILE), log })

@@ -3,6 +3,7 @@ import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
 import type { RecorderTiming } from '../recorder/recorder.ts'
+import type { RedisTiming } from '../state/redis/outage-log.ts'
 import type { AbandonedTiming } from '../usage/abandoned-jobs.ts'
 import type { CompactorTiming } from '../usage/compactor.ts'
 import type { LostTiming } from '../usage/lost-money.ts'
@@ -26,6 +27,7 @@ export interface Timing {
   readonly usage?: Partial<WriteAheadTiming>
   readonly usageFiles?: Partial<CompactorTiming & ProgressTiming & AbandonedTiming & LostTiming>
   readonly alerts?: Partial<AlertTiming>
+  readonly redis?: Partial<RedisTiming>
 }
 
 const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
@@ -38,6 +40,7 @@ const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
   'usage',
   'usageFiles',
   'alerts',
+  'redis',
 ])
 
 /**

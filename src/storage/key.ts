@@ -10,6 +10,7 @@ export const OBJECT_KINDS: readonly ObjectKind[] = [
   'pair',
   'usage',
   'aggregate',
+  'state',
 ]
 const KINDS: ReadonlySet<string> = new Set(OBJECT_KINDS)
 const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/

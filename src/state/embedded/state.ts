@@ -45,6 +45,7 @@ export function stateOf(runner: Runner): State {
     ...rest,
     rateLimiter: rateLimiterOf(rest.ledger),
     slots: new EmbeddedSlots(),
+    memory: null,
     jobs: {
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),

@@ -9,6 +9,8 @@ export const keys = {
   bucket: (workspace: string, keyId: string) => `lk:{${workspace}}:rate:${keyId}`,
   /** The nodes that are alive. */
   nodes: 'lk:nodes',
+  /** Which generation of what it holds this Redis is. */
+  generation: 'lk:{generation}',
   /** Slots for what runs at the same time; see `slots/slot_steps.lua` for the rest under its hash tag. */
   slots: 'lk:{slots}',
   /** An idempotency slot. */

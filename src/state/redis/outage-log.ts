@@ -6,6 +6,8 @@ const CALM_MS = 5_000
 /** Durations of the state in Redis that tests change. */
 export interface RedisTiming {
   readonly calmMs: number
+  /** How often is looked whether Redis has lost what it held. */
+  readonly lookMs: number
 }
 
 /** One line when an outage begins and one when it is over, however often it comes and goes in between. */

@@ -13,8 +13,8 @@ export type TellRedis = (limits: readonly SlotLimit[], isFirst: boolean) => Prom
 
 /**
  * Whether Redis is away for slots, or refuses. While it is, it is told a few times a second what this node holds; once
- * it takes that, it is back. Commands that were on their way when a connection broke may be executed after that, so that
- * it is told once more.
+ * it takes that, it is back. Commands that were on their way when a connection broke may be executed after that, so
+ * that it is told once more.
  */
 export class SlotOutage {
   readonly #redis: RedisConnection

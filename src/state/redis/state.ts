@@ -6,8 +6,10 @@ import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
 import { connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
+import { grantedOnce, RedisGeneration } from './generation.ts'
 import { createRedisJobs, listenToJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
+import type { RedisTiming } from './outage-log.ts'
 import { createRedisOutbox } from './outbox.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
 import { askOf } from './script.ts'
@@ -30,25 +32,27 @@ const START_TIMEOUT_MS = 2_000
 export async function createRedisState(options: {
   readonly url: string
   readonly log: Logger
+  readonly timing?: Partial<RedisTiming> | undefined
 }): Promise<State> {
-  const { url, log } = options
+  const { url, log, timing: { calmMs, lookMs } = {} } = options
   // The limiter gives up early and often: its commands must not wait behind others, nor others behind its.
-  const connect = redisConnector(url, log)
+  const connect = redisConnector(url, log, calmMs)
   const limiter = connect('larkway-limiter')
   const state = connect('larkway-state')
   const listeners: RedisConnection[] = []
   const checked = connected(state).then(() => warnOfLosses(state, log))
   await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)])).catch(() => {})
 
-  const rateLimiter = new RedisRateLimiter(limiter, log)
-  const slots = new RedisSlots(limiter, log)
+  const rateLimiter = new RedisRateLimiter(limiter, log, { calmMs })
+  const slots = new RedisSlots(limiter, log, calmMs === undefined ? {} : { calmMs })
   const ask = askOf(state)
+  const generation = new RedisGeneration(state, ask, log, lookMs)
   return {
     kind: 'redis',
     rateLimiter,
     slots,
-    ledger: createRedisLedger(ask),
-    accounts: createRedisAccounts(ask),
+    memory: generation,
+    ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
     jobs: createRedisJobs(ask, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
@@ -65,6 +69,7 @@ export async function createRedisState(options: {
     },
     blocked: () => null,
     async close() {
+      generation.close()
       await Promise.all([rateLimiter.close(), slots.close()])
       limiter.disconnect()
       state.disconnect()

@@ -1,28 +1,39 @@
 import { type TSchema, Type } from 'typebox'
 import type { Selectors } from '../contracts/catalog.ts'
+import type { ExtraName, ExtraOption, WithExtras } from '../contracts/extras.ts'
 import { allRequirements, type RequireFields, requirementsOf } from '../contracts/requirements.ts'
 import { GatewayError } from '../errors.ts'
 import { type Fields, readBoolean } from '../inbound/form.ts'
 import { invalidField, MUST } from '../inbound/refusals.ts'
 import { unknownFields } from './fields.ts'
-import { optional } from './json-request.ts'
-import { refusedField } from './openai/door.ts'
+import { optional, refusedField } from './json-request.ts'
 import type { Json } from './openapi/schema.ts'
 
 /**
  * What becomes of an option of a vendor's at its door:
  * - kept: it has the effect that it has there, or the request is refused
+ * - feature: it is passed on to entries that take it, and no other is tried
  * - hint: it is passed on to entries that take it, and a warning tells where one does not
  * - fixed: it asks for what is done in any case
  * - warned: it has no effect, and the answer warns of that
  * - refused: 400, since the answer would not be the one that was asked for
  */
-export type OptionFate = 'kept' | 'hint' | 'fixed' | 'warned' | 'refused'
+export type OptionFate = 'kept' | 'feature' | 'hint' | 'fixed' | 'warned' | 'refused'
 
 export interface DoorOption {
   readonly fate: OptionFate
   /** What it becomes, or why it becomes nothing. Part of warnings and refusals, and of the manual. */
   readonly note: string
+  /** Shape of its value in a JSON body; absent: any. */
+  readonly shape?: TSchema
+  /** Values that ask for nothing, beside empty ones. A refused option may have the first of them. */
+  readonly neutral?: readonly (string | number | boolean)[]
+  /** Values of a feature that are a hint. */
+  readonly hints?: readonly string[]
+  /** What OpenAI's chats call it; absent: the same. */
+  readonly as?: ExtraName
+  /** What is passed on for a value; undefined: nothing. Absent: the value. */
+  readonly value?: (sent: unknown) => unknown
 }
 
 export type DoorOptions = Readonly<Record<string, DoorOption>>
@@ -148,21 +159,93 @@ export function renamed(error: GatewayError, names: Readonly<Record<string, stri
   return new GatewayError(error.code, message, { ...error.extra, param: name })
 }
 
-/** Members of a JSON body for options that are refused or have no effect. */
-export function jsonOptions(options: DoorOptions): Record<string, TSchema> {
-  const members = Object.entries(options).flatMap(([name, { fate, note }]): [string, TSchema][] => {
-    if (fate === 'refused') return [[name, refusedField(note)]]
-    return fate === 'warned' ? [[name, optional(Type.Unknown(), `no effect: ${note}`)]] : []
-  })
-  return Object.fromEntries(members)
+/** An option of a JSON body, and where it is in there. */
+interface PlacedOption extends DoorOption {
+  readonly name: string
+  /** Members on the way to it; `[]`: any item of a list. */
+  readonly path: readonly string[]
 }
 
-/** Lines for `warnings` about members of a JSON body that have no effect. */
-export function jsonWarnings(options: DoorOptions, body: Readonly<Record<string, unknown>>): string[] {
-  const isSent = (name: string) => (body[name] ?? false) !== false
-  return Object.entries(options)
-    .filter(([name, { fate }]) => fate === 'warned' && isSent(name))
-    .map(([name, { note }]) => `${name}: ${note}`)
+/** Reads options out of a JSON body by their table. A name with dots is that of a member. */
+export class JsonOptions<Options extends DoorOptions> {
+  /** Shapes of the options that are no members of others, but for those that are kept. */
+  readonly members: { readonly [Name in keyof Options & string]: TSchema }
+  readonly #passed: readonly PlacedOption[]
+  readonly #warned: readonly PlacedOption[]
+
+  constructor(options: Options) {
+    const placed = Object.entries(options).map(([name, option]) => ({ ...option, name, path: pathOf(name) }))
+    const plain = placed.filter(({ fate, path }) => fate !== 'kept' && path.length === 1)
+    this.members = Object.fromEntries(
+      plain.map((option) => [option.name, memberOf(option)]),
+    ) as this['members']
+    this.#passed = placed.filter(({ fate, path }) => isPassed(fate) && !path.includes('[]'))
+    this.#warned = placed.filter(({ fate }) => fate === 'warned')
+  }
+
+  /** Warns of the options that have no effect. */
+  warn(body: object, warn: (line: string) => void): void {
+    for (const option of this.#warned)
+      if (isAsked(option, valueAt(body, option.path, 0))) warn(`${option.name}: ${option.note}`)
+  }
+
+  /** Options that are passed on as they were sent; none where nothing was. */
+  extras(body: object): WithExtras {
+    return this.extrasOf((_name, path) => valueAt(body, path, 0))
+  }
+
+  /** The same of whatever has their values. */
+  extrasOf(read: (name: string, path: readonly string[]) => unknown): WithExtras {
+    let extras: ExtraOption[] | null = null
+    for (const option of this.#passed) {
+      const sent = read(option.name, option.path)
+      if (!isAsked(option, sent)) continue
+      const value = option.value === undefined ? sent : option.value(sent)
+      if (value === undefined) continue
+      extras ??= []
+      const { name, as, hints, fate } = option
+      const required = fate === 'feature' && hints?.includes(value as string) !== true
+      extras.push(
+        as === undefined
+          ? { name: name as ExtraName, value, required }
+          : { name: as, value, required, param: name },
+      )
+    }
+    return extras === null ? NOTHING : { extras }
+  }
+}
+
+const NOTHING: WithExtras = Object.freeze({})
+
+function isPassed(fate: OptionFate): boolean {
+  return fate === 'feature' || fate === 'hint'
+}
+
+/** `tools[].async` → tools, [], async. */
+function pathOf(name: string): readonly string[] {
+  return name.replaceAll('[]', '.[]').split('.')
+}
+
+function valueAt(value: unknown, path: readonly string[], at: number): unknown {
+  const member = path[at]
+  if (member === undefined) return value
+  if (typeof value !== 'object' || value === null) return undefined
+  if (member !== '[]') return valueAt((value as Readonly<Record<string, unknown>>)[member], path, at + 1)
+  const found = Array.isArray(value) ? value.map((item) => valueAt(item, path, at + 1)) : []
+  return found.find((one) => (one ?? false) !== false)
+}
+
+function isAsked({ fate, neutral }: DoorOption, value: unknown): boolean {
+  if (value === null || value === undefined || value === '') return false
+  if (typeof value === 'object') for (const _ in value) return true
+  if (typeof value === 'object' || (value === false && fate === 'warned')) return false
+  return neutral?.includes(value as string) !== true
+}
+
+function memberOf({ fate, note, shape = Type.Unknown(), neutral }: DoorOption): TSchema {
+  if (fate === 'warned') return optional(shape, `no effect: ${note}`)
+  if (fate !== 'refused') return optional(shape, note)
+  return neutral === undefined ? refusedField(note) : optional(Type.Literal(neutral[0]!), note)
 }
 
 /** Documents the options that are not refused, as text. */

@@ -95,10 +95,11 @@ export function warningHeaders(lines: readonly string[]): Record<string, string>
 }
 
 /** The same for a stream: what is known of it when it begins. */
-export function streamFacts(
-  { head, expected }: Pick<Streaming<StreamedName>, 'head' | 'expected'>,
-  { warnings }: Pick<Envelope, 'warnings'>,
-): Record<string, string> {
+export function streamFacts({
+  head,
+  expected,
+  warnings,
+}: Pick<Streaming<StreamedName>, 'head' | 'expected' | 'warnings'>): Record<string, string> {
   return factHeaders({ ...head, ...expected, warnings })
 }
 

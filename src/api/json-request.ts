@@ -39,6 +39,11 @@ export function optional<Value extends TSchema>(value: Value, description: strin
   return Type.Optional(Type.Union([value, Type.Null()], { description }))
 }
 
+/** A field whose effect the caller would miss: with a value it is refused, with the reason or what to do instead. */
+export function refusedField(why: string) {
+  return Type.Optional(Type.Null({ description: why }))
+}
+
 /** A field that many endpoints share. Beyond the safe integers JSON does not carry the number that was meant. */
 export const SEED_FIELD = optional(
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),

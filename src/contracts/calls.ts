@@ -1,4 +1,6 @@
 import type { Audio } from './audio.ts'
+import type { WithExtras } from './extras.ts'
+import type { SpokenLogprob } from './logprobs.ts'
 import type { TokenUsage } from './usage.ts'
 
 export const CAPABILITIES = [
@@ -23,7 +25,7 @@ export const REDACTIONS = ['pii', 'phi', 'pci', 'numbers'] as const
 export type Redaction = (typeof REDACTIONS)[number]
 
 /** The options of a transcription or translation after defaults, in wire names. */
-export interface TranscriptionOptions {
+export interface TranscriptionOptions extends WithExtras {
   readonly language: string | null
   readonly prompt: string | null
   readonly response_format: TranscriptFormat
@@ -116,7 +118,7 @@ export interface LiveCall extends TranscriptionCall {
   readonly live: LiveTerms
 }
 
-export interface SpeechCall {
+export interface SpeechCall extends WithExtras {
   readonly input: string
   /** Null: the provider's default voice. */
   readonly voice: string | null
@@ -173,6 +175,16 @@ export interface Word {
   readonly characters?: CharacterTimes
 }
 
+/** Figures that Whisper has of a segment. Each is absent where the provider does not tell it. */
+export interface SegmentFigures {
+  readonly seek?: number
+  readonly tokens?: readonly number[]
+  readonly temperature?: number
+  readonly avg_logprob?: number
+  readonly compression_ratio?: number
+  readonly no_speech_prob?: number
+}
+
 export interface TranscriptionResult {
   readonly text: string
   /** ISO 639-1, else 639-3, lower case; null when the provider does not say. */
@@ -183,6 +195,10 @@ export interface TranscriptionResult {
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]
+  /** Of each segment, in their order; absent: the provider has none. */
+  readonly figures?: readonly SegmentFigures[]
+  /** Of the tokens of the text, where they were asked for. */
+  readonly logprobs?: readonly SpokenLogprob[]
   /** Tokens that the provider counted, where it says them. */
   readonly tokens?: TokenUsage
   /** Model that answered, where the provider took another one than it was asked for. */

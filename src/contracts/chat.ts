@@ -1,4 +1,6 @@
+import type { WithExtras } from './extras.ts'
 import type { JsonObject } from './json.ts'
+import type { Logprobs } from './logprobs.ts'
 import type { TokenUsage } from './usage.ts'
 
 /** A picture of a message: where the provider fetches it, or the picture itself. */
@@ -46,7 +48,7 @@ export interface Tool {
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string }
 
 /** Sampling options that chat and text completion share. Null: the provider's default. */
-export interface Sampling {
+export interface Sampling extends WithExtras {
   readonly max_tokens: number | null
   readonly temperature: number | null
   readonly top_p: number | null
@@ -81,24 +83,45 @@ export interface CompleteCall extends Sampling {
 export const FINISH_REASONS = ['stop', 'length', 'tool_calls', 'content_filter'] as const
 export type FinishReason = (typeof FINISH_REASONS)[number]
 
-/** The answer to a chat or a text completion. */
-export interface ChatResult {
+/** One of the answers to a chat or a text completion. */
+export interface ChatChoice {
   readonly content: string
   readonly tool_calls: readonly ToolCall[]
   /** Null when the provider gives none that is known. */
   readonly finish_reason: FinishReason | null
   /** Spoken answer, as the provider encodes it; null without. */
   readonly audio: { readonly base64: string; readonly media_type: string } | null
+  /** Where they were asked for. */
+  readonly logprobs?: Logprobs
+}
+
+/** How a provider has scheduled a call. */
+export const SERVICE_TIERS = ['auto', 'default', 'flex', 'scale', 'priority', 'fast'] as const
+
+/** What OpenAI's format tells of an answer beside its choices; each is absent where the provider does not tell it. */
+export interface ChatFacts {
+  readonly system_fingerprint?: string
+  readonly service_tier?: (typeof SERVICE_TIERS)[number]
+  readonly prompt_tokens_details?: Readonly<Record<string, number>>
+  readonly completion_tokens_details?: Readonly<Record<string, number>>
+}
+
+/** The answer to a chat or a text completion. */
+export interface ChatResult extends ChatChoice {
+  /** The choices beside it, where several were asked for. */
+  readonly others?: readonly ChatChoice[]
+  readonly facts?: ChatFacts
   readonly usage: TokenUsage | null
   /** Options that were left out, e.g. `temperature: …`. */
   readonly warnings: readonly string[]
 }
 
-/** A piece of a streamed answer. */
+/** A piece of a streamed answer. `choice` is which of several it belongs to; absent: the first. */
 export type ChatDelta =
-  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'text'; readonly text: string; readonly choice?: number; readonly logprobs?: Logprobs }
   | {
       readonly type: 'tool_call'
+      readonly choice?: number
       /** Which of the answer's calls it belongs to, from 0. */
       readonly index: number
       /** With the first piece of each call, else null. */
@@ -107,4 +130,4 @@ export type ChatDelta =
       /** Goes behind what came before. */
       readonly arguments: string
     }
-  | { readonly type: 'audio'; readonly base64: string }
+  | { readonly type: 'audio'; readonly base64: string; readonly choice?: number }

@@ -1,3 +1,4 @@
+import type { WithExtras } from './extras.ts'
 import type { UpstreamRequest } from './upstream.ts'
 import type { TokenUsage } from './usage.ts'
 
@@ -17,7 +18,7 @@ export interface EmbeddingsResult {
   readonly usage: TokenUsage | null
 }
 
-export interface ImageCall {
+export interface ImageCall extends WithExtras {
   readonly prompt: string
   readonly n: number
   /** `<width>x<height>` or a word of the provider's; null: its default. */

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox'
 import type { Capability, Feature, Hint, LiveCall, Redaction, SpeechCall } from './calls.ts'
+import type { ExtraOption } from './extras.ts'
 import type { LiveFacts, ModelLimits, Price } from './facts.ts'
 import type { LiveHandshake, LiveStepper, SocketHandshake, SpeechStepper } from './live.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
@@ -99,6 +100,11 @@ export interface Operation<Call, Result, Delta = never> {
    * is taken and `start` fails by it, so that the two cannot disagree about what an entry keeps.
    */
   unsupported?(call: Call, target: Target): Unsupported | null
+  /**
+   * Whether it sends an option of OpenAI's format to this target's model; absent: none. Those that it does not send are
+   * taken out of the call before, or the entry is not asked.
+   */
+  takesExtra?(extra: ExtraOption, target: Target): boolean
   start(call: Call, target: Target): Step<Result>
   next(state: unknown, reply: UpstreamReply, call: Call, target: Target): Step<Result>
   /** The provider fetches audio itself where the target has an `audioUrl`. */

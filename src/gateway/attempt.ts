@@ -70,8 +70,8 @@ export function attemptSource<K extends OperationName>(
   const { entry } = candidate
   const { send, timing } = services
   const memory = leaseMemory(services.budget, context)
-  const adapted = adapt(call, entry)
   const operation = operationAt(services, call.operation, candidate)
+  const adapted = adapt(call, entry, operation)
   const target = targetOf(entry, placed)
   const checkpoint =
     job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, target, resumes) : null

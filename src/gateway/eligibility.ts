@@ -9,6 +9,7 @@ import {
 } from '../contracts/calls.ts'
 import type { Entry, Principal, Route, Selectors } from '../contracts/catalog.ts'
 import type { ChatCall, ChatPart } from '../contracts/chat.ts'
+import type { ExtraOption, WithExtras } from '../contracts/extras.ts'
 import type { ModelLimits } from '../contracts/facts.ts'
 import { CAPABILITY_OF, type Calls, type OperationName } from '../contracts/operations.ts'
 import {
@@ -37,6 +38,8 @@ export interface Demand extends TranscriptionDemand {
   readonly capabilities: readonly Capability[]
   /** What it requires of the protocol of an entry. */
   readonly protocolFeatures: readonly ProtocolFeature[]
+  /** Options of OpenAI's format that an entry has to take. */
+  readonly extras: readonly ExtraOption[]
   /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
@@ -51,6 +54,7 @@ export function demandOf(
   const require = requirementsFor(call.selectors, { workspace, purposes })
   const capabilities = requiredCapabilities(call)
   const { includes } = workspace
+  const extras = requiredExtras(call)
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
   if (call.operation !== 'transcription' && call.operation !== 'translation')
     return {
@@ -59,6 +63,7 @@ export function demandOf(
       unentitled,
       workspace,
       require,
+      extras,
       protocolFeatures: call.operation === 'speech' && call.payload.times === true ? PROTOCOL_FEATURES : NONE,
       features: NONE,
       redactions: NONE,
@@ -71,6 +76,7 @@ export function demandOf(
     unentitled,
     workspace,
     require,
+    extras,
     protocolFeatures: options.character_times === true ? PROTOCOL_FEATURES : NONE,
     features: requiredFeatures(options),
     redactions: options.redaction,
@@ -134,6 +140,7 @@ export function payloadExclusion(
   return (
     liveExclusion(entry, provider, demand) ??
     timesExclusion(provider, demand) ??
+    extrasExclusion(entry, provider, demand) ??
     contentExclusion(entry, demand) ??
     protocolExclusion(entry, provider, demand)
   )
@@ -153,6 +160,39 @@ function timesExclusion(
   if (protocolFeatures.length === 0) return null
   if (!isLive(call) && operationOf(provider, call.operation)?.tellsTimes === true) return null
   return featuresMissing({ missing: protocolFeatures })
+}
+
+/** Excludes an entry whose protocol does not take an option of OpenAI's format that the call requires. */
+function extrasExclusion(
+  entry: Entry,
+  provider: Provider | undefined,
+  { call, extras }: Demand,
+): Exclusion | null {
+  if (extras.length === 0) return null
+  const operation = operationOf(provider, call.operation)
+  const missing = extras.filter((extra) => !takes(operation, extra, entry)).map(({ name }) => name)
+  return missing.length === 0 ? null : featuresMissing({ missing })
+}
+
+/** Operation of an entry, as far as options of OpenAI's format are concerned. */
+type ExtraTaker = { takesExtra?(extra: ExtraOption, target: Target): boolean } | undefined
+
+function takes(operation: ExtraTaker, extra: ExtraOption, entry: Entry): boolean {
+  return operation?.takesExtra?.(extra, targetOf(entry)) === true
+}
+
+function requiredExtras(call: Call): readonly ExtraOption[] {
+  const { extras } = holderOf(call)
+  return extras === undefined ? NONE : extras.filter(({ required }) => required)
+}
+
+function holderOf({ payload }: Call): WithExtras {
+  return ('options' in payload ? payload.options : payload) as WithExtras
+}
+
+/** What the caller calls an option of OpenAI's format. */
+export function calledName({ name, param = name }: ExtraOption): string {
+  return param
 }
 
 /** Whether an entry may serve workspaces of a plan; one that names no plans serves all. */
@@ -192,9 +232,10 @@ export function capabilityExclusion(
 
 /** Excludes a call that the adapter cannot send to the entry, whatever the facts promise. */
 function protocolExclusion(entry: Entry, provider: Provider | undefined, { call }: Demand): Exclusion | null {
-  const operation = isLive(call) ? provider?.live : operationOf(provider, call.operation)
+  const whole = operationOf(provider, call.operation)
+  const operation = isLive(call) ? provider?.live : whole
   if (operation?.unsupported === undefined) return null
-  const { payload } = adapt(call, entry)
+  const { payload } = adapt(call, entry, whole)
   const unsupported = operation.unsupported(payload as never, targetOf(entry))
   return unsupported === null ? null : unsupportedExclusion(unsupported)
 }
@@ -374,15 +415,39 @@ interface Adapted<K extends OperationName> {
 /**
  * Adapts the payload to an entry: leaves out hints that it lacks, puts its own name for the voice, and the format
  * that its provider is to make.
+ *
+ * @param operation of the entry; absent: it takes no options of OpenAI's format
  */
-export function adapt<K extends OperationName>(call: Call<K>, entry: Entry): Adapted<K>
-export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
+export function adapt<K extends OperationName>(
+  call: Call<K>,
+  entry: Entry,
+  operation?: ExtraTaker,
+): Adapted<K>
+export function adapt(call: Call, entry: Entry, operation?: ExtraTaker): Adapted<OperationName> {
+  const { extras } = holderOf(call)
+  const adapted = adaptOwn(call, entry)
+  if (extras === undefined) return adapted
+  const kept = extras.filter((extra) => takes(operation, extra, entry))
+  const left = extras.filter((extra) => !kept.includes(extra))
+  const warnings = left.map((extra) => `${calledName(extra)}: left out, ${entry.model} does not take it here`)
+  const { payload } = adapted
+  return {
+    ...adapted,
+    payload: ('options' in payload
+      ? { ...payload, options: { ...payload.options, extras: kept } }
+      : { ...payload, extras: kept }) as Calls[OperationName],
+    warnings: [...adapted.warnings, ...warnings],
+  }
+}
+
+/** The same of all but the options of OpenAI's format. */
+function adaptOwn(call: Call, entry: Entry): Adapted<OperationName> {
   const { operation, payload } = call
   if (operation === 'speech') {
     const encoding = encodingAt(entry, payload)
     const voice = voiceAt(entry, payload.voice)
     const response_format = encoding?.source ?? nativeFormat(entry, payload)
-    return { payload: { ...payload, voice, response_format }, warnings: [], encoding }
+    return { payload: { ...payload, voice, response_format }, warnings: NONE, encoding }
   }
   if (operation !== 'transcription' && operation !== 'translation')
     return { payload, warnings: NONE, encoding: null }

@@ -1,6 +1,7 @@
 import type { Feature, TranscriptionCall } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { ChatCall } from '../contracts/chat.ts'
+import { choicesAsked, type WithExtras } from '../contracts/extras.ts'
 import type { Price } from '../contracts/facts.ts'
 import type { EmbeddingInput } from '../contracts/generation.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
@@ -466,11 +467,11 @@ const ESTIMATES: {
   speech: () => NOTHING_REPORTED,
   chat: estimateChat,
   vision: estimateChat,
-  complete: ({ prompt, max_tokens }) => estimateTokens(prompt.length, max_tokens),
+  complete: (call) => estimateTokens(call.prompt.length, call),
   embeddings: ({ input }) => {
     const texts = input.filter((one) => typeof one === 'string')
     const tokens = tokensIn(input.filter((one) => typeof one !== 'string')) ?? 0
-    return estimateTokens(sum(texts) + tokens * CHARACTERS_PER_TOKEN, 0)
+    return estimateTokens(sum(texts) + tokens * CHARACTERS_PER_TOKEN, { max_tokens: 0 })
   },
   image: ({ n }) => ({ ...NOTHING_REPORTED, images: n }),
   video: ({ duration_seconds }) => ({ ...NOTHING_REPORTED, seconds: duration_seconds ?? VIDEO_SECONDS }),
@@ -481,9 +482,10 @@ function estimateAudio({ audio }: TranscriptionCall, price: PriceOfDay): Reporte
   return { ...UNKNOWN_AUDIO, usage: heardTokens(audio.durationSeconds ?? UNKNOWN_AUDIO.seconds, price) }
 }
 
-function estimateChat({ messages, max_tokens }: ChatCall, price: PriceOfDay): ReportedUsage {
+function estimateChat(call: ChatCall, price: PriceOfDay): ReportedUsage {
+  const { messages } = call
   const texts = messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')))
-  const estimated = estimateTokens(sum(texts), max_tokens)
+  const estimated = estimateTokens(sum(texts), call)
   const { audio_tokens_per_second: rate, per_1m_audio_input_tokens_usd: usd } = price
   if (rate === undefined || usd === undefined) return estimated
   const audio = messages.flatMap(({ parts }) =>
@@ -501,9 +503,14 @@ function estimateChat({ messages, max_tokens }: ChatCall, price: PriceOfDay): Re
   return { ...NOTHING_REPORTED, usage }
 }
 
-function estimateTokens(characters: number, answer: number | null): ReportedUsage {
+/** Every choice has an answer's tokens. */
+function estimateTokens(
+  characters: number,
+  call: WithExtras & { readonly max_tokens: number | null },
+): ReportedUsage {
   const input_tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
-  return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens: answer ?? ANSWER_TOKENS } }
+  const output_tokens = (call.max_tokens ?? ANSWER_TOKENS) * choicesAsked(call)
+  return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens } }
 }
 
 /** How many tokens there are; null where there is a text among them. */

@@ -4,6 +4,7 @@ import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
 import { againOf, type Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
+import { adapt } from './eligibility.ts'
 import { priceFor } from './facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from './meter.ts'
 import type { Answer } from './operation.ts'
@@ -119,9 +120,15 @@ export function keptOutcome(
     lk_requested_purpose: purpose.requested,
     lk_applied_purpose: appliedPurpose(purpose, forPurpose),
     lk_purpose_source: purposeSource(purpose, forPurpose),
-    warnings: joined(call.warnings, selection.warnings),
+    warnings: joined(call.warnings, selection.warnings, leftOut(services, call, entry)),
   }
   return { envelope, payload: call.payload, result, release }
+}
+
+/** Warnings about options that the entry was not sent; looked for only where there are such. */
+function leftOut({ providers }: Services, call: Call<'speech'>, entry: Entry): readonly string[] {
+  if (call.payload.extras === undefined) return NONE
+  return adapt(call, entry, operationOf(providers.get(entry.provider.kind), 'speech')).warnings
 }
 
 /** `release` of an outcome that needs none. */
@@ -132,7 +139,7 @@ const HONORED = Object.freeze({ seed_honored: true })
 const NOT_HONORED = Object.freeze({ seed_honored: false })
 
 /** All lists as one; the same empty one where there is nothing in any. */
-function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+export function joined(...lists: readonly (readonly string[])[]): readonly string[] {
   return lists.every((list) => list.length === 0) ? NONE : lists.flat()
 }
 

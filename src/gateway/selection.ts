@@ -7,6 +7,7 @@ import { ERRORS, GatewayError } from '../errors.ts'
 import { againOf, type Call } from './call.ts'
 import {
   assignedRoute,
+  calledName,
   candidatesOf,
   capabilityExclusion,
   type Demand,
@@ -449,7 +450,7 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   if (limit !== undefined)
     return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
-    const required = [...demand.features, ...demand.protocolFeatures]
+    const required = [...demand.features, ...demand.protocolFeatures, ...demand.extras.map(calledName)]
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
     return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
   }

@@ -161,6 +161,10 @@ class WholeStreaming implements Streaming<'speech'> {
     return this.#outcome.envelope
   }
 
+  get warnings() {
+    return this.#outcome.envelope.warnings
+  }
+
   get payload() {
     return this.#outcome.payload
   }
@@ -272,7 +276,9 @@ function joinedStreaming(
   void flight.ended.then(spared, () => {})
   const outcome = keptOutcome(active, selection, candidate, { audio: [], mediaType: '' })
   const { envelope, payload } = outcome
-  return { head: envelope, expected: envelope, payload, deltas: flight.read(leave), outcome: () => outcome }
+  const { warnings } = envelope
+  const deltas = flight.read(leave)
+  return { head: envelope, expected: envelope, warnings, payload, deltas, outcome: () => outcome }
 }
 
 /** Makes the call for everybody who asks for the same meanwhile. It goes on when its own caller leaves. */
@@ -356,8 +362,9 @@ async function make({ active, first, start }: CachedCall, flight: Flight, leader
     leader.answer(made)
     return
   }
-  const { head, expected, payload, deltas } = made
-  leader.answer({ head, expected, payload, deltas: flight.read(leader.leave), outcome: () => made.outcome() })
+  const { head, expected, warnings, payload, deltas } = made
+  const own = flight.read(leader.leave)
+  leader.answer({ head, expected, warnings, payload, deltas: own, outcome: () => made.outcome() })
   for await (const { bytes, mediaType } of deltas) flight.push(entry, bytes, mediaType)
   flight.end()
 }

@@ -28,6 +28,7 @@ import {
   type Envelope,
   type EnvelopeHead,
   headOf,
+  joined,
   meterUnanswered,
   type Outcome,
 } from './outcome.ts'
@@ -44,6 +45,8 @@ export interface Streaming<K extends StreamedName> {
   readonly head: EnvelopeHead
   /** Metered by then: speech and audio in full, tokens not at all. */
   readonly expected: Pick<Envelope, 'usage' | 'cost_usd'>
+  /** Known by then, too: what was left out of the request, for one. */
+  readonly warnings: readonly string[]
   /** As it was read, options after defaults. */
   readonly payload: Calls[K]
   /** The whole answer, where it is here already; the deltas say the same. */
@@ -72,6 +75,7 @@ export function deliver(
   return {
     head: headOf(context, reservation.selection, recorder.candidate),
     expected: meterUnanswered(call, recorder.candidate),
+    warnings: joined(call.warnings, reservation.selection.warnings, got.warnings),
     payload: call.payload,
     deltas: new CancellableStream(delivery.deltas(), () => delivery.leave()),
     outcome: () => delivery.outcome(),
@@ -206,8 +210,9 @@ export async function openAttempt(
 ): Promise<{ readonly got: OpenAnswer } | AttemptFailure> {
   const { services, context, call, signal } = active
   const { candidate } = attempt
-  const { streamed } = operationAt(services, call.operation, candidate)
-  const adapted = adapt(call, candidate.entry)
+  const operation = operationAt(services, call.operation, candidate)
+  const { streamed } = operation
+  const adapted = adapt(call, candidate.entry, operation)
   const target = targetOf(candidate.entry, attempt.placed)
   if (streamed === undefined || isGated(candidate) || streamed.applies?.(adapted.payload, target) === false) {
     return openWhole(active, attempt)

@@ -1,5 +1,6 @@
 import type { Capability, Feature, ProtocolFeature, Redaction } from '../contracts/calls.ts'
 import type { Entry, Route } from '../contracts/catalog.ts'
+import type { ExtraName } from '../contracts/extras.ts'
 import type { ResidencyPromise } from '../contracts/requirements.ts'
 
 /**
@@ -20,7 +21,7 @@ export type Exclusion =
   | { readonly why: 'plan'; readonly missing: readonly Capability[] }
   | {
       readonly why: 'features'
-      readonly missing: readonly (Feature | ProtocolFeature)[]
+      readonly missing: readonly (Feature | ProtocolFeature | ExtraName)[]
       /** The language in which some of them are missing; null when they are in every one. */
       readonly language: string | null
       /** Kinds that it cannot redact, where it redacts others; `redaction` is then missing. */

@@ -1,4 +1,13 @@
-import type { ChatCall, ChatResult, FinishReason, ToolCall } from '../contracts/chat.ts'
+import type {
+  ChatCall,
+  ChatChoice,
+  ChatFacts,
+  ChatResult,
+  FinishReason,
+  ToolCall,
+} from '../contracts/chat.ts'
+import { choicesAsked, extraValue, type WithExtras } from '../contracts/extras.ts'
+import type { Logprobs } from '../contracts/logprobs.ts'
 import type { Ending } from '../contracts/provider.ts'
 import type { Failure, UpstreamReply } from '../contracts/upstream.ts'
 import type { TokenUsage } from '../contracts/usage.ts'
@@ -6,21 +15,34 @@ import { unusable } from './failure.ts'
 
 /** The parts of a request that decide what the answer must hold. */
 export interface AskedOf {
-  readonly call: Pick<ChatCall, 'modalities' | 'tool_choice' | 'response_schema'>
+  readonly call: Pick<ChatCall, 'modalities' | 'tool_choice' | 'response_schema' | 'extras'>
   readonly audioMediaType: string
   /** Warnings about options left out of the request. */
   readonly warnings: readonly string[]
 }
 
-/** An answer as the model gave it, before it is held against what was asked for. */
-export interface ChatAnswer {
+/** One choice of an answer as the model gave it. */
+export interface ChoiceAnswer {
   readonly text: string
   /** The model's own words for why it does not answer. */
   readonly refusal: string
   readonly toolCalls: readonly ToolCall[]
   readonly finishReason: FinishReason | null
   readonly audioBase64: string
+  readonly logprobs?: Logprobs | null
+}
+
+/** An answer as the model gave it, before it is held against what was asked for. */
+export interface ChatAnswer extends ChoiceAnswer {
+  /** The choices beside it; absent: there are none. */
+  readonly others?: readonly ChoiceAnswer[]
+  readonly facts?: ChatFacts | null
   readonly usage: TokenUsage | null
+}
+
+/** Whether a call asks for the log probabilities of tokens. */
+export function wantsLogprobs(call: WithExtras): boolean {
+  return extraValue(call, 'logprobs') !== undefined
 }
 
 /**
@@ -36,19 +58,37 @@ export function settleChat(
   if (answer === null) {
     return { failure: unusable(head, 'the answer of the provider is no chat completion') }
   }
-  const lack = lackOf(answer, call)
+  const { usage, others = NONE, facts = null } = answer
+  if (others.length + 1 < choicesAsked(call)) {
+    return { failure: unusable(head, 'the answer lacks choices that were asked for') }
+  }
+  const lack = lackOf(answer, call) ?? firstLack(others, call)
   if (lack !== null) return { failure: unusable(head, lack) }
-  const { text, refusal, toolCalls, audioBase64, usage } = answer
-  const audio = call.modalities.includes('audio') ? audioBase64 : ''
-  const result = {
+  const first = choiceOf(answer, call, audioMediaType)
+  const more = others.length === 0 ? {} : { others: others.map((one) => choiceOf(one, call, audioMediaType)) }
+  return { result: { ...first, ...more, ...(facts === null ? {} : { facts }), usage, warnings } }
+}
+
+const NONE: readonly never[] = []
+
+function firstLack(choices: readonly ChoiceAnswer[], call: AskedOf['call']): string | null {
+  for (const choice of choices) {
+    const lack = lackOf(choice, call)
+    if (lack !== null) return lack
+  }
+  return null
+}
+
+function choiceOf(answer: ChoiceAnswer, { modalities }: AskedOf['call'], mediaType: string): ChatChoice {
+  const { text, refusal, toolCalls, audioBase64, logprobs = null } = answer
+  const audio = modalities.includes('audio') ? audioBase64 : ''
+  return {
     content: text || refusal,
     tool_calls: toolCalls,
     finish_reason: finishOf(answer),
-    audio: audio === '' ? null : { base64: audio, media_type: audioMediaType },
-    usage,
-    warnings,
+    audio: audio === '' ? null : { base64: audio, media_type: mediaType },
+    ...(logprobs === null ? {} : { logprobs }),
   }
-  return { result }
 }
 
 /** Turns the result of `settleChat` into the end of an operation. */
@@ -61,13 +101,13 @@ export function endingOf(settled: ReturnType<typeof settleChat>): Ending<ChatRes
 /**
  * OpenAI says `stop` when a tool was forced; the caller is told the same whichever way the call came about.
  */
-function finishOf({ refusal, toolCalls, finishReason }: ChatAnswer): FinishReason | null {
+function finishOf({ refusal, toolCalls, finishReason }: ChoiceAnswer): FinishReason | null {
   if (refusal !== '') return 'content_filter'
   return finishReason === 'stop' && toolCalls.length > 0 ? 'tool_calls' : finishReason
 }
 
 function lackOf(
-  answer: ChatAnswer,
+  answer: ChoiceAnswer,
   { modalities, tool_choice: choice, response_schema: schema }: AskedOf['call'],
 ): string | null {
   const { text, refusal, toolCalls, finishReason, audioBase64 } = answer

@@ -1,4 +1,5 @@
 import type { ChatCall, ChatDelta, ChatResult, CompleteCall } from '../contracts/chat.ts'
+import type { ExtraName } from '../contracts/extras.ts'
 import type { Operation } from '../contracts/provider.ts'
 
 type Chat = Operation<ChatCall, ChatResult, ChatDelta>
@@ -16,6 +17,7 @@ export function completionByChat(chat: Chat): Completion {
   const { streamed } = chat
   return {
     ...(chat.takesSeed === undefined ? {} : { takesSeed: chat.takesSeed }),
+    takesExtra: (extra, target) => !TEXT_ALONE.has(extra.name) && chat.takesExtra?.(extra, target) === true,
     start: (call, target) => chat.start(asChat(call), target),
     next: (state, reply, call, target) => chat.next(state, reply, asChat(call), target),
     ...(streamed === undefined
@@ -30,6 +32,9 @@ export function completionByChat(chat: Chat): Completion {
         }),
   }
 }
+
+/** Options of text completions that a chat lacks, or has in another form. */
+const TEXT_ALONE: ReadonlySet<ExtraName> = new Set(['best_of', 'echo', 'suffix', 'logprobs'])
 
 function asChat({ prompt, ...sampling }: CompleteCall): ChatCall {
   return {

@@ -1,3 +1,4 @@
+import type { ExtraOption } from '../contracts/extras.ts'
 import type { DatedSource, Provider, Target, Unsupported } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { type ChatShape, chatOperation } from './openai/chat.ts'
@@ -20,6 +21,26 @@ const CHAT: ChatShape = {
   fixedSampling: null,
   audioOnly: null,
   audio: null,
+  takesExtra,
+}
+
+/**
+ * Its page has more of OpenAI's options, and says of them that no model supports them yet, or that they must have their
+ * default. Efforts differ between the models that reason. https://console.groq.com/docs/reasoning
+ */
+function takesExtra({ name, value }: ExtraOption, { model }: Target): boolean {
+  switch (name) {
+    case 'parallel_tool_calls':
+    case 'messages[].name':
+      return true
+    case 'service_tier':
+      return value === 'auto' || value === 'flex'
+    case 'reasoning_effort':
+      if (/gpt-oss/.test(model)) return value === 'low' || value === 'medium' || value === 'high'
+      return /qwen/.test(model) && (value === 'none' || value === 'default')
+    default:
+      return false
+  }
 }
 
 const chat = chatOperation(CHAT, plain)

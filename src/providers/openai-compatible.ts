@@ -9,7 +9,7 @@ import { completionOperation } from './openai/completion.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { imageOperation } from './openai/image.ts'
 import { liveOperation, UNLISTED_LIVE } from './openai/live.ts'
-import { speechOperation } from './openai/speech.ts'
+import { type SpeechShape, speechOperation } from './openai/speech.ts'
 import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
 import { videoOperation } from './openai/videos.ts'
 import { modelsOperation } from './openai/wire.ts'
@@ -50,6 +50,14 @@ const CHAT: ChatShape = {
   fixedSampling: null,
   audioOnly: null,
   audio: OPENAI_AUDIO,
+  takesExtra: () => true,
+}
+
+const SPEECH: SpeechShape = {
+  defaultVoice: 'alloy',
+  defaultFormat: null,
+  formats: null,
+  takesExtra: () => true,
 }
 
 const chat = chatOperation(CHAT, keyed)
@@ -64,6 +72,7 @@ const completionAt = ({ options }: Target) => {
 
 const complete: Operation<CompleteCall, ChatResult, ChatDelta> = {
   takesSeed: true,
+  takesExtra: (extra, target) => completionAt(target).takesExtra?.(extra, target) === true,
   start: (call, target) => completionAt(target).start(call, target),
   next: (state, reply, call, target) => completionAt(target).next(state, reply, call, target),
   streamed: {
@@ -106,7 +115,7 @@ export const openaiCompatible: Provider = {
   transcription: transcriptionOperation(keyed),
   live,
   translation: translationOperation(keyed),
-  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: null, formats: null }, keyed),
+  speech: speechOperation(SPEECH, keyed),
   chat,
   complete,
   embeddings: embeddingsOperation(false, keyed),

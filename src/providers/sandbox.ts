@@ -109,6 +109,7 @@ const chat = chatOperation(
     fixedSampling: null,
     audioOnly: null,
     audio: { voice: 'alloy', formats: ['wav'], streamed: null },
+    takesExtra: ({ name }) => name === 'n' || name === 'parallel_tool_calls',
   },
   faultHeaders,
 )

@@ -2,6 +2,7 @@ import { callFacts, errorOf } from '../call-facts.ts'
 import { CAPABILITIES, FEATURES, PROTOCOL_FEATURES } from '../contracts/calls.ts'
 import { SCOPES } from '../contracts/catalog.ts'
 import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../contracts/console.ts'
+import { EXTRA_NAMES } from '../contracts/extras.ts'
 import type { EndedCall, EndedExchange, RecordedJob } from '../contracts/recorder.ts'
 import type { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -25,7 +26,7 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
     conversation created_on custom_vocabulary data days defer_loading delay description detail
     detect_language diarization diarization_threshold diarize dimensions domain domains dual_channel
     duration_seconds echo enable_logging encoding encoding_format endpoint endpointing_ms
-    entity_redaction entity_redaction_mode expires_after file file_format file_id filename
+    effort entity_redaction entity_redaction_mode expires_after file file_format file_id filename
     filter_profanity format format_text frame_count frame_duration_ms frequency_penalty function
     function_call functions id idempotency_key image image_url images include include_obfuscation
     include_usage input input_audio instructions interim json_schema keyterms keyterms_prompt
@@ -81,6 +82,7 @@ export const FIELD_RULES = [
 const MISSABLE: ReadonlySet<unknown> = new Set([
   ...FEATURES,
   ...PROTOCOL_FEATURES,
+  ...EXTRA_NAMES,
   ...CAPABILITIES,
   ...SCOPES,
   'key',

@@ -33,7 +33,8 @@ interface Said {
 /**
  * `POST /v1/chat/completions`: the last message in Morse code, or in letters when it is Morse code; of a picture
  * what it says or is, of a recording what is heard. A tool that the message names, or that `tool_choice` asks for,
- * is called with the message in every text argument.
+ * is called with the message in every text argument, one alone with `parallel_tool_calls: false`. All of `n` choices
+ * are the same.
  *
  * @throws Refusal
  */
@@ -75,7 +76,8 @@ export function completion(body: CallBody): Answer {
 
 function render(body: CallBody, model: string, said: Said, promptTokens: number): Answer {
   const head = { id: idOf(body), created: CREATED, model, system_fingerprint: 'fp_sandbox' }
-  const usage = usageOf(promptTokens, said)
+  const indexes = choiceIndexes(body)
+  const usage = usageOf(promptTokens, said, indexes.length)
   const calls = said.calls.map(({ id, name, arguments: given }) => ({
     id,
     type: 'function',
@@ -89,23 +91,34 @@ function render(body: CallBody, model: string, said: Said, promptTokens: number)
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
       ...audioOf(body, said.text),
     }
-    const choices = [{ index: 0, message, logprobs: null, finish_reason: said.finish }]
+    const choices = indexes.map((index) => ({ index, message, logprobs: null, finish_reason: said.finish }))
     return json(200, { ...head, object: 'chat.completion', choices, usage })
   }
-  const part = (delta: object, finish: string | null = null) => ({
-    ...head,
-    object: 'chat.completion.chunk',
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
-  })
+  const part = (delta: object, finish: string | null = null) =>
+    indexes.map((index) => ({
+      ...head,
+      object: 'chat.completion.chunk',
+      choices: [{ index, delta, logprobs: null, finish_reason: finish }],
+    }))
   const deltas = [
-    part({ role: 'assistant', content: '' }),
-    ...wordsOf(said.text).map((content) => part({ content })),
-    ...calls.map((call, index) => part({ tool_calls: [{ index, ...call }] })),
-    part({}, said.finish),
+    ...part({ role: 'assistant', content: '' }),
+    ...wordsOf(said.text).flatMap((content) => part({ content })),
+    ...calls.flatMap((call, index) => part({ tool_calls: [{ index, ...call }] })),
+    ...part({}, said.finish),
   ]
   const wantsUsage = memberOf(memberOf(body.json, 'stream_options'), 'include_usage') === true
   const counted = wantsUsage ? [{ ...head, object: 'chat.completion.chunk', choices: [], usage }] : []
   return events([...deltas, ...counted, DONE])
+}
+
+/** OpenAI gives no more choices than these. */
+const CHOICES_MAX = 128
+
+function choiceIndexes(body: CallBody): number[] {
+  const n = memberOf(body.json, 'n') ?? 1
+  if (!Number.isInteger(n) || (n as number) < 1 || (n as number) > CHOICES_MAX)
+    throw new Refusal(400, `n must be 1 to ${CHOICES_MAX}`, { param: 'n' })
+  return Array.from({ length: n as number }, (_, index) => index)
 }
 
 /** Reads a message as text, with its pictures and recordings put into words. */
@@ -146,7 +159,8 @@ function callTools(body: CallBody, last: unknown, asked: string): Said | null {
     const name = stringIn(memberOf(tool, 'name')) ?? ''
     return named === null ? asked.includes(name) : name === named
   })
-  const called = chosen.length === 0 && choice === 'required' ? tools.slice(0, 1) : chosen
+  const most = memberOf(body.json, 'parallel_tool_calls') === false ? 1 : chosen.length
+  const called = chosen.length === 0 && choice === 'required' ? tools.slice(0, 1) : chosen.slice(0, most)
   if (called.length === 0) return null
   const calls = called.map((tool, index) => ({
     id: `call_${sha256(Buffer.from(`${index} ${asked}`)).slice(0, 24)}`,
@@ -177,8 +191,8 @@ function audioOf(body: CallBody, text: string): object {
   return { audio: { id: idOf(body), expires_at: CREATED, data: audio.toString('base64'), transcript: text } }
 }
 
-function usageOf(prompt: number, said: Said) {
-  const answered = tokens(said.text + said.calls.map((call) => call.arguments).join(''))
+function usageOf(prompt: number, said: Said, choices = 1) {
+  const answered = tokens(said.text + said.calls.map((call) => call.arguments).join('')) * choices
   return { prompt_tokens: prompt, completion_tokens: answered, total_tokens: prompt + answered }
 }
 

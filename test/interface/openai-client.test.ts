@@ -82,7 +82,7 @@ t.test('audio', { timeout: 60_000 }, async (t) => {
     duration: 6,
     text: 'hello world',
     words: [{ word: 'hello' }, { word: 'world' }],
-    segments: [{ id: 0, seek: 0, text: 'hello world', tokens: [], avg_logprob: 0, no_speech_prob: 0 }],
+    segments: [{ id: 0, seek: 0, text: 'hello world', tokens: [] }],
     usage,
   })
   const words = await openai.audio.transcriptions.create({

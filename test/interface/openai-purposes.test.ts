@@ -26,9 +26,16 @@ async function start(t: Test): Promise<Rig> {
   t.teardown(() => sandbox.close())
   const [key, bareKey] = [makeKey(), makeKey()]
   const workspace = 'acme'
-  const price = { per_hour_usd: 1, per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 1 }
+  const hourly = { per_hour_usd: 1 }
+  const price = { per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 1 }
   const ear = (model: string, more: object = {}) => ({
-    ...{ provider: 'ears', model, capabilities: ['audio_input'], hints: ['language', 'prompt'], price },
+    ...{
+      provider: 'ears',
+      model,
+      capabilities: ['audio_input'],
+      hints: ['language', 'prompt'],
+      price: hourly,
+    },
     ...more,
   })
   const writer = (model: string) => ({
@@ -84,9 +91,9 @@ async function start(t: Test): Promise<Rig> {
   const small = {
     workspace: 'small',
     entries: [
-      { provider: 'public', model: 'heard', capabilities: ['audio_input'], price },
+      { provider: 'public', model: 'heard', capabilities: ['audio_input'], price: hourly },
       { provider: 'public', model: 'written', capabilities: ['text'], price },
-      { provider: 'public', model: 'dear', capabilities: ['audio_input'], plans: ['large'], price },
+      { provider: 'public', model: 'dear', capabilities: ['audio_input'], plans: ['large'], price: hourly },
     ],
   }
   const shared = { public: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } }
@@ -177,13 +184,14 @@ t.test('the fields of an upload', { timeout: 60_000 }, async (t) => {
   const { larkway, ears } = await start(t)
   const plain = await upload(larkway, {
     model: 'whisper-1',
-    temperature: '0',
+    temperature: '0.5',
     'languages[]': 'en',
     prompt: 'x',
   })
   t.same(plain.body, HEARD)
-  t.equal(plain.response.headers.get('x-lk-warnings'), '["temperature: not passed on"]')
-  t.match(ears.received.at(-1)?.fields, { model: 'whisper-1', language: 'en', prompt: 'x' })
+  t.equal(plain.response.headers.get('x-lk-warnings'), null)
+  const arrived = { model: 'whisper-1', language: 'en', prompt: 'x', temperature: '0.5' }
+  t.match(ears.received.at(-1)?.fields, arrived)
   const many = await upload(larkway, { model: 'whisper-1', languages: '["en","de"]' })
   t.match(many.response.headers.get('x-lk-warnings'), /^\["languages: /)
   t.notOk('language' in (ears.received.at(-1)?.fields ?? {}))
@@ -197,9 +205,10 @@ t.test('the fields of an upload', { timeout: 60_000 }, async (t) => {
     [{ stream: 'true', response_format: 'srt' }, 400, 'response_format'],
     [{ 'timestamp_granularities[]': 'letter' }, 400, 'timestamp_granularities'],
     [{ 'keywords[]': ' ' }, 400, 'keywords'],
-    [{ 'include[]': 'logprobs' }, 400, 'include'],
-    [{ 'known_speaker_names[]': 'Ann' }, 400, 'known_speaker_names'],
-    [{ 'known_speaker_references[]': 'data:audio/wav;base64,AA==' }, 400, 'known_speaker_references'],
+    [{ 'include[]': 'usage' }, 400, 'include'],
+    [{ 'include[]': 'logprobs' }, 422, null],
+    [{ 'known_speaker_names[]': 'Ann' }, 422, null],
+    [{ 'known_speaker_references[]': 'data:audio/wav;base64,AA==' }, 422, null],
     [{ language: 'en', 'languages[]': 'de' }, 400, 'languages'],
     [{ mode: 'async' }, 400, 'mode'],
     [{ route: 'calls' }, 400, 'route'],

@@ -205,8 +205,7 @@ t.test('what is asked for arrives at the provider, and what is not passed on is 
     ],
     [
       { input: 'hello', text: { format: { type: 'json_object' }, verbosity: 'low' } },
-      { messages: [HELLO], response_format: { type: 'json_object' } },
-      ['text.verbosity: not passed on'],
+      { messages: [HELLO], response_format: { type: 'json_object' }, verbosity: 'low' },
     ],
     [
       {
@@ -220,14 +219,23 @@ t.test('what is asked for arrives at the provider, and what is not passed on is 
         ...{ safety_identifier: 's', prompt_cache_key: 'k', include: ['reasoning.encrypted_content'] },
         ...{ tools: [{ ...WEATHER, strict: true }], seed: 7 },
       },
-      { messages: [HELLO], tools: [{ type, function: { ...weather, strict: true } }] },
+      {
+        ...{ messages: [HELLO], tools: [{ type, function: { ...weather, strict: true } }] },
+        ...{ service_tier: 'flex', prompt_cache_key: 'k', reasoning_effort: 'low' },
+      },
       [
         'seed: unknown field, ignored',
-        ...['reasoning', 'truncation', 'service_tier', 'prompt_cache_key'].map(
-          (name) => `${name}: not passed on`,
-        ),
-        'include: there are no items of reasoning to add to',
+        'truncation: the whole conversation is sent',
+        'include: there are no such items to add to',
       ],
+    ],
+    [
+      { input: 'hello', top_logprobs: 2, parallel_tool_calls: false },
+      { messages: [HELLO], logprobs: true, top_logprobs: 2 },
+    ],
+    [
+      { input: 'hello', top_logprobs: 2, include: ['message.output_text.logprobs'] },
+      { messages: [HELLO], logprobs: true, top_logprobs: 2 },
     ],
   ]
   for (const [sent, received, warnings = []] of rows) {
@@ -237,8 +245,12 @@ t.test('what is asked for arrives at the provider, and what is not passed on is 
     t.same(JSON.parse(response.headers.get('x-lk-warnings') ?? '[]'), warnings, name)
     t.same(upstream.received.at(-1)?.body, { model: 'all', ...received }, name)
   }
-  const warned = await gateway.post(PATH, { input: 'hello', stream: true, service_tier: 'flex' })
-  t.equal(warned.headers.get('x-lk-warnings'), '["service_tier: not passed on"]', 'of a stream too')
+  const warned = await gateway.post(PATH, { input: 'hello', stream: true, truncation: 'auto' })
+  t.equal(
+    warned.headers.get('x-lk-warnings'),
+    '["truncation: the whole conversation is sent"]',
+    'of a stream too',
+  )
   t.match(await warned.text(), /^event: response.created\ndata: \{/)
   await assertStopsClean(t, gateway)
 })
@@ -259,10 +271,10 @@ t.test('what cannot be had is refused by its name', async (t) => {
     [asked({ prompt: { id: 'p' } }), 'prompt'],
     [asked({ context_management: [] }), 'context_management'],
     [asked({ moderation: { model: 'm' } }), 'moderation'],
-    [asked({ parallel_tool_calls: false }), 'parallel_tool_calls'],
-    [asked({ top_logprobs: 2 }), 'top_logprobs'],
-    [asked({ include: ['message.output_text.logprobs'] }), 'include[0]'],
-    [asked({ include: ['web_search_call.results'] }), 'include[0]'],
+    [asked({ parallel_tool_calls: 'no' }), 'parallel_tool_calls'],
+    [asked({ top_logprobs: 21 }), 'top_logprobs'],
+    [asked({ include: 'message.output_text.logprobs' }), 'include'],
+    [asked({ reasoning: { effort: 5 } }), 'reasoning.effort'],
     [asked({ prompt_cache_options: { prewarm: true } }), 'prompt_cache_options.prewarm'],
     [asked({ metadata: { a: 1 } }), 'metadata', /at most 16 texts/],
     [asked({ metadata: { a: 'x'.repeat(513) } }), 'metadata'],

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { quantityOf, secondsOf, spanOf } from '../../src/providers/numbers.ts'
 import { readTranscript } from '../../src/providers/openai/transcript.ts'
+import { options } from '../support/call.ts'
 
 const isRounded = (seconds: number | null) =>
   seconds !== null && Math.round(seconds * 1000) / 1000 === seconds && !/\.\d{4}/.test(String(seconds))
@@ -21,7 +22,7 @@ t.test('in a transcript: of segments, of words and of the whole', async (t) => {
       segments: [{ start: 0.1 + 0.2, end: 3.319999933242798, text: 'a b' }],
       words: [{ word: 'a', start: 1 / 3, end: 2 / 3 }],
     },
-    false,
+    options(),
     [],
   )
   t.equal(result?.durationSeconds, 7.28)

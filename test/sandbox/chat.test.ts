@@ -42,6 +42,28 @@ t.test('what is in pictures and recordings is read', async (t) => {
   t.equal(heard.choices[0].message.content, '... --- ...')
 })
 
+t.test('several choices, and one call at a time', async (t) => {
+  const { choices, usage } = await ask('sos', { n: 3 })
+  t.match(
+    choices,
+    [0, 1, 2].map((index) => ({ index, message: { content: '... --- ...' } })),
+  )
+  t.equal(usage.completion_tokens, 9, 'of all of them')
+  t.match(await post('/chat/completions', { messages: [{ role: 'user', content: 'a' }], n: 0 }), {
+    status: 400,
+  })
+  const { text } = await post('/chat/completions', {
+    ...{ messages: [{ role: 'user', content: 'sos' }], n: 2, stream: true },
+  })
+  const indexes = [...text.matchAll(/"index":(\d),"delta":\{"content":"---/g)].map(([, index]) => index)
+  t.same(indexes, ['0', '1'])
+  const tools = ['weather', 'time'].map((name) => ({ type: 'function', function: { name } }))
+  const called = async (more: object) =>
+    (await ask('weather and time', { tools, ...more })).choices[0].message.tool_calls.length
+  t.equal(await called({}), 2)
+  t.equal(await called({ parallel_tool_calls: false }), 1)
+})
+
 t.test('an answer is spoken, and cut at its limit', async (t) => {
   const spoken = await ask('... --- ...', {
     modalities: ['text', 'audio'],

@@ -1,111 +1,60 @@
 import { type TSchema, Type } from 'typebox'
-import type { Operation } from '../../src/api/openapi/operation.ts'
+import type { DoorOption, DoorOptions } from '../../src/api/door-options.ts'
+import {
+  CHAT_OPTIONS,
+  COMPLETION_OPTIONS,
+  IMAGE_OPTIONS,
+  RESPONSE_OPTIONS,
+  SPEECH_OPTIONS,
+  TRANSCRIPTION_OPTIONS,
+} from '../../src/api/openai/options.ts'
 import { ENDPOINTS } from '../../src/api/table.ts'
 
-/** Names of the options of an endpoint, by what becomes of them; `text.verbosity` is a member of one. */
-export interface Options {
-  readonly kept: readonly string[]
-  /** Only with this value: `n: 1`. */
-  readonly only: readonly string[]
-  readonly warned: readonly string[]
-  readonly refused: readonly string[]
+/** Tables of options by the paths of their endpoints, behind `/openai/v1/`. */
+const TABLES: Readonly<Record<string, DoorOptions>> = {
+  'audio/transcriptions': TRANSCRIPTION_OPTIONS,
+  'audio/translations': TRANSCRIPTION_OPTIONS,
+  'audio/speech': SPEECH_OPTIONS,
+  'chat/completions': CHAT_OPTIONS,
+  responses: RESPONSE_OPTIONS,
+  completions: COMPLETION_OPTIONS,
+  embeddings: {},
+  'images/generations': IMAGE_OPTIONS,
 }
 
-type Fate = keyof Options
-
-/** Endpoints of OpenAI's door that take options, by their paths behind `/openai/v1/`. */
-export function doorOptions(): ReadonlyMap<string, Options> {
-  const found = new Map<string, Options>()
+/** Every option of each endpoint of OpenAI's door: of its table, and the other fields of its body, which are kept. */
+export function doorOptions(): ReadonlyMap<string, DoorOptions> {
+  const found = new Map<string, DoorOptions>()
   for (const { method, path, body = [] } of ENDPOINTS) {
     const [, name] = /^\/openai\/v1\/(?!realtime)(.+)$/.exec(path) ?? []
-    const schema = name === undefined ? undefined : schemaOf(body)
-    if (method === 'POST' && name !== undefined && schema !== undefined) found.set(name, optionsOf(schema))
+    const schema = body.map((content) => content.schema).find((one) => Type.IsObject(one as TSchema))
+    if (method !== 'POST' || name === undefined || schema === undefined) continue
+    const table = TABLES[name]
+    if (table === undefined) throw new Error(`${name} has no table of options`)
+    const fields = Object.entries((schema as Type.TObject).properties)
+    const kept = fields.filter(([field]) => !Object.hasOwn(table, field)).map(keptOption)
+    found.set(name, { ...Object.fromEntries(kept), ...table })
   }
   return found
 }
 
-/** The table of options in Markdown. */
-export function optionTable(): string {
-  const cell = (names: readonly string[]) =>
-    [...new Set(names)].map((name) => `\`${name}\``).join(', ') || '–'
-  const rows = [...doorOptions()].map(
-    ([name, { kept, only, warned, refused }]) =>
-      `| \`${name}\` | ${[kept, only, warned, refused].map(cell).join(' | ')} |`,
-  )
-  const head = ['Endpoint', 'Kept', 'Kept only as', 'Not passed on, with a warning', 'Refused by name']
-  return [`| ${head.join(' | ')} |`, '|---|---|---|---|---|', ...rows].join('\n')
+function keptOption([name, schema]: [string, TSchema]): [string, DoorOption] {
+  const note = 'description' in schema ? String(schema.description) : ''
+  return [name, { fate: 'kept', note }]
 }
 
-function schemaOf(body: NonNullable<Operation['body']>): Type.TObject | undefined {
-  const schemas = body.flatMap(({ schema }) => (Type.IsObject(schema) ? [schema] : []))
-  return schemas[0]
-}
-
-function optionsOf(schema: Type.TObject): Options {
-  const options: Record<Fate, string[]> = { kept: [], only: [], warned: [], refused: [] }
-  for (const [name, member] of Object.entries(schema.properties)) sort(name, member, options, true)
-  return options
-}
-
-const NOT_PASSED_ON = /\bnot passed on$/
-
-function sort(name: string, schema: TSchema, options: Record<Fate, string[]>, isTop: boolean): void {
-  const fate = fateOf(schema)
-  if (fate === 'only') options.only.push(`${name}: ${JSON.stringify(onlyValueOf(schema))}`)
-  else if (fate !== 'kept') options[fate].push(name)
-  else {
-    if (isTop) options.kept.push(name)
-    for (const [path, member] of membersOf(name, schema)) sort(path, member, options, false)
-  }
-}
-
-function fateOf(schema: TSchema): Fate {
-  if (valuesOf(schema).length === 0) return 'refused'
-  if (NOT_PASSED_ON.test(descriptionOf(schema))) return 'warned'
-  return onlyValueOf(schema) === undefined ? 'kept' : 'only'
-}
-
-/** The one value that an option may have. */
-function onlyValueOf(schema: TSchema): unknown {
-  const [value, ...others] = valuesOf(schema)
-  if (!Type.IsOptional(schema) || others.length > 0) return undefined
-  if (Type.IsLiteral(value)) return value.const
-  return Type.IsArray(value) && Type.IsEnum(value.items) && value.items.enum.length === 1
-    ? value.items.enum
-    : undefined
-}
-
-/** Members of the objects that a value may be or hold. Of several kinds of objects each has the name of its kind. */
-function membersOf(name: string, schema: TSchema): (readonly [path: string, member: TSchema])[] {
-  const found = valuesOf(schema).flatMap((value) =>
-    Type.IsArray(value)
-      ? branchesOf(value.items).map((item) => [`${name}[]`, item] as const)
-      : [[name, value] as const],
-  )
-  const kinds = found.map(
-    ([, { properties: { type = null } = {} }]: readonly [string, { properties?: Record<string, unknown> }]) =>
-      type,
-  )
-  const isMixed = kinds.filter((kind) => kind !== null).length > 1
-  return found.flatMap(([at, item]) => {
-    if (!Type.IsObject(item)) return []
-    const { type: kind = null } = item.properties
-    const own = isMixed && kind !== null && Type.IsLiteral(kind) ? String(kind.const) : at
-    const members = Object.entries(item.properties).filter(
-      ([member]) => member !== 'type' && member !== 'role',
-    )
-    return members.map(([member, inner]) => [`${own}.${member}`, inner] as const)
+/** The table of all options in Markdown. An option that is the same at several endpoints has one row. */
+export function openaiTable(): string {
+  const rows = new Map<string, string[]>()
+  for (const [path, options] of doorOptions())
+    for (const [name, { fate, note }] of Object.entries(options)) {
+      const row = `${fate} | ${note.replaceAll('|', '\\|')}`
+      const key = `${name} | ${row}`
+      rows.set(key, [...(rows.get(key) ?? []), `\`${path}\``])
+    }
+  const lines = [...rows].map(([key, paths]) => {
+    const [name, ...rest] = key.split(' | ')
+    return `| \`${name}\` | ${paths.join(', ')} | ${rest.join(' | ')} |`
   })
-}
-
-function valuesOf(schema: TSchema): TSchema[] {
-  return branchesOf(schema).filter((branch) => !Type.IsNull(branch))
-}
-
-function branchesOf(schema: TSchema): TSchema[] {
-  return Type.IsUnion(schema) ? schema.anyOf.flatMap(branchesOf) : [schema]
-}
-
-function descriptionOf(schema: TSchema): string {
-  return 'description' in schema ? String(schema.description) : ''
+  return ['| Option | At | | |', '|---|---|---|---|', ...lines].join('\n')
 }

@@ -6,14 +6,7 @@ import type { CallOf } from '../../gateway/call.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
-import {
-  type DoorOptions,
-  demanding,
-  jsonOptions,
-  jsonWarnings,
-  OptionReader,
-  optionsParameter,
-} from '../door-options.ts'
+import { type DoorOptions, demanding, JsonOptions, OptionReader, optionsParameter } from '../door-options.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
 import { jsonReply, type Large, largeBase64 } from '../json-reply.ts'
@@ -59,6 +52,8 @@ export const SPEECH_OPTIONS: DoorOptions = {
   audio_effects: { fate: 'refused', note: 'audio is as the provider makes it' },
 }
 
+const bodyOptions = new JsonOptions(SPEECH_OPTIONS)
+
 const VoiceSettings = Type.Object({
   speed: optional(Type.Number({ exclusiveMinimum: 0 }), 'of the voice; 1 is normal'),
 })
@@ -68,7 +63,7 @@ const Body = Type.Object({
   model_id: optional(Type.String(), SPEECH_OPTIONS.model_id!.note),
   voice_settings: optional(VoiceSettings, SPEECH_OPTIONS.voice_settings!.note),
   seed: SpeechBody.properties.seed,
-  ...jsonOptions(SPEECH_OPTIONS),
+  ...bodyOptions.members,
 })
 
 /** Body of the requests. */
@@ -76,7 +71,7 @@ export const speechRequest = jsonRequest(
   'speech',
   Body,
   ({ text, seed, voice_settings: settings, ...body }, warn) => {
-    for (const line of jsonWarnings(SPEECH_OPTIONS, body)) warn(line)
+    bodyOptions.warn(body, warn)
     for (const name of Object.keys(settings ?? {}))
       if (name !== 'speed') warn(`voice_settings.${name.slice(0, 64).toWellFormed()}: not passed on`)
     return readSpeech({ input: text, seed: seed ?? null, speed: settings?.speed ?? null })
@@ -161,7 +156,7 @@ async function streamTimed(request: SpeechRequest) {
   const call = voicedCall(request, true)
   const streaming = await run(dependencies.services, context, { mode: 'streamed', call })
   const form = { contentType: () => 'application/json', write: (piece: Deltas['speech']) => lineOf(piece) }
-  return counted(await streamPieces(streaming, call, request, form), call)
+  return counted(await streamPieces(streaming, request, form), call)
 }
 
 function lineOf({ bytes, times }: Deltas['speech']): string {

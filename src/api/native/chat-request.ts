@@ -97,7 +97,7 @@ const TextImagesAudio = Type.Union(
   [Type.String(), Type.Array(Type.Union([TextPart, ImagePart, AudioPart]), { minItems: 1 })],
   { description: 'text, or parts: text, image_url (requires vision), input_audio' },
 )
-const Name = optional(Type.String({ maxLength: 256 }), 'of the participant; not passed on')
+const Name = optional(Type.String({ maxLength: 256 }), 'of the participant; a hint')
 
 const ToolCall = Type.Object({
   id: Type.String({ minLength: 1, maxLength: 1_024 }),
@@ -137,18 +137,12 @@ export const Messages = Type.Array(Message, {
 type GivenMessage = Static<typeof Message>
 type GivenPart = Static<typeof TextPart> | Static<typeof ImagePart> | Static<typeof AudioPart>
 
-/**
- * @param warn takes a line for `warnings`
- * @throws GatewayError INVALID_REQUEST naming the part whose picture is none
- */
-export function readMessages(
-  messages: readonly GivenMessage[],
-  warn: (line: string) => void,
-): readonly ChatMessage[] {
-  if (messages.some(({ name }) => (name ?? null) !== null)) {
-    warn('messages[].name: names of participants are not passed on')
-  }
-  return messages.map(readMessage)
+/** @throws GatewayError INVALID_REQUEST naming the part whose picture is none */
+export function readMessages(messages: readonly GivenMessage[]): Pick<ChatCall, 'messages' | 'extras'> {
+  const read = messages.map(readMessage)
+  if (messages.every(({ name }) => (name ?? null) === null)) return { messages: read }
+  const names = messages.map(({ name }) => name ?? null)
+  return { messages: read, extras: [{ name: 'messages[].name', value: names, required: false }] }
 }
 
 function readMessage(message: GivenMessage, index: number): ChatMessage {
@@ -256,8 +250,7 @@ export const ChatBody = Type.Object({ messages: Messages, ...CHAT_FIELDS })
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 export function readChat(body: Static<typeof ChatBody>, warn: Warn): ChatCall {
-  const messages = readMessages(body.messages, warn)
-  return { ...readChatFields(body, warn), messages }
+  return { ...readChatFields(body, warn), ...readMessages(body.messages) }
 }
 
 const NONE: readonly never[] = []

@@ -1,6 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { ChatDelta, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
-import type { Call } from '../../gateway/call.ts'
+import type { ChatCall, ChatDelta, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Streaming } from '../../gateway/stream.ts'
@@ -33,10 +32,7 @@ type ChatName = 'chat' | 'complete' | 'vision'
 export interface ChatShape<K extends ChatName> {
   whole(outcome: Outcome<K>): Reply | Promise<Reply>
   /** Events of a stream, all but their source. `done` is given the whole. */
-  events(
-    streaming: Streaming<K>,
-    call: Call<K>,
-  ): Omit<EventStream<ChatDelta>, 'deltas' | 'done'> & {
+  events(streaming: Streaming<K>): Omit<EventStream<ChatDelta>, 'deltas' | 'done'> & {
     done(outcome: Outcome<K>): readonly object[]
   }
 }
@@ -86,7 +82,7 @@ async function streamChat<K extends ChatName>(
   { exchange, context, dependencies: { services }, body: { call } }: ChatEndpointCall<K>,
 ): Promise<Reply> {
   const streaming = await run(services, context, { mode: 'streamed', call })
-  const events = shape.events(streaming, call)
+  const events = shape.events(streaming)
   const done = () => {
     const ended = streaming.outcome()
     exchange.onFinished(ended.release)
@@ -186,7 +182,7 @@ const VisionBody = Type.Object({
 })
 
 export const visionRequest = jsonRequest('vision', VisionBody, (body, warn) => ({
-  messages: readConversation(body, warn),
+  ...readConversation(body),
   ...readChatFields(body, warn),
 }))
 
@@ -204,18 +200,16 @@ export const vision = endpoint({
   handle: answerChat,
 })
 
-function readConversation(
-  body: Static<typeof VisionBody>,
-  warn: (line: string) => void,
-): readonly ChatMessage[] {
+function readConversation(body: Static<typeof VisionBody>): Pick<ChatCall, 'messages' | 'extras'> {
   const { messages = null, prompt = null, images = null } = body
-  if (messages === null) return [readPrompt(prompt, images)]
+  if (messages === null) return { messages: [readPrompt(prompt, images)] }
   if (prompt !== null)
     throw invalidField('prompt', MUST.beLeftOut('send either `messages`, or `prompt` and `images`'))
   if (images !== null)
     throw invalidField('images', MUST.beLeftOut('send either `messages`, or `prompt` and `images`'))
-  const conversation = readMessages(messages, warn)
-  if (conversation.some(({ parts }) => parts.some(({ type }) => type === 'image'))) return conversation
+  const conversation = readMessages(messages)
+  if (conversation.messages.some(({ parts }) => parts.some(({ type }) => type === 'image')))
+    return conversation
   throw invalidField('messages', 'must hold a picture')
 }
 

@@ -223,7 +223,7 @@ export function streamSpeech(call: Call<'speech'>, request: Admitted): Reply | P
   const { exchange, context, dependencies } = request
   const answer = (streaming: Streaming<'speech'>) =>
     streaming.whole === undefined
-      ? streamPieces(streaming, call, request, AS_AUDIO)
+      ? streamPieces(streaming, request, AS_AUDIO)
       : wholeAudio(streaming, streaming.whole, exchange)
   const streaming = run(dependencies.services, context, { mode: 'streamed', call, cached: true })
   return streaming instanceof Promise ? streaming.then(answer) : answer(streaming)
@@ -232,7 +232,6 @@ export function streamSpeech(call: Call<'speech'>, request: Admitted): Reply | P
 /** The same of speech that is on its way, as a form writes its pieces. */
 export async function streamPieces(
   streaming: Streaming<'speech'>,
-  call: Call<'speech'>,
   { exchange, context }: Admitted,
   form: SpeechForm,
 ): Promise<Reply> {
@@ -244,7 +243,7 @@ export async function streamPieces(
     ended()
     throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
   }
-  const headers = { 'content-type': form.contentType(first.value), ...streamFacts(streaming, call) }
+  const headers = { 'content-type': form.contentType(first.value), ...streamFacts(streaming) }
   return { status: 200, headers, body: { stream: written(form, first.value, deltas, context, ended) } }
 }
 

@@ -136,7 +136,6 @@ export interface TranscriptionShape extends TranscriptionAnswer {
   /** Events of a stream beside its deltas. `done` is given the whole. Absent: it offers no stream. */
   events?(
     streaming: Streaming<'transcription'>,
-    call: Call<'transcription'>,
   ): Pick<EventStream<string>, 'headers'> & { done(outcome: Outcome<'transcription'>): readonly object[] }
 }
 
@@ -439,7 +438,7 @@ async function streamTranscript(
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
   exchange.onFinished(() => void leave().then(() => received.release()))
-  const { done, ...events } = shape.events!(streaming, call)
+  const { done, ...events } = shape.events!(streaming)
   return eventStreamReply(
     {
       ...events,

@@ -1,10 +1,13 @@
 import { type Static, Type } from 'typebox'
-import type { ChatDelta, ChatResult, FinishReason } from '../../contracts/chat.ts'
+import type { ChatChoice, ChatDelta, FinishReason } from '../../contracts/chat.ts'
+import { choicesAsked } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
+import type { Logprobs } from '../../contracts/logprobs.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { JsonOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { largeText } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
@@ -14,6 +17,8 @@ import { TOKEN_FACTS } from '../openapi/headers.ts'
 import { OpenAiChat, OpenAiChatEvent } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
 import {
+  answerFacts,
+  choicesOf,
   completionShape,
   completionUsage,
   END_USER_FIELDS,
@@ -23,13 +28,12 @@ import {
   OPENAI,
   openaiAnswer,
   openaiRequest,
-  PROMPT_CACHE_FIELD,
-  refusedField,
   STREAM_OPTIONS_FIELD,
   STREAMED,
   VOICE_FIELD,
   voiceOf,
 } from './door.ts'
+import { CHAT_OPTIONS } from './options.ts'
 
 const { response_schema: _ours, ...SHARED_FIELDS } = CHAT_FIELDS
 
@@ -56,23 +60,9 @@ const ChatCompletionBody = Type.Object({
   response_format: optional(ResponseFormat, 'what the answer is'),
   ...END_USER_FIELDS,
   stream_options: STREAM_OPTIONS_FIELD,
-  prompt_cache_options: PROMPT_CACHE_FIELD,
-  n: optional(Type.Literal(1), 'there is one answer'),
-  logprobs: optional(Type.Literal(false), 'probabilities of tokens are not told'),
-  top_logprobs: optional(Type.Literal(0), 'the same'),
-  parallel_tool_calls: optional(Type.Literal(true), 'that there is only one call at a time cannot be had'),
-  logit_bias: refusedField('tokens differ from model to model, and the route chooses the model'),
-  functions: refusedField('send tools'),
-  function_call: refusedField('send tool_choice'),
-  web_search_options: refusedField('nothing is searched for'),
-  moderation: refusedField('nothing is moderated'),
 })
 
-const IGNORED = [
-  ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
-  ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
-  ...['metadata', 'store', 'service_tier'],
-]
+const options = new JsonOptions(CHAT_OPTIONS)
 
 const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line: string) => void) => {
   refuseReferences(body.messages)
@@ -89,7 +79,7 @@ const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line
   return strict === null ? chat : { ...chat, response_strict: strict }
 }
 
-const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, readChatCompletion, IGNORED)
+const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, readChatCompletion, options)
 
 export const chatCompletions = endpoint({
   ...OPENAI,
@@ -149,20 +139,31 @@ function chatShape(includeUsage: boolean): ChatShape<'chat'> {
 }
 
 /** @param created Unix seconds */
-export function chatCompletion({ envelope, result }: Outcome<'chat'>, created: number) {
+export function chatCompletion(outcome: Outcome<'chat'>, created: number) {
+  const { envelope, result } = outcome
   const { id, model } = envelope
-  const usage = completionUsage(envelope)
-  const choice = {
-    index: 0,
-    message: messageOf(id, result, created),
-    finish_reason: finishReasonOf(result),
-    logprobs: null,
-  }
-  const completion = { id, object: 'chat.completion' as const, created, model, choices: [choice] }
-  return usage === null ? completion : { ...completion, usage }
+  const usage = completionUsage(outcome)
+  const choices = choicesOf(result).map((choice, index) => ({
+    index,
+    message: messageOf(id, index, choice, created),
+    finish_reason: finishReasonOf(choice),
+    logprobs: logprobsOf(choice),
+  }))
+  const completion = { id, object: 'chat.completion' as const, created, model, choices }
+  return { ...completion, ...(usage === null ? {} : { usage }), ...answerFacts(outcome) }
 }
 
-function messageOf(id: string, { content, tool_calls: calls, audio }: ChatResult, created: number) {
+/** The client has the figures of chats alone here. */
+function logprobsOf({ logprobs = null }: { readonly logprobs?: Logprobs | null }) {
+  return logprobs !== null && 'content' in logprobs ? logprobs : null
+}
+
+function messageOf(
+  id: string,
+  index: number,
+  { content, tool_calls: calls, audio }: ChatChoice,
+  created: number,
+) {
   const called = calls.map((call) => ({
     id: call.id,
     type: 'function' as const,
@@ -173,7 +174,12 @@ function messageOf(id: string, { content, tool_calls: calls, audio }: ChatResult
     audio === null
       ? {}
       : {
-          audio: { id: audioId(id), data: largeText(audio.base64), expires_at: created, transcript: content },
+          audio: {
+            id: audioId(id, index),
+            data: largeText(audio.base64),
+            expires_at: created,
+            transcript: content,
+          },
         }
   return {
     role: 'assistant' as const,
@@ -185,7 +191,7 @@ function messageOf(id: string, { content, tool_calls: calls, audio }: ChatResult
 }
 
 /** OpenAI always gives a reason. */
-function finishReasonOf({ finish_reason: reason, tool_calls: calls }: ChatResult): FinishReason {
+function finishReasonOf({ finish_reason: reason, tool_calls: calls }: ChatChoice): FinishReason {
   return reason ?? (calls.length > 0 ? 'tool_calls' : 'stop')
 }
 
@@ -193,19 +199,33 @@ function finishReasonOf({ finish_reason: reason, tool_calls: calls }: ChatResult
 export function chatChunks({ head, payload }: Streaming<'chat'>, includeUsage: boolean, created: number) {
   const { id, model } = head
   const common = { id, object: 'chat.completion.chunk' as const, created, model }
-  const chunk = (delta: ChunkDelta, reason: FinishReason | null = null) => ({
+  const chunk = (index: number, delta: ChunkDelta, reason: FinishReason | null = null) => ({
     ...common,
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
+    choices: [{ index, delta, logprobs: null as ReturnType<typeof logprobsOf>, finish_reason: reason }],
     ...(includeUsage ? { usage: null } : {}),
   })
-  const spoken = payload.modalities.includes('audio') ? spokenPieces(audioId(id)) : null
+  const isSpoken = payload.modalities.includes('audio')
+  const spoken = Array.from({ length: choicesAsked(payload) }, (_, at) =>
+    isSpoken ? spokenPieces(audioId(id, at)) : null,
+  )
   return {
-    opening: [chunk({ role: 'assistant', content: spoken === null ? '' : null, refusal: null })],
-    event: (delta: ChatDelta) => chunk(deltaOf(delta, spoken)),
-    done({ envelope, result }: Outcome<'chat'>) {
-      const spokenEnd = result.audio === null ? [] : [chunk({ audio: { expires_at: created } })]
-      const last = [...spokenEnd, chunk({}, finishReasonOf(result))]
-      return includeUsage ? [...last, { ...common, choices: [], usage: completionUsage(envelope) }] : last
+    opening: spoken.map((pieces, index) =>
+      chunk(index, { role: 'assistant', content: pieces === null ? '' : null, refusal: null }),
+    ),
+    event(delta: ChatDelta) {
+      const { choice = 0 } = delta
+      const made = chunk(choice, deltaOf(delta, spoken[choice] ?? null))
+      const logprobs = delta.type === 'text' ? logprobsOf(delta) : null
+      return logprobs === null ? made : { ...made, choices: [{ ...made.choices[0]!, logprobs }] }
+    },
+    done(outcome: Outcome<'chat'>) {
+      const ends = choicesOf(outcome.result).flatMap((choice, index) => [
+        ...(choice.audio === null ? [] : [chunk(index, { audio: { expires_at: created } })]),
+        chunk(index, {}, finishReasonOf(choice)),
+      ])
+      const facts = answerFacts(outcome)
+      const last = ends.map((end, at) => (at === ends.length - 1 ? { ...end, ...facts } : end))
+      return includeUsage ? [...last, { ...common, choices: [], usage: completionUsage(outcome) }] : last
     },
   }
 }
@@ -254,6 +274,6 @@ function deltaOf(delta: ChatDelta, spoken: ((piece: SpokenPiece) => ChunkDelta) 
   }
 }
 
-function audioId(id: string): string {
-  return `audio_${id}`
+function audioId(id: string, index: number): string {
+  return index === 0 ? `audio_${id}` : `audio_${id}_${index}`
 }

@@ -1,27 +1,30 @@
 import { Type } from 'typebox'
-import type { ChatDelta, ChatResult } from '../../contracts/chat.ts'
+import type { ChatChoice, ChatDelta } from '../../contracts/chat.ts'
+import type { Logprobs } from '../../contracts/logprobs.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
+import { JsonOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { largeText } from '../json-reply.ts'
-import { optional } from '../json-request.ts'
 import { writeChat } from '../native/chat.ts'
 import { readSampling, SAMPLING_FIELDS } from '../native/chat-request.ts'
 import { TOKEN_FACTS } from '../openapi/headers.ts'
 import { OpenAiCompletion, OpenAiCompletionEvent } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
 import {
+  answerFacts,
+  choicesOf,
   completionShape,
   completionUsage,
   MODEL_FIELD,
   OPENAI,
   openaiAnswer,
   openaiRequest,
-  refusedField,
   STREAM_OPTIONS_FIELD,
   STREAMED,
   USER_FIELD,
 } from './door.ts'
+import { COMPLETION_OPTIONS } from './options.ts'
 
 const Prompt = Type.String({ minLength: 1 })
 
@@ -33,12 +36,6 @@ const CompletionBody = Type.Object({
   ...SAMPLING_FIELDS,
   ...USER_FIELD,
   stream_options: STREAM_OPTIONS_FIELD,
-  n: optional(Type.Literal(1), 'there is one answer'),
-  best_of: optional(Type.Literal(1), 'the same'),
-  echo: optional(Type.Literal(false), 'the prompt is not repeated'),
-  suffix: optional(Type.Literal(''), 'there is nothing behind the answer'),
-  logprobs: refusedField('probabilities of tokens are not told'),
-  logit_bias: refusedField('tokens differ from model to model, and the route chooses the model'),
 })
 
 const openaiCompletionRequest = openaiRequest(
@@ -48,7 +45,7 @@ const openaiCompletionRequest = openaiRequest(
     prompt: typeof body.prompt === 'string' ? body.prompt : body.prompt.join(''),
     ...readSampling(body),
   }),
-  ['frequency_penalty', 'presence_penalty'],
+  new JsonOptions(COMPLETION_OPTIONS),
 )
 
 export const completions = endpoint({
@@ -70,38 +67,53 @@ export const completions = endpoint({
 })
 
 /** @param created Unix seconds */
-export function textCompletion({ envelope, result }: Outcome<'complete'>, created: number) {
-  const { id, model } = envelope
-  const usage = completionUsage(envelope)
-  const choice = {
-    index: 0,
-    text: largeText(result.content),
-    finish_reason: finishReasonOf(result),
-    logprobs: null,
-  }
-  const completion = { id, object: 'text_completion' as const, created, model, choices: [choice] }
-  return usage === null ? completion : { ...completion, usage }
+export function textCompletion(outcome: Outcome<'complete'>, created: number) {
+  const { id, model } = outcome.envelope
+  const usage = completionUsage(outcome)
+  const choices = choicesOf(outcome.result).map((choice, index) => ({
+    index,
+    text: largeText(choice.content),
+    finish_reason: finishReasonOf(choice),
+    logprobs: logprobsOf(choice),
+  }))
+  const completion = { id, object: 'text_completion' as const, created, model, choices }
+  return { ...completion, ...(usage === null ? {} : { usage }), ...answerFacts(outcome) }
+}
+
+/** The client has the lists of text completions alone here. */
+function logprobsOf({ logprobs = null }: { readonly logprobs?: Logprobs | null }) {
+  return logprobs !== null && 'tokens' in logprobs ? logprobs : null
 }
 
 /** The chunks of a streamed text; there is no reason before the last one. @param created Unix seconds */
 function textChunks({ head }: Streaming<'complete'>, includeUsage: boolean, created: number) {
   const { id, model } = head
   const common = { id, object: 'text_completion' as const, created, model }
-  const chunk = (text: string, reason: 'stop' | 'length' | 'content_filter' | null) => ({
+  const chunk = (
+    index: number,
+    text: string,
+    reason: ReturnType<typeof finishReasonOf> | null,
+    logprobs: ReturnType<typeof logprobsOf> = null,
+  ) => ({
     ...common,
-    choices: [{ index: 0, text, logprobs: null, finish_reason: reason }],
+    choices: [{ index, text, logprobs, finish_reason: reason }],
     ...(includeUsage ? { usage: null } : {}),
   })
   return {
-    event: (delta: ChatDelta) => chunk(delta.type === 'text' ? delta.text : '', null),
-    done({ envelope, result }: Outcome<'complete'>) {
-      const last = chunk('', finishReasonOf(result))
-      return includeUsage ? [last, { ...common, choices: [], usage: completionUsage(envelope) }] : [last]
+    event: (delta: ChatDelta) =>
+      delta.type === 'text'
+        ? chunk(delta.choice ?? 0, delta.text, null, logprobsOf(delta))
+        : chunk(delta.choice ?? 0, '', null),
+    done(outcome: Outcome<'complete'>) {
+      const ends = choicesOf(outcome.result).map((choice, index) => chunk(index, '', finishReasonOf(choice)))
+      const facts = answerFacts(outcome)
+      const last = ends.map((end, at) => (at === ends.length - 1 ? { ...end, ...facts } : end))
+      return includeUsage ? [...last, { ...common, choices: [], usage: completionUsage(outcome) }] : last
     },
   }
 }
 
 /** OpenAI always gives a reason, and a text calls no tools. */
-function finishReasonOf({ finish_reason: reason }: ChatResult) {
+function finishReasonOf({ finish_reason: reason }: ChatChoice) {
   return reason === null || reason === 'tool_calls' ? ('stop' as const) : reason
 }

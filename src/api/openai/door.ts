@@ -1,6 +1,7 @@
-import { type Static, type TObject, type TSchema, Type } from 'typebox'
+import { type Static, type TObject, Type } from 'typebox'
 import type { Principal, Selectors } from '../../contracts/catalog.ts'
-import type { ChatDelta } from '../../contracts/chat.ts'
+import type { ChatChoice, ChatDelta, ChatFacts } from '../../contracts/chat.ts'
+import type { WithExtras } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Calls, OperationName } from '../../contracts/operations.ts'
 import { GatewayError } from '../../errors.ts'
@@ -9,6 +10,7 @@ import { END_USER_LENGTH_MAX, noteEndUser } from '../../gateway/end-users.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
+import { type DoorOptions, JsonOptions } from '../door-options.ts'
 import type { Admitted, ContinuedBody, Door } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
@@ -56,23 +58,6 @@ export const STREAM_OPTIONS_FIELD = optional(
   'how a stream is written',
 )
 
-/** A field whose effect the caller would miss: with a value it is refused, with the reason or what to do instead. */
-export function refusedField(why: string) {
-  return Type.Optional(Type.Null({ description: why }))
-}
-
-const IGNORED = 'accepted, and not passed on'
-
-/** Fields of OpenAI's that have no place here: they are accepted, and the answer warns that they had no effect. */
-function ignoredFields(names: readonly string[]): Record<string, TSchema> {
-  return Object.fromEntries(names.map((name) => [name, optional(Type.Unknown(), IGNORED)]))
-}
-
-/** Lines for `warnings` about fields that were sent and not passed on. */
-export function ignoredWarnings(names: readonly string[], sent: Readonly<Record<string, unknown>>): string[] {
-  return names.filter((name) => (sent[name] ?? null) !== null).map((name) => `${name}: not passed on`)
-}
-
 /** A voice in OpenAI's form: its name, or an object with its id. */
 export const VOICE_FIELD = optional(
   Type.Union([
@@ -95,19 +80,20 @@ interface OpenAiRequest<K extends OperationName, Fields>
  * Describes the JSON body of an endpoint, as `jsonRequest` does.
  *
  * @param schema  of OpenAI's fields, `MODEL_FIELD` among them
- * @param ignored names of those that are accepted and not passed on; of one that the schema has the value is checked
+ * @param options beside them, and what becomes of each
  */
 export function openaiRequest<K extends OperationName, Shape extends TObject>(
   operation: K,
   schema: Shape,
   payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
-  ignored: readonly string[] = [],
+  options: JsonOptions<DoorOptions> = NO_OPTIONS,
 ): OpenAiRequest<K, Static<Shape>> {
-  const unchecked = ignored.filter((name) => !Object.hasOwn(schema.properties, name))
-  const whole = Type.Object({ ...schema.properties, ...ignoredFields(unchecked) })
+  const whole = Type.Object({ ...schema.properties, ...options.members })
   const request = jsonRequest(operation, whole, (body, warn) => {
-    for (const line of ignoredWarnings(ignored, body)) warn(line)
-    return payload(body as Static<Shape>, warn)
+    options.warn(body, warn)
+    const made: Calls[K] & WithExtras = payload(body as Static<Shape>, warn)
+    const { extras } = options.extras(withoutIdleOptions(body))
+    return extras === undefined ? made : { ...made, extras: [...(made.extras ?? []), ...extras] }
   })
   return {
     ...request,
@@ -117,6 +103,15 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
         return chosen instanceof Promise ? chosen.then(next) : next(chosen)
       }),
   }
+}
+
+const NO_OPTIONS = new JsonOptions<DoorOptions>({})
+
+/** Without tools there are no calls that might come one at a time: frameworks ask for it all the same. */
+function withoutIdleOptions(body: { readonly tools?: unknown; readonly parallel_tool_calls?: unknown }) {
+  const { tools, parallel_tool_calls: parallel } = body
+  const isIdle = parallel === false && !(Array.isArray(tools) && tools.length > 0)
+  return isIdle ? { ...body, parallel_tool_calls: null } : body
 }
 
 /** What was received as the call that its `model` chooses, once its end user is counted. */
@@ -179,12 +174,6 @@ export function chosenBy(model: string | null, selectors: Selectors, { purposes 
   return declared ? { ...selectors, purpose: { label: model, source: 'body' } } : selectors
 }
 
-/** Field of chats and of responses. What only fills a cache has no answer, and would be charged like one. */
-export const PROMPT_CACHE_FIELD = optional(
-  Type.Object({ prewarm: optional(Type.Literal(false), 'there is an answer to every request') }),
-  IGNORED,
-)
-
 /** A schema as OpenAI's formats name and describe it: what is said beside it goes into it, where it says nothing. */
 export const NAMED_SCHEMA_FIELDS = {
   name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
@@ -214,10 +203,10 @@ export function completionShape<K extends CompletionName>(
 ): ChatShape<K> {
   return {
     whole: (outcome) => factReply(outcome.envelope, whole(outcome, secondsNow())),
-    events: (streaming, call) => ({
+    events: (streaming) => ({
       ...chunks(streaming, secondsNow()),
       terminator: '[DONE]',
-      headers: streamFacts(streaming, call),
+      headers: streamFacts(streaming),
     }),
   }
 }
@@ -233,15 +222,38 @@ export function secondsNow(): number {
   return Math.floor(Date.now() / 1000)
 }
 
-interface CompletionUsage {
+interface CompletionUsage extends Pick<ChatFacts, 'prompt_tokens_details' | 'completion_tokens_details'> {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly total_tokens: number
 }
 
 /** Token usage under OpenAI's names; null when the provider does not report all of it. */
-export function completionUsage({ usage }: Pick<Envelope, 'usage'>): CompletionUsage | null {
+export function completionUsage({
+  envelope: { usage },
+  result: { facts = {} },
+}: Outcome<CompletionName>): CompletionUsage | null {
   const { input_tokens: prompt = null, output_tokens: completion = null, total_tokens: total = null } = usage
   if (prompt === null || completion === null || total === null) return null
-  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total }
+  const { system_fingerprint: _fingerprint, service_tier: _tier, ...told } = facts
+  const { cached_input_tokens: cached_tokens = null } = usage
+  // Other formats tell of this part alone.
+  const details = cached_tokens === null ? told : { prompt_tokens_details: { cached_tokens }, ...told }
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total, ...details }
+}
+
+/** All choices of an answer, in order. */
+export function choicesOf(result: Outcome<CompletionName>['result']): readonly ChatChoice[] {
+  return result.others === undefined ? [result] : [result, ...result.others]
+}
+
+/** Facts of an answer under OpenAI's names, and warnings: its clients hand on members that they do not know. */
+export function answerFacts({ envelope: { warnings }, result: { facts = {} } }: Outcome<CompletionName>) {
+  const { prompt_tokens_details: _prompt, completion_tokens_details: _completion, ...told } = facts
+  return { ...told, ...warningsIn(warnings) }
+}
+
+/** Member of a body that has room for warnings; none without any. */
+export function warningsIn(warnings: readonly string[]): { readonly warnings?: readonly string[] } {
+  return warnings.length === 0 ? {} : { warnings }
 }

@@ -1,13 +1,17 @@
 import { Type } from 'typebox'
 import type { Outcome } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
-import { endpoint } from '../endpoint.ts'
+import type { Reply } from '../../inbound/exchange.ts'
+import { JsonOptions } from '../door-options.ts'
+import { type Admitted, endpoint } from '../endpoint.ts'
+import { factHeaders } from '../fact-headers.ts'
 import { largeText } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { ImageBody, readImage } from '../native/image.ts'
 import { IMAGE_FACTS } from '../openapi/headers.ts'
-import { OpenAiImages } from '../openapi/openai-answers.ts'
-import { CALL_ERRORS, json } from '../openapi/operation.ts'
+import { OpenAiImageEvent, OpenAiImages } from '../openapi/openai-answers.ts'
+import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
+import { eventStreamReply } from '../sse.ts'
 import {
   END_USER_FIELDS,
   factReply,
@@ -15,22 +19,15 @@ import {
   OPENAI,
   openaiAnswer,
   openaiRequest,
-  refusedField,
   secondsNow,
+  warningsIn,
 } from './door.ts'
+import { IMAGE_OPTIONS } from './options.ts'
 
 const OpenAiImageBody = Type.Object({
   model: MODEL_FIELD,
   ...ImageBody.properties,
-  response_format: optional(
-    Type.Literal('b64_json'),
-    'a picture is only at a URL where its provider keeps it there',
-  ),
-  background: optional(Type.Enum(['auto', 'opaque']), 'nothing shines through'),
-  stream: optional(Type.Literal(false), 'pictures come whole'),
-  svg: refusedField('pictures are made of pixels'),
-  frame_count: refusedField('nothing moves'),
-  frame_duration_ms: refusedField('nothing moves'),
+  stream: optional(Type.Boolean(), 'each picture in an event, once it is made'),
   ...END_USER_FIELDS,
 })
 
@@ -39,8 +36,10 @@ const openaiImageRequest = openaiRequest(
   'image',
   OpenAiImageBody,
   (body) => readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
-  ['moderation', 'output_compression', 'partial_images', 'style', 'complexity'],
+  new JsonOptions(IMAGE_OPTIONS),
 )
+
+const STREAMED = 'With `stream: true`: `image_generation.completed`, once for each picture.'
 
 export const imagesGenerations = endpoint({
   ...OPENAI,
@@ -49,14 +48,45 @@ export const imagesGenerations = endpoint({
   id: 'openaiImages',
   summary: 'Generate images',
   body: openaiImageRequest,
-  answers: [openaiAnswer([json(OpenAiImages)], IMAGE_FACTS)],
+  answers: [openaiAnswer([json(OpenAiImages), events(OpenAiImageEvent, STREAMED)], IMAGE_FACTS)],
   errors: CALL_ERRORS,
-  async handle({ exchange, context, dependencies: { services }, body: { call } }) {
+  async handle({ exchange, context, dependencies: { services }, body: { call, stream } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
-    return factReply(outcome.envelope, imagesResponse(outcome, secondsNow()))
+    const made = imagesResponse(outcome, secondsNow())
+    return stream ? pictureEvents(made, outcome, { exchange, context }) : factReply(outcome.envelope, made)
   },
 })
+
+/** A stream may have no partial pictures, and then has the whole ones alone. */
+function pictureEvents(
+  response: ReturnType<typeof imagesResponse>,
+  { envelope }: Outcome<'image'>,
+  { exchange, context }: Pick<Admitted, 'exchange' | 'context'>,
+): Reply {
+  const { created, data, ...made } = { usage: undefined, ...response }
+  const { usage, ...picture } = made
+  return eventStreamReply(
+    {
+      deltas: none(),
+      headers: factHeaders(envelope),
+      event: () => [],
+      done: () =>
+        data.map((content, index) => ({
+          ...{ type: 'image_generation.completed', created_at: created },
+          ...picture,
+          ...content,
+          ...(index === data.length - 1 && usage !== undefined ? { usage } : {}),
+        })),
+      terminator: null,
+      named: true,
+    },
+    exchange,
+    context,
+  )
+}
+
+async function* none(): AsyncGenerator<never, void, void> {}
 
 /** @param created Unix seconds */
 export function imagesResponse({ envelope, result }: Outcome<'image'>, created: number) {
@@ -68,7 +98,7 @@ export function imagesResponse({ envelope, result }: Outcome<'image'>, created: 
   const data = result.images.map(({ base64, url }) =>
     base64 === null ? { url: url ?? '' } : { b64_json: largeText(base64) },
   )
-  const made = { created, ...result.made, data }
+  const made = { created, ...result.made, data, ...warningsIn(envelope.warnings) }
   if (input === null || output === null || total === null) return made
   const { text_tokens = input, image_tokens = 0 } = result.inputDetails ?? {}
   const usage = {

@@ -7,10 +7,10 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import type { LiveRequest } from '../../live/parts.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { faultOf } from '../json-fault.ts'
-import { optional } from '../json-request.ts'
+import { optional, refusedField } from '../json-request.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { PROMPT_LENGTH_MAX } from '../native/transcription-request.ts'
-import { chosenBy, ignoredWarnings, MODEL_FIELD, refusedField } from './door.ts'
+import { chosenBy, MODEL_FIELD } from './door.ts'
 
 const SILENCE_MS = 500
 
@@ -180,7 +180,7 @@ export function liveCallOf(
     warnings: [
       ...call.warnings,
       ...(several ? ['languages: more than one cannot be passed on'] : []),
-      ...ignoredWarnings(['delay'], config.transcription),
+      ...((config.transcription.delay ?? null) === null ? [] : ['delay: not passed on']),
     ],
   }
 }

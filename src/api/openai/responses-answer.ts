@@ -1,7 +1,8 @@
-import type { ChatResult, ToolCall } from '../../contracts/chat.ts'
+import type { ChatFacts, ChatResult, ToolCall } from '../../contracts/chat.ts'
+import type { ChatTokenLogprob, Logprobs } from '../../contracts/logprobs.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import { type Large, largeText } from '../json-reply.ts'
-import { secondsNow } from './door.ts'
+import { secondsNow, warningsIn } from './door.ts'
 import type { ResponseFields } from './responses-request.ts'
 
 /** @param created Unix seconds */
@@ -22,7 +23,8 @@ export function itemsOf(id: string, result: ChatResult, places: readonly Place[]
   const broken = incompleteReason(result) !== null
   return places.map((place, index) => {
     const status = broken && index === places.length - 1 ? 'incomplete' : 'completed'
-    if (place === 'message') return messageItem(id, status, [textPart(largeText(result.content))])
+    if (place === 'message')
+      return messageItem(id, status, [textPart(largeText(result.content), tokensOf(result))])
     const { id: callId = '', name = '', arguments: given = '' } = result.tool_calls[place] ?? {}
     return callItem(id, place, { id: callId, name, arguments: given }, status)
   })
@@ -38,8 +40,14 @@ export function callItem(id: string, index: number, call: ToolCall, status: Stat
   return { ...item, call_id: callId, name, arguments: largeText(given) }
 }
 
-export function textPart(text: string | Large<string>) {
-  return { type: 'output_text' as const, text, annotations: [], logprobs: [] }
+/** @param logprobs of its tokens, where they were asked for */
+export function textPart(text: string | Large<string>, logprobs: readonly ChatTokenLogprob[] = []) {
+  return { type: 'output_text' as const, text, annotations: [], logprobs }
+}
+
+/** Tokens of an answer, or of a piece of one, with their figures; none where there are no figures. */
+export function tokensOf({ logprobs }: { readonly logprobs?: Logprobs }): readonly ChatTokenLogprob[] {
+  return logprobs !== undefined && 'content' in logprobs ? (logprobs.content ?? []) : []
 }
 
 export function messageId(id: string): string {
@@ -62,14 +70,17 @@ export function endedResponse(
   output: readonly object[],
 ) {
   const reason = incompleteReason(result)
-  const usage = usageOf(envelope)
+  const usage = usageOf(envelope, result.facts)
+  const { service_tier: tier } = result.facts ?? {}
   return {
     ...responseOf(envelope, fields, created),
     status: reason === null ? ('completed' as const) : ('incomplete' as const),
     completed_at: reason === null ? secondsNow() : null,
     incomplete_details: reason === null ? null : { reason },
     output,
+    ...(tier === undefined ? {} : { service_tier: tier }),
     ...(usage === null ? {} : { usage }),
+    ...warningsIn(envelope.warnings),
   }
 }
 
@@ -94,12 +105,15 @@ export function responseOf(
     metadata: metadata ?? {},
     model,
     output: [] as readonly object[],
-    parallel_tool_calls: true,
+    parallel_tool_calls: fields.parallel_tool_calls !== false,
     previous_response_id: null,
-    reasoning: { effort: null, summary: null },
+    reasoning: { effort: fields.reasoning?.effort ?? null, summary: null },
     store: false,
     temperature: fields.temperature ?? null,
-    text: { format: text?.format ?? { type: 'text' } },
+    text: {
+      format: text?.format ?? { type: 'text' },
+      ...((text?.verbosity ?? null) === null ? {} : { verbosity: text?.verbosity }),
+    },
     tool_choice: choice ?? 'auto',
     tools: (tools ?? []).map(toolOf),
     top_p: fields.top_p ?? null,
@@ -117,15 +131,18 @@ function toolOf({
   return { type, name, description, parameters, strict }
 }
 
-/** Null when the provider does not report all of it. None tells how many tokens were reasoning. */
-function usageOf({ usage }: Pick<Envelope, 'usage'>) {
+/** Null when the provider does not report all of it. The shape wants details: 0 where the provider tells none. */
+function usageOf({ usage }: Pick<Envelope, 'usage'>, facts: ChatFacts = {}) {
   const { input_tokens: input = null, output_tokens: output = null, total_tokens: total = null } = usage
   if (input === null || output === null || total === null) return null
+  const cached = usage.cached_input_tokens ?? 0
+  const { cached_tokens = cached, cache_write_tokens = 0 } = facts.prompt_tokens_details ?? {}
+  const { reasoning_tokens = 0 } = facts.completion_tokens_details ?? {}
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: usage.cached_input_tokens ?? 0, cache_write_tokens: 0 },
+    input_tokens_details: { cached_tokens, cache_write_tokens },
     output_tokens: output,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens },
     total_tokens: total,
   }
 }

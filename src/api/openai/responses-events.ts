@@ -12,6 +12,7 @@ import {
   type Place,
   responseOf,
   textPart,
+  tokensOf,
 } from './responses-answer.ts'
 import type { ResponseFields } from './responses-request.ts'
 
@@ -73,7 +74,12 @@ class StreamedItems {
       case 'text': {
         const begun = this.#beginMessage()
         const at = { ...this.#at('message'), content_index: 0 }
-        const event = { type: 'response.output_text.delta', ...at, delta: delta.text, logprobs: [] }
+        const event = {
+          type: 'response.output_text.delta',
+          ...at,
+          delta: delta.text,
+          logprobs: tokensOf(delta),
+        }
         return [...begun, this.numbered(event)]
       }
       case 'tool_call': {
@@ -144,7 +150,12 @@ class StreamedItems {
     const [part] = item.content
     const inPart = { ...at, content_index: 0 }
     return [
-      this.numbered({ type: 'response.output_text.done', ...inPart, text: part?.text ?? '', logprobs: [] }),
+      this.numbered({
+        type: 'response.output_text.done',
+        ...inPart,
+        text: part?.text ?? '',
+        logprobs: part?.logprobs ?? [],
+      }),
       this.numbered({ type: 'response.content_part.done', ...inPart, part }),
       this.numbered(done),
     ]

@@ -1,18 +1,13 @@
 import { type Static, Type } from 'typebox'
 import type { ChatCall, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
+import type { WithExtras } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import { invalidField } from '../../inbound/refusals.ts'
-import { optional } from '../json-request.ts'
+import { JsonOptions } from '../door-options.ts'
+import { optional, refusedField } from '../json-request.ts'
 import { CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
-import {
-  END_USER_FIELDS,
-  MODEL_FIELD,
-  NAMED_SCHEMA_FIELDS,
-  namedSchema,
-  openaiRequest,
-  PROMPT_CACHE_FIELD,
-  refusedField,
-} from './door.ts'
+import { END_USER_FIELDS, MODEL_FIELD, NAMED_SCHEMA_FIELDS, namedSchema, openaiRequest } from './door.ts'
+import { LOGPROBS_INCLUDED, RESPONSE_OPTIONS } from './options.ts'
 
 /**
  * A request for a response in OpenAI's newer format becomes the call that a chat is. Nothing is stored: a conversation
@@ -97,13 +92,7 @@ const FunctionTool = Type.Object({
     'JSON Schema of the arguments',
   ),
   strict: optional(Type.Boolean(), 'whether the arguments keep to the schema to the letter'),
-  output_schema: optional(Type.Unknown(), 'not passed on'),
-  allowed_callers: optional(Type.Unknown(), 'not passed on'),
-  defer_loading: optional(Type.Unknown(), 'not passed on'),
-  async: optional(Type.Unknown(), 'not passed on'),
 })
-
-const DROPPED_OF_TOOLS = ['output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
 
 const TextFormat = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
@@ -127,7 +116,7 @@ const ResponseBody = Type.Object({
   stream: CHAT_FIELDS.stream,
   stream_options: optional(
     Type.Object({ include_obfuscation: optional(Type.Boolean(), 'nothing is added to the events') }),
-    'how a stream is written',
+    'nothing of a stream can be chosen',
   ),
   tools: optional(Type.Array(FunctionTool), 'functions that the model may call; requires function_calling'),
   tool_choice: optional(
@@ -140,50 +129,40 @@ const ResponseBody = Type.Object({
     ]),
     'whether and which function is to be called',
   ),
-  parallel_tool_calls: optional(Type.Literal(true), 'that there is only one call at a time cannot be had'),
+  reasoning: optional(
+    Type.Object({ effort: optional(Type.String({ minLength: 1, maxLength: 64 }), 'how long it reasons') }),
+    'of which `effort`',
+  ),
   text: optional(
     Type.Object({
       format: optional(TextFormat, 'what the answer is'),
-      verbosity: optional(Type.Unknown(), 'not passed on'),
+      verbosity: optional(Type.String({ minLength: 1, maxLength: 64 }), 'how long the answer is'),
     }),
-    'how the answer is written',
+    '`format` becomes `response_schema`',
   ),
   metadata: optional(
     Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
     'at most 16 texts by name, which the answer repeats',
   ),
-  store: optional(Type.Literal(false), 'nothing is stored'),
-  background: optional(Type.Literal(false), 'the answer is waited for'),
-  include: optional(
-    Type.Array(Type.Enum(['reasoning.encrypted_content'])),
-    'nothing is added: there are no items of reasoning',
-  ),
-  top_logprobs: optional(Type.Literal(0), 'probabilities of tokens are not told'),
-  prompt_cache_options: PROMPT_CACHE_FIELD,
-  previous_response_id: refusedField('nothing is stored; send the whole conversation as input'),
-  conversation: refusedField('nothing is stored; send the whole conversation as input'),
-  prompt: refusedField('no prompts are kept; send instructions and input'),
-  context_management: refusedField('nothing is left out of a conversation'),
-  moderation: refusedField('nothing is moderated'),
   ...END_USER_FIELDS,
 })
 
-export type ResponseFields = Static<typeof ResponseBody>
+/** Its fields, and those of its options that are more than passed on. */
+export interface ResponseFields extends Static<typeof ResponseBody> {
+  readonly parallel_tool_calls?: boolean | null
+  readonly include?: readonly string[] | null
+  readonly top_logprobs?: number | null
+}
 type Item = Static<typeof InputItem>
 type Warn = (line: string) => void
 
-/** Fields whose effect is not had, and that change nothing else. */
-const IGNORED = [
-  ...['reasoning', 'truncation', 'service_tier', 'max_tool_calls'],
-  ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'access_programs', 'image'],
-]
+const options = new JsonOptions(RESPONSE_OPTIONS)
 
-export const responseRequest = openaiRequest('chat', ResponseBody, readResponse, IGNORED)
+export const responseRequest = openaiRequest('chat', ResponseBody, readResponse, options)
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 function readResponse(body: ResponseFields, warn: Warn): ChatCall {
   checkMetadata(body.metadata ?? {})
-  warnOfDropped(body, warn)
   const said = new Set<string>()
   const warnOnce = (line: string) => {
     if (!said.has(line)) warn(line)
@@ -203,8 +182,16 @@ function readResponse(body: ResponseFields, warn: Warn): ChatCall {
     response_schema: schemaOf(format),
   }
   const messages = [...readInstructions(body.instructions ?? null), ...readInput(body.input, warnOnce)]
-  const chat = { ...readChatFields(fields, warn), messages }
+  const chat = { ...readChatFields(fields, warn), ...figuresAsked(body, warn), messages }
   return format?.type === 'json_schema' ? { ...chat, response_strict: format.strict === true } : chat
+}
+
+/** A chat has no likeliest tokens without the figures of the tokens of the answer. */
+function figuresAsked({ include, top_logprobs: top }: ResponseFields, warn: Warn): WithExtras {
+  const included = include ?? []
+  if (included.some((one) => one !== LOGPROBS_INCLUDED)) warn('include: there are no such items to add to')
+  if (included.includes(LOGPROBS_INCLUDED) || (top ?? 0) === 0) return {}
+  return { extras: [{ name: 'logprobs', value: true, required: true, param: 'top_logprobs' }] }
 }
 
 function schemaOf(format: Static<typeof TextFormat> | null): JsonObject | null {
@@ -226,19 +213,6 @@ function checkMetadata(metadata: JsonObject): void {
   if (isGood && entries.length <= METADATA_MAX) return
   const rule = `must be at most ${METADATA_MAX} texts of ${METADATA_TEXT_MAX} characters`
   throw invalidField('metadata', `${rule}, their names of ${METADATA_NAME_MAX}`)
-}
-
-/** Warns of parts of fields that are accepted and have no effect. */
-function warnOfDropped({ text, tools, include, stream_options }: ResponseFields, warn: Warn) {
-  const dropped = [
-    ...((text?.verbosity ?? null) === null ? [] : ['text.verbosity']),
-    ...DROPPED_OF_TOOLS.filter((name) => tools?.some((tool) => tool[name] ?? false)).map(
-      (name) => `tools[].${name}`,
-    ),
-    ...(stream_options?.include_obfuscation === true ? ['stream_options.include_obfuscation'] : []),
-  ]
-  for (const name of dropped) warn(`${name}: not passed on`)
-  if ((include ?? []).length > 0) warn('include: there are no items of reasoning to add to')
 }
 
 function readInstructions(instructions: string | null): ChatMessage[] {

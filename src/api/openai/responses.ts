@@ -47,11 +47,11 @@ function translateError(error: GatewayError): GatewayError {
 function responseShape(fields: ResponseFields): ChatShape<'chat'> {
   return {
     whole: (outcome) => factReply(outcome.envelope, wholeResponse(outcome, fields, secondsNow())),
-    events: (streaming, call) => ({
+    events: (streaming) => ({
       ...responseEvents(streaming, fields, secondsNow()),
       terminator: null,
       named: true,
-      headers: streamFacts(streaming, call),
+      headers: streamFacts(streaming),
     }),
   }
 }

@@ -3,6 +3,7 @@ import type { Deltas } from '../../contracts/operations.ts'
 import type { CallOf } from '../../gateway/call.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Reply } from '../../inbound/exchange.ts'
+import { JsonOptions } from '../door-options.ts'
 import { type Admitted, endpoint } from '../endpoint.ts'
 import { streamFacts } from '../fact-headers.ts'
 import { optional } from '../json-request.ts'
@@ -10,7 +11,8 @@ import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type EventStream, eventStreamReply } from '../sse.ts'
-import { MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, VOICE_FIELD, voiceOf } from './door.ts'
+import { MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, VOICE_FIELD, voiceOf, warningsIn } from './door.ts'
+import { SPEECH_OPTIONS } from './options.ts'
 
 /** Of OpenAI, whatever the entry would make: https://platform.openai.com/docs/api-reference/audio/createSpeech */
 const DEFAULT_FORMAT = 'mp3'
@@ -35,7 +37,7 @@ const openaiSpeechRequest = openaiRequest(
       voice: voiceOf(body.voice),
       response_format: body.response_format ?? DEFAULT_FORMAT,
     }),
-  ['instructions'],
+  new JsonOptions(SPEECH_OPTIONS),
 )
 
 const EVENTS =
@@ -71,7 +73,7 @@ async function speechEvents(
   const streaming = await run(services, context, { mode: 'streamed', call, cached: true })
   const stream: EventStream<Deltas['speech']> = {
     deltas: streaming.deltas,
-    headers: streamFacts(streaming, call),
+    headers: streamFacts(streaming),
     event: ({ bytes }) => ({
       type: 'speech.audio.delta',
       audio: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
@@ -79,11 +81,12 @@ async function speechEvents(
     done() {
       const outcome = streaming.outcome()
       exchange.onFinished(outcome.release)
-      const { input_tokens: input, output_tokens: output } = outcome.envelope.usage
+      const { usage: metered, warnings } = outcome.envelope
+      const { input_tokens: input, output_tokens: output } = metered
       // The format has no place for characters, and no way to say that tokens are not known.
       const usage = { input_tokens: input ?? 0, output_tokens: output ?? 0 }
       const total_tokens = usage.input_tokens + usage.output_tokens
-      return [{ type: 'speech.audio.done', usage: { ...usage, total_tokens } }]
+      return [{ type: 'speech.audio.done', usage: { ...usage, total_tokens }, ...warningsIn(warnings) }]
     },
     terminator: null,
   }

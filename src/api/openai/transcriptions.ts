@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { Segment, TranscriptionOptions, Word } from '../../contracts/calls.ts'
+import type { Segment, SegmentFigures, TranscriptionOptions, Word } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
 import type { WholeResult } from '../../contracts/slot-results.ts'
@@ -9,6 +9,7 @@ import { FieldReader, type Fields, withoutFields } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { renderTranscript } from '../../media/render.ts'
 import { languageName, SEVERAL_LANGUAGES } from '../../providers/language.ts'
+import { JsonOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { typedFields } from '../fields.ts'
@@ -35,7 +36,10 @@ import {
   LEDGER_ERRORS,
   TRANSCRIPTION_ERRORS,
 } from '../openapi/operation.ts'
-import { chosenBy, ignoredWarnings, MODEL_FIELD, OPENAI, openaiAnswer, refusedField } from './door.ts'
+import { chosenBy, MODEL_FIELD, OPENAI, openaiAnswer, warningsIn } from './door.ts'
+import { TRANSCRIPTION_OPTIONS } from './options.ts'
+
+const passed = new JsonOptions(TRANSCRIPTION_OPTIONS)
 
 /** Fields of OpenAI's beside the gateway's own. */
 const OPENAI_FIELDS = {
@@ -52,10 +56,7 @@ const OPENAI_FIELDS = {
     Type.String(),
     '`auto` is passed on to models that take it; any other strategy is not',
   ),
-  temperature: optional(Type.Number(), 'accepted, and not passed on'),
-  include: refusedField('probabilities of tokens are not told'),
-  known_speaker_names: refusedField('speakers are told apart, not known'),
-  known_speaker_references: refusedField('speakers are told apart, not known'),
+  ...passed.members,
 }
 
 const NAMES = Object.keys(OPENAI_FIELDS)
@@ -77,8 +78,7 @@ export function readOpenAiTranscription(
   principal: Principal,
 ): TranscriptionRequest {
   const reader = new FieldReader(fields)
-  for (const name of ['include', 'known_speaker_names', 'known_speaker_references'] as const)
-    read(reader, name)
+  const extras = passed.extrasOf((name) => read(reader, name as keyof typeof TRANSCRIPTION_OPTIONS))
   const model = read(reader, 'model') ?? null
   const keywords = read(reader, 'keywords') ?? []
   if (keywords.some((term) => term.trim() === '')) throw invalidField('keywords', 'must hold no empty term')
@@ -104,6 +104,7 @@ export function readOpenAiTranscription(
       detect_language: options.detect_language || several,
       keyterms: [...new Set([...options.keyterms, ...keywords])],
       ...(chunking.auto ? { chunking_strategy: 'auto' } : {}),
+      ...extras,
     },
     stream,
     selectors: chosenBy(model, selectors, principal),
@@ -111,7 +112,6 @@ export function readOpenAiTranscription(
       ...warnings,
       ...(several ? ['languages: more than one cannot be passed on'] : []),
       ...chunking.warnings,
-      ...ignoredWarnings(['temperature'], sentIn(fields)),
     ],
   }
 }
@@ -148,58 +148,100 @@ const UNKNOWN = 'unknown'
 
 /** Translates transcriptions or translations into OpenAI's answers. */
 export function transcriptionShape(task: TranscriptionTask): TranscriptionShape {
+  const answer = { name: 'openai', whole: (outcome: TranscriptionOutcome) => wholeOf(task, outcome) }
+  const filled = {
+    name: 'openai ai-sdk',
+    whole: (outcome: TranscriptionOutcome) => wholeOf(task, outcome, NO_FIGURES),
+  }
   return {
-    name: 'openai',
-    read: readOpenAiTranscription,
-    whole: (outcome) => ({ status: 200, ...wholeOf(task, outcome) }),
-    events: (streaming, call) => ({
-      headers: streamFacts(streaming, call),
-      done: ({ result, payload }) => lastEvents(result, payload.options),
+    ...answer,
+    read: (exchange, ...rest) => ({
+      ...readOpenAiTranscription(exchange, ...rest),
+      answer: AI_SDK.test(exchange.headers['user-agent'] ?? '') ? filled : answer,
+    }),
+    events: (streaming) => ({
+      headers: streamFacts(streaming),
+      done: ({ result, payload, envelope }) => lastEvents(result, payload.options, envelope.warnings),
     }),
   }
 }
 
-function wholeOf(task: TranscriptionTask, outcome: TranscriptionOutcome): Omit<WholeResult, 'status'> {
-  const { envelope, payload, result } = outcome
-  const facts = factHeaders(envelope)
+/**
+ * The AI SDK takes no segment without all of Whisper's figures, and hands out none of them: where the provider does not
+ * tell one, it alone gets a zero.
+ */
+const AI_SDK = /(?:^|\s)ai-sdk[-/]/
+const NO_FIGURES: SegmentFigures = {
+  ...{ seek: 0, tokens: [], temperature: 0 },
+  ...{ avg_logprob: 0, compression_ratio: 0, no_speech_prob: 0 },
+}
+
+/** @param unknown figures in the place of those that the provider does not tell */
+function wholeOf(
+  task: TranscriptionTask,
+  outcome: TranscriptionOutcome,
+  unknown: SegmentFigures = {},
+): WholeResult {
+  const { payload, result } = outcome
   const { response_format: format } = payload.options
   if (format === 'text' || format === 'srt' || format === 'vtt') {
     const { body } = renderTranscript(format, result)
-    return { headers: { 'content-type': CONTENT_TYPES[format], ...facts }, text: body }
+    const facts = factHeaders(outcome.envelope)
+    return { status: 200, headers: { 'content-type': CONTENT_TYPES[format], ...facts }, text: body }
   }
-  const headers = { 'content-type': 'application/json', ...facts }
-  return { headers, text: JSON.stringify(jsonOf(task, format, outcome)) }
+  const warned = format === 'verbose_json' ? withFigureWarning(outcome) : outcome
+  const { envelope } = warned
+  const headers = { 'content-type': 'application/json', ...factHeaders(envelope) }
+  const body = { ...jsonOf(task, format, warned, unknown), ...warningsIn(envelope.warnings) }
+  return { status: 200, headers, text: JSON.stringify(body) }
+}
+
+const FIGURES = Object.keys(NO_FIGURES) as readonly (keyof SegmentFigures)[]
+
+/** The outcome with a warning that names the figures of its segments that the provider does not tell. */
+function withFigureWarning(outcome: TranscriptionOutcome): TranscriptionOutcome {
+  const { envelope, result, payload } = outcome
+  if (result.segments.length === 0 || payload.options.timestamps === 'word') return outcome
+  const told = result.segments.map((segment, at) => verboseSegment(segment, result.figures?.[at], {}))
+  const untold = FIGURES.filter((name) => told.some((segment) => segment[name] === undefined))
+  if (untold.length === 0) return outcome
+  const line = `segments: the provider does not tell ${untold.join(', ')}`
+  return { ...outcome, envelope: { ...envelope, warnings: [...envelope.warnings, line] } }
 }
 
 function jsonOf(
   task: TranscriptionTask,
   format: 'json' | 'verbose_json' | 'diarized_json',
   outcome: TranscriptionOutcome,
+  unknown: SegmentFigures,
 ): object {
   if (format === 'diarized_json') {
     const diarized = diarizedTranscript(outcome)
     return task === 'transcription' ? diarized : { ...diarized, task: 'translate' }
   }
   if (format === 'json') return task === 'transcription' ? transcript(outcome) : { text: outcome.result.text }
-  const verbose = verboseTranscript(outcome)
+  const verbose = verboseTranscript(outcome, unknown)
   return task === 'transcription'
     ? { task: 'transcribe', ...verbose, ...usageOf(outcome) }
     : { task: 'translate', ...verbose, language: 'english' }
 }
 
 export function transcript(outcome: TranscriptionOutcome) {
-  return { text: outcome.result.text, ...usageOf(outcome) }
+  const { text, logprobs } = outcome.result
+  return { text, ...(logprobs === undefined ? {} : { logprobs }), ...usageOf(outcome) }
 }
 
 /** Segments unless only words were asked for. */
-export function verboseTranscript(outcome: TranscriptionOutcome) {
-  const { text, language, segments, words } = outcome.result
+export function verboseTranscript(outcome: TranscriptionOutcome, unknown: SegmentFigures = {}) {
+  const { text, language, segments, words, figures = [] } = outcome.result
   const { timestamps } = outcome.payload.options
   return {
     language: language === null ? UNKNOWN : languageName(language),
     duration: durationOf(outcome),
     text,
-    ...(timestamps === 'word' ? {} : { segments: segments.map(verboseSegment) }),
+    ...(timestamps === 'word'
+      ? {}
+      : { segments: segments.map((segment, at) => verboseSegment(segment, figures[at], unknown)) }),
     ...(timestamps === 'word' || timestamps === 'both' ? { words: words.map(bareWord) } : {}),
   }
 }
@@ -218,30 +260,29 @@ export function diarizedTranscript(outcome: TranscriptionOutcome) {
 
 /** Events after the last delta: with diarization each segment, then the whole. */
 export function lastEvents(
-  { text, segments, tokens }: TranscriptionOutcome['result'],
+  { text, segments, tokens, logprobs }: TranscriptionOutcome['result'],
   { response_format: format }: Pick<TranscriptionOptions, 'response_format'>,
+  warnings: readonly string[] = [],
 ) {
-  const done = { type: 'transcript.text.done' as const, text, ...tokensOf(tokens) }
+  const figures = logprobs === undefined ? {} : { logprobs }
+  const done = {
+    type: 'transcript.text.done' as const,
+    text,
+    ...figures,
+    ...tokensOf(tokens),
+    ...warningsIn(warnings),
+  }
   return format === 'diarized_json' ? [...segments.map(diarizedSegment), done] : [done]
 }
 
-/**
- * Fields that only Whisper fills have values that no filter for doubtful segments rejects; a confidence that the
- * provider gives becomes the log probability.
- */
-function verboseSegment({ id, start, end, text, confidence }: Segment) {
-  return {
-    id,
-    seek: 0,
-    start,
-    end,
-    text,
-    tokens: [],
-    temperature: 0,
-    avg_logprob: confidence === undefined || confidence <= 0 ? 0 : Math.log(Math.min(1, confidence)),
-    compression_ratio: 1,
-    no_speech_prob: 0,
-  }
+/** Whisper's figures as the provider tells them. Of others a confidence becomes the log probability. */
+function verboseSegment(
+  { id, start, end, text, confidence = 0 }: Segment,
+  figures: SegmentFigures | undefined,
+  unknown: SegmentFigures,
+) {
+  const sure = confidence > 0 ? { avg_logprob: Math.log(Math.min(1, confidence)) } : {}
+  return { id, start, end, text, ...unknown, ...sure, ...figures }
 }
 
 function diarizedSegment({ id, start, end, text, speaker }: Segment) {

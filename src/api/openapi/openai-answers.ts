@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox'
+import { SERVICE_TIERS } from '../../contracts/chat.ts'
 import { IMAGE_WORDS } from '../../contracts/generation.ts'
 import { StreamError } from './answers.ts'
 import { amount, count, nullable, shape, text } from './schema.ts'
@@ -9,8 +10,25 @@ const DurationUsage = shape(
   'left out where nobody knows how long the audio is',
 )
 
+/** Member of bodies and last events that have room for it. */
+const WARNED = {
+  warnings: Type.Optional(Type.Array(Type.String(), { description: 'the lines of `X-LK-Warnings`' })),
+}
+
+const TOKEN_LOGPROB = {
+  token: Type.String(),
+  logprob: Type.Number(),
+  bytes: nullable(Type.Array(Type.Integer()), 'of its UTF-8'),
+}
+const TokenLogprob = shape('OpenAiTokenLogprob', TOKEN_LOGPROB)
+const TranscriptLogprobs = Type.Optional(
+  Type.Array(TokenLogprob, { description: 'with `include: ["logprobs"]`' }),
+)
+
 const Transcription = shape('OpenAiTranscription', {
   text: Type.String(),
+  logprobs: TranscriptLogprobs,
+  ...WARNED,
   usage: Type.Optional(DurationUsage),
 })
 
@@ -18,17 +36,17 @@ const VerboseSegment = shape(
   'OpenAiVerboseSegment',
   {
     id: count('from 0'),
-    seek: count('always 0'),
     start: amount('seconds'),
     end: amount('seconds'),
     text: Type.String(),
-    tokens: Type.Array(Type.Integer(), { maxItems: 0 }),
-    temperature: Type.Number(),
-    avg_logprob: Type.Number(),
-    compression_ratio: Type.Number(),
-    no_speech_prob: Type.Number(),
+    seek: Type.Optional(Type.Number()),
+    tokens: Type.Optional(Type.Array(Type.Integer())),
+    temperature: Type.Optional(Type.Number()),
+    avg_logprob: Type.Optional(Type.Number()),
+    compression_ratio: Type.Optional(Type.Number()),
+    no_speech_prob: Type.Optional(Type.Number()),
   },
-  'what only Whisper tells has values that no filter takes offence at',
+  "Whisper's figures as the provider tells them; what it does not tell is left out, with a warning",
 )
 
 const Word = shape('OpenAiWord', { word: Type.String(), start: amount('seconds'), end: amount('seconds') })
@@ -43,6 +61,7 @@ const VERBOSE = {
   segments: Type.Optional(Type.Array(VerboseSegment, { description: 'unless only words were asked for' })),
   words: Type.Optional(Type.Array(Word, { description: 'where they were asked for' })),
   usage: Type.Optional(DurationUsage),
+  ...WARNED,
 }
 
 const DiarizedSegment = shape('OpenAiDiarizedSegment', {
@@ -51,7 +70,7 @@ const DiarizedSegment = shape('OpenAiDiarizedSegment', {
   start: amount('seconds'),
   end: amount('seconds'),
   text: Type.String(),
-  speaker: text('`A`, `B` and so on; `unknown`'),
+  speaker: text('`A`, `B` and so on, or the name of one who is known; `unknown`'),
 })
 
 const Diarized = shape('OpenAiDiarized', {
@@ -60,6 +79,7 @@ const Diarized = shape('OpenAiDiarized', {
   text: Type.String(),
   segments: Type.Array(DiarizedSegment),
   usage: Type.Optional(DurationUsage),
+  ...WARNED,
 })
 
 export const OpenAiTranscript = Type.Union([Transcription, shape('OpenAiVerbose', VERBOSE), Diarized], {
@@ -74,6 +94,8 @@ export const OpenAiTranscriptEvent = Type.Union(
     shape('OpenAiTextDone', {
       type: Type.Literal('transcript.text.done'),
       text: Type.String(),
+      logprobs: TranscriptLogprobs,
+      ...WARNED,
       usage: Type.Optional(
         Type.Object(
           {
@@ -91,11 +113,35 @@ export const OpenAiTranscriptEvent = Type.Union(
   { title: 'OpenAiTranscriptEvent' },
 )
 
+const TokenDetails = Type.Record(Type.String(), Type.Integer(), {
+  description: 'tokens by kind, where the provider tells them',
+})
+
 const CompletionUsage = shape('OpenAiCompletionUsage', {
   prompt_tokens: count('tokens'),
   completion_tokens: count('tokens'),
   total_tokens: count('tokens'),
+  prompt_tokens_details: Type.Optional(TokenDetails),
+  completion_tokens_details: Type.Optional(TokenDetails),
 })
+
+/** Members beside the choices. */
+const FACTS = {
+  system_fingerprint: Type.Optional(text('where the provider tells it')),
+  service_tier: Type.Optional(Type.Enum([...SERVICE_TIERS], { description: 'where the provider tells it' })),
+  ...WARNED,
+}
+
+export const ChatTokenLogprob = shape('OpenAiChatTokenLogprob', {
+  ...TOKEN_LOGPROB,
+  top_logprobs: Type.Array(TokenLogprob),
+})
+const ChatTokens = nullable(Type.Array(ChatTokenLogprob), 'null where there are none')
+const ChatLogprobs = nullable(
+  shape('OpenAiChatLogprobs', { content: ChatTokens, refusal: ChatTokens }),
+  'with `logprobs: true`',
+)
+const choiceIndex = count('of the choice; 0 unless `n` is over 1')
 
 const FinishReason = Type.Enum(['stop', 'length', 'tool_calls', 'content_filter'])
 const created = count('Unix seconds')
@@ -128,13 +174,14 @@ export const OpenAiChat = shape('OpenAiChat', {
   model: text('that answered'),
   choices: Type.Array(
     Type.Object({
-      index: Type.Literal(0),
+      index: choiceIndex,
       message: Message,
       finish_reason: FinishReason,
-      logprobs: Type.Null(),
+      logprobs: ChatLogprobs,
     }),
   ),
   usage: Type.Optional(CompletionUsage),
+  ...FACTS,
 })
 
 const ChatChunkDelta = shape('OpenAiChatDelta', {
@@ -173,13 +220,14 @@ export const OpenAiChatEvent = Type.Union(
       object: Type.Literal('chat.completion.chunk'),
       choices: Type.Array(
         Type.Object({
-          index: Type.Literal(0),
+          index: choiceIndex,
           delta: ChatChunkDelta,
           finish_reason: nullable(FinishReason, 'in the last chunk'),
-          logprobs: Type.Null(),
+          logprobs: ChatLogprobs,
         }),
       ),
       usage: ChunkUsage,
+      ...FACTS,
     }),
     StreamError,
   ],
@@ -188,14 +236,28 @@ export const OpenAiChatEvent = Type.Union(
 
 const TextEnd = Type.Enum(['stop', 'length', 'content_filter'])
 
+const TextLogprobs = nullable(
+  shape('OpenAiTextLogprobs', {
+    tokens: Type.Array(Type.String()),
+    token_logprobs: Type.Array(nullable(Type.Number(), 'of the first token of an echo')),
+    top_logprobs: nullable(
+      Type.Array(nullable(Type.Record(Type.String(), Type.Number()), 'of the first token of an echo')),
+      'where there are none',
+    ),
+    text_offset: Type.Array(Type.Integer()),
+  }),
+  'with `logprobs`',
+)
+
 function textCompletion(reason: TSchema) {
-  const choice = { index: Type.Literal(0), text: Type.String(), finish_reason: reason, logprobs: Type.Null() }
+  const choice = { index: choiceIndex, text: Type.String(), finish_reason: reason, logprobs: TextLogprobs }
   return { ...CHUNK, object: Type.Literal('text_completion'), choices: Type.Array(Type.Object(choice)) }
 }
 
 export const OpenAiCompletion = shape('OpenAiCompletion', {
   ...textCompletion(TextEnd),
   usage: Type.Optional(CompletionUsage),
+  ...FACTS,
 })
 
 export const OpenAiCompletionEvent = Type.Union(
@@ -203,6 +265,7 @@ export const OpenAiCompletionEvent = Type.Union(
     shape('OpenAiCompletionChunk', {
       ...textCompletion(nullable(TextEnd, 'in the last chunk')),
       usage: ChunkUsage,
+      ...FACTS,
     }),
     StreamError,
   ],
@@ -225,18 +288,11 @@ export const OpenAiEmbeddings = shape('OpenAiEmbeddings', {
   usage: Type.Object({ prompt_tokens: count('tokens'), total_tokens: count('tokens') }),
 })
 
-export const OpenAiImages = shape('OpenAiImages', {
-  created,
+const MADE = {
   size: Type.Optional(text('as the provider says, as what follows')),
   quality: Type.Optional(Type.Enum([...IMAGE_WORDS.quality])),
   output_format: Type.Optional(Type.Enum([...IMAGE_WORDS.output_format])),
   background: Type.Optional(Type.Enum([...IMAGE_WORDS.background])),
-  data: Type.Array(
-    Type.Object({
-      b64_json: Type.Optional(Type.String({ contentEncoding: 'base64' })),
-      url: Type.Optional(Type.String({ format: 'uri' })),
-    }),
-  ),
   usage: Type.Optional(
     Type.Object({
       input_tokens: count('tokens'),
@@ -245,7 +301,32 @@ export const OpenAiImages = shape('OpenAiImages', {
       input_tokens_details: Type.Object({ text_tokens: count('tokens'), image_tokens: count('tokens') }),
     }),
   ),
+  ...WARNED,
+}
+
+const PICTURE = {
+  b64_json: Type.Optional(Type.String({ contentEncoding: 'base64' })),
+  url: Type.Optional(Type.String({ format: 'uri' })),
+}
+
+export const OpenAiImages = shape('OpenAiImages', {
+  created,
+  ...MADE,
+  data: Type.Array(Type.Object(PICTURE)),
 })
+
+export const OpenAiImageEvent = Type.Union(
+  [
+    shape('OpenAiImageCompleted', {
+      type: Type.Literal('image_generation.completed'),
+      created_at: created,
+      ...MADE,
+      ...PICTURE,
+    }),
+    StreamError,
+  ],
+  { title: 'OpenAiImageEvent', description: 'data of one event; `usage` is in the last' },
+)
 
 export const OpenAiModel = shape('OpenAiModel', {
   id: text('label of a purpose, or name of a model'),

@@ -1,5 +1,10 @@
 import { Type } from 'typebox'
+import { ChatTokenLogprob } from './openai-answers.ts'
 import { count, nullable, shape, text } from './schema.ts'
+
+const tokenLogprobs = Type.Array(ChatTokenLogprob, {
+  description: 'with `include: ["message.output_text.logprobs"]`, or with `top_logprobs`',
+})
 
 const ItemStatus = Type.Enum(['in_progress', 'completed', 'incomplete'])
 
@@ -7,7 +12,7 @@ const OutputText = shape('OpenAiOutputText', {
   type: Type.Literal('output_text'),
   text: Type.String(),
   annotations: Type.Array(Type.Object({}), { maxItems: 0 }),
-  logprobs: Type.Array(Type.Object({}), { maxItems: 0 }),
+  logprobs: tokenLogprobs,
 })
 
 const OutputItem = Type.Union(
@@ -34,11 +39,11 @@ const OutputItem = Type.Union(
 const Usage = shape('OpenAiResponseUsage', {
   input_tokens: count('tokens'),
   input_tokens_details: Type.Object({
-    cached_tokens: count('always 0: not told'),
-    cache_write_tokens: count('always 0: not told'),
+    cached_tokens: count('0 where the provider does not tell it'),
+    cache_write_tokens: count('0 where the provider does not tell it'),
   }),
   output_tokens: count('tokens'),
-  output_tokens_details: Type.Object({ reasoning_tokens: count('always 0: not told') }),
+  output_tokens_details: Type.Object({ reasoning_tokens: count('0 where the provider does not tell it') }),
   total_tokens: count('tokens'),
 })
 
@@ -63,23 +68,27 @@ export const OpenAiResponse = shape('OpenAiResponse', {
   metadata: Repeated('as it was sent; `{}` otherwise'),
   model: text('that answered'),
   output: Type.Array(OutputItem),
-  parallel_tool_calls: Type.Literal(true),
+  parallel_tool_calls: Type.Boolean({ description: 'as it was sent; true otherwise' }),
   previous_response_id: Type.Null(),
-  reasoning: Type.Object({ effort: Type.Null(), summary: Type.Null() }),
+  reasoning: Type.Object({ effort: nullable(Type.String(), 'as it was sent'), summary: Type.Null() }),
   store: Type.Literal(false),
   temperature: nullable(Type.Number(), 'as it was sent'),
-  text: Type.Object({ format: Repeated('as it was sent; `text` otherwise') }),
+  text: Type.Object({
+    format: Repeated('as it was sent; `text` otherwise'),
+    verbosity: Type.Optional(text('as it was sent')),
+  }),
   tool_choice: Repeated('as it was sent; `auto` otherwise'),
   tools: Type.Array(Repeated('as it was sent'), { description: 'functions that the model might call' }),
   top_p: nullable(Type.Number(), 'as it was sent'),
   truncation: Type.Literal('disabled'),
+  service_tier: Type.Optional(text('where the provider tells it')),
   usage: Type.Optional(Usage),
+  warnings: Type.Optional(Type.Array(Type.String(), { description: 'the lines of `X-LK-Warnings`' })),
 })
 
 const NUMBERED = { sequence_number: count('of the event, from 0') }
 const OF_ITEM = { ...NUMBERED, item_id: Type.String(), output_index: count('of the item in `output`') }
 const IN_PART = { ...OF_ITEM, content_index: Type.Literal(0) }
-const noLogprobs = Type.Array(Type.Object({}), { maxItems: 0 })
 
 export const OpenAiResponseEvent = Type.Union(
   [
@@ -106,13 +115,13 @@ export const OpenAiResponseEvent = Type.Union(
       ...IN_PART,
       type: Type.Literal('response.output_text.delta'),
       delta: text('goes on from the one before'),
-      logprobs: noLogprobs,
+      logprobs: tokenLogprobs,
     }),
     shape('OpenAiResponseTextDone', {
       ...IN_PART,
       type: Type.Literal('response.output_text.done'),
       text: text('the whole text'),
-      logprobs: noLogprobs,
+      logprobs: tokenLogprobs,
     }),
     shape('OpenAiResponseArgumentsDelta', {
       ...OF_ITEM,

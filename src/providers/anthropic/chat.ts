@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { ChatCall, ChatDelta, ChatResult, ToolChoice } from '../../contracts/chat.ts'
+import { extraValue } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Target } from '../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
@@ -60,6 +61,7 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
     return { kind: 'send', request, state: null } as const
   }
   return {
+    takesExtra: ({ name }) => name === 'parallel_tool_calls',
     start: (call, target) => startWith(call, target, false),
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
@@ -126,13 +128,18 @@ function unsupportedFields(
 }
 
 /** Without tools the API takes no `tool_choice`. */
-function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
+function encodeTools(call: ChatCall): JsonObject {
+  const { tools, tool_choice: choice } = call
   if (tools.length === 0) return {}
   const encoded = tools.map(({ name, description, parameters }) => ({
     name,
     ...(description === null ? {} : { description }),
     input_schema: { type: 'object', ...(parameters ?? { properties: {} }) },
   }))
+  if (extraValue(call, 'parallel_tool_calls') === false && choice !== 'none') {
+    const single = { ...encodeChoice(choice ?? 'auto'), disable_parallel_tool_use: true }
+    return { tools: encoded, tool_choice: single }
+  }
   return choice === null ? { tools: encoded } : { tools: encoded, tool_choice: encodeChoice(choice) }
 }
 

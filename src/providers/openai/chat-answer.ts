@@ -1,8 +1,10 @@
 import type { FinishReason, ToolCall } from '../../contracts/chat.ts'
+import { choicesAsked, type WithExtras } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { ChatAnswer } from '../chat-answer.ts'
-import { asObject, firstObject, jsonText, objectsIn } from '../json.ts'
-import { readUsage } from './wire.ts'
+import { type ChatAnswer, type ChoiceAnswer, wantsLogprobs } from '../chat-answer.ts'
+import { asObject, jsonText, objectsIn } from '../json.ts'
+import { readLogprobs } from './logprobs.ts'
+import { readFacts, readUsage } from './wire.ts'
 
 const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
@@ -16,11 +18,34 @@ const NONE: readonly never[] = []
 
 /**
  * A chat or text completion; null when there is no message in it. Only fields that are used are looked at.
+ *
+ * @param call whose choices and figures are looked for
  */
-export function readChat(body: JsonObject): ChatAnswer | null {
-  const choice = firstObject(body.choices)
-  const message = choice === null ? null : messageOf(choice, choice.message)
-  if (choice === null || message === null) return null
+export function readChat(body: JsonObject, call: WithExtras): ChatAnswer | null {
+  const choices = objectsIn(body.choices)
+  const count = choicesAsked(call)
+  const [first, ...others] = count === 1 ? choices.slice(0, 1) : inOrder(choices).slice(0, count)
+  const isTold = wantsLogprobs(call)
+  const answer = first === undefined ? null : readChoice(first, isTold)
+  if (answer === null) return null
+  const read = others.map((choice) => readChoice(choice, isTold)).filter((choice) => choice !== null)
+  const more = read.length === 0 ? {} : { others: read }
+  return { ...answer, ...more, facts: readFacts(body), usage: readUsage(body) }
+}
+
+function inOrder(choices: readonly JsonObject[]): readonly JsonObject[] {
+  const indexed = choices.map((choice, at) => ({ choice, index: indexOf(choice) ?? at }))
+  return indexed.sort((a, b) => a.index - b.index).map(({ choice }) => choice)
+}
+
+/** Place of a choice; null where it says none. */
+export function indexOf({ index }: JsonObject): number | null {
+  return typeof index === 'number' ? index : null
+}
+
+function readChoice(choice: JsonObject, isTold: boolean): ChoiceAnswer | null {
+  const message = messageOf(choice, choice.message)
+  if (message === null) return null
   const { data, transcript } = asObject(message.audio) ?? {}
   return {
     text: contentText(message.content) || contentText(transcript),
@@ -28,7 +53,7 @@ export function readChat(body: JsonObject): ChatAnswer | null {
     toolCalls: Array.isArray(message.tool_calls) ? objectsIn(message.tool_calls).flatMap(readToolCall) : NONE,
     finishReason: readFinishReason(choice.finish_reason),
     audioBase64: typeof data === 'string' ? data : '',
-    usage: readUsage(body),
+    logprobs: isTold ? readLogprobs(choice.logprobs) : null,
   }
 }
 

@@ -1,4 +1,5 @@
 import { type ChatCall, type ChatDelta, type ChatResult, isAnyObject } from '../../contracts/chat.ts'
+import type { ExtraOption } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Target } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
@@ -28,6 +29,8 @@ export interface ChatShape {
   readonly audioOnly: RegExp | null
   /** How it speaks; null: it does not. */
   readonly audio: ChatAudio | null
+  /** Which further options of the format a model takes. */
+  readonly takesExtra: (extra: ExtraOption, target: Target) => boolean
 }
 
 export interface ChatAudio {
@@ -72,11 +75,12 @@ export function chatOperation(
   })
   return {
     takesSeed: true,
+    takesExtra: shape.takesExtra,
     start: (call, target) => startWith(call, target, false),
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return endingOf(settleChat(readChat(answer.body), asked(call, target, false), reply))
+      return endingOf(settleChat(readChat(answer.body, call), asked(call, target, false), reply))
     },
     streamed: {
       applies(call, target) {
@@ -142,7 +146,24 @@ function encodeChat(
   if (schema !== null) body.response_format = responseFormat(schema, call.response_strict)
   if (format !== null) Object.assign(body, encodeAudio(call, shape, format))
   if (stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } })
+  for (const extra of call.extras ?? NONE) putExtra(body, extra, encoded.messages)
   return { body }
+}
+
+/** Puts an option as it was sent; names of participants belong to their messages. */
+function putExtra(
+  body: Record<string, unknown>,
+  { name, value }: ExtraOption,
+  messages: readonly JsonObject[],
+): void {
+  if (name !== 'messages[].name') {
+    body[name] = value
+    return
+  }
+  const names = Array.isArray(value) ? value : NONE
+  body.messages = messages.map((message, at) =>
+    typeof names[at] === 'string' ? { ...message, name: names[at] } : message,
+  )
 }
 
 /** `tool_choice` without tools is refused by OpenAI, whatever it says. */

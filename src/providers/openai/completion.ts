@@ -8,12 +8,13 @@ import { readChat } from './chat-answer.ts'
 import { ChatStreamReader } from './chat-stream.ts'
 import { type ExtraHeaders, jsonRequest } from './wire.ts'
 
-/** A text is all that can be asked for. */
-const ASKED: AskedOf = {
-  call: { modalities: ['text'], tool_choice: null, response_schema: null },
-  audioMediaType: '',
-  warnings: [],
+/** A text is all that can be asked for, several of them for one. */
+function askedOf({ extras }: CompleteCall): AskedOf {
+  const asked = extras === undefined ? {} : { extras }
+  return { call: { ...TEXT, ...asked }, audioMediaType: '', warnings: [] }
 }
+
+const TEXT = { modalities: ['text'], tool_choice: null, response_schema: null } as const
 
 /** `POST /completions`, https://platform.openai.com/docs/api-reference/completions/create */
 export function completionOperation(
@@ -29,21 +30,23 @@ export function completionOperation(
       ...(call.stop.length === 0 ? {} : { stop: call.stop }),
       ...(call.seed === null ? {} : { seed: call.seed }),
       ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+      ...Object.fromEntries((call.extras ?? []).map(({ name, value }) => [name, value])),
     }
     return { kind: 'send', request: jsonRequest(target, '/completions', body, extra), state: null } as const
   }
   return {
     takesSeed: true,
+    takesExtra: () => true,
     start: (call, target) => startWith(call, target, false),
-    next(_state, reply) {
+    next(_state, reply, call) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return endingOf(settleChat(readChat(answer.body), ASKED, reply))
+      return endingOf(settleChat(readChat(answer.body, call), askedOf(call), reply))
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),
       refused: classify,
-      read: (head) => new ChatStreamReader(head, ASKED),
+      read: (head, call) => new ChatStreamReader(head, askedOf(call)),
     },
   }
 }

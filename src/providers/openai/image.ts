@@ -1,3 +1,4 @@
+import { extraValue } from '../../contracts/extras.ts'
 import { IMAGE_WORDS, type ImageCall, type ImageResult } from '../../contracts/generation.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation } from '../../contracts/provider.ts'
@@ -23,7 +24,8 @@ const BEGINNINGS: readonly (readonly [beginning: string, mediaType: string])[] =
  */
 export function imageOperation(older: boolean, extra: ExtraHeaders): Operation<ImageCall, ImageResult> {
   return {
-    start({ prompt, n, size, quality, output_format: format }, target) {
+    takesExtra: ({ name }) => older || (name !== 'response_format' && name !== 'style'),
+    start({ prompt, n, size, quality, output_format: format, extras = [] }, target) {
       const body = {
         model: target.model,
         prompt,
@@ -32,15 +34,20 @@ export function imageOperation(older: boolean, extra: ExtraHeaders): Operation<I
         ...(quality === null ? {} : { quality }),
         ...(format === null ? {} : { output_format: format }),
         ...(older ? { response_format: 'b64_json' } : {}),
+        ...Object.fromEntries(extras.map(({ name, value }) => [name, value])),
       }
       return { kind: 'send', request: jsonRequest(target, '/images/generations', body, extra), state: null }
     },
-    next(_state, reply, { n, output_format: asked }) {
+    next(_state, reply, call) {
+      const { n, output_format: asked } = call
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
       const images = objectsIn(answer.body.data).flatMap((item) => readImage(item, answer.body, asked))
       if (images.length === 0) {
         return { kind: 'failed', failure: unusable(reply, 'the answer of the provider has no picture') }
+      }
+      if (extraValue(call, 'response_format') === 'url' && images.some(({ url }) => url === null)) {
+        return { kind: 'failed', failure: unusable(reply, 'the answer lacks the URL that was asked for') }
       }
       const warnings = images.length < n ? [`n: ${images.length} of ${n} pictures were made`] : []
       const { body } = answer

@@ -1,10 +1,11 @@
+import type { ExtraName } from '../../contracts/extras.ts'
 import type { DatedSource, Provider } from '../../contracts/provider.ts'
 import { completionByChat } from '../completion.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './chat.ts'
 import { embeddingsOperation } from './embeddings.ts'
 import { imageOperation } from './image.ts'
 import { liveOperation } from './live.ts'
-import { SPEECH_FORMATS, speechOperation } from './speech.ts'
+import { SPEECH_FORMATS, type SpeechShape, speechOperation } from './speech.ts'
 import { transcriptionOperation, translationOperation } from './transcription.ts'
 import { modelsOperation } from './wire.ts'
 
@@ -16,6 +17,13 @@ const plain = () => ({})
  */
 const REASONING = /^(?:o\d|gpt-[5-9](?![\d.]*-chat))/
 
+/** Options that only reasoning models take, and those that they refuse. */
+const OF_REASONING: ReadonlySet<ExtraName> = new Set(['reasoning_effort', 'verbosity'])
+const OF_OTHERS: ReadonlySet<ExtraName> = new Set([
+  ...(['logprobs', 'top_logprobs', 'logit_bias', 'prediction'] as const),
+  ...(['frequency_penalty', 'presence_penalty'] as const),
+])
+
 const CHAT: ChatShape = {
   maxTokens: 'max_completion_tokens',
   stopMax: 4,
@@ -26,9 +34,18 @@ const CHAT: ChatShape = {
   fixedSampling: REASONING,
   audioOnly: /^gpt-(?:4o-)?(?:mini-)?audio/,
   audio: OPENAI_AUDIO,
+  takesExtra: ({ name }, { model }) => !(REASONING.test(model) ? OF_OTHERS : OF_REASONING).has(name),
 }
 
 const chat = chatOperation(CHAT, plain)
+
+const SPEECH: SpeechShape = {
+  defaultVoice: 'alloy',
+  defaultFormat: 'mp3',
+  formats: SPEECH_FORMATS,
+  // "Does not work with tts-1 or tts-1-hd."
+  takesExtra: (_extra, { model }) => !/^tts-1/.test(model),
+}
 
 /** A form without its end is no request; the price is for the audio that was transcribed, or for its tokens. */
 const WHOLE_BODY: DatedSource = {
@@ -47,7 +64,7 @@ export const openai: Provider = {
   transcription: { ...transcriptionOperation(plain), billsWholeBody: WHOLE_BODY },
   live: liveOperation(plain),
   translation: { ...translationOperation(plain), billsWholeBody: WHOLE_BODY },
-  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'mp3', formats: SPEECH_FORMATS }, plain),
+  speech: speechOperation(SPEECH, plain),
   chat,
   complete: completionByChat(chat),
   embeddings: embeddingsOperation(true, plain),

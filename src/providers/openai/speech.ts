@@ -1,4 +1,5 @@
 import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
+import type { ExtraOption } from '../../contracts/extras.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import type { Operation, Target, Unsupported } from '../../contracts/provider.ts'
 import type { UpstreamReply } from '../../contracts/upstream.ts'
@@ -14,6 +15,8 @@ export interface SpeechShape {
   readonly defaultFormat: string | null
   /** Formats that it makes; null: whatever the server accepts. */
   readonly formats: readonly string[] | null
+  /** Which further options of the format a model takes; absent: none. */
+  readonly takesExtra?: (extra: ExtraOption, target: Target) => boolean
 }
 
 /** The formats of OpenAI's own speech models. */
@@ -36,11 +39,13 @@ export function speechOperation(
       voice: call.voice ?? shape.defaultVoice,
       ...(format === null ? {} : { response_format: format }),
       ...(call.speed === null ? {} : { speed: call.speed }),
+      ...Object.fromEntries((call.extras ?? []).map(({ name, value }) => [name, value])),
     }
     return { kind: 'send', request: jsonRequest(target, '/audio/speech', body, extra), state: null } as const
   }
   return {
     unsupported: (call) => unsupported(call, shape),
+    ...(shape.takesExtra === undefined ? {} : { takesExtra: shape.takesExtra }),
     start,
     next: (_state, reply, { response_format: asked }) =>
       readAudio(reply, mediaTypeOf(reply, asked ?? shape.defaultFormat)),

@@ -1,9 +1,18 @@
-import type { Segment, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type {
+  Segment,
+  SegmentFigures,
+  TranscriptionOptions,
+  TranscriptionResult,
+  Word,
+} from '../../contracts/calls.ts'
+import { extraValue } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
+import type { SpokenLogprob } from '../../contracts/logprobs.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { secondsOf, spanOf } from '../numbers.ts'
-import { untimedWarnings } from '../transcript-needs.ts'
+import { untimedWarnings, wantsSpeakers } from '../transcript-needs.ts'
+import { readTokens } from './logprobs.ts'
 import { readUsage } from './wire.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
@@ -13,14 +22,14 @@ const OUTPUT_TOKENS_MAX = 2000
  * Reads `json`, `verbose_json` or `diarized_json` as OpenAI and the servers that speak its language write
  * them. Only fields that are used are looked at; items without times are left out, with a warning.
  *
- * @param speakers whether to keep the speakers: `A`, `B` or names become `speaker_0`, … in order of
- * appearance
+ * @param options  of the call: speakers are kept where they were asked for, those that the caller does not know become
+ *                 `speaker_0`, … in order of appearance; figures and log probabilities likewise
  * @param warnings of what was left out of the request
  * @returns null when there is no text
  */
 export function readTranscript(
   body: JsonObject,
-  speakers: boolean,
+  options: TranscriptionOptions,
   warnings: readonly string[],
 ): TranscriptionResult | null {
   const { text, language, languages, duration, segments, words, usage } = body
@@ -30,7 +39,9 @@ export function readTranscript(
   const wordItems =
     words === undefined ? items.flatMap(({ words: inner }) => objectsIn(inner)) : objectsIn(words)
   const { seconds: metered, output_tokens: tokens } = asObject(usage) ?? {}
-  const read = { segments: readSegments(items, speakers), words: wordItems.flatMap(readWord) }
+  const timed = items.flatMap(timedItem)
+  const read = { segments: readSegments(timed, options), words: wordItems.flatMap(readWord) }
+  const isVerbose = options.response_format === 'verbose_json'
   return {
     text: text.trim(),
     language: readLanguage(language, languages),
@@ -38,6 +49,8 @@ export function readTranscript(
     durationSeconds: secondsOf(numberIn(duration)) ?? secondsOf(metered),
     ...tokensIn(body),
     ...read,
+    ...(isVerbose && timed.length > 0 ? { figures: timed.map(({ item }) => readFigures(item)) } : {}),
+    ...(extraValue(options, 'include') === undefined ? {} : { logprobs: readSpoken(body.logprobs) }),
     warnings: [
       ...warnings,
       ...(isCut(tokens) ? ['transcript_may_be_truncated'] : []),
@@ -52,22 +65,48 @@ function tokensIn(body: JsonObject): Pick<TranscriptionResult, 'tokens'> {
   return tokens === null || tokens.input_tokens === null || tokens.output_tokens === null ? {} : { tokens }
 }
 
-function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[] {
+/** A segment that can be read. */
+interface TimedItem {
+  readonly item: JsonObject
+  readonly times: Pick<Segment, 'start' | 'end'>
+  readonly text: string
+}
+
+function timedItem(item: JsonObject): TimedItem[] {
+  const { start, end, text } = item
+  const times = spanOf(numberIn(start), numberIn(end))
+  return times === null || typeof text !== 'string' ? [] : [{ item, times, text: text.trim() }]
+}
+
+function readSegments(items: readonly TimedItem[], options: TranscriptionOptions): Segment[] {
+  const speakers = wantsSpeakers(options)
+  const known = extraValue(options, 'known_speaker_names')
   const labels = new Map<string, string>()
-  const segments: Segment[] = []
-  for (const { start, end, text, speaker } of items) {
-    const times = spanOf(numberIn(start), numberIn(end))
-    if (times === null || typeof text !== 'string') continue
-    const segment = { id: segments.length, ...times, text: text.trim() }
-    if (!speakers || typeof speaker !== 'string') {
-      segments.push(segment)
-      continue
-    }
-    const label = labels.get(speaker) ?? `speaker_${labels.size}`
+  for (const name of Array.isArray(known) ? known.map(String) : []) labels.set(name, name)
+  const named = labels.size
+  return items.map(({ item: { speaker }, times, text }, id) => {
+    const segment = { id, ...times, text }
+    if (!speakers || typeof speaker !== 'string') return segment
+    const label = labels.get(speaker) ?? `speaker_${labels.size - named}`
     labels.set(speaker, label)
-    segments.push({ ...segment, speaker: label })
-  }
-  return segments
+    return { ...segment, speaker: label }
+  })
+}
+
+function readSpoken(value: unknown): SpokenLogprob[] {
+  return readTokens(value).map(({ bytes, ...token }) => (bytes === null ? token : { ...token, bytes }))
+}
+
+const FIGURES = ['seek', 'temperature', 'avg_logprob', 'compression_ratio', 'no_speech_prob'] as const
+
+function readFigures(item: JsonObject): SegmentFigures {
+  const { tokens } = item
+  const told = FIGURES.flatMap((name) => {
+    const figure = numberIn(item[name])
+    return typeof figure === 'number' && Number.isFinite(figure) ? [[name, figure] as const] : []
+  })
+  const isList = Array.isArray(tokens) && tokens.every((token) => Number.isSafeInteger(token))
+  return { ...Object.fromEntries(told), ...(isList ? { tokens } : {}) }
 }
 
 function readWord(item: JsonObject): Word[] {

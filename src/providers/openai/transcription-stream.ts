@@ -5,7 +5,7 @@ import type { Failure, UpstreamStream } from '../../contracts/upstream.ts'
 import { brokenOff } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { JsonEvents } from '../json-events.ts'
-import { lackOf, wantsSpeakers } from '../transcript-needs.ts'
+import { lackOf } from '../transcript-needs.ts'
 import { readTranscript } from './transcript.ts'
 
 /**
@@ -40,7 +40,7 @@ export class TranscriptStreamReader implements StreamReader<TranscriptionResult,
   end(): { readonly result: TranscriptionResult } | Failure {
     if (this.#done === null) return brokenOff(this.#head)
     const body = { ...this.#done, segments: this.#segments }
-    const result = readTranscript(body, wantsSpeakers(this.#options), this.#warnings)
+    const result = readTranscript(body, this.#options, this.#warnings)
     if (result === null) return unusable(this.#head, 'the answer of the provider is no transcript')
     const lack = lackOf(result, this.#options)
     return lack === null ? { result } : unusable(this.#head, lack)

@@ -1,4 +1,5 @@
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../contracts/calls.ts'
+import type { ExtraOption } from '../../contracts/extras.ts'
 import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
 import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
@@ -32,6 +33,10 @@ export interface TranscriptionShape {
   readonly anyLanguage: boolean
   /** It answers `stream: true` with events. */
   readonly streams: boolean
+  /** It tells the log probabilities of tokens, beside a text without times. */
+  readonly logprobs: boolean
+  /** It knows speakers by recordings of them. */
+  readonly knownSpeakers: boolean
 }
 
 /** Whisper, wherever it is served: no events, and `verbose_json` for all that it knows. */
@@ -44,15 +49,31 @@ export const WHISPER: TranscriptionShape = {
   chunking: 'never',
   anyLanguage: false,
   streams: false,
+  logprobs: false,
+  knownSpeakers: false,
 }
-const GPT_4O: TranscriptionShape = { ...WHISPER, verbose: 'never', chunking: 'taken', streams: true }
+const GPT_4O: TranscriptionShape = {
+  ...WHISPER,
+  verbose: 'never',
+  chunking: 'taken',
+  streams: true,
+  logprobs: true,
+}
+const DIARIZE: TranscriptionShape = {
+  ...GPT_4O,
+  diarized: true,
+  prompt: false,
+  chunking: 'required',
+  logprobs: false,
+  knownSpeakers: true,
+}
 
 /** https://platform.openai.com/docs/api-reference/audio/createTranscription */
 const SHAPES: ReadonlyMap<string, TranscriptionShape> = new Map([
   ['whisper-1', WHISPER],
   ['gpt-4o-transcribe', GPT_4O],
   ['gpt-4o-mini-transcribe', GPT_4O],
-  ['gpt-4o-transcribe-diarize', { ...GPT_4O, diarized: true, prompt: false, chunking: 'required' }],
+  ['gpt-4o-transcribe-diarize', DIARIZE],
   ['gpt-transcribe', { ...GPT_4O, language: 'languages[]', keywords: true }],
 ])
 
@@ -64,6 +85,8 @@ const UNLISTED: TranscriptionShape = {
   keywords: true,
   chunking: 'taken',
   anyLanguage: true,
+  logprobs: true,
+  knownSpeakers: true,
 }
 
 /** The shape of each model at a provider. */
@@ -84,6 +107,7 @@ export function transcriptionOperation(
   }
   return {
     unsupported,
+    takesExtra: (extra, { model }) => takesExtra(extra, shapeOf(model)),
     start: (call, target) => begin(call, target, []),
     next: (_state, reply, call, target) => decode(reply, call.options, hintOf(call, target, shapeOf)),
     streamed: {
@@ -103,6 +127,7 @@ export function translationOperation(
 ): Operation<TranscriptionCall, TranscriptionResult> {
   return {
     unsupported: ({ options }, { model }) => unsupportedOfTranslation(options, shapeOf(model)),
+    takesExtra: ({ name }) => name === 'temperature',
     start(call, target) {
       const { options } = call
       const shape = shapeOf(target.model)
@@ -115,6 +140,7 @@ export function translationOperation(
         ['response_format', verbosely ? 'verbose_json' : 'json'],
       ]
       if (options.prompt !== null) fields.push(['prompt', options.prompt])
+      fields.push(...extraFields(options))
       return startForm('/audio/translations', extra, call, target, fields)
     },
     // It takes no language, so that none can be left out.
@@ -145,7 +171,29 @@ function transcriptionFields(call: TranscriptionCall, target: Target, shapeOf: S
     if (wantsSegments(options)) fields.push(['timestamp_granularities[]', 'segment'])
   }
   if (isChunked(shape, format, options)) fields.push(['chunking_strategy', 'auto'])
+  fields.push(...extraFields(options))
   return fields
+}
+
+function takesExtra({ name }: ExtraOption, { logprobs, knownSpeakers }: TranscriptionShape): boolean {
+  switch (name) {
+    case 'temperature':
+      return true
+    case 'include':
+      return logprobs
+    case 'known_speaker_names':
+    case 'known_speaker_references':
+      return knownSpeakers
+    default:
+      return false
+  }
+}
+
+/** Lists are repeated fields. */
+function extraFields({ extras = [] }: TranscriptionOptions): FormField[] {
+  return extras.flatMap(({ name, value }): FormField[] =>
+    Array.isArray(value) ? value.map((item) => [`${name}[]`, String(item)]) : [[name, String(value)]],
+  )
 }
 
 function isChunked(
@@ -217,7 +265,7 @@ function decode(
 ): Step<TranscriptionResult> {
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-  const result = readTranscript(answer.body, wantsSpeakers(options), warnings)
+  const result = readTranscript(answer.body, options, warnings)
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

@@ -1,3 +1,4 @@
+import { type ChatFacts, SERVICE_TIERS } from '../../contracts/chat.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Target } from '../../contracts/provider.ts'
 import type { UpstreamRequest } from '../../contracts/upstream.ts'
@@ -79,6 +80,44 @@ export function readUsage({ usage, x_groq: groq, service_tier }: JsonObject): To
     service_tier,
   })
   return { input_tokens, output_tokens, ...parts }
+}
+
+/** What the format tells beside tokens; null when it is nothing. Words that are not OpenAI's are left out. */
+export function readFacts(body: JsonObject): ChatFacts | null {
+  const { system_fingerprint: fingerprint, service_tier: tier } = body
+  const known = SERVICE_TIERS.find((one) => one === tier)
+  const counts = asObject(body.usage) ?? {}
+  const facts = {
+    ...(typeof fingerprint === 'string' && FINGERPRINT.test(fingerprint)
+      ? { system_fingerprint: fingerprint }
+      : {}),
+    ...(known === undefined ? {} : { service_tier: known }),
+    ...detailsIn(counts, 'prompt_tokens_details', PROMPT_DETAILS),
+    ...detailsIn(counts, 'completion_tokens_details', COMPLETION_DETAILS),
+  }
+  for (const _ in facts) return facts
+  return null
+}
+
+const FINGERPRINT = /^[\x21-\x7e]{1,128}$/
+const PROMPT_DETAILS = ['cached_tokens', 'cache_write_tokens', 'audio_tokens'] as const
+const COMPLETION_DETAILS = [
+  ...['reasoning_tokens', 'audio_tokens'],
+  ...['accepted_prediction_tokens', 'rejected_prediction_tokens'],
+]
+
+function detailsIn(
+  counts: JsonObject,
+  name: 'prompt_tokens_details' | 'completion_tokens_details',
+  members: readonly string[],
+): Pick<ChatFacts, typeof name> {
+  const given = asObject(counts[name])
+  if (given === null) return {}
+  const told = members.flatMap((member) => {
+    const tokens = count(given[member])
+    return tokens === null ? [] : [[member, tokens] as const]
+  })
+  return told.length === 0 ? {} : { [name]: Object.fromEntries(told) }
 }
 
 function count(value: unknown): number | null {

@@ -28,7 +28,7 @@ function streamingOf(call: Partial<ChatCall> = {}): Streaming<'chat'> {
   }
   const expected = { usage: {}, cost_usd: null }
   async function* none(): AsyncGenerator<ChatDelta, void, void> {}
-  return { head, expected, payload: chatCall(call), deltas: none(), outcome: never }
+  return { head, expected, warnings: [], payload: chatCall(call), deltas: none(), outcome: never }
 }
 
 t.test('a chat is of the type that the client has for it', async (t) => {

@@ -4,7 +4,7 @@ import type {
   TranscriptionStreamEvent,
   TranscriptionVerbose,
 } from 'openai/resources/audio/transcriptions'
-import type { Translation, TranslationVerbose } from 'openai/resources/audio/translations'
+import type { Translation } from 'openai/resources/audio/translations'
 import t from 'tap'
 import {
   diarizedTranscript,
@@ -31,11 +31,16 @@ const HEARD: TranscriptionResult = {
 }
 const SECONDS = { audio_seconds: 10.5, billable_audio_seconds: 11, total_tokens: 0 }
 const USAGE = { type: 'duration', seconds: 11 }
-const SEGMENT = { seek: 0, tokens: [], temperature: 0, compression_ratio: 1, no_speech_prob: 0 }
 const SEGMENTS = [
-  { id: 0, start: 0, end: 1.5, text: 'the lark', avg_logprob: Math.log(0.5), ...SEGMENT },
-  { id: 1, start: 1.5, end: 2, text: 'sings', avg_logprob: 0, ...SEGMENT },
+  { id: 0, start: 0, end: 1.5, text: 'the lark', avg_logprob: Math.log(0.5) },
+  { id: 1, start: 1.5, end: 2, text: 'sings' },
 ]
+const FIGURES = {
+  ...{ seek: 300, tokens: [50_364, 264], temperature: 0.2 },
+  ...{ avg_logprob: -1.5, compression_ratio: 3.1, no_speech_prob: 0.93 },
+}
+const UNTOLD =
+  'segments: the provider does not tell seek, tokens, temperature, avg_logprob, compression_ratio, no_speech_prob'
 const TOLD = [
   { type: 'transcript.text.segment', id: 'seg_0', start: 0, end: 1.5, text: 'the lark', speaker: 'A' },
   { type: 'transcript.text.segment', id: 'seg_1', start: 1.5, end: 2, text: 'sings', speaker: 'AB' },
@@ -54,8 +59,16 @@ function heard(
 t.test('transcripts are of the types that the client has for them', async (t) => {
   const plain: Transcription = await onWire(transcript(heard()))
   t.same(plain, { text: 'the lark sings', usage: USAGE })
-  const verbose: TranscriptionVerbose = await onWire(verboseTranscript(heard()))
-  t.same(verbose, { language: 'german', duration: 10.5, text: 'the lark sings', segments: SEGMENTS })
+  const figures = HEARD.segments.map(() => FIGURES)
+  const told = await onWire(verboseTranscript(heard({}, { figures })))
+  const verbose = told as TranscriptionVerbose
+  t.same(
+    verbose.segments,
+    SEGMENTS.map((segment) => ({ ...segment, ...FIGURES })),
+  )
+  t.same(await onWire(verboseTranscript(heard())), {
+    ...{ language: 'german', duration: 10.5, text: 'the lark sings', segments: SEGMENTS },
+  })
   const diarized: TranscriptionDiarized = await onWire(diarizedTranscript(heard()))
   t.same(diarized, {
     task: 'transcribe',
@@ -107,7 +120,10 @@ t.test('the whole answer, of each task and format', async (t) => {
   const rows: ['transcription' | 'translation', TranscriptionOptions['response_format'], string, unknown][] =
     [
       ['transcription', 'json', 'application/json', { text: 'the lark sings', usage: USAGE }],
-      ['transcription', 'verbose_json', 'application/json', { task: 'transcribe', ...verbose, usage: USAGE }],
+      [
+        ...(['transcription', 'verbose_json', 'application/json'] as const),
+        { task: 'transcribe', ...verbose, usage: USAGE, warnings: [UNTOLD] },
+      ],
       ['transcription', 'text', plain, 'the lark sings'],
       ['transcription', 'srt', plain, /^1\n00:00:00,000 --> 00:00:01,500\n/],
       ['transcription', 'vtt', 'text/vtt; charset=utf-8', /^WEBVTT\n/],
@@ -116,9 +132,7 @@ t.test('the whole answer, of each task and format', async (t) => {
         'translation',
         'verbose_json',
         'application/json',
-        { task: 'translate', ...verbose, language: 'english' } satisfies TranslationVerbose & {
-          task: string
-        },
+        { task: 'translate', ...verbose, language: 'english', warnings: [UNTOLD] },
       ],
       ['translation', 'srt', plain, /^1\n/],
     ]
@@ -133,4 +147,24 @@ t.test('the whole answer, of each task and format', async (t) => {
     if (contentType === 'application/json') t.same(JSON.parse(text), body, `${task} ${format}`)
     else t.match(text, body as string, `${task} ${format}`)
   }
+})
+
+t.test("Whisper's figures are the provider's, and what it does not tell is named", async (t) => {
+  const answer = async (result: Partial<TranscriptionResult>, asked: Partial<TranscriptionOptions> = {}) => {
+    const outcome = heard({ response_format: 'verbose_json', ...asked }, result)
+    const { headers, text } = await transcriptionShape('transcription').whole(outcome)
+    return { headers, body: JSON.parse(text) }
+  }
+  const whole = await answer({ figures: HEARD.segments.map(() => FIGURES) })
+  t.match(whole.body.segments, [FIGURES, FIGURES])
+  t.notOk('warnings' in whole.body)
+  t.equal(whole.headers['x-lk-warnings'], undefined)
+  const { no_speech_prob: _left, ...others } = FIGURES
+  const part = await answer({ figures: [FIGURES, others] })
+  t.notOk('no_speech_prob' in part.body.segments[1])
+  const line = 'segments: the provider does not tell no_speech_prob'
+  t.same(part.body.warnings, [line])
+  t.equal(part.headers['x-lk-warnings'], JSON.stringify([line]))
+  t.same((await answer({})).body.warnings, [UNTOLD])
+  t.notOk('warnings' in (await answer({}, { timestamps: 'word' })).body, 'no segments are asked for')
 })

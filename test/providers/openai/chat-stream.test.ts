@@ -43,6 +43,7 @@ t.test('text, however its bytes are cut', async (t) => {
       tool_calls: [],
       finish_reason: 'stop',
       audio: null,
+      facts: { system_fingerprint: 'fp_44709d6fcb', service_tier: 'default' },
       usage: { input_tokens: 11, output_tokens: 7, service_tier: 'default' },
       warnings: [],
     })

@@ -286,6 +286,14 @@ t.test('an answer in words', async (t) => {
       ...{ input_tokens: 19, output_tokens: 10, cached_input_tokens: 0 },
       ...{ audio_input_tokens: 0, audio_output_tokens: 0, service_tier: 'default' },
     },
+    facts: {
+      ...{ system_fingerprint: 'fp_6b68a8204b', service_tier: 'default' },
+      prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
+      completion_tokens_details: {
+        ...{ reasoning_tokens: 0, audio_tokens: 0 },
+        ...{ accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 },
+      },
+    },
     warnings: [],
   })
 })

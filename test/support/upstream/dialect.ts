@@ -35,6 +35,8 @@ export interface Script {
   /** The message of a chat's one choice. */
   readonly message?: Fields
   readonly finishReason?: string
+  /** Members of the answer beside its choices, and of each chunk; figures of each segment of a transcript. */
+  readonly facts?: Fields
   /** The answer's `usage`. */
   readonly usage?: Fields
   /** Each picture; a number: one of so many bytes. */

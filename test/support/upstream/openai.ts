@@ -71,6 +71,7 @@ interface Completion {
   readonly chunkObject: string
   choice(message: Fields): Fields
   delta(delta: string | Fields): Fields
+  logprobs(text: string): Fields
 }
 
 const CHAT: Completion = {
@@ -79,6 +80,10 @@ const CHAT: Completion = {
   chunkObject: 'chat.completion.chunk',
   choice: (message) => ({ message: { role: 'assistant', ...message } }),
   delta: (delta) => ({ delta: typeof delta === 'string' ? { content: delta } : delta }),
+  logprobs: (text) => ({
+    content: [{ ...TOKEN, token: text, top_logprobs: [{ ...TOKEN, unknown: 'x' }] }],
+    refusal: null,
+  }),
 }
 
 const COMPLETION: Completion = {
@@ -87,26 +92,43 @@ const COMPLETION: Completion = {
   chunkObject: 'text_completion',
   choice: (message) => ({ text: String(message.content) }),
   delta: (text) => ({ text }),
+  logprobs: (text) => ({
+    ...{ tokens: [text], token_logprobs: [-0.25], top_logprobs: [{ [text]: -0.25 }], text_offset: [0] },
+  }),
 }
 
+/** As many choices as are asked for, each with tokens of its own, and with their figures where these are asked for. */
 function complete({ request, script }: Asked, kind: Completion): Answer {
-  const {
-    message = { content: textOf(request) },
-    finishReason: finish_reason = 'stop',
-    usage = TOKENS,
-  } = script
+  const { message = { content: textOf(request) }, finishReason: finish_reason = 'stop', facts = {} } = script
   const { id, object, chunkObject } = kind
-  if (request.body?.stream !== true) {
-    const choices = [{ index: 0, ...kind.choice(message), finish_reason }]
-    return jsonAnswer({ id, object, model: request.model, choices, usage })
+  const { n, logprobs: asked, stream } = request.body ?? {}
+  const indexes = Array.from({ length: typeof n === 'number' ? n : 1 }, (_, index) => index)
+  const completion_tokens = TOKENS.completion_tokens * indexes.length
+  const { usage = { ...TOKENS, completion_tokens } } = script
+  const figures = (text: string) =>
+    asked === undefined || asked === false ? {} : { logprobs: kind.logprobs(text) }
+  if (stream !== true) {
+    const text = String(message.content)
+    const choices = indexes.map((index) => ({
+      index,
+      ...kind.choice(message),
+      finish_reason,
+      ...figures(text),
+    }))
+    return jsonAnswer({ id, object, model: request.model, ...facts, choices, usage })
   }
-  const chunk = (choice: Fields) => sse({ object: chunkObject, choices: [{ index: 0, ...choice }] })
+  const chunk = (choice: Fields) => sse({ object: chunkObject, ...facts, choices: [choice] })
   function* events() {
-    for (const delta of script.deltas ?? ['strea', 'med ', 'answer']) yield chunk(kind.delta(delta))
+    for (const delta of script.deltas ?? ['strea', 'med ', 'answer'])
+      for (const index of indexes)
+        yield chunk({ index, ...kind.delta(delta), ...(typeof delta === 'string' ? figures(delta) : {}) })
   }
-  const end = chunk({ ...kind.delta(kind === CHAT ? {} : ''), finish_reason })
-  return eventsAnswer(events(), [end, sse({ choices: [], usage }), sse('[DONE]')])
+  const ends = indexes.map((index) => chunk({ index, ...kind.delta(kind === CHAT ? {} : ''), finish_reason }))
+  return eventsAnswer(events(), [...ends, sse({ choices: [], usage }), sse('[DONE]')])
 }
+
+/** A token that every text has, and how probable it was. */
+export const TOKEN = { token: 'lark', logprob: -0.25, bytes: [108, 97, 114, 107] }
 
 function textOf({ mark }: ReceivedRequest): string {
   return mark === null ? 'whole answer' : `answer to ${mark}`
@@ -131,8 +153,11 @@ export function vectorOf(text: string | readonly number[], dimensions: number): 
 
 function paint({ request: { body }, script: { picture = 60 } }: Asked): Answer {
   const bytes = typeof picture === 'number' ? Buffer.concat([PNG_HEAD, Buffer.alloc(picture, 7)]) : picture
-  const b64_json = bytes.toString('base64')
-  return jsonAnswer({ created: 1, data: Array.from({ length: Number(body?.n) }, () => ({ b64_json })) })
+  const made =
+    body?.response_format === 'url'
+      ? { url: 'https://pictures.example.com/1.png' }
+      : { b64_json: bytes.toString('base64') }
+  return jsonAnswer({ created: 1, data: Array.from({ length: Number(body?.n) }, () => made) })
 }
 
 const SPEECH_TYPES: Readonly<Record<string, string>> = {
@@ -180,30 +205,37 @@ function isTaken({
 const DIARIZED_SEGMENT = { type: 'transcript.text.segment', id: 'seg_1', start: 0.1, end: 1.9, speaker: 'A' }
 
 function transcriptEvents(
-  { response_format: format }: ReceivedRequest['fields'],
+  { response_format: format, 'include[]': include }: ReceivedRequest['fields'],
   deltas: readonly string[],
   script: Script,
 ): Answer {
   const text = deltas.join('')
+  const isCounted = include === 'logprobs'
   const { usage = { type: 'tokens', input_tokens: 14, output_tokens: 45, total_tokens: 59 } } = script
   const segments = format === 'diarized_json' ? [sse({ ...DIARIZED_SEGMENT, text })] : []
   return eventsAnswer(
     deltas.map((delta) => sse({ type: 'transcript.text.delta', delta })),
-    [...segments, sse({ type: 'transcript.text.done', text, usage })],
+    [
+      ...segments,
+      sse({ type: 'transcript.text.done', text, usage, ...(isCounted && { logprobs: [TOKEN] }) }),
+    ],
   )
 }
 
 function transcript(
   fields: ReceivedRequest['fields'],
   text: string,
-  { usage = { type: 'duration', seconds: 2 } }: Script,
+  { usage = { type: 'duration', seconds: 2 }, facts = {} }: Script,
 ): object {
   const { response_format: format } = fields
   if (format === 'diarized_json')
     return { task: 'transcribe', duration: 2, text, segments: [{ ...DIARIZED_SEGMENT, text }] }
-  if (format !== 'verbose_json') return { text, usage }
+  const isCounted = fields['include[]'] === 'logprobs'
+  if (format !== 'verbose_json') return { text, usage, ...(isCounted && { logprobs: [TOKEN] }) }
   const words = text.split(' ').map((word, at) => ({ word, start: at / 4, end: at / 4 + 0.2 }))
-  const segments = [{ id: 0, seek: 0, start: 0, end: 2, text, tokens: [], temperature: 0, avg_logprob: -0.2 }]
+  const segments = [
+    { id: 0, seek: 0, start: 0, end: 2, text, tokens: [], temperature: 0, avg_logprob: -0.2, ...facts },
+  ]
   const isByWord = fields['timestamp_granularities[]'] === 'word'
   return { task: 'transcribe', language: 'english', duration: 2, text, segments, ...(isByWord && { words }) }
 }

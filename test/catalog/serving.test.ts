@@ -5,6 +5,8 @@ import { parseText } from '../../src/catalog/watch.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
 import { recordId } from '../../src/contracts/catalog-store.ts'
+import type { Price } from '../../src/contracts/facts.ts'
+import type { ModelTable } from '../../src/contracts/models.ts'
 import type { Failure } from '../../src/contracts/upstream.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
 
@@ -291,3 +293,35 @@ t.test('a change is tried without being made', async (t) => {
   ])
   t.equal(serving.current(), before)
 })
+
+t.test(
+  'facts of models are taken up, unless a catalog that is served would not be valid with them',
+  async (t) => {
+    const document = {
+      providers: { stt: { kind: 'deepgram', access: 'platform', api_key: `\${OPENAI_API_KEY}` } },
+      routes: { voice: { workspace: 'acme', entries: [{ provider: 'stt', model: 'nova-3' }] } },
+      workspaces: { acme: { apps: { web: { route: 'voice' } } } },
+    }
+    const serving = openServing({ document, hash: '1' }, SURROUNDINGS)
+    if ('issues' in serving) throw new Error(serving.issues.join('\n'))
+    const before = SURROUNDINGS.models
+    const priced = (issuedAt: string, price: Price | null): ModelTable => ({
+      ...{ issuedAt, origin: 'stored', dated: () => undefined, all: () => [] },
+      factsOf: (kind, model) => ({ ...before.factsOf(kind, model)!, price }),
+    })
+    const costOf = () => serving.good().routes[0]?.entries[0]?.facts.price?.per_hour_usd
+    t.same(serving.offerModels(priced('2099-01-01T00:00:00.000Z', { per_hour_usd: 7 })), { changed: true })
+    t.equal(costOf(), 7)
+    t.equal(serving.current().modelsIssuedAt, '2099-01-01T00:00:00.000Z')
+    const refused = serving.offerModels(priced('2099-02-01T00:00:00.000Z', null))
+    t.match(refused, { issues: [/^\/routes\/voice\/entries\/0\/price\/per_hour_usd: is missing/] })
+    t.equal(costOf(), 7, 'those before stay in force')
+    t.same(serving.offerFile({ document: { ...document, deadline_seconds: 9 }, hash: '2' }), {
+      changed: true,
+    })
+    t.equal(costOf(), 7, 'and another file is read with them')
+    t.equal(serving.models().issuedAt, '2099-01-01T00:00:00.000Z')
+    t.same(serving.offerModels(before), { changed: true })
+    t.equal(costOf(), 0.462)
+  },
+)

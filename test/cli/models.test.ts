@@ -134,6 +134,33 @@ t.test('check says what has ended, ends soon, or is to be known of a model', asy
   t.notMatch(after.output, /gpt-transcribe +\w+ed/)
 })
 
+t.test('check refuses what has ended and warns of what is deprecated, each with its successor', async (t) => {
+  const entries = ['universal-3-pro', 'universal-3-5-pro', 'universal-2'].map((model) => ({
+    provider: 'a',
+    model,
+  }))
+  const config = {
+    providers: { a: { kind: 'assemblyai', api_key: KEY, access: 'byok', workspace: 'acme' } },
+    routes: { voice: { workspace: 'acme', entries } },
+    workspaces: { acme: { apps: { web: { route: 'voice' } } } },
+  }
+  const cwd = t.testdir({ 'larkway.yaml': JSON.stringify(config) })
+  const checked = await larkway(['check'], { cwd, env: { KEY: 'k', ...onDay('2026-11-25') } })
+  t.equal(checked.code, 1)
+  t.match(checked.output, /a\/universal-3-pro ended on 2026-09-02; its successor is assemblyai-stt-3-7\n/)
+  t.match(
+    checked.output,
+    /a\/universal-3-5-pro +deprecated since 2026-11-17; its successor is assemblyai-stt-3-7\n/,
+  )
+  t.notMatch(checked.output, /universal-2 +(?:ended|deprecated)/)
+  const node = await startLarkway(t, { config, env: { KEY: 'k', ...onDay('2026-11-25') } })
+  const warned = node.log.filter(({ msg }) => /^models of entries/.test(`${msg}`)).map(({ models }) => models)
+  t.same(warned, [
+    ['a/universal-3-pro ended on 2026-09-02; its successor is assemblyai-stt-3-7'],
+    ['a/universal-3-5-pro deprecated since 2026-11-17; its successor is assemblyai-stt-3-7'],
+  ])
+})
+
 t.test('a node that starts warns in one line of entries whose models have ended', async (t) => {
   const warning = 'models of entries have ended, and calls to them fail'
   for (const [day, models] of [

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { speak as spoken } from '../../src/sandbox/speak.ts'
 import { decodeSpeech, heardIn, probed } from '../support/decoded-speech.ts'
@@ -361,4 +363,21 @@ t.test('speech is kept in the format that was asked for', async (t) => {
   t.match(await hear('pcm_16000'), { cache: 'miss', from: 'wav' })
   await waitUntil(async () => (await hear('mp3')).cache === 'hit')
   t.match(await hear('mp3'), { cache: 'hit', from: 'wav', bytes: mp3.bytes })
+})
+
+t.test('a live session speaks every sentence in its one format', { timeout: 60_000 }, async (t) => {
+  const gateway = await wavGateway(t)
+  const spoken = async (format: string) => {
+    const url = `${gateway.url.replace('http', 'ws')}/v1/speech/stream?response_format=${format}`
+    const socket = new WebSocket(url, 'larkway.v1', { headers: gateway.authorization })
+    const audio: Buffer[] = []
+    socket.on('message', (data: Buffer, isBinary: boolean) => isBinary && audio.push(data))
+    await once(socket, 'open')
+    for (const message of [{ type: 'text', text: 'hello. world. ' }, { type: 'end' }])
+      socket.send(JSON.stringify(message))
+    await once(socket, 'close')
+    return Buffer.concat(audio)
+  }
+  for (const format of ['pcm_16000', 'mp3_22050_32', 'ulaw_8000'])
+    t.equal(heardIn(await decodeSpeech(await spoken(format), format)), 'hello. world.', format)
 })

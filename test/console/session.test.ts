@@ -38,6 +38,20 @@ t.test('a key of an operator or admin signs in; the cookie is for the console al
   t.not(overTls.body.csrf_token, told.body.csrf_token)
 })
 
+t.test('wrong keys of strangers lock no holder of a right one out, behind a proxy or not', async (t) => {
+  const own = await startConsoleNode(t)
+  const signIn = (key: string, address: string) =>
+    own.ask('/session', { method: 'POST', body: { key }, headers: at(address) })
+  const statuses: number[] = []
+  for (let index = 0; index < 110; index++)
+    statuses.push((await signIn(makeKey(), `203.0.113.${index % 11}`)).status)
+  t.same([...new Set(statuses)], [401, 429])
+  const limited = await signIn(makeKey(), '198.51.100.7')
+  t.match(limited, { status: 429, body: { error: { code: 'RATE_LIMITED', retryable: true } } })
+  t.equal((await signIn(own.keys.admin, '198.51.100.7')).status, 200, 'who sent no wrong key')
+  t.equal((await signIn(own.keys.operator, '203.0.113.1')).status, 200, 'and whose address sent ten')
+})
+
 t.test('the session is found by its cookie alone, and ends when it is told to', async (t) => {
   const visitor = await node.signIn(node.keys.admin)
   const shown = await visitor.get('/session')
@@ -92,7 +106,7 @@ t.test('other keys do not sign in, and wrong ones are slowed down by where they 
   const seconds = Number(limited.headers.get('retry-after'))
   t.ok(seconds > 0 && seconds <= 60, `try again after ${seconds} s`)
   t.equal(
-    (await signIn({ key: node.keys.admin }, at('198.51.100.9, 203.0.113.7'))).status,
+    (await signIn({ key: makeKey() }, at('198.51.100.9, 203.0.113.7'))).status,
     429,
     'the last one counts',
   )

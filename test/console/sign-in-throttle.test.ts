@@ -1,18 +1,13 @@
 import t from 'tap'
 import { SignInThrottle } from '../../src/console/server/security.ts'
-import { GatewayError } from '../../src/errors.ts'
 
 /** Wrong keys that come through from one caller after the other, until one is refused. */
 function counted(wrongKeys: SignInThrottle, callers: Iterable<{ peer: string; forwarded?: string }>) {
   let passed = 0
   for (const { peer, forwarded } of callers) {
     const caller = { peer, headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded } }
-    try {
-      wrongKeys.refuseTooMany(caller)
-    } catch (error) {
-      if (!(error instanceof GatewayError)) throw error
-      return { passed, retryAfterMs: error.extra.retryAfterMs }
-    }
+    const retryAfterMs = wrongKeys.waitMs(caller)
+    if (retryAfterMs !== null) return { passed, retryAfterMs }
     passed += 1
     wrongKeys.note(caller)
   }

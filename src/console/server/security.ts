@@ -117,13 +117,6 @@ export class SignInThrottle {
     this.#sumsPeers = sumsPeers
   }
 
-  /** @throws GatewayError RATE_LIMITED when too many wrong keys came from the caller's address */
-  refuseTooMany(caller: Caller): void {
-    const retryAfterMs = this.waitMs(caller)
-    if (retryAfterMs === null) return
-    throw new GatewayError('RATE_LIMITED', 'too many wrong keys from this address', { retryAfterMs })
-  }
-
   /** How long the caller's address has to wait; null: not at all. */
   waitMs(caller: Caller): number | null {
     for (const { name, limit } of this.#addresses(caller)) {

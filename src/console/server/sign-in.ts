@@ -5,6 +5,7 @@ import { jsonReply, timestamp } from '../../api/json-reply.ts'
 import { hashKey, looksLikeKey } from '../../catalog/key.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { GatewayError } from '../../errors.ts'
+import { holderOf } from '../../gateway/authentication.ts'
 import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
@@ -54,7 +55,6 @@ export function consoleSession(context: ConsoleContext, singleSignOn: SingleSign
       async (exchange, call) => {
         call.headers['cache-control'] = 'no-store'
         requireSameOrigin(exchange)
-        throttle.refuseTooMany(exchange)
         const { key } = await readStrict(SignIn, exchange, context)
         return signIn(key, { exchange, call, context, throttle })
       },
@@ -78,7 +78,8 @@ interface SigningIn {
 }
 
 /**
- * Begins a session for the holder of a key.
+ * Begins a session for the holder of a key. Wrong keys are slowed down, a right one that this node knows never is:
+ * strangers whose wrong keys come through the same proxy lock its holder out of nothing.
  *
  * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED for a key that is not for the console, or where keys do not
  *         sign in, RATE_LIMITED, DEPENDENCY_UNAVAILABLE
@@ -87,8 +88,13 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
   if (!context.catalog.good().signIn.keys)
     throw new GatewayError('PERMISSION_DENIED', 'API keys do not sign in here: use single sign-on')
   const keySha256 = hashKey(key)
-  const principal = looksLikeKey(key) ? await newestHolder(keySha256, context) : null
+  const retryAfterMs = throttle.waitMs(exchange)
+  const principal = looksLikeKey(key) ? await holderFor(keySha256, retryAfterMs, context) : null
   if (principal === null) {
+    if (retryAfterMs !== null)
+      throw new GatewayError('RATE_LIMITED', 'too many wrong keys came this way; try again in a minute', {
+        retryAfterMs,
+      })
     throttle.note(exchange)
     throw new GatewayError('UNAUTHENTICATED', 'the API key is malformed, unknown, revoked or expired')
   }
@@ -112,6 +118,12 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
     await jsonReply(await sessionAnswer(keyViewer(principal, role, session), context)),
     sessionCookie(token, seconds, exchange),
   )
+}
+
+/** The holder of a key. While the caller is slowed down the state is not asked. */
+function holderFor(sha256: string, retryAfterMs: number | null, context: ConsoleContext) {
+  if (retryAfterMs === null) return newestHolder(sha256, context)
+  return holderOf(context.dependencies.services.keys, sha256, context.nowMs)
 }
 
 /** Ends the session here, and says where the one at the issuer can be ended. */

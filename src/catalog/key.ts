@@ -8,6 +8,8 @@ const SHAPE = /^lk_live_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/
 /** Length of `_` and the check digits. */
 const CHECK_LENGTH = 7
 const PREFIX_LENGTH = 12
+/** Characters of a key. */
+export const KEY_LENGTH = 58
 
 /**
  * A new API key, `lk_live_<43 base62>_<6 base62>`: 256 random bits, and the CRC-32 of all that stands before the last

@@ -1,11 +1,19 @@
+import { spawnSync } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { Cancellation } from '../../src/cancellation.ts'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
 import type { ApiKeys, Principal } from '../../src/contracts/catalog.ts'
+import { GatewayError } from '../../src/errors.ts'
 import { authenticate } from '../../src/gateway/authentication.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
+import { tempFolder } from '../support/scratch.ts'
 
-t.test('whether a key is in force is asked at each request, also of one whose hash is remembered', (t) => {
+const PROGRAM = fileURLToPath(new URL('../support/key-memory.ts', import.meta.url))
+
+t.test('whether a key is in force is asked at each request', (t) => {
   const key = makeKey()
   const expiresAtMs = Date.now() + 60_000
   const holder = (expiresAtMs: number) =>
@@ -17,8 +25,8 @@ t.test('whether a key is in force is asked at each request, also of one whose ha
     return inForce
   }
   const keys = { find } as unknown as ApiKeys
-  const ask = (authorization = `Bearer ${key}`) =>
-    authenticate(keys, new CallContext({ requestId: 'r', signal: new Cancellation() }), authorization)
+  const ask = (authorization = `Bearer ${key}`, from = keys) =>
+    authenticate(from, new CallContext({ requestId: 'r', signal: new Cancellation() }), authorization)
 
   t.equal(ask().principal, inForce)
   t.equal(ask().principal, inForce)
@@ -31,7 +39,23 @@ t.test('whether a key is in force is asked at each request, also of one whose ha
   t.same(asked, Array(5).fill(hashKey(key)))
 
   const other = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
-  t.throws(() => ask(`Bearer ${other}`), { code: 'UNAUTHENTICATED' }, 'another key by one character')
-  t.equal(asked.length, 5, 'whose check digits are wrong, so that nobody is asked')
+  const away = { find: () => raise(new GatewayError('DEPENDENCY_UNAVAILABLE')) } as unknown as ApiKeys
+  t.throws(() => ask(`Bearer ${key}`, away), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.throws(() => ask(`Bearer ${other}`, away), { code: 'UNAUTHENTICATED' }, 'its check digits are wrong')
   t.end()
+})
+
+function raise(error: Error): never {
+  throw error
+}
+
+t.test('no key stays in memory once its request is over', async (t) => {
+  const folder = await tempFolder(t)
+  const snapshot = join(folder, 'heap.heapsnapshot')
+  const { stdout } = spawnSync(process.execPath, ['--no-warnings', '--expose-gc', PROGRAM, snapshot])
+  const key = `${stdout}`.trim()
+  t.ok(looksLikeKey(key))
+  const heap = await readFile(snapshot, 'utf8')
+  t.ok(heap.includes(hashKey(key)), 'the snapshot has the hash of the key')
+  t.notOk(heap.includes(key))
 })

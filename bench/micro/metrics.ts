@@ -63,6 +63,7 @@ function servedNode(entries: number): () => Promise<string> {
     version: '0',
     budget: { used: 0, limit: 0, waiting: 0 },
     settlements: { pending: 0 },
+    keys: { ageMs: 0 },
     rateLimiter: { figures: () => ({ mode: 'process', decisions: { process: 1 } }) },
     slots: { held: () => 0, waiting: () => 0 },
     replicas: { of: () => null },

@@ -15,13 +15,18 @@ export interface ApiKeysOptions {
   readonly keys: Pick<StoredKeys, 'version' | 'list'>
   readonly log: Logger
   readonly pollMs?: number
+  /** A monotonic clock, milliseconds. */
+  readonly now?: () => number
 }
 
-export type PolledApiKeys = ApiKeys & Polling
+export interface PolledApiKeys extends ApiKeys, Polling {
+  /** Milliseconds since the list of stored keys was known to be the newest, or since the start. */
+  readonly ageMs: number
+}
 
 /**
  * The keys of the configuration, and those of the state, which are read again whenever they change. While the state is
- * away the last known ones stay in force. Keeps no process alive.
+ * away the last known ones stay in force, unless the configuration bounds their age. Keeps no process alive.
  */
 export function createApiKeys(options: ApiKeysOptions): PolledApiKeys {
   return new Book(options)
@@ -43,10 +48,15 @@ class Book implements PolledApiKeys {
   /** Principals are kept: others remember by their identity whom they have met. */
   readonly #made = new Map<string, Made>()
   readonly #polling: Polling
+  readonly #now: () => number
+  /** When the reading began by which the list was the newest. */
+  #freshMs: number
 
   constructor(options: ApiKeysOptions) {
     this.#options = options
-    const { log, pollMs } = options
+    const { log, pollMs, now = () => performance.now() } = options
+    this.#now = now
+    this.#freshMs = now()
     this.#polling = startPolling({
       read: () => this.#read(),
       onAway: (error) => {
@@ -58,11 +68,17 @@ class Book implements PolledApiKeys {
     })
   }
 
+  get ageMs(): number {
+    return this.#now() - this.#freshMs
+  }
+
   find(sha256: string): Principal | undefined {
     const snapshot = this.#options.snapshot()
     const configured = snapshot.keys.get(sha256)
     if (configured !== undefined) return configured
-    if (this.#stored === null) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+    const { keysStaleAfterMs } = snapshot
+    const isStale = keysStaleAfterMs !== undefined && this.ageMs > keysStaleAfterMs
+    if (this.#stored === null || isStale) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
     const key = this.#stored.get(sha256)
     return key === undefined ? undefined : this.#principalOf(key, snapshot)
   }
@@ -95,9 +111,13 @@ class Book implements PolledApiKeys {
 
   async #read(): Promise<void> {
     const { keys } = this.#options
+    const beganMs = this.#now()
     // Before the list: a change in between is then read once more, and never missed.
     const version = await keys.version()
-    if (this.#stored !== null && version === this.#version) return
+    if (this.#stored !== null && version === this.#version) {
+      this.#freshMs = beganMs
+      return
+    }
     const list = await keys.list()
     const stored = new Map<string, StoredKey>()
     for (const key of list) {
@@ -108,6 +128,7 @@ class Book implements PolledApiKeys {
     for (const sha256 of this.#made.keys()) if (!stored.has(sha256)) this.#made.delete(sha256)
     this.#stored = stored
     this.#version = version
+    this.#freshMs = beganMs
   }
 }
 

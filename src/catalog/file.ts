@@ -481,6 +481,10 @@ const head = {
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
+  keys_stale_after_seconds: optional(
+    Type.Integer({ minimum: 10, maximum: 86_400 }),
+    'refuses keys of the state once the list of them could not be read for so long; default: never',
+  ),
   alerts: Type.Optional(AlertsShape),
   metrics: Type.Optional(MetricsShape),
   usage: Type.Optional(UsageShape('400')),

@@ -1,4 +1,5 @@
 import { domainToASCII } from 'node:url'
+import type { Static } from 'typebox'
 import type { AppPrincipal, Principal, Route } from '../contracts/catalog.ts'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
@@ -92,13 +93,10 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
   if (issues.found.length > 0) return { found: issues.found }
   const limits = { ...DEFAULT_LIMITS, ...head?.limits }
-  const deadlineMs = (head?.deadline_seconds ?? DEFAULT_DEADLINE_SECONDS) * 1000
-  const videoDeadlineMs = (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000
   return {
     snapshot: {
       limits,
-      deadlineMs,
-      videoDeadlineMs,
+      ...timesIn(head),
       keys: principals,
       apps,
       rateLimit,
@@ -114,6 +112,15 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
     providers: [...providers.values()].flatMap((provider) =>
       provider === null ? [] : [provider.configured],
     ),
+  }
+}
+
+function timesIn(head: Static<typeof CatalogHead> | null) {
+  const staleSeconds = head?.keys_stale_after_seconds
+  return {
+    deadlineMs: (head?.deadline_seconds ?? DEFAULT_DEADLINE_SECONDS) * 1000,
+    videoDeadlineMs: (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000,
+    ...(staleSeconds === undefined ? {} : { keysStaleAfterMs: staleSeconds * 1000 }),
   }
 }
 

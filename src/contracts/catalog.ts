@@ -240,6 +240,8 @@ export interface Snapshot {
   readonly keys: ReadonlyMap<string, Principal>
   /** Workspace id → app id → what its keys stand for, for keys that are kept in the state. */
   readonly apps: ReadonlyMap<string, ReadonlyMap<string, AppPrincipal>>
+  /** How old the list of the state's keys may be while it cannot be read; absent: any age. */
+  readonly keysStaleAfterMs?: number
   /** Rate limit of keys that have none of their own. */
   readonly rateLimit: RateLimit
   readonly audioUrlDomains: readonly string[]
@@ -264,7 +266,7 @@ export interface ApiKeys {
    *
    * @param sha256 of the key, lower-case hex
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the configuration has no such key and those of the state could
-   *         never be read since the start
+   *         never be read since the start, or not for longer than `keysStaleAfterMs`
    */
   find(sha256: string): Principal | undefined
 }

@@ -29,6 +29,7 @@ export interface NodeParts {
   readonly jobs?: { readonly running: number }
   readonly budget: { readonly used: number; readonly limit: number; readonly waiting: number }
   readonly settlements: { readonly pending: number }
+  readonly keys: { readonly ageMs: number }
   /** Absent: no records of usage are written. */
   readonly usage?: () => UsageFigures
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
@@ -83,6 +84,11 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     gauge('larkway_memory_used_bytes', 'Bytes held for bodies and answers.', budget.used),
     gauge('larkway_memory_limit_bytes', 'Bytes that may be held for them.', budget.limit),
     gauge('larkway_memory_waiting', 'Bodies that wait for memory.', budget.waiting),
+    gauge(
+      'larkway_keys_age_seconds',
+      'Since the list of API keys was known to be the newest.',
+      parts.keys.ageMs / 1_000,
+    ),
     gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
     ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
     ...bodyReadings(bodies()),

@@ -136,8 +136,7 @@ export async function openNode(
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, recorded, closers),
-      /** Reads the keys of the state at once. */
-      refreshKeys: () => keys.refresh(),
+      keys,
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),

@@ -26,7 +26,7 @@ export async function serveMetrics(
   { parts, server, jobs, certificate }: MeteredParts,
   closers: Closer[],
 ): Promise<number | undefined> {
-  const { environment, metrics, budget, spool, services, state, catalog, usage } = parts
+  const { environment, metrics, budget, spool, services, state, catalog, keys, usage } = parts
   const { LARKWAY_METRICS_HOST: host, LARKWAY_METRICS_PORT: port } = environment
   if (metrics === null || port === undefined) return undefined
   // Loaded only where it is used.
@@ -38,6 +38,7 @@ export async function serveMetrics(
     ...(certificate === null ? {} : { certificate: certificate.current }),
     budget,
     settlements: services.settlements,
+    keys,
     ...(usage === null ? {} : { usage: () => usage.rows.figures() }),
     rateLimiter: state.rateLimiter,
     slots: state.slots,

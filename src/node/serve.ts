@@ -133,7 +133,7 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
     sending: { signer: workers.signer, post: createWebhookPoster(webhooks) },
     objects: parts.jobObjects,
     signals: parts.signals,
-    refreshKeys: parts.refreshKeys,
+    refreshKeys: () => parts.keys.refresh(),
     nowMs: Date.now,
   }
 }

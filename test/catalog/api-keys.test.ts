@@ -85,6 +85,7 @@ function bookOf(
   keys: Keys,
   snapshot: () => Snapshot = always(snapshotAfter()),
   isWhole: () => boolean = () => true,
+  now?: () => number,
 ) {
   const log: { level: string; msg: string }[] = []
   const book = createApiKeys({
@@ -96,6 +97,7 @@ function bookOf(
       { write: (line: string) => log.push(JSON.parse(line)) },
     ),
     pollMs: POLL_MS,
+    ...(now === undefined ? {} : { now }),
   })
   t.teardown(() => book.close())
   return { book, log }
@@ -203,6 +205,41 @@ t.test('while the state is away the last known keys hold, and that is said once'
   t.ok(book.find(kept.sha256))
   await waitUntil(() => log.length > 1)
   t.match(log.slice(1), [{ level: 'info', msg: 'stored keys can be read again' }])
+})
+
+t.test('a list that is older than the configuration lets it be is not gone by', async (t) => {
+  const key = storedKey()
+  const keys = new Keys(key)
+  let nowMs = 1_000
+  const bounded = snapshotAfter((file) => file.set('/keys_stale_after_seconds', 60))
+  let snapshot = bounded
+  const { book } = bookOf(
+    t,
+    keys,
+    () => snapshot,
+    undefined,
+    () => nowMs,
+  )
+  await book.ready()
+  keys.away = true
+  await book.refresh()
+  nowMs += 60_000
+  t.equal(book.ageMs, 60_000)
+  t.ok(book.find(key.sha256), 'as old as it may be')
+  nowMs += 1
+  t.throws(() => book.find(key.sha256), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.throws(() => book.find(hashKey(makeKey())), { code: 'DEPENDENCY_UNAVAILABLE' }, 'it may be a new one')
+  t.equal(book.find(FILE_KEY)?.key.id, 'key_web', 'keys of the file are always known')
+  snapshot = snapshotAfter()
+  t.ok(book.find(key.sha256), 'without a bound the last known keys hold')
+  snapshot = bounded
+  keys.away = false
+  await book.refresh()
+  t.equal(book.ageMs, 0)
+  t.ok(book.find(key.sha256))
+  await keys.revoke(key.id)
+  await book.refresh()
+  t.equal(book.find(key.sha256), undefined)
 })
 
 t.test(

@@ -23,6 +23,7 @@ function nodeParts(): NodeParts {
     version: '1.2.3',
     budget: { used: 1, limit: 2, waiting: 3 },
     settlements: { pending: 4 },
+    keys: { ageMs: 1_500 },
     rateLimiter: { figures: () => ({ mode: 'leases', decisions: { redis: 1, leases: 2, local: 0 } }) },
     slots: { held: () => 3, waiting: () => 1 },
     replicas: { of: () => null },

@@ -13,7 +13,7 @@ import { retryAfterMs } from './retry-after.ts'
 type Head = Pick<UpstreamReply, 'status' | 'headers'>
 
 const REASONS: Readonly<Record<FailureKind, string>> = {
-  rate: 'the provider is over its rate or its load',
+  rate: 'Provider rate-limited or overloaded',
   busy: 'the account has as many calls at once as it may',
   server: 'the provider failed',
   connect: 'the provider could not be reached',

@@ -150,3 +150,8 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 export function orNone<Value>(value: Value | null | undefined, write: (value: Value) => string): string {
   return value === null || value === undefined ? NONE : write(value)
 }
+
+/** "None (1 attempt failed)": of a request that no entry answered. */
+export function noneWords(failed: number): string {
+  return `None (${number(failed)} attempt${failed === 1 ? '' : 's'} failed)`
+}

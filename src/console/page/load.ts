@@ -25,6 +25,9 @@ export const LOADING = {
   set: () => {},
 } as const
 
+/** How often a server that cannot be reached is tried. */
+const AWAY_MS = 5_000
+
 interface Kept<Value> {
   readonly value: { readonly it: Value } | null
   readonly error: ApiError | null
@@ -85,7 +88,9 @@ export function useLoad<Value>(
   // A server that is slower than the clock is not asked twice.
   const latestBusy = useRef(kept.busy)
   latestBusy.current = kept.busy
-  const waitMs = kept.error?.retryAfterMs ?? null
+  // A view that asks once only comes back by itself when the server does.
+  const isAway = everyMs === 0 && kept.error?.code === 'UNREACHABLE'
+  const waitMs = kept.error?.retryAfterMs ?? (isAway ? AWAY_MS : null)
   const waits = waitMs !== null
   const again = useCallback(() => {
     if (!latestBusy.current && !waits) reload()

@@ -110,6 +110,17 @@ test('ranges are whole hours and days', async (t) => {
     step: 'hour',
   })
   t.equal(stepsIn(spanOf('24h', NOW)).length, 24)
+  const calendar = ['yesterday', 'month', 'last-month'] as const
+  const days = (now: string) =>
+    calendar.map((name) => {
+      const { fromMs, toMs, step } = rangeIn(new URLSearchParams({ range: name }), '30d', Date.parse(now))
+      return `${timeText(fromMs)} ${timeText(toMs)} ${step}`
+    })
+  t.same(days('2027-01-01T00:30:00Z'), [
+    '2026-12-31 2027-01-01 hour',
+    '2027-01-01 2027-01-02 day',
+    '2026-12-01 2027-01-01 day',
+  ])
   t.equal(stepsIn(spanOf('30d', NOW)).length, 30)
   t.equal(timeText(spanOf('30d', NOW).fromMs), '2026-10-24')
   const day = rangeIn(new URLSearchParams('from=2026-11-01&to=2026-11-02'), '30d', NOW)

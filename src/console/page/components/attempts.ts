@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { RequestAnswer } from '../../server/answers/requests.ts'
-import { milliseconds, plural } from '../format.ts'
+import { milliseconds, noneWords, plural } from '../format.ts'
 import { h } from '../h.ts'
 
 import { StatusBadge } from './badge.ts'
@@ -107,7 +107,7 @@ export function ServedBy({ request }: { readonly request: Pick<RequestAnswer, 'a
   const { attempts } = request
   const server = answeringAttempt(request)
   if (server === null) {
-    const words = attempts.length === 0 ? '–' : `none, ${attempts.length} failed`
+    const words = attempts.length === 0 ? '–' : noneWords(attempts.length)
     return h('span', { class: 'quiet' }, words)
   }
   const before = attempts.length - 1

@@ -26,7 +26,13 @@ const SPANS = {
   '30d': { label: '30 days', hours: 30 * 24, step: 'day' },
   '90d': { label: '90 days', hours: 90 * 24, step: 'day' },
 } as const
-export type SpanName = keyof typeof SPANS
+/** Whole days and months in UTC. */
+const CALENDAR = {
+  yesterday: { label: 'Yesterday', step: 'hour' },
+  month: { label: 'This month', step: 'day' },
+  'last-month': { label: 'Last month', step: 'day' },
+} as const
+export type SpanName = keyof typeof SPANS | keyof typeof CALENDAR
 
 /** Times that the overview looks back over, beside the last hour, and their steps: days of a week say too little. */
 export const OVERVIEW_STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as const
@@ -37,11 +43,26 @@ export const OVERVIEW_SPANS = Object.keys(OVERVIEW_STEPS) as readonly OverviewSp
 export const PROVIDER_SPAN: SpanName = '30d'
 
 export function isSpan(name: string | null): name is SpanName {
-  return name !== null && Object.hasOwn(SPANS, name)
+  return name !== null && Object.hasOwn({ ...SPANS, ...CALENDAR }, name)
+}
+
+function isCalendar(name: SpanName): name is keyof typeof CALENDAR {
+  return Object.hasOwn(CALENDAR, name)
+}
+
+function calendarSpan(name: keyof typeof CALENDAR, nowMs: number): Range {
+  const now = new Date(nowMs)
+  const monthMs = (later: number) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + later)
+  const { step } = CALENDAR[name]
+  const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS
+  if (name === 'yesterday') return { name, fromMs: todayMs - DAY_MS, toMs: todayMs, step }
+  if (name === 'last-month') return { name, fromMs: monthMs(-1), toMs: monthMs(0), step }
+  return { name, fromMs: monthMs(0), toMs: todayMs + DAY_MS, step }
 }
 
 /** The last hours or days, the present one among them: whole steps in UTC, so that it stays the same for an hour. */
 export function spanOf(name: SpanName, nowMs: number): Range {
+  if (isCalendar(name)) return calendarSpan(name, nowMs)
   const { hours, step } = SPANS[name]
   const unitMs = step === 'hour' ? HOUR_MS : DAY_MS
   const toMs = (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS
@@ -134,5 +155,5 @@ export function stepName(ms: number, step: Range['step']): string {
 }
 
 export function spanLabel(name: SpanName): string {
-  return SPANS[name].label
+  return isCalendar(name) ? CALENDAR[name].label : SPANS[name].label
 }

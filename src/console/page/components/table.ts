@@ -30,14 +30,18 @@ export interface TableProps<Row> {
   readonly dim?: (row: Row) => boolean
 }
 
-/** A button that stops what the row is of. @param label says it with the name of the row */
-export function endColumn<Row>(label: (row: Row) => string, onEnd: (row: Row) => void): Column<Row> {
+/** A button that stops what the row is of. @param label says it with the name of the row @param word on the button */
+export function endColumn<Row>(
+  label: (row: Row) => string,
+  onEnd: (row: Row) => void,
+  word = 'End',
+): Column<Row> {
   return {
     head: 'Actions',
     hideHead: true,
     narrow: true,
     cell: (row) =>
-      h(Button, { small: true, icon: 'stop', label: label(row), onClick: () => onEnd(row) }, 'End'),
+      h(Button, { small: true, icon: 'stop', label: label(row), onClick: () => onEnd(row) }, word),
   }
 }
 

@@ -35,9 +35,9 @@ const COLUMNS: readonly Column<ListedSession>[] = [
         ? h('span', { class: 'quiet' }, 'none any more')
         : [role, workspaces.length === 0 ? null : h('span', { class: 'quiet' }, workspaces.join(', '))],
   },
-  { head: 'Began', cell: ({ began_at: at }) => h(Time, { at }) },
+  { head: 'Signed in', cell: ({ began_at: at }) => h(Time, { at }) },
   { head: 'Last request', cell: ({ seen_at: at }) => h(Time, { at }) },
-  { head: 'Ends', cell: ({ expires_at: at }) => h(Time, { at }) },
+  { head: 'Expires', cell: ({ expires_at: at }) => h(Time, { at }) },
 ]
 
 /** Sessions of the console that go on: everybody's for operators, else one's own. */
@@ -71,6 +71,7 @@ export function SessionsView({ session }: ViewProps) {
                   (one: ListedSession) =>
                     one.current ? 'End this session' : `End the session of ${nameOf(one)}`,
                   setEnding,
+                  'Sign out',
                 ),
               ],
               rows: sessions,

@@ -329,7 +329,7 @@ export function RotateKey(props: {
   return h(
     FormDialog,
     { title: `Rotate the key ${name}?`, action: 'Rotate key', onSubmit: submit, onClose, busy, error },
-    h('p', null, 'A new key takes its place. Its id, limits, budget and spending stay.'),
+    h('p', null, 'Creates a new secret. ID, limits, budget and spending stay the same.'),
     former === null
       ? null
       : h(

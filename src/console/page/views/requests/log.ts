@@ -6,7 +6,7 @@ import { Button } from '../../components/button.ts'
 import { EmptyState, ErrorNote, Loaded } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
-import { moment, number, timeOfDay, took } from '../../format.ts'
+import { moment, noneWords, number, timeOfDay, took } from '../../format.ts'
 import { h } from '../../h.ts'
 import { stepRows, useKeys } from '../../keys.ts'
 import { type Action, useAction, useLoad } from '../../load.ts'
@@ -216,7 +216,7 @@ export function LogServedBy({ record }: { readonly record: LogRowAnswer }) {
   if (provider === null) return h('span', { class: 'quiet' }, record.cache === 'hit' ? 'speech cache' : '–')
   const isAnswered =
     tries.length === 0 ? record.outcome === 'ok' : tries.some(({ reason }) => reason === 'ok')
-  if (!isAnswered) return h('span', { class: 'quiet' }, `none, ${number(attempts)} failed`)
+  if (!isAnswered) return h('span', { class: 'quiet' }, noneWords(attempts))
   return [
     h('span', { class: 'mono requests-server' }, provider, '/', model),
     attempts > 1 ? h('span', { class: 'quiet nowrap' }, ` after ${number(attempts - 1)} failed`) : null,

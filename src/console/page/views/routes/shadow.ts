@@ -47,7 +47,7 @@ export function ShadowSettings(props: {
         ...(isOffered ? [] : [{ value: current, label: current }]),
         ...choices.map(({ id }) => ({ value: id, label: id })),
       ],
-      hint: 'Asked beside the model that answers, to compare their transcripts. Callers never see it.',
+      hint: 'Also receives the request, so that you can compare transcripts. Callers never see it.',
       error,
       disabled,
     }),

@@ -48,7 +48,7 @@ import {
   without,
 } from './question.ts'
 
-const RANGES: readonly SpanName[] = ['24h', '7d', '30d', '90d']
+const RANGES: readonly SpanName[] = ['24h', 'yesterday', '7d', '30d', 'month', 'last-month', '90d']
 const TOO_LONG = 'Choose at most 1,100 days.'
 
 interface Shown {

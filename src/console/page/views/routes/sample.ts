@@ -299,6 +299,7 @@ const BYTES_PER_SECOND: Readonly<Record<AudioFormat, number>> = {
   flac: 18_000,
   mp3: 16_000,
   mp4: 16_000,
+  mpeg: 24_000,
   webm: 6_000,
   ogg: 6_000,
 }

@@ -75,6 +75,7 @@ export const FORMAT_WORDS: Readonly<Record<AudioFormat, string>> = {
   wav: 'wav',
   mp3: 'mp3',
   mp4: 'mp4, m4a',
+  mpeg: 'mpeg',
   webm: 'webm',
   ogg: 'ogg',
   flac: 'flac',

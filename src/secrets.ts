@@ -15,7 +15,7 @@ const KEY_FILE = 'secret-key'
 export async function keptText(path: string, make: () => string): Promise<string> {
   const kept = await readText(path)
   if (kept !== null) return kept
-  await mkdir(dirname(path), { recursive: true })
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   await writeFile(draft, `${make()}\n`, { mode: OWNER_ONLY, flag: 'wx' })
   try {

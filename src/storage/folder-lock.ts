@@ -22,7 +22,7 @@ const claims = new Set<DatabaseSync>()
  * @throws  Error when another process has it, or it cannot be locked
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder, { recursive: true, mode: 0o700 })
   const lock = await takeLock(folder)
   if (await answers(join(folder, EARLIER_LOCK))) {
     lock.close()

@@ -302,7 +302,7 @@ export async function ownFolder(
   newName: () => string,
   lock: LockFolder,
 ): Promise<{ readonly folder: string; readonly free: () => Promise<void> }> {
-  await mkdir(root, { recursive: true })
+  await mkdir(root, { recursive: true, mode: 0o700 })
   for (let tries = 1; ; tries += 1) {
     const folder = join(root, newName())
     try {

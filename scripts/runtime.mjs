@@ -8,6 +8,7 @@ import { constants } from 'node:os'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { installPinned, npmInstall, ROOT, say, succeeds, Unusable, withLock } from './install.mjs'
+import { requireKnownBuilds } from './uws.mjs'
 
 /** The least Node that strips types unasked, has node:sqlite, and that undici 8 runs on. */
 const LEAST = [22, 19]
@@ -134,9 +135,11 @@ async function fetchNode22() {
 
 /** @returns {Promise<boolean>} whether a build of uWebSockets.js loads on that Node */
 async function installPackages(node) {
-  if (packagesMatchLock() && loadsUws(node)) return true
-  say('installing packages (once)')
-  await npmInstall(ROOT, node)
+  if (!packagesMatchLock() || !loadsUws(node)) {
+    say('installing packages (once)')
+    await npmInstall(ROOT, node)
+  }
+  await requireKnownBuilds()
   return loadsUws(node)
 }
 

@@ -8,6 +8,7 @@ import type {
 } from 'uWebSockets.js'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import type { Logger } from '../log.ts'
 
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t }
 
@@ -32,6 +33,15 @@ const BUILDS = [
   { name: 'uWebSockets.js', libc: 'glibc 2.38 build' },
   { name: 'uWebSockets.js-glibc227', libc: 'glibc 2.27 build' },
 ] as const
+
+/** Says so where the older build runs. @param version as `loadUws` tells it */
+export function warnOfOldParser(version: string, log: Logger): void {
+  if (version.endsWith(`(${BUILDS[0].libc})`)) return
+  log.warn(
+    { uws: version },
+    'this is the older build of uWebSockets.js; the newest one needs glibc 2.38 (Debian 13, Ubuntu 24.04)',
+  )
+}
 
 /**
  * Loads the first build of uWebSockets.js that this machine can run.

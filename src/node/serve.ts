@@ -8,6 +8,7 @@ import { LOOK } from '../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../console/server/table.ts'
 import { receiveBufferWarning } from '../inbound/receive-window.ts'
 import { type EdgeOptions, type EdgeServer, startServer } from '../inbound/server.ts'
+import { warnOfOldParser } from '../inbound/uws.ts'
 import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
@@ -82,6 +83,7 @@ export async function openServer(
   const metricsPort = await serveMetrics({ parts, server, jobs, certificate }, closers)
 
   warnOfReceiveBuffers(log)
+  warnOfOldParser(server.uws, log)
   warnOfLoneNode(environment, log)
   const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
   const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }

@@ -62,7 +62,7 @@ function realPath(path: string): string {
     job: newJobId('tj', 'acme'),
   }
   const real = path.replace('/v1/admin', '').replaceAll(/:(\w+)/g, (_, name: string) => names[name] ?? 'none')
-  return ['/v1/admin/audit', '/v1/admin/log', '/v1/admin/log/:record'].includes(path)
+  return ['/v1/admin/audit', '/v1/admin/books', '/v1/admin/log', '/v1/admin/log/:record'].includes(path)
     ? `${real}?workspace=acme${path.includes('/log') ? LONG_AGO : ''}`
     : real
 }
@@ -122,7 +122,9 @@ t.test('both doors say the same, and one changes what the other shows', async (t
   const both = async (t: Test, path: string) => {
     const byKey = await ask('GET', path)
     t.equal(byKey.status, 200, path)
-    t.same(byKey.body, (await page.get(path)).body, path)
+    // Up to when records are in the store is told anew each time.
+    const lasting = (body: unknown) => ({ ...Object(body), complete_until: null })
+    t.same(lasting(byKey.body), lasting((await page.get(path)).body), path)
     t.equal(byKey.headers.get('cache-control'), 'no-store')
     return byKey.body
   }

@@ -323,6 +323,7 @@ async function seeManagement(see: See): Promise<void> {
   await go('DeletePurpose', 'DELETE', `${W}/purposes/calls`)
   await go('DeleteProvider', 'DELETE', `${W}/providers/extra.own`)
   await go('ListAudit', 'GET', '/audit?workspace=extra')
+  await go('CompareBooks', 'GET', '/books?workspace=extra')
   await go('ListLog', 'GET', '/log?workspace=extra')
   await go('GetLogRecord', 'GET', '/log/none?workspace=extra', { status: 404, summary: 'None' })
   await go('DeleteWorkspace', 'DELETE', W)

@@ -36,6 +36,22 @@ export function listOf(
 
 export const Deleted = shape('ManagedDeleted', { deleted: Type.Literal(true) })
 
+const BOOK = {
+  since: Type.Union([Type.String(), Type.Null()], {
+    description: 'a full hour, from which both are counted; null: nothing was charged yet',
+  }),
+  booked_usd: Type.Number({ description: 'charged for good' }),
+  recorded_usd: Type.Number({ description: 'cost of the records' }),
+  difference_usd: Type.Number({ description: 'booked less recorded' }),
+  reserved_usd: Type.Number({ description: 'set aside for calls under way, and not booked yet' }),
+}
+
+export const Books = shape('ManagedBooks', {
+  complete_until: text('records of calls that ended later may be missing'),
+  data: Type.Array(Type.Object({ workspace: Type.String(), ...BOOK })),
+  total: Type.Object(BOOK),
+})
+
 const ManagedApp = shape('ManagedApp', {
   id: text('its name'),
   fields: Type.Object(AppShape.properties, { description: 'as in a configuration file' }),

@@ -278,6 +278,15 @@ const REST = {
     answer: shapes.JobDetail,
     errors: ['JOB_NOT_FOUND'],
   },
+  'GET /books': {
+    id: 'compareBooks',
+    summary: 'Compare what accounts were charged with what the records of usage cost',
+    description:
+      'Of the workspace; for operators of all, or of one. `difference_usd` is 0 when nothing was called since ' +
+      '`complete_until`',
+    answer: shapes.Books,
+    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+  },
   'GET /log': {
     id: 'listLog',
     summary: 'List records of the usage ledger, newest first',

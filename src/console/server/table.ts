@@ -5,6 +5,7 @@ import { Router } from '../../inbound/router.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
 import { appEndpoints } from './api/apps.ts'
 import { auditEndpoint } from './api/audit.ts'
+import { bookEndpoints } from './api/books.ts'
 import { explainEndpoint } from './api/explain.ts'
 import { trafficEndpoints } from './api/impact.ts'
 import { jobEndpoints } from './api/jobs.ts'
@@ -52,6 +53,7 @@ function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
+    ...bookEndpoints(context),
     ...logEndpoints(context, ahead.log),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),

@@ -1,0 +1,17 @@
+import { type Static, Type } from 'typebox'
+import { booksJson, compareBooks } from '../../../admin/books.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+
+const PATH = '/books'
+const Query = Type.Object({ workspace: WorkspaceField })
+
+/** What accounts were charged, beside what the records of usage cost. */
+export function bookEndpoints(context: ConsoleContext): ConsoleRoute[] {
+  return [consoleEndpoint(context, 'GET', PATH, { query: Query }, books)]
+}
+
+async function books(call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>) {
+  const { context, viewer } = call
+  return booksJson(await compareBooks(viewer.actor, scopeOf(call), context.usage, context.admin))
+}

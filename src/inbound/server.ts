@@ -4,7 +4,7 @@ import { type Logger, stackOf } from '../log.ts'
 import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
 import { ChunkFraming } from './chunk-framing.ts'
 import { handshakeFault, type SocketLimits, socketBehavior } from './client-socket.ts'
-import { type Exchange, edgeFacts } from './exchange.ts'
+import { type Exchange, edgeFacts, type Reply } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
 import {
@@ -64,6 +64,8 @@ export interface EdgeOptions {
    * it; null: one does.
    */
   readonly observe?: (exchange: Exchange, refusal: ErrorCode | null) => void
+  /** Writes a refusal of a path without a route as the callers of its prefix read it; null: as everywhere. */
+  readonly shaped?: (exchange: Exchange, refusal: GatewayError) => Reply | null
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
 }
@@ -97,6 +99,7 @@ export interface EdgeServer {
 }
 
 interface ServerContext extends EdgeContext {
+  readonly shaped: NonNullable<EdgeOptions['shaped']>
   readonly router: Router<EdgeRoute>
   accepted: number
   observe(exchange: Exchange, refusal: ErrorCode | null): void
@@ -128,12 +131,12 @@ const METHODS = [
  * @throws Error when no native build loads, two routes clash, or the address cannot be listened on
  */
 export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
-  const { routes, host, port, budget, log, tls, observe = () => {} } = options
+  const { routes, host, port, budget, log, tls, observe = () => {}, shaped = () => null } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, immediate: new ImmediateBatch(), turns: new UploadTurns(), open: [] }
   const { uws, version } = loadUws()
-  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe }
+  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe, shaped }
   const apps = new Apps(uws)
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
@@ -379,9 +382,12 @@ function factsOf(
 }
 
 /** No route sees the request, so that its line is written here. */
-function refuse(exchange: NativeExchange, refusal: GatewayError, { log }: ServerContext): void {
+function refuse(exchange: NativeExchange, refusal: GatewayError, { log, shaped }: ServerContext): void {
   exchange.onFinished(() => log.info({ ...edgeFacts(exchange), error: refusal.code }, 'request'))
-  exchange.replyError(refusal)
+  const isPathless = refusal.code === 'NOT_FOUND' || refusal.code === 'METHOD_NOT_ALLOWED'
+  const reply = isPathless ? shaped(exchange, refusal) : null
+  if (reply === null) exchange.replyError(refusal)
+  else exchange.reply(reply)
 }
 
 function run(route: EdgeRoute, exchange: NativeExchange): void {

@@ -4,6 +4,7 @@ import type { UsageAdminContext } from '../admin/usage.ts'
 import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes } from '../api/table.ts'
+import { doorRefusal } from '../api/unknown-paths.ts'
 import { LOOK } from '../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../console/server/table.ts'
 import { receiveBufferWarning } from '../inbound/receive-window.ts'
@@ -211,7 +212,7 @@ async function listen(
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =
     metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
-  return startServer({ routes, host, port, shared, ...tls, budget, log, ...observe })
+  return startServer({ routes, host, port, shared, ...tls, budget, log, shaped: doorRefusal, ...observe })
 }
 
 /** The parts that stopping a node concerns. */

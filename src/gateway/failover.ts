@@ -12,7 +12,7 @@ import { estimateOf, type Metered } from './meter.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
 import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
 import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from './replicas.ts'
-import type { Candidate, Selection } from './selection.ts'
+import { type Candidate, isUnhealthy, type Selection, toCandidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 import { exhausted, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
 import type { Verdict } from './verdict.ts'
@@ -36,12 +36,23 @@ export interface AttemptSuccess<Got> {
   readonly recorder: AttemptRecorder
 }
 
+export interface FailoverRules {
+  /** Says which slot an attempt needs; it is held until the attempt's recorder is closed. */
+  readonly slotOf: SlotOf
+  /**
+   * Entries that are passed over since their breakers are open are tried once each when all others have failed, in the
+   * order in which they opened: for a session, which has nowhere else to go.
+   */
+  readonly triesOpen: boolean
+}
+
+const OF_A_CALL: FailoverRules = { slotOf: callSlot, triesOpen: false }
+
 /**
  * Tries the candidates in order until one answers; the caller sees one outcome. Every attempt but the last gets half of
  * the time that is left, so that one hanging entry does not use up the failover; but all of it where no other entry
  * could be tried afterwards. A job that is taken over resumes what its provider is working on.
  *
- * @param slotOf says which slot an attempt needs; it is held until the attempt's recorder is closed
  * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN, RATE_LIMITED;
  *         what `run` throws, such as the signal's reason when the caller left
  */
@@ -49,10 +60,10 @@ export function failOver<Active extends ActiveCall, Got>(
   active: Active,
   selection: Pick<Selection, 'candidates' | 'considered'>,
   run: RunAttempt<Active, Got>,
-  slotOf: SlotOf = callSlot,
+  rules: FailoverRules = OF_A_CALL,
 ): Promise<AttemptSuccess<Got>> {
   try {
-    return new Failover(active, selection, run, slotOf).tryNext()
+    return new Failover(active, selection, run, rules).tryNext()
   } catch (error) {
     return Promise.reject(error)
   }
@@ -70,11 +81,15 @@ type RunAttempt<Active, Got> = (
 class Failover<Active extends ActiveCall, Got> {
   readonly #active: Active
   readonly #considered: readonly Verdict[]
-  readonly #candidates: readonly Candidate[]
+  #candidates: readonly Candidate[]
   /** What an earlier claim of the job has begun with; null: nothing. */
   readonly #begun: Candidate | null
   readonly #attempt: RunAttempt<Active, Got>
   readonly #slotOf: SlotOf
+  /** Those whose health did not admit them; null: they are not tried when all others have failed. */
+  #passedOver: Candidate[] | null
+  /** Those are tried now, in spite of their health. */
+  #triesOpen = false
   #index = 0
   #failure: Failure | null = null
   /** Replicas of the entry at which the call was made. */
@@ -84,7 +99,7 @@ class Failover<Active extends ActiveCall, Got> {
     active: Active,
     selection: Pick<Selection, 'candidates' | 'considered'>,
     run: RunAttempt<Active, Got>,
-    slotOf: SlotOf,
+    { slotOf, triesOpen }: FailoverRules,
   ) {
     this.#active = active
     this.#considered = selection.considered
@@ -92,6 +107,7 @@ class Failover<Active extends ActiveCall, Got> {
     this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
     this.#attempt = run
     this.#slotOf = slotOf
+    this.#passedOver = triesOpen ? [] : null
   }
 
   /** Tries the next candidate. @throws GatewayError when none is left; the signal's reason when the caller left */
@@ -104,13 +120,16 @@ class Failover<Active extends ActiveCall, Got> {
       if (startMs >= deadlineAtMs) break
       // A caller who left before pays for no attempt.
       signal.throwIfAborted()
-      const last = index === candidates.length - 1
+      const last = index === candidates.length - 1 && !this.#passedOver?.length
       const resumes = candidate === this.#begun
       // No call fails untried: the last candidate is tried whatever its health when all before it were passed over.
       // An order that was placed is paid for, and followed in any case.
-      const needed = resumes || (last && this.#failure === null)
-      if (!services.health.admit(candidate.entry, startMs) && !needed) continue
+      const needed = resumes || this.#triesOpen || (last && this.#failure === null)
       this.#index = index + 1
+      if (!services.health.admit(candidate.entry, startMs) && !needed) {
+        this.#passedOver?.push(candidate)
+        continue
+      }
       this.#tried = null
       const whole = last || createsOnce(services, call.operation, candidate.entry)
       const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
@@ -118,7 +137,24 @@ class Failover<Active extends ActiveCall, Got> {
       const slot = this.#slotOf(candidate.entry)
       return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
     }
+    if (this.#goBack()) return this.tryNext()
     throw exhausted(context, this.#failure, deadlineAtMs, unhealthyMs(this.#considered))
+  }
+
+  /** Begins again with those whose breakers are open. @returns false: there is none */
+  #goBack(): boolean {
+    const passedOver = this.#passedOver
+    if (passedOver === null) return false
+    const nowMs = performance.now()
+    const open = passedOver.flatMap((candidate) => {
+      const { state, openedAtMs } = this.#active.services.health.view(candidate.entry, nowMs)
+      return state === 'cooling' ? [] : { candidate, openedAtMs: openedAtMs ?? 0 }
+    })
+    this.#passedOver = null
+    this.#candidates = open.toSorted((a, b) => a.openedAtMs - b.openedAtMs).map(({ candidate }) => candidate)
+    this.#index = 0
+    this.#triesOpen = true
+    return open.length > 0
   }
 
   /** Waits for a slot first. That takes nothing of the time in which the entry has to answer, or has answered. */
@@ -237,16 +273,14 @@ function begunCandidate(
   const progress = job?.progress ?? null
   if (progress === null) return null
   const isIt = ({ entry }: Pick<Candidate, 'entry'>) => entryKey(entry) === progress.entry
-  return candidates.find(isIt) ?? toCandidate(considered.find((one) => isUnhealthy(one) && isIt(one)))
+  const candidate = candidates.find(isIt)
+  if (candidate !== undefined) return candidate
+  const passedOver = considered.find((one) => isUnhealthy(one) && isIt(one))
+  return passedOver === undefined ? null : toCandidate(passedOver)
 }
 
 function putFirst(first: Candidate, { candidates }: Pick<Selection, 'candidates'>): readonly Candidate[] {
   return [first, ...candidates.filter((candidate) => candidate !== first)]
-}
-
-/** Whether an entry is excluded for its health alone, which says nothing of what was ordered there before. */
-function isUnhealthy({ exclusion }: Verdict): boolean {
-  return exclusion?.why === 'cooling' || exclusion?.why === 'breaker'
 }
 
 /** How long each entry that is excluded for its health is not tried. */
@@ -254,12 +288,6 @@ function unhealthyMs(considered: readonly Verdict[]): number[] {
   return considered.flatMap(({ exclusion }) =>
     exclusion?.why === 'cooling' || exclusion?.why === 'breaker' ? (exclusion.retryAfterMs ?? []) : [],
   )
-}
-
-function toCandidate(considered: Verdict | undefined): Candidate | null {
-  if (considered === undefined) return null
-  const { route, entry, group } = considered
-  return { route, entry, forPurpose: group === 'purpose' }
 }
 
 function createsOnce({ providers }: Services, operation: OperationName, { provider }: Entry): boolean {

@@ -97,8 +97,7 @@ export function select(input: SelectionInput): SelectionResult {
     draft.rank = index + 1
     draft.exclusion = null
     draft.lastResort = lastResort
-    const { route, entry, group } = draft
-    const candidate = { route, entry, forPurpose: group === 'purpose' }
+    const candidate = toCandidate(draft)
     return lastResort ? { ...candidate, lastResort } : candidate
   })
   const result = { ...facts, selection: { ...facts, candidates, warnings }, refusal: null }
@@ -194,6 +193,27 @@ const STANDING_EXCLUSIONS: ReadonlySet<Exclusion['why']> = new Set(['unpublished
 export function without(selection: Selection, excluded: (candidate: Candidate) => boolean): Selection | null {
   const candidates = selection.candidates.filter((candidate) => !excluded(candidate))
   return candidates.length === 0 ? null : { ...selection, candidates }
+}
+
+/** Whether an entry is excluded for its health alone, which is that of the moment. */
+export function isUnhealthy({ exclusion }: Verdict): boolean {
+  return exclusion?.why === 'cooling' || exclusion?.why === 'breaker'
+}
+
+export function toCandidate({ route, entry, group }: Verdict): Candidate {
+  return { route, entry, forPurpose: group === 'purpose' }
+}
+
+/**
+ * Adds the entries that only their health excluded, in the last place: for a session, which may outlast that. An entry
+ * without the profile that the selection was narrowed to stays out.
+ */
+export function withUnhealthy(selection: Selection, profile: Profile | null): Selection {
+  const isKept = ({ entry }: Verdict) =>
+    profile === null || entry.profile === profile || selection.warnings.includes(PROFILE_IGNORED)
+  const unhealthy = selection.considered.filter((verdict) => isUnhealthy(verdict) && isKept(verdict))
+  if (unhealthy.length === 0) return selection
+  return { ...selection, candidates: [...selection.candidates, ...unhealthy.map(toCandidate)] }
 }
 
 /**

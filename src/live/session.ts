@@ -4,7 +4,7 @@ import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import type { SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import { type Attempt, type AttemptSuccess, failOver } from '../gateway/failover.ts'
+import { type Attempt, type AttemptSuccess, type FailoverRules, failOver } from '../gateway/failover.ts'
 import type { Usage } from '../gateway/meter.ts'
 import { sessionSlot } from '../gateway/provider-slots.ts'
 import { type Candidate, type Selection, without } from '../gateway/selection.ts'
@@ -29,6 +29,7 @@ const ROTATION_MS = 20_000
 /** Pause until live entries are tried again where files stand in for them; each one is twice as long, up to a limit. */
 const LIVE_AGAIN_MS = 10_000
 const LIVE_AGAIN_MAX_MS = 600_000
+const OF_A_SESSION: FailoverRules = { slotOf: sessionSlot, triesOpen: true }
 
 /**
  * A live transcription: takes the caller's audio as it comes, sends it on to one entry, and says what that understands.
@@ -472,7 +473,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     try {
       const connect = (_: typeof active, attempt: Attempt) =>
         new LiveConnection(active, attempt, this).opened(this.#over, attempt.deadlineAtMs)
-      const opened = await failOver(active, selection, connect, sessionSlot)
+      const opened = await failOver(active, selection, connect, OF_A_SESSION)
       context.estimate = null
       if (!this.#isOver) return this.#begin(opened)
       opened.got.close()

@@ -3,7 +3,7 @@ import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
 import { selectEntries } from '../gateway/pipeline.ts'
-import type { Selection } from '../gateway/selection.ts'
+import { type Selection, withUnhealthy } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import { newId } from '../ids.ts'
 import { LiveClock } from './clock.ts'
@@ -81,7 +81,8 @@ export class LiveSessions {
    */
   select(context: AdmittedContext, call: LiveRequest['call'], grant?: LiveGrant): Selection {
     this.#admit(context, grant)
-    return selectEntries(this.#parts.services, context, { mode: 'whole', call }, performance.now())
+    const selection = selectEntries(this.#parts.services, context, { mode: 'whole', call }, performance.now())
+    return withUnhealthy(selection, call.selectors.responseProfile)
   }
 
   /**

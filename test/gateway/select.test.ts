@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Route } from '../../src/contracts/catalog.ts'
 import { errorReply } from '../../src/errors.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
-import { select } from '../../src/gateway/selection.ts'
+import { select, withUnhealthy } from '../../src/gateway/selection.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused, selectionInput, withRoute } from '../support/selection.ts'
@@ -230,6 +230,34 @@ t.test('an open breaker leaves an entry out while another can be tried', async (
     'but none that cools down',
   )
 })
+
+t.test(
+  'a session keeps the entries that only their health excludes, within the profile of its call',
+  async (t) => {
+    const who = withRoute([
+      named('slow', { profile: 'thinking' }),
+      named('ill', { profile: 'fast' }),
+      named('waiting', { profile: 'fast' }),
+      named('quick', { profile: 'fast' }),
+      named('ill and slow', { profile: 'thinking' }),
+    ])
+    const view = ({ model }: { model: string }) =>
+      model.startsWith('ill')
+        ? ({ state: 'open', untilMs: 25_000, openedAtMs: 15_000 } as const)
+        : model === 'waiting'
+          ? ({ state: 'cooling', untilMs: 25_000, openedAtMs: null } as const)
+          : ({ state: 'closed', untilMs: null, openedAtMs: null } as const)
+    const look = (responseProfile: 'fast' | null) => {
+      const call = transcriptionCall({}, { responseProfile })
+      return withUnhealthy(
+        pick('transcription', who, call, { health: { view }, nowMs: 20_000 }),
+        responseProfile,
+      )
+    }
+    t.same(models(look('fast')), ['quick', 'ill', 'waiting'])
+    t.same(models(look(null)), ['slow', 'quick', 'ill', 'waiting', 'ill and slow'])
+  },
+)
 
 t.test('a profile narrows to the entries that have it, when there are any', async (t) => {
   const who = withRoute([

@@ -1,6 +1,6 @@
 import { audioDomain } from '../catalog/snapshot.ts'
 import { invalid, invalidField, MUST } from '../inbound/refusals.ts'
-import { type AdminActor, type AdminContext, requireOwner } from './actor.ts'
+import { type AdminActor, type AdminContext, requireOperator, requireOwner } from './actor.ts'
 import { audit, workspaceChange } from './audit.ts'
 
 /** Hosts that a workspace may fetch audio from, besides those of the configuration. */
@@ -56,14 +56,16 @@ function readDomains(texts: readonly string[]): readonly string[] {
 /**
  * Switches whether the console may show audio and transcripts of a workspace.
  *
- * @throws GatewayError NOT_FOUND, DEPENDENCY_UNAVAILABLE
+ * @throws GatewayError NOT_FOUND, PERMISSION_DENIED where only operators may, DEPENDENCY_UNAVAILABLE
  */
 export async function switchContent(
   actor: AdminActor,
   { workspace, shown }: { readonly workspace: string; readonly shown: boolean },
-  { state: { settings, catalog } }: SettingsContext,
+  { state: { settings, catalog }, catalog: served }: SettingsContext & Pick<AdminContext, 'catalog'>,
 ): Promise<void> {
   requireOwner(actor, workspace)
+  // To hide it again is open to both.
+  if (shown && (await served()).good().signIn.contentSwitch === 'operator') requireOperator(actor)
   const before = { shown: await settings.contentShown(workspace) }
   if (before.shown === shown) return
   const change = workspaceChange(shown ? 'content.show' : 'content.hide', workspace)

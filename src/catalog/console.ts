@@ -50,6 +50,10 @@ const OidcShape = strict(
       Type.String({ minLength: 1, maxLength: 256 }),
       'claim by which the audit list calls people; email unless said, and sub where there is none',
     ),
+    session_seconds: optional(
+      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
+      'longest session of a person, and so how long the groups that it began with count; default: as for keys',
+    ),
     roles: Type.Array(RoleGrantShape, {
       minItems: 1,
       maxItems: 1000,
@@ -80,6 +84,10 @@ export const ConsoleShape = strict(
     session_idle_seconds: optional(
       Type.Integer({ minimum: 60, maximum: 2_592_000 }),
       'how long a session lasts without a request; 7200, 2 hours, unless said',
+    ),
+    content_switch: optional(
+      Type.Enum(['admin', 'operator']),
+      'who may have the console show audio and transcripts of a workspace; default: admin',
     ),
     trace_url: optional(
       Type.String({ minLength: 1, maxLength: 2048 }),
@@ -112,6 +120,7 @@ export function resolveSignIn(
     key_sign_in: keys = true,
     session_seconds = SESSION_SECONDS,
     session_idle_seconds = SESSION_IDLE_SECONDS,
+    content_switch: contentSwitch = 'admin',
     oidc,
   } = fields ?? {}
   const hasOperators = oidc?.roles.some(({ role }) => role === 'operator') ?? false
@@ -125,7 +134,8 @@ export function resolveSignIn(
     keys,
     sessionMs: session_seconds * 1000,
     idleMs: session_idle_seconds * 1000,
-    oidc: oidc === undefined ? null : resolveOidc(oidc, publicUrl, sources, issues),
+    contentSwitch,
+    oidc: oidc === undefined ? null : resolveOidc(oidc, { publicUrl, session_seconds }, sources, issues),
   }
 }
 
@@ -148,7 +158,10 @@ export function resolveTraceUrl(fields: ConsoleFields | null, issues: Issues): s
 /** Null when it cannot be used; every reason is added to `issues`. */
 function resolveOidc(
   fields: OidcFields,
-  publicUrl: string | undefined,
+  {
+    publicUrl,
+    session_seconds,
+  }: { readonly publicUrl: string | undefined; readonly session_seconds: number },
   sources: SecretSources,
   issues: Issues,
 ): OidcSettings | null {
@@ -180,6 +193,7 @@ function resolveOidc(
     groupsClaim: fields.groups_claim ?? 'groups',
     nameClaim: fields.name_claim ?? 'email',
     grants: grants.filter((grant) => grant !== null),
+    sessionMs: Math.min(fields.session_seconds ?? session_seconds, session_seconds) * 1000,
     issuerLogout: fields.issuer_logout ?? true,
   }
 }

@@ -6,6 +6,8 @@ export interface SignInSettings {
   readonly sessionMs: number
   /** Longest that it lasts without a request. */
   readonly idleMs: number
+  /** Who may have the console show audio and transcripts of a workspace. Operators may, always. */
+  readonly contentSwitch: 'admin' | 'operator'
   /** Null: there is no single sign-on. */
   readonly oidc: OidcSettings | null
 }
@@ -26,6 +28,8 @@ export interface OidcSettings {
   /** Name of the claim by which the audit list calls people. */
   readonly nameClaim: string
   readonly grants: readonly RoleGrant[]
+  /** Longest that a session lasts, with the groups that it began with. */
+  readonly sessionMs: number
   /** Whether to sign out at the issuer, too. */
   readonly issuerLogout: boolean
 }

@@ -29,6 +29,7 @@ t.test('what a configuration says of single sign-on is served, with what it does
     session_idle_seconds: 600,
     oidc: {
       ...OIDC,
+      session_seconds: 900,
       roles: [OPERATOR, { email: 'Ada@Example.com', role: 'admin', workspaces: ['acme'] }],
     },
   }
@@ -50,6 +51,7 @@ t.test('what a configuration says of single sign-on is served, with what it does
           { to: { group: 'ops' }, role: 'operator', workspaces: [] },
           { to: { email: 'ada@example.com' }, role: 'admin', workspaces: ['acme'] },
         ],
+        sessionMs: 900_000,
         issuerLogout: true,
       },
     },
@@ -57,7 +59,7 @@ t.test('what a configuration says of single sign-on is served, with what it does
   const { client_secret: _, ...open } = OIDC
   const env = { LARKWAY_PUBLIC_URL: 'http://localhost:8080' }
   t.match(read({ oidc: open }, env), {
-    signIn: { oidc: { publicUrl: 'http://localhost:8080', clientSecret: null } },
+    signIn: { oidc: { publicUrl: 'http://localhost:8080', clientSecret: null, sessionMs: 43_200_000 } },
   })
 })
 

@@ -333,6 +333,16 @@ t.test('content is shown when an admin of the workspace says so, and credits are
   }
 })
 
+t.test('where the platform has promised otherwise, only an operator has content shown', async (t) => {
+  const promised = { console: { content_switch: 'operator' } }
+  const own = await startConsoleNode(t, { config: (config) => ({ ...config, ...promised }) })
+  const [admin, operator] = [await own.signIn(own.keys.admin), await own.signIn(own.keys.operator)]
+  const refused = await admin.put('/workspaces/acme/content', { shown: true })
+  t.match(refused, { status: 403, body: { error: { code: 'PERMISSION_DENIED' } } })
+  t.match((await operator.put('/workspaces/acme/content', { shown: true })).body, { content_shown: true })
+  t.match((await admin.put('/workspaces/acme/content', { shown: false })).body, { content_shown: false })
+})
+
 t.test('no name holds what turns a text around', async (t) => {
   const own = await startConsoleNode(t)
   const operator = await own.signIn(own.keys.operator)

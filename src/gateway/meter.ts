@@ -158,11 +158,12 @@ const METERS: {
     const quantity = countCharacters(input)
     const usage = { audio_output_characters: quantity, total_tokens: 0 }
     const byCharacter = { usd: price.per_1k_characters_usd, unit: 1000, quantity }
-    if (!isByTokens(price)) return { usage, terms: [byCharacter], warnings: NONE }
+    if (byCharacter.usd !== undefined || !isByTokens(price))
+      return { usage, terms: [byCharacter], warnings: NONE }
     const supposed = reported === null ? spokenTokens(quantity, price) : null
     return {
       usage,
-      terms: [byCharacter, ...tokenTerms(reported ?? supposed, price)],
+      terms: tokenTerms(reported ?? supposed, price),
       warnings: supposed === null ? NONE : [TOKENS_SUPPOSED],
     }
   },
@@ -238,7 +239,8 @@ function meterAudio(call: TranscriptionCall, reported: ReportedUsage, price: Pri
         unit: 3600,
         quantity: billed,
       })),
-      ...(isByTokens(price) ? tokenTerms(reported.usage, price) : NONE),
+      // An entry of several operations has prices of each: by tokens of its chats, say.
+      ...(price.per_hour_usd === undefined && isByTokens(price) ? tokenTerms(reported.usage, price) : NONE),
     ],
     warnings,
   }

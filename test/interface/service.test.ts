@@ -295,7 +295,7 @@ t.test('errors: code, category, and whether to send it again', async (t) => {
   const large = 'A'.repeat(60_000)
   const nobody = { headers: { authorization: '' } }
   const rows: [name: string, answered: Answered, code: ErrorCode, param: string | null][] = [
-    ['a format', await speak('one', { response_format: 'mp3' }), 'INVALID_REQUEST', 'response_format'],
+    ['a format', await speak('one', { response_format: 'flac' }), 'INVALID_REQUEST', 'response_format'],
     ['no key', await speak('one', {}, nobody), 'UNAUTHENTICATED', null],
     ['a path', await ask('one', '/v1/nothing', {}), 'NOT_FOUND', null],
     ['a method', await ask('one', '/v1/speech', null), 'METHOD_NOT_ALLOWED', null],

@@ -220,7 +220,7 @@ t.test('a job is handed in and followed by programs', { skip: noCurl }, async (t
   const env = environment(key)
   const spoken = speechSnippets(url, { ...PLAIN_SPEECH, input: 'hello world', responseFormat: 'wav' }, 'wav')
   await run('sh', ['-c', spoken.curl], { cwd, env })
-  const refused = speechSnippets(url, { ...PLAIN_SPEECH, input: 'hello', responseFormat: 'mp3' }, 'mp3')
+  const refused = speechSnippets(url, { ...PLAIN_SPEECH, input: 'hello', responseFormat: 'flac' }, 'flac')
   await t.rejects(run('sh', ['-c', refused.curl], { cwd, env }), { code: 22 }, 'an error is no audio')
   const job = transcriptionSnippets(url, 'speech.wav', { ...PLAIN_HEARING, timestamps: 'word', asJob: true })
   await writeFile(`${cwd}/job.mjs`, job.javascript)

@@ -114,6 +114,9 @@ print((job.get("result") or {}).get("content") or job.get("error"))
   }
 }
 
+/** Formats that OpenAI's clients have names of, beside their default. */
+const CLIENT_FORMATS = new Set(['aac', 'flac', 'opus', 'pcm', 'wav'])
+
 /** @param extension of the file that the audio goes to, e.g. `mp3` */
 export function speechSnippets(origin: string, options: SpeechOptions, extension: string): Snippets {
   const { purpose = '', response_profile: profile, input, ...asked } = speechBody(options)
@@ -126,7 +129,9 @@ export function speechSnippets(origin: string, options: SpeechOptions, extension
     `-d ${shellWord(JSON.stringify(speechBody(options)))}`,
     `-o ${shellWord(output)}`,
   ].join(' \\\n  ')
-  const known: Fields = { model: String(purpose) || SPEECH_MODEL, input: input ?? '', ...asked }
+  // Where none is named the clients' format is mp3, that of the request above is the entry's own.
+  const format: Fields = CLIENT_FORMATS.has(extension) ? { response_format: extension } : {}
+  const known: Fields = { model: String(purpose) || SPEECH_MODEL, input: input ?? '', ...format, ...asked }
   const own: Fields = profile === undefined ? {} : { response_profile: profile }
   return {
     curl,

@@ -93,7 +93,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
-    ...(parts.memory == null ? [] : [lossReading(parts.memory)]),
+    lossReading(parts.memory ?? null),
     slotReading(parts),
     ...replicaReadings(parts),
     breakers(parts),
@@ -199,9 +199,9 @@ function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
   ]
 }
 
-function lossReading({ isLost }: { readonly isLost: boolean }): Reading {
+function lossReading(memory: { readonly isLost: boolean } | null): Reading {
   const help = 'Whether Redis has lost what it held, and no operator has accepted that: 1 or 0.'
-  return gauge('larkway_state_lost', help, isLost ? 1 : 0)
+  return gauge('larkway_state_lost', help, memory?.isLost === true ? 1 : 0)
 }
 
 /** Each provider that an app leads to, by its name. */

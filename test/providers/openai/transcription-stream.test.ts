@@ -58,7 +58,7 @@ t.test('pieces of the text, then the whole of it', async (t) => {
       durationSeconds: null,
       segments: [],
       words: [],
-      tokens: { input_tokens: 14, output_tokens: 12 },
+      tokens: { input_tokens: 14, output_tokens: 12, audio_input_tokens: 14 },
       warnings: [],
     },
     failure: null,

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../../scripts/install.mjs'
-import type { Found } from '../candidates.ts'
+import type { Candidate, Found } from '../candidates.ts'
 import { OPENAI_MODEL } from '../openai.ts'
 import { NPM_PEERS } from './install.ts'
 
@@ -11,6 +11,12 @@ import { NPM_PEERS } from './install.ts'
 
 /** Which calls bring along; LiteLLM does not start without one, and it must be long. */
 export const GATEWAY_KEY = `sk-${randomBytes(32).toString('hex')}`
+
+/** Headers that lead a call through any of them. */
+export const GATEWAY_HEADERS = { authorization: `Bearer ${GATEWAY_KEY}` }
+
+/** The models that the loads ask for. */
+const MODELS = ['gpt-4o-mini', 'whisper-1', OPENAI_MODEL]
 
 /** How a gateway comes here. */
 export interface Gateway {
@@ -23,26 +29,45 @@ export interface Gateway {
   install(folder: string, version: string): Promise<void>
   /** The one that answers `readyPath`. */
   readonly readyPath: string
-  start(options: { readonly folder: string; readonly port: number; readonly configuration: string }): {
+  start(options: StartOptions): {
     readonly command: string
     readonly args: readonly string[]
     readonly env?: Readonly<Record<string, string>>
   }
-  /** Written into a folder of the run: its name there and its content. */
-  configuration(upstreamPort: number): { readonly name: string; readonly content: object }
+  /** Written into a folder of the run: its name there and its content; an object is written as JSON. */
+  configuration(
+    upstreamPort: number,
+    port: number,
+  ): { readonly name: string; readonly content: object | string }
 }
 
-/** LiteLLM's proxy, from PyPI into an environment of its own. One worker, as all others have one. */
+interface StartOptions {
+  /** Where it is installed. */
+  readonly folder: string
+  readonly port: number
+  readonly upstreamPort: number
+  /** The file that `configuration` named. */
+  readonly configuration: string
+}
+
+/** Installs a distribution of PyPI into an environment of its own. */
+function fromPyPi(distribution: (version: string) => string): Pick<Gateway, 'tools' | 'install'> {
+  return {
+    tools: ['python3'],
+    async install(folder, version) {
+      await capture('python3', ['-m', 'venv', folder])
+      const pip = join(folder, 'bin', 'pip')
+      await capture(pip, ['install', '--quiet', '--disable-pip-version-check', distribution(version)])
+    },
+  }
+}
+
+/** LiteLLM's proxy. One worker, as all others have one. */
 export const LITELLM: Gateway = {
   name: 'litellm',
   label: 'LiteLLM proxy',
-  version: '1.106.2',
-  tools: ['python3'],
-  async install(folder, version) {
-    await capture('python3', ['-m', 'venv', folder])
-    const pip = join(folder, 'bin', 'pip')
-    await capture(pip, ['install', '--quiet', '--disable-pip-version-check', `litellm[proxy]==${version}`])
-  },
+  version: '1.108.7', // the newest whose extra for the proxy can be installed
+  ...fromPyPi((version) => `litellm[proxy]==${version}`),
   readyPath: '/health/readiness',
   start: ({ folder, port, configuration }) => ({
     command: join(folder, 'bin', 'litellm'),
@@ -53,7 +78,7 @@ export const LITELLM: Gateway = {
   configuration: (upstreamPort) => ({
     name: 'litellm.yaml', // JSON is YAML
     content: {
-      model_list: ['gpt-4o-mini', OPENAI_MODEL].map((model) => ({
+      model_list: MODELS.map((model) => ({
         model_name: model,
         litellm_params: {
           model: `openai/${model}`,
@@ -63,6 +88,59 @@ export const LITELLM: Gateway = {
       })),
       litellm_settings: { telemetry: false },
     },
+  }),
+}
+
+/** rolter, a gateway in Rust: its wheel has the program. Without a control plane, from its file alone. */
+export const ROLTER: Gateway = {
+  name: 'rolter',
+  label: 'rolter (Rust)',
+  version: '0.1.0',
+  ...fromPyPi((version) => `rolter==${version}`),
+  readyPath: '/readyz',
+  start: ({ folder, configuration }) => ({
+    command: join(folder, 'bin', 'rolter'),
+    args: ['gateway', '--config', configuration],
+    env: { RUST_LOG: 'error' },
+  }),
+  configuration: (upstreamPort, port) => ({
+    name: 'rolter.toml',
+    content: [
+      `[server]\nhost = "127.0.0.1"\nport = ${port}`,
+      `[[providers]]\nname = "bench"\nkind = "openai_compatible"\napi_base = "http://127.0.0.1:${upstreamPort}"`,
+      ...MODELS.map(
+        (model) =>
+          `[[routes]]\nmodel = "${model}"\nstrategy = "round_robin"\n` +
+          `[[routes.targets]]\nprovider = "bench"\nmodel = "${model}"`,
+      ),
+      `[[virtual_keys]]\nkey = "${GATEWAY_KEY}"\nname = "bench"\nmodels = []`,
+    ].join('\n'),
+  }),
+}
+
+/** ferrogw, a gateway in Go: its wheel has the program. */
+export const FERROGW: Gateway = {
+  name: 'ferrogw',
+  label: 'ferrogw (Go)',
+  version: '1.5.10',
+  ...fromPyPi((version) => `ferrogw==${version}`),
+  readyPath: '/readyz',
+  start: ({ folder, port, upstreamPort, configuration }) => ({
+    command: join(folder, 'bin', 'ferrogw'),
+    args: ['serve'],
+    env: {
+      GATEWAY_CONFIG: configuration,
+      MASTER_KEY: GATEWAY_KEY,
+      OPENAI_API_KEY: 'sk-bench',
+      OPENAI_BASE_URL: `http://127.0.0.1:${upstreamPort}`,
+      PORT: `${port}`,
+      RATE_LIMIT_RPS: '0',
+      LOG_LEVEL: 'error',
+    },
+  }),
+  configuration: () => ({
+    name: 'ferrogw.json',
+    content: { strategy: { mode: 'single' }, targets: [{ virtual_key: 'openai' }] },
   }),
 }
 
@@ -104,6 +182,18 @@ export const BIFROST: Gateway = {
   }),
 }
 
+/** Tells whether a candidate is one of these. */
+export function isGateway({ name }: Candidate): boolean {
+  return GATEWAYS.some((one) => one.name === name)
+}
+
+/** LiteLLM takes so long that it has fewer runs than the others. */
+export function isLiteLlm({ name }: Candidate): boolean {
+  return name === LITELLM.name
+}
+
+const GATEWAYS = [ROLTER, FERROGW, LITELLM, BIFROST]
+
 /** Its crates are not published: it is released as binaries and images, which no registry of packages has. */
 const AGENTGATEWAY = {
   name: 'agentgateway',
@@ -111,9 +201,9 @@ const AGENTGATEWAY = {
     'it is on no registry of packages: its crates are not published, its releases are binaries and images',
 }
 
-/** The chat peers that are no npm packages. */
+/** The peers that are no npm packages. */
 export async function gateways(): Promise<Found[]> {
-  return [await installed(LITELLM), await installed(BIFROST), AGENTGATEWAY]
+  return [...(await Promise.all(GATEWAYS.map((one) => installed(one)))), AGENTGATEWAY]
 }
 
 /**
@@ -137,10 +227,10 @@ export async function installed(gateway: Gateway, parent = NPM_PEERS): Promise<F
       readyPath,
       versions: { [name]: version },
       command({ port, upstreamPort, folder: run }) {
-        const { name: file, content } = gateway.configuration(upstreamPort)
+        const { name: file, content } = gateway.configuration(upstreamPort, port)
         const configuration = join(run, file)
-        writeFileSync(configuration, JSON.stringify(content))
-        return gateway.start({ folder, port, configuration })
+        writeFileSync(configuration, typeof content === 'string' ? content : JSON.stringify(content))
+        return gateway.start({ folder, port, upstreamPort, configuration })
       },
     },
   }

@@ -1,20 +1,11 @@
-import {
-  bareProxy,
-  type Candidate,
-  type Found,
-  larkway,
-  nginx,
-  portkey,
-  renamed,
-  upstreamItself,
-} from '../candidates.ts'
+import { bareProxy, type Candidate, larkway, nginx, portkey, renamed, upstreamItself } from '../candidates.ts'
 import type { Driven, Session, Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
 import type { PingReport, PingTask } from '../load/pings.ts'
 import type { RequestSpec } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, portkeyHeaders } from '../openai.ts'
-import { GATEWAY_KEY, gateways, LITELLM } from '../peers/gateways.ts'
+import { GATEWAY_HEADERS, gateways, isLiteLlm } from '../peers/gateways.ts'
 import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
 
 const MESSAGE = 'Hello.'
@@ -33,6 +24,8 @@ interface Kind {
   readonly loads?: readonly Load[]
   /** Rounds at most; absent: all of them. */
   readonly rounds?: number
+  /** Absent: WARM_UP_SECONDS. */
+  readonly warmUpSeconds?: number
 }
 
 /**
@@ -54,8 +47,8 @@ export const chat: Scenario = {
       content: (body) => JSON.parse(body).content,
     })
     const openai: Kind = { request: () => openaiChat(MESSAGE, {}), content: openaiContent }
-    const headers = { authorization: `Bearer ${GATEWAY_KEY}` }
-    const keyed: Kind = { ...openai, request: () => openaiChat(MESSAGE, headers), loads: [SLOW, SATURATED] }
+    const request = () => openaiChat(MESSAGE, GATEWAY_HEADERS)
+    const keyed: Kind = { ...openai, request, loads: [SLOW, SATURATED] }
     const throughPortkey = (port: number) => openaiChat(MESSAGE, portkeyHeaders(port))
     const { found, skipped } = await sort<Kind>([
       [upstreamItself(), openai],
@@ -66,7 +59,11 @@ export const chat: Scenario = {
       [await portkey(), { ...keyed, request: throughPortkey }],
       // Their installation is not for a short run.
       ...(quick ? [] : await gateways()).map(
-        (one) => [one, isLiteLlm(one) ? { ...keyed, ...WITH_PATIENCE } : keyed] as const,
+        (one) =>
+          [
+            one,
+            'candidate' in one && isLiteLlm(one.candidate) ? { ...keyed, ...WITH_PATIENCE } : keyed,
+          ] as const,
       ),
     ])
     const trials = LOADS.flatMap((load) =>
@@ -96,11 +93,11 @@ const SATURATED: Load = {
 }
 const LOADS: readonly Load[] = [SLOW, FAST, SATURATED]
 
-/** For LiteLLM, which takes 22 ms of CPU for a call and starts for a quarter of a minute: no rate, and one round. */
-const WITH_PATIENCE: Pick<Kind, 'loads' | 'rounds'> = { loads: [SATURATED], rounds: 1 }
-
-function isLiteLlm(found: Found): boolean {
-  return 'candidate' in found && found.candidate.name === LITELLM.name
+/** For LiteLLM, which takes milliseconds of CPU for a call, and more for its first thousand: no rate, and one round. */
+const WITH_PATIENCE: Pick<Kind, 'loads' | 'rounds' | 'warmUpSeconds'> = {
+  loads: [SATURATED],
+  rounds: 1,
+  warmUpSeconds: 20,
 }
 
 function drivenAt(perSecond: number): Load['drive'] {
@@ -136,7 +133,7 @@ function trial(candidate: Candidate, kind: Kind, load: Load, quick: boolean): Tr
     // A rate that a server which has not been optimized yet cannot keep would be measured as a queue.
     async warmUp(session) {
       const request = kind.request(session.lab.upstreamPort)
-      await saturate(session, request, WARM_UP_CONNECTIONS, WARM_UP_SECONDS)
+      await saturate(session, request, WARM_UP_CONNECTIONS, kind.warmUpSeconds ?? WARM_UP_SECONDS)
       // Then under the load itself, so that the connections to the provider are there.
       await load.drive(session, request, true)
     },

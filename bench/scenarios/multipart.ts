@@ -2,6 +2,7 @@ import { type Candidate, fastify, larkway, nginx, portkey } from '../candidates.
 import type { Trial } from '../harness/measure.ts'
 import { larkwayMultipart } from '../larkway.ts'
 import { openaiMultipart, portkeyHeaders } from '../openai.ts'
+import { GATEWAY_HEADERS, gateways, isLiteLlm } from '../peers/gateways.ts'
 import type { S3Store } from '../s3.ts'
 import { checked, type RequestOf, type Scenario, sort, upload, verifyAudio } from './scenario.ts'
 
@@ -28,6 +29,7 @@ export const multipart: Scenario = {
   async plan({ quick, s3 }) {
     const own: RequestOf = () => larkwayMultipart(AUDIO_BYTES)
     const plain: RequestOf = () => openaiMultipart(AUDIO_BYTES)
+    const keyed: RequestOf = () => openaiMultipart(AUDIO_BYTES, GATEWAY_HEADERS)
     const viaPortkey: RequestOf = (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))
     const tier = (name: string, label: string, memoryMib: number, s3: S3Store | null) =>
       larkway({ name: `larkway-${name}`, label: `Larkway, ${label}`, memoryMib, s3 })
@@ -38,6 +40,8 @@ export const multipart: Scenario = {
             name: 'larkway-s3',
             reason: 'no S3 store: --s3 starts one, or set S3_ENDPOINT and the variables beside it',
           }
+    // Their installation is not for a short run.
+    const others = quick ? [] : await gateways()
     const candidates = async (storeMib: number) =>
       sort<RequestOf>([
         [tier('memory', 'memory tier', EVERYTHING_FITS_MIB, null), own],
@@ -47,15 +51,16 @@ export const multipart: Scenario = {
         [await nginx('default'), plain],
         [await fastify(), plain],
         [await portkey(), viaPortkey],
+        ...others.map((one) => [one, keyed] as const),
       ])
     const few = await candidates(NOTHING_FITS_MIB)
     const many = await candidates(NEXT_TO_NOTHING_FITS_MIB)
     const { skipped } = few
     const seconds = quick ? { warmUp: 0.2, run: 0.5 } : { warmUp: 0.5, run: 3 }
     const trials = [1, 16, 64].flatMap((connections) =>
-      (connections === 64 ? many : few).found.map(([candidate, request]) =>
-        multipartTrial(candidate, request, connections, seconds),
-      ),
+      (connections === 64 ? many : few).found
+        .filter(([candidate]) => connections === 16 || !isLiteLlm(candidate))
+        .map(([candidate, request]) => multipartTrial(candidate, request, connections, seconds)),
     )
     return { trials, skipped }
   },
@@ -71,6 +76,7 @@ export function multipartTrial(
   return {
     candidate,
     load: connections === 1 ? '1 connection' : `${connections} connections`,
+    ...(isLiteLlm(candidate) ? { rounds: 1 } : {}),
     verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
     async warmUp(session) {
       // Every connection once: memory that is used for the first time costs more than what is used again.

@@ -2,6 +2,7 @@ import { fastify, larkway, nginx, portkey } from '../candidates.ts'
 import type { Trial } from '../harness/measure.ts'
 import { larkwayMultipart } from '../larkway.ts'
 import { openaiMultipart, portkeyHeaders } from '../openai.ts'
+import { GATEWAY_HEADERS, gateways, isGateway } from '../peers/gateways.ts'
 import { AUDIO_BYTES } from './multipart.ts'
 import { checked, ONCE, type RequestOf, type Scenario, sort, upload, verifyAudio } from './scenario.ts'
 
@@ -19,7 +20,7 @@ export const slowProvider: Scenario = {
   rounds: 3,
   upstream: { program: 'slow-upstream.ts', args: [String(PROVIDER_BYTES_PER_SECOND)] },
 
-  async plan() {
+  async plan({ quick }) {
     const plain: RequestOf = () => openaiMultipart(AUDIO_BYTES)
     const { found, skipped } = await sort<RequestOf>([
       [
@@ -33,11 +34,16 @@ export const slowProvider: Scenario = {
       [await nginx('tuned'), plain],
       [await fastify(), plain],
       [await portkey(), (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))],
+      ...(quick ? [] : await gateways()).map(
+        (one) => [one, () => openaiMultipart(AUDIO_BYTES, GATEWAY_HEADERS)] as const,
+      ),
     ])
     const trials = found.map(
       ([candidate, request]): Trial => ({
         candidate,
         load: `${CONNECTIONS} connections`,
+        // They take minutes, and their peak is some fifty times the budget.
+        ...(isGateway(candidate) ? { rounds: 1 } : {}),
         verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
         async warmUp(session) {
           await upload(session, request, { ...ONCE, connections: 4 })

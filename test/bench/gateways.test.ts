@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { BIFROST, type Gateway, installed, LITELLM } from '../../bench/peers/gateways.ts'
+import { BIFROST, FERROGW, type Gateway, installed, LITELLM, ROLTER } from '../../bench/peers/gateways.ts'
 import { tempFolder } from '../support/scratch.ts'
 
 const made: Gateway = {
@@ -41,8 +41,11 @@ t.test(
     const place = { port: 1, upstreamPort: 4321, folder: parent, reach: async (to: string) => to }
     const { args } = await found.candidate.command(place)
     const [, path = ''] = args
-    t.match(JSON.parse(readFileSync(path, 'utf8')), made.configuration(4321).content)
-    for (const gateway of [LITELLM, BIFROST])
-      t.match(JSON.stringify(gateway.configuration(4321).content), 'http://127.0.0.1:4321', gateway.name)
+    t.match(JSON.parse(readFileSync(path, 'utf8')), made.configuration(4321, 1).content)
+    const started = { folder: parent, port: 1, upstreamPort: 4321, configuration: path }
+    for (const gateway of [LITELLM, BIFROST, ROLTER, FERROGW]) {
+      const told = [gateway.configuration(4321, 1).content, gateway.start(started)]
+      t.match(JSON.stringify(told), 'http://127.0.0.1:4321', gateway.name)
+    }
   },
 )

@@ -119,7 +119,7 @@ t.test('the prices of the tables are in order', async (t) => {
 function promisesLive(
   t: Test,
   model: string,
-  { features, hints, price }: LiveFacts,
+  { features, hints, limits, price }: LiveFacts,
   { live }: Provider,
 ): void {
   t.type(price?.per_hour_usd, 'number', `${model} is priced for live audio`)
@@ -131,7 +131,9 @@ function promisesLive(
       features: ['realtime' as const, ...features.filter((one) => more.some((name) => name === one))],
       hints: hints.filter((one) => more.some((name) => name === one)),
     }
-    const call = sampleCall('transcription', sample).payload as LiveCall
+    const made = sampleCall('transcription', sample).payload as LiveCall
+    const redaction = made.options.redaction.length === 0 ? [] : (limits.redactions ?? made.options.redaction)
+    const call = { ...made, options: { ...made.options, redaction } }
     t.equal(live?.unsupported?.(call, target) ?? null, null, `${model} live ${more}`)
     t.match(live?.handshake(call, target).url, /^wss:/)
   }

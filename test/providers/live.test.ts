@@ -4,14 +4,18 @@ import type { LiveEvent } from '../../src/contracts/live.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { TEXT_MAX } from '../../src/providers/live.ts'
 import { LiveRig, liveCall, liveTarget } from '../support/live.ts'
-import { LIVE_MESSAGES, LIVE_MODELS, VLLM_MESSAGES } from '../support/live-messages.ts'
+import { FLUX_MESSAGES, LIVE_MESSAGES, LIVE_MODELS, VLLM_MESSAGES } from '../support/live-messages.ts'
 
-/** Every protocol, by whichever option of an entry it is spoken. */
+/** Every protocol, by whichever model or option of an entry it is spoken. */
 const CASES = [...PROVIDERS.values()]
   .filter(({ live }) => live !== undefined)
   .flatMap((provider) => {
     const target = liveTarget(LIVE_MODELS[provider.kind] ?? 'model')
     const plain = { name: provider.kind, provider, target, messages: LIVE_MESSAGES[provider.kind] ?? [] }
+    if (provider.kind === 'deepgram') {
+      const turns = { name: 'deepgram with turns', target: liveTarget('flux-general-multi') }
+      return [plain, { ...plain, ...turns, messages: FLUX_MESSAGES }]
+    }
     if (provider.kind !== 'openai-compatible') return [plain]
     const by = (protocol: string, messages: readonly object[]) => ({
       name: `${provider.kind} as ${protocol}`,

@@ -132,6 +132,31 @@ export const VLLM_MESSAGES: readonly object[] = [
   { type: 'error', error: 'e', code: 'processing_error' },
 ]
 
+/** Messages of Deepgram's models that tell turns. */
+export const FLUX_MESSAGES: readonly object[] = [
+  ...['StartOfTurn', 'Update', 'EagerEndOfTurn', 'TurnResumed', 'EndOfTurn'].map((event) => ({
+    type: 'TurnInfo',
+    event,
+    turn_index: 0,
+    audio_window_start: 0,
+    audio_window_end: 2,
+    transcript: 'hello',
+    words: [{ word: 'hello', start: 1, end: 1.5, confidence: 0.9 }],
+    end_of_turn_confidence: 0.5,
+    languages: ['en'],
+  })),
+  {
+    type: 'TurnInfo',
+    event: 'Update',
+    audio_window_start: 2,
+    audio_window_end: 3,
+    transcript: '',
+    words: [],
+  },
+  { type: 'Connected', request_id: 'r', sequence_id: 0 },
+  { type: 'Error', sequence_id: 1, code: 'INTERNAL_SERVER_ERROR', description: 'd' },
+]
+
 /** A model of each provider that transcribes live audio. */
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
   assemblyai: 'universal-3-6-pro',

@@ -26,14 +26,14 @@ import { readWord } from './transcript.ts'
 import { hintOf, MULTI, MULTILINGUAL, optionsQuery, redactsIn, unsupportedKeyterms } from './transcription.ts'
 
 /** https://developers.deepgram.com/docs/encoding */
-const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
+export const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
   pcm_s16le: 'linear16',
   mulaw: 'mulaw',
   alaw: 'alaw',
 }
 
 /** Ten seconds without a frame close the connection; every 3 to 5 a `KeepAlive` is advised. */
-const KEEP_ALIVE_MS = 4_000
+export const KEEP_ALIVE_MS = 4_000
 /** Interim results come about every second, in silence too. */
 const ANSWER_MS = 5_000
 
@@ -255,4 +255,4 @@ class DeepgramStepper implements LiveStepper {
 }
 
 /** Times come rounded to hundredths, and the last samples of a frame may be left for the next one. */
-const ROUNDING = 0.03
+export const ROUNDING = 0.03

@@ -1,6 +1,7 @@
 import type { Provider } from '../../contracts/provider.ts'
 import { objectOf, objectsIn } from '../json.ts'
 import { modelList } from '../model-list.ts'
+import { withFlux } from './flux.ts'
 import { liveOperation } from './live.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
@@ -24,7 +25,7 @@ export const deepgram: Provider = {
   baseUrl: 'https://api.deepgram.com',
   needsCredential: true,
   transcription,
-  live: liveOperation({ path: '/v1/listen', headers: deepgramHeaders, options: optOut }),
+  live: withFlux(liveOperation({ path: '/v1/listen', headers: deepgramHeaders, options: optOut })),
   speech,
   models,
 }

@@ -1,9 +1,9 @@
 import type { LiveAudio, LiveCall, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
-import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
+import { AddedSilence } from '../added-silence.ts'
 import { classify } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 import { type LanguageHint, languageCode, languageHint } from '../language.ts'
@@ -128,8 +128,7 @@ class ScribeStepper implements LiveStepper {
   /** A transcript whose times are still to come, and one that came with them first, as it does now and then. */
   #untimed: string | null = null
   #early: string | null = null
-  /** Silence that the provider was sent beside the audio: behind how many seconds of it, and how much. */
-  readonly #inserted: { readonly at: number; seconds: number }[] = []
+  readonly #added: AddedSilence
   #ending = false
   #ended = false
 
@@ -138,6 +137,7 @@ class ScribeStepper implements LiveStepper {
     this.#audio = audioFor(call)
     this.#pace = commitPace(call.live)
     this.#log = new LiveLog(this.#audio)
+    this.#added = new AddedSilence(this.#audio)
     this.#language = language === null ? null : languageCode(language)
   }
 
@@ -159,12 +159,7 @@ class ScribeStepper implements LiveStepper {
   }
 
   keepAlive(): readonly LiveFrame[] {
-    const quiet = silence(this.#audio, KEEP_ALIVE_SECONDS)
-    const seconds = quiet.byteLength / bytesPerSecond(this.#audio)
-    const last = this.#inserted.at(-1)
-    if (last?.at === this.#log.sent) last.seconds += seconds
-    else this.#inserted.push({ at: this.#log.sent, seconds })
-    return [this.#chunk(quiet)]
+    return [this.#chunk(this.#added.make(KEEP_ALIVE_SECONDS, this.#log.sent))]
   }
 
   end(): readonly LiveFrame[] {
@@ -239,13 +234,7 @@ class ScribeStepper implements LiveStepper {
 
   /** Times without the silence that was sent beside the audio. */
   #placed(word: Word): Word {
-    return { ...word, start: this.#placeOf(word.start), end: this.#placeOf(word.end) }
-  }
-
-  #placeOf(time: number): number {
-    let place = time
-    for (const { at, seconds } of this.#inserted) if (place > at) place = Math.max(at, place - seconds)
-    return place
+    return { ...word, start: this.#added.placeOf(word.start), end: this.#added.placeOf(word.end) }
   }
 
   #told(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {

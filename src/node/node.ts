@@ -195,7 +195,7 @@ async function openUsage(
   closers.push(() => files.close())
   const rows = await WriteAhead.open({
     root: usageFolder(environment),
-    lock: lockFolder,
+    lock: (folder) => lockFolder(folder, { isRemoved: true }),
     roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,

@@ -16,12 +16,14 @@ const claims = new Set<DatabaseSync>()
 /**
  * Claims a data folder for this process. The claim is a lock of the kernel on a file in it, taken through SQLite, as
  * Node has none of its own: there is no moment in which two have it, and it ends with the process, however that ends.
- * The file is empty and stays.
+ * The file is empty and stays: a process that had opened it before it was removed would lock what another one no longer
+ * sees.
  *
+ * @param isRemoved the folder is removed after that, and nobody works in it: the file goes where nothing else is there
  * @returns gives the folder free
  * @throws  Error when another process has it, or it cannot be locked
  */
-export async function lockFolder(folder: string): Promise<() => Promise<void>> {
+export async function lockFolder(folder: string, { isRemoved = false } = {}): Promise<() => Promise<void>> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const lock = await takeLock(folder)
   if (await answers(join(folder, EARLIER_LOCK))) {
@@ -32,7 +34,7 @@ export async function lockFolder(folder: string): Promise<() => Promise<void>> {
   return async () => {
     if (!claims.delete(lock)) return
     // Who is about to remove the folder learns by that what is wrong with it.
-    await clearEmpty(folder).catch(() => {})
+    if (isRemoved) await clearEmpty(folder).catch(() => {})
     lock.close()
   }
 }

@@ -5,7 +5,7 @@ type Json = Readonly<Record<string, unknown>>
 interface MediaType {
   readonly schema: Json
   readonly 'x-event-schema'?: Json
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+  readonly examples?: Readonly<Record<string, { readonly value: unknown } | { readonly $ref: string }>>
 }
 
 interface Answer {
@@ -24,7 +24,7 @@ export interface OpenApi {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly webhooks: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: Readonly<
-    Record<'schemas' | 'headers' | 'responses' | 'parameters', Readonly<Record<string, Json>>>
+    Record<'schemas' | 'headers' | 'responses' | 'parameters' | 'examples', Readonly<Record<string, Json>>>
   >
 }
 

@@ -74,8 +74,8 @@ export const listenFile = endpoint({
   body: {
     ...transcriptionBody(LISTEN, {}),
     contents: [
-      { type: 'audio/*', schema: AUDIO },
       { type: 'application/octet-stream', schema: AUDIO },
+      { type: 'audio/*', schema: AUDIO },
       { type: '*/*', schema: AUDIO },
       json(ByUrl),
     ],

@@ -230,8 +230,8 @@ export function audioContents(fields: RequestFields, required = true): readonly 
       schema: { type: 'object', properties: form, ...(required ? { required: ['file'] } : {}) },
     },
     json(Type.Object({ ...AUDIO_FIELDS, ...fields })),
-    { type: 'audio/*', schema: audio },
     { type: 'application/octet-stream', schema: audio },
+    { type: 'audio/*', schema: audio },
   ]
 }
 

@@ -6,6 +6,7 @@ import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from '.
 import { commonHeaders, HEADERS, type HeaderName, PARAMETERS, type ParameterName } from './headers.ts'
 import { type Answer, type Content, type ErrorShape, type Operation, TAGS } from './operation.ts'
 import { type Json, PlainSchemas } from './schema.ts'
+import { shareSchemas } from './shared-schemas.ts'
 
 const EXAMPLES = new URL('examples.json', import.meta.url)
 
@@ -38,7 +39,7 @@ export interface Example {
 export async function openApiDocument(operations: Iterable<Operation>): Promise<Json> {
   const document = new Document(JSON.parse(await readFile(EXAMPLES, 'utf8')) as Examples)
   for (const operation of operations) document.add(operation)
-  return document.whole(await readVersion())
+  return shareSchemas(document.whole(await readVersion()))
 }
 
 /** Scopes of what is done for somebody, now or later. */
@@ -54,6 +55,7 @@ class Document {
   readonly #examples: Examples
   readonly #paths: Record<string, Record<string, Json>> = {}
   readonly #responses: Record<string, Json> = {}
+  readonly #errorExamples: Record<string, Json> = {}
 
   constructor(examples: Examples) {
     this.#examples = examples
@@ -102,6 +104,7 @@ class Document {
         parameters: PARAMETERS,
         headers: HEADERS,
         responses: this.#responses,
+        examples: this.#errorExamples,
         schemas: this.#schemas.components,
       },
     }
@@ -178,7 +181,9 @@ class Document {
     const refs = [...byStatus([...new Set(operation.errors)])].map(([status, codes]) => {
       const { errorShape } = operation
       const ref = errorShape === undefined ? ERROR_REF : this.#schemas.of(errorShape.schema)
-      const response = errorResponse(codes, errorHeaders(operation, status, codes), { errorShape, ref })
+      const examples = Object.fromEntries(codes.map((code) => [code, this.#errorExample(code, errorShape)]))
+      const headers = errorHeaders(operation, status, codes)
+      const response = errorResponse(codes, headers, { errorShape, ref, examples })
       const name = codes.map(pascal).join('Or')
       const { tag, id } = operation
       const names = [name, `${name}${tag}`, `${name}${id[0]?.toUpperCase()}${id.slice(1)}`]
@@ -187,6 +192,13 @@ class Document {
       return [String(status), { $ref: `#/components/responses/${free}` }]
     })
     return Object.fromEntries(refs)
+  }
+
+  /** An error as it is sent is the same in all answers that have it. */
+  #errorExample(code: ErrorCode, errorShape: ErrorShape | undefined): Json {
+    const name = errorShape === undefined ? code : `${code}.${nameOf(this.#schemas.of(errorShape.schema))}`
+    this.#errorExamples[name] ??= { summary: ERRORS[code].message, value: exampleOf(code, errorShape) }
+    return { $ref: `#/components/examples/${name}` }
   }
 
   #isFree(name: string, response: Json): boolean {
@@ -223,6 +235,12 @@ function errorHeaders(operation: Operation, status: number, codes: readonly Erro
 interface ErrorSchema {
   readonly errorShape: ErrorShape | undefined
   readonly ref: Json
+  readonly examples: Json
+}
+
+/** The name of the component that a reference leads to. */
+function nameOf({ $ref: ref }: Json): string {
+  return String(ref).slice(String(ref).lastIndexOf('/') + 1)
 }
 
 const ERROR_REF = { $ref: '#/components/schemas/Error' }
@@ -230,12 +248,8 @@ const ERROR_REF = { $ref: '#/components/schemas/Error' }
 function errorResponse(
   codes: readonly ErrorCode[],
   headers: readonly HeaderName[],
-  { errorShape, ref }: ErrorSchema,
+  { errorShape, ref, examples }: ErrorSchema,
 ): Json {
-  const examples = codes.map((code) => [
-    code,
-    { summary: ERRORS[code].message, value: exampleOf(code, errorShape) },
-  ])
   const named = { code: { enum: codes } }
   return {
     description: codes.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join('; '),
@@ -248,7 +262,7 @@ function errorResponse(
             { properties: errorShape?.isFlat === true ? named : { error: { properties: named } } },
           ],
         },
-        examples: Object.fromEntries(examples),
+        examples,
       },
     },
   }

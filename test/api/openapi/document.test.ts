@@ -5,7 +5,8 @@ import { SELECTOR_FIELDS } from '../../../src/api/fields.ts'
 import type { ResultLinks } from '../../../src/api/native/results.ts'
 import { TRANSCRIPTION_FIELDS } from '../../../src/api/native/transcription-request.ts'
 import { type Examples, openApiDocument } from '../../../src/api/openapi/document.ts'
-import { PlainSchemas } from '../../../src/api/openapi/schema.ts'
+import { type Json, PlainSchemas } from '../../../src/api/openapi/schema.ts'
+import { shareSchemas } from '../../../src/api/openapi/shared-schemas.ts'
 import { type ApiContext, createRoutes, ENDPOINTS } from '../../../src/api/table.ts'
 import { CatalogFile } from '../../../src/catalog/file.ts'
 import { managementOperations } from '../../../src/console/server/table.ts'
@@ -21,6 +22,69 @@ const text = JSON.stringify(document)
 const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
 const routes = (links: ResultLinks | null) =>
   createRoutes({ ...context, links }).map(({ method, path }) => `${method} ${path}`)
+
+/** A part of a document, or the one that it refers to. */
+function resolved(part: unknown, whole: object = document): Readonly<Record<string, unknown>> {
+  const { $ref: ref } = Object(part)
+  if (typeof ref !== 'string') return Object(part)
+  const names = ref.split('/').slice(1)
+  return Object(names.reduce<unknown>((at, name) => Object(at)[name], whole))
+}
+
+/** The same with each schema where it is used, as if none had a name. */
+function inlined(part: unknown, whole: object): unknown {
+  if (typeof part !== 'object' || part === null) return part
+  if (Array.isArray(part)) return part.map((one) => inlined(one, whole))
+  const isSchema = String(Object(part).$ref).startsWith('#/components/schemas/')
+  const found = isSchema ? resolved(part, whole) : part
+  return Object.fromEntries(Object.entries(found).map(([name, one]) => [name, inlined(one, whole)]))
+}
+
+/** Objects and longer unions of a document that stand in two places at least. */
+function repeated(part: unknown, seen = new Set<string>()): string[] {
+  if (typeof part !== 'object' || part === null) return []
+  const { type, properties, example } = Object(part)
+  const text = JSON.stringify(part)
+  const isShape = type === 'object' && properties !== undefined && example === undefined && text.length > 150
+  if (isShape && seen.has(text)) return [text]
+  if (isShape) seen.add(text)
+  return Object.entries(part).flatMap(([name, one]) => (name === 'examples' ? [] : repeated(one, seen)))
+}
+
+t.test('a shape that stands more than once has a name, and means what it did in its places', async (t) => {
+  const managed = managementOperations(emptyConsoleContext())
+  const whole = (await openApiDocument([...ENDPOINTS, ...managed])) as unknown as OpenApi
+  const given = Object.keys(whole.components.schemas).filter((name) => /^[A-Z]\w*$/.test(name))
+  t.equal(given.length, Object.keys(whole.components.schemas).length, 'as types are called')
+  const { schemas: _, ...components } = whole.components
+  const flat = inlined({ ...whole, components }, whole) as OpenApi
+  const again = shareSchemas({ ...flat, components: { ...flat.components, schemas: {} } } as Json)
+  t.same(repeated(again), [], 'the document of inline schemas is shared, too')
+  const { schemas: __, ...parts } = again.components as OpenApi['components']
+  t.same(inlined({ ...again, components: parts }, again), flat)
+  t.ok(JSON.stringify(whole).length < JSON.stringify(flat).length / 2)
+})
+
+t.test('answers with errors are types that operations share', async (t) => {
+  for (const [name, { content }] of Object.entries(document.components.responses))
+    t.match(Object(content)['application/json'].schema.$ref, /^#\/components\/schemas\/\w+$/, name)
+})
+
+t.test('each body of audio can be sent as bytes of no type, which every generator knows', async (t) => {
+  const bodies = Object.values(document.paths)
+    .flatMap((methods) => Object.values(methods))
+    .map(({ requestBody }) => requestBody?.content ?? {})
+    .filter((content) => 'audio/*' in content)
+  t.ok(bodies.length >= 7)
+  for (const content of bodies) {
+    t.same(content['application/octet-stream'], content['audio/*'])
+    const types = Object.keys(content)
+    t.ok(
+      types.indexOf('application/octet-stream') < types.indexOf('audio/*'),
+      'first, for those that take one',
+    )
+  }
+})
 
 t.test('every route is documented, and nothing else is', async (t) => {
   const served = routes({} as ResultLinks).sort()
@@ -41,11 +105,11 @@ t.test('every parameter of a path is documented, and none is stale', async (t) =
   for (const [path, methods] of Object.entries(document.paths)) {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
     for (const { operationId, parameters = [] } of Object.values(methods)) {
-      const resolved = parameters.map(
+      const found = parameters.map(
         (one) => document.components.parameters[String(one.$ref).split('/').at(-1) ?? ''] ?? one,
       )
       t.same(
-        resolved.filter((one) => one.in === 'path').map(({ name }) => name),
+        found.filter((one) => one.in === 'path').map(({ name }) => name),
         inPath,
         operationId,
       )
@@ -85,12 +149,12 @@ t.test('every reference leads somewhere, and every component is used', async (t)
 t.test('each way of sending audio takes every field', async (t) => {
   const operation = document.paths['/v1/transcription']?.post
   const fields = Object.keys({ ...TRANSCRIPTION_FIELDS, ...SELECTOR_FIELDS }).sort()
-  const form = operation?.requestBody?.content['multipart/form-data']?.schema.properties
-  t.same(Object.keys(Object(form)).sort(), ['file', ...fields].sort())
-  const json = operation?.requestBody?.content['application/json']?.schema.properties
-  t.same(Object.keys(Object(json)).sort(), ['audio', 'audio_base64', ...fields].sort())
+  const form = operation?.requestBody?.content['multipart/form-data']?.schema
+  t.same(Object.keys(Object(resolved(form).properties)).sort(), ['file', ...fields].sort())
+  const json = operation?.requestBody?.content['application/json']?.schema
+  t.same(Object.keys(Object(resolved(json).properties)).sort(), ['audio', 'audio_base64', ...fields].sort())
   const query = operation?.parameters?.find(({ in: where }) => where === 'query')
-  t.same(Object.keys(Object(Object(query?.schema).properties)).sort(), fields)
+  t.same(Object.keys(Object(resolved(query?.schema).properties)).sort(), fields)
 })
 
 t.test('every example fits its schema', async (t) => {
@@ -105,9 +169,9 @@ t.test('every example fits its schema', async (t) => {
       ),
     ]
     for (const [type, { schema, examples = {} }] of contents) {
-      for (const [name, { value }] of Object.entries(examples)) {
+      for (const [name, example] of Object.entries(examples)) {
         seen += 1
-        t.same(held.faults(schema, value), [], `${operationId} ${type} ${name}`)
+        t.same(held.faults(schema, Object(resolved(example)).value), [], `${operationId} ${type} ${name}`)
       }
     }
   }

@@ -48,6 +48,8 @@ export type LiveEvent =
       readonly language: string | null
       readonly languageConfidence: number | null
     }
+  /** The provider told text of a time that no audio was sent for, which is left out. */
+  | { readonly kind: 'misplaced' }
   /** All audio before `seconds` is settled on every channel: nothing that is said in it can come any more. */
   | { readonly kind: 'settled'; readonly seconds: number }
   | { readonly kind: 'speech_started'; readonly seconds: number; readonly channel: number }

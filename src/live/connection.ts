@@ -34,6 +34,8 @@ const UNREAD_SECONDS = 5
 const SILENT_MS = 5_000
 /** How long a provider may take to say the rest once it was told that the audio has ended. */
 const ENDING_MS = 10_000
+/** How often its provider may tell text of no audio that was sent, without settling any in between. */
+const MISPLACED_MAX = 3
 /** A connection is changed for another so long before its provider would end it. */
 const ROTATION_MARGIN_SECONDS = 60
 
@@ -67,6 +69,9 @@ export class LiveConnection implements SocketListener {
   isLeaving = false
   /** It has settled audio: it works. */
   hasWorked = false
+  /** Why its provider is to blame although it went on; null: it is not. */
+  fault: Failure | null = null
+  #misplaced = 0
   readonly #listener: ConnectionListener
   readonly #live: LiveTranscription
   readonly #stepper: LiveStepper
@@ -223,7 +228,11 @@ export class LiveConnection implements SocketListener {
     const { events, reply } = this.#stepper.received(frame)
     if (reply !== undefined) this.#send(reply)
     // What a final says is settled by it, so that it can tell.
-    for (const event of events) if (event.kind === 'settled') this.#take(event)
+    for (const event of events) {
+      if (event.kind !== 'settled') continue
+      this.#misplaced = 0
+      this.#take(event)
+    }
     for (const event of events) if (event.kind !== 'settled') this.#take(event)
   }
 
@@ -237,7 +246,15 @@ export class LiveConnection implements SocketListener {
     if (this.#state === 'over') return
     if (event.kind === 'failed') this.fail(event.failure)
     else if (event.kind === 'ready') this.#ready()
+    else if (event.kind === 'misplaced') this.#noteMisplaced()
     else if (this.#state === 'open') this.#listener.onEvent(event, this)
+  }
+
+  /** What it says can still be of use, unless it has lost count of the audio. */
+  #noteMisplaced(): void {
+    this.fault = MISPLACED
+    this.#misplaced += 1
+    if (this.#misplaced >= MISPLACED_MAX) this.fail(MISPLACED)
   }
 
   #ready(): void {
@@ -284,4 +301,5 @@ const LEFT: Failure = { ...PLAIN, kind: 'connect', reason: 'the caller left' }
 /** It closed before it was asked to. */
 export const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it ended before the audio did' }
 const SILENT: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it answers no more' }
+const MISPLACED: Failure = { ...PLAIN, kind: 'server', reason: 'it told text where no audio was sent' }
 const STUCK: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it has stopped reading' }

@@ -63,7 +63,7 @@ export class SessionMessages {
   }
 
   final(event: Extract<LiveEvent, { kind: 'final' }>, connection: Heard): void {
-    const kept = this.#transcript.take(event, this.#offset(connection))
+    const kept = this.#transcript.take(event, this.#offset(connection), this.#feed.seconds)
     if (kept === null) return
     this.#countLatency('final', event.segment.end, connection)
     const { segment, words } = kept

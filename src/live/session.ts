@@ -349,10 +349,16 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#rotateByMs = null
     this.#countTime(connection, performance.now())
     this.#connection = null
-    this.#attempt?.succeeded()
+    this.#succeeded(connection)
     this.#attempt = null
     connection.close()
     void this.#switch(connection, 'rotation')
+  }
+
+  /** The attempt has done its work, which its provider may have done badly. */
+  #succeeded({ fault }: LiveConnection): void {
+    if (fault === null) this.#attempt?.succeeded()
+    else this.#attempt?.failed(fault, true)
   }
 
   /** Goes on at another entry, or at the same one if it had worked; in a rotation at the same one first. */
@@ -533,7 +539,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#connection = null
     if (connection !== null) {
       this.#countTime(connection, performance.now())
-      if (error === null) this.#attempt?.succeeded()
+      if (error === null) this.#succeeded(connection)
       else this.#attempt?.released(isHere ? 'the session ended' : 'the caller left')
       connection.close()
     }

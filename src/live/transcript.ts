@@ -51,13 +51,18 @@ export class Transcript {
   }
 
   /**
-   * Takes a final. @param offset seconds at which the audio of its connection begins
+   * Takes a final.
+   *
+   * @param offset seconds at which the audio of its connection begins
+   * @param most seconds of audio that came: nothing is said behind them
    * @returns null when all of it was there before
    */
-  take({ channel, segment, words, language, languageConfidence }: Final, offset: number): KeptFinal | null {
+  take(final: Final, offset: number, most: number): KeptFinal | null {
+    const { channel, segment, words, language, languageConfidence } = final
+    const span = { offset, most }
     const at = Math.min(Math.max(0, channel), this.#ends.length - 1)
     const known = this.#ends[at]!
-    const moved = words.map((word) => this.#placed(word, at, offset))
+    const moved = words.map((word) => this.#placed(word, at, span))
     const fresh = moved.filter(({ start, end }) => (start + end) / 2 >= known)
     const end = seconds(segment.end + offset)
     if (moved.length > 0 ? fresh.length === 0 : end <= known && segment.text.trim() !== '') return null
@@ -70,7 +75,7 @@ export class Transcript {
         text: repeated ? fresh.map(({ word }) => word).join(' ') : segment.text,
       },
       at,
-      offset,
+      span,
     )
     const whole = repeated && first !== undefined ? { ...kept, start: first.start } : kept
     this.#next += 1
@@ -118,12 +123,12 @@ export class Transcript {
   #placed<Part extends { readonly start: number; readonly end: number; readonly speaker?: string }>(
     part: Part,
     channel: number,
-    offset: number,
+    { offset, most }: { readonly offset: number; readonly most: number },
   ): Part & { readonly channel?: number } {
     return {
       ...part,
-      start: seconds(part.start + offset),
-      end: seconds(part.end + offset),
+      start: seconds(Math.min(most, part.start + offset)),
+      end: seconds(Math.min(most, part.end + offset)),
       ...(part.speaker === undefined ? {} : { speaker: this.speaker(part.speaker) }),
       ...(this.#multichannel ? { channel } : {}),
     }

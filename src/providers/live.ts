@@ -23,6 +23,10 @@ export interface Received {
 export const TEXT_MAX = 100_000
 /** Most words of one final. */
 const WORDS_MAX = 10_000
+/** How far text may begin behind the audio that was sent, since times are not exact, seconds. */
+const BEYOND_SECONDS = 1
+/** How far it may begin before the end of what was told, and be new. */
+const BEFORE_SECONDS = 0.05
 /** Most names of speakers of one connection. */
 const SPEAKERS_MAX = 256
 
@@ -72,7 +76,8 @@ export const UNREADABLE: Received = Object.freeze({
   ]),
 })
 
-export const NOTHING: Received = Object.freeze({ events: Object.freeze([]) })
+const NO_EVENTS: readonly LiveEvent[] = Object.freeze([])
+export const NOTHING: Received = Object.freeze({ events: NO_EVENTS })
 
 /** Something said for good, as the provider gives it. Times are seconds of this connection. */
 export interface Said {
@@ -87,23 +92,31 @@ export interface Said {
   readonly languageConfidence?: number | null
 }
 
+const MISPLACED: LiveEvent = Object.freeze({ kind: 'misplaced' })
+
 /**
  * Counts the audio of a connection, and holds what its provider says to what can be: times that do not go back, on no
- * channel, and not beyond what was sent; texts of a bounded length.
+ * channel, and not beyond what was sent; nothing that was told before; texts of a bounded length.
  */
 export class LiveLog {
   readonly #bytesPerSecond: number
   readonly #channels: number
   #bytes = 0
   #settled = 0
-  /** End of the last final of each channel, seconds. */
+  /** End of the last final of each channel, seconds, and the same for the messages before this one. */
   readonly #ends: number[]
+  readonly #told: number[]
+  /** Text of the last final of each channel. */
+  readonly #texts: string[] = []
+  /** The last text was misplaced: its provider cannot say up to where it has heard. */
+  #isLost = false
   readonly #speakers = new Set<string>()
 
   constructor(audio: LiveAudio) {
     this.#bytesPerSecond = bytesPerSecond(audio)
     this.#channels = audio.channels
     this.#ends = Array.from({ length: audio.channels }, () => 0)
+    this.#told = [...this.#ends]
   }
 
   /** Seconds of audio that were sent. */
@@ -144,35 +157,77 @@ export class LiveLog {
     }
   }
 
-  final({ channel = 0, start, end, text, words = [], ...said }: Said): LiveEvent {
+  /**
+   * Tells what is said for good. Words of which most lies in what was told before are left out, and so are those that
+   * begin where no audio was sent: `misplaced` says so.
+   */
+  final(said: Said): readonly LiveEvent[] {
+    const { channel = 0, words = [] } = said
+    const told = this.#told[channel] ?? 0
+    const kept: Omit<Word, 'channel'>[] = []
+    let isMisplaced = words.length === 0 && this.isBeyond(said.start)
+    for (const word of words.length > WORDS_MAX ? words.slice(0, WORDS_MAX) : words) {
+      if ((word.start + word.end) / 2 < told) continue
+      if (this.isBeyond(word.start)) isMisplaced = true
+      else kept.push(word)
+    }
+    if (isMisplaced) this.#isLost = true
+    const isNothing = words.length === 0 ? isMisplaced : kept.length === 0
+    if (isNothing || this.#isRepeated(said, told)) return isMisplaced ? [MISPLACED] : NO_EVENTS
+    this.#isLost = isMisplaced
+    const final = this.#place(said, kept)
+    return isMisplaced ? [final, MISPLACED] : [final]
+  }
+
+  /** Whether no audio that was sent can be meant. */
+  isBeyond(seconds: number): boolean {
+    return seconds > this.sent + BEYOND_SECONDS
+  }
+
+  /** Whether the last final comes again, more or less at its place, or what has no times of words before its end. */
+  #isRepeated({ channel = 0, start, end, text, words = [] }: Said, told: number): boolean {
+    if (!(start < told - BEFORE_SECONDS && (start + end) / 2 < told)) return false
+    return text === this.#texts[channel] || (words.length === 0 && end <= told)
+  }
+
+  /** @param kept the words that are told, which are put in order; fewer than were said: the text is theirs */
+  #place(
+    { channel = 0, start, end, text, words = [], ...said }: Said,
+    kept: Omit<Word, 'channel'>[],
+  ): LiveEvent {
     const { speaker, confidence = null, language = null, languageConfidence = null } = said
     const before = this.#ends[channel] ?? 0
-    const kept: Omit<Word, 'channel'>[] = []
+    const placed: Omit<Word, 'channel'>[] = []
     let last = before
-    for (const word of words.slice(0, WORDS_MAX).toSorted((a, b) => a.start - b.start)) {
+    for (const word of kept.sort((a, b) => a.start - b.start)) {
       const from = this.#within(word.start, last)
       const to = this.#within(word.end, from)
-      kept.push({ ...word, start: from, end: to })
+      placed.push({ ...word, start: from, end: to })
       last = to
     }
-    const from = Math.min(this.#within(start, before), kept[0]?.start ?? Number.POSITIVE_INFINITY)
+    const isPart = kept.length < words.length
+    const first = placed[0]?.start ?? Number.POSITIVE_INFINITY
+    const from = isPart ? first : Math.min(this.#within(start, before), first)
     // A session takes what ends where the one before did for a repetition.
-    const to = Math.max(this.#within(end, from), last, before + 0.001)
-    this.#ends[channel] = toMilliseconds(Math.max(last, kept.length > 0 ? 0 : to))
+    const to = Math.max(isPart ? last : this.#within(end, from), last, before + 0.001)
+    this.#ends[channel] = toMilliseconds(Math.max(last, placed.length > 0 ? 0 : to))
+    this.#texts[channel] = text
     const segment: Omit<Segment, 'id' | 'channel'> = {
       start: from,
       end: toMilliseconds(to),
-      text: text.slice(0, TEXT_MAX),
+      text: (isPart ? placed.map(({ word }) => word).join(' ') : text).slice(0, TEXT_MAX),
       ...(speaker === undefined ? {} : { speaker }),
       ...(confidence === null ? {} : { confidence }),
     }
-    return { kind: 'final', channel, segment, words: kept, language, languageConfidence }
+    return { kind: 'final', channel, segment, words: placed, language, languageConfidence }
   }
 
-  /** That all audio before is settled, where that is news. */
+  /** That all audio before is settled, where that is news, and can be. */
   settle(seconds: number): readonly LiveEvent[] {
+    if (this.#isLost || this.isBeyond(seconds)) return NO_EVENTS
+    for (const [channel, end] of this.#ends.entries()) this.#told[channel] = end
     const at = this.#within(seconds, 0)
-    if (at <= this.#settled) return []
+    if (at <= this.#settled) return NO_EVENTS
     this.#settled = at
     return [{ kind: 'settled', seconds: at }]
   }

@@ -230,8 +230,8 @@ class MistralStepper implements LiveStepper {
     this.#text = this.#text.slice(length)
     this.#toldLength += length
     const final = this.#log.final({ start: this.#from, end, text, language: this.#language })
-    this.#from = end
-    return [final, ...this.#log.settle(end - LAG_SECONDS)]
+    this.#from = Math.min(this.#log.sent, end)
+    return [...final, ...this.#log.settle(end - LAG_SECONDS)]
   }
 
   #heard({ audio_language: language }: JsonObject): Received {
@@ -256,8 +256,7 @@ class MistralStepper implements LiveStepper {
     const rest = (typeof text === 'string' ? text.slice(this.#toldLength) : this.#text).trim()
     const { sent } = this.#log
     const language = this.#language
-    const finals =
-      rest === '' ? [] : [this.#log.final({ start: this.#from, end: sent, text: rest, language })]
+    const finals = rest === '' ? [] : this.#log.final({ start: this.#from, end: sent, text: rest, language })
     this.#text = ''
     this.#from = sent
     if (!this.#isEnding) return { events: finals }

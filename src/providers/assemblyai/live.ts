@@ -257,15 +257,16 @@ class StreamingStepper implements LiveStepper {
     this.#isOpen = false
     const text = String(turn.transcript).trim()
     const words = this.#words(turn)
-    const end = words.at(-1)?.end ?? this.#log.settled
+    const last = words.at(-1)?.end ?? this.#log.settled
+    const end = this.#log.isBeyond(last) ? this.#log.settled : last
     const language = typeof turn.language_code === 'string' ? languageCode(turn.language_code) : null
     const told = { language, languageConfidence: fractionOf(turn.language_confidence) }
     const finals =
       text === ''
         ? [this.#log.partial(end, '')]
         : words.length === 0
-          ? [this.#log.final({ start: this.#log.settled, end: this.#log.sent, text, ...told })]
-          : groupWords(words, text).map(({ segment, words: group }) =>
+          ? this.#log.final({ start: this.#log.settled, end: this.#log.sent, text, ...told })
+          : groupWords(words, text).flatMap(({ segment, words: group }) =>
               this.#log.final({ ...segment, ...told, words: group }),
             )
     // A turn whose end was forced may go on at once.

@@ -203,7 +203,7 @@ class DeepgramStepper implements LiveStepper {
     ]
   }
 
-  #finals(best: JsonObject, text: string, channel: number, start: number, end: number): LiveEvent[] {
+  #finals(best: JsonObject, text: string, channel: number, start: number, end: number): readonly LiveEvent[] {
     if (text === '') return [this.#log.partial(start, '', channel)]
     const items = objectsIn(best.words)
     const words = items.flatMap((item) => readWord(item, 0, { ...this.#options, multichannel: false }))
@@ -215,18 +215,18 @@ class DeepgramStepper implements LiveStepper {
       return speaker === undefined ? rest : { ...rest, speaker }
     })
     if (named.length === 0) {
-      return [
-        this.#log.final({ channel, start, end, text, language, confidence: fractionOf(best.confidence) }),
-      ]
+      const confidence = fractionOf(best.confidence)
+      return this.#log.final({ channel, start, end, text, language, confidence })
     }
-    return groupWords(named, text).map(({ segment, words: group }) =>
+    return groupWords(named, text).flatMap(({ segment, words: group }) =>
       this.#log.final({ channel, language, ...segment, words: group }),
     )
   }
 
   /** What is final on every channel is settled; all that was sent before a `Finalize` when it is answered. */
   #settle(channel: number, until: number, isAnswer: boolean): LiveEvent[] {
-    this.#until[channel] = Math.max(this.#until[channel] ?? 0, until)
+    if (!this.#log.isBeyond(until))
+      this.#until[channel] = Math.max(this.#until[channel] ?? 0, Math.min(this.#log.sent, until))
     const settled = [...this.#log.settle(Math.min(...this.#until))]
     // Where little was buffered, no result is marked as the answer.
     const answered = (at: number) => this.#log.settled >= at - ROUNDING

@@ -242,8 +242,8 @@ class ScribeStepper implements LiveStepper {
     const end = this.#commits[0]?.end ?? this.#log.sent
     const finals =
       words.length === 0
-        ? [this.#log.final({ start: this.#log.settled, end, text, language })]
-        : groupWords(words, text).map(({ segment, words: group }) =>
+        ? this.#log.final({ start: this.#log.settled, end, text, language })
+        : groupWords(words, text).flatMap(({ segment, words: group }) =>
             this.#log.final({ ...segment, language, words: group }),
           )
     return [...finals, ...this.#answer(true), this.#log.utteranceEnd(end)]

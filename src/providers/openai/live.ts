@@ -425,7 +425,7 @@ class TranscriptionStepper implements LiveStepper {
       wasWritten ||= item.text !== ''
       const { start, end, transcript: text } = item
       if (text !== '') {
-        events.push(this.#log.final({ start, end, text }))
+        events.push(...this.#log.final({ start, end, text }))
         wasWritten = false
       }
       // Where the end is taken from what was sent when it was told, more may have been on its way.
@@ -473,7 +473,8 @@ class TranscriptionStepper implements LiveStepper {
   /** A time of the session in seconds; null when it is none. */
   #placeOf(value: unknown): number | null {
     const at = typeof value === 'number' ? secondsOf(value / 1000) : null
-    return at !== null && this.#dialect === 'speaches' ? this.#log.sent : at
+    if (at === null) return null
+    return this.#dialect === 'speaches' ? this.#log.sent : Math.min(this.#log.sent, at)
   }
 
   #commit(answers: readonly Answer[]): string {

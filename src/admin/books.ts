@@ -1,5 +1,5 @@
-import type { CatalogService } from '../contracts/catalog-service.ts'
 import { usdOf } from '../gateway/price.ts'
+import type { UsageQuestion } from '../usage/answer.ts'
 import { type AdminActor, type AdminContext, requireWorkspace } from './actor.ts'
 import { accountTerms } from './parts.ts'
 import type { UsageAdminContext } from './usage.ts'
@@ -7,24 +7,29 @@ import type { UsageAdminContext } from './usage.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const FOR_GOOD = 36_500
+/** Workspaces that are asked about over one listing of the store. */
+const ASKED_AT_ONCE = 100
 
-/** What a workspace was charged, beside what its records cost. */
-export interface Book {
-  /** Null: all of them. */
-  readonly workspace: string | null
-  /** Since when both are counted, epoch milliseconds; 0: nothing was charged yet. */
+/** What a workspace was charged. */
+export interface Charged {
+  readonly workspace: string
+  /** Since when that is counted, epoch milliseconds; 0: nothing was charged yet. */
   readonly sinceMs: number
   /** Charged for good, micro-USD. */
   readonly bookedMicros: number
-  /** Cost of the records, micro-USD. */
-  readonly recordedMicros: number
   /** Set aside for calls under way. */
   readonly reservedMicros: number
 }
 
+/** The same beside what its records cost. */
+export interface Book extends Charged {
+  /** Cost of the records, micro-USD. */
+  readonly recordedMicros: number
+}
+
 export interface Books {
   readonly books: readonly Book[]
-  readonly total: Book
+  readonly total: Omit<Book, 'workspace'>
   /** Records of calls that ended later may be missing: what they cost is part of the difference. */
   readonly completeUntilMs: number
 }
@@ -46,13 +51,13 @@ export async function compareBooks(
   if (own !== null) requireWorkspace(actor, own, catalog)
   const workspaces = own === null ? [...catalog.current().apps.keys()] : [own]
   const completeUntilMs = await context.completeUntilMs()
-  const books: Book[] = []
-  for (const workspace of workspaces) books.push(await bookOf(workspace, context, admin.state, catalog))
+  const charges = await chargesOf(workspaces, context, { accounts: admin.state.accounts, catalog })
+  const recorded = await recordedFor(charges, context)
+  const books = charges.map((charged, at): Book => ({ ...charged, recordedMicros: recorded[at]! }))
   const sum = (name: 'bookedMicros' | 'recordedMicros' | 'reservedMicros') =>
     books.reduce((micros, book) => micros + book[name], 0)
   const begun = books.map(({ sinceMs }) => sinceMs).filter((sinceMs) => sinceMs > 0)
   const total = {
-    workspace: null,
     sinceMs: begun.length === 0 ? 0 : Math.min(...begun),
     bookedMicros: sum('bookedMicros'),
     recordedMicros: sum('recordedMicros'),
@@ -61,37 +66,62 @@ export async function compareBooks(
   return { books, total, completeUntilMs }
 }
 
-async function bookOf(
-  workspace: string,
-  { reader, nowMs }: UsageAdminContext,
-  { accounts }: Pick<AdminContext['state'], 'accounts'>,
-  catalog: CatalogService,
-): Promise<Book> {
-  const { booked, reservedMicros } = await accounts.show(workspace, accountTerms(catalog, workspace))
+/** Where it stands what workspaces were charged, and how long their records are kept. */
+export interface ChargesPlace {
+  readonly accounts: Pick<AdminContext['state']['accounts'], 'show'>
+  readonly catalog: Parameters<typeof accountTerms>[0]
+}
+
+/** What workspaces were charged since records tell all of it. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+export async function chargesOf(
+  workspaces: Iterable<string>,
+  { nowMs }: Pick<UsageAdminContext, 'nowMs'>,
+  { accounts, catalog }: ChargesPlace,
+): Promise<Charged[]> {
   const { usageRetention: kept } = catalog.current()
-  const keptDays = kept === undefined ? FOR_GOOD : (kept.byWorkspace.get(workspace) ?? kept.days)
-  const toMs = (Math.floor(nowMs() / HOUR_MS) + 1) * HOUR_MS
-  const keptSinceMs = toMs - keptDays * DAY_MS
-  // Of a month that has lost records, nothing can be compared.
-  const months = booked.months.filter(
-    ({ month }) => monthMs(month) >= keptSinceMs || booked.sinceMs >= keptSinceMs,
-  )
-  const [first] = months
-  const sinceMs = first === undefined ? booked.sinceMs : Math.max(booked.sinceMs, monthMs(first.month))
-  const none = { workspace, sinceMs, bookedMicros: 0, recordedMicros: 0, reservedMicros }
-  if (sinceMs === 0 || sinceMs >= toMs) return none
-  const question = {
-    fromMs: sinceMs,
-    toMs,
-    step: 'none',
-    by: [],
-    sort: 'cost_usd',
-    limit: 1,
-    offset: 0,
-  } as const
-  const { total } = await reader.ask({ ...question, where: { workspace: [workspace] } })
-  const bookedMicros = months.reduce((sum, { micros }) => sum + micros, 0)
-  return { ...none, bookedMicros, recordedMicros: total.sums.cost_usd }
+  const charges: Charged[] = []
+  for (const workspace of workspaces) {
+    const { booked, reservedMicros } = await accounts.show(workspace, accountTerms(catalog, workspace))
+    const keptDays = kept === undefined ? FOR_GOOD : (kept.byWorkspace.get(workspace) ?? kept.days)
+    const keptSinceMs = endMs(nowMs()) - keptDays * DAY_MS
+    // Of a month that has lost records, nothing can be compared.
+    const months = booked.months.filter(
+      ({ month }) => monthMs(month) >= keptSinceMs || booked.sinceMs >= keptSinceMs,
+    )
+    const [first] = months
+    const sinceMs = first === undefined ? booked.sinceMs : Math.max(booked.sinceMs, monthMs(first.month))
+    const isCounted = sinceMs > 0 && sinceMs < endMs(nowMs())
+    const bookedMicros = isCounted ? months.reduce((sum, { micros }) => sum + micros, 0) : 0
+    charges.push({ workspace, sinceMs, bookedMicros, reservedMicros })
+  }
+  return charges
+}
+
+/** What the records of the same time cost, micro-USD, in the same order. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+export async function recordedFor(
+  charges: readonly Pick<Charged, 'workspace' | 'sinceMs'>[],
+  { reader, nowMs }: Pick<UsageAdminContext, 'reader' | 'nowMs'>,
+): Promise<number[]> {
+  const toMs = endMs(nowMs())
+  const recorded: number[] = []
+  for (let at = 0; at < charges.length; at += ASKED_AT_ONCE) {
+    const some = charges.slice(at, at + ASKED_AT_ONCE)
+    const begun = some.filter(({ sinceMs }) => sinceMs > 0 && sinceMs < toMs)
+    const answers = begun.length === 0 ? [] : await reader.askAll(begun.map((one) => costOf(one, toMs)))
+    const costs = new Map(begun.map((one, place) => [one, answers[place]!.total.sums.cost_usd]))
+    recorded.push(...some.map((one) => costs.get(one) ?? 0))
+  }
+  return recorded
+}
+
+function costOf({ workspace, sinceMs }: Pick<Charged, 'workspace' | 'sinceMs'>, toMs: number): UsageQuestion {
+  const where = { workspace: [workspace] }
+  return { fromMs: sinceMs, toMs, step: 'none', by: [], where, sort: 'cost_usd', limit: 1, offset: 0 }
+}
+
+/** The end of the hour, since usage is summed up by hours. */
+function endMs(nowMs: number): number {
+  return (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS
 }
 
 function monthMs(month: string): number {
@@ -100,7 +130,7 @@ function monthMs(month: string): number {
 
 /** Books as JSON, in USD. */
 export function booksJson({ books, total, completeUntilMs }: Books) {
-  const json = ({ sinceMs, bookedMicros, recordedMicros, reservedMicros }: Book) => ({
+  const json = ({ sinceMs, bookedMicros, recordedMicros, reservedMicros }: Omit<Book, 'workspace'>) => ({
     since: sinceMs === 0 ? null : new Date(sinceMs).toISOString(),
     booked_usd: usdOf(bookedMicros),
     recorded_usd: usdOf(recordedMicros),

@@ -1,9 +1,11 @@
+import { type Charged, chargesOf, recordedFor } from '../admin/books.ts'
 import { addCredits, newGrantId } from '../admin/credits.ts'
 import { accountTerms } from '../admin/parts.ts'
 import { formatUsd } from '../catalog/terms.ts'
 import type { Snapshot } from '../contracts/catalog.ts'
 import type { AccountTerms, AccountView } from '../contracts/ledger.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
+import { GatewayError } from '../errors.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError } from './arguments.ts'
 import {
   type CliContext,
@@ -16,6 +18,7 @@ import {
   withState,
   workspaceIn,
 } from './context.ts'
+import { completeUntilMs, hasRecords, withLake } from './usage-lake.ts'
 
 const USAGE = `larkway credits <action>
 
@@ -25,7 +28,8 @@ Credits of workspaces, and their spending.
                        add credits; a negative amount takes credits back, down to 0. One ID is granted only once, so a
                        command whose outcome is unknown can be given again; with another amount it is refused
   show [--workspace W] [--json]
-                       show balance, grants, trial and spending of the month, by key
+                       show balance, grants, trial and spending of the month, by key, and what was charged beside what
+                       the records of usage cost
 
   ${CONFIG_HELP}
 
@@ -90,6 +94,13 @@ interface Account {
   readonly view: AccountView
   /** Keys that have spent this month, or have a budget. */
   readonly keys: readonly KeySpending[]
+  readonly book: CliBook
+}
+
+/** What was charged, beside what the records of usage cost. */
+interface CliBook extends Charged {
+  /** Null: no records are to be seen from here. */
+  readonly recorded: { readonly micros: number; readonly completeUntilMs: number } | null
 }
 
 interface KeySpending {
@@ -100,20 +111,43 @@ interface KeySpending {
 
 async function show(args: readonly string[], context: CliContext): Promise<void> {
   const { workspace: wanted, config, json: asJson } = parse(args, SHOW_FLAGS, 0).values
-  const accounts = await withState(environmentOf(context), async (state) => {
+  const accounts = await withState(environmentOf(context), async (state): Promise<Account[]> => {
     const serving = await servedAt(context, config, state)
     const snapshot = serving.current()
     if (wanted !== undefined) workspaceIn(snapshot, wanted)
     const stored = await state.keys.list()
+    const workspaces = wanted === undefined ? [...snapshot.apps.keys()] : [wanted]
+    const place = { accounts: state.accounts, catalog: serving }
+    const books = await booksOf(await chargesOf(workspaces, { nowMs: Date.now }, place), context)
     const read: Account[] = []
-    for (const workspace of wanted === undefined ? snapshot.apps.keys() : [wanted]) {
+    for (const book of books) {
+      const { workspace } = book
       const terms = accountTerms(serving, workspace)
       const view = await state.accounts.show(workspace, terms)
-      read.push({ workspace, terms, view, keys: spendingOf(workspace, view, snapshot, stored) })
+      read.push({ workspace, terms, view, keys: spendingOf(workspace, view, snapshot, stored), book })
     }
     return read
   })
   context.print(asJson === true ? json(accounts.map(jsonAccount)) : accounts.map(accountTable).join('\n'))
+}
+
+/** An account is shown also where the store does not answer, or nobody keeps records. */
+async function booksOf(charges: readonly Charged[], context: CliContext): Promise<CliBook[]> {
+  try {
+    const environment = environmentOf(context)
+    const untilMs = hasRecords(environment) ? await completeUntilMs(environment) : 0
+    const recorded =
+      untilMs === 0
+        ? []
+        : await withLake(context, ({ reader }) => recordedFor(charges, { reader, nowMs: Date.now }))
+    return charges.map((charged, at) => {
+      const micros = recorded[at]
+      return { ...charged, recorded: micros === undefined ? null : { micros, completeUntilMs: untilMs } }
+    })
+  } catch (error) {
+    if (!(error instanceof GatewayError || error instanceof CommandFailure)) throw error
+    return charges.map((charged) => ({ ...charged, recorded: null }))
+  }
 }
 
 function spendingOf(
@@ -132,7 +166,7 @@ function spendingOf(
   return ids.map((id) => ({ id, spentMicros: spentByKey[id] ?? 0, budgetMicros: budgets.get(id) ?? null }))
 }
 
-function accountTable({ workspace, terms, view, keys }: Account): string {
+function accountTable({ workspace, terms, view, keys, book }: Account): string {
   const { trial, budgetMicros } = terms
   const { grants, reservedMicros, trialSpentMicros, overageMicros, expired, month, spentMicros } = view
   const rows = [
@@ -147,8 +181,21 @@ function accountTable({ workspace, terms, view, keys }: Account): string {
     ['expired', `${formatUsd(expired.micros)} USD in ${expired.count} reservations that no node settled`],
     [`spent in ${month}`, ofBudget(spentMicros, budgetMicros)],
     ...keys.map((key) => [`  ${key.id}`, ofBudget(key.spentMicros, key.budgetMicros)]),
+    ...bookRows(book),
   ]
   return table([[workspace, ''], ...rows])
+}
+
+function bookRows({ sinceMs, bookedMicros, recorded }: CliBook): string[][] {
+  if (sinceMs === 0) return []
+  const charged = ['charged', `${formatUsd(bookedMicros)} USD since ${rfc3339(sinceMs)}`]
+  if (recorded === null) return [charged, ['recorded', 'not known here']]
+  const { micros, completeUntilMs: untilMs } = recorded
+  return [
+    charged,
+    ['recorded', `${formatUsd(micros)} USD, complete until ${rfc3339(untilMs)}`],
+    ['difference', `${formatUsd(bookedMicros - micros)} USD`],
+  ]
 }
 
 type Trial = NonNullable<AccountTerms['trial']>
@@ -162,9 +209,10 @@ function ofBudget(spentMicros: number, budgetMicros: number | null): string {
   return `${formatUsd(spentMicros)}${budgetMicros === null ? '' : ` of ${formatUsd(budgetMicros)}`} USD`
 }
 
-function jsonAccount({ workspace, terms, view, keys }: Account) {
+function jsonAccount({ workspace, terms, view, keys, book }: Account) {
   const { grants, expired, month } = view
   const { trial, budgetMicros } = terms
+  const { sinceMs, bookedMicros, recorded } = book
   return {
     workspace,
     credits_usd: usd(view.creditsMicros),
@@ -184,6 +232,13 @@ function jsonAccount({ workspace, terms, view, keys }: Account) {
     month,
     spent_usd: usd(view.spentMicros),
     budget_usd: budgetMicros === null ? null : usd(budgetMicros),
+    booked: {
+      since: sinceMs === 0 ? null : rfc3339(sinceMs),
+      booked_usd: usd(bookedMicros),
+      recorded_usd: recorded && usd(recorded.micros),
+      difference_usd: recorded && usd(bookedMicros - recorded.micros),
+      complete_until: recorded && rfc3339(recorded.completeUntilMs),
+    },
     keys: keys.map((key) => ({
       id: key.id,
       spent_usd: usd(key.spentMicros),

@@ -1,22 +1,16 @@
-import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { askUsage } from '../admin/usage.ts'
 import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
 import { CatalogError } from '../catalog/watch.ts'
 import { GatewayError } from '../errors.ts'
-import { type Environment, usageFolder } from '../node/config.ts'
-import { openObjects } from '../node/stores.ts'
-import { oldestSegmentMs } from '../usage/backlog.ts'
 import { type CsvCell, csvLine } from '../usage/csv.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
-import { UsageLake } from '../usage/lake.ts'
-import { UsageProgress } from '../usage/progress.ts'
-import { createUsageReader, type UsageReader } from '../usage/reader.ts'
+import type { UsageLake } from '../usage/lake.ts'
+import type { UsageReader } from '../usage/reader.ts'
 import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } from '../usage/report.ts'
-import { TableAnswers } from '../usage/table-answers.ts'
-import { createUsageWorker } from '../usage/worker.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP, environmentOf, operatorBy, servedAt, withState } from './context.ts'
+import { completeUntilMs, withLake } from './usage-lake.ts'
 import { askSql } from './usage-sql.ts'
 
 const USAGE = `larkway usage [--by DIMENSIONS] [--from T] [--to T] [...]
@@ -127,28 +121,6 @@ async function ask({ reader, values, format, context }: Asked): Promise<string |
   )
 }
 
-/** Rows are in the memory of a server for some milliseconds. */
-const IN_MEMORY_MS = 1_000
-
-/**
- * Up to when the records of all servers are in the store: as they say it in Redis, or as the segments tell that the one
- * server has not put yet. 0: neither is to be seen from here.
- */
-async function completeUntilMs(environment: Environment): Promise<number> {
-  const { REDIS_URL, S3_BUCKET } = environment
-  if (REDIS_URL !== undefined)
-    return withState(environment, ({ console: { usageMarks: marks } }) =>
-      new UsageProgress({ marks, writer: null }).until(),
-    )
-  const nowMs = Date.now() - IN_MEMORY_MS
-  try {
-    return Math.min(nowMs, ((await oldestSegmentMs(usageFolder(environment))) ?? nowMs) - 1)
-  } catch {
-    // A server with a bucket may be anywhere; one without has its files where these are, and keeps no records.
-    return S3_BUCKET === undefined ? nowMs : 0
-  }
-}
-
 const SHOWN = ['calls', 'errors', 'cost_usd', 'audio_seconds', 'input_tokens', 'output_tokens'] as const
 
 function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
@@ -230,33 +202,6 @@ async function parquetOf(
     nullable: true,
   }))
   return new Uint8Array(parquetWriteBuffer({ columnData }))
-}
-
-interface OpenLake {
-  readonly lake: UsageLake
-  readonly reader: UsageReader
-}
-
-async function withLake<Result>(
-  context: CliContext,
-  work: (lake: OpenLake) => Promise<Result>,
-): Promise<Result> {
-  const environment = environmentOf(context)
-  const { S3_BUCKET, LARKWAY_DATA } = environment
-  if (S3_BUCKET === undefined && !existsSync(LARKWAY_DATA))
-    throw new CommandFailure(`there is no data folder ${LARKWAY_DATA}: set LARKWAY_DATA to the server's`)
-  const objects = await openObjects(environment)
-  const worker = createUsageWorker()
-  try {
-    const lake = new UsageLake(objects)
-    return await work({
-      lake,
-      reader: createUsageReader({ lake, sumUp: worker.sumUp, answers: new TableAnswers() }),
-    })
-  } finally {
-    await worker.close()
-    await objects.close()
-  }
 }
 
 /** A refusal in the words of the command line: flags instead of parameters. */

@@ -287,6 +287,15 @@ export interface UsageBatch {
   readonly spentMicros: Readonly<Record<string, number>>
 }
 
+/** By how much what a workspace was charged and what its records cost differ, micro-USD; neither is below 0. */
+export interface BooksGap {
+  readonly workspace: string
+  /** Charged, and in no record. */
+  readonly unrecordedMicros: number
+  /** In records, and not charged. */
+  readonly unchargedMicros: number
+}
+
 export interface AccountView {
   /** Credits left to spend, after reservations. */
   readonly creditsMicros: number

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import type { ConfiguredProvider, Entry, Route, Snapshot } from '../contracts/catalog.ts'
 import type { JobFigures } from '../contracts/jobs.ts'
+import type { BooksGap } from '../contracts/ledger.ts'
 import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import { callLimit, type Slots } from '../contracts/slots.ts'
 import type { UsageFigures } from '../contracts/usage-segment.ts'
@@ -32,6 +33,8 @@ export interface NodeParts {
   readonly keys: { readonly ageMs: number }
   /** Absent: no records of usage are written. */
   readonly usage?: () => UsageFigures
+  /** Absent: no records of usage are written; null: the books were not compared yet. */
+  readonly books?: () => readonly BooksGap[] | null
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
   /** Null: the state is a file. */
   readonly memory?: { readonly isLost: boolean } | null
@@ -91,6 +94,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     ),
     gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
     ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
+    ...booksReadings(parts.books?.() ?? null, parts.snapshot()),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
     lossReading(parts.memory ?? null),
@@ -123,6 +127,56 @@ function usageReadings({ written, lost, rolled, backlogBytes, oldestMs }: UsageF
     gauge('larkway_usage_backlog_bytes', 'Records that are not handed on yet.', backlogBytes),
     gauge('larkway_usage_backlog_oldest_seconds', 'Age of the oldest segment of these.', oldestMs / 1_000),
   ]
+}
+
+const OTHER = 'other'
+
+/** In sum, and by workspace where the metrics of tenants are told apart by that. */
+function booksReadings(gaps: readonly BooksGap[] | null, { tenantLabels: terms }: Snapshot): Reading[] {
+  if (gaps === null) return []
+  const help =
+    'USD that accounts were charged and no record tells (`unrecorded`), or the reverse (`uncharged`)'
+  const all = differenceReading('larkway_books_difference_usd', `${help}, of all nodes.`, [], gaps)
+  if (terms?.labels.includes('workspace') !== true) return [all]
+  const apart = differing(gaps, terms.most)
+  const name = 'larkway_tenant_books_difference_usd'
+  return [all, differenceReading(name, `${help}, by workspace.`, ['workspace'], apart)]
+}
+
+/** Those with the largest differences, and all others as one. */
+function differing(gaps: readonly BooksGap[], most: number): readonly BooksGap[] {
+  if (gaps.length <= most) return gaps
+  const size = (gap: BooksGap) => gap.unrecordedMicros + gap.unchargedMicros
+  const sorted = [...gaps].sort((one, other) => size(other) - size(one))
+  return [...sorted.slice(0, most), { workspace: OTHER, ...sumOf(sorted.slice(most)) }]
+}
+
+function sumOf(gaps: readonly BooksGap[]): Omit<BooksGap, 'workspace'> {
+  const sum = (name: 'unrecordedMicros' | 'unchargedMicros') =>
+    gaps.reduce((micros, gap) => micros + gap[name], 0)
+  return { unrecordedMicros: sum('unrecordedMicros'), unchargedMicros: sum('unchargedMicros') }
+}
+
+function differenceReading(
+  name: string,
+  help: string,
+  labels: readonly 'workspace'[],
+  gaps: readonly BooksGap[],
+): Reading {
+  const rows = labels.length === 0 ? [{ workspace: '', ...sumOf(gaps) }] : gaps
+  return {
+    name,
+    help,
+    type: 'gauge',
+    labels: [...labels, 'side'],
+    values: rows.flatMap((gap) => {
+      const of = labels.map((label) => gap[label])
+      return [
+        [[...of, 'unrecorded'], gap.unrecordedMicros / 1_000_000] as const,
+        [[...of, 'uncharged'], gap.unchargedMicros / 1_000_000] as const,
+      ]
+    }),
+  }
 }
 
 function expiry(notAfterMs: number): Reading {

@@ -1,3 +1,5 @@
+import { BooksWatch } from '../admin/books-watch.ts'
+import type { UsageAdminContext } from '../admin/usage.ts'
 import type { EdgeServer } from '../inbound/server.ts'
 import { startMetricsListener } from '../metrics/listener.ts'
 import { readVersion } from '../version.ts'
@@ -11,6 +13,7 @@ interface MeteredParts {
   readonly server: EdgeServer | null
   readonly jobs: JobWork | null
   readonly certificate: WatchedCertificate | null
+  readonly questions: UsageAdminContext
 }
 
 /**
@@ -23,7 +26,7 @@ interface MeteredParts {
  * @throws Error when the address cannot be listened on
  */
 export async function serveMetrics(
-  { parts, server, jobs, certificate }: MeteredParts,
+  { parts, server, jobs, certificate, questions }: MeteredParts,
   closers: Closer[],
 ): Promise<number | undefined> {
   const { environment, metrics, budget, spool, services, state, catalog, keys, usage } = parts
@@ -31,6 +34,8 @@ export async function serveMetrics(
   if (metrics === null || port === undefined) return undefined
   // Loaded only where it is used.
   const { createScrape } = await import('../metrics/scrape.ts')
+  const { accounts } = state
+  const books = new BooksWatch({ usage: questions, accounts, catalog: () => catalog.desk })
   const scrape = createScrape(metrics, {
     version: await readVersion(),
     ...(server === null ? {} : { server, live: parts.live }),
@@ -39,7 +44,7 @@ export async function serveMetrics(
     budget,
     settlements: services.settlements,
     keys,
-    ...(usage === null ? {} : { usage: () => usage.rows.figures() }),
+    ...(usage === null ? {} : { usage: () => usage.rows.figures(), books: () => books.look() }),
     rateLimiter: state.rateLimiter,
     slots: state.slots,
     memory: state.memory,

@@ -77,11 +77,12 @@ export async function openServer(
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
   const certificate = files === undefined ? null : await openCertificate(files, log, renewCertificate)
-  const server = await listen(parts, { shared, certificate, closers }, () => accepting.value)
+  const questions = usageQuestions(parts, closers)
+  const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
   parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
-  const metricsPort = await serveMetrics({ parts, server, jobs, certificate }, closers)
+  const metricsPort = await serveMetrics({ parts, server, jobs, certificate, questions }, closers)
 
   warnOfReceiveBuffers(log)
   warnOfOldParser(server.uws, log)
@@ -115,7 +116,9 @@ export async function openWorker(
   const parts = await openNode(environment, env, log, closers, timing)
   const jobs = startJobWork(parts)
   parts.recorder.start(() => jobs.running)
-  const metrics_port = await serveMetrics({ parts, server: null, jobs, certificate: null }, closers)
+  const questions = usageQuestions(parts, closers)
+  const none = { server: null, certificate: null }
+  const metrics_port = await serveMetrics({ parts, ...none, jobs, questions }, closers)
   warnOfLoneNode(environment, log)
   const jobsAtOnce = environment.LARKWAY_JOBS
   log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
@@ -141,11 +144,12 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
   }
 }
 
+interface UsageQuestions extends UsageAdminContext {
+  readonly log: UsageLog
+}
+
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions(
-  { usage, store, state }: Node,
-  closers: Closer[],
-): UsageAdminContext & { readonly log: UsageLog } {
+function usageQuestions({ usage, store, state }: Node, closers: Closer[]): UsageQuestions {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
@@ -168,12 +172,12 @@ function usageQuestions(
 interface ListenOptions {
   readonly shared: boolean
   readonly certificate: WatchedCertificate | null
-  readonly closers: Closer[]
+  readonly questions: UsageQuestions
 }
 
 async function listen(
   parts: Node,
-  { shared, certificate, closers }: ListenOptions,
+  { shared, certificate, questions: usage }: ListenOptions,
   accepting: () => boolean,
 ): Promise<EdgeServer> {
   const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
@@ -187,7 +191,6 @@ async function listen(
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
-  const usage = usageQuestions(parts, closers)
   const consoleContext = {
     dependencies,
     admin: adminContext(parts),

@@ -114,6 +114,7 @@ for (const [kind, start, options] of benches) {
     t.match(shown, { code: 0, errors: '' })
     const lines = shown.output.split('\n').map((line) => line.trim().replace(/ {2,}/, ' | '))
     const bookedAt = /as initial, (\S+)/.exec(shown.output)?.[1] ?? ''
+    const hour = `${bookedAt.slice(0, 14)}00:00.000Z`
     t.ok(Math.abs(Date.parse(bookedAt) - Date.now()) < 60_000)
     t.same(lines, [
       'acme',
@@ -127,6 +128,8 @@ for (const [kind, start, options] of benches) {
       `${stored} | 0.00 of 20.00 USD`,
       'key_gone | 0.000042 USD',
       'key_web | 2.10 of 50.00 USD',
+      `charged | 1.850042 USD since ${hour}`,
+      'recorded | not known here',
       '',
     ])
 
@@ -147,6 +150,13 @@ for (const [kind, start, options] of benches) {
         month,
         spent_usd: 2.100042,
         budget_usd: 300,
+        booked: {
+          since: hour,
+          booked_usd: 1.850042,
+          recorded_usd: null,
+          difference_usd: null,
+          complete_until: null,
+        },
         keys: 3,
       },
     )

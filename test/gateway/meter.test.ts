@@ -41,6 +41,19 @@ const tokens = (input: number | null, output: number | null): ReportedUsage => (
   usage: { input_tokens: input, output_tokens: output },
 })
 
+t.test('tokens of a price for several operations are those of its chats', async (t) => {
+  const chats = { per_1m_input_tokens_usd: 10, per_1m_output_tokens_usd: 20 }
+  const counted = { ...NOTHING_REPORTED, usage: { input_tokens: 100, output_tokens: 50 } }
+  const spoken = speechCall({ input: 'hello' })
+  const heard = transcriptionCall({ audio: { durationSeconds: 36 } })
+  for (const reported of [NOTHING_REPORTED, counted]) {
+    t.equal(meter(spoken, reported, { ...chats, per_1k_characters_usd: 1 }).costUsd, 0.005)
+    t.equal(meter(heard, reported, { ...chats, per_hour_usd: 1 }).costUsd, 0.01)
+  }
+  t.equal(meter(spoken, NOTHING_REPORTED, chats).costUsd, null)
+  t.equal(meter(spoken, counted, chats).costUsd, 0.002)
+})
+
 t.test('speech is priced by the character, a character being a code point', async (t) => {
   const rows = [
     [1000, 0.05, 0.05],

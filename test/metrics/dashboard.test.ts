@@ -3,8 +3,10 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { type Exposition, readExposition } from '../support/exposition.ts'
+import { testTiming } from '../support/larkway.ts'
 import { section } from '../support/manual.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 interface Target {
   readonly expr?: string
@@ -85,9 +87,13 @@ t.test('the dashboard fits together', async (t) => {
 let served: Exposition | null = null
 
 t.test('it names only what a server tells that has served', { timeout: 120_000 }, async (t) => {
-  const node = await startMeteredNode(t)
+  const node = await startMeteredNode(t, testTiming({ usage: { segmentMs: 300 } }))
   await node.serveTraffic()
+  const books = 'larkway_books_difference_usd'
+  t.ok(await waitUntil(async () => (await node.scrape()).types.has(books), 60_000), 'books are compared')
   served = await node.scrape()
+  t.equal(served.value(books, { side: 'unrecorded' }), 0)
+  t.equal(served.value(books, { side: 'uncharged' }), 0)
   const { samples } = served
   /** Of a target, not of us. */
   const scraped = ['instance', 'job']

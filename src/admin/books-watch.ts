@@ -1,0 +1,82 @@
+import type { BooksGap } from '../contracts/ledger.ts'
+import { type Charged, type ChargesPlace, chargesOf, recordedFor } from './books.ts'
+import type { UsageAdminContext } from './usage.ts'
+
+/** Between two comparisons: one reads the sums of every file since bookings began. */
+const EVERY_MS = 30 * 60_000
+/** After one that the state or the store did not answer. */
+const AGAIN_MS = 60_000
+
+interface WatchParts {
+  readonly usage: UsageAdminContext
+  readonly accounts: ChargesPlace['accounts']
+  readonly catalog: () => ChargesPlace['catalog']
+}
+
+/**
+ * Compares books as long as somebody looks at it, at most every half hour, and keeps no caller waiting. What was
+ * charged is read first, and its records once all of that time are in the store, so that calls under way make no
+ * difference: what was charged before has to be in them, and what is in them has to be charged behind that.
+ */
+export class BooksWatch {
+  readonly #parts: WatchParts
+  #gaps: readonly BooksGap[] | null = null
+  /** What was charged until `#readMs`; null: that is still to be read. */
+  #charges: readonly Charged[] | null = null
+  #readMs = 0
+  #nextMs = 0
+  #isBusy = false
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts
+  }
+
+  /** What the last comparison found; null: none has come to its end, or the last one failed. */
+  look(): readonly BooksGap[] | null {
+    if (!this.#isBusy && this.#parts.usage.nowMs() >= this.#nextMs) {
+      this.#isBusy = true
+      void this.#step().finally(() => {
+        this.#isBusy = false
+      })
+    }
+    return this.#gaps
+  }
+
+  /** Never rejects. */
+  async #step(): Promise<void> {
+    const { usage } = this.#parts
+    try {
+      if (this.#charges === null) {
+        this.#charges = await this.#read([...this.#parts.catalog().current().apps.keys()])
+        this.#readMs = usage.nowMs()
+      } else if ((await usage.completeUntilMs()) >= this.#readMs) {
+        this.#gaps = await this.#compare(this.#charges)
+        this.#charges = null
+        this.#nextMs = usage.nowMs() + EVERY_MS
+      }
+    } catch {
+      this.#charges = null
+      this.#gaps = null
+      this.#nextMs = usage.nowMs() + AGAIN_MS
+    }
+  }
+
+  #read(workspaces: readonly string[]): Promise<Charged[]> {
+    const { usage, accounts, catalog } = this.#parts
+    return chargesOf(workspaces, usage, { accounts, catalog: catalog() })
+  }
+
+  async #compare(before: readonly Charged[]): Promise<BooksGap[]> {
+    const recorded = await recordedFor(before, this.#parts.usage)
+    const now = await this.#read(before.map(({ workspace }) => workspace))
+    return before.map(({ workspace, sinceMs, bookedMicros }, at) => {
+      // A month whose records have gone meanwhile is left for the next comparison.
+      const isSame = now[at]!.sinceMs === sinceMs
+      return {
+        workspace,
+        unrecordedMicros: isSame ? Math.max(0, bookedMicros - recorded[at]!) : 0,
+        unchargedMicros: isSame ? Math.max(0, recorded[at]! - now[at]!.bookedMicros) : 0,
+      }
+    })
+  }
+}

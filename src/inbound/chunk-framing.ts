@@ -11,6 +11,11 @@ const LINE_REST = /^(?:(?:(?:\r?\n)?[0-9A-Fa-f]{0,32}\r)?\n)?$/
 const LAST_LINE = /^\r\n0{1,32}\r\n/
 const FIRST_LAST_LINE = /^0{1,32}\r\n/
 const LAST_LINE_REST = /^(?:(?:\r?\n)?0{0,32}\r)?\n/
+const BETWEEN: readonly number[] = Object.freeze([0])
+
+/** How the node takes chunked bodies; see `ChunkFraming`. */
+export type ChunkedBodies = 'seen' | 'strict' | 'refuse'
+
 /** The beginning of a body, before the end of its segment, which the parser marks by CR and `a`. */
 const FIRST_LINE_BEGUN = /^[0-9A-Fa-f]{0,32}\r(?:[\na]|\ra)/
 
@@ -21,8 +26,9 @@ const FIRST_LINE_BEGUN = /^[0-9A-Fa-f]{0,32}\r(?:[\na]|\ra)/
  * one is refused, which the RFC allows and all senders that are known live with.
  *
  * Unseen stays what came in a segment of its own, without data: the next segment has overwritten it before any call of
- * the module. A line is then taken as the parser has read it. Some senders write each line by itself, so that such
- * bodies cannot be refused.
+ * the module. A line is then taken as the parser has read it, or, strictly, the body is refused: some senders write
+ * each line by itself. Strictly, a line in two segments counts as seen where what follows the data before it, and what
+ * precedes its own, make one; where the first segment ended is not known, so that several sizes may be possible.
  */
 export class ChunkFraming {
   readonly #view: SegmentView
@@ -32,15 +38,20 @@ export class ChunkFraming {
   #isFirst = true
   /** How the segment of the places begins: another one begins otherwise. */
   #beginning: string
-  /** Bytes that the chunk lacks; 0 between two; null: not known. */
-  #left: number | null = 0
+  /** What stands at each of the places: also bytes of earlier segments, where its own ended before. */
+  #tails: readonly string[]
+  readonly #isStrict: boolean
+  /** Bytes that the chunk may lack; 0 between two; null: not known. */
+  #left: readonly number[] | null = BETWEEN
 
   /** @param at where the body begins in the segment of its head; null: that came in several segments */
-  constructor(view: SegmentView, at: number | null) {
+  constructor(view: SegmentView, at: number | null, isStrict: boolean) {
     this.#view = view
+    this.#isStrict = isStrict
     this.#isWholeHead = at !== null
     this.#beginning = view.text(0, LINE_MAX)
     this.#places = at === null ? view.headEnds() : [at]
+    this.#tails = this.#tailsAtPlaces()
   }
 
   /** Whether what follows the head in its segment can be the beginning of a chunked body. */
@@ -52,24 +63,24 @@ export class ChunkFraming {
   data(bytes: Uint8Array): boolean {
     const { length } = bytes
     const left = this.#left
-    if (left !== 0 && this.#view.holds(bytes, 0)) return this.#take(0, length, left)
-    if (left !== 0 && left !== null) return false
+    const isWhole = left === null || left.includes(0)
+    const isWithin = left === null || left.some((bytes) => bytes > 0)
+    if (isWithin && this.#view.holds(bytes, 0) && this.#take(0, length, left)) return true
+    if (!isWhole) return false
     for (const place of this.#places) {
-      const [line, size = ''] =
-        (this.#isFirst ? FIRST_LINE : LINE).exec(this.#view.text(place, LINE_MAX)) ?? []
+      const [line, size = ''] = this.#line.exec(this.#view.text(place, LINE_MAX)) ?? []
       const start = place + (line?.length ?? 0)
       if (line !== undefined && this.#view.holds(bytes, start))
-        return this.#take(start, length, Number.parseInt(size, 16))
+        return this.#take(start, length, [Number.parseInt(size, 16)])
     }
     for (let start = 0; start <= LINE_MAX; start += 1) {
       if (!this.#view.holds(bytes, start)) continue
       const before = this.#view.text(0, start)
-      const [, size] = LINE.exec(before) ?? []
-      return (
-        LINE_REST.test(before) &&
-        this.#take(start, length, size === undefined ? null : Number.parseInt(size, 16))
-      )
+      const sizes = this.#isStrict ? this.#sizesBefore(before) : sizeOf(LINE, before)
+      if (this.#isStrict) return this.#take(start, length, sizes)
+      return LINE_REST.test(before) && this.#take(start, length, sizes.length === 0 ? null : sizes)
     }
+    if (this.#isStrict) return false
     const isUnseen = this.#isUnseen()
     this.#places = []
     this.#left = null
@@ -90,7 +101,7 @@ export class ChunkFraming {
       const line = last.exec(this.#view.text(place, LINE_MAX))?.[0]
       return line === undefined ? [] : [place + line.length]
     })
-    const isWhole = this.#left === 0 || this.#left === null
+    const isWhole = this.#left === null || this.#left.includes(0)
     const isSound = isWhole && (ends.length > 0 || (isSame && this.#isUnseen()))
     // The parser leaves two bytes out. Where there may be several ends, it does not matter what stands at the others.
     for (const end of ends) this.#view.silence(end + 2)
@@ -102,11 +113,42 @@ export class ChunkFraming {
     return this.#places.length === 0 || this.#places.some((place) => place + LINE_MAX > this.#view.length)
   }
 
-  #take(start: number, length: number, size: number | null): boolean {
+  get #line(): RegExp {
+    return this.#isFirst ? FIRST_LINE : LINE
+  }
+
+  #tailsAtPlaces(): readonly string[] {
+    return this.#isStrict ? this.#places.map((place) => this.#view.text(place, LINE_MAX)) : []
+  }
+
+  /**
+   * Sizes that a line may have of which a segment has the rest before its data. A line end that comes by itself before
+   * the digits, as Go sends it, is not missed: with another size than theirs the chunk would have another length.
+   */
+  #sizesBefore(before: string): readonly number[] {
+    const split = this.#tails.flatMap((tail) =>
+      Array.from({ length: tail.length + 1 }, (_, end) => tail.slice(0, end) + before).flatMap((line) =>
+        sizeOf(this.#line, line),
+      ),
+    )
+    return [...sizeOf(FIRST_LINE, before), ...split]
+  }
+
+  /** @param sizes bytes that the chunk may have from `start` on; null: not known */
+  #take(start: number, length: number, sizes: readonly number[] | null): boolean {
+    const left = sizes?.flatMap((size) => (size < length ? [] : [size - length])) ?? null
+    if (left?.length === 0) return false
+    this.#left = left
     this.#places = [start + length]
+    this.#tails = this.#tailsAtPlaces()
     this.#beginning = this.#view.text(0, LINE_MAX)
     this.#isFirst = false
-    this.#left = size === null ? null : size - length
-    return this.#left === null || this.#left >= 0
+    return true
   }
+}
+
+/** The size of a text that is one line and nothing else; empty: it is none. */
+function sizeOf(line: RegExp, text: string): readonly number[] {
+  const [whole, size = ''] = line.exec(text) ?? []
+  return whole === text ? [Number.parseInt(size, 16)] : []
 }

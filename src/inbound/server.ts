@@ -2,7 +2,7 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
-import { ChunkFraming } from './chunk-framing.ts'
+import { type ChunkedBodies, ChunkFraming } from './chunk-framing.ts'
 import { handshakeFault, type SocketLimits, socketBehavior } from './client-socket.ts'
 import { type Exchange, edgeFacts, type Reply } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
@@ -66,6 +66,8 @@ export interface EdgeOptions {
   readonly observe?: (exchange: Exchange, refusal: ErrorCode | null) => void
   /** Writes a refusal of a path without a route as the callers of its prefix read it; null: as everywhere. */
   readonly shaped?: (exchange: Exchange, refusal: GatewayError) => Reply | null
+  /** `strict`, which is the default, `seen` or `refuse`; see `LARKWAY_CHUNKED`. */
+  readonly chunked?: ChunkedBodies
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
 }
@@ -101,6 +103,7 @@ export interface EdgeServer {
 interface ServerContext extends EdgeContext {
   readonly shaped: NonNullable<EdgeOptions['shaped']>
   readonly router: Router<EdgeRoute>
+  readonly chunked: ChunkedBodies
   accepted: number
   observe(exchange: Exchange, refusal: ErrorCode | null): void
 }
@@ -132,11 +135,12 @@ const METHODS = [
  */
 export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, tls, observe = () => {}, shaped = () => null } = options
+  const { chunked = 'strict' } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, immediate: new ImmediateBatch(), turns: new UploadTurns(), open: [] }
   const { uws, version } = loadUws()
-  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe, shaped }
+  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, chunked, observe, shaped }
   const apps = new Apps(uws)
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
@@ -246,7 +250,7 @@ function accept(
   res.onAborted(() => exchange?.left())
   try {
     const head = readHead(request, method, way.window)
-    const { framing, chunks } = framingOf(head, way)
+    const { framing, chunks } = framingOf(head, way, context.chunked)
     const found = context.router.find(method, head.path)
     const fault = headFault(head, framing, found)
     const refusal =
@@ -275,10 +279,16 @@ function accept(
   }
 }
 
-function framingOf(head: RequestHead, { window }: Way) {
+function framingOf(head: RequestHead, { window }: Way, chunked: ChunkedBodies) {
   const framing = judgeFraming(head)
-  if (framing instanceof GatewayError || !framing.chunked || window === null) return { framing, chunks: null }
-  const chunks = new ChunkFraming(window.segment, head.length)
+  if (framing instanceof GatewayError || !framing.chunked) return { framing, chunks: null }
+  if (chunked === 'refuse') {
+    const message = 'send Content-Length: this node takes no chunked bodies'
+    return { framing: new GatewayError('LENGTH_REQUIRED', message), chunks: null }
+  }
+  const isStrict = chunked === 'strict'
+  if (window === null) return { framing: isStrict ? malformedChunks() : framing, chunks: null }
+  const chunks = new ChunkFraming(window.segment, head.length, isStrict)
   return { framing: chunks.begins() ? framing : malformedChunks(), chunks }
 }
 

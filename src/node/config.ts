@@ -31,6 +31,12 @@ const Environment = Type.Object({
   LARKWAY_TLS_HOST: Type.Optional(
     Type.String({ minLength: 1, description: 'address of that port; default: HOST' }),
   ),
+  LARKWAY_CHUNKED: Type.Enum(['strict', 'seen', 'refuse'], {
+    default: 'strict',
+    description:
+      'chunked bodies: `strict` refuses what cannot be held against its own bytes, `seen` takes that, ' +
+      '`refuse` takes none',
+  }),
   LARKWAY_CONFIG: Type.Optional(
     Type.String({
       minLength: 1,

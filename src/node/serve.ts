@@ -215,7 +215,19 @@ async function listen(
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =
     metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
-  return startServer({ routes, host, port, shared, ...tls, budget, log, shaped: doorRefusal, ...observe })
+  const chunked = environment.LARKWAY_CHUNKED
+  return startServer({
+    routes,
+    host,
+    port,
+    shared,
+    chunked,
+    ...tls,
+    budget,
+    log,
+    shaped: doorRefusal,
+    ...observe,
+  })
 }
 
 /** The parts that stopping a node concerns. */

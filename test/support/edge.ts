@@ -27,7 +27,10 @@ type CountingBudget = ByteBudget & { readonly peak: number; readonly holders: Re
 export async function startEdge(
   t: Pick<Test, 'teardown'>,
   routes: readonly EdgeRoute[],
-  { files, ...options }: Pick<EdgeOptions, 'timing' | 'observe'> & { readonly files?: CertificateFiles } = {},
+  {
+    files,
+    ...options
+  }: Pick<EdgeOptions, 'timing' | 'observe' | 'chunked'> & { readonly files?: CertificateFiles } = {},
 ): Promise<Edge> {
   Object.assign(process.env, UWS_ENVIRONMENT)
   const budget = countingBudget()

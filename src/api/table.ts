@@ -14,6 +14,7 @@ import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
+import { listenTurns } from './deepgram/listen-turns.ts'
 import { deepgramModel, deepgramModels } from './deepgram/models.ts'
 import { speak } from './deepgram/speak.ts'
 import { speakLive } from './deepgram/speak-live.ts'
@@ -118,6 +119,7 @@ export const ENDPOINTS = table({
 
   'GET /deepgram/v1/listen': listen,
   'POST /deepgram/v1/listen': listenFile,
+  'GET /deepgram/v2/listen': listenTurns,
   'GET /deepgram/v1/speak': speakLive,
   'POST /deepgram/v1/speak': speak,
   'GET /deepgram/v1/models': deepgramModels,

@@ -74,10 +74,10 @@ export const FEATURES = [
 export type Feature = (typeof FEATURES)[number]
 
 /**
- * Features that speech, or a transcript, may require. Whether an entry keeps them is a matter of its protocol, not of
- * its model.
+ * Features that speech, a transcript, or a live session may require. Whether an entry keeps them is a matter of its
+ * protocol, not of its model's facts.
  */
-export const PROTOCOL_FEATURES = ['character_timestamps'] as const
+export const PROTOCOL_FEATURES = ['character_timestamps', 'turns'] as const
 export type ProtocolFeature = (typeof PROTOCOL_FEATURES)[number]
 
 export interface TranscriptionCall {
@@ -108,6 +108,8 @@ export interface LiveTerms {
   readonly endpointingMs: number | null
   /** `manual`: an utterance ends only where the caller says `finalize`, as far as the provider can be told so. */
   readonly commit: 'auto' | 'manual'
+  /** The caller relies on the ends of turns as `utterance_end`. Absent: it does not. */
+  readonly turns?: true
 }
 
 /**

@@ -175,6 +175,8 @@ export interface LiveTranscription {
   readonly readyWhenOpen?: true
   /** Longest silence on the wire before a `keepAlive` is due, ms; absent: none is needed. */
   readonly keepAliveMs?: number
+  /** Whether the provider itself says where a turn begins and ends; absent: it does not. */
+  tellsTurns?(model: string): boolean
   /** In which time the provider says something whenever it hears sound, ms; absent: it need not. */
   readonly answersWithinMs?: number
 }

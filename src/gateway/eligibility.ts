@@ -1,11 +1,10 @@
-import {
-  type Capability,
-  type Feature,
-  PROTOCOL_FEATURES,
-  type ProtocolFeature,
-  type Redaction,
-  type SpeechCall,
-  type TranscriptionCall,
+import type {
+  Capability,
+  Feature,
+  ProtocolFeature,
+  Redaction,
+  SpeechCall,
+  TranscriptionCall,
 } from '../contracts/calls.ts'
 import type { Entry, Principal, Route, Selectors } from '../contracts/catalog.ts'
 import type { ChatCall, ChatPart } from '../contracts/chat.ts'
@@ -64,12 +63,12 @@ export function demandOf(
       workspace,
       require,
       extras,
-      protocolFeatures: call.operation === 'speech' && call.payload.times === true ? PROTOCOL_FEATURES : NONE,
+      protocolFeatures: call.operation === 'speech' && call.payload.times === true ? TIMES : NONE,
       features: NONE,
       redactions: NONE,
       language: null,
     }
-  const { options } = call.payload
+  const { options, live } = call.payload
   return {
     call,
     capabilities,
@@ -77,7 +76,7 @@ export function demandOf(
     workspace,
     require,
     extras,
-    protocolFeatures: options.character_times === true ? PROTOCOL_FEATURES : NONE,
+    protocolFeatures: options.character_times === true ? TIMES : live?.turns === true ? TURNS : NONE,
     features: requiredFeatures(options),
     redactions: options.redaction,
     language: knownLanguage(options),
@@ -85,6 +84,8 @@ export function demandOf(
 }
 
 const NONE: readonly never[] = []
+const TIMES: readonly ProtocolFeature[] = ['character_timestamps']
+const TURNS: readonly ProtocolFeature[] = ['turns']
 
 /**
  * Why an entry cannot serve a call as a whole; null when it can. Pure, and regardless of the entry's present health.
@@ -139,7 +140,7 @@ export function payloadExclusion(
 ): Exclusion | null {
   return (
     liveExclusion(entry, provider, demand) ??
-    timesExclusion(provider, demand) ??
+    tellingExclusion(entry, provider, demand) ??
     extrasExclusion(entry, provider, demand) ??
     contentExclusion(entry, demand) ??
     protocolExclusion(entry, provider, demand)
@@ -152,14 +153,19 @@ function liveExclusion({ facts }: Entry, provider: Provider | undefined, { call 
   return featuresMissing({ missing: ['realtime'] })
 }
 
-/** Excludes what requires the times of characters from a protocol that tells none. */
-function timesExclusion(
+/** Excludes what requires the times of characters, or turns, from a protocol that tells none. */
+function tellingExclusion(
+  { model }: Entry,
   provider: Provider | undefined,
   { call, protocolFeatures }: Demand,
 ): Exclusion | null {
   if (protocolFeatures.length === 0) return null
-  if (!isLive(call) && operationOf(provider, call.operation)?.tellsTimes === true) return null
-  return featuresMissing({ missing: protocolFeatures })
+  const tells = (feature: ProtocolFeature) =>
+    feature === 'turns'
+      ? isLive(call) && provider?.live?.tellsTurns?.(model) === true
+      : !isLive(call) && operationOf(provider, call.operation)?.tellsTimes === true
+  const missing = protocolFeatures.filter((feature) => !tells(feature))
+  return missing.length === 0 ? null : featuresMissing({ missing })
 }
 
 /** Excludes an entry whose protocol does not take an option of OpenAI's format that the call requires. */

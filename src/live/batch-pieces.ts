@@ -86,7 +86,9 @@ export class BatchPieces {
     feed: LiveFeed,
     listener: PieceListener,
   ): BatchPieces | null {
-    if (wantsSpeakers(request.call.payload.options)) return null
+    const { options, live } = request.call.payload
+    // Neither speakers nor turns can be followed from piece to piece.
+    if (wantsSpeakers(options) || live.turns === true) return null
     const pieces = new BatchPieces(services, request, feed, listener)
     try {
       const nothing = pieces.#callOf(new Uint8Array(0))

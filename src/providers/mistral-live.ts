@@ -50,6 +50,7 @@ export const mistralLive: LiveTranscription = {
     return { url, protocols: [], headers, audio: audioFor(call) }
   },
   refused: classify,
+  tellsTurns: takesSettings,
   connect: (call, target) =>
     withWarnings(
       new MistralStepper(call, takesSettings(target.model)),

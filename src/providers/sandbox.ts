@@ -152,7 +152,7 @@ export const sandbox: Provider = {
   optionsSchema: SANDBOX_OPTIONS,
   transcription: { ...transcriptionOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   // Of the two protocols that it speaks live, the one with times of words.
-  live: liveOperation({ path: '/listen', headers: faultHeaders }),
+  live: { ...liveOperation({ path: '/listen', headers: faultHeaders }), tellsTurns: () => true },
   translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   speech,
   chat,

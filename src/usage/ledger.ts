@@ -34,6 +34,7 @@ export const SESSIONS: ReadonlySet<string> = new Set([
   '/v1/speech/stream',
   '/deepgram/v1/listen',
   '/deepgram/v1/speak',
+  '/deepgram/v2/listen',
   '/openai/v1/realtime',
 ])
 

@@ -149,6 +149,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
     ['speechStream', '/v1/speech/stream'],
     ['openaiRealtime', '/openai/v1/realtime'],
     ['deepgramListen', '/deepgram/v1/listen'],
+    ['deepgramListenTurns', '/deepgram/v2/listen'],
     ['deepgramSpeakLive', '/deepgram/v1/speak'],
   ] as const)
     await see({ id, path, summary: 'A request that is no handshake', status: 400 })

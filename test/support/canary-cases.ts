@@ -253,6 +253,8 @@ export const CASES: Readonly<Record<string, Case>> = {
   'GET /openai/v1/realtime': ({ prompt }) => live('/openai/v1/realtime', { intent: prompt }),
   'GET /deepgram/v1/listen': ({ prompt, label }) =>
     live('/deepgram/v1/listen', { model: label, keyterm: prompt, encoding: prompt }),
+  'GET /deepgram/v2/listen': ({ prompt, label }) =>
+    live('/deepgram/v2/listen', { model: label, keyterm: prompt, encoding: prompt }),
   'POST /deepgram/v1/listen': ({ prompt, field, label, wav, audioUrl, receiver }) => [
     bytes('/deepgram/v1/listen', { model: label, tag: prompt, version: prompt }, wav),
     bytes('/deepgram/v1/listen', { [field]: prompt }, wav),

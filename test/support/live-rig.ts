@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { listen } from '../../src/api/deepgram/listen.ts'
+import { listenTurns } from '../../src/api/deepgram/listen-turns.ts'
 import type { Dependencies } from '../../src/api/endpoint.ts'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
@@ -66,7 +67,7 @@ export async function openLive(
   })
   const live = new LiveSessions(dependencies.services, ringBytes, watch)
   const needs = { ...dependencies, live, ...more }
-  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets, listen]
+  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets, listen, listenTurns]
   const routes = endpoints.map((one) => one.route(needs))
   const edge = await startEdge(t, routes, certificate === undefined ? {} : { files: certificate.files })
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`

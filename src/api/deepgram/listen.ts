@@ -1,23 +1,12 @@
 import type { LiveEntry } from '../../contracts/live.ts'
-import { type GatewayError, toGatewayError } from '../../errors.ts'
-import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import type { LiveMessage, LiveSink } from '../../live/messages.ts'
-import type { LiveSession } from '../../live/session.ts'
+import type { LiveMessage } from '../../live/messages.ts'
 import { seconds } from '../../live/transcript.ts'
-import { WholeFrames } from '../../media/pcm.ts'
-import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
-import {
-  BEHIND_BYTES,
-  CLOSE,
-  checkMessageSize,
-  nodeStops,
-  readMessage,
-  unaskedClose,
-} from '../socket-messages.ts'
-import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
+import { BEHIND_BYTES } from '../socket-messages.ts'
+import { DEEPGRAM_SOCKET } from './door.ts'
+import { DeepgramSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
 
@@ -36,59 +25,20 @@ export const listen = socketEndpoint({
 
 type Final = Extract<LiveMessage, { readonly type: 'final' }>
 
-/** One caller's WebSocket in Deepgram's messages. */
-class ListenSocket implements ClientSocketListener, LiveSink {
-  readonly headers: Readonly<Record<string, string>>
-  readonly #call: SocketCall
+/** One caller's WebSocket in the messages of version 1. */
+class ListenSocket extends DeepgramSocket {
   readonly #options: ListenOptions
-  readonly #session: LiveSession
-  readonly #frames: WholeFrames
   readonly #created = new Date().toISOString()
-  #socket: ClientSocket | null = null
   #entry: LiveEntry = { provider: '', model: '' }
   /** The last final, until it is known whether an utterance ends with it. */
   #held: Final | null = null
   /** The entry says which of its finals end an utterance. */
   #tellsEnds = false
-  #isEnding = false
-  #isOver = false
 
   /** @throws GatewayError as `LiveSessions.select` */
   constructor(call: SocketCall, options: ListenOptions) {
-    const { dependencies, context, admitted } = call
-    this.#call = call
+    super(call, options)
     this.#options = options
-    this.headers = warningHeaders(options.warnings)
-    this.#frames = new WholeFrames(options.live.audio)
-    const selection = dependencies.live.select(context, options.call)
-    this.#session = dependencies.live.open({ context, call: options.call, selection, sink: this, admitted })
-  }
-
-  onOpen(socket: ClientSocket): void {
-    this.#socket = socket
-    void this.#session.start()
-  }
-
-  onMessage(message: Uint8Array, isBinary: boolean): void {
-    if (this.#isOver) return
-    try {
-      const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
-      checkMessageSize(message, most, 'live_max_message_bytes')
-      if (!isBinary) this.#control(message)
-      else if (message.length === 0) this.#end()
-      else this.#audio(message)
-    } catch (thrown) {
-      this.#session.fail(toGatewayError(thrown))
-    }
-  }
-
-  onClose(): void {
-    this.#isOver = true
-    this.#session.leave()
-  }
-
-  onStopping(): void {
-    this.#session.fail(nodeStops())
   }
 
   send(message: LiveMessage): void {
@@ -111,7 +61,7 @@ class ListenSocket implements ClientSocketListener, LiveSink {
         return void this.#finalized(message.settled_seconds)
       case 'speech_started':
         if (this.#options.vadEvents)
-          this.#say({
+          this.say({
             type: 'SpeechStarted',
             channel: this.#index(message.channel),
             timestamp: message.at_seconds,
@@ -124,46 +74,26 @@ class ListenSocket implements ClientSocketListener, LiveSink {
     }
   }
 
-  end(error: GatewayError | null): void {
-    if (this.#isOver) return
+  protected last(): void {
     this.#flush()
-    this.#isOver = true
-    if (error !== null) {
-      this.#call.context.failure ??= error
-      return void this.#socket?.close(...closeFor(error))
-    }
-    if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
-    else this.#socket?.close(...unaskedClose(this.#session.facts().ended))
   }
 
-  #control(message: Uint8Array): void {
-    switch (readMessage(message).type) {
+  protected control({ type }: Readonly<Record<string, unknown>>): void {
+    switch (type) {
       case 'KeepAlive':
-        return void this.#session.keepAlive()
+        return void this.session.keepAlive()
       case 'Finalize':
-        return void this.#session.finalize(null)
+        return void this.session.finalize(null)
       case 'CloseStream':
-        return void this.#end()
+        return void this.finish()
       default:
         throw invalidField('type', MUST.beOneOf(['KeepAlive', 'Finalize', 'CloseStream']))
     }
   }
 
-  #audio(message: Uint8Array): void {
-    // What comes behind the end is for nobody, as at Deepgram.
-    if (this.#isEnding) return
-    const whole = this.#frames.take(message)
-    if (whole.length > 0) this.#session.audio(whole)
-  }
-
-  #end(): void {
-    this.#isEnding = true
-    this.#session.end()
-  }
-
   #partial({ channel, start, text }: Extract<LiveMessage, { readonly type: 'partial' }>): void {
-    if (text === '' || (this.#socket?.bufferedBytes ?? 0) > BEHIND_BYTES) return
-    const duration = Math.max(0, seconds(this.#session.audioSeconds - start))
+    if (text === '' || this.behindBytes > BEHIND_BYTES) return
+    const duration = Math.max(0, seconds(this.session.audioSeconds - start))
     const alternative = { transcript: text, confidence: UNKNOWN_CONFIDENCE, words: [] }
     this.#results(channel, { start, duration, is_final: false, speech_final: false }, alternative)
   }
@@ -218,7 +148,7 @@ class ListenSocket implements ClientSocketListener, LiveSink {
       },
     )
     if (!isEnd || !this.#options.utteranceEnd) return
-    this.#say({
+    this.say({
       type: 'UtteranceEnd',
       channel: this.#index(channel),
       last_word_end: words.at(-1)?.end ?? end,
@@ -227,13 +157,13 @@ class ListenSocket implements ClientSocketListener, LiveSink {
 
   #results(channel: number, facts: object, alternative: object): void {
     const { model, provider } = this.#entry
-    this.#say({
+    this.say({
       type: 'Results',
       channel_index: this.#index(channel),
       ...facts,
       channel: { alternatives: [alternative] },
       metadata: {
-        request_id: this.#call.exchange.requestId,
+        request_id: this.call.exchange.requestId,
         model_info: { name: model, version: '', arch: provider },
         model_uuid: '',
       },
@@ -242,22 +172,18 @@ class ListenSocket implements ClientSocketListener, LiveSink {
 
   #metadata(): void {
     this.#flush()
-    this.#say({
+    this.say({
       type: 'Metadata',
       transaction_key: 'deprecated',
-      request_id: this.#call.exchange.requestId,
+      request_id: this.call.exchange.requestId,
       sha256: '',
       created: this.#created,
-      duration: seconds(this.#session.audioSeconds),
+      duration: seconds(this.session.audioSeconds),
       channels: this.#options.channels,
     })
   }
 
   #index(channel: number): readonly [number, number] {
     return [channel, this.#options.channels]
-  }
-
-  #say(message: object): void {
-    if (!this.#isOver) this.#socket?.send(JSON.stringify(message))
   }
 }

@@ -60,17 +60,14 @@ const GROUPS: Readonly<Record<string, string>> = {
  */
 export function readListenOptions(exchange: Exchange, principal: Principal): ListenOptions {
   const query = new OptionReader(queryValues(exchange.query), WITHOUT_EFFECT)
-  const encoding = ENCODINGS[query.text('encoding') ?? '']
-  if (encoding === undefined)
-    throw invalidField('encoding', `${MUST.beOneOf(Object.keys(ENCODINGS))}; containers are not taken live`)
+  const format = formatIn(query)
   const endpointing = query.text('endpointing')
   const model = query.text('model')
   const shared = sharedFields(query)
   const { multichannel, detect_language: languages } = shared
   const fields = formOf({
     ...shared,
-    encoding,
-    sample_rate: query.text('sample_rate') ?? missing('sample_rate'),
+    ...format,
     channels: query.text('channels'),
     interim: query.flag('interim_results') ?? false,
     // True is the default; false leaves it to the entry, which has to end a segment somewhere.
@@ -90,6 +87,14 @@ export function readListenOptions(exchange: Exchange, principal: Principal): Lis
     channels: multichannel ? live.audio.channels : 1,
     ...{ utteranceEnd, vadEvents, languages, warnings },
   }
+}
+
+/** Fields of the format of raw audio. @throws GatewayError INVALID_REQUEST */
+export function formatIn(query: OptionReader) {
+  const encoding = ENCODINGS[query.text('encoding') ?? '']
+  if (encoding === undefined)
+    throw invalidField('encoding', `${MUST.beOneOf(Object.keys(ENCODINGS))}; containers are not taken live`)
+  return { encoding, sample_rate: query.text('sample_rate') ?? missing('sample_rate') }
 }
 
 /** Row of `mip_opt_out`, at every path of this door. */

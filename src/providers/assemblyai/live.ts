@@ -40,6 +40,7 @@ export const live: LiveTranscription = {
   refused: classify,
   connect: (call) => withWarnings(new StreamingStepper(call), hintOf(call).warnings),
   keepAliveMs: KEEP_ALIVE_MS,
+  tellsTurns: () => true,
   // Turns, silence about every second, and heartbeats, of which its pages do not say how often they come.
   answersWithinMs: 10_000,
 }

@@ -39,14 +39,19 @@ const flux: Pick<LiveTranscription, 'unsupported' | 'handshake' | 'connect'> = {
   connect: (call, target) => withWarnings(new FluxStepper(call, target), hintOf(call, target).warnings),
 }
 
+function isFlux(model: string): boolean {
+  return model.startsWith('flux-')
+}
+
 /** The live transcription of Deepgram's other models, with that of these. */
 export function withFlux(others: LiveTranscription): LiveTranscription {
-  const of = ({ model }: Target) => (model.startsWith('flux-') ? flux : others)
+  const of = ({ model }: Target) => (isFlux(model) ? flux : others)
   return {
     ...others,
     unsupported: (call, target) => of(target).unsupported?.(call, target) ?? null,
     handshake: (call, target) => of(target).handshake(call, target),
     connect: (call, target) => of(target).connect(call, target),
+    tellsTurns: isFlux,
   }
 }
 

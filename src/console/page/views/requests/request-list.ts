@@ -184,6 +184,7 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/realtime/client_secrets',
   '/deepgram/v1/listen',
   '/deepgram/v1/speak',
+  '/deepgram/v2/listen',
   '/deepgram/v1/models',
   '/deepgram/v1/models/:model',
   '/elevenlabs/v1/speech-to-text',

@@ -276,14 +276,12 @@ class FluxStepper implements LiveStepper {
     const end = place(until)
     const finals =
       words.length > 0
-        ? groupWords(words, text).map(({ segment, words: group }) =>
+        ? groupWords(words, text).flatMap(({ segment, words: group }) =>
             this.#log.final({ ...segment, language, words: group }),
           )
-        : [
-            text === ''
-              ? this.#log.partial(end, '')
-              : this.#log.final({ start: place(from), end, text, language }),
-          ]
+        : text === ''
+          ? [this.#log.partial(end, '')]
+          : this.#log.final({ start: place(from), end, text, language })
     // The next turn may have begun within the last update.
     const settled = Math.max(words.at(-1)?.end ?? 0, end - UPDATE_SECONDS)
     return [...finals, ...this.#log.settle(settled), this.#log.utteranceEnd(end)]

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ranked } from '../../../src/console/page/views/workspaces/view.ts'
+import { bookItems, ranked } from '../../../src/console/page/views/workspaces/view.ts'
 import {
   bodyOf,
   newGrantId,
@@ -120,4 +120,23 @@ t.test('workspaces are ranked by what they use, and by name as long as that is n
   t.same(names('name'), ['Acme', 'Bolt', 'Zoo'])
   t.same(names('cost', null), ['Acme', 'Bolt', 'Zoo'])
   t.match(ranked(all, { data }, 'name')[0], { used: { calls: 0, errors: 0, cost_usd: 0 } })
+})
+
+t.test('what was charged stands beside what its records cost', async (t) => {
+  const total = {
+    since: '2026-11-25T00:00:00.000Z',
+    booked_usd: 1.5,
+    recorded_usd: 1.5,
+    difference_usd: 0,
+    reserved_usd: 0,
+  }
+  const books = { complete_until: '2026-11-25T01:00:00.000Z', data: [], total }
+  t.same(bookItems(books), [
+    ['Charged', '$1.50'],
+    ['In usage records', '$1.50'],
+    ['Charged less recorded', '$0.00'],
+  ])
+  const differing = { ...books, total: { ...total, recorded_usd: 1.25, difference_usd: 0.25 } }
+  t.same(bookItems(differing)[2], ['Charged less recorded', '$0.25'])
+  t.same(bookItems({ ...books, total: { ...total, since: null } }), [])
 })

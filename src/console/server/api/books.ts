@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { booksJson, compareBooks } from '../../../admin/books.ts'
+import type { BooksAnswer } from '../answers/books.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
 
@@ -11,7 +12,7 @@ export function bookEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [consoleEndpoint(context, 'GET', PATH, { query: Query }, books)]
 }
 
-async function books(call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>) {
+async function books(call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>): Promise<BooksAnswer> {
   const { context, viewer } = call
   return booksJson(await compareBooks(viewer.actor, scopeOf(call), context.usage, context.admin))
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { BooksAnswer } from '../../../server/answers/books.ts'
 import type { UsageAnswer, UsageSums } from '../../../server/answers/usage.ts'
 import type { WorkspaceAnswer, WorkspaceSummary } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
@@ -231,9 +232,39 @@ function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
                   text: `${usd(account.spent_usd)} of ${usd(budget)}`,
                 }),
             h(Trial, { workspace }),
+            h(Books, { id: workspace.id }),
           ],
     ),
   )
+}
+
+/** What the workspace was charged, beside what its records cost. Without the answer nothing is said of it. */
+function Books({ id }: { readonly id: string }) {
+  const path = `/books${queryOf({ workspace: id })}`
+  const { value, error } = useLoad((signal) => api.get<BooksAnswer>(path, { signal }), [id])
+  if (value === null) return h(ErrorNote, { error, what: 'Comparison with usage records unavailable' })
+  const items = bookItems(value)
+  if (items.length === 0) return null
+  return [
+    h(Facts, { items }),
+    h(
+      'p',
+      { class: 'small quiet' },
+      'Records are complete until ',
+      h(Time, { at: value.complete_until }),
+      '.',
+    ),
+  ]
+}
+
+/** Empty: nothing was charged yet. */
+export function bookItems({ total }: BooksAnswer): FactItems {
+  if (total.since === null) return []
+  return [
+    ['Charged', usd(total.booked_usd)],
+    ['In usage records', usd(total.recorded_usd)],
+    ['Charged less recorded', usd(total.difference_usd)],
+  ]
 }
 
 function Trial({ workspace }: { readonly workspace: WorkspaceAnswer }) {

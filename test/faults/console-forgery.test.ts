@@ -285,7 +285,9 @@ t.test('tokens are many, alike to nothing, and not kept', async (t) => {
   // The write-ahead log of the embedded state is a file beside it.
   const files = await readdir(node.dataFolder)
   const kept = await Promise.all(
-    files.filter((name) => name.startsWith('state')).map((name) => readFile(join(node.dataFolder, name))),
+    files
+      .filter((name) => name.startsWith('state.sqlite'))
+      .map((name) => readFile(join(node.dataFolder, name))),
   )
   const cookies = visitors.map(({ cookie }) => cookie.split('=')[1] ?? '')
   t.ok(

@@ -280,10 +280,11 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${API}/usage?app=FIELD&by=key_id&format=csv`,
   ),
   'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),
+  'GET /console/api/books': looks(`${API}/books`, `${API}/books?workspace=FIELD`),
 }
 
 /** What keys can do, too, and what of that is for the page alone. */
-const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit|log)\b/
+const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit|books|log)\b/
 const PAGE_ALONE =
   /\/(?:setup|models|names|requests|log-rows|playground-key|live|overview|health|shadow|result)\b/
 

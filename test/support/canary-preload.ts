@@ -12,7 +12,8 @@ import { isMainThread } from 'node:worker_threads'
 const HOST = '8.8.8.8'
 
 const connect = net.connect
-const connectToHost = (options: NetConnectOpts) => {
+const connectToHost = (options: NetConnectOpts | string) => {
+  if (typeof options === 'string') return connect(options)
   if (!('host' in options) || options.host !== HOST) return connect(options)
   const socket = connect({ host: '127.0.0.1', port: Number(process.env.CANARY_HOST_PORT) })
   Object.defineProperty(socket, 'remoteAddress', { get: () => HOST })

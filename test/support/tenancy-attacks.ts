@@ -163,6 +163,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   'GET /console/api/overview': none,
   'GET /console/api/usage': none,
   'GET /console/api/audit': none,
+  'GET /console/api/books': none,
 }
 
 /** What signs in or out, and sessions: of no workspace, and the end of the attacker's session. */

@@ -69,7 +69,7 @@ export function SessionsView({ session }: ViewProps) {
                 ...COLUMNS,
                 endColumn(
                   (one: ListedSession) =>
-                    one.current ? 'End this session' : `End the session of ${nameOf(one)}`,
+                    one.current ? 'Sign out of this session' : `Sign out ${nameOf(one)}`,
                   setEnding,
                   'Sign out',
                 ),

@@ -35,6 +35,10 @@ export interface ConsoleSession {
   readonly csrfToken: string
   /** How long it lasts without a request; null: that does not matter. */
   readonly idleMs: number | null
+  /** Where it was begun from. Null: that is no address, or an earlier version began it. */
+  readonly address: string | null
+  /** Browser and system that began it, such as `Firefox 145 on Linux`; null as for the address. */
+  readonly browser: string | null
 }
 
 /** A person who signed in at an OpenID provider, and nothing more of them than their session needs. */

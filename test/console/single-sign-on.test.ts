@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import t from 'tap'
 import { type ConsoleNode, startConsoleNode } from '../support/console-node.ts'
 import { CLIENT, startIssuer, type Tampering, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
@@ -407,7 +408,13 @@ t.test('the issuer ends sessions, by orders that only it can give', async (t) =>
 
 t.test('operators see and end all sessions, others their own', async (t) => {
   type Listed = {
-    sessions: { id: string; current: boolean; own: boolean; person: { name: string } | null }[]
+    sessions: {
+      id: string
+      current: boolean
+      own: boolean
+      address: string
+      person: { name: string } | null
+    }[]
   }
   const [ada, ben, twice] = [
     await signInAs(node, issuer, 'ada'),
@@ -418,6 +425,7 @@ t.test('operators see and end all sessions, others their own', async (t) => {
   const own = ((await ben.ask('/sessions')).body as Listed).sessions
   t.ok(own.length >= 2 && own.every((one) => one.own && one.person?.name === 'ben@example.com'))
   t.equal(own.filter(({ current }) => current).length, 1)
+  t.ok(own.every(({ address }) => isIP(address) > 0))
   const all = ((await ada.ask('/sessions')).body as Listed).sessions
   t.ok(all.some(({ person }) => person === null) || all.length > own.length)
   const hers = all.find(({ current }) => current)!

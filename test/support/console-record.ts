@@ -71,5 +71,6 @@ export function nodeSample(node: string, atMs: number, over: Partial<NodeSample>
 export function consoleSession(more: Partial<ConsoleSession> = {}): ConsoleSession {
   const keySha256 = newDigest()
   const common = { id: newDigest(), keySha256, person: null, holder: `key:${keySha256}` }
-  return { ...common, csrfToken: 'token', idleMs: null, ...more }
+  const from = { address: '2001:db8::7', browser: 'Firefox 145 on Linux' }
+  return { ...common, csrfToken: 'token', idleMs: null, ...from, ...more }
 }

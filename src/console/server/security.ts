@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import type { ConsoleSession } from '../../contracts/console.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
@@ -167,10 +167,22 @@ interface ThrottledAddress {
   readonly limit: number
 }
 
+/** The address that the proxy next to this node has put at the end; null: there is no such header. */
+function forwardedFor({ headers }: Caller): string | null {
+  return headers['x-forwarded-for']?.split(',').at(-1)?.trim() || null
+}
+
+/** Where a caller is, as the proxy next to this node sees it, or the node itself; null: that is no address. */
+export function addressOf(caller: Caller): string | null {
+  const address = forwardedFor(caller) ?? caller.peer
+  return isIP(address) === 0 || address.length > ADDRESS_LENGTH_MAX ? null : address
+}
+
 /** The caller's own address first, then that of the proxy that speaks for it. */
-function throttledAddresses({ headers, peer }: Caller): ThrottledAddress[] {
-  const forwarded = headers['x-forwarded-for']?.split(',').at(-1)?.trim()
-  if (forwarded === undefined || forwarded === '') return [{ name: networkOf(peer), limit: ADDRESS_LIMIT }]
+function throttledAddresses(caller: Caller): ThrottledAddress[] {
+  const { peer } = caller
+  const forwarded = forwardedFor(caller)
+  if (forwarded === null) return [{ name: networkOf(peer), limit: ADDRESS_LIMIT }]
   return [
     { name: `for ${networkOf(forwarded)}`, limit: ADDRESS_LIMIT },
     { name: `by ${networkOf(peer)}`, limit: PROXY_LIMIT },

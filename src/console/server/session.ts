@@ -9,7 +9,7 @@ import type { CallContext } from '../../gateway/call-context.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { ConsoleContext } from './context.ts'
 import { type Reach, reachOf } from './oidc/roles.ts'
-import { sessionToken } from './security.ts'
+import { addressOf, sessionToken } from './security.ts'
 
 const TOKEN_BYTES = 32
 /** How old the note of the last request may get, so that not every request is a write. */
@@ -133,18 +133,21 @@ type Beginner = Pick<ConsoleSession, 'keySha256' | 'person' | 'holder'>
  * Begins a session.
  *
  * @param ttlMs its length at most; the configuration may say less
+ * @param exchange that begins it: its address and browser are kept with the session
  * @returns it, and the token for the cookie, which is kept nowhere
  * @throws GatewayError DEPENDENCY_UNAVAILABLE
  */
 export async function beginSession(
   beginner: Beginner,
   ttlMs: number,
+  exchange: Exchange,
   { state, catalog, nowMs }: ConsoleContext,
 ): Promise<{ readonly token: string; readonly session: KeptSession }> {
   const { sessionMs, idleMs } = catalog.good().signIn
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
-  const session = { ...beginner, id: sessionId(token), csrfToken, idleMs }
+  const from = { address: addressOf(exchange), browser: browserName(exchange.headers['user-agent']) }
+  const session = { ...beginner, ...from, id: sessionId(token), csrfToken, idleMs }
   const length = Math.min(ttlMs, sessionMs)
   await state.sessions.begin(session, length)
   const beganAtMs = nowMs()
@@ -220,4 +223,41 @@ export function sessionId(token: string): string {
 
 function signedOut(): GatewayError {
   return new GatewayError('UNAUTHENTICATED', 'there is no session, or it has ended: sign in')
+}
+
+/** Characters of a user agent that are read. */
+const READ_MAX = 512
+
+/** Names by how a browser says its version; those that also pretend to be another come first. */
+const BROWSERS = [
+  ['Edge', /\bEdg(?:A|iOS)?\/(\d{1,4})/],
+  ['Opera', /\bOPR\/(\d{1,4})/],
+  ['Samsung Internet', /\bSamsungBrowser\/(\d{1,4})/],
+  ['Firefox', /\b(?:Firefox|FxiOS)\/(\d{1,4})/],
+  ['Chrome', /\b(?:HeadlessChrome|Chrome|CriOS)\/(\d{1,4})/],
+  ['Safari', /\bVersion\/(\d{1,4})(?:\.\d+){0,4}(?: Mobile\/\w{1,16})? Safari\//],
+  ['curl', /^curl\/(\d{1,4})/],
+] as const
+
+const SYSTEMS = [
+  ['iOS', /\b(?:iPhone|iPad|iPod)\b/],
+  ['Android', /\bAndroid\b/],
+  ['Windows', /\bWindows\b/],
+  ['macOS', /\bMacintosh\b/],
+  ['ChromeOS', /\bCrOS\b/],
+  ['Linux', /\bLinux\b/],
+] as const
+
+/**
+ * Browser and system out of a user agent, such as `Firefox 145 on Linux`. Nothing of its text but a version gets into
+ * the name. Null: it names none that is known.
+ */
+export function browserName(userAgent: string | undefined): string | null {
+  const text = (userAgent ?? '').slice(0, READ_MAX)
+  const browser = BROWSERS.map(([name, pattern]) => [name, pattern.exec(text)?.[1]] as const).find(
+    ([, version]) => version !== undefined,
+  )
+  const system = SYSTEMS.find(([, pattern]) => pattern.test(text))?.[0]
+  const named = browser?.join(' ')
+  return named !== undefined && system !== undefined ? `${named} on ${system}` : (named ?? system ?? null)
 }

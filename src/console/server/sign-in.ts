@@ -112,7 +112,7 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
 
   const ttlMs = (expiresAtMs ?? Number.POSITIVE_INFINITY) - context.nowMs()
   const beginner = { keySha256, person: null, holder: keyHolder(keySha256) }
-  const { token, session } = await beginSession(beginner, ttlMs, context)
+  const { token, session } = await beginSession(beginner, ttlMs, exchange, context)
   const seconds = Math.max(1, Math.floor((session.expiresAtMs - session.beganAtMs) / 1000))
   return withCookie(
     await jsonReply(await sessionAnswer(keyViewer(principal, role, session), context)),

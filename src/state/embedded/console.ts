@@ -18,6 +18,8 @@ type SessionRow = {
   readonly holder: string
   readonly csrf_token: string
   readonly idle_ms: number | null
+  readonly address: string | null
+  readonly browser: string | null
   readonly began_at_ms: number
   readonly seen_at_ms: number
   readonly expires_at_ms: number
@@ -39,8 +41,9 @@ const GOES_ON = 'expires_at_ms > $now AND (idle_ms IS NULL OR seen_at_ms + idle_
 function createSessions(db: DatabaseSync, now: () => number): Operations<ConsoleSessions> {
   const put = db.prepare(`
     INSERT OR IGNORE INTO console_sessions
-      (id, key_sha256, person, holder, csrf_token, idle_ms, began_at_ms, seen_at_ms, expires_at_ms)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      (id, key_sha256, person, holder, csrf_token, idle_ms, began_at_ms, seen_at_ms, expires_at_ms,
+        address, browser)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const find = db.prepare(`SELECT * FROM console_sessions WHERE id = $id AND ${GOES_ON}`)
   const touch = db.prepare(`UPDATE console_sessions SET seen_at_ms = $now WHERE id = $id AND ${GOES_ON}`)
   const remove = db.prepare('DELETE FROM console_sessions WHERE id = ?')
@@ -52,10 +55,11 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
     ON CONFLICT (mark) DO UPDATE SET until_ms = excluded.until_ms WHERE until_ms <= $now`)
   const findMark = db.prepare('SELECT 1 FROM console_marks WHERE mark = $mark AND until_ms > $now')
   return {
-    begin({ id, keySha256, person, holder, csrfToken, idleMs }, ttlMs) {
+    begin({ id, keySha256, person, holder, csrfToken, idleMs, address, browser }, ttlMs) {
       const nowMs = now()
       const text = person === null ? null : JSON.stringify(person)
-      put.run(id, keySha256 ?? '', text, holder, csrfToken, idleMs, nowMs, nowMs, nowMs + ttlMs)
+      const times = [nowMs, nowMs, nowMs + ttlMs]
+      put.run(id, keySha256 ?? '', text, holder, csrfToken, idleMs, ...times, address, browser)
     },
 
     find(id) {
@@ -89,6 +93,8 @@ function sessionOf(row: SessionRow): KeptSession {
     holder: row.holder,
     csrfToken: row.csrf_token,
     idleMs: row.idle_ms,
+    address: row.address,
+    browser: row.browser,
     beganAtMs: row.began_at_ms,
     seenAtMs: row.seen_at_ms,
     expiresAtMs: row.expires_at_ms,

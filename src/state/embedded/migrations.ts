@@ -520,4 +520,9 @@ export const MIGRATIONS: readonly string[] = [
   -- The document of facts about models that was put beside the one of the program: one row, or none.
   CREATE TABLE catalog_models (json TEXT NOT NULL) STRICT;
   `,
+  `
+  -- Where sessions of the console were begun from, and with which browser; null before.
+  ALTER TABLE console_sessions ADD COLUMN address TEXT;
+  ALTER TABLE console_sessions ADD COLUMN browser TEXT;
+  `,
 ]

@@ -18,7 +18,7 @@ import { type Ask, replyInteger, replyText, script } from './script.ts'
 
 const beginSession = script('console/begin_session', {
   keys: ['session'],
-  args: ['key_sha256', 'person', 'holder', 'csrf_token', 'idle_ms', 'ttl_ms'],
+  args: ['key_sha256', 'person', 'holder', 'csrf_token', 'idle_ms', 'ttl_ms', 'address', 'browser'],
   reply: (untilMs) => (typeof untilMs === 'string' ? Number(untilMs) : null),
 })
 
@@ -90,6 +90,8 @@ const SESSION_FIELDS = [
   'began_at_ms',
   'seen_at_ms',
   'expires_at_ms',
+  'address',
+  'browser',
 ] as const
 /** Ids that are looked up at a time. Some are of sessions that have ended: they go with the time that they had. */
 const SESSIONS_AT_ONCE = 200
@@ -100,7 +102,7 @@ function createSessions(ask: Ask): ConsoleSessions {
   const find = (id: string) =>
     ask(async (redis) => sessionOf(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
   return {
-    async begin({ id, keySha256, person, holder, csrfToken, idleMs }, ttlMs) {
+    async begin({ id, keySha256, person, holder, csrfToken, idleMs, address, browser }, ttlMs) {
       const untilMs = await ask((redis) =>
         beginSession(redis, {
           session: keys.consoleSession(id),
@@ -110,6 +112,8 @@ function createSessions(ask: Ask): ConsoleSessions {
           csrf_token: csrfToken,
           idle_ms: idleMs ?? '',
           ttl_ms: ttlMs,
+          address: address ?? '',
+          browser: browser ?? '',
         }),
       )
       if (untilMs === null) return
@@ -149,7 +153,8 @@ function createSessions(ask: Ask): ConsoleSessions {
 
 /** A session out of its fields, some of which those have not that an earlier version began. Null: there is none. */
 function sessionOf(id: string, fields: readonly (string | null)[]): KeptSession | null {
-  const [keySha256, person, holder, csrfToken, idleMs, beganAtMs, seenAtMs, expiresAtMs] = fields
+  const [keySha256, person, holder, csrfToken, idleMs, beganAtMs, seenAtMs, expiresAtMs, address, browser] =
+    fields
   if (typeof keySha256 !== 'string' && typeof person !== 'string') return null
   return {
     id,
@@ -158,6 +163,8 @@ function sessionOf(id: string, fields: readonly (string | null)[]): KeptSession 
     holder: holder ?? `key:${keySha256}`,
     csrfToken: replyText(csrfToken),
     idleMs: typeof idleMs === 'string' ? replyInteger(idleMs) : null,
+    address: address ?? null,
+    browser: browser ?? null,
     beganAtMs: replyInteger(beganAtMs),
     seenAtMs: replyInteger(seenAtMs),
     expiresAtMs: replyInteger(expiresAtMs),

@@ -35,6 +35,13 @@ const COLUMNS: readonly Column<ListedSession>[] = [
         ? h('span', { class: 'quiet' }, 'none any more')
         : [role, workspaces.length === 0 ? null : h('span', { class: 'quiet' }, workspaces.join(', '))],
   },
+  {
+    head: 'From',
+    cell: ({ address, browser }) =>
+      address === null && browser === null
+        ? h('span', { class: 'quiet' }, 'not known')
+        : [browser, address === null ? null : h('span', { class: 'mono small quiet' }, address)],
+  },
   { head: 'Signed in', cell: ({ began_at: at }) => h(Time, { at }) },
   { head: 'Last request', cell: ({ seen_at: at }) => h(Time, { at }) },
   { head: 'Expires', cell: ({ expires_at: at }) => h(Time, { at }) },

@@ -52,6 +52,9 @@ export interface ListedSession extends Holder {
   /** Null: it ends with its next request, since its key or its role is gone. */
   readonly role: Role | null
   readonly workspaces: readonly string[]
+  /** Where it was begun from, and with which browser, such as `Firefox 145 on Linux`; null: not known. */
+  readonly address: string | null
+  readonly browser: string | null
   readonly began_at: string
   /** To a minute or so. */
   readonly seen_at: string

@@ -41,6 +41,8 @@ async function sessionAnswer(
     role: its?.role ?? null,
     workspaces: its?.workspaces ?? [],
     ...holderAnswer(its ?? { principal: null, session }),
+    address: session.address,
+    browser: session.browser,
     began_at: timestamp(session.beganAtMs),
     seen_at: timestamp(session.seenAtMs),
     expires_at: timestamp(session.expiresAtMs),

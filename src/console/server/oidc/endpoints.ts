@@ -122,7 +122,7 @@ export class SingleSignOn {
       return backWith('no_role')
     }
     const beginner = { keySha256: null, person, holder: personHolder(person) }
-    const { token, session } = await beginSession(beginner, settings.sessionMs, context)
+    const { token, session } = await beginSession(beginner, settings.sessionMs, exchange, context)
     await audit(admin.state.catalog, personActor(person, reach), {
       action: 'session.begin',
       workspace: null,

@@ -99,7 +99,8 @@ export class ChunkFraming {
     const last = isSame ? (this.#isFirst ? FIRST_LAST_LINE : LAST_LINE) : LAST_LINE_REST
     const ends = (isSame ? this.#places : [0]).flatMap((place) => {
       const line = last.exec(this.#view.text(place, LINE_MAX))?.[0]
-      return line === undefined ? [] : [place + line.length]
+      const isKnown = line !== undefined && (isSame || !this.#isStrict || this.#endsBody(line))
+      return isKnown ? [place + line.length] : []
     })
     const isWhole = this.#left === null || this.#left.includes(0)
     const isSound = isWhole && (ends.length > 0 || (isSame && this.#isUnseen()))
@@ -115,6 +116,14 @@ export class ChunkFraming {
 
   get #line(): RegExp {
     return this.#isFirst ? FIRST_LINE : LINE
+  }
+
+  /** Whether the rest of a last line makes one with what follows the data before it. */
+  #endsBody(rest: string): boolean {
+    const line = this.#isFirst ? FIRST_LAST_LINE : LAST_LINE
+    const isSplit = (tail: string) =>
+      Array.from(tail, (_, end) => tail.slice(0, end) + rest).some((text) => line.exec(text)?.[0] === text)
+    return FIRST_LAST_LINE.test(rest) || this.#tails.some(isSplit)
   }
 
   #tailsAtPlaces(): readonly string[] {

@@ -20,8 +20,9 @@ function mayBecome(seen: string, [id, , expected]: Vector): boolean {
 }
 
 /**
- * Tells whether a vector is judged by what the parser's memory shows. Where it is cut, bytes that other connections have
- * left there may stand for what came before, so that only the whole of it has one outcome; it smuggles nothing either way.
+ * Tells whether a vector is judged by what the parser's memory shows. Where it is cut, bytes that other connections
+ * have left there may stand for what came before, so that only the whole of it has one outcome; it smuggles nothing
+ * either way.
  */
 function isOfMemory([id, raw]: Vector): boolean {
   return id === 'empty-name' || /^transfer-encoding:/im.test(Buffer.from(bytesOf(raw)).toString('latin1'))

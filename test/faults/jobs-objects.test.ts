@@ -56,7 +56,7 @@ interface Census {
 
 async function censusOf(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promise<Census> {
   const count = { ofEnded: 0, ofNobody: 0, named: 0, all: 0 }
-  for (const key of await keysOf(objects)) {
+  for (const key of await ownKeysOf(objects)) {
     count.all += 1
     const [kind, , id = ''] = key.split('/')
     if (kind !== 'job' && kind !== 'result') continue

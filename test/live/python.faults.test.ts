@@ -76,7 +76,7 @@ for (const [client, name, url, answers] of [
   ['deepgram', 'deepgram-sdk', 'deepgram', [{ status: 400, code: 'INVALID_REQUEST' }]],
   [
     ...(['elevenlabs', 'elevenlabs', 'elevenlabs'] as const),
-    [{ head: 'RIFF' }, { characters: ['s', 'o', 's'] }, { status: 400, code: 'INVALID_REQUEST' }],
+    [{ head: 'ff' }, { characters: ['s', 'o', 's'] }, { status: 400, code: 'INVALID_REQUEST' }],
   ],
 ] as const) {
   const python = await pythonClient(name)

@@ -78,6 +78,8 @@ export async function survives(t: Test, outage: Outage, outageMs: number): Promi
 
   await outage.end(redis)
   t.ok(await waitUntil(async () => (await sharing(nodes)) === LIMIT.burst, 15_000), 'the nodes share again')
+  // An outage is over once nothing has failed for some seconds.
+  await waitUntil(() => lines.at(-1) === BACK, 15_000)
   logsOutages(t, lines.slice(linesBefore), BACK)
   t.ok(await allLease(nodes), 'and lease again')
 }

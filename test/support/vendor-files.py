@@ -37,7 +37,7 @@ def elevenlabs(url, key, path):
         heard = client.speech_to_text.convert(file=file, model_id="scribe_v2")
     print(json.dumps({"class": type(heard).__name__, "text": heard.text}))
     spoken = b"".join(client.text_to_speech.convert("alloy", text="sos", model_id="eleven_v3"))
-    print(json.dumps({"head": spoken[:4].decode()}))
+    print(json.dumps({"head": spoken[:1].hex()}))
     timed = client.text_to_speech.convert_with_timestamps("alloy", text="sos", model_id="eleven_v3")
     print(json.dumps({"characters": timed.alignment.characters}))
     try:

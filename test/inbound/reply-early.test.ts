@@ -51,7 +51,10 @@ const byRaw: Send = async (port, body, chunked) => {
   const framing = chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`
   void client.send(
     `POST /upload HTTP/1.1\r\nHost: a\r\n${framing}\r\n\r\n`,
-    ...(chunked ? [`${body.length.toString(16)}\r\n`, body, '\r\n0\r\n\r\n'] : [body]),
+    // A size in a segment of its own is refused for itself.
+    ...(chunked
+      ? [Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body]), '\r\n0\r\n\r\n']
+      : [body]),
   )
   const response = await client.response()
   client.destroy()

@@ -5,7 +5,7 @@ import type { Principal } from '../../src/contracts/catalog.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
 import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
 import { roll } from '../../src/usage/rolling.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
@@ -68,7 +68,7 @@ async function nanosecondsPerCall(ledger: UsageLedger | null, perTurn: number): 
 
 const root = mkdtempSync(join(tmpdir(), 'larkway-usage-'))
 const log = createLogger('silent')
-const rows = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 1e12, log })
+const rows = await WriteAhead.open({ root, lock: lockRemovable, roll: null, backlogBytes: 1e12, log })
 const ledger = new UsageLedger({ rows, node: 'bench', paramOf: () => null })
 for (const perTurn of [1, 2, 4, 8, 16, 64]) {
   const differences: number[] = []

@@ -38,7 +38,7 @@ import { createBlocks } from '../storage/blocks.ts'
 import { HeldBodies } from '../storage/body-holds.ts'
 import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
-import { lockFolder } from '../storage/folder-lock.ts'
+import { lockFolder, lockRemovable } from '../storage/folder-lock.ts'
 import { createGenerationMarks } from '../storage/generation-marks.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
 import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
@@ -195,7 +195,7 @@ async function openUsage(
   closers.push(() => files.close())
   const rows = await WriteAhead.open({
     root: usageFolder(environment),
-    lock: (folder) => lockFolder(folder, { isRemoved: true }),
+    lock: lockRemovable,
     roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,

@@ -39,6 +39,11 @@ export async function lockFolder(folder: string, { isRemoved = false } = {}): Pr
   }
 }
 
+/** The same for a folder that is removed after it: its lock file goes with the claim, where nothing else is there. */
+export function lockRemovable(folder: string): Promise<() => Promise<void>> {
+  return lockFolder(folder, { isRemoved: true })
+}
+
 /** Of those who begin a write at once SQLite lets one, and refuses the others without a wait. */
 async function takeLock(folder: string): Promise<DatabaseSync> {
   // It warns of itself, where nothing may be in need of it.

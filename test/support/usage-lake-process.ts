@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SlotLease } from '../../src/contracts/slots.ts'
 import { createLogger } from '../../src/log.ts'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SEGMENT_SUFFIX } from '../../src/usage/open-segment.ts'
@@ -68,7 +68,7 @@ async function main(task: LakeProcessTask): Promise<void> {
   const store = openUsageStore({ objects, ...options })
   const rows = await WriteAhead.open({
     root: join(task.folder, 'segments'),
-    lock: lockFolder,
+    lock: lockRemovable,
     roll: store.roll,
     backlogBytes: 256 * 1024 * 1024,
     log,

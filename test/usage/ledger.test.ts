@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CallContext } from '../../src/gateway/call-context.ts'
 import { createLogger } from '../../src/log.ts'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
@@ -27,7 +27,7 @@ async function opened(t: Test, { syncMs } = TIMING) {
   const log = createLogger('silent')
   const rows = await WriteAhead.open({
     root,
-    lock: lockFolder,
+    lock: lockRemovable,
     roll: null,
     backlogBytes: 1e9,
     log,
@@ -208,7 +208,7 @@ t.test('who records a job that nobody ran hears whether its record is kept', asy
   await rows.close()
   const root = t.testdir()
   const log = createLogger('silent')
-  const full = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 0, log })
+  const full = await WriteAhead.open({ root, lock: lockRemovable, roll: null, backlogBytes: 0, log })
   t.teardown(() => full.close())
   const other = new UsageLedger({ rows: full, node: 'node', paramOf: () => null })
   t.equal(other.abandoned(abandoned), false)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { createLogger } from '../../src/log.ts'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { emptyRow } from '../../src/usage/ledger.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
@@ -31,7 +31,7 @@ async function open(t: Test, over: Partial<WriteAheadParts> = {}) {
   const root = over.root ?? t.testdir()
   const lines: { msg: string }[] = []
   const log = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) })
-  const parts = { root, lock: lockFolder, roll: null, backlogBytes: 1e9, timing: FAST, log }
+  const parts = { root, lock: lockRemovable, roll: null, backlogBytes: 1e9, timing: FAST, log }
   const rows = await WriteAhead.open({ ...parts, ...over })
   return {
     root,
@@ -212,12 +212,12 @@ t.test('a disk that takes nothing costs records, and nothing else', async (t) =>
 
 const WRITER = `
 import { createLogger } from './src/log.ts'
-import { lockFolder } from './src/storage/folder-lock.ts'
+import { lockRemovable } from './src/storage/folder-lock.ts'
 import { emptyRow } from './src/usage/ledger.ts'
 import { WriteAhead } from './src/usage/write-ahead.ts'
 const root = process.argv[1]
 const log = createLogger('silent')
-const rows = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 1e9, log })
+const rows = await WriteAhead.open({ root, lock: lockRemovable, roll: null, backlogBytes: 1e9, log })
 let count = 0
 setInterval(() => {
   for (let some = 0; some < 20; some += 1) {

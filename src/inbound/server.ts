@@ -66,7 +66,7 @@ export interface EdgeOptions {
   readonly observe?: (exchange: Exchange, refusal: ErrorCode | null) => void
   /** Writes a refusal of a path without a route as the callers of its prefix read it; null: as everywhere. */
   readonly shaped?: (exchange: Exchange, refusal: GatewayError) => Reply | null
-  /** `strict`, which is the default, `seen` or `refuse`; see `LARKWAY_CHUNKED`. */
+  /** `seen`, which is the default, `strict` or `refuse`; see `LARKWAY_CHUNKED`. */
   readonly chunked?: ChunkedBodies
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
@@ -135,7 +135,7 @@ const METHODS = [
  */
 export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, tls, observe = () => {}, shaped = () => null } = options
-  const { chunked = 'strict' } = options
+  const { chunked = 'seen' } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, immediate: new ImmediateBatch(), turns: new UploadTurns(), open: [] }

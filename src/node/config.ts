@@ -32,7 +32,7 @@ const Environment = Type.Object({
     Type.String({ minLength: 1, description: 'address of that port; default: HOST' }),
   ),
   LARKWAY_CHUNKED: Type.Enum(['strict', 'seen', 'refuse'], {
-    default: 'strict',
+    default: 'seen',
     description:
       'chunked bodies: `strict` refuses what cannot be held against its own bytes, `seen` takes that, ' +
       '`refuse` takes none',

@@ -54,7 +54,7 @@ const BODIES: Readonly<Record<string, readonly [segments: string[], strict: stri
 }
 
 t.test('a body is taken strictly where every size was seen before its data', async (t) => {
-  const strict = await startCounting(t)
+  const strict = await startCounting(t, 'strict')
   const seen = await startCounting(t, 'seen')
   const refuse = await startCounting(t, 'refuse')
   for (const [name, [segments, strictly, otherwise]] of Object.entries(BODIES)) {

@@ -6,6 +6,8 @@ import type { UsageAdminContext } from './usage.ts'
 const EVERY_MS = 30 * 60_000
 /** After one that the state or the store did not answer. */
 const AGAIN_MS = 60_000
+/** Spending without a reservation is charged in batches of a second, after its records may be there. */
+const BATCH_MS = 2_000
 
 interface WatchParts {
   readonly usage: UsageAdminContext
@@ -24,6 +26,8 @@ export class BooksWatch {
   /** What was charged until `#readMs`; null: that is still to be read. */
   #charges: readonly Charged[] | null = null
   #readMs = 0
+  /** Records beside these charges, and when they were read; null: they are still to be read. */
+  #recorded: { readonly micros: readonly number[]; readonly atMs: number } | null = null
   #nextMs = 0
   #isBusy = false
 
@@ -49,13 +53,19 @@ export class BooksWatch {
       if (this.#charges === null) {
         this.#charges = await this.#read([...this.#parts.catalog().current().apps.keys()])
         this.#readMs = usage.nowMs()
-      } else if ((await usage.completeUntilMs()) >= this.#readMs) {
-        this.#gaps = await this.#compare(this.#charges)
+      } else if (this.#recorded === null) {
+        if ((await usage.completeUntilMs()) < this.#readMs) return
+        const micros = await recordedFor(this.#charges, usage)
+        this.#recorded = { micros, atMs: usage.nowMs() }
+      } else if (usage.nowMs() - this.#recorded.atMs >= BATCH_MS) {
+        this.#gaps = await this.#compare(this.#charges, this.#recorded.micros)
         this.#charges = null
+        this.#recorded = null
         this.#nextMs = usage.nowMs() + EVERY_MS
       }
     } catch {
       this.#charges = null
+      this.#recorded = null
       this.#gaps = null
       this.#nextMs = usage.nowMs() + AGAIN_MS
     }
@@ -66,8 +76,7 @@ export class BooksWatch {
     return chargesOf(workspaces, usage, { accounts, catalog: catalog() })
   }
 
-  async #compare(before: readonly Charged[]): Promise<BooksGap[]> {
-    const recorded = await recordedFor(before, this.#parts.usage)
+  async #compare(before: readonly Charged[], recorded: readonly number[]): Promise<BooksGap[]> {
     const now = await this.#read(before.map(({ workspace }) => workspace))
     return before.map(({ workspace, sinceMs, bookedMicros }, at) => {
       // A month whose records have gone meanwhile is left for the next comparison.

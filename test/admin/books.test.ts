@@ -159,6 +159,10 @@ function watched() {
     await new Promise(setImmediate)
     watch.look()
     await new Promise(setImmediate)
+    // Charges are read again once the last batch of spending has had its time.
+    now.ms += 2_000
+    watch.look()
+    await new Promise(setImmediate)
     return watch.look()
   }
   return { now, counts, watch, look }

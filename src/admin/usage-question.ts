@@ -1,5 +1,5 @@
 import { invalidField, MUST } from '../inbound/refusals.ts'
-import { MOMENT_EXAMPLES, momentMs } from '../time.ts'
+import { MOMENT_EXAMPLES, momentMs } from '../instants.ts'
 import { CALL_DIMENSIONS, USAGE_MEASURES, type UsageDimension } from '../usage/aggregate.ts'
 import { isOfEndUsers, tableFor, USAGE_STEPS, type UsageQuestion } from '../usage/answer.ts'
 import { DAY_MS, HOUR_MS } from '../usage/names.ts'

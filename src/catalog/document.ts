@@ -5,7 +5,7 @@ import { DEFAULT_SCOPES } from '../contracts/catalog.ts'
 import type { RecordName } from '../contracts/catalog-store.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
-import { instantMs } from '../time.ts'
+import { instantMs } from '../instants.ts'
 import { CatalogFile, CatalogHead, type KeyFields } from './file.ts'
 
 import { type MergedRecord, mergeCatalog } from './merge.ts'

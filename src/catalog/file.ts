@@ -4,7 +4,7 @@ import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catal
 import { Day, FACT_SHAPES, PriceShape } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
-import { INSTANT } from '../time.ts'
+import { INSTANT } from '../instants.ts'
 import { ConsoleShape } from './console.ts'
 import { formed, NAME, Name, named, optional, strict } from './field.ts'
 import { BURST_MAX, REQUESTS_PER_MINUTE_MAX } from './key.ts'

@@ -1,5 +1,5 @@
 import type { AccountTerms } from '../contracts/ledger.ts'
-import { instantMs } from '../time.ts'
+import { instantMs } from '../instants.ts'
 import type { BudgetFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 

@@ -12,7 +12,7 @@ import type {
 } from '../contracts/ledger.ts'
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
-import { TimeoutError, within } from '../timeouts.ts'
+import { TimeoutError, within } from '../time.ts'
 import { Interrupted } from './call.ts'
 import type { AdmittedContext, CallContext } from './call-context.ts'
 import { highestCost } from './meter.ts'

@@ -9,7 +9,7 @@ import {
   UnreadableSpeech,
 } from '../contracts/speech-encoding.ts'
 import { type Failure, UpstreamFailure } from '../contracts/upstream.ts'
-import { unlessAborted } from '../timeouts.ts'
+import { unlessAborted } from '../time.ts'
 import type { MemoryLease } from './operation.ts'
 import type { Encoding } from './speech-format.ts'
 

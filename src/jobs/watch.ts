@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import type { Job, JobStatus, Jobs } from '../contracts/jobs.ts'
-import { unlessAborted } from '../timeouts.ts'
+import { unlessAborted } from '../time.ts'
 
 /**
  * Signals within this process what happens to jobs, so that waiters need not wait for their next poll: what this

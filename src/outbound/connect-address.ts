@@ -1,6 +1,6 @@
 import { connect, isIP, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { connect as startTls, type TLSSocket } from 'node:tls'
-import { timed } from '../timeouts.ts'
+import { timed } from '../time.ts'
 
 /** Begins a TCP connection to an IP address. */
 export type Dial = (address: string, port: number) => Socket

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Posted, PostWebhook, WebhookMessage } from '../contracts/webhooks.ts'
-import { TimeoutError, timed, within } from '../timeouts.ts'
+import { TimeoutError, timed, within } from '../time.ts'
 import { type Answer, askHost, isUnreadable } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
 import {

@@ -1,6 +1,6 @@
 import { getServers, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { timed } from '../timeouts.ts'
+import { timed } from '../time.ts'
 import { type Dial, dialAddress } from './connect-address.ts'
 import { isPublicAddress } from './public-address.ts'
 

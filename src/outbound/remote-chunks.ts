@@ -1,4 +1,4 @@
-import { TimeoutError } from '../timeouts.ts'
+import { TimeoutError } from '../time.ts'
 import { type Answer, isUnreadable } from './ask-host.ts'
 import { fetchFailed } from './fetch-failure.ts'
 

@@ -1,6 +1,6 @@
 import { type AudioRef, BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { Objects } from '../contracts/objects.ts'
-import { unlessAborted } from '../timeouts.ts'
+import { unlessAborted } from '../time.ts'
 import { failureOf, unavailable } from './failure.ts'
 
 /** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */

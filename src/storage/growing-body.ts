@@ -1,7 +1,7 @@
 import { type ArrivingBody, BLOCK_BYTES, type Block, type BodySource } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Objects } from '../contracts/objects.ts'
-import { unlessAborted } from '../timeouts.ts'
+import { unlessAborted } from '../time.ts'
 import { type BlockPool, copyInto } from './blocks.ts'
 import { blockBytes, objectBytes } from './body-bytes.ts'
 import { isScarce } from './budget.ts'

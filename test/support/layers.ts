@@ -11,6 +11,6 @@ export const LAYERS = [
   'gateway',
   'inbound providers sandbox catalog state storage workers recorder usage',
   'outbound tracing media',
-  'contracts call-facts errors limits log metrics ids secrets sealing time version timeouts shape ' +
+  'contracts call-facts errors limits log metrics ids secrets sealing instants time version shape ' +
     'cancellation one-at-a-time in-turns trim',
 ].map((names) => names.split(' '))

@@ -2,7 +2,7 @@ import type { JobPage, JobPageFilter, JobStatus, ListedJob } from '../../contrac
 import { firstJobId, idTimeMs, jobPartition } from '../../ids.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { instantMs } from '../../time.ts'
+import { instantMs } from '../../instants.ts'
 import { type DoorOptions, OptionReader, optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { warningHeaders } from '../fact-headers.ts'

@@ -1,5 +1,5 @@
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
-import { LONGEST_TIMER_MS } from '../../timeouts.ts'
+import { LONGEST_TIMER_MS } from '../../time.ts'
 
 /** Somebody in the queue. */
 interface Waiting {

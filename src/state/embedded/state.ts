@@ -2,7 +2,7 @@ import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../..
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
-import { within } from '../../timeouts.ts'
+import { within } from '../../time.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'

@@ -6,7 +6,7 @@ import type {
   Take,
 } from '../../contracts/rate-limit.ts'
 import type { Logger } from '../../log.ts'
-import { within } from '../../timeouts.ts'
+import { within } from '../../time.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
 import type { RedisConnection } from './connect.ts'

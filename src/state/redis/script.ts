@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { GatewayError } from '../../errors.ts'
-import { within } from '../../timeouts.ts'
+import { within } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
 
 interface ScriptShape<Key extends string, Arg extends string, Reply> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { SlotLimit } from '../../contracts/slots.ts'
-import { within } from '../../timeouts.ts'
+import { within } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
 import type { Contention } from './kept-slots.ts'
 import { keys } from './key-names.ts'

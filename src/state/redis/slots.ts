@@ -1,6 +1,6 @@
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
 import { type Logger, messageOf } from '../../log.ts'
-import { LONGEST_TIMER_MS, within } from '../../timeouts.ts'
+import { LONGEST_TIMER_MS, within } from '../../time.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
 import { KeptSlots } from './kept-slots.ts'

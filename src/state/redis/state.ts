@@ -1,6 +1,6 @@
 import type { State } from '../../contracts/state.ts'
 import { type Logger, messageOf } from '../../log.ts'
-import { within } from '../../timeouts.ts'
+import { within } from '../../time.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { invalidField } from '../../../inbound/refusals.ts'
-import { MOMENT_EXAMPLES, momentMs } from '../../../time.ts'
+import { MOMENT_EXAMPLES, momentMs } from '../../../instants.ts'
 
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200

@@ -14,6 +14,7 @@ import type { SpeechEncoders } from '../contracts/speech-encoding.ts'
 import type { State } from '../contracts/state.ts'
 import type { OpenStream, Send } from '../contracts/upstream.ts'
 import type { CallWatch } from '../contracts/watch.ts'
+import type { Clock } from '../time.ts'
 import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
@@ -26,6 +27,8 @@ import type { Candidate } from './selection.ts'
 
 /** Everything the gateway works with; built once by `main`. */
 export interface Services {
+  /** What everything in the way of a call waits and measures by. */
+  readonly clock: Clock
   /** The configuration in force; read anew by every call. */
   readonly snapshot: () => Snapshot
   readonly providers: ReadonlyMap<string, Provider>

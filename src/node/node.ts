@@ -49,6 +49,7 @@ import { sealObjects } from '../storage/sealed-objects.ts'
 import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
+import type { Clock } from '../time.ts'
 import { startTracing } from '../tracing/start.ts'
 import { recordAbandonedJobs } from '../usage/abandoned-jobs.ts'
 import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
@@ -80,7 +81,7 @@ export async function openNode(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
   closers: Closer[],
-  timing: Timing = {},
+  { timing, clock }: { readonly timing: Timing; readonly clock: Clock },
 ) {
   const tracing = await startTracing(env, log)
   if (tracing !== null) closers.push(() => tracing.close())
@@ -100,7 +101,20 @@ export async function openNode(
   await sweep(store, state, catalog, log, closers)
   const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
-  return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
+  return {
+    environment,
+    log,
+    timing,
+    clock,
+    metrics,
+    tracing,
+    state,
+    catalog,
+    secretKeys,
+    store,
+    usage,
+    ...gateway,
+  }
 
   async function openGateway() {
     const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
@@ -114,6 +128,7 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
+      clock,
       endUserHash: createEndUserHash(secretKeys),
       send: sender.send,
       open: sender.open,
@@ -382,6 +397,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
+    | 'clock'
     | 'endUserHash'
     | 'send'
     | 'open'

@@ -14,6 +14,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { createAnswerThread } from '../usage/answer-thread.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
@@ -62,17 +63,22 @@ export interface RunningNode {
  *
  * @param options.shared whether other processes listen on the same port
  * @param options.timing durations that tests change
+ * @param options.clock  what all of it waits by; a test may pass one of its own
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
  */
 export async function openServer(
   env: Variables,
   createLog: (environment: Environment) => Logger,
-  { shared = false, timing = {} }: { readonly shared?: boolean; readonly timing?: Timing } = {},
+  {
+    shared = false,
+    timing = {},
+    clock = systemClock,
+  }: { readonly shared?: boolean; readonly timing?: Timing; readonly clock?: Clock } = {},
 ): Promise<RunningNode> {
   const environment = readEnvironment(env)
   const log = createLog(environment)
   const closers: Closer[] = []
-  const parts = await openNode(environment, env, log, closers, timing)
+  const parts = await openNode(environment, env, log, closers, { timing, clock })
   const accepting = { value: true }
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
@@ -113,7 +119,7 @@ export async function openWorker(
   if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
   const log = createLog(environment)
   const closers: Closer[] = []
-  const parts = await openNode(environment, env, log, closers, timing)
+  const parts = await openNode(environment, env, log, closers, { timing, clock: systemClock })
   const jobs = startJobWork(parts)
   parts.recorder.start(() => jobs.running)
   const questions = usageQuestions(parts, closers)

@@ -29,6 +29,7 @@ import { PROVIDERS } from '../../src/providers/index.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { createSlotResults } from '../../src/storage/kept-texts.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { callOf } from './call.ts'
 import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
 import { serveHttp } from './http-server.ts'
@@ -75,6 +76,8 @@ export function runIdempotent<K extends OperationName>(
 }
 
 export interface GatewayRigOptions {
+  /** Absent: the machine's. */
+  readonly clock?: Clock
   readonly entries: readonly Entry[]
   /** Beside those that there are. */
   readonly providers?: readonly Provider[]
@@ -139,6 +142,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   })
   const budget = createBudget(64 * MIB)
   const services: Services = {
+    clock: options.clock ?? systemClock,
     snapshot: () => snapshot,
     providers: new Map([...PROVIDERS, ...providers.map((one) => [one.kind, one] as const)]),
     keys: { find: (sha256) => snapshot.keys.get(sha256) },

@@ -7,6 +7,7 @@ import { UWS_ENVIRONMENT } from '../../src/inbound/uws.ts'
 import { createLogger, type LogOutput } from '../../src/log.ts'
 import { openServer, type RunningNode } from '../../src/node/serve.ts'
 import type { Timing } from '../../src/node/timing.ts'
+import type { Clock } from '../../src/time.ts'
 import type { Teardown } from './scratch.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -50,6 +51,8 @@ export interface GatewayOptions {
   readonly key?: string
   readonly dataFolder?: string
   readonly timing?: Timing
+  /** Moved by the test; absent: the machine's. */
+  readonly clock?: Clock
 }
 
 /** Prepares the data folder and the environment of a gateway; the folder goes with the test unless it was given. */
@@ -83,6 +86,7 @@ export async function startGateway(t: Test, options: GatewayOptions = {}): Promi
   Object.assign(process.env, UWS_ENVIRONMENT)
   const node = await openServer(env, ({ LOG_LEVEL }) => createLogger(LOG_LEVEL, collect(lines)), {
     timing: { drain: { idleMs: IDLE_MS }, ...options.timing },
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
   })
   lines.output.push(...node.greeting.split('\n'))
   const stop = once(node)

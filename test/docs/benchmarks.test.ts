@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -6,6 +7,11 @@ import { reportFiles } from '../../bench/report.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const read = (path: string) => readFileSync(ROOT + path, 'utf8')
+
+/** What the README compares. */
+const COMPARED = ['chat', 'multipart', 'slow-provider']
+/** So many commits may be between the README's figures and its reader. */
+const COMMITS_MAX = 100
 
 const results = readResults()
 const readme = read('README.md')
@@ -38,8 +44,16 @@ t.test(
 
 t.test('another result is another page, and a missing one is no page', async (t) => {
   const changed = results.map((result) =>
-    result.name === 'slow-provider'
-      ? { ...result, commit: '123456789abc', rows: result.rows.map((row) => ({ ...row, peakRssMib: 4321 })) }
+    COMPARED.includes(result.name)
+      ? {
+          ...result,
+          commit: '123456789abc',
+          rows: result.rows.map(({ runs, ...row }) => ({
+            ...row,
+            peakRssMib: 4321,
+            runs: runs.map((run) => ({ ...run, peakRssMib: 4321 })),
+          })),
+        }
       : result,
   )
   const other = reportFiles(changed, readme)
@@ -48,6 +62,21 @@ t.test('another result is another page, and a missing one is no page', async (t)
     t.notMatch(files.get(path), '4321 MiB', path)
   }
   t.match(other.get('README.md'), 'commit `123456789abc`')
+  const mixed = results.map((one) => (one.name === 'chat' ? { ...one, commit: '123456789abc' } : one))
+  t.throws(() => reportFiles(mixed, readme), { message: /^multipart\.json is of / }, 'one commit')
+  const without = results.map((one) => ({
+    ...one,
+    rows: one.rows.filter(({ candidate }) => candidate !== 'rolter'),
+  }))
+  t.throws(() => reportFiles(without, readme), { message: 'chat.json lacks rolter under 64 connections' })
   t.throws(() => reportFiles(results.slice(1), readme), { message: /^bench\/results lacks / })
   t.throws(() => reportFiles(results, '# Larkway'), { message: /^README.md lacks / })
+})
+
+t.test('the figures of the README are of recent code', async (t) => {
+  const { commit } = results.find(({ name }) => name === 'chat')!
+  const git = spawnSync('git', ['rev-list', '--count', `${commit}..HEAD`], { cwd: ROOT, encoding: 'utf8' })
+  if (git.status !== 0) return t.skip('this clone lacks the history')
+  const since = Number(git.stdout)
+  t.ok(since <= COMMITS_MAX, `${since} commits since ${commit}: measure again, as bench/README.md says`)
 })

@@ -1,7 +1,9 @@
 // Runs tap test files in this process, one after another, each with a root test of its own, and marks in its output
-// where each ends: `tap-batch.mjs` starts it and reads that. A file ends as its own process would have: when nothing
-// keeps the process running any more. What would have ended a file's own process early ends this one.
+// where each ends: `tap-batch.mjs` starts it, reads that, and names the next file over descriptor 3. A file ends as its
+// own process would have: when nothing keeps the process running any more. What would have ended a file's own process
+// early ends this one.
 
+import { readSync } from 'node:fs'
 import module from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -16,11 +18,13 @@ const UNSETTLED = 13
 
 unused.setTimeout(0) // of the process, which lasts longer than a file
 
-const [mark, ...files] = process.argv.splice(2)
+const FILES = 3
+
+const [mark] = process.argv.splice(2)
 const environment = { ...process.env }
 const folder = process.cwd()
 let at = 0
-let current = begin(0)
+let current = begin(nextFile() ?? process.exit(0), 0)
 
 // What a test file imports as tap is its own root, not that of the process.
 module.registerHooks({
@@ -41,22 +45,31 @@ module.registerHooks({
 process.on('beforeExit', () => {
   if (!current.isEnded) process.exit(current.isLoaded ? 1 : UNSETTLED)
   close()
-  if (++at === files.length) return
-  current = begin(cpuSeconds())
+  const file = nextFile()
+  if (file === undefined) return
+  at += 1
+  current = begin(file, cpuSeconds())
   setImmediate(run) // something has to go on, or this event does not come again
 })
 // Tells and counts what is unfinished, as tap's own root does.
 process.on('exit', () => current.root.results ?? current.root.endAll())
 run()
 
-function begin(cpuBefore) {
-  process.argv[1] = files[at] // after it tap names folders
+/** Waits for the next file, with all else of this process; undefined: there is none. */
+function nextFile() {
+  const buffer = Buffer.alloc(4096)
+  const path = buffer.toString('utf8', 0, readSync(FILES, buffer)).trim()
+  return path === '' ? undefined : path
+}
+
+function begin(path, cpuBefore) {
+  process.argv[1] = path // after it tap names folders
   const root = new Test({ name: 'TAP', timeout: Number(process.env.TAP_TIMEOUT ?? 30) * 1000 })
   globalThis[TAP] = root
   root.on('data', (chunk) => process.stdout.write(chunk))
   root.on('complete', () => root.comment(root.counts.toJSON()))
   root.runMain(() => {})
-  return { root, url: pathToFileURL(files[at]).href, cpuBefore, isLoaded: false, isEnded: false }
+  return { root, url: pathToFileURL(path).href, cpuBefore, isLoaded: false, isEnded: false }
 }
 
 async function run() {

@@ -1,65 +1,105 @@
-// Runs several tap test files in one process and judges each by itself: a process and the modules that files share are
-// a good part of what most files cost.
+// Runs tap test files in processes that several of them share, one after another, and judges each by itself: a process
+// and the modules that files share are a good part of what most files cost.
 
 import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
-import { judge, runTapFile, startGroup } from './tap-file.mjs'
+import { judge, startGroup } from './tap-file.mjs'
 
 const PROCESS = fileURLToPath(new URL('tap-batch-process.mjs', import.meta.url))
 
-/**
- * @param files   in the order in which they are run; one alone has a process without any of this
- * @param onEnded told of each file as it ends: its path, what `runTapFile` returns of one, and how long it took, ms.
- *                What ends the process, or lasts longer than `timeoutMs`, is the fault of the file that ran; those
- *                behind it are run in a process of their own.
- */
-export async function runTapBatch(node, files, { cwd, env, timeoutMs, onEnded }) {
-  let left = files
-  while (left.length > 1) left = left.slice(await runProcess(node, left, { cwd, env, timeoutMs, onEnded }))
-  for (const file of left) {
-    const startedAt = performance.now()
-    onEnded(file, await runTapFile(node, file, { cwd, env, timeoutMs }), performance.now() - startedAt)
+/** A process is replaced after so many files: each leaves its module behind. */
+const FILES_MAX = 60
+
+/** Processes that are kept for the next file, as many as files run at a time. */
+export class TapProcesses {
+  #node
+  #options
+  #idle = []
+
+  /**
+   * @param node    the Node to run them with
+   * @param options.timeoutMs after it a file and all that its process started are killed, and the file counts as failed
+   */
+  constructor(node, { cwd, env, timeoutMs }) {
+    this.#node = node
+    this.#options = { cwd, env, timeoutMs }
+  }
+
+  /**
+   * Runs a file in a process that others had before it, or in a new one.
+   *
+   * @returns what `runTapFile` returns of it; what ends the process is the fault of the file that ran
+   */
+  async run(file) {
+    const one = this.#idle.pop() ?? new TapProcess(this.#node, this.#options)
+    const result = await one.run(file)
+    if (one.hasEnded || one.files >= FILES_MAX) one.end()
+    else this.#idle.push(one)
+    return result
+  }
+
+  /** Ends the processes; no file may run. */
+  end() {
+    for (const one of this.#idle.splice(0)) one.end()
   }
 }
 
-/** @returns how many of the files have ended */
-async function runProcess(node, files, { cwd, env, timeoutMs, onEnded }) {
-  const mark = `larkway-test-${randomUUID()}`
-  const group = startGroup(node, [PROCESS, mark, ...files], { cwd, env, timeoutMs })
-  const parts = [new Parts(mark), new Parts(mark)]
-  let ended = 0
-  let startedAt = performance.now()
-  let cpuTold = 0
-  const end = (result) => {
-    onEnded(files[ended], result, performance.now() - startedAt)
-    startedAt = performance.now()
-    ended += 1
-    group.prolong()
-  }
-  const read = (at) => (chunk) => {
-    parts[at].add(chunk)
-    while (parts.every((one) => one.ended.length > ended)) {
-      const [out, err] = parts.map((one) => one.ended[ended])
-      const [status, cpuSeconds] = out.said.split(' ').map(Number)
-      const output = out.text + err.text
-      cpuTold += cpuSeconds
-      end({ ...judge(output, status), output, cpuSeconds })
+class TapProcess {
+  hasEnded = false
+  files = 0
+  #group
+  #timeoutMs
+  #parts
+  #onMark = () => {}
+  #cpuTold = 0
+
+  constructor(node, { cwd, env, timeoutMs }) {
+    const mark = `larkway-test-${randomUUID()}`
+    this.#timeoutMs = timeoutMs
+    this.#group = startGroup(node, [PROCESS, mark], { cwd, env, timeoutMs, asked: true })
+    this.#parts = [new Parts(mark), new Parts(mark)]
+    for (const [at, stream] of [this.#group.child.stdout, this.#group.child.stderr].entries()) {
+      stream.setEncoding('utf8').on('data', (chunk) => {
+        this.#parts[at].add(chunk)
+        if (this.#parts.every((one) => one.ended.length > 0)) this.#onMark()
+      })
     }
+    this.#group.ended.then(() => {
+      this.hasEnded = true
+    })
   }
-  group.child.stdout.setEncoding('utf8').on('data', read(0))
-  group.child.stderr.setEncoding('utf8').on('data', read(1))
-  const { status, timedOut, cpuSeconds } = await group.ended
-  if (ended < files.length) {
-    const output = parts.map((one) => one.rest).join('')
-    const judged = judge(output, status, timedOut ? timeoutMs : undefined)
-    end({ ...judged, output, cpuSeconds: cpuSeconds === undefined ? undefined : cpuSeconds - cpuTold })
+
+  async run(file) {
+    this.files += 1
+    this.#group.prolong()
+    const marked = new Promise((resolve) => {
+      this.#onMark = resolve
+    })
+    this.#group.child.stdio[3].write(`${file}\n`)
+    const end = await Promise.race([marked, this.#group.ended])
+    if (end !== undefined && !this.#parts.every((one) => one.ended.length > 0)) return this.#judgeEnd(end)
+    const [out, err] = this.#parts.map((one) => one.ended.shift())
+    const [status, cpuSeconds] = out.said.split(' ').map(Number)
+    const output = out.text + err.text
+    this.#cpuTold += cpuSeconds
+    return { ...judge(output, status), output, cpuSeconds }
   }
-  return ended
+
+  end() {
+    this.#group.child.stdio[3].end()
+  }
+
+  #judgeEnd({ status, timedOut, cpuSeconds }) {
+    const output = this.#parts.map((one) => one.rest).join('')
+    const judged = judge(output, status, timedOut ? this.#timeoutMs : undefined)
+    const own = cpuSeconds === undefined ? undefined : cpuSeconds - this.#cpuTold
+    return { ...judged, output, cpuSeconds: own }
+  }
 }
 
 /** What a stream holds, cut at the lines that begin with a mark. */
 class Parts {
-  /** @type {{ text: string, said: string }[]} what stood before each mark, and what was said behind it */
+  /** @type {{ text: string, said: string }[]} the text before each mark, and what the line of the mark says */
   ended = []
   rest = ''
   #mark

@@ -31,16 +31,18 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
 /**
  * Starts a Node whose output is read.
  *
+ * @param options.asked whether it has a pipe as its descriptor 3, by which it is asked for work
  * @returns `ended` resolves when it has ended and all its output has been read, after it and what it started have been
  *          killed: its status, as `judge` takes it, and what it took; `prolong` gives it the whole time-out again
  */
-export function startGroup(node, args, { cwd, env, timeoutMs }) {
+export function startGroup(node, args, { cwd, env, timeoutMs, asked = false }) {
   const child = spawn(node, ['--enable-source-maps', ...args], {
     cwd,
     env: { ...env, TAP_TIMEOUT: String(Math.ceil(timeoutMs / 1000)) },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', asked ? 'pipe' : 'ignore'],
     detached: true, // a group of its own, so that what it starts can be ended with it
   })
+  child.stdio[3]?.on('error', () => {}) // it has ended, which `ended` tells
   if (running.size === 0) cpuOfEnded() // what ended before it is nobody's
   running.add(child)
   let timedOut = false

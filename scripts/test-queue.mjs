@@ -53,49 +53,14 @@ export function cpuMeter() {
   }
 }
 
-/** How many files a process runs at most, and for how long: batches have to fill several CPUs until the end. */
-const BATCH_FILES = 16
-const BATCH_SECONDS = 30
-/** What a new file is taken for there: the first run of all puts as many together as others. */
-const NEW_SECONDS_IN_BATCH = 5
-
-/**
- * Puts files together that one process runs, one after another: neighbours, which share most modules.
- *
- * @param files     in order of their paths
- * @param isApart   whether a file needs a process of its own
- * @param secondsOf what a file took in the last run; undefined: it is new
- * @returns {string[][]}
- */
-export function batchesOf(files, isApart, secondsOf) {
-  const apart = []
-  const batches = []
-  let seconds = 0
-  for (const file of files) {
-    if (isApart(file)) {
-      apart.push([file])
-      continue
-    }
-    const own = secondsOf(file) ?? NEW_SECONDS_IN_BATCH
-    seconds += own
-    const batch = batches.at(-1)
-    if (batch && batch.length < BATCH_FILES && seconds <= BATCH_SECONDS) batch.push(file)
-    else {
-      batches.push([file])
-      seconds = own
-    }
-  }
-  return [...apart, ...batches]
-}
-
 /**
  * Puts those that took longest first, so that none of them is left for the end, when nothing else is to be done.
  *
  * @param secondsOf what a file took in the last run; undefined: it is new
  */
-export function longestFirst(batches, secondsOf) {
-  const seconds = (batch) => batch.reduce((sum, file) => sum + (secondsOf(file) ?? NEW_SECONDS), 0)
-  return [...batches].sort((a, b) => seconds(b) - seconds(a))
+export function longestFirst(files, secondsOf) {
+  const seconds = (file) => secondsOf(file) ?? NEW_SECONDS
+  return [...files].sort((a, b) => seconds(b) - seconds(a))
 }
 
 /** What a new file is taken for: longer than most. */

@@ -15,9 +15,9 @@ import { compiled } from './compile.mjs'
 import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
 import { provideRedis, provideS3 } from './servers.mjs'
-import { runTapBatch } from './tap-batch.mjs'
-import { add, failures, killAll, NONE } from './tap-file.mjs'
-import { batchesOf, longestFirst, runTogether } from './test-queue.mjs'
+import { TapProcesses } from './tap-batch.mjs'
+import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
+import { longestFirst, runTogether } from './test-queue.mjs'
 import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
 
 const SHARED_S3 = join(ROOT, 'test', 'support', 'shared-s3.ts')
@@ -48,7 +48,7 @@ const isAlone = (file) => /\.alone\.test\.m?[jt]s$/.test(file)
 /** What a file measures of its own process, which then has to be new. */
 const MEASURES = /\b(memoryUsage|cpuUsage|eventLoopUtilization|monitorEventLoopDelay)\b/
 
-/** Tells whether a file has a process to itself; of the first tier most share one, see `batchesOf`. */
+/** Tells whether a file has a process to itself; most of the first tier share one, see `TapProcesses`. */
 const isApart = (file) => process.env.LARKWAY_TEST_APART === '1' || MEASURES.test(readFileSync(file, 'utf8'))
 
 /** Those that are named, or those of a tier; long ones only when they are asked for. */
@@ -175,25 +175,24 @@ async function runFiles(node, files, { isTier, faults, servers, first }) {
   const durations = readDurations()
   const secondsOf = (file) => durations[relative(ROOT, file)]
   let sum = NONE
-  const onEnded = (file, result, ms) => {
-    report(file, result, ms / 1000)
+  const processes = new TapProcesses(node, { cwd: ROOT, env, timeoutMs: FILE_TIMEOUT_MS })
+  const shares = (file) => isTier && !faults && !isApart(file)
+  const run = async (file) => {
+    if (typeof file === 'function') return file()
+    const startedAt = performance.now()
+    const timeoutMs = isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
+    const result = await (shares(file)
+      ? processes.run(file)
+      : runTapFile(node, file, { cwd: ROOT, env, timeoutMs }))
+    const seconds = (performance.now() - startedAt) / 1000
+    report(file, result, seconds)
     sum = add(sum, result.counts)
-    durations[relative(ROOT, file)] = Number((ms / 1000).toFixed(1))
-  }
-  const run = (batch) => {
-    if (typeof batch === 'function') return batch()
-    const timeoutMs = batch.some(isLong) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
-    return runTapBatch(node, batch, { cwd: ROOT, env, timeoutMs, onEnded })
+    durations[relative(ROOT, file)] = Number(seconds.toFixed(1))
   }
   const beside = files.filter((file) => !isAlone(file))
-  const batches = isTier && !faults ? batchesOf(beside, isApart, secondsOf) : beside.map((file) => [file])
-  const ordered = isTier ? longestFirst(batches, secondsOf) : batches
-  await runTogether([...first, ...ordered], run, jobsOf(faults))
-  await runTogether(
-    files.filter(isAlone).map((file) => [file]),
-    run,
-    { least: 1, most: 1 },
-  )
+  await runTogether([...first, ...(isTier ? longestFirst(beside, secondsOf) : beside)], run, jobsOf(faults))
+  processes.end()
+  await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
   await sharedS3?.end()
   if (isTier) writeFileSync(DURATIONS, JSON.stringify(durations))
   return sum

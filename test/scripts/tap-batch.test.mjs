@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { test } from 'tap'
 import { CACHE, ROOT } from '../../scripts/install.mjs'
-import { runTapBatch } from '../../scripts/tap-batch.mjs'
+import { TapProcesses } from '../../scripts/tap-batch.mjs'
 
 // Files that share a process are judged as those are that have one of their own, whatever becomes of the others.
 
-/** Runs files of that content in one batch. @returns what was found of each, in order, and how it was printed */
+/** Runs files of that content one after another. @returns what was found of each, and its output */
 async function run(t, contents, timeoutMs = 60_000) {
   await mkdir(CACHE, { recursive: true })
   const folder = await mkdtemp(join(CACHE, 'tap-batch-')) // inside the repository, where files find tap
@@ -15,16 +15,13 @@ async function run(t, contents, timeoutMs = 60_000) {
   await Promise.all(
     files.map((file, index) => writeFile(file, `import t, { test } from 'tap'\n${contents[index]}`)),
   )
+  const processes = new TapProcesses(process.execPath, { cwd: ROOT, env: process.env, timeoutMs })
+  t.teardown(() => processes.end())
   const results = []
-  await runTapBatch(process.execPath, files, {
-    ...{ cwd: ROOT, env: process.env, timeoutMs },
-    onEnded: (file, result, ms) => results.push({ ...result, file: basename(file), ms }),
-  })
-  t.same(
-    results.map(({ file }) => file),
-    files.map((file) => basename(file)),
-    'each is told once, in order',
-  )
+  for (const file of files) {
+    const startedAt = performance.now()
+    results.push({ ...(await processes.run(file)), ms: performance.now() - startedAt })
+  }
   return results
 }
 
@@ -99,7 +96,7 @@ test('files that are skipped, fail or hold nothing, in the process of others', a
   const results = await run(t, [GOOD, ...cases.flatMap(([, { content }]) => [content, GOOD])])
   const good = results.filter((_, index) => index % 2 === 0)
   for (const one of good) t.match(one, { counts: counted(2, 0, 0), faults: [] }, one.output)
-  t.equal(new Set(good.map(pidOf)).size, 1, 'the process goes on')
+  t.equal(new Set(good.map(pidOf)).size, 1, 'the process is kept')
   for (const [index, [name, expected]] of cases.entries())
     t.test(name, async (t) => assertCounted(t, results[2 * index + 1], expected))
 })
@@ -160,7 +157,7 @@ const ENDS_PROCESS = {
 for (const [name, { content, ...expected }] of Object.entries(ENDS_PROCESS)) {
   test(`beside others: ${name}`, async (t) => {
     const { before, result, after } = await between(t, content, expected)
-    t.not(pidOf(after), pidOf(before), 'those behind it have a process of their own')
+    t.not(pidOf(after), pidOf(before), 'the next one has a new process')
     t.ok(result.ms < 30_000)
   })
 }

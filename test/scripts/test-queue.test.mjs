@@ -1,7 +1,7 @@
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
-import { batchesOf, cpuMeter, longestFirst, runTogether } from '../../scripts/test-queue.mjs'
+import { cpuMeter, longestFirst, runTogether } from '../../scripts/test-queue.mjs'
 
 const FILES = Array.from({ length: 12 }, (_, at) => `${at}.test.ts`)
 
@@ -46,34 +46,10 @@ test('the CPU that is used is measured', async (t) => {
 })
 
 test('the longest are first, and new ones before most', (t) => {
-  const seconds = { short: 1, long: 30, middle: 9, b: 4 }
+  const seconds = { short: 1, long: 30, middle: 9 }
   t.same(
-    longestFirst([['short'], ['new'], ['long'], ['middle', 'b']], (file) => seconds[file]),
-    [['long'], ['middle', 'b'], ['new'], ['short']],
+    longestFirst(['short', 'new', 'long', 'middle'], (file) => seconds[file]),
+    ['long', 'new', 'middle', 'short'],
   )
-  t.end()
-})
-
-test('neighbours share a process, unless they last long or have to be apart', (t) => {
-  const small = Array.from({ length: 20 }, (_, at) => `a/${String(at).padStart(2, '0')}.test.ts`)
-  const files = [
-    ...small,
-    'b/apart.test.ts',
-    'b/long.test.ts',
-    'b/longer.test.ts',
-    'b/new.test.ts',
-    'c/short.test.ts',
-  ]
-  const seconds = { 'b/long.test.ts': 29, 'b/longer.test.ts': 24, 'b/new.test.ts': undefined }
-  const secondsOf = (file) => (file in seconds ? seconds[file] : 0.5)
-  const batches = batchesOf(files, (file) => file === 'b/apart.test.ts', secondsOf)
-  t.same(batches, [
-    ['b/apart.test.ts'],
-    small.slice(0, 16),
-    small.slice(16),
-    ['b/long.test.ts'],
-    ['b/longer.test.ts', 'b/new.test.ts', 'c/short.test.ts'],
-  ])
-  t.same(batches.flat().sort(), files, 'each is run once')
   t.end()
 })

@@ -101,20 +101,8 @@ export async function openNode(
   await sweep(store, state, catalog, log, closers)
   const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
-  return {
-    environment,
-    log,
-    timing,
-    clock,
-    metrics,
-    tracing,
-    state,
-    catalog,
-    secretKeys,
-    store,
-    usage,
-    ...gateway,
-  }
+  const own = { environment, log, timing, clock }
+  return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
   async function openGateway() {
     const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
@@ -128,8 +116,7 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
-      clock,
-      endUserHash: createEndUserHash(secretKeys),
+      ...{ clock, endUserHash: createEndUserHash(secretKeys) },
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),

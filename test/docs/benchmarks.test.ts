@@ -76,7 +76,7 @@ t.test('another result is another page, and a missing one is no page', async (t)
 t.test('the figures of the README are of recent code', async (t) => {
   const { commit } = results.find(({ name }) => name === 'chat')!
   const git = spawnSync('git', ['rev-list', '--count', `${commit}..HEAD`], { cwd: ROOT, encoding: 'utf8' })
-  if (git.status !== 0) return t.skip('this clone lacks the history')
+  if (git.status !== 0) return t.pass('this clone lacks the history', { skip: true })
   const since = Number(git.stdout)
   t.ok(since <= COMMITS_MAX, `${since} commits since ${commit}: measure again, as bench/README.md says`)
 })

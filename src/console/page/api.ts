@@ -6,7 +6,7 @@ let whenSignedOut: () => void = () => {}
 let resume: () => Promise<boolean> = async () => false
 /** The one that runs: calls that are refused together ask once. */
 let resuming: Promise<boolean> | null = null
-/** The session is over: nothing is asked until somebody signs in again. */
+/** The session is over: requests stop until the next sign-in. */
 let isOver = false
 const SIGNED_IN = 'lk-signed-in'
 const CSRF_HEADER = 'x-lk-csrf'
@@ -20,7 +20,7 @@ export function currentCsrfToken(): string {
   return csrfToken
 }
 
-/** Announces that somebody has signed in again: failed loads and saves are retried. */
+/** Announces a new sign-in: failed loads and saves are retried. */
 export function signedInAgain(): void {
   isOver = false
   dispatchEvent(new Event(SIGNED_IN))
@@ -45,7 +45,7 @@ export function onTokenRefused(listener: () => Promise<boolean>): void {
   resume = listener
 }
 
-/** What is asked without a session, too. */
+/** Paths that need no session. */
 const SIGNED_OUT_PATHS: ReadonlySet<string> = new Set(['/session', '/sign-in'])
 
 interface Options {
@@ -72,7 +72,7 @@ async function call<Answer>(method: string, path: string, body: unknown, options
   }
 }
 
-/** @throws ApiError when the session is of somebody else now, or over */
+/** @throws ApiError when the session is over, or is now of another viewer */
 async function takeNewToken(): Promise<void> {
   resuming ??= resume().finally(() => {
     resuming = null
@@ -123,7 +123,7 @@ async function ask<Answer>(method: string, path: string, body: unknown, { signal
   }
 }
 
-/** Whether there is something at a path: 404 is an answer, too. */
+/** Tells if a path exists: 404 is an answer, too. */
 export async function isThere(path: string, options?: Options): Promise<boolean> {
   try {
     await api.get(path, options)
@@ -213,7 +213,7 @@ function sessionOver(): ApiError {
   return new ApiError('your session has expired', { code: 'UNAUTHENTICATED', status: 401 })
 }
 
-/** Whether the same may well succeed a little later: the line or the server is away, or it is busy. */
+/** True if a retry may succeed: the line or the server is away, or busy. */
 export function isPassing({ status }: ApiError): boolean {
   return status === 0 || status === 401 || status === 429 || status >= 500
 }
@@ -225,7 +225,7 @@ export function toApiError(thrown: unknown): ApiError {
 }
 
 /**
- * Advice for somebody who sees the error. Null: nothing is certain to help.
+ * Advice for the reader of the error. Null: nothing is certain to help.
  *
  * @param retries the page asks again by itself as soon as the server lets it
  */

@@ -20,7 +20,7 @@ type Standing =
   | { readonly is: 'starting' }
   | { readonly is: 'failed'; readonly error: ApiError }
   | { readonly is: 'out' }
-  /** `over`: the session has expired. The page stays behind the sign-in. */
+  /** `over`: the session has expired. The sign-in covers the page, which stays. */
   | { readonly is: 'in'; readonly session: SessionAnswer; readonly over: boolean }
 
 /** Browsers wrap longer waits. */
@@ -93,10 +93,10 @@ export function App() {
 }
 
 /**
- * Brings somebody whose session is over back to where they were: also when they sign in again in another tab, once this
+ * Brings a viewer whose session is over back to where they were: also when they sign in again in another tab, once this
  * one is seen. The sign-in takes the title and the focus; both return to the page.
  *
- * @param over the session that is over; null: it goes on
+ * @param over the session that is over; null: it continues
  */
 function useReturn(over: SessionAnswer | null, onSession: (session: SessionAnswer) => void): void {
   useLayoutEffect(() => {
@@ -158,7 +158,7 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
   )
 }
 
-/** Whether the workspace is there that an operator's address names; null: nobody knows yet. */
+/** True if the workspace exists that an operator's address names; null: not known yet. */
 function useExists({ role }: SessionAnswer, workspace: string | null): boolean | null {
   const load = useLoad(
     async (signal) => {

@@ -3,7 +3,7 @@ export const KEY_NAME_MAX = 1024
 export const REQUESTS_PER_MINUTE_MAX = 100_000_000
 export const BURST_MAX = 100_000
 
-/** What is said of an amount that cannot be read. */
+/** Message for an amount that cannot be read. */
 export const AMOUNT = 'Enter an amount in USD, such as 25 or 12.50.'
 
 /** Reads USD as typed: a number, undefined if empty, null if it is not an amount. */

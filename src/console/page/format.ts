@@ -102,7 +102,7 @@ export function relative(atMs: number, nowMs: number): string {
   return seconds > 0 ? `${Math.floor(count)} ${unit} ago` : `in ${Math.ceil(count)} ${unit}`
 }
 
-/** How long something lasts by now, as after "for": "a moment", "4 min". */
+/** How long something has lasted, as after "for": "a moment", "4 min". */
 export function lasting(sinceMs: number, nowMs: number): string {
   const seconds = (nowMs - sinceMs) / 1000
   if (seconds < MOMENT_S) return 'a moment'

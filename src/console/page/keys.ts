@@ -3,7 +3,7 @@ import { useLayoutEffect } from 'preact/hooks'
 /** Elements in which a key is a character, or a choice. */
 const TAKES_KEYS = 'input, textarea, select, [contenteditable], [role=tablist], dialog[open]'
 
-/** Runs what a key stands for while the view is shown, unless somebody types, or holds another key down. */
+/** Runs the command of a key while the view is shown, but not while a text is typed or another key is held down. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   // With what is drawn: a button that is enabled and its key do the same.
   useLayoutEffect(() => {

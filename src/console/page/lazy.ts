@@ -13,7 +13,7 @@ interface LazyPart<Props> {
 }
 
 const RENEWED = 'lk-renewed'
-/** So that two versions behind one balancer do not send a page to and fro. */
+/** So that nodes of two versions do not send a page to and fro. */
 const RENEWED_PAUSE_MS = 60_000
 
 /**

@@ -139,7 +139,7 @@ export interface Action<Arguments extends readonly unknown[]> {
   readonly clear: () => void
 }
 
-/** Something that somebody asked for, e.g. a save: whether it runs, and how it failed. */
+/** A requested action, e.g. a save: if it is running, and how it failed. */
 export function useAction<Arguments extends readonly unknown[]>(
   fn: (...args: Arguments) => Promise<unknown>,
 ): Action<Arguments> {

@@ -12,6 +12,6 @@ addEventListener('storage', () => applyTheme(storedTheme()))
 
 const element = document.getElementById('console')
 if (element) render(h(App, null), element)
-// While it is asked whose session it is. It is the view behind the sign-in, too.
+// Shown while the session is asked for; the sign-in covers it, too.
 const place = placeOf(location.pathname)
 if (place) viewAt(place)?.view.prepare()

@@ -8,7 +8,7 @@ export function wholeName(workspace: string | null, name: string): string {
   return workspace === null ? name : `${workspace}.${name}`
 }
 
-/** Whether a name adds nothing to the id. */
+/** True if a name adds nothing to the id. */
 export function isSameName(name: string, id: string): boolean {
   return name === '' || name.toLowerCase() === id.toLowerCase()
 }

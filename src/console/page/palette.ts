@@ -176,7 +176,7 @@ function useGoals(session: SessionAnswer, workspace: string | null, text: string
   return { goals, busy: found.busy || search !== typed }
 }
 
-/** A text, once nobody has typed for a moment. */
+/** A text, once typing has paused. */
 function useLater(text: string): string {
   const [later, setLater] = useState(text)
   useEffect(() => {

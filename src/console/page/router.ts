@@ -56,7 +56,7 @@ const RETURN_WITHIN_MS = 4_000
 /** Content that loads late above the scroll position, such as filters, would move it. */
 const SETTLED_AFTER_MS = 1_500
 
-/** Restores the scroll position of the entry as soon as the content is long enough, unless somebody scrolls first. */
+/** Restores the scroll position of the entry as soon as the content is long enough, unless the reader scrolls first. */
 function returnTo(top: number): void {
   const untilMs = performance.now() + RETURN_WITHIN_MS
   const stop = () => {
@@ -104,14 +104,14 @@ export function navigate(path: string, { replace = false } = {}): void {
   if (!replace) scrollTo(0, 0)
 }
 
-/** Somebody goes on elsewhere before the view is there: its heading would take the focus away from them. */
+/** The reader moves elsewhere before the view has loaded: its heading would take the focus away from them. */
 function goOn(event: Event): void {
   if (!(event instanceof KeyboardEvent) || event.key === 'Tab') arriving = false
 }
 
 /**
- * Whether the page has just come here, so that its heading takes the focus; true once for each place, and not after
- * somebody has moved the focus meanwhile.
+ * True if the page has just come here, so that its heading takes the focus: once for each place, and not after the
+ * reader has moved the focus.
  */
 export function arrived(): boolean {
   const came = arriving
@@ -158,12 +158,12 @@ function mayLeave(path: string): boolean {
   return pathIn(here) === pathIn(path) || mayEnd()
 }
 
-/** Whether what is on the page may be given up, as before signing out; asks where something is not saved. */
+/** True if the page may be left, as before signing out; asks where something is not saved. */
 export function mayEnd(): boolean {
   return guard === null || guard.asks()
 }
 
-/** Nothing more is asked: somebody has agreed, and the page goes. */
+/** The reader has agreed: the page goes without another question. */
 export function dropLeaveGuard(): void {
   guard?.drop()
 }

@@ -4,13 +4,13 @@ import type { WorkspaceSummary } from '../server/answers/workspaces.ts'
 import { ApiError, api, setCsrfToken } from './api.ts'
 import { type Load, useLoad } from './load.ts'
 
-/** The session of the cookie, which this page goes on with; null: there is none. */
+/** The session of the cookie, which this page continues with; null: there is none. */
 export async function currentSession(): Promise<SessionAnswer | null> {
   const session = await sessionOfCookie()
   return session && begun(session)
 }
 
-/** The session that another tab has begun for the same viewer; null: there is none, or it is somebody else's. */
+/** The session that another tab has begun for the same viewer; null: there is none, or it is another viewer's. */
 export async function sessionOfSame(viewer: SessionAnswer): Promise<SessionAnswer | null> {
   const session = await sessionOfCookie()
   return session !== null && viewerIn(session).id === viewerIn(viewer).id ? begun(session) : null
@@ -50,7 +50,7 @@ export function useWaysIn(): Load<SignInAnswer> {
   return useLoad((signal) => api.get<SignInAnswer>('/sign-in', { signal }), [])
 }
 
-/** Who has signed in: the holder of a key, or a person. */
+/** The signed-in key's holder, or person. */
 export function viewerIn({ key, person }: SessionAnswer): { readonly id: string; readonly name: string } {
   if (person !== null) return { id: person.subject, name: person.name }
   return key ?? { id: '', name: '' }
@@ -86,7 +86,7 @@ export function forgetWorkspace(workspace: string | null): void {
   try {
     if (sessionStorage.getItem(LAST) === workspace) sessionStorage.removeItem(LAST)
   } catch {
-    // Nothing is kept.
+    // Without storage there is nothing to forget.
   }
 }
 
@@ -97,7 +97,7 @@ export function workspacesChanged(): void {
   dispatchEvent(new Event(CHANGED))
 }
 
-/** Those that the session may see, also after changes. */
+/** Workspaces that the session may see, also after changes. */
 export function useWorkspaces(): Load<readonly WorkspaceSummary[]> {
   const load = useLoad(
     async (signal): Promise<readonly WorkspaceSummary[]> =>

@@ -17,7 +17,7 @@ import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
 export function Shell(props: {
   readonly session: SessionAnswer
   readonly place: Place
-  /** The place is one that there is, and the session may see; null: nobody knows yet. */
+  /** The place exists, and the session may see it; null: not known yet. */
   readonly isKnown: boolean | null
   readonly onSignOut: () => void
   readonly children?: ComponentChildren

@@ -11,7 +11,7 @@ import { Mark } from './shell.ts'
 
 const COMMAND = 'npx larkway key create --workspace <workspace> --app <app> --scopes admin'
 
-/** Why single sign-on led back here, by the word that stands in the address. */
+/** Why single sign-on led back here, by the word in the address. */
 const FAULTS = {
   denied: 'The sign-in was cancelled, or your identity provider refused it.',
   expired: 'This sign-in has expired or was already used. Try again.',
@@ -26,7 +26,7 @@ type Fault = keyof typeof FAULTS
 const FAULT = 'sign_in'
 
 export function SignIn(props: {
-  /** A session has ended; otherwise nobody has signed in. */
+  /** A session has ended; false: there was none. */
   readonly ended: boolean
   readonly onSession: (session: SessionAnswer) => void
 }) {
@@ -148,7 +148,7 @@ function takeFault(): Fault | null {
   return Object.hasOwn(FAULTS, word) ? (word as Fault) : null
 }
 
-/** Leads back to this page afterwards. Who was refused there may be somebody else to the issuer, if it asks again. */
+/** Leads back to this page afterwards. After a refusal the issuer is told to ask for the account again. */
 function startUrl(url: string, fault: Fault | null): string {
   const again = fault === 'no_role' ? { again: 'true' } : {}
   return `${url}?${new URLSearchParams({ return_to: location.pathname + location.search, ...again })}`

@@ -5,7 +5,7 @@ import { SCOPES } from '../../contracts/catalog.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 
-// What endpoints of the management API answer, for its reference: `answers/` as schemas. A test holds the answers
+// Answers of the management API, for its reference: `answers/` as schemas. A test holds the answers
 // of a node to them.
 
 const open = (description: string) => Type.Object({}, { additionalProperties: true, description })
@@ -15,7 +15,7 @@ const among = (values: readonly string[], description: string) => Type.Enum([...
 
 const ManagedBy = among(
   ['file', 'console'],
-  '`file`: stands in the configuration file and cannot be changed here',
+  '`file`: defined in the configuration file, and cannot be changed here',
 )
 const Issues = optional(lines('why it is not in force; absent: it is'))
 const total = { total: count('matches on all pages'), all: count('of the workspace') }
@@ -319,7 +319,7 @@ const keyMembers = {
   id: text('`key_…`'),
   name: text('for people'),
   prefix: nullable(text('the first characters'), 'null: the file has only the hash'),
-  app: text('whom it stands for'),
+  app: text('the app that calls with it'),
   scopes: Type.Array(Type.Enum([...SCOPES])),
   rate_limit: Type.Object({
     requests_per_minute: count('how fast its bucket fills'),
@@ -453,7 +453,7 @@ const LogRecord = shape('LogRecord', {
 
 export const Log = listOf('Log', 'records', LogRecord, {
   is_recorded: flag('this node keeps records; false: there may be some of others, or of earlier'),
-  next: nullable(text('goes on as `after`'), 'null: there are no more'),
+  next: nullable(text('`after` of the next page'), 'null: there are no more'),
   searched: Type.Object({
     from: moment('all that ended from then on'),
     to: moment('until then was looked at'),
@@ -486,5 +486,5 @@ export const Audit = listOf(
     after: nullable(text('hash of it after'), 'null: there is none'),
     detail: nullable(text('more'), 'null: nothing more'),
   }),
-  { next: nullable(count('the next page goes on `below` it'), 'null: there is none') },
+  { next: nullable(count('`below` of the next page'), 'null: there is none') },
 )

@@ -7,7 +7,7 @@ import type { EdgeRoute } from '../../inbound/server.ts'
 import * as shapes from './answer-shapes.ts'
 import type { ConsoleRoute } from './endpoint.ts'
 
-/** What the reference says of an endpoint. */
+/** An endpoint's entry in the reference. */
 interface Described {
   readonly id: string
   readonly summary: string
@@ -292,7 +292,7 @@ const REST = {
     summary: 'List records of the usage ledger, newest first',
     description:
       'Of the workspace; for operators of all, or of one. A page ends early when it has read 256 MiB or for 8 s: ' +
-      '`searched` says how far it came, and `next` goes on as `after`. `format` sends all of them, at most 100,000',
+      '`searched` says how far it came, and `next` is `after` of the next page. `format` sends all, at most 100,000',
     answer: shapes.Log,
     errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
   },

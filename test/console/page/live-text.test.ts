@@ -39,7 +39,7 @@ t.test('changes of the provider and the end to come stand where they came', asyn
     'one',
     'Provider switched from a/m to b/m: 1.3 s of audio sent again, 0.5 s lost.',
     'two',
-    'The session ends now: somebody ended it in the console.',
+    'The session ends now: it was ended in the console.',
   ])
   t.same(
     text.items.map(({ kind }) => kind),

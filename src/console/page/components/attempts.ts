@@ -102,7 +102,7 @@ export function Outcome({ request }: { readonly request: RequestAnswer }) {
   ]
 }
 
-/** The entry that answered, and how many were tried before it; none of a request that nobody answered. */
+/** The entry that answered, and how many were tried before it; none of a request without an answer. */
 export function ServedBy({ request }: { readonly request: Pick<RequestAnswer, 'attempts'> }) {
   const { attempts } = request
   const server = answeringAttempt(request)

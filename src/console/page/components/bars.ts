@@ -188,7 +188,7 @@ function Scale({ top, format }: { readonly top: number; readonly format: (value:
   )
 }
 
-/** What stands beside the scale, by its place. Half of one is left out where only whole numbers are written. */
+/** Labels of the scale by their places. The half is left out where only whole numbers are written. */
 export function marksOf(top: number, format: (value: number) => string): [place: string, mark: string][] {
   const write = (value: number) => format(value).replace(/\.0+(?=\D|$)/, '')
   const [high, half] = [write(top), write(top / 2)]
@@ -197,7 +197,7 @@ export function marksOf(top: number, format: (value: number) => string): [place:
 
 function Steps({ times, step }: Pick<BarsProps, 'times' | 'step'>) {
   const each = Math.max(1, Math.ceil(times.length / LABELS_MAX))
-  // Of several days, hours are no names.
+  // Hours do not name columns of several days.
   const isLong = step === 'hour' && times.length > HOURS_NAMED
   const isNamed = (time: number, at: number) =>
     isLong ? time % DAY_MS === 0 : at % each === Math.floor(each / 2)
@@ -236,7 +236,7 @@ function Legend({ series, format }: Pick<BarsProps, 'series' | 'format'>) {
   )
 }
 
-/** What the step under the pointer is made of. */
+/** The parts of the step under the pointer. */
 function Tip(
   props: Pick<BarsProps, 'times' | 'step' | 'series' | 'format'> & {
     readonly pointed: number | null

@@ -1,6 +1,6 @@
 import { h } from '../h.ts'
 
-/** What a chart is of, and the way to the same as a table. */
+/** A chart's title, and the switch between drawing and table. */
 export function ChartHead(props: {
   readonly title: string
   /** Beside the title: "per second". */

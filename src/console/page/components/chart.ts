@@ -10,7 +10,7 @@ interface ChartProps {
   /** Beside the title: "per second". */
   readonly unit?: string
   readonly data: ChartData
-  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; default: its place. */
   readonly tones?: readonly (number | 'bad')[]
   /** Writes a value with its unit. */
   readonly format: (value: number) => string
@@ -18,7 +18,7 @@ interface ChartProps {
   readonly top?: number
   /** The axis counts in steps of powers of two, as for bytes. */
   readonly binary?: boolean
-  /** How moments are written; by the clock, of the last hour, unless said. */
+  /** How moments are written; default: by the clock, of the last hour. */
   readonly when?: Moments
   /** A click or Enter opens what was at a moment, epoch seconds. */
   readonly onOpen?: (seconds: number) => void
@@ -26,7 +26,7 @@ interface ChartProps {
 
 /** How a chart writes its moments, given in epoch seconds. */
 interface Moments {
-  /** What the whole is of: "the last hour". */
+  /** Describes the whole: "the last hour". */
   readonly span: string
   /** On the axis. */
   readonly short: (seconds: number) => string
@@ -215,7 +215,7 @@ interface Pointed {
 
 interface PlotProps {
   readonly data: ChartData
-  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; default: its place. */
   readonly tones: readonly (number | 'bad')[] | undefined
   readonly format: (value: number) => string
   /** The axis goes up to this at least. */
@@ -226,7 +226,7 @@ interface PlotProps {
   readonly onPoint: (at: Pointed | null) => void
   /** uPlot could not be loaded. */
   readonly onFail: () => void
-  /** Nothing is drawn, e.g. because a table is shown. */
+  /** The plot is off, e.g. because a table is shown. */
   readonly off: boolean
 }
 
@@ -239,7 +239,7 @@ const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power)
 /** Shortest span of an axis: less than this is drawn at its end instead of stretched over it. */
 const SPAN_MIN_SECONDS = 600
 const FONT_PX = 11
-/** Those of --series-…; tones beyond them are dashed lines in the same colours. */
+/** Count of --series-…; tones beyond them are dashed lines in the same colours. */
 const COLOURS = 6
 
 /** Keeps a plot in its place, in the colours of the theme. `move` points at a moment; null: at none. */
@@ -290,7 +290,7 @@ function usePlot(props: PlotProps) {
 /** Has views load what draws charts while they ask for their data. */
 export function useCharts(): void {
   useLayoutEffect(() => {
-    // Whether it can be loaded is told where a chart is to be drawn.
+    // The chart itself reports that it cannot be loaded.
     loadPlot().catch(() => {})
   }, [])
 }

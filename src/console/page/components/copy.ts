@@ -49,7 +49,7 @@ async function toClipboard(text: string): Promise<boolean> {
   area.value = text
   area.readOnly = true
   area.className = 'hidden'
-  // Nothing outside an open dialog can be selected.
+  // An open dialog keeps everything outside from being selected.
   const place = document.querySelector('dialog[open]') ?? document.body
   place.append(area)
   area.select()
@@ -61,7 +61,7 @@ async function toClipboard(text: string): Promise<boolean> {
 /** A block of code or output to copy; it scrolls within itself. */
 export function Code(props: {
   readonly text: string
-  /** "curl", "Error": stands above the block. */
+  /** Shown above the block: "curl", "Error". */
   readonly title?: string
   /** Breaks long lines rather than scroll. */
   readonly wrap?: boolean

@@ -36,7 +36,7 @@ export function DateFields(props: {
       error: name === 'to' ? (issue ?? null) : null,
       onInput: (text: string) => enter(name, text),
       onChange: (text: string) => apply(name, text),
-      // What was left unfinished would hide which date is shown.
+      // An unfinished text would hide which date is shown.
       onBlur: () => {
         if (typed[name] === '' && !mayBeOpen) enter(name, dates[name])
       },

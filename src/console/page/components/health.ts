@@ -35,9 +35,9 @@ export interface Fitness {
   readonly lastError: ErrorAnswer | null
   /** Breakers stop calls, and none has succeeded since. */
   readonly isDown: boolean
-  /** Those that are not closed, the worst first. */
+  /** Breakers that are not closed, the worst first. */
   readonly breakers: readonly BreakerAnswer[]
-  /** Of a route each of its entries; of an entry none. Null: which they are is not known. */
+  /** All entries of a route; none for an entry. Null: not known. */
   readonly entries: readonly Fitness[] | null
 }
 
@@ -109,7 +109,7 @@ function fitness(
 
 export type Standing = 'Up' | 'Degraded' | 'Down' | 'No calls'
 
-/** How a provider, a route or an entry stands, and how much that matters; `No calls` where nobody knows. */
+/** State of a provider, a route or an entry, and how much it matters; `No calls` where it is not known. */
 export function standingOf(of: Fitness): readonly [Standing, Tone] {
   const { calls, failed, breakers, entries, isDown } = of
   if (entries !== null && entries.length > 1) return standingOfRoute(entries.map(standingOf))
@@ -156,7 +156,7 @@ export function BreakerBadge({ state }: Pick<BreakerAnswer, 'state'>) {
   return h(Badge, { tone: state === 'open' ? 'bad' : 'warn', title: MEANINGS[state] }, BREAKER_WORDS[state])
 }
 
-/** How something stands, its breakers, its share of errors, and the last error with its age. */
+/** State, breakers, error rate, and the last error with its age. */
 export function Health({ of }: { readonly of: Fitness | null }) {
   if (of === null) return h('span', { class: 'quiet' }, '–')
   const { calls, failed, lastError, breakers } = of

@@ -38,7 +38,7 @@ export function useSearchText(asked: string, ask: (text: string) => void): [stri
   const [text, setText] = useState(asked)
   const latest = useRef({ asked, ask })
   latest.current = { asked, ask }
-  // What somebody has typed meanwhile is not taken back by the search that it was before.
+  // An earlier search that returns late must not undo newer typing.
   const known = useRef(asked)
   useEffect(() => {
     if (known.current === asked) return
@@ -58,7 +58,7 @@ export function useSearchText(asked: string, ask: (text: string) => void): [stri
 }
 
 /**
- * A field to search the list with, once there is something to search. It stands outside of what is loaded, and stays
+ * A field to search the list with, once there is something to search. It is outside of the loaded part, and stays
  * once it is there: what is searched is loaded anew, and whoever types must not lose it.
  */
 export function SearchField(props: {

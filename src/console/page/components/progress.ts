@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { h } from '../h.ts'
 
-/** Something runs, for how long nobody knows. */
+/** Work whose end is not known. */
 export function Spinner({ label }: { readonly label: string }) {
   return h(
     'span',

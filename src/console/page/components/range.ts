@@ -39,7 +39,7 @@ export const OVERVIEW_STEPS = { '24h': 'hour', '7d': 'hour', '30d': 'day' } as c
 export type OverviewSpan = keyof typeof OVERVIEW_STEPS
 export const OVERVIEW_SPANS = Object.keys(OVERVIEW_STEPS) as readonly OverviewSpan[]
 
-/** What the page of one provider looks back over. */
+/** Time that the page of one provider looks back over. */
 export const PROVIDER_SPAN: SpanName = '30d'
 
 export function isSpan(name: string | null): name is SpanName {
@@ -70,7 +70,7 @@ export function spanOf(name: SpanName, nowMs: number): Range {
   return { name, fromMs, toMs, step }
 }
 
-/** Whether usage can be asked for between two moments. */
+/** True if usage can be asked for between two moments. */
 export function isAskable(fromMs: number, toMs: number): boolean {
   return fromMs >= 0 && fromMs < toMs && toMs - fromMs <= LONGEST_MS
 }
@@ -96,8 +96,8 @@ export interface Dates {
 }
 
 /**
- * What is to become of two dates that somebody types: `wait` while one of them is unfinished. A year that is being
- * typed is one of long ago.
+ * Decides on two dates that are being typed: `wait` while one of them is unfinished. A year is a past one until its
+ * last digit.
  *
  * @param mayBeOpen whether a date may be left out
  */

@@ -147,7 +147,7 @@ function RequestId({ id }: { readonly id: string | null }) {
   )
 }
 
-/** Messages of the API begin small and end without a stop, to stand in a log. */
+/** Messages of the API begin in lower case and end without a full stop, as log lines do. */
 function sentence(message: string): string {
   const text = message.charAt(0).toUpperCase() + message.slice(1)
   return /[.!?]$/.test(text) ? text : `${text}.`

@@ -6,7 +6,7 @@ import { Button } from './button.ts'
 export interface Column<Row> {
   readonly head: string
   readonly cell: (row: Row) => ComponentChildren
-  /** Numbers stand at the end. */
+  /** Numbers are aligned at the end. */
   readonly align?: 'end'
   /** Names the row: it is the link, if rows have one, and the title of the card on a phone. */
   readonly primary?: boolean

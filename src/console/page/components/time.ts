@@ -28,7 +28,7 @@ function useNow(): number {
 export function Time(props: {
   /** RFC 3339, or epoch milliseconds. */
   readonly at: string | number | null
-  /** Stands where there is none. */
+  /** Shown where there is none. */
   readonly none?: string
   readonly exact?: boolean
   readonly lasts?: boolean

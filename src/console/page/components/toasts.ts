@@ -25,7 +25,7 @@ function show(toasts: readonly ToastShown[]): void {
 export function toast(text: string, kind: 'ok' | 'failed' = 'ok'): void {
   const one = { id: next++, text, kind }
   show([...shown, one].slice(-SHOWN_MAX))
-  // Errors stay until somebody closes them.
+  // Errors stay until they are closed.
   if (kind === 'ok') setTimeout(() => close(one.id), SHOWN_MS)
 }
 

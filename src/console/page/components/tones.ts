@@ -1,4 +1,4 @@
-/** Those of --series-… */
+/** Colours of --series-…, solid and dashed. */
 export const COLOURS = 6
 /** Each colour as a whole line and, when all of these are taken, as a dashed one. */
 export const TONES = 2 * COLOURS
@@ -8,7 +8,7 @@ const given = new Map<string, number>()
 
 /**
  * A tone from 1 to `TONES` for each name, which stays the name's own whatever is drawn beside it. A name that is new
- * gets the one that its letters lead to, or the next that nobody has.
+ * gets the one that its letters lead to, or the next free one.
  */
 export function tonesOf(names: readonly string[], known: Map<string, number> = given): readonly number[] {
   for (const name of names.toSorted()) {

@@ -67,7 +67,7 @@ const WORKSPACE: Column<AuditAnswer> = {
   cell: ({ workspace }) => workspace ?? h('span', { class: 'quiet' }, 'platform'),
 }
 
-/** What lines are chosen by, as the API takes it. */
+/** Filters of the lines, as the API takes them. */
 interface Asked {
   readonly workspace: string | null
   readonly playground: string | null

@@ -69,7 +69,7 @@ export function SessionsView({ session }: ViewProps) {
       rows: 4,
       render: ({ sessions }: Answer) =>
         sessions.length === 0
-          ? h(EmptyState, { title: 'No sessions' }, h('p', null, 'Everybody has signed out.'))
+          ? h(EmptyState, { title: 'No sessions' }, h('p', null, 'Everyone has signed out.'))
           : h(Table<ListedSession>, {
               caption: 'Sessions of the console',
               columns: [

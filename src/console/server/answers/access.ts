@@ -4,18 +4,18 @@ import type { Role } from '../../../admin/actor.ts'
 
 /** GET /sign-in: the ways in, for whoever has not signed in yet. */
 export interface SignInAnswer {
-  /** Whether API keys sign in. */
+  /** API keys can sign in. */
   readonly keys: boolean
   /** Null: there is no single sign-on. */
   readonly oidc: {
-    /** Of the issuer, for the button. */
+    /** The issuer's name, for the button. */
     readonly name: string
     /** Where the browser is to go; takes the parameter `return_to`, a path of the console. */
     readonly url: string
   } | null
 }
 
-/** Who signed in: the holder of a key, or a person. The other is null. */
+/** The holder of the key or the person that signed in; the other is null. */
 interface Holder {
   readonly key: { readonly id: string; readonly name: string } | null
   /** `subject` is how their OpenID provider names them, for good. */
@@ -27,12 +27,12 @@ export interface SessionAnswer extends Holder {
   readonly role: Role
   /** Where the page begins: that of the key, or the first one. Null: there are no workspaces. */
   readonly workspace: string | null
-  /** Those of an admin, who may see no others; empty for operators, who see all. */
+  /** The only ones that an admin may see; empty for operators, who see all. */
   readonly workspaces: readonly string[]
   /** Goes into the header `x-lk-csrf` of everything but GET. */
   readonly csrf_token: string
   readonly expires_at: string
-  /** Of Larkway. */
+  /** Version of Larkway. */
   readonly version: string
 }
 

@@ -4,7 +4,7 @@
 export interface AuditListAnswer {
   /** Newest first. */
   readonly lines: readonly AuditAnswer[]
-  /** The next page goes on below it; null: there is none. */
+  /** The next page begins below it; null: there is none. */
   readonly next: number | null
 }
 

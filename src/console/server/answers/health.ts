@@ -19,7 +19,7 @@ export interface OverviewAnswer {
     | null
   readonly breakers: readonly BreakerAnswer[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
-  /** What alerts have told of and is not over, of the workspace or of all. Absent: nothing is watched. */
+  /** Open incidents of the workspace, or of all. Absent: alerts are off. */
   readonly incidents?: readonly IncidentAnswer[]
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
@@ -32,13 +32,13 @@ export interface IncidentAnswer {
   readonly id: string
   /** Name of the rule in the configuration. */
   readonly rule: string
-  /** What breaks it, e.g. `provider` and `model`. */
+  /** The affected part by its names, e.g. `provider` and `model`. */
   readonly subject: Readonly<Record<string, string>>
   readonly since: string
-  /** By now, in the unit of the rule. */
+  /** Current value, in the unit of the rule. */
   readonly value: number
   readonly threshold: number
-  /** Nothing is left of the budget, or too little for a call. */
+  /** The budget has nothing left, or too little for a call. */
   readonly exhausted: boolean
 }
 
@@ -63,7 +63,7 @@ export interface UpstreamAnswer {
   readonly provider: string
   readonly calls: number
   readonly failed: number
-  /** Of answered attempts alone; null: none was answered. */
+  /** Over answered attempts alone; null: none was answered. */
   readonly p50_ms: number | null
   readonly p95_ms: number | null
 }
@@ -86,12 +86,12 @@ export interface ErrorAnswer {
 export interface HealthAnswer {
   readonly now: string
   readonly window_ms: number
-  /** Those that were called. */
+  /** Only models that were called. */
   readonly providers: readonly {
     readonly provider: string
     readonly calls: number
     readonly failed: number
-    /** Of answered calls; null: none was answered. */
+    /** Over answered calls; null: none was answered. */
     readonly p95_ms: number | null
     readonly last_error: ErrorAnswer | null
     /** A breaker is open, or its last trial has just failed, and no attempt succeeded since. */
@@ -106,7 +106,7 @@ export interface ModelHealth {
   readonly model: string
   readonly calls: number
   readonly failed: number
-  /** Of answered calls; null: none was answered, or by nodes of an earlier version. */
+  /** Over answered calls; null: none was answered, or by nodes of an earlier version. */
   readonly p95_ms: number | null
   readonly last_error: ErrorAnswer | null
   /** As of the provider. */

@@ -29,7 +29,7 @@ export interface KeyAnswer {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
-  /** What it was before it was rotated, while that is taken too. */
+  /** The key before the rotation, while it is still accepted. */
   readonly former: { readonly prefix: string; readonly until: string } | null
   readonly managed_by: ManagedBy
 }

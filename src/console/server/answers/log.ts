@@ -15,7 +15,7 @@ export interface LogRowsAnswer extends LogPageAnswer {
 interface LogPageAnswer {
   /** This node keeps records; false: there may be some of others, or of earlier. */
   readonly is_recorded: boolean
-  /** Goes on as `after`; null: there are no more. */
+  /** `after` of the next page; null: there are no more. */
   readonly next: string | null
   /** All that ended in between was looked at. */
   readonly searched: { readonly from: string; readonly to: string }
@@ -35,7 +35,7 @@ export type LogRecordAnswer = ToldRecord & {
   readonly tries: readonly { readonly provider: string; readonly model: string; readonly reason: string }[]
 }
 
-/** What a row of the list shows of a record: to read all columns of fifty from here and there takes twice as long. */
+/** The columns that the list shows: reading every column of fifty scattered records takes twice as long. */
 export type LogRowAnswer = Pick<
   LogRecordAnswer,
   | 'record_id'

@@ -7,7 +7,7 @@ import type { Price } from '../../../contracts/facts.ts'
 
 /** GET /workspaces/:workspace/models */
 export interface ModelsAnswer {
-  /** What the workspace may build routes of: its own providers and those of the platform. */
+  /** The workspace's own providers and the platform's, which it can build routes of. */
   readonly providers: readonly {
     readonly name: string
     readonly kind: string
@@ -41,7 +41,7 @@ export interface ProviderAnswer {
   /** `reference`: read from the environment or a file. The credential itself is never returned. */
   readonly credential: 'stored' | 'reference' | 'none'
   readonly managed_by: ManagedBy
-  /** What was declared beside that: price, capabilities, … */
+  /** Other declared fields: price, capabilities, … */
   readonly facts: Omit<
     ProviderFields,
     'kind' | 'access' | 'workspace' | 'api_key' | 'base_url' | 'base_urls' | 'health'
@@ -70,7 +70,7 @@ export interface ReplicaAnswer {
 export interface FactsAnswer {
   /** When the document was issued by which models are known. */
   readonly issued_at: string
-  /** What is stale: models of routes that have ended, end soon or are deprecated, and a document that is old. */
+  /** Stale facts: models of routes that have ended, end soon or are deprecated, and an old document. */
   readonly stale: readonly string[]
 }
 

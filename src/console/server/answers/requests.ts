@@ -43,7 +43,7 @@ export interface RequestAnswer {
   readonly policy_version_id: string | null
   readonly job_id: string | null
   readonly replayed: boolean
-  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  /** `hit`: the answer is speech made for an earlier call; null: its route keeps none. */
   readonly cache: 'hit' | 'miss' | null
   readonly attempts: readonly {
     readonly provider: string
@@ -56,7 +56,7 @@ export interface RequestAnswer {
   }[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly cost_usd: number | null
-  /** What became of a live session; null: it was none. */
+  /** Outcome of a live session; null: it was none. */
   readonly live: SessionFacts | null
 }
 

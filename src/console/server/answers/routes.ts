@@ -18,12 +18,12 @@ export interface RouteSummary {
   readonly managed_by: ManagedBy
   /** `pv_…` that serves; null: never published. */
   readonly version: string | null
-  /** Of the published version; null: never published, or managed by file. */
+  /** Number of the published version; null: never published, or managed by file. */
   readonly number: number | null
   /** False: its `published` is false, or it was never published. */
   readonly in_service: boolean
   readonly strategy: string
-  /** Of what serves, else of the draft: `provider/model`. */
+  /** `provider/model` of what serves, else of the draft. */
   readonly entries: readonly string[]
   readonly has_draft: boolean
   /** Apps that lead to it. */
@@ -78,7 +78,7 @@ export interface RouteAnswer {
     readonly fields: RouteFields
     readonly published_at: string | null
     readonly published_by: string | null
-    /** Why; null: nobody said. */
+    /** Why; null: no reason was given. */
     readonly note: string | null
   } | null
   readonly draft: {
@@ -156,7 +156,7 @@ export interface ImpactAnswer {
       readonly requests: number
     }[]
   }
-  /** Of the requests that both versions serve, at the prices of the entries that they select first. */
+  /** Cost of the requests that both versions serve, at the prices of the entries that they select first. */
   readonly cost: {
     /** Both costs are known. */
     readonly requests: number

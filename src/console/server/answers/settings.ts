@@ -6,7 +6,7 @@ import type { JobStatus } from '../../../contracts/jobs.ts'
 export interface DomainsAnswer {
   readonly domains: readonly string[]
   readonly max_domains: number
-  /** Those of the configuration, which every workspace may use. */
+  /** Domains of the configuration, which every workspace may use. */
   readonly platform_domains: readonly string[]
 }
 

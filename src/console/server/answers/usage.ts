@@ -6,7 +6,7 @@ export interface UsageAnswer {
   readonly from: string
   readonly to: string
   readonly step: 'none' | 'hour' | 'day'
-  /** What ended later may be missing. */
+  /** Records that ended later may be missing. */
   readonly complete_until: string
   /** Groups that there are, told or not. */
   readonly groups: number
@@ -44,7 +44,7 @@ export interface UsageSums
 
 export type UsagePercentiles = Readonly<Record<'p50' | 'p95' | 'p99', number>>
 
-/** The value of each dimension that was asked for stands under its name; null: the records have none. */
+/** Values of the requested dimensions by their names; null: the records have none. */
 export interface UsageRow extends UsageSums {
   /** When its hour or day begins. */
   readonly time?: string

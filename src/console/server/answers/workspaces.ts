@@ -37,7 +37,7 @@ export interface WorkspaceAnswer {
     readonly trial_spent_usd: number
     readonly trial_allowance_usd: number | null
   } | null
-  /** Whether audio and transcripts of the workspace may be shown in the console. Off unless an admin says otherwise. */
+  /** The console may show audio and transcripts of the workspace; off by default. */
   readonly content_shown: boolean
   readonly purposes: readonly PurposeAnswer[]
   readonly apps: readonly AppAnswer[]
@@ -45,7 +45,7 @@ export interface WorkspaceAnswer {
 
 /** GET /workspaces/:workspace/setup: what there is on the way to the first request. */
 export interface SetupAnswer {
-  /** Those that the workspace may use, its own first. */
+  /** Routes that the workspace may use, its own first. */
   readonly providers: readonly string[]
   /** The published route that an app uses, else any; null: there is none. */
   readonly route: {
@@ -59,7 +59,7 @@ export interface SetupAnswer {
   readonly app: string | null
   /** Keys that are valid now, those of the file among them. */
   readonly keys: number
-  /** Whether a request was ever sent. */
+  /** A request was sent at least once. */
   readonly called: boolean
 }
 
@@ -67,7 +67,7 @@ export interface PurposeAnswer {
   readonly purpose: string
   readonly description: string
   readonly enabled: boolean
-  /** What its calls demand of the entries; absent: nothing. */
+  /** Conditions that its calls put on entries; absent: none. */
   readonly require?: RequireFields
   readonly managed_by: ManagedBy
 }

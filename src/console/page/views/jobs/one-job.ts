@@ -230,7 +230,7 @@ function stepInWords(status: string, claim: number): string {
   }
 }
 
-/** Whether the webhook was told that the job has ended. */
+/** Delivery of the webhook that announces the end of the job. */
 function JobDelivery({ workspace, job }: { readonly workspace: string; readonly job: JobDetailAnswer }) {
   const root = apiPath`/workspaces/${workspace}/webhook`
   const load = useLoad(

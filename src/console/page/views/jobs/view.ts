@@ -155,7 +155,7 @@ const MOST_JOBS = 200
 const STATUSES = ['queued', 'processing', 'succeeded', 'failed', 'cancelled'] as const
 const KINDS = ['transcription', 'queue'] as const
 
-/** An empty string stands for all. */
+/** An empty string: all. */
 interface JobFilter {
   readonly kind: string
   readonly status: string

@@ -127,7 +127,7 @@ function emptyForm(apps: readonly string[]): KeyFields {
   return { name: '', app, scopes: ['inference', 'jobs', 'queue'], ...UNLIMITED }
 }
 
-/** A key as the form shows it. A rate limit of the configuration is left empty, so that it goes on following it. */
+/** A key as the form shows it. A rate limit of the configuration is left empty, so that it keeps following it. */
 export function fieldsOf(key: KeyAnswer): KeyFields {
   const { name, app, scopes, rate_limit: limit, budget_usd_per_month: budget, expires_at: expires } = key
   const own = !key.rate_limit_is_default
@@ -300,7 +300,7 @@ function readLimits({ requestsPerMinute, burst, budgetUsd, expires }: KeyFields)
   }
 }
 
-/** How long the former key goes on, as it is chosen; seconds. */
+/** Choices of how long the former key stays valid; seconds. */
 const OVERLAPS = [
   { value: '86400', label: 'Accept the old key for 1 day' },
   { value: '604800', label: 'Accept the old key for 7 days' },
@@ -308,7 +308,7 @@ const OVERLAPS = [
   { value: '0', label: 'Refuse the old key now' },
 ]
 
-/** Asks how long the former key goes on, and makes the new one. */
+/** Asks how long the former key stays valid, and makes the new one. */
 export function RotateKey(props: {
   readonly path: string
   readonly rotated: KeyAnswer
@@ -347,7 +347,7 @@ export function RotateKey(props: {
   )
 }
 
-/** Shows a new key, once. The dialog stays until the key is copied or somebody confirms that it is stored. */
+/** Shows a new key, once. The dialog stays until the key is copied, or confirmed to be stored. */
 export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
   useLeaveGuard(!kept, 'The key is shown only once. Leave anyway?')

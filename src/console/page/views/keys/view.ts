@@ -290,7 +290,7 @@ export function keyState(
 
 const IDLE_MS = 30 * 24 * 3_600_000
 
-/** Whether a key that is accepted was used by nobody for so long that it may not be needed. */
+/** True if a valid key has been unused for so long that it may not be needed. */
 export function isIdle(
   key: Pick<KeyAnswer, 'revoked_at' | 'expires_at' | 'created_at' | 'last_used_at'>,
   nowMs: number,

@@ -112,7 +112,7 @@ export function failingSince(steps: readonly OverviewStep[], provider: string): 
 }
 
 /**
- * When the present trouble of a provider began, by its calls and its breakers; null: there is none, or nobody knows.
+ * When the present trouble of a provider began, by its calls and its breakers; null: there is none, or it is not known.
  */
 export function sinceOf(
   steps: readonly OverviewStep[],

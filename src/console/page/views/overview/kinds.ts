@@ -26,7 +26,7 @@ interface KindRow {
   readonly costUsd: number
 }
 
-/** What each kind of record came to over the whole time, those of which there are none left out. */
+/** Sums of each kind of record over the whole time, without kinds that have no record. */
 export function kindRows(data: readonly UsageRow[]): readonly KindRow[] {
   return (Object.keys(KINDS) as Kind[]).flatMap((kind): KindRow[] => {
     const own = data.filter((row) => row.kind === kind)

@@ -29,7 +29,7 @@ export function LiveOverview({ workspace }: { readonly workspace: string | null 
   return [
     h(OverviewHead, { workspace, chosen: 'live' }, h(Live, { late: load.error !== null })),
     h(Loaded<Seen>, {
-      // What is wrong stands above all: it is waited for, so that nothing moves.
+      // Problems are shown above everything else: they are waited for, so that nothing moves.
       load: health === undefined ? LOADING : load,
       what: 'The overview',
       skeleton: h(Waiting, { nodes: workspace === null }),
@@ -92,7 +92,7 @@ function Refused({ issues }: { readonly issues: readonly string[] }) {
   )
 }
 
-/** What alerts have told of and is not over. */
+/** Open incidents. */
 function Incidents({ incidents }: { readonly incidents: NonNullable<OverviewAnswer['incidents']> }) {
   if (incidents.length === 0) return null
   const line = ({ id, rule, subject, since, value, threshold, exhausted }: (typeof incidents)[number]) =>
@@ -256,7 +256,7 @@ function One(props: {
   readonly beside: string
   readonly tone?: 'warn' | 'bad' | null
   readonly title?: string
-  /** What it is made of. */
+  /** Where its records are listed. */
   readonly href?: string
 }) {
   const { name, value, beside, tone, title, href } = props

@@ -31,11 +31,11 @@ const DAY_HOURS = 24
 export interface Told {
   /** By outcome, step by step. */
   readonly outcomes: UsageAnswer
-  /** Those that failed, by status, step by step. */
+  /** Failed calls by status, step by step. */
   readonly failures: UsageAnswer
   /** The same by code, over the whole time. */
   readonly codes: UsageAnswer
-  /** Those that succeeded, over the whole time. */
+  /** Calls that succeeded, over the whole time. */
   readonly answered: UsageAnswer
   /** Calls, jobs and live sessions, step by step. */
   readonly kinds: UsageAnswer
@@ -174,7 +174,7 @@ function Nothing({ isRecorded }: { readonly isRecorded: boolean }) {
 type Fields = Readonly<Record<string, string>>
 type Steps = ReturnType<typeof stepsOf>
 
-/** What charts draw of each step. */
+/** Figures of each step, for the charts. */
 export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failures'>) {
   const step = outcomes.step === 'hour' ? ('hour' as const) : ('day' as const)
   const times = stepsIn({ fromMs: Date.parse(outcomes.from), toMs: Date.parse(outcomes.to), step })
@@ -220,7 +220,7 @@ export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failure
   }
 }
 
-/** Whether a call failed with a status of this class. Others were answered with 200, and broke off. */
+/** True if a call failed with a status of this class. Others were answered with 200, and broke off. */
 function isStatus({ status }: UsageRow, hundreds: number): boolean {
   return typeof status === 'number' && Math.floor(status / 100) === hundreds
 }

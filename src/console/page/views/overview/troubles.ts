@@ -89,7 +89,7 @@ function OneTrouble({
   )
 }
 
-/** The routes that have an entry of a provider, and the apps behind them. */
+/** The routes that have an entry of a provider, and their apps. */
 function Affected({ workspace, provider }: { readonly workspace: string | null; readonly provider: string }) {
   const load = useLoad(
     (signal) => api.get<ProviderDetailAnswer>(providerPath(workspace, provider), { signal }),

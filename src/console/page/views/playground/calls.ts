@@ -44,7 +44,7 @@ export function appKeys(workspace: string, session: SessionAnswer): AppKeys {
   return made
 }
 
-/** Revokes and forgets all keys: nobody will use them any more, and they count towards the limit. */
+/** Revokes and forgets all keys: they are no longer needed, and count towards the limit. */
 async function giveBack(): Promise<void> {
   const csrf = currentCsrfToken()
   const all = [...keysOf].map(async ([workspace, keys]) => {
@@ -274,7 +274,7 @@ export async function cancelJob(id: string, { keys, app, signal }: Place): Promi
   await callV1(keys, app, `${JOBS_PATH}/${encodeURIComponent(id)}`, { method: 'DELETE', signal })
 }
 
-/** A large result is behind a URL, which may lead to a store that this page may not ask. */
+/** A large result is a URL, which may lead to a store that this page may not ask. */
 async function resultOf({ result, result_url: url }: JobView, signal: AbortSignal): Promise<string> {
   if (result !== null || url === null) return JSON.stringify(result)
   if (new URL(url, location.href).origin !== location.origin) {

@@ -52,7 +52,7 @@ function numberIn(typed: string): number | string {
   return Number.isFinite(number) ? number : typed.trim()
 }
 
-/** What a chat became; `facts` are there with its end. */
+/** State of a chat; `facts` come with its end. */
 export interface ChatReply {
   readonly text: string
   readonly facts: CallFacts | null

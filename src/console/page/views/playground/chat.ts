@@ -35,7 +35,7 @@ type Stage =
       readonly tookMs: number
     }
 
-/** Who was asked. The form may say something else by the time that the answer is read. */
+/** The settings of the question; the form may have changed since. */
 interface Asked {
   readonly side: ChatSide
   /** Null: it is not known. */
@@ -130,7 +130,7 @@ export function Chat(props: {
 
 type Selected = Omit<ChatSide, 'app'>
 
-/** Who asks: the app that is chosen above and, beside it, another one, or the same by another purpose or profile. */
+/** Callers: the app chosen above and, beside it, another one, or the same by another purpose or profile. */
 function Sides(props: {
   readonly about: WorkspaceAnswer
   readonly app: string
@@ -280,7 +280,7 @@ function speedOf({ reply, firstMs, tookMs }: Extract<Run, { readonly at: 'done' 
   const writingMs = firstMs === null ? 0 : tookMs - firstMs
   return [
     ...(firstMs === null ? [] : [['First token after', milliseconds(firstMs)] as const]),
-    // Of a few tokens, or of an answer that came at once, there is no rate.
+    // A few tokens, or an answer that came at once, give no rate.
     ...(tokens > 1 && writingMs > 50
       ? [['Tokens per second', number(((tokens - 1) / writingMs) * 1000, 1)] as const]
       : []),

@@ -3,13 +3,13 @@ import { ApiError, apiErrorOf, unreachable } from '../../api.ts'
 import { duration, number } from '../../format.ts'
 import { type AppKeys, isRefusedKey } from './calls.ts'
 
-/** What a live session has said so far. */
+/** State of a live session so far. */
 export interface LiveText {
   /** In the order in which it came; never changes but at its end. */
   readonly items: readonly LiveItem[]
   /** Unfinished text by its channel. */
   readonly partials: ReadonlyMap<number, string>
-  /** The envelope of the whole; null: it goes on. */
+  /** The envelope of the whole; null: it has not ended. */
   readonly done: string | null
 }
 
@@ -21,7 +21,7 @@ export interface LiveItem {
 
 export const NO_TEXT: LiveText = { items: [], partials: new Map(), done: null }
 
-/** What was said with one more message. */
+/** The state after one more message. */
 export function withMessage(before: LiveText, message: LiveMessage): LiveText {
   switch (message.type) {
     case 'partial':
@@ -69,7 +69,7 @@ const LEAVING: Readonly<Record<Message<'going_away'>['reason'], string>> = {
   drain: 'the node is stopping',
   session_limit: 'the longest session allowed is reached',
   credits: 'the credits run out',
-  operator: 'somebody ended it in the console',
+  operator: 'it was ended in the console',
 }
 
 function leavingInWords({ seconds, reason }: Message<'going_away'>) {

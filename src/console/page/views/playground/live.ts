@@ -93,7 +93,7 @@ function Listening(props: {
   )
 }
 
-/** Finished text stays and is announced; unfinished text stands behind it and is replaced. */
+/** Finished text stays and is announced; unfinished text follows it and is replaced. */
 function GrowingTranscript({ text, isOpen }: { readonly text: LiveText; readonly isOpen: boolean }) {
   const box = useRef<HTMLDivElement>(null)
   const partial = partialText(text)
@@ -224,7 +224,7 @@ class LiveRun {
     this.#shown.show({ at: 'ending' })
   }
 
-  /** Nobody is interested any more. */
+  /** Gives the session up. */
   abandon(): void {
     this.#abort.abort()
     this.#microphone?.close()

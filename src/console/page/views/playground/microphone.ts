@@ -1,6 +1,6 @@
 import type { MicrophonePiece } from './microphone-worklet.ts'
 
-/** What recognizers hear; the browser resamples to it where it can. */
+/** Sample rate of recognizers; the browser resamples to it where it can. */
 const RATE = 16_000
 
 /** An open microphone. */
@@ -8,7 +8,7 @@ export interface Microphone {
   readonly stream: MediaStream
   /** Hz. */
   readonly sampleRate: number
-  /** Nothing is handed over any more. */
+  /** Stops handing over audio. */
   close(): void
 }
 
@@ -25,7 +25,7 @@ export async function openMicrophone(
 ): Promise<Microphone> {
   if (!navigator.mediaDevices || typeof AudioWorkletNode === 'undefined')
     throw new DOMException('', 'NotSupportedError')
-  // What browsers do against noise and echo is made for calls: it cuts quiet speech and steady tones.
+  // Browsers' suppression of noise and echo is made for calls: it cuts quiet speech and steady tones.
   const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false }
   const stream = await navigator.mediaDevices.getUserMedia({ audio })
   let context: AudioContext | null = null

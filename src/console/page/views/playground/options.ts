@@ -85,8 +85,8 @@ export function termsOf(typed: string): readonly string[] {
 }
 
 /**
- * The form fields beside the file, in order. Lists are fields named `name[]`: of those each is one item as it stands,
- * whereas a single one without brackets would be read as a comma list.
+ * The form fields beside the file, in order. Lists are fields named `name[]`, each of which is one item as it is;
+ * a single one without brackets would be read as a comma list.
  */
 export function transcriptionFields(
   options: TranscriptionOptions,
@@ -163,7 +163,7 @@ export function abilitiesOf(route: RouteAnswer, { providers }: ModelsAnswer): Ab
   }
 }
 
-/** Whether an option can be asked for; true where nobody knows. */
+/** True if an option can be asked for, or if that is not known. */
 export function keeps(abilities: Abilities | null, feature: Feature): boolean {
   return abilities?.features?.has(feature) ?? true
 }

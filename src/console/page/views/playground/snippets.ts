@@ -324,7 +324,7 @@ const LANGUAGES = [
 
 type Language = (typeof LANGUAGES)[number]['id']
 
-/** The call with the options as they stand, for other programs. */
+/** The call with the present options, for other programs. */
 export function SnippetsView({ snippets }: { readonly snippets: Snippets }) {
   const [language, setLanguage] = useState<Language>('curl')
   const text = snippets[language]

@@ -153,10 +153,10 @@ interface Mark {
 
 /** One speaker's words until the next speaker, or one segment. */
 interface Turn {
-  /** Null where nobody was told apart. */
+  /** Null where speakers were not told apart. */
   readonly who: string | null
   readonly start: number
-  /** Texts in their order; those with a number are that mark, the others stand between. */
+  /** Texts in their order; those with a number are that mark, the others are between marks. */
   readonly pieces: readonly Piece[]
 }
 
@@ -172,14 +172,14 @@ export interface FollowAlong {
   readonly turns: readonly Turn[]
 }
 
-/** How long a mark stays lit behind its end when no other begins, in seconds: or it would flicker between words. */
+/** How long a mark stays lit after its end when no other begins, in seconds: or it would flicker between words. */
 const LINGER_SECONDS = 0.4
 
 type Passage = (Segment | Word) & Mark
 
 /**
  * Lays a transcript out. Punctuation and spaces are those of the content, as far as the words are found in it in their
- * order; where they are not, a space stands between them.
+ * order; where they are not, a space is put between them.
  */
 export function followAlong(
   content: string,
@@ -383,7 +383,7 @@ function Warnings({ warnings }: { readonly warnings: readonly string[] }) {
   )
 }
 
-/** What was counted, without what only says again how long the audio is. */
+/** Counted units, without repetitions of the audio's length. */
 function shownUsage(usage: CallFacts['usage']): CallFacts['usage'] {
   const seconds = usage.find(([name]) => name === 'audio_seconds')?.[1]
   return usage.filter(

@@ -172,7 +172,7 @@ interface TranscriptionRun {
   readonly clear: () => void
 }
 
-/** Whether something is under way that leaving the page would end. */
+/** True if something is under way that leaving the page would end. */
 function isUnderWay({ at }: Run): boolean {
   return at === 'sending' || at === 'working'
 }

@@ -67,7 +67,7 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
   const ids = about.apps.map(({ id }) => id)
   const app = ids.find((id) => id === query.get('app')) ?? ids[0] ?? ''
   const tab = TABS.find(({ id }) => id === query.get('tab'))?.id ?? 'transcription'
-  /** They stay once they were shown: a session, or an answer, goes on when another tab is looked at. */
+  /** They stay once they were shown: a session, or an answer, continues while another tab is looked at. */
   const [shown, setShown] = useState<readonly string[]>([])
   if (!shown.includes(tab)) setShown([...shown, tab])
   const fields = about.apps.find(({ id }) => id === app)?.fields

@@ -10,7 +10,7 @@ import { h } from '../../h.ts'
 import { useAction } from '../../load.ts'
 import { apiPath } from '../../paths.ts'
 
-/** What the check says of a provider. */
+/** Result of the check of a provider. */
 type Checked = Pick<ProviderAnswer, 'name' | 'kind'> & {
   readonly base_url?: string | null
   readonly managed_by: ProviderAnswer['managed_by'] | null

@@ -163,7 +163,7 @@ function Address(props: { readonly kind: KindAnswer | undefined; readonly form: 
   })
 }
 
-/** Of a kind without an address of its own: one server, or several that answer alike. */
+/** Fields of a kind without an address of its own: one server, or several equal ones. */
 function Addresses({ form }: { readonly form: Form<ProviderForm> }) {
   const { fields, set, issue } = form
   const addresses = addressesIn(fields.baseUrl)

@@ -144,7 +144,7 @@ export function JsonInput(props: {
   const [fault, setFault] = useState<string | null>(null)
   const known = useRef(jsonText(props.value))
   const given = jsonText(props.value)
-  // Somebody else set the value: the text typed here is dropped.
+  // The value was set elsewhere: the text typed here is dropped.
   if (given !== known.current) {
     known.current = given
     setText(given)

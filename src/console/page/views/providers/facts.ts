@@ -42,7 +42,7 @@ export function changedFacts(facts: DeclaredFacts, change: FactsChange): Declare
   return pick({ ...facts, ...change }, FACT_NAMES)
 }
 
-/** Those without fields of their own. */
+/** Facts without fields of their own. */
 export function otherFacts(facts: DeclaredFacts): Readonly<Record<string, unknown>> {
   const own: readonly string[] = OWN_FIELDS
   return pick(

@@ -79,7 +79,7 @@ export function ProviderPage(props: Place & { readonly isOperator: boolean }) {
       ],
     }),
     h(Loaded<ProviderDetailAnswer>, {
-      // How it fares stands above the rest, and so is waited for.
+      // Its health is shown above the rest, and so is waited for.
       load: health === undefined || live.state === 'loading' ? LOADING : load,
       what: 'The provider',
       rows: 8,
@@ -112,7 +112,7 @@ function checkPlace(
   return isOperator ? '' : null
 }
 
-/** What is wrong at the moment, since when, and in which words the provider said so last. */
+/** The present trouble, its begin, and the provider's last words about it. */
 function Now(props: {
   readonly name: string
   readonly health: HealthAnswer | null
@@ -237,7 +237,7 @@ const USE_COLUMNS: readonly Column<ProviderUse>[] = [
 const USES_SHOWN = 10
 const USE_WORKSPACE: Column<ProviderUse> = { head: 'Workspace', cell: ({ workspace }) => workspace }
 
-/** Whom it hits when the provider fails. */
+/** Routes and apps that a failure of the provider hits. */
 function Uses({
   detail,
   workspace,

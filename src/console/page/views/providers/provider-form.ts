@@ -14,7 +14,7 @@ export interface ProviderForm {
   readonly credential: string
   /** Empty: the kind's own. Several, one in each line: servers that answer alike. */
   readonly baseUrl: string
-  /** Of several servers: what they are asked for in a probe. Empty: the list of models. */
+  /** Path of the probes of several servers. Empty: the list of models. */
   readonly healthPath: string
   /** How else they are probed; not edited here. */
   readonly health: NonNullable<ProviderAnswer['health']>

@@ -37,7 +37,7 @@ export function LogFilters(props: LogFiltersProps) {
   const { workspace, filter, onChange, refresh, exportOf } = props
   const [adding, setAdding] = useState(false)
   const bar = useRef<HTMLDivElement>(null)
-  // What was pressed goes; the focus stays in the bar.
+  // The pressed button disappears; the focus stays in the bar.
   const stay: Change = (fields) => {
     onChange(fields)
     bar.current?.querySelector<HTMLElement>('[aria-controls]')?.focus()
@@ -82,7 +82,7 @@ export function LogFilters(props: LogFiltersProps) {
   )
 }
 
-/** What the list is narrowed to, and ways to take it along. */
+/** The list's filters, and ways to take the list along. */
 function Chips(
   props: Pick<LogFiltersProps, 'filter' | 'onChange' | 'exportOf'> & { readonly onRemove: Change },
 ) {
@@ -129,7 +129,7 @@ function Chips(
   )
 }
 
-/** Asked for once somebody has finished typing, or pasted. */
+/** Asked for once typing has paused, or after a paste. */
 function IdSearch({ id, onChange }: { readonly id: string; readonly onChange: Change }) {
   const [text, setText] = useSearchText(id, (typed) => onChange({ id: typed.trim() }))
   return h(TextInput, {
@@ -236,7 +236,7 @@ function AddFilter(props: Pick<LogFiltersProps, 'workspace' | 'filter'> & { read
 }
 
 interface ChoiceProps {
-  /** Whose apps and keys are offered; null: nobody's. */
+  /** Workspace whose apps and keys are offered; null: none. */
   readonly workspace: string | null
   readonly value: string
   readonly onChange: (value: string) => unknown
@@ -244,7 +244,7 @@ interface ChoiceProps {
 
 const CHOOSE = { value: '', label: 'Choose' }
 
-/** What offers the values of a filter; null: they are typed. */
+/** List of a filter's values; null: they are typed. */
 function choiceOf(name: LogFilterName, { workspace, ...props }: ChoiceProps) {
   const filter = LOG_FILTERS[name]
   const { label, kind } = filter

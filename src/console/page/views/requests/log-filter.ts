@@ -30,7 +30,7 @@ type FilterKind =
 export type LogFilterName = keyof typeof LOG_FILTERS
 const LOG_FILTER_NAMES = Object.keys(LOG_FILTERS) as LogFilterName[]
 
-/** What the log of a workspace, or (null) of all, can be filtered by. */
+/** Filters of the log of a workspace, or (null) of all. */
 export function logFilterNames(workspace: string | null): readonly LogFilterName[] {
   return LOG_FILTER_NAMES.filter((name) => workspace === null || name !== 'workspace')
 }
@@ -49,11 +49,11 @@ const RANGE: LogRange = '7d'
 const HOUR_MS = 3_600_000
 const OUTCOMES = ['ok', 'error', 'canceled', 'left']
 
-/** What the log is asked for, as the address has it; an empty string stands for all. */
+/** Question to the log, as the address has it; an empty string: all. */
 export interface LogFilter {
   readonly id: string
   readonly range: LogRange
-  /** Of a custom range, RFC 3339; empty: open. */
+  /** Begin of a custom range, RFC 3339; empty: open. */
   readonly from: string
   readonly to: string
   readonly outcome: string
@@ -83,12 +83,12 @@ export function readLogFilter(query: URLSearchParams, workspace: string | null):
   }
 }
 
-/** Whether records without a value can be looked for. */
+/** True if records without a value can be looked for. */
 function mayBeNone(name: LogFilterName): boolean {
   return ['app', 'key', 'text'].includes(LOG_FILTERS[name].kind)
 }
 
-/** An address may have been written by anybody. */
+/** An address may have been written by anyone. */
 function momentIn(text: string | null): string {
   const ms = Date.parse(text ?? '')
   return Number.isNaN(ms) ? '' : new Date(ms).toISOString()
@@ -107,7 +107,7 @@ export function withFilter(name: LogFilterName | 'playground', value: string | n
   return { [name]: value, ...(other === undefined ? {} : { [other]: null }) }
 }
 
-/** Whether anything but the time is chosen. */
+/** True if anything but the time is chosen. */
 export function isLogFiltered({ id, outcome, chips, range }: LogFilter): boolean {
   return id !== '' || outcome !== '' || chips.length > 0 || range === 'custom'
 }
@@ -136,7 +136,7 @@ function hourBefore(nowMs: number, hours: number): string {
   return new Date(Math.floor(nowMs / HOUR_MS) * HOUR_MS - (hours - 1) * HOUR_MS).toISOString()
 }
 
-/** The query of an address that goes on with a list after its last row, and ends where the list does. */
+/** The query of an address that continues a list after its last row, and ends where the list does. */
 export function continuedSearch(
   search: string,
   { from }: ReturnType<typeof logFields>,
@@ -186,7 +186,7 @@ export function searchedWords(
   return `from ${write(fromMs)} to ${write(Math.min(toMs, Date.now()))}`
 }
 
-/** What a record is called: its endpoint, or the job that it was. */
+/** Name of a record: its endpoint, or its kind of job. */
 export function recordTitle({ kind, endpoint }: Pick<LogRowAnswer, 'kind' | 'endpoint'>): string {
   return kind === 'job' ? `Job: ${endpoint}` : endpoint
 }

@@ -26,7 +26,7 @@ import {
 } from './log-filter.ts'
 import { costDecimals } from './request-list.ts'
 
-/** The page holds no more rows; whoever wants older ones goes on from there. */
+/** The page holds no more rows; older ones are another page. */
 const ROWS_MAX = 500
 const CAPTION = 'Request log'
 
@@ -120,7 +120,7 @@ function useLog(workspace: string | null, filter: LogFilter) {
     asked.current = { place, nowMs: Date.now() }
     load.reload()
   }
-  // Of two answers to come the first would be lost.
+  // With two requests in flight, the first answer would be lost.
   const busy = load.busy || older.busy
   return { load, older: { ...older, busy }, fields, refresh: { run: refresh, busy } }
 }
@@ -195,7 +195,7 @@ function goOn(search: string, fields: ReturnType<typeof logFields>, rows: readon
 }
 
 function countWords({ rows, last }: Shown): string {
-  // What was rolled since the sums were asked for.
+  // Rows may have been added since the sums were asked for.
   const total = last.total === null ? null : Math.max(last.total, rows.length)
   return total === null
     ? `${number(rows.length)} shown.`
@@ -223,7 +223,7 @@ export function LogServedBy({ record }: { readonly record: LogRowAnswer }) {
   ]
 }
 
-/** Whose a request was. */
+/** App and key of a request. */
 export function AppAndKey(props: { readonly of: Pick<LogRowAnswer, 'app' | 'key_id' | 'key_name'> }) {
   const { app, key_id: id, key_name: name } = props.of
   return [app, ' ', h('span', { class: 'quiet', title: id }, name ?? id)]

@@ -8,7 +8,7 @@ export const ROWS_MAX = 300
 /** Nodes report requests at slightly different times, so the newest ones are requested again. */
 const AGAIN_MS = 5_000
 
-/** Filter of a workspace's requests; an empty string stands for all. */
+/** Filter of a workspace's requests; an empty string: all. */
 export interface RequestFilter {
   readonly outcome: string
   readonly path: string
@@ -63,7 +63,7 @@ export interface RequestList {
   readonly rows: readonly RequestAnswer[]
   /** There may be older ones. */
   readonly more: boolean
-  /** Those that are newer than the rows and not shown yet, newest first; at most `ROWS_MAX`. */
+  /** Requests newer than the rows and not shown yet, newest first; at most `ROWS_MAX`. */
   readonly newer: readonly RequestAnswer[]
   /** There are more of those than are known. */
   readonly gap: boolean
@@ -92,7 +92,7 @@ export function withNewest(list: RequestList, page: readonly RequestAnswer[], fo
 
 /** Shows the waiting rows, and drops as many of the oldest. */
 export function withNewer({ rows, more, newer, gap }: RequestList): RequestList {
-  // Behind a gap nothing is shown as if it followed.
+  // After a gap, older rows must not look as if they followed.
   const all = gap ? newer : newestFirst([...newer, ...rows])
   return { rows: all.slice(0, ROWS_MAX), more: more || gap || all.length > ROWS_MAX, newer: [], gap: false }
 }

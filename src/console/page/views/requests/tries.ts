@@ -15,11 +15,11 @@ const NEWEST_MS = 7 * 86_400_000
 const NEAR_MS = 1_000
 const FOUND_MAX = 20
 
-/** What was tried for a request and why it failed; while it is among the newest, also for how long. */
+/** Attempts of a request and why they failed; with their durations while it is among the newest. */
 export function Tries({ record }: { readonly record: LogRecordAnswer }) {
   const { tries, attempts, replayed, cache } = record
   const load = useLoad((signal) => recordedAs(record, signal), [record.record_id])
-  // What has bars is higher.
+  // With bars it is higher.
   if (load.state === 'loading') return h(Skeleton, { rows: 2, label: 'The attempts: loading' })
   if (load.value !== null) return h(Attempts, { request: load.value })
   if (tries.length === 0)

@@ -40,7 +40,7 @@ import {
 } from './request-list.ts'
 
 const LIVE_MS = 5_000
-/** Somebody who has scrolled further is reading: nothing may move. */
+/** A reader who has scrolled further must not see anything move. */
 const TOP_PX = 120
 
 /** The newest requests of a workspace, live; or one of them with its attempts. */

@@ -338,7 +338,7 @@ function RouteSettings(props: RouteSettingsProps) {
   )
 }
 
-/** What becomes of the speech of its entries. */
+/** How speech of its entries is converted. */
 function speechSettings({ editing: { rest }, edit, issues, readOnly }: RouteSettingsProps) {
   return [
     h(Checkbox, {

@@ -213,7 +213,7 @@ function placeOf(key: string): number {
   return place < 0 ? FIRST.length : place
 }
 
-/** Whether a value fits on one line: scalars, and lists of words. */
+/** True if a value fits on one line: scalars, and lists of words. */
 function isSimple(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true
   const parts: readonly unknown[] = Object.values(value)

@@ -99,7 +99,7 @@ export function edited(editing: Editing, edit: Edit): Editing {
 
 /**
  * A route as it comes, ready to be edited. Entries that are what they were before, in the same place, keep their keys;
- * the others get new ones, so that no field goes on showing what was typed into it. A draft may have any issues, also
+ * the others get new ones, so that no field keeps showing what was typed into it. A draft may have any issues, also
  * to have no entries at all.
  */
 export function editingOf(fields: RouteFields, before?: Editing): Editing {
@@ -138,7 +138,7 @@ export function fieldsOf({ rest, strategy, published, liveFallback, entries }: E
   }
 }
 
-/** Whether two routes are equal, whatever the order of keys and however defaults are written. */
+/** True if two routes are equal, whatever the order of keys and however defaults are written. */
 export function saysTheSame(a: RouteFields, b: RouteFields): boolean {
   return canonical(fieldsOf(editingOf(a))) === canonical(fieldsOf(editingOf(b)))
 }
@@ -205,7 +205,7 @@ export interface Extent {
 }
 
 /**
- * Where an element that is dragged by `dy` pixels would stand if it were let go now: it changes places with a neighbour
+ * Where an element that is dragged by `dy` pixels would be if it were dropped now: it changes places with a neighbour
  * when its leading edge passes that one's middle, so that elements of different heights never flicker.
  */
 export function placeByDrag(extents: readonly Extent[], from: number, dy: number): number {
@@ -254,7 +254,7 @@ export interface Saving {
   readonly sending: RouteFields | null
   /** Why the last save failed; null: it did not. */
   readonly failed: ApiError | null
-  /** The draft as somebody else has changed it; the reader must decide whose to keep. */
+  /** The draft as another person has changed it; the reader must decide which to keep. */
   readonly conflict: RouteAnswer | null
 }
 
@@ -390,7 +390,7 @@ function addTo(map: Map<string, string[]>, name: string, message: string): void 
   map.set(name, [...(map.get(name) ?? []), message])
 }
 
-/** Long enough that a word is typed, short enough that nobody waits for it. */
+/** Long enough that a word is typed, short enough not to be noticed. */
 const SAVE_AFTER_MS = 700
 const RETRY_AFTER_MS = 5_000
 
@@ -405,9 +405,9 @@ export interface Draft {
   readonly flush: () => Promise<RouteAnswer | null>
   /** Replaces the screen's content by an answer of the server, e.g. after publishing. */
   readonly load: (answer: RouteAnswer) => void
-  /** Keeps the screen's content, over what somebody else saved. */
+  /** Keeps the screen's content, over the other person's. */
   readonly keepMine: () => void
-  /** Loads the route if the error says that somebody else changed it, and says whether it did. */
+  /** Loads the route if the error says that another person changed it, and returns true if so. */
   readonly foundConflict: (error: ApiError) => Promise<boolean>
 }
 

@@ -18,7 +18,7 @@ export interface ImpactProps {
   readonly fields: RouteFields | null
 }
 
-/** What recent requests would have done with the draft: how many move, are refused, and what they would cost. */
+/** Recent requests under the draft: how many move, are refused, and what they would cost. */
 export function Impact({ workspace, route, fields }: ImpactProps) {
   const asked = JSON.stringify(fields)
   const load = useLoad(
@@ -126,7 +126,7 @@ function Shares({ answer: { entries, requests } }: { readonly answer: ImpactAnsw
   return h(Table<Row>, { caption: 'Entries by version', columns, rows: entries, rowKey: nameOf })
 }
 
-/** What the figures cannot tell. */
+/** Limits of the figures. */
 function Limits({ answer }: { readonly answer: ImpactAnswer }) {
   const { coverage, left_out, unrecorded, uncertain } = answer
   const sampled = coverage !== null && coverage.recorded < coverage.requests

@@ -49,7 +49,7 @@ export const Impact = lazy<ImpactProps>({
   load: async () => (await import('./impact.ts')).Impact,
 })
 
-/** Compares the draft with the live version by the requests that were made of late, when somebody asks for it. */
+/** Compares the draft with the live version by recent requests, on demand. */
 function RecentRequests({
   route,
   fields,
@@ -92,7 +92,7 @@ function Outcome(props: {
       h('div', null, h(Button, { small: true, icon: 'refresh', onClick: retry, busy }, 'Try again')),
     )
   const [first] = verdicts.order
-  // Why an entry of this route is skipped stands on its card.
+  // The card of an entry of this route says why it is skipped.
   const left = answer?.entries.filter((row) => row.rank === null && row.route !== route) ?? []
   return h(
     'div',

@@ -207,7 +207,7 @@ export function DiscardDraft({ draft, onClose }: { readonly draft: Draft; readon
       null,
       count === 0 ? 'The draft' : plural(count, 'change'),
       known.draft === null ? '' : `, last saved by ${known.draft.saved_by},`,
-      ` ${count > 1 ? 'are' : 'is'} lost. Version ${known.published?.number ?? ''} goes on serving.`,
+      ` ${count > 1 ? 'are' : 'is'} lost. Version ${known.published?.number ?? ''} continues to serve.`,
     ),
   )
 }

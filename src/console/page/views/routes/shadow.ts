@@ -64,7 +64,7 @@ export function ShadowSettings(props: {
   ]
 }
 
-/** What the shadow of a route found; nothing where it has none and none was asked lately. */
+/** Comparisons of a route's shadow; null where it has none and none was asked lately. */
 export function ShadowCard(props: {
   readonly workspace: string
   readonly route: string

@@ -50,10 +50,10 @@ export function SettingsView({ workspace, query }: WorkspaceViewProps) {
 }
 
 const MEANING =
-  'When on, admins of this workspace and operators can read job results here. When off, nobody can; apps can still ' +
+  'When on, admins of this workspace and operators can read job results here. When off, no one can; apps can still ' +
   'read their own through /v1. The playground always shows what you send yourself.'
 
-/** Whether transcripts of the workspace may be seen in the console. */
+/** Switch for showing the workspace's transcripts in the console. */
 function ContentSwitch(props: { readonly workspace: string; readonly load: Load<WorkspaceAnswer> }) {
   const { workspace, load } = props
   const [dialog, setDialog] = useState(false)
@@ -243,12 +243,12 @@ export function domainsOf(typed: string): readonly string[] {
   return [...new Set(domains.filter((domain) => domain !== ''))]
 }
 
-/** The list with the new ones behind it, each once. */
+/** The list followed by the new ones, each once. */
 export function withDomains(list: readonly string[], added: readonly string[]): readonly string[] {
   return [...new Set([...list, ...added])]
 }
 
-/** Whether two lists hold the same in the same order. */
+/** True if two lists hold the same in the same order. */
 export function sameList(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((item, index) => item === other[index])
 }

@@ -156,7 +156,7 @@ function WebhookForm(props: {
   const [url, setUrl] = useState(props.url)
   const save = useAction(() => onSave(url.trim()))
   const isUrl = URL.canParse(url.trim())
-  // The message stands below the field that it names.
+  // The message is shown below the field that it names.
   const wrong = save.error?.param === 'url' ? save.error.message.replace(/^(?:url:|`url`) /, '') : null
   return h(
     FormDialog,
@@ -190,7 +190,7 @@ function WebhookForm(props: {
   )
 }
 
-/** Shows a secret once. The dialog stays until somebody confirms that it is stored. */
+/** Shows a secret once. The dialog stays until it is confirmed to be stored. */
 function SecretShown({ secret, onClose }: { readonly secret: string; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
   useLeaveGuard(!kept, 'The secret is shown only once. Leave anyway?')

@@ -28,7 +28,7 @@ import { bodyOf, type ProviderForm, providerForm, providerIssues } from '../prov
 import { CAPABILITY_NAMES } from '../routes/words.ts'
 import { idOf, workspaceForm, workspaceIssues } from '../workspaces/workspace-form.ts'
 
-/** Creates a workspace: its id follows from the name until somebody types another. */
+/** Creates a workspace: its id follows from the name until another is typed. */
 export function WorkspaceStep() {
   const { value } = useWorkspaces()
   const taken = (value ?? []).map(({ id }) => id)
@@ -45,7 +45,7 @@ export function WorkspaceStep() {
   const submit = (event: Event) => {
     event.preventDefault()
     setTried(true)
-    // While nobody knows which there are, another might be replaced.
+    // Without the list of existing ones, another might be replaced.
     if (wrong === null && value !== null) void run()
   }
   return h(
@@ -488,8 +488,8 @@ const SAMPLE = '/console/assets/hello.wav'
 const BEARER = '-H "Authorization: Bearer $LARKWAY_API_KEY"'
 
 /**
- * Audio for the sandbox, which hears Morse code; a text for a model of another provider, of which nobody knows what it
- * would make of that; and audio again for models that do nothing else.
+ * Audio for the sandbox, which hears Morse code; a text for a model of another provider, whose answer to Morse code is
+ * not known; and audio again for models that do nothing else.
  *
  * @param key shown in the command; null: whoever runs it has one
  */

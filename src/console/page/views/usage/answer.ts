@@ -7,9 +7,9 @@ import type { Dimension, Measure } from './question.ts'
 /** Answers to what the page asks of one state. */
 export interface Answers {
   readonly table: UsageAnswer
-  /** Of the groups that the chart tells apart. */
+  /** Figures of the groups that the chart shows separately. */
   readonly parts: UsageAnswer
-  /** Of all groups together. */
+  /** Figures of all groups together. */
   readonly whole: UsageAnswer
 }
 
@@ -21,11 +21,11 @@ export interface GroupRow {
   readonly value: string | null
   readonly label: string
   readonly sums: UsageSums
-  /** Of the total, from 0 to 1; null: the total is 0. */
+  /** Share of the total, from 0 to 1; null: the total is 0. */
   readonly share: number | null
 }
 
-/** What a value is called. */
+/** Name of a value. */
 export function valueName(dimension: Dimension, value: string | null, names: UsageAnswer['names']): string {
   if (value === null) return NONE_WORDS[dimension] ?? 'None'
   return dimension === 'key_id' ? (names[value] ?? value) : value
@@ -135,7 +135,7 @@ export function chartOf({ parts, whole }: Pick<Answers, 'parts' | 'whole'>, by: 
     tone: tones[at] ?? 1,
     values,
   }))
-  // Differences of sums may leave a trace that nobody has spent.
+  // Differences of sums may leave a trace that was never spent.
   const most = Math.max(0, ...left)
   const hasOthers = parts.groups > groups.size && most > 1e-9
   return {

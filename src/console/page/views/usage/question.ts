@@ -4,7 +4,7 @@ import { COLOURS } from '../../components/tones.ts'
 import { compact, count, minutes, usd } from '../../format.ts'
 import { NONE, queryOf } from '../../paths.ts'
 
-/** What usage can be grouped and filtered by, with what it is called. */
+/** Dimensions to group and filter usage by, with their names. */
 export const DIMENSIONS = {
   workspace: 'Workspace',
   provider: 'Provider',
@@ -29,12 +29,12 @@ export function isDimension(name: string | null): name is Dimension {
   return name !== null && Object.hasOwn(DIMENSIONS, name)
 }
 
-/** What a dimension is called within a sentence. */
+/** Name of a dimension within a sentence. */
 export function inSentence(name: Dimension): string {
   return name === 'key_id' ? DIMENSIONS[name] : DIMENSIONS[name].toLowerCase()
 }
 
-/** What usage is told in. */
+/** Measures of usage. */
 export interface Measure {
   readonly label: string
   /** By which the API puts groups in order. */
@@ -84,7 +84,7 @@ const round2 = (value: number) => Math.round(value * 100) / 100
 
 export type Filter = readonly [Dimension, string | null]
 
-/** What the page shows; the address keeps all of it. */
+/** State of the page; the address keeps all of it. */
 export interface UsageState {
   readonly range: Range
   readonly by: Dimension
@@ -93,7 +93,7 @@ export interface UsageState {
   readonly filters: readonly Filter[]
 }
 
-/** What an address asks for; what makes no sense there is left out. @param workspace null: all of them */
+/** The state of an address, without values that make no sense. @param workspace null: all of them */
 export function stateOf(query: URLSearchParams, workspace: string | null, nowMs: number): UsageState {
   const named = query.get('by')
   const show = query.get('show')
@@ -112,7 +112,7 @@ export function stateOf(query: URLSearchParams, workspace: string | null, nowMs:
   }
 }
 
-/** What end users are counted by; usage knows nothing else of them. */
+/** The only dimensions by which end users are counted. */
 const OF_USERS: ReadonlySet<Dimension> = new Set<Dimension>(['end_user', 'workspace'])
 
 function isOfUsers(filters: readonly Filter[]): boolean {
@@ -125,7 +125,7 @@ function tellsOfUsers({ by, filters }: Grouped): boolean {
   return by === 'end_user' || isOfUsers(filters)
 }
 
-/** Whether the figures are of the records that a filter leaves: it is kept, also while it cannot be applied. */
+/** True if a filter applies to the figures: it is kept, also while it cannot be applied. */
 export function isApplied(state: Grouped, [name]: Filter): boolean {
   return OF_USERS.has(name) || !tellsOfUsers(state)
 }
@@ -134,7 +134,7 @@ function appliedFilters(state: Grouped): readonly Filter[] {
   return state.filters.filter((filter) => isApplied(state, filter))
 }
 
-/** Whether the filters leave a grouping possible. */
+/** True if the filters leave a grouping possible. */
 export function isGrouping(name: Dimension, { filters }: Grouped): boolean {
   return OF_USERS.has(name) || !isOfUsers(filters)
 }
@@ -160,7 +160,7 @@ export function addressOf({ range, by, measure, filters }: UsageState): string {
   })
 }
 
-/** What the state becomes when one group is chosen: only its records, by what comes next. */
+/** The state after one group is chosen: only its records, by the next dimension. */
 export function drilled(state: UsageState, value: string | null): UsageState {
   const { by, filters } = state
   const others = filters.filter(([name]) => name !== by)
@@ -172,7 +172,7 @@ export function drilled(state: UsageState, value: string | null): UsageState {
   return { ...state, by: next ?? by, filters: [...others, [by, value]] }
 }
 
-/** What one wants to know of a group, the first of these that is not filtered by yet. */
+/** The next dimension for a group: the first of these that is not filtered by yet. */
 const NEXT: { readonly [Name in Dimension]?: readonly Dimension[] } = {
   workspace: ['app', 'provider', 'model', 'key_id'],
   provider: ['model', 'app', 'key_id', 'route'],
@@ -216,7 +216,7 @@ export function requestsQuery(state: UsageState): string {
   })
 }
 
-/** What the address of the requests of a state leads to: the log cannot be asked for a region. */
+/** Query of the requests of a state: the log cannot be asked for a region. */
 export function requestsWords(state: UsageState): string {
   return appliedFilters(state).some(([name]) => name === 'region')
     ? 'View requests of all regions'

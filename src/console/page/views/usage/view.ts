@@ -57,7 +57,7 @@ interface Shown {
   readonly hrefOf: (state: UsageState) => string
 }
 
-/** What was used and what it cost, of one workspace or of all, by whatever somebody wants to know. */
+/** Usage and its cost, of one workspace or of all, by any dimension. */
 export function UsageView({ workspace, query }: ViewProps) {
   const state = stateOf(query, workspace, Date.now())
   const hrefOf = (next: UsageState) => pathOf(workspace, 'usage') + addressOf(next)
@@ -113,7 +113,7 @@ async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<An
 function Controls({ state, workspace, hrefOf }: Shown) {
   const { range, by } = state
   const go = (next: UsageState) => navigate(hrefOf(next))
-  // What is typed on the way to a date is no place to come back to.
+  // An unfinished date is no place to come back to.
   const setDates = (changed: Partial<Dates>) =>
     navigate(hrefOf({ ...state, range: rangeOf(range, changed) }), { replace: true })
   return h(
@@ -158,7 +158,7 @@ function Controls({ state, workspace, hrefOf }: Shown) {
   )
 }
 
-/** What the records shown have in common; each can be taken away. */
+/** Filters of the records shown; each can be removed. */
 function Filters({ state, hrefOf, names }: Shown & { readonly names: UsageAnswer['names'] }) {
   if (state.filters.length === 0) return null
   return h(

@@ -32,7 +32,7 @@ export function WorkspacesView({ path }: ViewProps) {
   return id === undefined ? h(WorkspaceList, null) : h(WorkspacePage, { key: id, id })
 }
 
-/** What workspaces are put in order by. */
+/** Orders of the workspaces. */
 const RANKS = {
   cost: { label: 'Cost, 30 days', of: (row: Ranked) => row.used?.cost_usd ?? 0 },
   calls: { label: 'Calls, 30 days', of: (row: Ranked) => row.used?.calls ?? 0 },
@@ -238,7 +238,7 @@ function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
   )
 }
 
-/** What the workspace was charged, beside what its records cost. Without the answer nothing is said of it. */
+/** Charges of the workspace, compared with the cost of its records; left out while there is no answer. */
 function Books({ id }: { readonly id: string }) {
   const path = `/books${queryOf({ workspace: id })}`
   const { value, error } = useLoad((signal) => api.get<BooksAnswer>(path, { signal }), [id])

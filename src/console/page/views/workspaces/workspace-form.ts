@@ -15,7 +15,7 @@ export interface WorkspaceForm {
   readonly trialEnds: string
   /** USD for each end user; empty: no cap. */
   readonly endUserBudget: string
-  /** Of each end user; empty: no limit. */
+  /** Requests of each end user; empty: no limit. */
   readonly endUserPerMinute: string
   readonly endUserBurst: string
   readonly hashEndUsers: boolean

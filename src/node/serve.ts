@@ -204,7 +204,7 @@ async function listen(
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,
-    nowMs: Date.now,
+    clock: dependencies.services.clock,
   }
   const api = createRoutes({
     ...dependencies,

@@ -5,6 +5,7 @@ import { personHolder } from '../../src/console/server/session.ts'
 import type { ConsoleSessions, KeptSession } from '../../src/contracts/console.ts'
 import type { OidcSettings } from '../../src/contracts/sign-in.ts'
 import { errorReply, toGatewayError } from '../../src/errors.ts'
+import { systemClock } from '../../src/time.ts'
 import { consoleSession } from '../support/console-record.ts'
 import { FakeExchange } from '../support/fake-exchange.ts'
 import { CLIENT, startIssuer, type TestIssuer } from '../support/oidc-issuer.ts'
@@ -47,7 +48,7 @@ function nodeOf(issuer: TestIssuer) {
     catalog: { good: () => ({ signIn: { oidc } }) },
     dependencies: { log: { info() {}, warn() {} }, secretKeys: [] },
     state: { sessions },
-    nowMs: Date.now,
+    clock: systemClock,
   }
   const singleSignOn = new SingleSignOn(context as unknown as ConsoleContext)
   /** @returns the status of the answer */

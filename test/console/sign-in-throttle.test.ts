@@ -1,5 +1,6 @@
 import t from 'tap'
 import { SignInThrottle } from '../../src/console/server/security.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** Wrong keys that come through from one caller after the other, until one is refused. */
 function counted(wrongKeys: SignInThrottle, callers: Iterable<{ peer: string; forwarded?: string }>) {
@@ -19,11 +20,11 @@ function* times(count: number, caller: (index: number) => { peer: string; forwar
 }
 
 t.test('an address has 10 wrong keys a minute', async (t) => {
-  let nowMs = 1_000
-  const wrongKeys = new SignInThrottle(() => nowMs)
+  const clock = new VirtualClock()
+  const wrongKeys = new SignInThrottle(clock)
   const one = () => ({ peer: '192.0.2.1' })
   t.same(counted(wrongKeys, times(5, one)), { passed: 5, retryAfterMs: undefined })
-  nowMs += 59_000
+  await clock.advance(59_000)
   t.same(counted(wrongKeys, times(20, one)), { passed: 5, retryAfterMs: 1_000 })
   t.equal(
     counted(
@@ -33,7 +34,7 @@ t.test('an address has 10 wrong keys a minute', async (t) => {
     3,
     'others have their own',
   )
-  nowMs += 1_000
+  await clock.advance(1_000)
   t.equal(counted(wrongKeys, times(20, one)).passed, 10)
 })
 
@@ -41,7 +42,7 @@ t.test(
   'behind a proxy it is the address that the proxy saw; made-up ones do not help for long',
   async (t) => {
     const proxied = (forwarded: string) => () => ({ peer: '10.0.0.1', forwarded })
-    const wrongKeys = new SignInThrottle(() => 0)
+    const wrongKeys = new SignInThrottle(new VirtualClock())
     t.equal(counted(wrongKeys, times(20, proxied('203.0.113.1'))).passed, 10)
     t.equal(counted(wrongKeys, times(20, proxied('203.0.113.2'))).passed, 10)
     t.equal(
@@ -63,7 +64,7 @@ t.test(
 )
 
 t.test('a household of IPv6 addresses is one', async (t) => {
-  const wrongKeys = new SignInThrottle(() => 0)
+  const wrongKeys = new SignInThrottle(new VirtualClock())
   const inOne = times(30, (index) => ({ peer: `2001:db8:1:2::${(index + 1).toString(16)}` }))
   t.equal(counted(wrongKeys, inOne).passed, 10)
   t.equal(
@@ -87,14 +88,14 @@ t.test('a household of IPv6 addresses is one', async (t) => {
 })
 
 t.test('memory stays bounded', async (t) => {
-  let nowMs = 0
-  const wrongKeys = new SignInThrottle(() => nowMs)
+  const clock = new VirtualClock()
+  const wrongKeys = new SignInThrottle(clock)
   counted(
     wrongKeys,
     times(30_000, (index) => ({ peer: `192.0.2.${index}` })),
   )
   t.equal(wrongKeys.size, 10_000)
-  nowMs = 60_000
+  await clock.advance(60_000)
   counted(
     wrongKeys,
     times(1, () => ({ peer: '192.0.2.1' })),

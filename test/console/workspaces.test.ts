@@ -2,6 +2,7 @@ import t from 'tap'
 import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 let node: ConsoleNode
 let operator: Visitor
@@ -102,7 +103,7 @@ t.test('no endpoint below a workspace tells one that is there from one that is n
   // Nobody goes through them.
   const desk = {
     dependencies: { services: { state: {} }, jobs: {} },
-    nowMs: Date.now,
+    clock: new VirtualClock(),
   } as unknown as ConsoleContext
   const below = consoleRoutes(desk).filter(({ path }) => path.includes('/:workspace'))
   t.ok(below.length > 40)

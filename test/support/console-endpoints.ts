@@ -1,5 +1,6 @@
 import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
+import { systemClock } from '../../src/time.ts'
 
 export interface ConsoleEndpoint {
   readonly method: string
@@ -14,7 +15,7 @@ export function emptyConsoleContext(): ConsoleContext {
     state: {},
     records: {},
     catalog: {},
-    nowMs: Date.now,
+    clock: systemClock,
   } as unknown as ConsoleContext
 }
 

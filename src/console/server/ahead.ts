@@ -1,4 +1,6 @@
-/** Views whose answers are made at a time; more would take the place of those that somebody waits for. */
+import type { Clock } from '../../time.ts'
+
+/** Views answered ahead at a time; more would slow down those that a viewer waits for. */
 const AT_ONCE = 2
 const KEPT_MAX = 32
 /** After it a view is not loading any more. */
@@ -13,11 +15,16 @@ interface Begun<Answer> {
 /** Answers that are begun before a view asks for them, while a browser loads its modules. Each is given once. */
 export class AnswersAhead<Answer> {
   readonly #begun = new Map<string, Begun<Answer>>()
+  readonly #clock: Clock
   #running = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   /** @param work makes an answer for each of the keys, which are those of one view */
   begin(keys: readonly string[], work: () => Promise<readonly Answer[]>): void {
-    if (this.#running >= AT_ONCE || keys.every((key) => isFresh(this.#begun.get(key)))) return
+    if (this.#running >= AT_ONCE || keys.every((key) => this.#isFresh(this.#begun.get(key)))) return
     this.#running += 1
     const answers = work()
       .catch(() => [])
@@ -27,7 +34,7 @@ export class AnswersAhead<Answer> {
     for (const [at, key] of keys.entries()) {
       this.#begun.delete(key)
       this.#begun.set(key, {
-        beganMs: performance.now(),
+        beganMs: this.#clock.now(),
         answer: answers.then((made: readonly Answer[]) => made[at] ?? null),
       })
       const [oldest] = this.#begun.keys()
@@ -39,11 +46,15 @@ export class AnswersAhead<Answer> {
   async take(key: string): Promise<Answer | null> {
     const begun = this.#begun.get(key)
     this.#begun.delete(key)
-    return isFresh(begun) ? begun.answer : null
+    return this.#isFresh(begun) ? begun.answer : null
+  }
+
+  #isFresh(begun: Begun<Answer> | undefined): begun is Begun<Answer> {
+    return begun !== undefined && this.#clock.now() - begun.beganMs <= FRESH_MS
   }
 }
 
-/** What is asked, of what the viewer may see. */
+/** A question about what the viewer may see. */
 interface Asked {
   /** Null: all workspaces. */
   readonly scope: string | null
@@ -54,8 +65,4 @@ interface Asked {
 /** Names what a view asks. @param record of which it asks; null: of none */
 export function keyOf({ scope, query }: Asked, record: string | null = null): string {
   return JSON.stringify([scope, record, Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1))])
-}
-
-function isFresh<One extends { readonly beganMs: number }>(begun: One | undefined): begun is One {
-  return begun !== undefined && performance.now() - begun.beganMs <= FRESH_MS
 }

@@ -3,6 +3,7 @@ import type { UsageAdminContext } from '../../admin/usage.ts'
 import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
+import type { Clock } from '../../time.ts'
 import type { UsageLog } from '../../usage/log-worker.ts'
 
 /** Services and stores that the endpoints of the console work with. */
@@ -17,10 +18,9 @@ export interface ConsoleContext {
   readonly catalog: CatalogService
   /** Sessions, recorded requests and samples. */
   readonly state: ConsoleState
-  /** Of this node, as its samples have it. */
+  /** Name of this node in its samples. */
   readonly nodeName: string
-  /** Epoch milliseconds. */
-  readonly nowMs: () => number
+  readonly clock: Clock
 }
 
 /** The usage ledger, as far as the console asks it. */

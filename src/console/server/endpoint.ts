@@ -32,7 +32,7 @@ interface Door {
   readonly bucket: string
 }
 
-/** For our own page: by its session, and nobody else's page may make changes with it. */
+/** For our own page, by its session: no other page can make changes with it. */
 const PAGE_DOOR: Door = {
   prefix: '/console/api',
   viewerOf,
@@ -51,7 +51,7 @@ const KEY_DOOR: Door = {
   bucket: 'admin',
 }
 
-/** The longest route that anybody builds is far shorter. */
+/** Real routes are far shorter. */
 const BODY_BYTES_MAX = 256 * 1024
 /** A bucket of its own, so that open consoles take nothing from the calls of the key that signed in. */
 const RATE_LIMIT: RateLimit = { requestsPerMinute: 1200, burst: 300 }
@@ -97,7 +97,7 @@ export interface ConsoleOptions<Body extends TObject, Query extends TObject> {
   readonly role?: 'operator'
   /** The workspace of the path may be a new one. Only for operators. */
   readonly makesWorkspace?: true
-  /** Of a good answer; 200 by default. */
+  /** Status of a good answer; 200 by default. */
   readonly status?: number
 }
 
@@ -160,7 +160,7 @@ function boundTo<Path extends string, Body extends TObject, Query extends TObjec
   return observedRoute(context.dependencies, { method, path: door.prefix + path }, async (exchange, call) => {
     call.headers['cache-control'] = 'no-store'
     const found = await door.viewerOf(exchange, call, context)
-    // Behind a balancer the change that a page has just made may have been another node's.
+    // With several nodes, the page may just have made its change at another one.
     await context.catalog.refresh()
     const params = Object.fromEntries(names.map((name, index) => [name, exchange.params[index] ?? '']))
     const viewer = params.workspace === undefined ? found : viewerIn(found, params.workspace)

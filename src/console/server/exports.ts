@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../../errors.ts'
 import type { StreamedReply } from '../../inbound/exchange.ts'
+import type { Clock } from '../../time.ts'
 import type { LogFormat } from '../../usage/log-report.ts'
 
 /** Rows of an export at most, and how long it may take. */
@@ -20,15 +21,16 @@ export interface ExportedList {
   readonly format: LogFormat
   /** First line of a CSV. */
   readonly head: string
-  /** What the list is called in JSON. */
+  /** Name of the list in JSON. */
   readonly member: string
   /** The rows that come next, `most` of them at most. */
   readonly next: (most: number) => Promise<ExportPart>
+  readonly clock: Clock
 }
 
 /** The first `EXPORT_MAX` rows of a list, written while they are sent. */
-export async function* exportedList({ format, head, member, next }: ExportedList) {
-  const hasTime = timeLeft()
+export async function* exportedList({ format, head, member, next, clock }: ExportedList) {
+  const hasTime = timeLeft(clock)
   let rows = 0
   let more = true
   yield format === 'csv' ? head : `{"${member}":[\n`
@@ -49,10 +51,10 @@ export async function* exportedList({ format, head, member, next }: ExportedList
  *
  * @returns throws GatewayError OVERLOADED once the time is over
  */
-export function timeLeft(): () => void {
-  const untilMs = performance.now() + EXPORT_MS
+export function timeLeft(clock: Clock): () => void {
+  const untilMs = clock.now() + EXPORT_MS
   return () => {
-    if (performance.now() > untilMs)
+    if (clock.now() > untilMs)
       throw new GatewayError('OVERLOADED', 'the export took too long: ask for a shorter time')
   }
 }

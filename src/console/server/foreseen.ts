@@ -1,4 +1,5 @@
 import type { Exchange } from '../../inbound/exchange.ts'
+import type { Clock } from '../../time.ts'
 import type { UsageQuestion } from '../../usage/answer.ts'
 import {
   OVERVIEW_SPANS,
@@ -27,11 +28,11 @@ export interface Ahead {
   readonly usage: UsageAhead
 }
 
-export function newAhead(): Ahead {
-  return { log: new LogAhead(), usage: new UsageAhead() }
+export function newAhead(clock: Clock): Ahead {
+  return { log: new LogAhead(clock), usage: new UsageAhead(clock) }
 }
 
-/** What a view asks of the ledger. */
+/** A view's question to the ledger. */
 export interface ForeseenQuestion {
   /** Null: of all. */
   readonly workspace: string | null
@@ -39,15 +40,15 @@ export interface ForeseenQuestion {
 }
 
 /**
- * Reads what the view of an address will ask about, for whoever may see it. Nobody waits for it, and it fails
- * silently: the view asks again.
+ * Reads ahead what the view of an address will ask about, if the viewer may see it. No request waits for it, and it
+ * fails silently: the view asks again.
  */
 export function readAhead(
   exchange: Pick<Exchange, 'path' | 'query' | 'headers'>,
   context: ConsoleContext,
   ahead: Ahead,
 ): void {
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const foreseen =
     foreseenLog(exchange, nowMs) ?? foreseenUsage(exchange, nowMs) ?? foreseenQuestion(exchange, nowMs)
   const token = foreseen === null ? null : sessionToken(exchange)
@@ -63,7 +64,7 @@ export function readAhead(
   void read().catch(() => {})
 }
 
-/** Whose session it is; null: nobody's, or of somebody who may not see the workspace. */
+/** The viewer of a session; null: it has ended, or they may not see the workspace. */
 async function viewerOf(
   token: string,
   workspace: string | null,
@@ -76,7 +77,7 @@ async function viewerOf(
   return maySee ? viewer : null
 }
 
-/** What a view asks of the records. */
+/** A view's question to the records. */
 export interface ForeseenLog {
   /** Null: of all. */
   readonly workspace: string | null
@@ -86,7 +87,7 @@ export interface ForeseenLog {
   readonly query: string
 }
 
-/** What the view of an address will ask of the request log; null: nothing. */
+/** The question that the view of an address will put to the request log; null: none. */
 export function foreseenLog(
   { path, query }: Pick<Exchange, 'path' | 'query'>,
   nowMs: number,
@@ -94,14 +95,14 @@ export function foreseenLog(
   const { workspace = null, view, rest = [] } = placeOf(path) ?? {}
   const [log, record = null] = rest
   const address = new URLSearchParams(query)
-  // Of all workspaces there is no other list.
+  // For all workspaces together there is no other list.
   const isList = log === undefined && (workspace === null || address.get('tab') === 'log')
   if (view !== 'requests' || !(isList || (log === 'log' && record !== null))) return null
   const sent = new URLSearchParams(queryOf(logFields(workspace, readLogFilter(address, workspace), nowMs)))
   return { workspace: sent.get('workspace'), record, query: sent.toString() }
 }
 
-/** What the usage page asks. */
+/** The usage page's questions. */
 export interface ForeseenUsage {
   /** Null: of all. */
   readonly workspace: string | null
@@ -109,7 +110,7 @@ export interface ForeseenUsage {
   readonly queries: readonly string[]
 }
 
-/** What the usage page of an address will ask; null: it is another view. */
+/** The questions of the usage page at an address; null: it is another view. */
 export function foreseenUsage(
   { path, query }: Pick<Exchange, 'path' | 'query'>,
   nowMs: number,
@@ -124,8 +125,8 @@ export function foreseenUsage(
 }
 
 /**
- * What the view of an address will ask of the tables, as near as makes no difference to them; null: nothing, or not at
- * once.
+ * The question that the view of an address will put to the tables, as near as makes no difference to them; null: none,
+ * or not at once.
  */
 export function foreseenQuestion(
   { path, query }: Pick<Exchange, 'path' | 'query'>,

@@ -23,8 +23,8 @@ const UPLOT_STYLE = 'uplot/dist/uPlot.min.css'
 const FOLDER = new URL('../page/', import.meta.url)
 
 /**
- * The packages that the page imports, with the file that stands for each. Of uPlot only a script is published
- * minified, at a third of its size: it becomes a module by its last line.
+ * The packages that the page imports, with the file of each. uPlot publishes only a plain script
+ * minified, at a third of the size: a last line makes it a module.
  */
 const PACKAGES: Readonly<Record<string, { readonly file: string; readonly ending?: string }>> = {
   preact: { file: 'preact' },
@@ -32,14 +32,14 @@ const PACKAGES: Readonly<Record<string, { readonly file: string; readonly ending
   uplot: { file: 'uplot/dist/uPlot.iife.min.js', ending: '\nexport { uPlot as default }\n' },
 }
 
-/** The files that stand for the names that modules of the page import, as their paths below the assets. */
+/** Files by the names under which modules of the page import them, as paths below the assets. */
 const IMPORTS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys(PACKAGES).map((name) => [name, vendorName(name)]),
 )
 
 /**
- * Names what the whole page is made of: its sources, the packages and how they are made ready. It stands in the
- * addresses as a folder, so that imports between modules find their way by themselves, and all of them change when
+ * Names what the whole page is made of: its sources, the packages and how they are made ready. It is a folder in the
+ * addresses, so that imports between modules find their way by themselves, and all of them change when
  * anything does.
  */
 function pageHash(): string {
@@ -111,7 +111,7 @@ const EARLY = 'early.ts'
 const FIRST_STYLES = ['style/tokens.css', 'style/layout.css', 'style/components.css']
 const STATIC_IMPORT = /^\s*(?:import|export)\b(?:[^'"`;()]*?\bfrom)?\s*(['"])([^'"]+)\1/gm
 
-/** The one script that stands in the page itself; the policy names it by its hash. */
+/** The one inline script of the page; the policy names it by its hash. */
 function importMap(root: string): string {
   const imports = Object.entries(IMPORTS).map(([name, path]) => [name, `${root}/${path}`])
   return JSON.stringify({ imports: Object.fromEntries(imports) })
@@ -172,7 +172,7 @@ ${[...styles, ...modules].join('\n')}
 `
 }
 
-/** Those of `style/`, but for the ones that are called like a view: they are loaded with it. */
+/** The style sheets of `style/`, without those named after a view: they are loaded with it. */
 function stylesIn(files: ReadonlyMap<string, Asset>): string[] {
   const views = new Set([...files.keys()].map((name) => /^views\/([^/]+)\//.exec(name)?.[1]))
   const styles = [...files.keys()].filter((name) => {
@@ -244,7 +244,7 @@ const PACK = new URL('./page.pack', import.meta.url /* compiled */)
 
 /**
  * GET /console and what is below it: the page, whose own script reads the rest of the path, and what it is made of. No
- * key is asked for, since nothing of that is secret. Files are looked for when somebody opens the console first.
+ * key is asked for, since nothing of that is secret. Files are read when the console is first opened.
  *
  * @param onVisit told of each request for the page
  */
@@ -267,7 +267,7 @@ export function consolePage(onVisit: (exchange: Exchange) => void, pack = PACK):
       const file = assets.get(name)
       if (file === undefined) throw new GatewayError('NOT_FOUND')
       if (given === hash) return file(exchange, IMMUTABLE)
-      // A page of before an upgrade, or of another version behind the same balancer: what there is now, and not kept.
+      // A page from before an upgrade, or from a node of another version: it gets the current file, uncached.
       return given === undefined ? file(exchange) : file(exchange, 'no-store')
     }),
     get('/console/*', page),

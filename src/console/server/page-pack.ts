@@ -3,12 +3,12 @@ import { writeFile } from 'node:fs/promises'
 import { type Asset, type PackedAsset, packAsset } from '../../api/assets.ts'
 
 /*
- * The page of the console made ready in one file: a JSON text behind its length in four bytes, then the assets in the
- * order in which the text names them, each as Brotli has it.
+ * The page of the console made ready in one file: the length of a JSON text in four bytes, the text, then the assets,
+ * each compressed with Brotli, in the order in which the text names them.
  */
 
 interface PackHead {
-  /** What it was made of; it is good for no other page. */
+  /** Hash of its sources; the pack is good for no other page. */
   readonly hash: string
   readonly assets: readonly { readonly name: string; readonly etag: string; readonly bytes: number }[]
 }
@@ -63,7 +63,7 @@ async function minified(name: string, { load }: Asset): Promise<string | Uint8Ar
   if (ending === undefined || typeof content !== 'string') return content
   const { transform } = await import('esbuild')
   const loader = ending === 'ts' ? 'js' : 'css'
-  // Of a script that is no module, other scripts may see the names.
+  // The names in a script that is not a module are visible to other scripts.
   const isModule = /^[ \t]*(?:import|export)\b/m.test(content)
   const { code } = await transform(content, {
     ...{ loader, minify: true, charset: 'utf8', legalComments: 'none' },

@@ -4,6 +4,7 @@ import type { ConsoleSession } from '../../contracts/console.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { contentTypeOf } from '../../inbound/read-body.ts'
+import type { Clock } from '../../time.ts'
 
 // The cookie of the session, protection against requests of other origins, and against guessing keys.
 
@@ -14,7 +15,7 @@ const COOKIE_SCOPE = 'Path=/console; HttpOnly; SameSite=Strict'
 const THROTTLE_WINDOW_MS = 60_000
 /** Wrong keys that one address may send in that time. */
 const ADDRESS_LIMIT = 10
-/** Limit for a peer that speaks for others: a proxy, or somebody who pretends to be one. */
+/** Limit for a peer that speaks for others: a proxy, or a client that pretends to be one. */
 const PROXY_LIMIT = 100
 /** Addresses that are remembered; beyond that the oldest is forgotten. */
 const ADDRESSES_MAX = 10_000
@@ -108,12 +109,12 @@ interface Window {
  */
 export class SignInThrottle {
   readonly #windows = new Map<string, Window>()
-  readonly #nowMs: () => number
+  readonly #clock: Clock
   readonly #sumsPeers: boolean
 
   /** @param sumsPeers false: whoever comes through a proxy has to do with their own address alone */
-  constructor(nowMs: () => number, { sumsPeers = true }: { readonly sumsPeers?: boolean } = {}) {
-    this.#nowMs = nowMs
+  constructor(clock: Clock, { sumsPeers = true }: { readonly sumsPeers?: boolean } = {}) {
+    this.#clock = clock
     this.#sumsPeers = sumsPeers
   }
 
@@ -121,7 +122,7 @@ export class SignInThrottle {
   waitMs(caller: Caller): number | null {
     for (const { name, limit } of this.#addresses(caller)) {
       const window = this.#open(name)
-      if (window !== null && window.count >= limit) return window.untilMs - this.#nowMs()
+      if (window !== null && window.count >= limit) return window.untilMs - this.#clock.wallNow()
     }
     return null
   }
@@ -132,7 +133,7 @@ export class SignInThrottle {
       if (window !== null) window.count += 1
       else {
         this.#windows.delete(name)
-        this.#windows.set(name, { count: 1, untilMs: this.#nowMs() + THROTTLE_WINDOW_MS })
+        this.#windows.set(name, { count: 1, untilMs: this.#clock.wallNow() + THROTTLE_WINDOW_MS })
       }
     }
     this.#forget()
@@ -150,13 +151,13 @@ export class SignInThrottle {
 
   #open(name: string): Window | null {
     const window = this.#windows.get(name)
-    return window !== undefined && window.untilMs > this.#nowMs() ? window : null
+    return window !== undefined && window.untilMs > this.#clock.wallNow() ? window : null
   }
 
-  /** Windows stand in the order of their first wrong key, so those that are over come first. */
+  /** Windows are in the order of their first wrong key, so those that are over come first. */
   #forget(): void {
     for (const [name, { untilMs }] of this.#windows) {
-      if (untilMs > this.#nowMs() && this.#windows.size <= ADDRESSES_MAX) return
+      if (untilMs > this.#clock.wallNow() && this.#windows.size <= ADDRESSES_MAX) return
       this.#windows.delete(name)
     }
   }

@@ -16,14 +16,14 @@ const TOKEN_BYTES = 32
 const TOUCH_MS = 60_000
 
 /**
- * Who is at the console, or holds a key that came by itself. Looked up with every request: a session ends with the
- * permissions that it was begun on.
+ * A person at the console, or the holder of a key sent without a session. Looked up with every request: a session ends
+ * with the permissions that it was begun on.
  */
 export interface Viewer {
   readonly role: Role
   /** Holder of the key that signed in, or came; null: a person did, at the OpenID provider. */
   readonly principal: Principal | null
-  /** Those of an admin, at least one; empty for operators, who see all. */
+  /** An admin's, at least one; empty for operators, who see all. */
   readonly workspaces: readonly string[]
   /** For commands, and through them the audit list. An admin acts in the first, unless `viewerIn` says in which. */
   readonly actor: AdminActor
@@ -77,7 +77,7 @@ export function sessionOf({ session }: Pick<Viewer, 'session'>): KeptSession {
 }
 
 /**
- * The viewer whose key stands in the header, without a session.
+ * The viewer whose key is in the header, without a session.
  *
  * @throws GatewayError UNAUTHENTICATED; PERMISSION_DENIED for a key that manages nothing
  */
@@ -110,13 +110,13 @@ export async function viewerOf(
     throw signedOut()
   }
   const { idleMs, seenAtMs } = session
-  if (idleMs !== null && context.nowMs() - seenAtMs > Math.min(TOUCH_MS, idleMs / 4))
+  if (idleMs !== null && context.clock.wallNow() - seenAtMs > Math.min(TOUCH_MS, idleMs / 4))
     await sessions.touch(session.id)
   call.principal = viewer.principal
   return viewer
 }
 
-/** Who has begun a session, as they stand now; null: they may not sign in any more. */
+/** The viewer who began a session, with their present rights; null: they may not sign in any more. */
 export async function viewerWith(session: KeptSession, context: ConsoleContext): Promise<Viewer | null> {
   const { keySha256, person } = session
   if (person !== null) return personViewer(person, session, context)
@@ -126,7 +126,7 @@ export async function viewerWith(session: KeptSession, context: ConsoleContext):
   return principal === null || role === null ? null : keyViewer(principal, role, session)
 }
 
-/** Who begins a session: `ConsoleSession` has the words. */
+/** Starter of a session, in the terms of `ConsoleSession`. */
 type Beginner = Pick<ConsoleSession, 'keySha256' | 'person' | 'holder'>
 
 /**
@@ -141,7 +141,7 @@ export async function beginSession(
   beginner: Beginner,
   ttlMs: number,
   exchange: Exchange,
-  { state, catalog, nowMs }: ConsoleContext,
+  { state, catalog, clock }: ConsoleContext,
 ): Promise<{ readonly token: string; readonly session: KeptSession }> {
   const { sessionMs, idleMs } = catalog.good().signIn
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
@@ -150,11 +150,11 @@ export async function beginSession(
   const session = { ...beginner, ...from, id: sessionId(token), csrfToken, idleMs }
   const length = Math.min(ttlMs, sessionMs)
   await state.sessions.begin(session, length)
-  const beganAtMs = nowMs()
+  const beganAtMs = clock.wallNow()
   return { token, session: { ...session, beganAtMs, seenAtMs: beganAtMs, expiresAtMs: beganAtMs + length } }
 }
 
-/** Who signed in, as answers have it. */
+/** The signed-in key or person, as in answers. */
 export function holderAnswer({ principal, session }: Pick<Viewer, 'principal' | 'session'>) {
   const person = session?.person ?? null
   return {
@@ -210,7 +210,7 @@ export function bucketOf({ principal, session }: Viewer): Pick<Bucket, 'workspac
 
 /** The holder of a key; looks twice, since another node may have made the key, or its app, just now. */
 export async function newestHolder(sha256: string, context: ConsoleContext): Promise<Principal | null> {
-  const find = () => holderOf(context.dependencies.services.keys, sha256, context.nowMs)
+  const find = () => holderOf(context.dependencies.services.keys, sha256, context.clock.wallNow)
   const known = find()
   if (known !== null) return known
   await Promise.all([context.catalog.refresh(), context.admin.refreshKeys()])

@@ -39,7 +39,7 @@ const SignIn = Type.Object({
  * and sign out.
  */
 export function consoleSession(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
-  const throttle = new SignInThrottle(context.nowMs)
+  const throttle = new SignInThrottle(context.clock)
   return [
     observedRoute(
       context.dependencies,
@@ -110,7 +110,7 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
     )
   await takeToken(context, { workspace, id: `console-sign-in/${id}`, rateLimit: SIGN_INS })
 
-  const ttlMs = (expiresAtMs ?? Number.POSITIVE_INFINITY) - context.nowMs()
+  const ttlMs = (expiresAtMs ?? Number.POSITIVE_INFINITY) - context.clock.wallNow()
   const beginner = { keySha256, person: null, holder: keyHolder(keySha256) }
   const { token, session } = await beginSession(beginner, ttlMs, exchange, context)
   const seconds = Math.max(1, Math.floor((session.expiresAtMs - session.beganAtMs) / 1000))
@@ -123,7 +123,7 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
 /** The holder of a key. While the caller is slowed down the state is not asked. */
 function holderFor(sha256: string, retryAfterMs: number | null, context: ConsoleContext) {
   if (retryAfterMs === null) return newestHolder(sha256, context)
-  return holderOf(context.dependencies.services.keys, sha256, context.nowMs)
+  return holderOf(context.dependencies.services.keys, sha256, context.clock.wallNow)
 }
 
 /** Ends the session here, and says where the one at the issuer can be ended. */

@@ -65,7 +65,7 @@ function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
 
 /** The operations of the management API, for the reference. */
 export function managementOperations(context: ConsoleContext): Operation[] {
-  return operationsOf(endpointsOf(context, newAhead()))
+  return operationsOf(endpointsOf(context, newAhead(context.clock)))
 }
 
 /**
@@ -74,7 +74,7 @@ export function managementOperations(context: ConsoleContext): Operation[] {
  */
 export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
   const singleSignOn = new SingleSignOn(context)
-  const ahead = newAhead()
+  const ahead = newAhead(context.clock)
   const endpoints = endpointsOf(context, ahead)
   const api = [
     ...consoleSession(context, singleSignOn),

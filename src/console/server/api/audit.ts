@@ -82,7 +82,7 @@ function finderOf(call: Call): (below: number | null, limit: number) => Promise<
     for (let scanned = 0; scanned < SCANNED_MAX; ) {
       const lines = await context.admin.state.catalog.audit(scope, below, size)
       for (const line of lines) {
-        // The clock of the state goes on: everything below is older still.
+        // The clock of the state never goes back: everything below is older still.
         if (line.atMs < fromMs) return { lines: found, next: null }
         below = line.number
         if (isMeant(line)) found.push(line)
@@ -102,6 +102,7 @@ function exportOf(call: Call, format: LogFormat, find: ReturnType<typeof finderO
     format,
     head: csvLine(HEADS),
     member: 'lines',
+    clock: call.context.clock,
     async next(most) {
       const { lines, next } = await find(below, Math.min(LIMIT_MAX, most))
       below = next
@@ -109,7 +110,7 @@ function exportOf(call: Call, format: LogFormat, find: ReturnType<typeof finderO
       return { text: texts.join(format === 'csv' ? '' : ',\n'), rows: lines.length, more: next !== null }
     },
   })
-  const name = `audit-${scopeOf(call) ?? 'platform'}-${dateOf(call.context.nowMs())}`
+  const name = `audit-${scopeOf(call) ?? 'platform'}-${dateOf(call.context.clock.wallNow())}`
   return exportReply(name, format, stream)
 }
 

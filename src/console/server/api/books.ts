@@ -7,7 +7,7 @@ import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, Workspac
 const PATH = '/books'
 const Query = Type.Object({ workspace: WorkspaceField })
 
-/** What accounts were charged, beside what the records of usage cost. */
+/** Charges of accounts, compared with the cost of their usage records. */
 export function bookEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [consoleEndpoint(context, 'GET', PATH, { query: Query }, books)]
 }

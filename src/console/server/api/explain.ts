@@ -91,7 +91,7 @@ async function explain(call: Call): Promise<ExplainAnswer> {
   if ('issues' in catalog) return { refusal: null, entries: [], issues: catalog.issues }
   const principal = principalIn(catalog, call)
   const { services } = context.dependencies
-  const nowMs = performance.now()
+  const nowMs = context.clock.now()
   const { considered, refusal } = select({
     principal,
     call: sampleCall(body.endpoint, sampleOf(body.sample ?? {})),

@@ -42,11 +42,12 @@ const Body = Type.Object({
 type Call = ConsoleCall<typeof IMPACT, Static<typeof Body>, unknown>
 type Records = TtlCache<string, readonly RequestRecord[]>
 
-/** What the newest recorded requests of a route tell of its entries, and of its draft. */
+/** Measures a route's entries and its draft against its newest recorded requests. */
 export function trafficEndpoints(context: ConsoleContext, history: NodeHistory): ConsoleRoute[] {
   const records: Records = new TtlCache(
     (workspace) => context.state.requests.list({ ...EVERY_REQUEST, workspace, limit: RECORDS_MAX }),
     FRESH_MS,
+    context.clock,
   )
   return [
     consoleEndpoint(context, 'GET', `${PATH}/traffic`, {}, (call) => traffic(call, records)),
@@ -60,7 +61,7 @@ async function traffic(
   kept: Records,
 ): Promise<TrafficAnswer> {
   const { workspace, route } = params
-  const fromMs = context.nowMs() - HISTORY_MS
+  const fromMs = context.clock.wallNow() - HISTORY_MS
   const entries = new Map<string, Counted<TrafficAnswer['entries'][number]>>()
   let requests = 0
   for (const one of await kept.of(workspace)) {
@@ -95,15 +96,16 @@ async function impact(call: Call, kept: Records, history: NodeHistory): Promise<
   const own = all.filter((one) => one.route === route).slice(0, REQUESTS_MAX)
   const tally = new Tally()
   if ('issues' in tried) return tally.answer({ issues: tried.issues, coverage })
-  const { services } = context.dependencies
+  const { clock, dependencies } = context
+  const { services } = dependencies
   const published = new Version(context.catalog.good(), workspace, services)
   const draft = new Version(tried, workspace, services, published)
-  let turnMs = performance.now()
+  let turnMs = clock.now()
   for (const one of own) {
     judge(one, published, draft, tally)
-    if (performance.now() - turnMs < TURN_MS) continue
+    if (clock.now() - turnMs < TURN_MS) continue
     await nextTurn()
-    turnMs = performance.now()
+    turnMs = clock.now()
   }
   return tally.answer({ issues: [], coverage })
 }
@@ -125,26 +127,23 @@ function judge(record: RequestRecord, published: Version, draft: Version, tally:
   }
 }
 
-/** What a version makes of a request: the entry that it is tried at first, or its refusal. */
+/** A version's decision on a request: the entry that is tried first, or a refusal. */
 type Judgement =
   | { readonly entry: Entry; readonly refusal: null; readonly costMicros: number | null }
   | { readonly entry: null; readonly refusal: GatewayError; readonly costMicros: null }
+
+type JudgingServices = Pick<Services, 'clock' | 'providers' | 'latency'>
 
 /** A catalog with one version of the route. */
 class Version {
   readonly #catalog: ServedCatalog
   readonly #workspace: string
-  readonly #services: Pick<Services, 'providers' | 'latency'>
+  readonly #services: JudgingServices
   readonly #principals = new Map<string, Principal | null>()
   /** Entries in force by their names: past latencies are known of them. */
   readonly #known: ReadonlyMap<string, Entry>
 
-  constructor(
-    catalog: ServedCatalog,
-    workspace: string,
-    services: Pick<Services, 'providers' | 'latency'>,
-    inForce?: Version,
-  ) {
+  constructor(catalog: ServedCatalog, workspace: string, services: JudgingServices, inForce?: Version) {
     this.#catalog = catalog
     this.#workspace = workspace
     this.#services = services
@@ -160,7 +159,7 @@ class Version {
     const principal = this.#principalOf(record.app)
     if (principal === null) return null
     const call = sampleCall(recorded.operation, recordedSample(recorded))
-    const { providers, latency } = this.#services
+    const { providers, latency, clock } = this.#services
     const { selection, refusal } = select({
       principal,
       call,
@@ -170,7 +169,7 @@ class Version {
         medianMs: (entry, nowMs) => latency.medianMs(this.#known.get(entryId(nameOf(entry))) ?? entry, nowMs),
       },
       health: HEALTHY,
-      nowMs: performance.now(),
+      nowMs: clock.now(),
     })
     if (selection === null) return { entry: null, refusal, costMicros: null }
     const entry = selection.candidates[0]!.entry
@@ -189,7 +188,7 @@ class Version {
   }
 }
 
-/** What the provider reported of an answer, out of what was metered of it. */
+/** The provider's own report of an answer, taken from its metered usage. */
 function reportedIn(usage: NonNullable<RequestRecord['usage']>): ReportedUsage {
   const { audio_seconds, video_seconds, input_tokens, output_tokens = null, images, credits } = usage
   const tokens = input_tokens === undefined ? null : { input_tokens, output_tokens }

@@ -102,7 +102,7 @@ export function keyEndpoints(context: ConsoleContext): ConsoleRoute[] {
 
 /** Valid keys first, and of those the keys of the configuration, then those of the state, newest first. */
 async function listKeys({ context, params: { workspace }, query }: ListCall): Promise<KeysAnswer> {
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const { snapshot, state } = context.dependencies.services
   const isListed = (key: StoredKey) =>
     key.kind !== 'playground' || (query.playground === 'true' && isValid(key, nowMs))
@@ -224,7 +224,7 @@ async function keyAnswers(
     accountOf(context, workspace),
     context.state.keyUses.read(shown.map(({ id }) => id)),
   ])
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   return shown.map((key) => {
     const spentMicros = account && (account.spentByKey[key.id] ?? 0)
     const { id, name, prefix, app, scopes, rateLimit, budgetMicros } = key

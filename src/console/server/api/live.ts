@@ -23,7 +23,7 @@ export function liveEndpoints(context: ConsoleContext, history: NodeHistory): Co
   ]
 }
 
-/** Those of this node as they are now, those of others as they told in their last sample, some seconds ago. */
+/** This node's as they are now, others' as of their last sample, some seconds ago. */
 async function listSessions(
   call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>,
   history: NodeHistory,

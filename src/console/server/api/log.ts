@@ -6,6 +6,7 @@ import type { UsageColumnName, UsageRecord } from '../../../contracts/usage-reco
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { StreamedReply } from '../../../inbound/exchange.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
+import type { Clock } from '../../../time.ts'
 import type { CALL_DIMENSIONS } from '../../../usage/aggregate.ts'
 import type { LogFound, LogPlace, LogQuestion, LogRecord } from '../../../usage/log.ts'
 import type { LogTest } from '../../../usage/log-filter.ts'
@@ -109,10 +110,15 @@ const OneQuery = Type.Object(FILTERS)
 type Filters = Static<typeof OneQuery>
 type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 
-/** What the page is going to ask, by `keyOf`. */
+/** Answers that the page is about to ask for, by `keyOf`. */
 export class LogAhead {
-  readonly rows = new AnswersAhead<LogRowsAnswer>()
-  readonly one = new AnswersAhead<OneLogRecordAnswer>()
+  readonly rows: AnswersAhead<LogRowsAnswer>
+  readonly one: AnswersAhead<OneLogRecordAnswer>
+
+  constructor(clock: Clock) {
+    this.rows = new AnswersAhead(clock)
+    this.one = new AnswersAhead(clock)
+  }
 
   /**
    * Begins what a view asks.
@@ -159,7 +165,7 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
   if (query.format !== undefined) {
     if (query.after !== undefined || query.limit !== undefined)
       throw invalidField(query.after === undefined ? 'limit' : 'after', 'cannot be combined with format')
-    const asked = questionOf(query, scopeOf(call), context.nowMs())
+    const asked = questionOf(query, scopeOf(call), context.clock.wallNow())
     return new WrittenReply(exportOf(asked, query.format, call))
   }
   const asked = { scope: scopeOf(call), query }
@@ -178,7 +184,7 @@ async function pageOf<Name extends UsageColumnName>(
   { scope, query }: Asked,
   { signal, columns }: { readonly signal: CancelSignal; readonly columns?: readonly Name[] },
 ): Promise<Omit<LogAnswer, 'records'> & Pick<LogFound<Name>, 'records'>> {
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const after = query.after === undefined ? null : placeIn(query.after)
   const question = {
     ...questionOf(query, scope, nowMs),
@@ -206,7 +212,7 @@ async function oneOf(
   { record: wanted, signal }: { readonly record: string; readonly signal: CancelSignal },
 ): Promise<OneLogRecordAnswer> {
   const { log } = context.usage
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const all = { ...questionOf({}, scope, nowMs), tests: workspaceTests(scope), limit: 1 }
   const own = { ...all, id: { value: wanted, columns: ['record_id'] as const } }
   const { records } = await find(own, context, signal)
@@ -234,7 +240,7 @@ async function oneOf(
   }
 }
 
-/** Of a record that is out of the range, as a link may lead to, the next one that way is so, too. */
+/** A link may lead to a record out of the range; then its neighbour on that side is out of it too. */
 function reaching(asked: LogQuestion, endedAtMs: number, all: LogSpan): LogQuestion {
   return {
     ...asked,
@@ -273,7 +279,7 @@ function testsOf(query: Filters, scope: string | null): LogTest[] {
   if (least !== undefined) tests.push({ column: 'total_ms', from: least, to: Number.POSITIVE_INFINITY })
   if (cost !== undefined)
     tests.push({ column: 'cost_usd', from: Math.round(Number(cost) * 1e6), to: Number.POSITIVE_INFINITY })
-  // Who names a key or an id means it.
+  // A key or an id that is named is meant, even one of the playground.
   if (playground !== 'true' && query.key_id === undefined && query.id === undefined)
     tests.push({ column: 'key_id', notFrom: PLAYGROUND_IDS })
   return tests
@@ -412,6 +418,7 @@ function exportOf(question: LogQuestion, format: LogFormat, { context, exchange 
     format,
     head: recordsHead(),
     member: 'records',
+    clock: context.clock,
     async next(most) {
       const asked = { ...question, after, limit: Math.min(EXPORT_PART, most) }
       const { text, rows, next } = await context.usage.log.write(asked, format, exchange.signal)
@@ -419,5 +426,5 @@ function exportOf(question: LogQuestion, format: LogFormat, { context, exchange 
       return { text, rows, more: next !== null }
     },
   })
-  return exportReply(`requests-${dateOf(context.nowMs())}`, format, stream)
+  return exportReply(`requests-${dateOf(context.clock.wallNow())}`, format, stream)
 }

@@ -10,7 +10,7 @@ import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoin
 
 const PATH = '/workspaces/:workspace/models'
 
-/** What routes of a workspace can be built of: its own providers and the platform's, with the models that are known. */
+/** Providers that a workspace can build routes of, its own and the platform's, with their known models. */
 export function modelsEndpoint(context: ConsoleContext): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, {}, listModelsOf)
 }
@@ -39,7 +39,7 @@ function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unkn
   }
 }
 
-/** Those of the built-in table that are still offered, with what is declared of all models of the provider. */
+/** Models of the built-in table that are still offered, with the facts declared for all models of the provider. */
 function modelsOf(
   context: ConsoleContext,
   configured: ConfiguredProvider,
@@ -48,7 +48,7 @@ function modelsOf(
 ): ModelAnswer[] {
   const protocol = context.dependencies.services.providers.get(configured.kind)
   if (protocol === undefined || fields === undefined) return []
-  const today = new Date(context.nowMs()).toISOString().slice(0, 10)
+  const today = new Date(context.clock.wallNow()).toISOString().slice(0, 10)
   const table = context.catalog.models()
   return table
     .all()
@@ -60,7 +60,7 @@ function modelsOf(
       const facts = resolveFacts(provider, entry, known, [], new Issues())
       if (facts === null) return []
       const { capabilities, features, hints, price, translates } = facts
-      const priceToday = price === null ? null : priceOn(price, context.nowMs())
+      const priceToday = price === null ? null : priceOn(price, context.clock.wallNow())
       return [
         {
           model,

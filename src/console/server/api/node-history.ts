@@ -6,6 +6,7 @@ import type {
   SampledFailure,
   UpstreamSample,
 } from '../../../contracts/console.ts'
+import type { Clock } from '../../../time.ts'
 import type {
   BreakerAnswer,
   ErrorAnswer,
@@ -34,21 +35,26 @@ const COVERAGE_FRESH_MS = 20_000
 
 /** Samples of all nodes, read from the state for all pages together. */
 export class NodeHistory {
-  readonly #nowMs: () => number
+  readonly #clock: Clock
   readonly #samples: TtlCache<number, readonly NodeSample[]>
   readonly #health: TtlCache<string | null, HealthAnswer>
   readonly #coverage: TtlCache<'hour', ReadonlyMap<string, Coverage>>
 
-  constructor({ state, nowMs }: ConsoleContext) {
-    this.#nowMs = nowMs
-    const read = (spanMs: number) => state.samples.since(nowMs() - spanMs)
-    const fiveMinutes = new TtlCache<'all', readonly NodeSample[]>(() => read(HEALTH_MS), HEALTH_FRESH_MS)
-    this.#samples = new TtlCache(read, FRESH_MS)
-    this.#health = new TtlCache(
-      async (workspace) => healthOf(await fiveMinutes.of('all'), workspace, nowMs()),
-      FRESH_MS,
+  constructor({ state, clock }: ConsoleContext) {
+    this.#clock = clock
+    const read = (spanMs: number) => state.samples.since(clock.wallNow() - spanMs)
+    const fiveMinutes = new TtlCache<'all', readonly NodeSample[]>(
+      () => read(HEALTH_MS),
+      HEALTH_FRESH_MS,
+      clock,
     )
-    this.#coverage = new TtlCache(async () => coverageOf(await read(HISTORY_MS)), COVERAGE_FRESH_MS)
+    this.#samples = new TtlCache(read, FRESH_MS, clock)
+    this.#health = new TtlCache(
+      async (workspace) => healthOf(await fiveMinutes.of('all'), workspace, clock.wallNow()),
+      FRESH_MS,
+      clock,
+    )
+    this.#coverage = new TtlCache(async () => coverageOf(await read(HISTORY_MS)), COVERAGE_FRESH_MS, clock)
   }
 
   /** @param spanMs `RECENT_MS` or `HISTORY_MS` */
@@ -58,7 +64,7 @@ export class NodeHistory {
 
   /** The newest sample of each node that is there. */
   latest(samples: readonly NodeSample[]): readonly NodeSample[] {
-    const goneMs = this.#nowMs() - NODE_GONE_MS
+    const goneMs = this.#clock.wallNow() - NODE_GONE_MS
     return latestOf(samples.filter(({ atMs }) => atMs > goneMs))
   }
 
@@ -203,11 +209,13 @@ function coverageOf(samples: readonly NodeSample[]): ReadonlyMap<string, Coverag
 export class TtlCache<Key, Value> {
   readonly #read: (key: Key) => Promise<Value>
   readonly #freshMs: number
+  readonly #clock: Clock
   readonly #known = new Map<Key, Promise<Value>>()
 
-  constructor(read: (key: Key) => Promise<Value>, freshMs: number) {
+  constructor(read: (key: Key) => Promise<Value>, freshMs: number, clock: Clock) {
     this.#read = read
     this.#freshMs = freshMs
+    this.#clock = clock
   }
 
   of(key: Key): Promise<Value> {
@@ -216,7 +224,7 @@ export class TtlCache<Key, Value> {
     const reading = this.#read(key)
     this.#known.set(key, reading)
     const forget = () => void this.#known.delete(key)
-    reading.then(() => setTimeout(forget, this.#freshMs).unref(), forget)
+    reading.then(() => this.#clock.after(this.#freshMs, forget).unref(), forget)
     return reading
   }
 }
@@ -276,7 +284,7 @@ function stepOf(
   }
 }
 
-/** What a node saw of a workspace, which may be nothing; null: of all together. */
+/** A node's sample of a workspace, if it has one; null: of all together. */
 function callsIn({ all, workspaces }: NodeSample, workspace: string | null): readonly CallsSample[] {
   return workspace === null ? [all] : workspaces.filter((sample) => sample.workspace === workspace)
 }
@@ -314,7 +322,7 @@ function errorAnswer({ atMs, status, reason }: SampledFailure): ErrorAnswer {
 /**
  * Percentiles of several nodes or workspaces are put together as their mean, each weighted by what it is of. That is
  * no percentile of the whole: that would take the distributions. It lies between the least and the greatest of them,
- * and nodes behind one balancer differ little; for exact ones there are the histograms of `GET /metrics`.
+ * and nodes of one balancer differ little; for exact ones there are the histograms of `GET /metrics`.
  */
 function weighted(
   samples: readonly CallsSample[],

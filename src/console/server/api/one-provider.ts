@@ -90,7 +90,7 @@ function usesOf(context: ConsoleContext, provider: string, workspace: string | n
     })
 }
 
-/** What `find` makes of the first item of which it makes something. */
+/** The first value that `find` returns for an item. */
 function firstOf<Item, Found>(items: Iterable<Item>, find: (item: Item) => Found | null): Found | null {
   for (const item of items) {
     const found = find(item)

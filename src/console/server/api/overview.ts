@@ -58,11 +58,12 @@ export function healthEndpoint(context: ConsoleContext, history: NodeHistory): C
 
 /** The overview of one workspace or of all: steps of the last hour, and the present figures. */
 export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
+  const { clock } = context
   const sources: Sources = {
     history,
-    figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS),
-    accounts: new TtlCache((workspace) => accountOf(context, workspace), FRESH_MS),
-    incidents: new TtlCache(() => context.dependencies.services.state.alerts.open(), FRESH_MS),
+    figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS, clock),
+    accounts: new TtlCache((workspace) => accountOf(context, workspace), FRESH_MS, clock),
+    incidents: new TtlCache(() => context.dependencies.services.state.alerts.open(), FRESH_MS, clock),
   }
   return consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => overview(call, sources))
 }
@@ -70,7 +71,7 @@ export function overviewEndpoint(context: ConsoleContext, history: NodeHistory):
 async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
   const { context, viewer, query } = call
   const scope = scopeOf(call)
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const sinceMs = Math.max(query.since ?? 0, nowMs - HISTORY_MS)
   const isOperator = viewer.role === 'operator'
   const isRecent = nowMs - sinceMs < RECENT_MS - 2 * STEP_MS
@@ -83,7 +84,7 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
   ])
   const wanted = samples.filter(({ atMs }) => atMs > sinceMs - STEP_MS)
   const steps = stepsOf(wanted, scope, isOperator, lengthsUpTo(nowMs, query.old_step_ms)).filter(
-    // Of one that began before, some is missing.
+    // A step that began before `since` would be incomplete.
     ({ at_ms: atMs, step_ms: stepMs }) => atMs - stepMs > sinceMs - STEP_MS && atMs <= nowMs - SETTLING_MS,
   )
   const latest = sources.history.latest(samples)
@@ -106,13 +107,13 @@ function lengthsUpTo(nowMs: number, oldMs = STEP_MS): (endMs: number) => number 
   return (endMs) => (endMs <= newFromMs ? oldMs : STEP_MS)
 }
 
-/** Whether a published route of a workspace has an entry whose calls are charged as credits. */
+/** True if a published route of the workspace has an entry whose calls are charged as credits. */
 function usesCredits({ catalog }: ConsoleContext, workspace: string): boolean {
   const own = catalog.good().routes.filter((route) => route.workspace === workspace && route.published)
   return own.some(({ entries }) => entries.some(({ provider }) => provider.access === 'platform'))
 }
 
-/** Of all workspaces, or of the one that it is about. */
+/** Keeps incidents of one workspace; null: of all. */
 function isOf(scope: string | null) {
   return ({ subject }: Incident) => scope === null || subject.workspace === scope
 }

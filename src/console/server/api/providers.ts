@@ -83,12 +83,12 @@ function listProviders(
 }
 
 /** @param workspace whose routes are looked at; null: all */
-function factsAnswer({ catalog, nowMs }: ConsoleContext, workspace: string | null): FactsAnswer {
+function factsAnswer({ catalog, clock }: ConsoleContext, workspace: string | null): FactsAnswer {
   const table = catalog.models()
-  const now = nowMs()
+  const nowMs = clock.wallNow()
   const routes = catalog.good().routes.filter((route) => workspace === null || route.workspace === workspace)
-  const remarks = [...endedModels(routes, table, now), ...fadingModels(routes, table, now)]
-  const age = documentAge(table, now)
+  const remarks = [...endedModels(routes, table, nowMs), ...fadingModels(routes, table, nowMs)]
+  const age = documentAge(table, nowMs)
   return {
     issued_at: table.issuedAt,
     stale: [...remarks.map(({ name, remark }) => `${name} ${remark}`), ...(age === null ? [] : [age])],
@@ -126,11 +126,11 @@ export function credentialOf({ fields }: Pick<Part, 'fields'>): ProviderAnswer['
 }
 
 /** The servers of a provider in force, as this node sees them; null: it has one. */
-function replicasOf(name: string, { catalog, dependencies }: ConsoleContext): ReplicaAnswer[] | null {
+function replicasOf(name: string, { catalog, dependencies, clock }: ConsoleContext): ReplicaAnswer[] | null {
   const provider = catalog.good().providers.find((one) => one.name === name)
   const pool = provider === undefined ? null : dependencies.services.replicas.of(provider)
   if (pool === null) return null
-  const nowMs = performance.now()
+  const nowMs = clock.now()
   return pool.replicas.map((replica) => ({
     up: replica.isUp(nowMs),
     calls: replica.underWay,

@@ -22,7 +22,7 @@ const ListQuery = Type.Object({
   app: Type.Optional(Text),
   key_id: Type.Optional(Text),
   request_id: Type.Optional(Text),
-  /** Whether reads and what the playground sends are listed too; they are where a path or an id is asked for. */
+  /** Lists reads and calls of the playground too, as a path or an id does. */
   all: Type.Optional(Type.Enum(['true', 'false'])),
   before: Type.Optional(Text),
   after: Type.Optional(Text),
@@ -63,7 +63,7 @@ async function listRequests(
   return { requests: found.map((record) => requestAnswer(record, nameOfKey(record.keyId))), coverage }
 }
 
-/** Those that are calls: no reads such as `GET /v1/me` and polls of jobs, and nothing of the playground. */
+/** Calls alone: no reads such as `GET /v1/me` and polls of jobs, and nothing of the playground. */
 async function listCalls({ state }: ConsoleContext, filter: RequestFilter): Promise<RequestRecord[]> {
   const found = new Map<string, RequestRecord>()
   for (let beforeMs = filter.beforeMs; ; ) {

@@ -234,7 +234,7 @@ function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
   }
 }
 
-/** A route as it stands; null: there is none, and no draft of one. */
+/** The route as it is now; null: it does not exist, nor does a draft of it. */
 async function routeAnswer(viewing: Viewing, record: RouteName): Promise<RouteAnswer | null> {
   const { context } = viewing
   const part = partOf(context.catalog, record)

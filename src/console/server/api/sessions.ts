@@ -10,7 +10,7 @@ import { holderAnswer, sessionOf, sessionTarget, type Viewer, viewerWith } from 
 
 const PATH = '/sessions'
 const ONE = '/sessions/:id'
-/** Longer than a list that somebody reads; the ones that end first are left out. */
+/** Longer than anyone reads; the ones that end first are left out. */
 const LISTED_MAX = 500
 
 /** The sessions of the console: of everybody for operators, else one's own. They can be ended one by one. */

@@ -9,7 +9,7 @@ import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import { jobName } from './jobs.ts'
 
-// What a workspace sets for itself, as at the workspace API, and its webhook deliveries.
+// Settings of a workspace, as in the workspace API, and its webhook deliveries.
 
 const DOMAINS = '/workspaces/:workspace/audio-url-domains'
 const WEBHOOK = '/workspaces/:workspace/webhook'

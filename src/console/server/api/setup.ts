@@ -26,7 +26,7 @@ async function showSetup(call: ConsoleCall<typeof PATH, unknown, unknown>): Prom
   const route = own.find(({ name }) => name === app?.fields.route) ?? own[0] ?? null
   const { keys: keyStore } = context.dependencies.services.state
   const stored = (await storedKeys(keyStore, workspace)).filter((key) => key.kind !== 'playground')
-  const nowMs = context.nowMs()
+  const nowMs = context.clock.wallNow()
   const keys = [
     ...fileKeys(context.dependencies.services.snapshot(), workspace),
     ...stored.filter((key) => isValid(key, nowMs)),

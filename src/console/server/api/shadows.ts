@@ -6,7 +6,7 @@ import { HISTORY_MS, type NodeHistory } from './node-history.ts'
 
 const PATH = '/workspaces/:workspace/routes/:route/shadow'
 
-/** What the shadow of a route found on all nodes during the last hour. */
+/** Comparisons that a route's shadow made on all nodes during the last hour. */
 export function shadowEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   return consoleEndpoint(context, 'GET', PATH, {}, async ({ params }): Promise<ShadowAnswer> => {
     const samples = (await history.samples(HISTORY_MS)).flatMap(({ shadows }) => shadows ?? [])

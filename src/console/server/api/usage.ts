@@ -5,6 +5,7 @@ import { answerUsage, askUsageAll, usageQuestion } from '../../../admin/usage.ts
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS, type UsageInput } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
+import type { Clock } from '../../../time.ts'
 import { USAGE_LATENCIES, USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
 import {
   ANSWER_ROWS_MAX,
@@ -49,7 +50,7 @@ const Query = Type.Object({
     }),
   ),
 })
-/** What rows are of besides their time and their dimensions. */
+/** Columns of a row besides its time and its dimensions. */
 const FIGURES: ReadonlySet<string> = new Set([...USAGE_MEASURES, ...USAGE_LATENCIES])
 
 /** Rows of a file that are asked for at a time: to take them over from the thread that answers takes some 8 ms. */
@@ -59,9 +60,13 @@ const SLICE_ROWS = 256
 
 type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
 
-/** What the page is going to ask, by `keyOf`. */
+/** Answers that the page is about to ask for, by `keyOf`. */
 export class UsageAhead {
-  readonly answers = new AnswersAhead<UsageJson>()
+  readonly answers: AnswersAhead<UsageJson>
+
+  constructor(clock: Clock) {
+    this.answers = new AnswersAhead(clock)
+  }
 
   /**
    * Begins what a view asks, all of it over one listing of the store.
@@ -78,7 +83,7 @@ export class UsageAhead {
   }
 }
 
-/** Of a query, by their names. */
+/** Values of a query by their names. */
 type Fields = Readonly<Record<string, string>>
 
 /** Usage of one workspace, or (operators) of all: questions and answers of `GET /v1/usage`, with names of keys. */
@@ -155,7 +160,7 @@ function withFigures(row: object, shown: ReadonlySet<string>): object {
 async function* usageFile(question: UsageQuestion, context: ConsoleContext): AsyncGenerator<string> {
   const { usage } = context
   const { by, step } = question
-  const hasTime = timeLeft()
+  const hasTime = timeLeft(context.clock)
   const whole = { ...question, step: 'none', offset: 0, limit: ANSWER_ROWS_MAX } as const
   const { groups, rows } = await answerUsage(whole, usage)
   // One that were left alone would have no name.
@@ -209,7 +214,7 @@ async function* inTurns<Row>(rows: readonly Row[], line: (row: Row) => string): 
   }
 }
 
-/** The cells of a report with two more: the name of the key behind its id, and a number behind the dimensions. */
+/** The cells of a report with two more: the name of the key after its id, and a number after the dimensions. */
 function fileLine<Cell>(
   { step, by }: UsageQuestion,
   cells: readonly Cell[],
@@ -235,7 +240,7 @@ class ToldSums {
     else for (const name of USAGE_MEASURES) known[name] += sums[name]
   }
 
-  /** What is left of the sums of all groups. Records may have come in between. */
+  /** Sums of all groups minus those written; records may have come in between. */
   left({ timeMs, sums }: Row): UsageAnswerRow['sums'] {
     const known = this.#steps.get(timeMs)
     const left = { ...sums }
@@ -245,7 +250,7 @@ class ToldSums {
 }
 
 /**
- * What the keys of a report are called, by their ids; those that are not known any more are left out. A key that was
+ * Names of a report's keys by their ids; keys that are no longer known are left out. A key that was
  * only asked for is named where it has records: others may be of another workspace.
  */
 async function namesIn({ question, answer }: UsageReport, context: ConsoleContext): Promise<UsageNames> {

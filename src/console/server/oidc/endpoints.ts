@@ -19,7 +19,7 @@ import { personOf, reachOf } from './roles.ts'
 
 /** Where a browser begins to sign in. */
 export const START_PATH = '/console/api/sign-in/oidc'
-/** Where the issuer itself says that somebody has signed out there. */
+/** Where the issuer reports that a person has signed out there. */
 const LOGOUT_PATH = `${START_PATH}/logout`
 /** Longer than any order of that, and more sessions than one is about. */
 const ORDER_BYTES_MAX = 16 * 1024
@@ -34,16 +34,16 @@ export type SignInFault = ReturnType<typeof failureOf>['page'] | 'expired' | 'no
 /** Single sign-on of this node, by whichever issuer the configuration names at the moment. */
 export class SingleSignOn {
   readonly #context: ConsoleContext
-  /** Of codes that the issuer refused. Of the addresses behind a proxy, none may lock out the others. */
+  /** Counts codes that the issuer refused. One address must not lock out others that share its proxy. */
   readonly #codes: SignInThrottle
-  /** Of logout tokens that were refused. */
+  /** Counts refused logout tokens. */
   readonly #orders: SignInThrottle
   #issuer: { readonly of: OidcSettings; readonly issuer: Issuer } | null = null
 
   constructor(context: ConsoleContext) {
     this.#context = context
-    this.#codes = new SignInThrottle(context.nowMs, { sumsPeers: false })
-    this.#orders = new SignInThrottle(context.nowMs)
+    this.#codes = new SignInThrottle(context.clock, { sumsPeers: false })
+    this.#orders = new SignInThrottle(context.clock)
   }
 
   get settings(): OidcSettings | null {
@@ -60,7 +60,7 @@ export class SingleSignOn {
       const { checks, url } = await this.#issuerOf(settings).begin(query.get('again') === 'true')
       const { issuer, clientId } = settings
       const returnTo = ownPath(query.get('return_to'))
-      const flow = { ...checks, issuer, clientId, returnTo, untilMs: this.#context.nowMs() + FLOW_MS }
+      const flow = { ...checks, issuer, clientId, returnTo, untilMs: this.#context.clock.wallNow() + FLOW_MS }
       const cookies = [flowCookie(flow, secretKeys, settings), ...surplusFlows(exchange, settings)]
       return redirect({ location: url, cookies })
     } catch (error) {
@@ -84,7 +84,7 @@ export class SingleSignOn {
     if (exchange.query.length > QUERY_MAX) return backWith('refused')
     const context = this.#context
     const { secretKeys } = context.dependencies
-    const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.nowMs() })
+    const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.clock.wallNow() })
     if (flow === null) return backWith('expired')
     if (this.#codes.waitMs(exchange) !== null) return backWith('too_many')
     let vouched: Vouched
@@ -137,7 +137,7 @@ export class SingleSignOn {
 
   /**
    * Ends the sessions that the issuer wants ended. An order of the issuer is carried out however many were refused
-   * that came from its address: anybody may send some.
+   * that came from its address: anyone may send some.
    *
    * @throws GatewayError INVALID_REQUEST for anything but an order of the issuer, RATE_LIMITED for too many of these,
    *         DEPENDENCY_UNAVAILABLE
@@ -188,7 +188,7 @@ export class SingleSignOn {
         })
       })
     const { clientId } = settings
-    return readLogoutToken(token, keys, { issuer, clientId, nowMs: this.#context.nowMs() })
+    return readLogoutToken(token, keys, { issuer, clientId, nowMs: this.#context.clock.wallNow() })
   }
 
   /** Where the browser is to go when a person has signed out here; null: nowhere. */
@@ -203,7 +203,7 @@ export class SingleSignOn {
   #issuerOf(settings: OidcSettings): Issuer {
     // Every change of the catalog makes new settings, mostly equal ones.
     if (!isDeepStrictEqual(this.#issuer?.of, settings))
-      this.#issuer = { of: settings, issuer: new Issuer(settings, this.#context.nowMs) }
+      this.#issuer = { of: settings, issuer: new Issuer(settings, this.#context.clock) }
     return this.#issuer!.issuer
   }
 

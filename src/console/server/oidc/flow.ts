@@ -8,7 +8,7 @@ import type { SignInChecks } from './issuer.ts'
 
 /**
  * A sign-in between the two visits of its browser. All of it travels in a sealed cookie, so that any node can go on
- * with it, and nobody can fill the state with sign-ins that they begin.
+ * with it, and sign-ins that are only begun cannot fill the state.
  */
 export interface Flow extends SignInChecks {
   readonly issuer: string
@@ -18,7 +18,7 @@ export interface Flow extends SignInChecks {
   readonly untilMs: number
 }
 
-/** Longest that somebody takes at the issuer. */
+/** Time limit for signing in at the issuer. */
 export const FLOW_MS = 600_000
 const COOKIE = 'lk_console_oidc_'
 /** Each sign-in has a cookie of its own, so that two tabs do not hinder one another. */
@@ -98,7 +98,7 @@ function nameOf(state: string): string {
   return COOKIE + state.slice(0, COOKIE_NAME_LENGTH)
 }
 
-/** Of an address to go to: it travels in the cookie. */
+/** Length limit of an address to return to: it travels in the cookie. */
 const RETURN_MAX = 256
 
 /**
@@ -107,7 +107,7 @@ const RETURN_MAX = 256
  */
 export function ownPath(asked: string | null): string {
   const home = '/console'
-  // What browsers drop or read as a slash may stand nowhere in it.
+  // Characters that browsers drop or read as a slash are refused everywhere.
   if (asked === null || asked.length > RETURN_MAX || !/^\/console(?:[/?#][!-[\]-~]*)?$/.test(asked))
     return home
   const url = URL.parse(asked, 'http://own.invalid')

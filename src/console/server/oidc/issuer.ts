@@ -1,6 +1,7 @@
 import type { JsonWebKey } from 'node:crypto'
 import type { Configuration, ServerMetadata } from 'openid-client'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
+import type { Clock } from '../../../time.ts'
 import { type Claims, lacksClaims } from './roles.ts'
 
 type Library = typeof import('openid-client')
@@ -14,7 +15,7 @@ const ANSWER_SECONDS = 5
 const SIGN_IN_MS = 12_000
 /** Longer than any answer with tokens, keys or claims. */
 const ANSWER_BYTES_MAX = 256 * 1024
-/** How long its keys are kept for orders to log out, which anybody may send. */
+/** How long its keys are kept for logout orders, which anyone may send. */
 const KEYS_MS = 30_000
 /** By how much the clock of the issuer may differ. */
 const CLOCK_TOLERANCE_SECONDS = 30
@@ -25,20 +26,20 @@ const HINT_LENGTH_MAX = 4_096
 export const CALLBACK_PATH = '/console/api/sign-in/oidc/callback'
 const AFTER_LOGOUT_PATH = '/console'
 
-/** What one sign-in is recognized by when it comes back. */
+/** Secrets by which a sign-in is recognized when it comes back. */
 export interface SignInChecks {
   readonly state: string
   readonly nonce: string
   readonly codeVerifier: string
 }
 
-/** Somebody for whom the issuer vouches. */
+/** A person for whom the issuer vouches. */
 export interface Vouched {
   readonly claims: Claims & { readonly sub: string }
   readonly idToken: string
 }
 
-/** Loaded when somebody signs in: nobody else needs it, or the memory that it takes. */
+/** Loaded at the first sign-in: nothing else needs it, or the memory that it takes. */
 let library: Promise<Library> | undefined
 
 function load(): Promise<Library> {
@@ -57,14 +58,14 @@ interface Known {
  */
 export class Issuer {
   readonly #settings: OidcSettings
-  readonly #nowMs: () => number
+  readonly #clock: Clock
   #known: Known | null = null
   #reading: Promise<Known> | null = null
   #keys: { readonly keys: Promise<readonly JsonWebKey[]>; readonly atMs: number } | null = null
 
-  constructor(settings: OidcSettings, nowMs: () => number) {
+  constructor(settings: OidcSettings, clock: Clock) {
     this.#settings = settings
-    this.#nowMs = nowMs
+    this.#clock = clock
   }
 
   /**
@@ -146,8 +147,8 @@ export class Issuer {
    */
   async orders(): Promise<{ readonly issuer: string; readonly keys: readonly JsonWebKey[] }> {
     const { metadata } = await this.#newest(await load())
-    if (this.#keys === null || this.#nowMs() - this.#keys.atMs > KEYS_MS)
-      this.#keys = { keys: this.#readKeys(metadata.jwks_uri ?? ''), atMs: this.#nowMs() }
+    if (this.#keys === null || this.#clock.wallNow() - this.#keys.atMs > KEYS_MS)
+      this.#keys = { keys: this.#readKeys(metadata.jwks_uri ?? ''), atMs: this.#clock.wallNow() }
     return { issuer: metadata.issuer, keys: await this.#keys.keys }
   }
 
@@ -179,7 +180,7 @@ export class Issuer {
 
   async #newest(client: Library): Promise<Known> {
     const known = this.#known
-    const ageMs = known === null ? Number.POSITIVE_INFINITY : this.#nowMs() - known.atMs
+    const ageMs = known === null ? Number.POSITIVE_INFINITY : this.#clock.wallNow() - known.atMs
     if (known !== null && ageMs < METADATA_MS) return known
     this.#reading ??= this.#read(client).finally(() => {
       this.#reading = null
@@ -203,7 +204,7 @@ export class Issuer {
     const metadata = configuration.serverMetadata()
     // The library makes exceptions for issuers that speak for the tenants of others.
     if (URL.parse(metadata.issuer)?.href !== new URL(issuer).href) throw new WrongIssuer()
-    this.#known = { metadata, atMs: this.#nowMs() }
+    this.#known = { metadata, atMs: this.#clock.wallNow() }
     return this.#known
   }
 }

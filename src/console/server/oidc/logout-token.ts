@@ -1,6 +1,6 @@
 import { constants, createPublicKey, type JsonWebKey, type KeyObject, verify } from 'node:crypto'
 
-/** Whose sessions an issuer wants ended: those of a person, or the one that began with a session at the issuer. */
+/** An issuer's order to end sessions: all of a person, or the one that began with a session at the issuer. */
 export interface LogoutOrder {
   /** The order's own name: it is carried out once. */
   readonly id: string
@@ -35,8 +35,8 @@ function isKind(key: KeyObject, kind: string): boolean {
 }
 
 /**
- * Whether a token may be an order of the issuer by what it says of itself, which nothing vouches for: what is none can
- * be refused without the keys of the issuer, and without looking at a signature.
+ * Tells by its unverified claims whether a token can be an order of the issuer: anything else is
+ * refused without the keys of the issuer, and without looking at a signature.
  *
  * @param issuer as the configuration has it, which may differ from its own name by a slash at the end
  */

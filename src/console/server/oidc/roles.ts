@@ -2,7 +2,7 @@ import type { Role } from '../../../admin/actor.ts'
 import type { SessionPerson } from '../../../contracts/console.ts'
 import type { OidcSettings, RoleGrant } from '../../../contracts/sign-in.ts'
 
-/** Claims about a person, of an ID token that was verified or of the endpoint for them. Anything may stand in them. */
+/** Claims about a person, of an ID token that was verified or of the endpoint for them. They may hold anything. */
 export type Claims = Readonly<Record<string, unknown>>
 
 /** Characters of a name that the audit list keeps for good. */
@@ -10,10 +10,10 @@ const NAME_MAX = 200
 /** Groups that are looked at; more than any issuer puts into a token. */
 const GROUPS_MAX = 10_000
 
-/** What somebody may do, and where. */
+/** A person's role and workspaces. */
 export interface Reach {
   readonly role: Role
-  /** Those of an admin, in the order of the configuration; empty for operators. */
+  /** An admin's, in the order of the configuration; empty for operators. */
   readonly workspaces: readonly string[]
 }
 
@@ -34,7 +34,7 @@ export function reachOf(
   return workspaces.size === 0 ? null : { role: 'admin', workspaces: [...workspaces] }
 }
 
-/** What a session keeps of a person, out of their claims. */
+/** The facts of a person that a session keeps, from their claims. */
 export function personOf(
   claims: Claims & { readonly sub: string },
   settings: OidcSettings,
@@ -55,7 +55,7 @@ export function personOf(
   }
 }
 
-/** Whether claims lack one that roles or names need, which the endpoint for claims may have. */
+/** True if claims lack one that roles or names need: the issuer's userinfo endpoint may have it. */
 export function lacksClaims(claims: Claims, { groupsClaim, nameClaim, grants }: OidcSettings): boolean {
   const kinds = {
     group: grants.some(({ to }) => 'group' in to),
@@ -86,7 +86,7 @@ function groupsIn(claim: unknown): ReadonlySet<string> {
   return new Set(claim.slice(0, GROUPS_MAX).filter((group) => typeof group === 'string'))
 }
 
-/** Null unless the issuer says that the address is theirs: anybody may enter any other. */
+/** Null unless the issuer has verified the address: otherwise it may be anyone's. */
 function verifiedEmail({ email, email_verified: verified }: Claims): string | null {
   return typeof email === 'string' && verified === true ? email.toLowerCase() : null
 }

@@ -29,12 +29,16 @@ export interface Channel {
   readonly words: readonly Word[]
 }
 
-export function heardIn({ envelope, payload: { audio }, result }: Outcome<TranscriptionTask>): Heard {
+/** @param nowMs epoch milliseconds */
+export function heardIn(
+  { envelope, payload: { audio }, result }: Outcome<TranscriptionTask>,
+  nowMs: number,
+): Heard {
   return {
     requestId: envelope.id,
     provider: envelope.provider,
     model: envelope.model,
-    created: timestamp(Date.now()),
+    created: timestamp(nowMs),
     durationSeconds: audio.durationSeconds ?? result.durationSeconds ?? 0,
     channels: audio.channels ?? 1,
     text: result.text,
@@ -54,7 +58,7 @@ export interface KeptResult extends Envelope {
   readonly words: readonly Word[]
 }
 
-/** What `heardIn` says of a call that is answered at once, of a job that has ended. */
+/** As `heardIn`, for a job that has ended. */
 export function heardInJob({ endedAtMs, facts }: Job, kept: KeptResult): Heard {
   return {
     requestId: kept.id,
@@ -84,10 +88,10 @@ export function viewedAnswer<View>(
 ): TranscriptionAnswer {
   return {
     name: `${vendor} ${JSON.stringify(view)}`,
-    whole(outcome) {
+    whole(outcome, clock) {
       const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
       const resultOf = (text: string): WholeResult => ({ status: 200, headers, text })
-      const text = jsonText(response(heardIn(outcome), view))
+      const text = jsonText(response(heardIn(outcome, clock.wallNow()), view))
       return typeof text === 'string' ? resultOf(text) : text.then(resultOf)
     },
   }

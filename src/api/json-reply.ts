@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ReplyPiece, WholeReply } from '../inbound/exchange.ts'
+import { systemClock } from '../time.ts'
 
 /** Text that is escaped at a time, UTF-16 units. */
 const SLICE_LENGTH = 64 * 1024
-/** How long the writing of an answer may hold up the event loop, ms. */
+/** How long the writing of an answer may hold up the event loop, ms of the machine's clock: it measures work. */
 const TURN_MS = 4
 /**
- * Stands in the JSON text for a large member. Drawn at start, so that no caller's or model's text can hold
- * it.
+ * Placeholder of a large member in the JSON text. Drawn at start, so that no caller's or model's text can hold it.
  */
 const HERE = `large ${randomUUID()}`
 const HERE_IN_JSON = JSON.stringify(HERE)
@@ -32,7 +32,7 @@ export class Large<Piece extends ReplyPiece = ReplyPiece> {
   }
 }
 
-/** A string whose length is somebody else's to say. */
+/** A string whose length someone else decides. */
 export function largeText(text: string): string | Large<string> {
   if (text.length <= SLICE_LENGTH) return text
   return new Large(function* () {
@@ -48,7 +48,7 @@ export function largeText(text: string): string | Large<string> {
 /**
  * Vectors, one piece each.
  *
- * @param written what stands for a vector in the answer; itself unless said
+ * @param written makes the member of the answer out of a vector; default: the vector itself
  */
 export function largeRows(
   rows: readonly (readonly number[])[],
@@ -67,11 +67,11 @@ const LIST_SLICE = 64
 const LARGE_COUNT = 512
 
 /**
- * A list whose length is somebody else's to say.
+ * A list whose length someone else decides.
  *
  * @param count of its items, or of what they are made of
  * @param items are asked for when the list is written, one by one
- * @param written what stands for an item in the answer, which may have large members itself; the item unless said
+ * @param written makes the member of the answer out of an item, and may have large members; default: the item itself
  */
 export function largeList<Item>(
   count: number,
@@ -103,7 +103,7 @@ export function largeList<Item>(
 export function largeMember<Value extends object>(count: number, make: () => Value): Value | Large<string> {
   if (count < LARGE_COUNT) return make()
   return new Large(function* () {
-    // Who takes the pieces looks at the time before this one too.
+    // The taker of the pieces looks at the time before this one, too.
     yield ''
     yield* nestedPieces('', make())
   })
@@ -156,7 +156,7 @@ function toText(value: object): string {
   return JSON.stringify(value)
 }
 
-/** Those that `JSON.stringify` has met. Kept here, they would outlive their answer until the next one. */
+/** Takes the members that `JSON.stringify` has met. Kept here, they would outlive their answer until the next one. */
 function takeLarge<Piece extends ReplyPiece>(): readonly Large<Piece>[] {
   const large = met as Large<Piece>[]
   met = []
@@ -169,12 +169,12 @@ async function fillIn<Piece extends ReplyPiece>(
   large: readonly Large<Piece>[],
 ): Promise<(Piece | string)[]> {
   const pieces: (Piece | string)[] = []
-  let turnMs = performance.now()
+  let turnMs = systemClock.now()
   for (const piece of filledIn(text, large)) {
     if (piece !== '') pieces.push(piece)
-    if (performance.now() - turnMs < TURN_MS) continue
+    if (systemClock.now() - turnMs < TURN_MS) continue
     await nextTurn()
-    turnMs = performance.now()
+    turnMs = systemClock.now()
   }
   return pieces
 }

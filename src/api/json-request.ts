@@ -6,6 +6,7 @@ import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
 import { isObject, type JsonReader, parseJson, readJsonBytes } from '../inbound/json-body.ts'
 import { shapeCheck } from '../shape.ts'
+import type { Clock, Timer } from '../time.ts'
 import type { Admitted, ContinuedBody } from './endpoint.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
 import { faultOf } from './json-fault.ts'
@@ -160,9 +161,10 @@ class CallReader<K extends OperationName, Next> implements JsonReader<Next | Pro
 
   /** Once it is known that the answer is one that is kept. */
   #remember(text: string, received: ReceivedJson<K>): void {
-    const { exchange, context } = this.#request
+    const { exchange, context, dependencies } = this.#request
     exchange.onFinished(() => {
-      if (context.cache === 'hit') this.#known?.add(context.principal.workspace.id, text, received)
+      if (context.cache !== 'hit') return
+      this.#known?.add(context.principal.workspace.id, text, received, dependencies.services.clock)
     })
   }
 }
@@ -199,13 +201,13 @@ class KnownBodies<Received> {
   /** By workspace and text. */
   readonly #received = new Map<string, Map<string, Received>>()
   #size = 0
-  #forgetting: NodeJS.Timeout | undefined
+  #forgetting: Timer | undefined
 
   find(workspace: string, text: string): Received | undefined {
     return this.#received.get(workspace)?.get(text)
   }
 
-  add(workspace: string, text: string, received: Received): void {
+  add(workspace: string, text: string, received: Received, clock: Clock): void {
     if (this.#size === KNOWN_MAX) this.#clear()
     let known = this.#received.get(workspace)
     if (known === undefined) {
@@ -214,7 +216,7 @@ class KnownBodies<Received> {
     }
     if (!known.has(text)) this.#size += 1
     known.set(text, received)
-    this.#forgetting ??= setTimeout(this.#forget, KNOWN_MS).unref()
+    this.#forgetting ??= clock.after(KNOWN_MS, this.#forget).unref()
   }
 
   #clear(): void {

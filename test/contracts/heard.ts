@@ -1,5 +1,6 @@
 import type { TranscriptionAnswer } from '../../src/api/native/transcription.ts'
 import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../src/contracts/calls.ts'
+import { systemClock } from '../../src/time.ts'
 import { audio } from '../support/call.ts'
 import { entry, facts, principal, route } from '../support/catalog.ts'
 import { outcome } from '../support/openai-door-outcome.ts'
@@ -47,7 +48,7 @@ export function answersOf(options: TranscriptionOptions, answer: TranscriptionAn
   return RESULTS.flatMap((result) =>
     [1, 2, null].map((channels) => {
       const payload = { audio: audio({ channels, durationSeconds: channels === null ? null : 3.5 }), options }
-      const whole = answer.whole(outcome<'transcription'>(payload, result))
+      const whole = answer.whole(outcome<'transcription'>(payload, result), systemClock)
       if (whole instanceof Promise) throw new Error('a short answer is written at once')
       return JSON.parse(whole.text) as object
     }),

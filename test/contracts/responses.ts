@@ -4,6 +4,7 @@ import type { ResponseFields } from '../../src/api/openai/responses-request.ts'
 import type { ChatDelta, ChatResult } from '../../src/contracts/chat.ts'
 import { errorReply, GatewayError } from '../../src/errors.ts'
 import type { Streaming } from '../../src/gateway/stream.ts'
+import { systemClock } from '../../src/time.ts'
 import { chatCall } from '../support/call.ts'
 import { ENVELOPE, onWire, outcome } from '../support/openai-door-outcome.ts'
 import { type DoorCase, requestTo } from './doors.ts'
@@ -91,7 +92,7 @@ export async function responseCases(): Promise<readonly DoorCase[]> {
         const ended = outcome<'chat'>(chatCall(), result, usage)
         const name = `${asked}, answered by ${answered}${usage === ENVELOPE.usage ? '' : ', tokens unknown'}`
         const answer = await onWire(wholeResponse(ended, request, CREATED))
-        const { opening, event, done, failed } = responseEvents(streaming(), request, CREATED)
+        const { opening, event, done, failed } = responseEvents(streaming(), request, systemClock)
         const written = [...opening, ...deltasOf(result).flatMap((delta) => event(delta)), ...done(ended)]
         const broken = failed(FAILURE)
         const events = await Promise.all([...written, ...broken].map((one) => onWire(one)))

@@ -77,7 +77,7 @@ export const submitTranscript = endpoint({
     if (key !== undefined) checkIdempotencyKey(key)
     const workspace = context.principal.workspace.id
     const id = newJobId('tj', workspace)
-    const body = audioAt(door.audioUrl, workspace, dependencies.secretKeys)
+    const body = audioAt(door.audioUrl, workspace, dependencies)
     const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
     const submitted = submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
     const { job } = await submitted.catch((error: unknown) => blameUpload(error, body, dependencies))
@@ -130,9 +130,13 @@ export const deleteTranscript = endpoint({
  *
  * @throws GatewayError INVALID_REQUEST as `openUpload`
  */
-function audioAt(url: string, workspace: string, keys: readonly Buffer[]): ReceivedAudio {
+function audioAt(
+  url: string,
+  workspace: string,
+  { secretKeys, services }: Pick<Dependencies, 'secretKeys' | 'services'>,
+): ReceivedAudio {
   const source = isUploadUrl(url)
-    ? ({ kind: 'audio', audio: openUpload(url, workspace, keys) } as const)
+    ? ({ kind: 'audio', audio: openUpload(url, workspace, secretKeys, services.clock.wallNow()) } as const)
     : ({ kind: 'url', url } as const)
   return { fields: { kind: 'json', value: {} }, source, body: null, kept: true, release() {} }
 }

@@ -4,20 +4,25 @@ import { open, type SealContext, seal } from '../../sealing.ts'
 import { UPLOAD_SECONDS } from '../../storage/sweep.ts'
 
 /**
- * Stands in front of a sealed place in the store. Clients take what is no URL for the path of a file, so that it looks
- * like one; its host cannot exist (RFC 2606), so that whoever follows it tells nobody what it holds.
+ * Prefix of a sealed place in the store. Clients take any text that is not a URL for the path of a file, so it looks
+ * like a URL; its host cannot exist (RFC 2606), so that following it tells no one what it holds.
  */
 const PREFIX = 'https://larkway.invalid/upload/'
 
-/** Whether a URL is meant to be that of an upload. */
+/** Tells whether a URL is meant to be that of an upload. */
 export function isUploadUrl(url: string): boolean {
   return url.startsWith(PREFIX)
 }
 
 /** The URL of audio in the store, which only keys of its workspace can use, for a day. */
-export function uploadUrl(audio: AudioRef, workspace: string, keys: readonly Buffer[]): string {
+export function uploadUrl(
+  audio: AudioRef,
+  workspace: string,
+  keys: readonly Buffer[],
+  nowMs: number,
+): string {
   if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
-  const place = [audio.source.key, audio.length, Date.now() + UPLOAD_SECONDS * 1000]
+  const place = [audio.source.key, audio.length, nowMs + UPLOAD_SECONDS * 1000]
   return PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
 }
 
@@ -27,9 +32,9 @@ export function uploadIn(url: string, workspace: string, keys: readonly Buffer[]
 }
 
 /** @throws GatewayError INVALID_REQUEST for one that is forged, over a day old, or another workspace's */
-export function openUpload(url: string, workspace: string, keys: readonly Buffer[]): AudioRef {
+export function openUpload(url: string, workspace: string, keys: readonly Buffer[], nowMs: number): AudioRef {
   const place = placeIn(url, workspace, keys)
-  if (place === null || place.endsAtMs <= Date.now())
+  if (place === null || place.endsAtMs <= nowMs)
     throw invalidField('audio_url', 'must be of an upload of this workspace in the last 24 hours')
   return place.audio
 }

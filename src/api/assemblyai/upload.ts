@@ -56,7 +56,7 @@ async function receive({ exchange, context, dependencies }: Admitted): Promise<R
 }
 
 async function answer({ context, dependencies, body: { id, received } }: EndpointCall<ReceivedUpload>) {
-  const { jobs, probe, secretKeys } = dependencies
+  const { jobs, probe, secretKeys, services } = dependencies
   const workspace = context.principal.workspace.id
   const { source } = received
   if (source.kind !== 'audio') throw new Error('a raw body is the audio')
@@ -64,11 +64,11 @@ async function answer({ context, dependencies, body: { id, received } }: Endpoin
   try {
     const owner = { id, workspace }
     const signal = toAbortSignal(context.signal)
-    // What is no audio is refused here, instead of being kept for a day.
+    // Anything but audio is refused here, instead of being kept for a day.
     await probe.probe(source.audio, signal)
     const kept = await jobs.objects.keepUpload(source.audio, owner, signal)
     if (!isStored) received.release()
-    return await jsonReply({ upload_url: uploadUrl(kept, workspace, secretKeys) })
+    return await jsonReply({ upload_url: uploadUrl(kept, workspace, secretKeys, services.clock.wallNow()) })
   } catch (error) {
     received.release()
     throw error

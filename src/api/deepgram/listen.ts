@@ -2,6 +2,7 @@ import type { LiveEntry } from '../../contracts/live.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage } from '../../live/messages.ts'
 import { seconds } from '../../live/transcript.ts'
+import { timestamp } from '../json-reply.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
@@ -28,7 +29,7 @@ type Final = Extract<LiveMessage, { readonly type: 'final' }>
 /** One caller's WebSocket in the messages of version 1. */
 class ListenSocket extends DeepgramSocket {
   readonly #options: ListenOptions
-  readonly #created = new Date().toISOString()
+  readonly #created: string
   #entry: LiveEntry = { provider: '', model: '' }
   /** The last final, until it is known whether an utterance ends with it. */
   #held: Final | null = null
@@ -38,6 +39,7 @@ class ListenSocket extends DeepgramSocket {
   /** @throws GatewayError as `LiveSessions.select` */
   constructor(call: SocketCall, options: ListenOptions) {
     super(call, options)
+    this.#created = timestamp(call.dependencies.services.clock.wallNow())
     this.#options = options
   }
 

@@ -37,7 +37,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
     this.session = dependencies.live.open({ context, call: asked, selection, sink: this, admitted })
   }
 
-  /** What the session tells. */
+  /** Takes a message of the session. */
   abstract send(message: LiveMessage): void
 
   /** A text message. @throws GatewayError for one that the protocol does not have */
@@ -101,7 +101,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
   }
 
   #audio(message: Uint8Array): void {
-    // What comes behind the end is for nobody, as at Deepgram.
+    // Messages after the end are ignored, as Deepgram does.
     if (this.#isEnding) return
     const whole = this.#frames.take(message)
     if (whole.length > 0) this.session.audio(whole)

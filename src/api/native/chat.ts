@@ -5,6 +5,7 @@ import { run } from '../../gateway/pipeline.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Reply } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import type { Clock } from '../../time.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { jsonReply, largeText } from '../json-reply.ts'
 import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
@@ -28,13 +29,14 @@ import {
 
 type ChatName = 'chat' | 'complete' | 'vision'
 
-/** Shape of answers that a model writes. Its functions are pure. */
+/** Shape of answers that a model writes. Its functions are pure but for the moment that some answers tell. */
 export interface ChatShape<K extends ChatName> {
-  whole(outcome: Outcome<K>): Reply | Promise<Reply>
+  whole(outcome: Outcome<K>, clock: Clock): Reply | Promise<Reply>
   /** Events of a stream, all but their source. `done` is given the whole. */
-  events(streaming: Streaming<K>): Omit<EventStream<ChatDelta>, 'deltas' | 'done'> & {
-    done(outcome: Outcome<K>): readonly object[]
-  }
+  events(
+    streaming: Streaming<K>,
+    clock: Clock,
+  ): Omit<EventStream<ChatDelta>, 'deltas' | 'done'> & { done(outcome: Outcome<K>): readonly object[] }
 }
 
 const OWN_SHAPE: ChatShape<ChatName> = {
@@ -73,7 +75,7 @@ export function writeChat<K extends ChatName>(
   if (body.stream) return streamChat(shape, request)
   return run(dependencies.services, context, { mode: 'whole', call: body.call }).then((outcome) => {
     exchange.onFinished(outcome.release)
-    return shape.whole(outcome)
+    return shape.whole(outcome, dependencies.services.clock)
   })
 }
 
@@ -82,7 +84,7 @@ async function streamChat<K extends ChatName>(
   { exchange, context, dependencies: { services }, body: { call } }: ChatEndpointCall<K>,
 ): Promise<Reply> {
   const streaming = await run(services, context, { mode: 'streamed', call })
-  const events = shape.events(streaming)
+  const events = shape.events(streaming, services.clock)
   const done = () => {
     const ended = streaming.outcome()
     exchange.onFinished(ended.release)

@@ -107,7 +107,7 @@ async function resultView(job: Job, exchange: Exchange, dependencies: Dependenci
     return { ...none, result: new Large(() => [text]) }
   }
   const { object: key, bytes } = result
-  const endsAtSeconds = linkEndOf(job, Date.now())
+  const endsAtSeconds = linkEndOf(job, dependencies.services.clock.wallNow())
   const url = await dependencies.jobs.links.sign({ key, bytes, mediaType: 'application/json' }, endsAtSeconds)
   return { ...none, result_url: url, result_url_expires_at: timestamp(endsAtSeconds * 1000) }
 }

@@ -5,6 +5,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalid, invalidField } from '../../inbound/refusals.ts'
 import { DEFAULT_LIMITS } from '../../limits.ts'
+import type { Timer } from '../../time.ts'
 import { optional } from '../json-request.ts'
 import { keyOffered, type SocketCall } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
@@ -74,7 +75,7 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   readonly #call: SocketCall
   #session: Session | null = null
   #socket: ClientSocket | null = null
-  #waiting: NodeJS.Timeout | null = null
+  #waiting: Timer | null = null
   #isOver = false
 
   private constructor(rules: SessionRules<Session>, call: SocketCall) {
@@ -110,7 +111,7 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
     this.#socket = socket
     if (this.#session !== null) return void this.#session.start()
     const late = () => this.end(new GatewayError('REQUEST_TIMEOUT', 'the message `start` did not come'))
-    this.#waiting = setTimeout(late, START_MS)
+    this.#waiting = this.#call.dependencies.services.clock.after(START_MS, late)
   }
 
   onMessage(message: Uint8Array, isBinary: boolean): void {
@@ -183,7 +184,7 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   }
 
   #stopWaiting(): void {
-    if (this.#waiting !== null) clearTimeout(this.#waiting)
+    this.#waiting?.close()
     this.#waiting = null
   }
 }

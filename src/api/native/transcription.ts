@@ -32,6 +32,7 @@ import { invalid } from '../../inbound/refusals.ts'
 import { type SubmittedJob, submitJob } from '../../jobs/submit.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { allowedDomains, urlIdentity } from '../../storage/remote-audio.ts'
+import type { Clock } from '../../time.ts'
 import { type AskedCallback, acceptCallback } from '../callbacks.ts'
 import {
   type Admitted,
@@ -117,7 +118,7 @@ export interface TranscriptionAnswer {
   /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
   readonly name: string | null
   /** A promise where the answer is so large that it is written in turns of the event loop. */
-  whole(outcome: Outcome<TranscriptionTask>): WholeResult | Promise<WholeResult>
+  whole(outcome: Outcome<TranscriptionTask>, clock: Clock): WholeResult | Promise<WholeResult>
 }
 
 /** A request, and its answer where that depends on more than the options of the call. */
@@ -383,12 +384,12 @@ export async function transcribe(
     }
     const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
     if (slotId !== null) {
-      const idempotent = await idempotentRequest(call, answer, received, slotId)
+      const idempotent = await idempotentRequest(call, answer, received, slotId, services.clock)
       return replyOf(await run(services, context, idempotent))
     }
     const outcome = await run(services, context, { mode: 'whole', call, early })
     exchange.onFinished(outcome.release)
-    return replyOf(await answer.whole(outcome))
+    return replyOf(await answer.whole(outcome, services.clock))
   } finally {
     if (early !== null) await early.end()
     // Only now does no attempt read the audio any more; its memory goes to the next request.
@@ -401,6 +402,7 @@ async function idempotentRequest(
   answer: TranscriptionAnswer,
   received: RequestAudio,
   slotId: string,
+  clock: Clock,
 ): Promise<IdempotentRequest<TranscriptionTask>> {
   const { operation, payload, selectors } = call
   const identity = await received.identity()
@@ -410,7 +412,7 @@ async function idempotentRequest(
     slotId,
     fingerprint: fingerprintOf(operation, payload.options, selectors, identity, answer.name),
     async render(outcome) {
-      const { headers, ...rendered } = await answer.whole(outcome)
+      const { headers, ...rendered } = await answer.whole(outcome, clock)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
       return { ...rendered, headers: { ...headers, ...version } }
     },

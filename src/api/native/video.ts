@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from 'typebox'
 import { toAbortSignal } from '../../cancellation.ts'
 import type { VideoOutput } from '../../contracts/generation.ts'
@@ -7,6 +6,7 @@ import { GatewayError } from '../../errors.ts'
 import { requirementsFor } from '../../gateway/eligibility.ts'
 import { traced } from '../../gateway/operation.ts'
 import { run } from '../../gateway/pipeline.ts'
+import { sleep } from '../../time.ts'
 import { type Dependencies, endpoint } from '../endpoint.ts'
 import { jsonReply, largeText } from '../json-reply.ts'
 import { jsonRequest, optional, SEED_FIELD } from '../json-request.ts'
@@ -28,7 +28,7 @@ interface VideoCaller {
   readonly policyVersionId: string
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
-  /** Nothing of them may be kept. */
+  /** The videos may not be kept. */
   readonly keepsNothing: boolean
   /** Is called when the answer is over. */
   readonly onFinished: (release: () => void) => void
@@ -38,7 +38,7 @@ interface VideoCaller {
  * Videos as the caller gets them. One that only our credential opens is fetched into the object store, or into the
  * answer where nothing may be kept.
  *
- * @throws GatewayError UPSTREAM_OUTCOME_UNKNOWN for a video that was made and cannot be had, so that nobody
+ * @throws GatewayError UPSTREAM_OUTCOME_UNKNOWN for a video that was made and cannot be had, so that no one
  *         orders it again without thinking; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason
  *         when the caller left
  */
@@ -59,7 +59,7 @@ async function blockOf(video: VideoOutput, caller: VideoCaller, keeping: Keeping
   return { type, ...(await fetched(video, caller, keeping)) }
 }
 
-/** What stands in the answer for a video that was fetched. */
+/** Members of the answer for a video that was fetched. */
 interface Fetched {
   readonly url?: string
   readonly base64?: ReturnType<typeof largeText>
@@ -73,13 +73,14 @@ async function fetched(
   keeping: Keeping,
 ): Promise<Fetched> {
   const { signal, policyVersionId } = caller
-  const untilMs = performance.now() + FETCH_MS
-  const pauseMs = keeping.services.timing?.resendMs ?? PAUSE_MS
+  const { clock, timing } = keeping.services
+  const untilMs = clock.now() + FETCH_MS
+  const pauseMs = timing?.resendMs ?? PAUSE_MS
   let cause: unknown
   for (let tries = 1; tries <= TRIES; tries += 1) {
     try {
-      if (tries > 1) await sleep(pauseMs * tries, undefined, { signal })
-      const leftMs = untilMs - performance.now()
+      if (tries > 1) await sleep(clock, pauseMs * tries, { signal })
+      const leftMs = untilMs - clock.now()
       return await fetchOnce(video, tries < TRIES ? leftMs / 2 : leftMs, caller, keeping)
     } catch (error) {
       signal.throwIfAborted()
@@ -113,7 +114,7 @@ async function fetchOnce(
     const url = await results.keep(reply.chunks, { workspace, mediaType, signal })
     return { url, media_type: mediaType }
   } finally {
-    // The connection of an answer that nobody reads to its end would stay open.
+    // The connection of an answer that is not read to its end would stay open.
     await reply.chunks[Symbol.asyncIterator]().return?.()
   }
 }
@@ -154,7 +155,7 @@ export const video = endpoint({
   summary: 'Generate a video',
   description:
     'Waits until the video is ready. A video that only the gateway’s credential can open is stored for a day ' +
-    'behind a signed URL, or stands in the answer as base64 under `retention: zero`. A video is ordered once: ' +
+    'behind a signed URL, or is in the answer as base64 under `retention: zero`. A video is ordered once: ' +
     'if its outcome is unknown, it isn’t ordered again.',
   scope: 'inference',
   body: videoRequest,

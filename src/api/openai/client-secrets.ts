@@ -49,7 +49,7 @@ const Body = Type.Object({
         `for how long it opens sessions; default: ${SECONDS_DEFAULT}`,
       ),
     }),
-    'when it expires; a session that is open by then goes on',
+    'when it expires; a session that is open by then continues',
   ),
   session: RealtimeSession,
   max_sessions: optional(
@@ -62,7 +62,7 @@ const Body = Type.Object({
   ),
 })
 
-/** What a client secret says. It is sealed in the secret itself, so that every node can read it. */
+/** Terms of a client secret, sealed in the secret itself, so that every node can read them. */
 export interface ClientSecret extends LiveGrant {
   /** SHA-256 of the key for which it stands, which has to be in force. */
   readonly keySha256: string
@@ -71,7 +71,7 @@ export interface ClientSecret extends LiveGrant {
   readonly config: RealtimeConfig
   /** Chosen by whoever had the key: the secret's holder has no other route. */
   readonly selectors: Selectors
-  /** For whom it was made, by the id as it is kept; absent: nobody was named. */
+  /** End user for whom it was made, by the id as it is kept; absent: none was named. */
   readonly endUser?: string
 }
 
@@ -79,16 +79,16 @@ function sealSecret(secretKeys: readonly Buffer[], secret: ClientSecret): string
   return PREFIX + seal(secretKeys, JSON.stringify(secret), SEALED_FOR)
 }
 
-/** Whether it is one is a question of its form; whether it is in force, `openSecret` says. */
+/** Goes by its form alone; `openSecret` tells whether it is in force. */
 export function looksLikeSecret(text: string): boolean {
   return text.startsWith(PREFIX)
 }
 
-/** What a client secret says; null: it was not made here, or has expired. */
+/** Terms of a client secret; null: it was not made here, or has expired. @param nowSeconds Unix seconds */
 export function openSecret(
   secretKeys: readonly Buffer[],
   text: string,
-  nowSeconds = secondsNow(),
+  nowSeconds: number,
 ): ClientSecret | null {
   if (!looksLikeSecret(text) || text.length > SECRET_LENGTH_MAX) return null
   const plain = open(secretKeys, text.slice(PREFIX.length), SEALED_FOR)
@@ -130,10 +130,10 @@ export const clientSecrets = endpoint({
     const config = configured(DEFAULT_CONFIG, session)
     if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
       throw invalidField('session', `${MUST.beAtMost(CONFIG_BYTES_MAX)} bytes; the client can send the rest`)
-    // What could never be opened is refused here, where somebody reads the refusal.
+    // A session that could never be opened is refused here, where someone reads the refusal.
     const call = liveCallOf(exchange, context.principal, config)
     dependencies.live.select(context, call)
-    const expiresAt = secondsNow() + (expiry?.seconds ?? SECONDS_DEFAULT)
+    const expiresAt = secondsNow(dependencies.services.clock) + (expiry?.seconds ?? SECONDS_DEFAULT)
     const secret: ClientSecret = {
       id: randomBytes(9).toString('base64url'),
       keySha256: hashKey(bearerOf(exchange.headers.authorization)),
@@ -156,7 +156,7 @@ export const clientSecrets = endpoint({
 
 const BEARER = /^Bearer +/i
 
-/** What a header of this form brings. */
+/** The key in a header of this form. */
 export function bearerOf(authorization = ''): string {
   return authorization.replace(BEARER, '')
 }

@@ -10,6 +10,7 @@ import { END_USER_LENGTH_MAX, noteEndUser } from '../../gateway/end-users.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
+import type { Clock } from '../../time.ts'
 import { type DoorOptions, JsonOptions } from '../door-options.ts'
 import type { Admitted, ContinuedBody, Door } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
@@ -202,9 +203,9 @@ export function completionShape<K extends CompletionName>(
   chunks: (streaming: Streaming<K>, created: number) => Chunks<K>,
 ): ChatShape<K> {
   return {
-    whole: (outcome) => factReply(outcome.envelope, whole(outcome, secondsNow())),
-    events: (streaming) => ({
-      ...chunks(streaming, secondsNow()),
+    whole: (outcome, clock) => factReply(outcome.envelope, whole(outcome, secondsNow(clock))),
+    events: (streaming, clock) => ({
+      ...chunks(streaming, secondsNow(clock)),
       terminator: '[DONE]',
       headers: streamFacts(streaming),
     }),
@@ -218,8 +219,8 @@ export async function factReply(envelope: Envelope, value: object): Promise<Whol
 }
 
 /** Moment of an answer for `created`, Unix seconds. */
-export function secondsNow(): number {
-  return Math.floor(Date.now() / 1000)
+export function secondsNow(clock: Clock): number {
+  return Math.floor(clock.wallNow() / 1000)
 }
 
 interface CompletionUsage extends Pick<ChatFacts, 'prompt_tokens_details' | 'completion_tokens_details'> {

@@ -53,7 +53,7 @@ export const imagesGenerations = endpoint({
   async handle({ exchange, context, dependencies: { services }, body: { call, stream } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
-    const made = imagesResponse(outcome, secondsNow())
+    const made = imagesResponse(outcome, secondsNow(services.clock))
     return stream ? pictureEvents(made, outcome, { exchange, context }) : factReply(outcome.envelope, made)
   },
 })

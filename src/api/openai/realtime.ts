@@ -12,11 +12,12 @@ import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveRequest } from '../../live/parts.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { WholeFrames } from '../../media/pcm.ts'
+import type { Timer } from '../../time.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { keyOffered, type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, nodeStops, unaskedClose } from '../socket-messages.ts'
 import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
-import { OPENAI } from './door.ts'
+import { OPENAI, secondsNow } from './door.ts'
 import {
   audioOf,
   configured,
@@ -56,17 +57,18 @@ export const realtime = socketEndpoint({
   authenticate(authorization, context, { services, secretKeys }) {
     const sent = bearerOf(authorization)
     if (!looksLikeSecret(sent)) return null
-    const secret = openSecret(secretKeys, sent)
+    const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
     const admitted = authenticateGrant(services.keys, context, secret?.keySha256 ?? null)
-    // Whoever has a secret is somebody's end user, and says nothing of that itself.
+    // The holder of a secret is an end user, named by whoever made the secret.
     if (secret?.endUser !== undefined)
       context.endUser = keptEndUser(services, admitted.principal, secret.endUser)
     return admitted
   },
   protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
   open(call) {
+    const { secretKeys, services } = call.dependencies
     const sent = bearerOf(authorizationIn(call.exchange))
-    const secret = openSecret(call.dependencies.secretKeys, sent)
+    const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
     checkQuery(call.exchange, secret !== null)
     return new RealtimeSocket(call, secret)
   },
@@ -106,7 +108,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   #config: RealtimeConfig
   #session: LiveSession | null = null
   #socket: ClientSocket | null = null
-  #idle: NodeJS.Timeout | null = null
+  #idle: Timer | null = null
   /** Bytes of audio that came, and those of them that were committed or cleared. */
   #received = 0
   #committed = 0
@@ -124,7 +126,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
       this.#socket?.send(JSON.stringify({ type, event_id: `event_${this.#id}_${this.#events}`, ...rest }))
     }
     this.#items = new RealtimeItems(this.#id, this.#send)
-    // What could never be opened is refused before the handshake; without a secret the settings come behind it.
+    // A session that could never be opened is refused before the handshake; without a secret the settings come later.
     if (secret !== null) call.dependencies.live.select(call.context, this.#liveCall(this.#config), secret)
   }
 
@@ -132,9 +134,10 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     this.#socket = socket
     this.#send({ type: 'session.created', session: effectiveSession(this.#id, this.#config) })
     this.#call.admitted?.catch((thrown) => this.end(toGatewayError(thrown)))
-    const { live_idle_seconds: seconds } = this.#call.dependencies.services.snapshot().limits
+    const { clock, snapshot } = this.#call.dependencies.services
+    const { live_idle_seconds: seconds } = snapshot().limits
     const idle = () => this.end(new GatewayError('REQUEST_TIMEOUT', `no audio came for ${seconds} s`))
-    this.#idle = setTimeout(idle, seconds * 1000)
+    this.#idle = clock.after(seconds * 1000, idle)
   }
 
   onMessage(message: Uint8Array, isBinary: boolean): void {
@@ -289,7 +292,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   }
 
   #stopWaiting(): void {
-    if (this.#idle !== null) clearTimeout(this.#idle)
+    this.#idle?.close()
     this.#idle = null
   }
 }

@@ -2,18 +2,19 @@ import type { ChatFacts, ChatResult, ToolCall } from '../../contracts/chat.ts'
 import type { ChatTokenLogprob, Logprobs } from '../../contracts/logprobs.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import { type Large, largeText } from '../json-reply.ts'
-import { secondsNow, warningsIn } from './door.ts'
+import { warningsIn } from './door.ts'
 import type { ResponseFields } from './responses-request.ts'
 
-/** @param created Unix seconds */
-export function wholeResponse(outcome: Outcome<'chat'>, fields: ResponseFields, created: number): object {
+/** @param nowSeconds Unix seconds */
+export function wholeResponse(outcome: Outcome<'chat'>, fields: ResponseFields, nowSeconds: number): object {
   const { id } = outcome.envelope
   const { content, tool_calls: calls } = outcome.result
   const said: readonly Place[] = content === '' && calls.length > 0 ? [] : ['message']
-  return endedResponse(outcome, fields, created, itemsOf(id, outcome.result, [...said, ...calls.keys()]))
+  const times = { created: nowSeconds, completed: nowSeconds }
+  return endedResponse(outcome, fields, times, itemsOf(id, outcome.result, [...said, ...calls.keys()]))
 }
 
-/** What an item of the output is: the message, or the call of this index. */
+/** An item of the output: the message, or the call of this index. */
 export type Place = 'message' | number
 
 export type Status = 'in_progress' | 'completed' | 'incomplete'
@@ -63,10 +64,11 @@ function incompleteReason({ finish_reason: reason }: ChatResult) {
   return reason === 'content_filter' ? reason : null
 }
 
+/** @param times Unix seconds */
 export function endedResponse(
   { envelope, result }: Outcome<'chat'>,
   fields: ResponseFields,
-  created: number,
+  { created, completed }: { readonly created: number; readonly completed: number },
   output: readonly object[],
 ) {
   const reason = incompleteReason(result)
@@ -75,7 +77,7 @@ export function endedResponse(
   return {
     ...responseOf(envelope, fields, created),
     status: reason === null ? ('completed' as const) : ('incomplete' as const),
-    completed_at: reason === null ? secondsNow() : null,
+    completed_at: reason === null ? completed : null,
     incomplete_details: reason === null ? null : { reason },
     output,
     ...(tier === undefined ? {} : { service_tier: tier }),

@@ -1,7 +1,9 @@
 import type { ChatDelta } from '../../contracts/chat.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
+import type { Clock } from '../../time.ts'
 import type { EventStream } from '../sse.ts'
+import { secondsNow } from './door.ts'
 import {
   callItem,
   callItemId,
@@ -19,14 +21,13 @@ import type { ResponseFields } from './responses-request.ts'
 /**
  * The events of a streamed response. Items begin in the order in which they appear, and all of them end when the answer
  * does: the whole texts that their last events repeat are then there anyway, and need not be gathered here too.
- *
- * @param created Unix seconds
  */
 export function responseEvents(
   { head }: Pick<Streaming<'chat'>, 'head'>,
   fields: ResponseFields,
-  created: number,
+  clock: Clock,
 ) {
+  const created = secondsNow(clock)
   const items = new StreamedItems(head.id)
   const begun = responseOf(head, fields, created)
   return {
@@ -35,7 +36,7 @@ export function responseEvents(
       items.numbered({ type: 'response.in_progress', response: begun }),
     ],
     event: (delta) => items.push(delta),
-    done: (outcome) => items.end(outcome, fields, created),
+    done: (outcome) => items.end(outcome, fields, { created, completed: secondsNow(clock) }),
     // In OpenAI's order: its client throws at the first, the AI SDK takes the second for the same failure.
     failed: ({ error }) => {
       const { code, message, param } = error
@@ -95,14 +96,18 @@ class StreamedItems {
     }
   }
 
-  /** The events behind the last delta. */
-  end(outcome: Outcome<'chat'>, fields: ResponseFields, created: number): readonly object[] {
+  /** The events after the last delta. */
+  end(
+    outcome: Outcome<'chat'>,
+    fields: ResponseFields,
+    times: Parameters<typeof endedResponse>[2],
+  ): readonly object[] {
     const { content, tool_calls: calls } = outcome.result
     const late = content !== '' || calls.length === 0 ? this.#beginMessage() : []
     const lateCalls = calls.flatMap(({ id, name }, index) => this.#beginCall(index, id, name))
     const output = itemsOf(this.#id, outcome.result, this.#places)
     const ended = this.#places.flatMap((place, index) => this.#endOf(place, output[index]))
-    const response = endedResponse(outcome, fields, created, output)
+    const response = endedResponse(outcome, fields, times, output)
     return [...late, ...lateCalls, ...ended, this.numbered({ type: `response.${response.status}`, response })]
   }
 

@@ -46,9 +46,9 @@ function translateError(error: GatewayError): GatewayError {
 /** @param fields of the request; the answer repeats some of them */
 function responseShape(fields: ResponseFields): ChatShape<'chat'> {
   return {
-    whole: (outcome) => factReply(outcome.envelope, wholeResponse(outcome, fields, secondsNow())),
-    events: (streaming) => ({
-      ...responseEvents(streaming, fields, secondsNow()),
+    whole: (outcome, clock) => factReply(outcome.envelope, wholeResponse(outcome, fields, secondsNow(clock))),
+    events: (streaming, clock) => ({
+      ...responseEvents(streaming, fields, clock),
       terminator: null,
       named: true,
       headers: streamFacts(streaming),

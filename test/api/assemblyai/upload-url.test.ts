@@ -3,6 +3,8 @@ import { isUploadUrl, openUpload, uploadUrl } from '../../../src/api/assemblyai/
 import type { AudioRef } from '../../../src/contracts/audio.ts'
 
 const KEYS = [Buffer.alloc(32, 1)]
+const MADE_MS = Date.UTC(2026, 0, 1)
+const DAY_MS = 24 * 3_600_000
 const AUDIO: AudioRef = {
   source: { kind: 'object', key: 'upload/acme/upl_1/0' },
   ...{ offset: 0, length: 7, encoding: 'identity', decodedBytes: 7, canonical: true },
@@ -10,21 +12,15 @@ const AUDIO: AudioRef = {
 }
 
 t.test('an upload is of use to its own workspace, for a day', async (t) => {
-  const url = uploadUrl(AUDIO, 'acme', KEYS)
+  const url = uploadUrl(AUDIO, 'acme', KEYS, MADE_MS)
   t.ok(isUploadUrl(url))
   t.notMatch(url, /acme|upl_1/)
-  t.same(openUpload(url, 'acme', KEYS), AUDIO)
-  t.same(openUpload(url, 'acme', [Buffer.alloc(32, 2), ...KEYS]), AUDIO, 'with a newer key')
+  t.same(openUpload(url, 'acme', KEYS, MADE_MS), AUDIO)
+  t.same(openUpload(url, 'acme', [Buffer.alloc(32, 2), ...KEYS], MADE_MS), AUDIO, 'with a newer key')
   const refusal = { message: '`audio_url` must be of an upload of this workspace in the last 24 hours' }
-  t.throws(() => openUpload(url, 'other', KEYS), refusal)
-  t.throws(() => openUpload(url, 'acme', [Buffer.alloc(32, 2)]), refusal)
-  t.throws(() => openUpload(`${url.slice(0, -1)}`, 'acme', KEYS), refusal)
-  const { now } = Date
-  t.teardown(() => {
-    Date.now = now
-  })
-  Date.now = () => now() + 24 * 3_600_000 - 5_000
-  t.same(openUpload(url, 'acme', KEYS), AUDIO)
-  Date.now = () => now() + 24 * 3_600_000 + 5_000
-  t.throws(() => openUpload(url, 'acme', KEYS), refusal)
+  t.throws(() => openUpload(url, 'other', KEYS, MADE_MS), refusal)
+  t.throws(() => openUpload(url, 'acme', [Buffer.alloc(32, 2)], MADE_MS), refusal)
+  t.throws(() => openUpload(url.slice(0, -1), 'acme', KEYS, MADE_MS), refusal)
+  t.same(openUpload(url, 'acme', KEYS, MADE_MS + DAY_MS - 1), AUDIO)
+  t.throws(() => openUpload(url, 'acme', KEYS, MADE_MS + DAY_MS), refusal)
 })

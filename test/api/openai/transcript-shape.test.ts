@@ -14,6 +14,7 @@ import {
   verboseTranscript,
 } from '../../../src/api/openai/transcriptions.ts'
 import type { TranscriptionOptions, TranscriptionResult } from '../../../src/contracts/calls.ts'
+import { systemClock } from '../../../src/time.ts'
 import { audio, options } from '../../support/call.ts'
 import { onWire, outcome } from '../../support/openai-door-outcome.ts'
 
@@ -77,7 +78,10 @@ t.test('transcripts are of the types that the client has for them', async (t) =>
     segments: TOLD,
     usage: USAGE,
   })
-  const { text } = await transcriptionShape('translation').whole(heard({ response_format: 'diarized_json' }))
+  const { text } = await transcriptionShape('translation').whole(
+    heard({ response_format: 'diarized_json' }),
+    systemClock,
+  )
   t.match(JSON.parse(text), { task: 'translate', segments: TOLD }, 'a translation is not called otherwise')
   const events: TranscriptionStreamEvent[] = await onWire(
     lastEvents(HEARD, { response_format: 'diarized_json' }),
@@ -137,7 +141,10 @@ t.test('the whole answer, of each task and format', async (t) => {
       ['translation', 'srt', plain, /^1\n/],
     ]
   for (const [task, format, contentType, body] of rows) {
-    const { status, headers, text } = await transcriptionShape(task).whole(heard({ response_format: format }))
+    const { status, headers, text } = await transcriptionShape(task).whole(
+      heard({ response_format: format }),
+      systemClock,
+    )
     t.equal(status, 200)
     t.match(headers, {
       'content-type': contentType,
@@ -152,7 +159,7 @@ t.test('the whole answer, of each task and format', async (t) => {
 t.test("Whisper's figures are the provider's, and what it does not tell is named", async (t) => {
   const answer = async (result: Partial<TranscriptionResult>, asked: Partial<TranscriptionOptions> = {}) => {
     const outcome = heard({ response_format: 'verbose_json', ...asked }, result)
-    const { headers, text } = await transcriptionShape('transcription').whole(outcome)
+    const { headers, text } = await transcriptionShape('transcription').whole(outcome, systemClock)
     return { headers, body: JSON.parse(text) }
   }
   const whole = await answer({ figures: HEARD.segments.map(() => FIGURES) })

@@ -21,6 +21,20 @@ const READS_ENVIRONMENT = ['src/main.ts', 'src/cli.ts']
 /** The only one that makes clients of Redis: each has a listener for its errors, or their stacks go past the log. */
 const CONNECTS_TO_REDIS = 'src/state/redis/connect.ts'
 
+/**
+ * Who writes paths of the interface, or such as look like them, beside src/api: facts about an endpoint come out of its
+ * value, so that a new one touches no list.
+ */
+const WRITES_PATHS: Readonly<Record<string, string>> = {
+  'src/api/': 'each endpoint says its own',
+  'src/providers/': 'paths of the providers',
+  'src/sandbox/': 'the paths of the vendors that it imitates',
+  'src/console/page/': 'the page is a client: its playground and its first call send requests',
+  'src/console/server/endpoint.ts':
+    'the prefix of the management API, whose endpoints are those of the console',
+  'src/cli/listen.ts': 'the command is a client',
+}
+
 /** Errors that name a field, in the one style of all doors. */
 const REFUSALS = 'src/inbound/refusals.ts'
 
@@ -106,6 +120,14 @@ const CHECKS: Record<string, Check> = {
         `a duplicate has no listeners: ${CONNECTS_TO_REDIS} makes connections`,
       )(file),
     ],
+  ),
+  'paths of endpoints': only(
+    (path) => isSource(path) && !Object.keys(WRITES_PATHS).some((prefix) => path.startsWith(prefix)),
+    // A path as a value begins its quotes or follows what `${}` holds; a sentence about one has words before it.
+    ({ path, text, code }) =>
+      [...text.matchAll(/['"`}](?:[A-Z]+ )?(?:\/[\w.-]+)*\/v\d+\//g)]
+        .filter(({ index }) => code[index] === text[index])
+        .map(({ index }) => `${path}:${lineOf(text, index)} a path: take it from src/api/table.ts`),
   ),
   'default exports': pattern(/\bexport\s+default\b|\bas\s+default\b/g, 'default export: give it a name'),
   barrels: (file) => {
@@ -310,6 +332,12 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/state/redis/state.ts', "import { Redis } from 'ioredis'\nconst redis = new Redis(url)"],
     ['src/state/redis/jobs.ts', 'const listener = redis.duplicate()'],
   ],
+  'paths of endpoints': [
+    ['src/usage/ledger.ts', "const NO_CALLS = new Set(['/openai/v1/realtime/client_secrets'])"],
+    ['src/recorder/a.ts', "const SESSIONS = ['GET /v1/speech/stream']"],
+    ['src/node/a.ts', 'const url = `${origin}/v1/speech`'],
+    ['src/metrics/a.ts', 'const path = "/assemblyai/v2/upload"'],
+  ],
   'default exports': [
     ['src/a.ts', 'export default function f() {}'],
     ['bench/a.ts', 'export { a as default }'],
@@ -350,6 +378,12 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   'redis clients': [
     [CONNECTS_TO_REDIS, "import { Cluster, Redis } from 'ioredis'"],
     ['src/state/redis/state.ts', "import { redisConnector } from './connect.ts'\nconst s = 'ioredis'"],
+  ],
+  'paths of endpoints': [
+    ['src/api/native/me.ts', "const path = '/v1/me'"],
+    ['src/catalog/file.ts', "const KEY = optional(Text, 'shown in GET /v1/me; its id')"],
+    ['src/usage/ledger.ts', "/** '/v1/chat' */\nconst isCall = calls.has(text)"],
+    ['src/console/server/api/log.ts', "word('such as `POST /v1/chat`')"],
   ],
   'default exports': [['src/a.ts', "import express from 'x'\nconst s = 'export default'"]],
   barrels: [['src/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],

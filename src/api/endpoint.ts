@@ -19,6 +19,7 @@ import {
   edgeFacts,
   type FinishListener,
   type Reply,
+  type WholeReply,
 } from '../inbound/exchange.ts'
 import { rememberedLines } from '../inbound/reply.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
@@ -28,6 +29,7 @@ import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
 import { readTraceparent } from '../tracing/traceparent.ts'
+import type { CallbackForm } from '../webhooks/callbacks.ts'
 import { callLines } from './fact-headers.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
@@ -119,6 +121,8 @@ export type RequestBody<Body> = AwaitedBody<Body> | ContinuedBody<Body>
 
 /** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
 export interface Door {
+  /** Its paths begin with `/name/`. Jobs keep it, to find the `callback` of its endpoint again. */
+  readonly name: string
   readonly tag: Operation['tag']
   /** Header in which these clients look for the id of the request. */
   readonly requestIdHeader: HeaderName & Lowercase<HeaderName>
@@ -129,7 +133,15 @@ export interface Door {
   readonly errorShape?: ErrorShape
   /** The header that brings the key, as `Authorization: Bearer` would have it; absent: that one. */
   readonly authorization?: (headers: Exchange['headers']) => string | undefined
+  /** Paths of the vendor, below `/name/`, that are not served, with what to use instead: 404 names it. */
+  readonly unserved?: Readonly<Record<string, string>>
 }
+
+/**
+ * `call`: each request with a key has a record in the ledger of usage. `session`: so has each live session, which a
+ * handshake opens. `none`: it asks no model for anything, as a read or a change of settings does not.
+ */
+export type EndpointKind = 'call' | 'session' | 'none'
 
 interface Described {
   readonly id: string
@@ -144,6 +156,9 @@ interface Described {
 interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
   readonly method: Method
   readonly path: Path
+  readonly kind: Exclude<EndpointKind, 'session'>
+  /** False: the console does not list its requests. */
+  readonly recorded?: false
   readonly scope: Scope
   /** Keys with the scope `operator` need no other. */
   readonly operator?: true
@@ -157,6 +172,8 @@ interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
   /** Beside those of every endpoint with a key, and with a body. */
   readonly errors?: readonly ErrorCode[]
   readonly door?: Door
+  /** How the end of its jobs is told to the callback that their caller named. One for each door at most. */
+  readonly callback?: CallbackForm
   readonly handle: (call: EndpointCall<Body, Needs>) => Reply | Promise<Reply>
 }
 
@@ -174,6 +191,11 @@ export interface Endpoint<Needs = Dependencies, Method = Operation['method'], Pa
   extends Operation {
   readonly method: Method & Operation['method']
   readonly path: Path & string
+  readonly kind: EndpointKind
+  /** The console lists its requests. */
+  readonly recorded: boolean
+  readonly door?: Door
+  readonly callback?: CallbackForm
   route(needs: Needs): EdgeRoute
 }
 
@@ -184,10 +206,11 @@ export function endpoint<
   Body = undefined,
   Needs extends Dependencies = Dependencies,
 >(definition: EndpointDefinition<Method, Path, Body, Needs>): Endpoint<Needs, Method, Path> {
-  const { method, path, idempotent, body, door, errors = [] } = definition
+  const { method, path, kind, recorded = true, idempotent, body, door, callback, errors = [] } = definition
   const { scope, operator, id, tag, summary, description, parameters = [], limited = true } = definition
   return {
-    ...{ method, path, id, tag, summary, scope, limited },
+    ...{ method, path, kind, recorded, id, tag, summary, scope, limited },
+    ...(callback === undefined ? {} : { callback }),
     ...(operator === undefined ? {} : { operator }),
     ...(description === undefined ? {} : { description }),
     idempotent: idempotent !== undefined,
@@ -198,7 +221,7 @@ export function endpoint<
     ],
     ...(body === undefined ? {} : { body: body.contents }),
     answers: definition.answers,
-    ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    ...(door === undefined ? {} : { door, headers: [door.requestIdHeader] }),
     ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
     ...(door?.errorShape === undefined ? {} : { errorShape: door.errorShape }),
     errors: [
@@ -209,7 +232,7 @@ export function endpoint<
     route: (needs) => ({
       ...observedRoute(
         needs,
-        { method, path, idempotent: idempotent !== undefined, door },
+        { method, path, recorded, idempotent: idempotent !== undefined, door },
         (exchange, context) => respond(definition, exchange, context, needs),
       ),
       refusesHeads: true,
@@ -225,7 +248,8 @@ export function publicEndpoint<
 >(definition: PublicDefinition<Method, Path, Needs>): Endpoint<Needs, Method, Path> {
   const { method, path, probe, handle, ...described } = definition
   return {
-    ...{ parameters: [], ...described, method, path, scope: null, limited: false, idempotent: false },
+    ...{ parameters: [], ...described, method, path, kind: 'none', recorded: false },
+    ...{ scope: null, limited: false, idempotent: false },
     route(needs) {
       const answer: EdgeRoute['handle'] = (exchange) => {
         const reply = handle(exchange, needs)
@@ -323,6 +347,8 @@ async function admitToWorkspace(
 export type Watchers = Pick<Dependencies, 'log' | 'metrics'>
 
 interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
+  /** Default: false. */
+  readonly recorded?: boolean
   /** Honours `Idempotency-Key`. */
   readonly idempotent?: boolean
   readonly door?: Door | undefined
@@ -331,16 +357,13 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 /** Answers a request, or throws GatewayError. A handshake is answered at once. */
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
-/** Paths whose requests are recorded: those of calls, and not those of the console itself or of management. */
-const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs|assemblyai))?\/v[12]\/(?!admin\/)/
-
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(
   dependencies: Dependencies,
-  { method, path, idempotent = false, door }: RouteOptions,
+  { method, path, recorded = false, idempotent = false, door }: RouteOptions,
   respond: Respond,
 ): EdgeRoute {
-  const recorder = RECORDED.test(path) ? dependencies.recorder : undefined
+  const recorder = recorded ? dependencies.recorder : undefined
   const observed = { dependencies, recorder, door }
   return {
     method,
@@ -372,10 +395,10 @@ function isUpgrade(ending: Ending): ending is UpgradeReply {
 
 const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
-/** What the requests of a route have in common. */
+/** Facts that all requests of a route share. */
 interface Observed {
   readonly dependencies: Dependencies
-  /** Undefined: the requests of this path are not recorded. */
+  /** Undefined: the requests of this route are not recorded. */
   readonly recorder: Recorder | undefined
   readonly door: Door | undefined
 }
@@ -450,20 +473,24 @@ class ObservedRequest implements FinishListener {
     const failure = door === undefined ? error : door.translateError(error, this.#exchange)
     this.#context.failure = failure
     this.#context.trace?.failed(failure.code)
-    const { requestId } = this.#exchange
-    const { status, headers, body } = errorReply(failure, requestId)
-    if (door?.errorHeader !== undefined) this.#context.headers[door.errorHeader] = visible(failure.message)
-    this.answer({
-      status,
-      headers,
-      body: JSON.stringify(shapedError(door?.errorShape, failure, requestId, body)),
-    })
+    this.answer(refusal(door, failure, this.#exchange.requestId))
   }
 
   finished(): void {
     const { dependencies, recorder } = this.#observed
     noteEnd(dependencies, this.#exchange, this.#context)
     recorder?.ended(this.#exchange, this.#context, this.#note)
+  }
+}
+
+/** A refusal as the clients of a door read it. */
+export function refusal(door: Door | undefined, error: GatewayError, requestId: string): WholeReply {
+  const { status, headers, body } = errorReply(error, requestId)
+  const { errorHeader, errorShape } = door ?? {}
+  return {
+    status,
+    headers: errorHeader === undefined ? headers : { ...headers, [errorHeader]: visible(error.message) },
+    body: JSON.stringify(shapedError(errorShape, error, requestId, body)),
   }
 }
 

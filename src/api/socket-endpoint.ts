@@ -27,7 +27,7 @@ interface SocketDefinition<Path> {
   readonly scope: Scope
   readonly limits: SocketLimits
   readonly door?: Door
-  /** The value of `Authorization`, or what stands for it where a browser cannot send one. */
+  /** The value of `Authorization`, or its substitute where a browser cannot send one. */
   authorization(exchange: Exchange): string | undefined
   /** Authenticates who sends something else than a key; null, or absent: it is a key. @throws GatewayError */
   readonly authenticate?: (
@@ -52,22 +52,28 @@ export function socketEndpoint<const Path extends string>(
 ): Endpoint<Dependencies, 'GET', Path> {
   const { path, id, tag, summary, description, scope, parameters = [], errors, door, limits } = definition
   return {
-    ...{ method: 'GET', path, id, tag, summary, scope, limited: true, idempotent: false, parameters },
+    ...{ method: 'GET', path, kind: 'session', recorded: true, id, tag, summary, scope },
+    ...{ limited: true, idempotent: false, parameters },
     ...(description === undefined ? {} : { description }),
     answers: [{ status: 101, description: 'the connection is a WebSocket' }],
-    ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    ...(door === undefined ? {} : { door, headers: [door.requestIdHeader] }),
     ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
     errors: [...KEY_ERRORS, 'INVALID_REQUEST', 'OVERLOADED', ...errors],
     route: (needs) => ({
       ...observedRoute(
         needs,
-        { method: 'GET', path, ...(door === undefined ? {} : { door }) },
+        { method: 'GET', path, recorded: true, door: door && unshaped(door) },
         (exchange, context) => answer(definition, exchange, context, needs),
       ),
       socket: limits,
       refusesHeads: true,
     }),
   }
+}
+
+/** A handshake is refused with the envelope alone: clients read the reason of it in a header, if at all. */
+function unshaped({ errorShape: _, ...door }: Door): Door {
+  return door
 }
 
 /** The value of `Authorization` out of a subprotocol, in which browsers can send a key. @param prefix of its name */

@@ -1,5 +1,6 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
+import type { CallbackForm } from '../webhooks/callbacks.ts'
 import { listTranscripts } from './assemblyai/list.ts'
 import {
   redactedAudio,
@@ -172,6 +173,21 @@ export function createRoutes(context: ApiContext): EdgeRoute[] {
   const needs: Needs = { ...context, watch, docs: createDocs([...served, ...moreOperations], docsLook) }
   return served.map((endpoint) => endpoint.route(needs))
 }
+
+/** Endpoints whose requests, or sessions, have records of usage, such as `POST /v1/chat`. */
+export const CALLS: ReadonlySet<string> = new Set(
+  ENDPOINTS.filter(({ kind }) => kind !== 'none').map(({ method, path }) => `${method} ${path}`),
+)
+
+/** Paths whose requests the console lists, each once. */
+export const RECORDED_PATHS: readonly string[] = [
+  ...new Set(ENDPOINTS.filter(({ recorded }) => recorded).map(({ path }) => path)),
+]
+
+/** How the end of a job is told to its callback, by the name of the door that it came by. */
+export const CALLBACK_FORMS: ReadonlyMap<string, CallbackForm> = new Map(
+  ENDPOINTS.flatMap(({ door, callback }) => (door && callback ? [[door.name, callback] as const] : [])),
+)
 
 /** The table of endpoints in Markdown. */
 export function endpointTable(): string {

@@ -64,14 +64,13 @@ export interface JobSpec {
   readonly callback?: JobCallback
 }
 
-/** The end of a job as a vendor tells it, to where the caller of its door said. */
+/** Where and how the end of a job is told in the format of its door. */
 export interface JobCallback {
-  readonly vendor: CallbackVendor
+  /** Name of the door, which has the form of it. */
+  readonly vendor: string
   /** `CallbackTerms` as JSON, sealed: an address may be a secret, a header is one. */
   readonly sealed: string
 }
-
-export type CallbackVendor = 'assemblyai' | 'deepgram' | 'elevenlabs'
 
 /** What a door in a vendor's wire format tells again of a job. */
 export interface JobDoor {

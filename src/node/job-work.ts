@@ -1,5 +1,5 @@
 import { startAlertWatch } from '../alerts/watch.ts'
-import { CALLBACK_FORMS } from '../api/callback-forms.ts'
+import { CALLBACK_FORMS } from '../api/table.ts'
 import { openResult } from '../jobs/results.ts'
 import { startPurge } from '../jobs/retention.ts'
 import { startJobRunner } from '../jobs/runner.ts'

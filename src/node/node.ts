@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { CALLS } from '../api/table.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
@@ -214,7 +215,7 @@ async function openUsage(
   closers.push(() => progress.close())
   closers.push(() => rows.close())
   await progress.start()
-  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn })
+  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn, calls: CALLS })
   const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, ...timing.usageFiles })
   closers.push(() => abandoned.stop())
   const lost = recordLostMoney({

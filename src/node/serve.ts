@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { AdminContext } from '../admin/actor.ts'
 import type { UsageAdminContext } from '../admin/usage.ts'
-import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
-import { createRoutes } from '../api/table.ts'
+import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
 import { doorRefusal } from '../api/unknown-paths.ts'
 import { LOOK } from '../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../console/server/table.ts'
@@ -204,6 +203,7 @@ async function listen(
     catalog: parts.catalog.desk,
     state: state.console,
     nodeName: NODE_NAME,
+    recordedPaths: RECORDED_PATHS,
     clock: dependencies.services.clock,
   }
   const api = createRoutes({
@@ -216,7 +216,7 @@ async function listen(
     moreOperations: managementOperations(consoleContext),
   })
   const console = consoleRoutes(consoleContext)
-  const routes = [...api, ...unservedRoutes(dependencies), ...console]
+  const routes = [...api, ...console]
   const { HOST: host, PORT: port, LARKWAY_TLS_HOST: tlsHost = host, LARKWAY_TLS_PORT: tlsPort } = environment
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =

@@ -1,4 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { speech } from '../api/native/speech.ts'
+import { transcription } from '../api/native/transcription.ts'
 import { demoKey, openDemo } from '../catalog/demo.ts'
 import { catalogService, type Offered, pollPublished, type Serving } from '../catalog/serving.ts'
 import { openCatalog } from '../catalog/watch.ts'
@@ -123,11 +125,11 @@ function demoGreeting(port: number, key: string): string {
   return `
 Larkway serves the demo: workspace "demo", whose route leads to a sandbox that speaks and hears Morse code.
 
-  curl -s http://localhost:${port}/v1/speech -H 'Authorization: Bearer ${key}' \\
+  curl -s http://localhost:${port}${speech.path} -H 'Authorization: Bearer ${key}' \\
     -H 'Content-Type: application/json' -d '{"input":"hello world"}' \\
     | sed 's/.*"base64":"\\([^"]*\\)".*/\\1/' | base64 -d > hello.wav
 
-  curl -s http://localhost:${port}/v1/transcription -H 'Authorization: Bearer ${key}' -F file=@hello.wav
+  curl -s http://localhost:${port}${transcription.path} -H 'Authorization: Bearer ${key}' -F file=@hello.wav
 
   npx larkway listen hello.wav --url http://localhost:${port} --key ${key}
 

@@ -21,36 +21,14 @@ import type { UsageRow } from './encoder.ts'
 import type { KeptPlace } from './open-segment.ts'
 import type { WriteAhead } from './write-ahead.ts'
 
-/** Endpoints that ask no model for anything. A test compares them with the table of endpoints. */
-export const NO_CALLS: ReadonlySet<string> = new Set([
-  '/v1/transcription/references',
-  '/openai/v1/realtime/client_secrets',
-  '/assemblyai/v2/upload',
-])
-
-/** Endpoints of live sessions, which are called by `GET`. */
-export const SESSIONS: ReadonlySet<string> = new Set([
-  '/v1/transcription/stream',
-  '/v1/speech/stream',
-  '/deepgram/v1/listen',
-  '/deepgram/v1/speak',
-  '/deepgram/v2/listen',
-  '/openai/v1/realtime',
-])
-
 /** An endpoint that was met. */
 interface Endpoint {
   readonly method: string
   readonly pattern: string
   /** `POST /v1/chat` */
   readonly text: string
-  /** Whether a request to it, with a key, has a record: it is a call or a live session. */
+  /** A request to it, with a key, has a record: it is a call or a live session. */
   readonly isCall: boolean
-}
-
-function endpointFor(method: string, pattern: string): Endpoint {
-  const isCall = method === 'POST' ? !NO_CALLS.has(pattern) : method === 'GET' && SESSIONS.has(pattern)
-  return { method, pattern, text: `${method} ${pattern}`, isCall }
 }
 
 /** Attempts whose reasons are recorded: a session may have any number. */
@@ -70,6 +48,8 @@ export interface LedgerParts {
   readonly node: string
   /** The documented field that an error names; null: it names none. */
   readonly paramOf: (failure: GatewayError) => string | null
+  /** Endpoints whose requests have records, such as `POST /v1/chat`. */
+  readonly calls: ReadonlySet<string>
 }
 
 /**
@@ -83,6 +63,7 @@ export interface LedgerParts {
 export class UsageLedger implements UsageKeeper {
   readonly #rows: WriteAhead
   readonly #paramOf: LedgerParts['paramOf']
+  readonly #calls: LedgerParts['calls']
   /** Of the record that is being written. */
   readonly #row: UsageRow
   /**
@@ -98,13 +79,14 @@ export class UsageLedger implements UsageKeeper {
   readonly #held = new HeldCalls()
   /** Those that were met, by method and pattern. */
   readonly #endpoints = new Map<string, Map<string, Endpoint>>()
-  #lastEndpoint = endpointFor('', '')
+  #lastEndpoint: Endpoint = { method: '', pattern: '', text: ' ', isCall: false }
   /** The reasons that came last of one attempt. */
   #lastReason = { provider: '', model: '', reason: '', text: '' }
 
-  constructor({ rows, node, paramOf }: LedgerParts) {
+  constructor({ rows, node, paramOf, calls }: LedgerParts) {
     this.#rows = rows
     this.#paramOf = paramOf
+    this.#calls = calls
     this.#row = emptyRow(node)
     rows.gatherFrom(() => this.#gather())
     const sessions = this.#sessions
@@ -441,7 +423,8 @@ export class UsageLedger implements UsageKeeper {
     if (last.pattern === pattern && last.method === method) return last
     const known = this.#endpoints.get(method) ?? new Map<string, Endpoint>()
     this.#endpoints.set(method, known)
-    const endpoint = known.get(pattern) ?? endpointFor(method, pattern)
+    const text = `${method} ${pattern}`
+    const endpoint = known.get(pattern) ?? { method, pattern, text, isCall: this.#calls.has(text) }
     known.set(pattern, endpoint)
     this.#lastEndpoint = endpoint
     return endpoint

@@ -1,5 +1,5 @@
 import { Cancellation } from '../cancellation.ts'
-import type { CallbackVendor, Job, JobCallback } from '../contracts/jobs.ts'
+import type { Job, JobCallback } from '../contracts/jobs.ts'
 import type { KeptText } from '../contracts/objects.ts'
 import type { WebhookEvent } from '../contracts/outbox.ts'
 import type { State } from '../contracts/state.ts'
@@ -37,7 +37,8 @@ export interface CallbackForm {
 
 export interface CallbackParts {
   readonly state: Pick<State, 'jobs'>
-  readonly forms: Readonly<Record<CallbackVendor, CallbackForm>>
+  /** By the name of the door. */
+  readonly forms: ReadonlyMap<string, CallbackForm>
   /**
    * Reads a result, charged to the memory budget until `onFinished` is told.
    *
@@ -52,12 +53,12 @@ export interface CallbackParts {
 
 /** The callback of a job as its record keeps it. */
 export function sealCallback(
-  vendor: CallbackVendor,
+  door: string,
   terms: CallbackTerms,
   workspace: string,
   secretKeys: readonly Buffer[],
 ): JobCallback {
-  return { vendor, sealed: seal(secretKeys, JSON.stringify(terms), contextOf(workspace)) }
+  return { vendor: door, sealed: seal(secretKeys, JSON.stringify(terms), contextOf(workspace)) }
 }
 
 /** Null: the job has none, or it was sealed with a key that is no longer among these. */
@@ -93,6 +94,8 @@ interface CallbackSending extends CallbackParts, Sending {
 export async function attemptCallback(event: WebhookEvent, parts: CallbackSending): Promise<Posted | null> {
   const job = await parts.state.jobs.get(event.jobId)
   if (job?.callback === undefined) return { kind: 'refused', reason: 'the job is no longer kept' }
+  const form = parts.forms.get(job.callback.vendor)
+  if (form === undefined) return { kind: 'refused', reason: 'its door is no longer served' }
   const terms = openCallback(job, parts.secretKeys)
   if (terms === null)
     return { kind: 'failed', reason: 'its callback was sealed with a key that LARKWAY_SECRET_KEYS lacks' }
@@ -100,7 +103,6 @@ export async function attemptCallback(event: WebhookEvent, parts: CallbackSendin
   const reader = { signal: new Cancellation(), onFinished: (done: () => void) => void release.push(done) }
   try {
     const result = job.result === null ? null : await parts.openResult(job, job.result, reader)
-    const form = parts.forms[job.callback.vendor]
     const message = await form.render(job, result, terms.view)
     const posted = await send(event, terms, form, message, parts)
     const isFinal = posted?.kind === 'answered' && form.isFinal(posted.status)

@@ -14,7 +14,14 @@ const WAYS = {
   ofWorkspace: { ofWorkspace: true },
 } as const
 
-const DESCRIBED = { method: 'GET', tag: 'Account', summary: 'It', scope: 'admin', answers: [] } as const
+const DESCRIBED = {
+  kind: 'none',
+  method: 'GET',
+  tag: 'Account',
+  summary: 'It',
+  scope: 'admin',
+  answers: [],
+} as const
 
 t.test(
   'a key of the scope operator needs no other where an endpoint says so, whichever way in',

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { paragraphsView, sentencesView } from '../../src/api/assemblyai/transcript.ts'
-import { CALLBACK_FORMS } from '../../src/api/callback-forms.ts'
 import { listenResponse } from '../../src/api/deepgram/transcript.ts'
 import { scribeResponse } from '../../src/api/elevenlabs/transcript.ts'
 import type { Heard } from '../../src/api/heard.ts'
 import { jsonText } from '../../src/api/json-reply.ts'
+import { CALLBACK_FORMS } from '../../src/api/table.ts'
 import { groupWords } from '../../src/providers/segments.ts'
 import { turnsWithin } from '../support/loop-turns.ts'
 
@@ -89,9 +89,9 @@ t.test('callbacks are written in turns', async (t) => {
   const job = { id: 'tj', requestId: 'req_1', endedAtMs: 0, facts: null, keyId: 'key_1' } as never
   const result = JSON.stringify(keptOf(talk(MANY)))
   const views = { deepgram: LISTEN, elevenlabs: { timed: true, channels: 'one', metadata: null } }
-  for (const vendor of ['deepgram', 'elevenlabs'] as const) {
-    const { turns } = await turnsWithin(() => CALLBACK_FORMS[vendor].render(job, result, views[vendor]))
-    t.ok(turns >= 1, `${vendor}: ${turns} turns`)
+  for (const door of ['deepgram', 'elevenlabs'] as const) {
+    const { turns } = await turnsWithin(() => CALLBACK_FORMS.get(door)!.render(job, result, views[door]))
+    t.ok(turns >= 1, `${door}: ${turns} turns`)
   }
 })
 

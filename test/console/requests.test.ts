@@ -1,4 +1,5 @@
 import t from 'tap'
+import { RECORDED_PATHS } from '../../src/api/table.ts'
 import { STORES, sameFor, startConsoleBench, type Told } from '../support/console-bench.ts'
 import { requestRecord } from '../support/console-record.ts'
 
@@ -28,6 +29,9 @@ for (const [store, options] of STORES) {
     ])
     t.same(idsIn(await admin.get(REQUESTS)), ['req_4', 'req_3', 'req_2', 'req_1'])
     t.same(idsIn(await foreign.get('workspaces/other/requests')), ['req_5'])
+    const { paths } = (await admin.get('endpoints')).body
+    t.same(paths, RECORDED_PATHS, 'of the table of endpoints')
+    t.ok(RECORDED_PATHS.includes('/deepgram/v1/listen') && !RECORDED_PATHS.includes('/healthz'))
     const filters: readonly (readonly [string, readonly string[]])[] = [
       ['outcome=ok', ['req_4', 'req_3', 'req_1']],
       ['outcome=failed', ['req_2']],

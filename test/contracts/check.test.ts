@@ -426,6 +426,7 @@ t.test('each way in which a door breaks its table is found', async (t) => {
   })
   const good: DoorEndpoint = {
     door: {
+      name: 'openai',
       tag: 'OpenAI',
       requestIdHeader: 'x-request-id',
       translateError: (error) => error,

@@ -271,6 +271,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${WORKSPACE}/live/FIELD/end`,
     () => ({}),
   ),
+  'GET /console/api/endpoints': looks(`${API}/endpoints`, `${API}/endpoints?path=FIELD`),
   'GET /console/api/health': looks(`${API}/health`, `${API}/health?workspace=FIELD`),
   'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
   'GET /console/api/usage': looks(

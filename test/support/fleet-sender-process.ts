@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { pino } from 'pino'
-import { CALLBACK_FORMS } from '../../src/api/callback-forms.ts'
+import { CALLBACK_FORMS } from '../../src/api/table.ts'
 import type { Outbox, WebhookEvent } from '../../src/contracts/outbox.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
 import { dialAddress } from '../../src/outbound/connect-address.ts'

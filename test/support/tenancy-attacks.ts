@@ -159,6 +159,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   'GET /console/api/log/:record': none,
   'GET /console/api/live': none,
   [`POST ${W}/live/:session/end`]: none,
+  'GET /console/api/endpoints': none,
   'GET /console/api/health': none,
   'GET /console/api/overview': none,
   'GET /console/api/usage': none,

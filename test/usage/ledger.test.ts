@@ -12,6 +12,8 @@ import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
+const CALLS = new Set(['POST /v1/chat', 'POST /v1/transcription', 'GET /v1/transcription/stream'])
+
 /** Nothing is written by itself. */
 const TIMING = { gatherMs: 600_000, segmentMs: 600_000, syncMs: 600_000 }
 const STREAM = { method: 'GET', pattern: '/v1/transcription/stream' }
@@ -34,7 +36,7 @@ async function opened(t: Test, { syncMs } = TIMING) {
     timing: { ...TIMING, syncMs },
   })
   t.teardown(() => rows.close())
-  const ledger = new UsageLedger({ rows, node: 'node', paramOf: () => null })
+  const ledger = new UsageLedger({ rows, node: 'node', paramOf: () => null, calls: CALLS })
   /** A call that was answered, and goes by its id. */
   const call = (requestId: string, sentBytes = 500, endpoint = { method: 'POST', pattern: '/v1/chat' }) => {
     const exchange = {
@@ -210,7 +212,7 @@ t.test('who records a job that nobody ran hears whether its record is kept', asy
   const log = createLogger('silent')
   const full = await WriteAhead.open({ root, lock: lockRemovable, roll: null, backlogBytes: 0, log })
   t.teardown(() => full.close())
-  const other = new UsageLedger({ rows: full, node: 'node', paramOf: () => null })
+  const other = new UsageLedger({ rows: full, node: 'node', paramOf: () => null, calls: CALLS })
   t.equal(other.abandoned(abandoned), false)
 })
 

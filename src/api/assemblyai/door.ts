@@ -3,8 +3,11 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import type { Door } from '../endpoint.ts'
 import { AssemblyAiFault } from '../openapi/assemblyai-answers.ts'
 
+const LIVE = "streaming in AssemblyAI's format is not served here; see GET /v1/transcription/stream"
+
 /** Conventions of AssemblyAI's client libraries, which are given `/assemblyai` as their base URL. */
 const DOOR: Door = {
+  name: 'assemblyai',
   tag: 'AssemblyAI',
   requestIdHeader: 'x-request-id',
   authorization: bearerOf,
@@ -17,6 +20,11 @@ const DOOR: Door = {
       error: `${code}: ${message}`,
       ...{ code, param, request_id: requestId, details },
     }),
+  },
+  unserved: {
+    'lemur/': 'LeMUR is not served here; send the text of the transcript to POST /v1/chat',
+    'v2/realtime/': LIVE,
+    'v3/': LIVE,
   },
 }
 

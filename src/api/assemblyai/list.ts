@@ -38,6 +38,7 @@ export const listTranscripts = endpoint({
   ...ASSEMBLYAI,
   method: 'GET',
   path: PATH,
+  kind: 'none',
   id: 'assemblyaiList',
   summary: 'List transcripts',
   description: 'Those of the app, the newest first, also those that came by `POST /v1/transcription/jobs`.',

@@ -26,6 +26,7 @@ import { keptTranscript, PATH } from './transcripts.ts'
 const ONE = {
   ...ASSEMBLYAI,
   method: 'GET',
+  kind: 'none',
   errors: ['JOB_NOT_FOUND', 'OVERLOADED', 'INVALID_REQUEST'],
 } as const
 

@@ -9,6 +9,7 @@ import type { AskedCallback } from '../callbacks.ts'
 import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
+import { ASSEMBLYAI } from './door.ts'
 
 const NO_ANALYSIS = 'transcripts are not analysed here'
 const COVERED = 'must name only policies that `pii`, `phi`, `pci` or `numbers` cover'
@@ -157,7 +158,7 @@ function callbackIn(reader: OptionReader): AskedCallback | null {
     throw invalidField('webhook_auth_header_name', MUST.beLeftOut('there is no `webhook_url`'))
   }
   const headers = name === null || value === null ? {} : { [name]: value }
-  return { vendor: 'assemblyai', param: 'webhook_url', url, method: 'POST', headers, view: null }
+  return { door: ASSEMBLYAI.door.name, param: 'webhook_url', url, method: 'POST', headers, view: null }
 }
 
 function redactionIn(reader: OptionReader): readonly string[] {

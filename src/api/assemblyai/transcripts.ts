@@ -10,8 +10,8 @@ import { invalidField } from '../../inbound/refusals.ts'
 import { eraseJob } from '../../jobs/erase.ts'
 import { openResult } from '../../jobs/results.ts'
 import { submitJob } from '../../jobs/submit.ts'
-import { openCallback } from '../../webhooks/callbacks.ts'
-import { acceptCallback } from '../callbacks.ts'
+import { type CallbackForm, openCallback } from '../../webhooks/callbacks.ts'
+import { acceptCallback, isClientError } from '../callbacks.ts'
 import {
   type Admitted,
   checkIdempotencyKey,
@@ -25,7 +25,7 @@ import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'
 import { AssemblyAiTranscript } from '../openapi/assemblyai-answers.ts'
 import { type Answer, AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
-import { type KeptTranscript, transcriptView } from './transcript.ts'
+import { type KeptTranscript, statusOf, transcriptView } from './transcript.ts'
 import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
 import { isUploadUrl, openUpload, uploadIn } from './upload-url.ts'
 
@@ -48,10 +48,17 @@ const Body = Type.Object({
   audio_url: Type.String({ description: TRANSCRIPT_OPTIONS.audio_url?.note ?? '' }),
 })
 
+/** No more than that it has ended (https://www.assemblyai.com/docs/pre-recorded-audio/webhooks). */
+const CALLBACK: CallbackForm = {
+  render: (job) => ({ headers: {}, body: JSON.stringify({ transcript_id: job.id, status: statusOf(job) }) }),
+  isFinal: isClientError,
+}
+
 export const submitTranscript = endpoint({
   ...ASSEMBLYAI,
   method: 'POST',
   path: PATH,
+  kind: 'call',
   id: 'assemblyaiSubmit',
   summary: 'Submit a transcript',
   description: 'A durable job, as of `POST /v1/transcription/jobs`.',
@@ -72,6 +79,7 @@ export const submitTranscript = endpoint({
   },
   answers: [TRANSCRIPT],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
+  callback: CALLBACK,
   async handle({ exchange, context, dependencies, body: { request, door, callback: asked } }) {
     const key = idempotencyKeyOf(exchange)
     if (key !== undefined) checkIdempotencyKey(key)
@@ -90,6 +98,7 @@ export const showTranscript = endpoint({
   ...ASSEMBLYAI,
   method: 'GET',
   path: `${PATH}/:job_id`,
+  kind: 'none',
   id: 'assemblyaiTranscript',
   summary: 'Get a transcript',
   answers: [TRANSCRIPT],
@@ -105,6 +114,7 @@ export const deleteTranscript = endpoint({
   ...ASSEMBLYAI,
   method: 'DELETE',
   path: `${PATH}/:job_id`,
+  kind: 'none',
   id: 'assemblyaiDelete',
   summary: 'Delete a transcript',
   description:

@@ -22,6 +22,7 @@ export const upload = endpoint({
   ...ASSEMBLYAI,
   method: 'POST',
   path: '/assemblyai/v2/upload',
+  kind: 'none',
   id: 'assemblyaiUpload',
   summary: 'Upload audio',
   description: 'The body is the audio. It can be transcribed by keys of this workspace for 24 hours.',

@@ -8,20 +8,17 @@ import { DeepgramFault } from '../openapi/deepgram-answers.ts'
 import type { Answer, Content } from '../openapi/operation.ts'
 import { CLOSE } from '../socket-messages.ts'
 
-/** Subprotocols with which browsers send a key: the scheme, and the key behind it. */
+/** Subprotocols with which browsers send a key: the scheme, then the key. */
 const SCHEMES = ['token', 'bearer']
 
 /** Conventions of Deepgram's client libraries, which are given `/deepgram` as their base URL. */
-const SOCKET_DOOR: Door = {
+const DOOR: Door = {
+  name: 'deepgram',
   tag: 'Deepgram',
   requestIdHeader: 'dg-request-id',
   errorHeader: 'dg-error',
   authorization: bearerOf,
   translateError: (error) => renamed(error, NAMES),
-}
-
-const DOOR: Door = {
-  ...SOCKET_DOOR,
   errorShape: {
     schema: DeepgramFault,
     members: ({ code, message }, requestId) => ({ err_code: code, err_msg: message, request_id: requestId }),
@@ -34,7 +31,6 @@ export const DEEPGRAM = { tag: 'Deepgram', scope: 'inference', door: DOOR } as c
 /** The same of a WebSocket, whose clients read the reason of a refusal in a header. */
 export const DEEPGRAM_SOCKET = {
   ...DEEPGRAM,
-  door: SOCKET_DOOR,
   limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
   authorization({ headers }: Exchange): string | undefined {
     const [scheme = '', key] = offeredProtocols(headers)

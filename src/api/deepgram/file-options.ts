@@ -7,6 +7,7 @@ import { type DoorOptions, demanding, formOf, isOn, OptionReader } from '../door
 import { unknownFields } from '../fields.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
+import { DEEPGRAM } from './door.ts'
 import { OPT_OUT, optOutIn, sharedFields, withoutBoost } from './options.ts'
 import { type ListenView, UTTERANCE_GAP_SECONDS } from './transcript.ts'
 
@@ -134,7 +135,7 @@ function callbackIn(query: OptionReader): Omit<AskedCallback, 'view'> | null {
   const given = query.text('callback_method')
   const method = METHODS.find((one) => one === (given ?? 'POST').toUpperCase())
   if (method === undefined) throw invalidField('callback_method', MUST.beOneOf(METHODS))
-  if (url !== null) return { vendor: 'deepgram', param: 'callback', url, method, headers: {} }
+  if (url !== null) return { door: DEEPGRAM.door.name, param: 'callback', url, method, headers: {} }
   if (given !== null) throw invalidField('callback_method', MUST.beLeftOut('there is no `callback`'))
   return null
 }

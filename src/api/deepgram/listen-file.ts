@@ -1,9 +1,11 @@
 import { Type } from 'typebox'
-import { submissionHeaders } from '../callbacks.ts'
+import type { CallbackForm } from '../../webhooks/callbacks.ts'
+import { failureOf, submissionHeaders } from '../callbacks.ts'
 import { optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { warningHeaders } from '../fact-headers.ts'
-import { viewedAnswer } from '../heard.ts'
+import { factHeaders, warningHeaders } from '../fact-headers.ts'
+import { heardInJob, type KeptResult, viewedAnswer } from '../heard.ts'
+import { jsonText } from '../json-reply.ts'
 import {
   answerTranscription,
   type TranscriptionRun,
@@ -51,6 +53,22 @@ const LISTEN: TranscriptionRun = {
   },
 }
 
+/**
+ * The transcript itself, as the synchronous answer has it (https://developers.deepgram.com/docs/callback); for a failed
+ * job, the refusal that the synchronous answer would have been.
+ */
+const CALLBACK: CallbackForm = {
+  async render(job, result, view) {
+    // Deepgram sends the id of the key that asked; receivers compare it.
+    const token = { 'dg-token': job.keyId }
+    if (result === null) return { headers: token, body: JSON.stringify(failureOf(job, DEEPGRAM.door)) }
+    const kept = JSON.parse(result) as KeptResult
+    const response = listenResponse(heardInJob(job, kept), view as ListenView)
+    return { headers: { ...token, ...factHeaders(kept) }, body: await jsonText(response) }
+  },
+  isFinal: () => false,
+}
+
 const ANSWER = Type.Union([DeepgramTranscript, DeepgramAccepted], {
   title: 'DeepgramAnswer',
   description: 'the transcript, or with `callback` the ID of the request',
@@ -65,6 +83,7 @@ export const listenFile = endpoint({
   ...DEEPGRAM,
   method: 'POST',
   path: '/deepgram/v1/listen',
+  kind: 'call',
   id: 'deepgramListenFile',
   summary: 'Transcribe audio',
   description:
@@ -83,5 +102,6 @@ export const listenFile = endpoint({
   },
   answers: [deepgramAnswer([json(ANSWER)], ['X-LK-Idempotent-Replay', 'Location', ...TRANSCRIPT_FACTS])],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
+  callback: CALLBACK,
   handle: (request) => answerTranscription(LISTEN, request),
 })

@@ -49,6 +49,7 @@ export const speak = endpoint({
   ...DEEPGRAM,
   method: 'POST',
   path: '/deepgram/v1/speak',
+  kind: 'call',
   id: 'deepgramSpeak',
   summary: 'Text to speech',
   body: { ...speakRequest, parameters: ['Purpose', optionsParameter(SPEAK_OPTIONS)] },

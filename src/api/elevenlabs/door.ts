@@ -8,6 +8,7 @@ import type { Answer, Content } from '../openapi/operation.ts'
 
 /** Conventions of ElevenLabs' client libraries, which are given `/elevenlabs` as their base URL. */
 const DOOR: Door = {
+  name: 'elevenlabs',
   tag: 'ElevenLabs',
   requestIdHeader: 'request-id',
   authorization: ({ authorization, 'xi-api-key': key }) =>

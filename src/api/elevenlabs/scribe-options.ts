@@ -8,7 +8,7 @@ import type { AskedCallback } from '../callbacks.ts'
 import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
-import { LOGGING, unloggedIn } from './door.ts'
+import { ELEVENLABS, LOGGING, unloggedIn } from './door.ts'
 import type { ScribeEventView, ScribeView } from './transcript.ts'
 
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
@@ -131,7 +131,7 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
 }
 
 function callbackOf(view: ScribeEventView): AskedCallback {
-  return { vendor: 'elevenlabs', param: 'webhook', url: null, method: 'POST', headers: {}, view }
+  return { door: ELEVENLABS.door.name, param: 'webhook', url: null, method: 'POST', headers: {}, view }
 }
 
 /** ElevenLabs has the same bounds. */

@@ -1,8 +1,10 @@
-import { submissionHeaders } from '../callbacks.ts'
+import type { CallbackForm } from '../../webhooks/callbacks.ts'
+import { failureOf, isClientError, submissionHeaders } from '../callbacks.ts'
 import { formOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { warningHeaders } from '../fact-headers.ts'
-import { viewedAnswer } from '../heard.ts'
+import { factHeaders, warningHeaders } from '../fact-headers.ts'
+import { heardInJob, type KeptResult, viewedAnswer } from '../heard.ts'
+import { jsonText } from '../json-reply.ts'
 import {
   answerTranscription,
   type TranscriptionRun,
@@ -14,7 +16,7 @@ import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { demandedBy, ELEVENLABS, elevenlabsAnswer } from './door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from './scribe-options.ts'
-import { type ScribeView, scribeResponse } from './transcript.ts'
+import { type ScribeEventView, type ScribeView, scribeResponse } from './transcript.ts'
 
 /** The answer to a view. */
 export const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
@@ -47,6 +49,30 @@ const SCRIBE: TranscriptionRun = {
   },
 }
 
+/**
+ * An event with the transcript as the synchronous answer has it
+ * (https://elevenlabs.io/docs/eleven-api/guides/how-to/speech-to-text/batch/webhooks). They publish none for a failure:
+ * receivers who go by the type of an event see that this one has no transcript.
+ */
+const CALLBACK: CallbackForm = {
+  async render(job, result, given) {
+    const { metadata, ...view } = given as ScribeEventView
+    const kept = result === null ? null : (JSON.parse(result) as KeptResult)
+    const content =
+      kept === null
+        ? failureOf(job, ELEVENLABS.door)
+        : { transcription: scribeResponse(heardInJob(job, kept), view) }
+    const event = {
+      type: `speech_to_text_transcription${kept === null ? '_failed' : ''}`,
+      event_timestamp: Math.floor((job.endedAtMs ?? 0) / 1000),
+      data: { request_id: job.requestId, ...content, webhook_metadata: metadata },
+    }
+    return { headers: kept === null ? {} : factHeaders(kept), body: await jsonText(event) }
+  },
+  signature: (timestamp, signature) => ({ 'elevenlabs-signature': `t=${timestamp},v0=${signature}` }),
+  isFinal: isClientError,
+}
+
 const FORM = {
   type: 'object',
   properties: {
@@ -62,6 +88,7 @@ export const speechToText = endpoint({
   ...ELEVENLABS,
   method: 'POST',
   path: '/elevenlabs/v1/speech-to-text',
+  kind: 'call',
   id: 'elevenlabsSpeechToText',
   summary: 'Transcribe audio',
   idempotent: 'transcription',
@@ -81,5 +108,6 @@ export const speechToText = endpoint({
     },
   ],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
+  callback: CALLBACK,
   handle: (request) => answerTranscription(SCRIBE, request),
 })

@@ -83,6 +83,7 @@ type SpeechRequest = EndpointCall<ReceivedJson<'speech'>>
 const SPEAK = {
   ...ELEVENLABS,
   method: 'POST',
+  kind: 'call',
   body: { ...speechRequest, parameters: ['Purpose', optionsParameter(SPEECH_QUERY)] },
   answers: [
     elevenlabsAnswer(

@@ -13,7 +13,7 @@ import {
 import { json } from '../openapi/operation.ts'
 import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
 
-const LIST = { ...ELEVENLABS, method: 'GET', limited: false } as const
+const LIST = { ...ELEVENLABS, method: 'GET', kind: 'none', limited: false } as const
 
 export const voices = endpoint({
   ...LIST,

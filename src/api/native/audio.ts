@@ -29,6 +29,7 @@ const ANY_FIELDS = {
 export const audio = endpoint({
   method: 'POST',
   path: '/v1/audio',
+  kind: 'call',
   id: 'audio',
   tag: 'Speech',
   summary: 'Transcribe, translate or speak',

@@ -140,6 +140,7 @@ export const chatRequest = jsonRequest('chat', ChatBody, readChat)
 export const chat = endpoint({
   method: 'POST',
   path: '/v1/chat',
+  kind: 'call',
   id: 'chat',
   tag: 'Generation',
   summary: 'Chat',
@@ -166,6 +167,7 @@ export const completeRequest = jsonRequest('complete', CompleteBody, (body) => (
 export const complete = endpoint({
   method: 'POST',
   path: '/v1/complete',
+  kind: 'call',
   id: 'complete',
   tag: 'Generation',
   summary: 'Text completion',
@@ -191,6 +193,7 @@ export const visionRequest = jsonRequest('vision', VisionBody, (body, warn) => (
 export const vision = endpoint({
   method: 'POST',
   path: '/v1/vision',
+  kind: 'call',
   id: 'vision',
   tag: 'Generation',
   summary: 'Vision',

@@ -28,6 +28,7 @@ export function readEmbeddings({ input, dimensions }: Static<typeof EmbeddingsBo
 export const embeddings = endpoint({
   method: 'POST',
   path: '/v1/embeddings',
+  kind: 'call',
   id: 'embeddings',
   tag: 'Generation',
   summary: 'Embeddings',

@@ -34,6 +34,7 @@ export function readImage(body: Static<typeof ImageBody>): ImageCall {
 export const image = endpoint({
   method: 'POST',
   path: '/v1/image',
+  kind: 'call',
   id: 'image',
   tag: 'Generation',
   summary: 'Generate images',

@@ -14,6 +14,7 @@ import { json } from '../openapi/operation.ts'
 export const me = endpoint({
   method: 'GET',
   path: '/v1/me',
+  kind: 'none',
   id: 'me',
   tag: 'Account',
   summary: 'Current key',

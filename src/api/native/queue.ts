@@ -74,6 +74,7 @@ const QueueRequest = Type.Object({ ...QueueEnvelope.properties, payload: Payload
 export const queue = endpoint({
   method: 'POST',
   path: '/v1/queue',
+  kind: 'call',
   id: 'queue',
   tag: 'Queue',
   summary: 'Enqueue a request',

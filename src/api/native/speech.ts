@@ -177,6 +177,7 @@ export const AUDIO_BODY: Content = {
 export const speech = endpoint({
   method: 'POST',
   path: '/v1/speech',
+  kind: 'call',
   id: 'speech',
   tag: 'Speech',
   summary: 'Text to speech',

@@ -39,11 +39,12 @@ export interface JobNeeds extends Dependencies {
   readonly watch: JobWatch
 }
 
-const ONE = { path: `${JOBS_PATH}/:job_id`, tag: 'Jobs', scope: 'jobs' } as const
+const ONE = { path: `${JOBS_PATH}/:job_id`, kind: 'none', tag: 'Jobs', scope: 'jobs' } as const
 
 export const submitTranscriptionJob = endpoint({
   method: 'POST',
   path: JOBS_PATH,
+  kind: 'call',
   id: 'submitJob',
   tag: 'Jobs',
   summary: 'Submit a transcription job',

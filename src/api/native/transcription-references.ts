@@ -46,6 +46,7 @@ const Reference = shape('TranscriptionReference', {
 export const transcriptionReferences = endpoint({
   method: 'POST',
   path: '/v1/transcription/references',
+  kind: 'none',
   id: 'transcriptionReferences',
   tag: 'Speech',
   summary: 'What was really said',

@@ -155,6 +155,7 @@ const TRANSLATION: TranscriptionRun = { task: 'translation', offers: { stream: f
 export const transcription = endpoint({
   method: 'POST',
   path: '/v1/transcription',
+  kind: 'call',
   id: 'transcription',
   tag: 'Speech',
   summary: 'Transcribe audio',
@@ -173,6 +174,7 @@ export const transcription = endpoint({
 export const translation = endpoint({
   method: 'POST',
   path: '/v1/translation',
+  kind: 'call',
   id: 'translation',
   tag: 'Speech',
   summary: 'Translate audio into English',

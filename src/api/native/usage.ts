@@ -26,6 +26,7 @@ type Format = (typeof FORMATS)[number]
 export const usage = endpoint({
   method: 'GET',
   path: '/v1/usage',
+  kind: 'none',
   id: 'usage',
   tag: 'Account',
   summary: 'Usage of a time',

@@ -150,6 +150,7 @@ export const videoRequest = jsonRequest('video', VideoBody, (body) => ({
 export const video = endpoint({
   method: 'POST',
   path: '/v1/video',
+  kind: 'call',
   id: 'video',
   tag: 'Generation',
   summary: 'Generate a video',

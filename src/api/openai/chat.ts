@@ -85,6 +85,7 @@ export const chatCompletions = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/chat/completions',
+  kind: 'call',
   id: 'openaiChat',
   summary: 'Chat',
   body: openaiChatRequest,

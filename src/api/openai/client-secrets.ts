@@ -113,6 +113,7 @@ export const clientSecrets = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/realtime/client_secrets',
+  kind: 'none',
   id: 'openaiClientSecrets',
   summary: 'Make a client secret',
   description:

@@ -52,6 +52,7 @@ export const completions = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/completions',
+  kind: 'call',
   id: 'openaiCompletion',
   summary: 'Text completion',
   body: openaiCompletionRequest,

@@ -22,7 +22,7 @@ import type { Answer, Content } from '../openapi/operation.ts'
 import type { EventStream } from '../sse.ts'
 
 /** Conventions of OpenAI's client libraries, which are given `/openai/v1` as their base URL and nothing else. */
-const DOOR: Door = { tag: 'OpenAI', requestIdHeader: 'x-request-id', translateError }
+const DOOR: Door = { name: 'openai', tag: 'OpenAI', requestIdHeader: 'x-request-id', translateError }
 
 /** Part of every endpoint of this door. */
 export const OPENAI = { tag: 'OpenAI', scope: 'inference', door: DOOR } as const

@@ -59,6 +59,7 @@ export const openaiEmbeddings = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/embeddings',
+  kind: 'call',
   id: 'openaiEmbeddings',
   summary: 'Embeddings',
   body: openaiEmbeddingsRequest,

@@ -45,6 +45,7 @@ export const imagesGenerations = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/images/generations',
+  kind: 'call',
   id: 'openaiImages',
   summary: 'Generate images',
   body: openaiImageRequest,

@@ -16,6 +16,7 @@ export const responses = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/responses',
+  kind: 'call',
   id: 'openaiResponse',
   summary: 'Response',
   description:

@@ -48,6 +48,7 @@ export const audioSpeech = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/audio/speech',
+  kind: 'call',
   id: 'openaiSpeech',
   summary: 'Text to speech',
   body: openaiSpeechRequest,

@@ -365,6 +365,7 @@ export const audioTranscriptions = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/audio/transcriptions',
+  kind: 'call',
   id: 'openaiTranscription',
   summary: 'Transcribe audio',
   description:
@@ -385,6 +386,7 @@ export const audioTranslations = endpoint({
   ...OPENAI,
   method: 'POST',
   path: '/openai/v1/audio/translations',
+  kind: 'call',
   id: 'openaiTranslation',
   summary: 'Translate audio into English',
   idempotent: 'translation',

@@ -18,6 +18,8 @@ export interface ConsoleContext {
   readonly catalog: CatalogService
   /** Sessions, recorded requests and samples. */
   readonly state: ConsoleState
+  /** Paths whose requests are recorded. */
+  readonly recordedPaths: readonly string[]
   /** Name of this node in its samples. */
   readonly nodeName: string
   readonly clock: Clock

@@ -17,7 +17,7 @@ import { NodeHistory } from './api/node-history.ts'
 import { oneProviderEndpoints } from './api/one-provider.ts'
 import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
 import { providerEndpoints } from './api/providers.ts'
-import { requestEndpoints } from './api/requests.ts'
+import { endpointsEndpoint, requestEndpoints } from './api/requests.ts'
 import { routeEndpoints } from './api/routes.ts'
 import { sessionEndpoints } from './api/sessions.ts'
 import { settingsEndpoints } from './api/settings.ts'
@@ -35,7 +35,7 @@ import { consoleSession } from './sign-in.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
-/** Every endpoint of the console's API but those of its sessions. */
+/** Every endpoint of the console's API that the management API has, too. */
 function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
   const history = new NodeHistory(context)
   return [
@@ -80,6 +80,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     ...consoleSession(context, singleSignOn),
     ...oidcEndpoints(context, singleSignOn),
     ...sessionEndpoints(context),
+    endpointsEndpoint(context),
     ...endpoints,
   ]
   const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context, ahead))]

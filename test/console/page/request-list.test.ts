@@ -1,10 +1,8 @@
 import t from 'tap'
-import { type ApiContext, createRoutes } from '../../../src/api/table.ts'
 import { answeringAttempt, attemptBars } from '../../../src/console/page/components/attempts.ts'
 import {
   costDecimals,
   coverageWords,
-  ENDPOINTS,
   firstPage,
   isFiltered,
   listQuery,
@@ -55,15 +53,6 @@ const request = (n: number, more: Partial<RequestAnswer> = {}): RequestAnswer =>
 const requests = (from: number, to: number) =>
   Array.from({ length: from - to + 1 }, (_, index) => request(from - index))
 const ids = (rows: readonly RequestAnswer[]) => rows.map(({ record_id: id }) => Number(id.slice(4)))
-
-t.test('every endpoint whose requests are noted can be filtered by', async (t) => {
-  // Nobody goes through them.
-  const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
-  const routes = createRoutes({ ...context, links: null })
-  const isNoted = (path: string) => /^(\/(openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//.test(path)
-  const noted = routes.map(({ path }) => path).filter(isNoted)
-  t.same([...ENDPOINTS].sort(), [...new Set([...noted, 'job'])].sort())
-})
 
 t.test('filters are fields of the address', async (t) => {
   const filter = readFilter(new URLSearchParams('outcome=failed&path=/v1/speech&app=web&key=key_1&id=..&x=1'))

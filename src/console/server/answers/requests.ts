@@ -4,6 +4,12 @@ import type { ExplainRow } from '../../../gateway/verdict.ts'
 
 // Answers about recorded requests, in wire names; times are RFC 3339. The page is typed by the same.
 
+/** GET /endpoints */
+export interface EndpointsAnswer {
+  /** As requests are recorded: the pattern of the path, in the order of the reference. */
+  readonly paths: readonly string[]
+}
+
 /** GET /workspaces/:workspace/requests, newest first */
 export interface RequestsAnswer {
   readonly requests: readonly RequestAnswer[]

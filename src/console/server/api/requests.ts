@@ -3,7 +3,7 @@ import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
 import type { RecordedFailure, RequestFilter, RequestRecord } from '../../../contracts/console.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
-import type { FailureAnswer, RequestAnswer, RequestsAnswer } from '../answers/requests.ts'
+import type { EndpointsAnswer, FailureAnswer, RequestAnswer, RequestsAnswer } from '../answers/requests.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import { keyNames } from './keys.ts'
@@ -28,6 +28,12 @@ const ListQuery = Type.Object({
   after: Type.Optional(Text),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
 })
+
+/** `GET /endpoints`, for the page alone: the paths that requests can be filtered by. */
+export function endpointsEndpoint(context: ConsoleContext): ConsoleRoute {
+  const answer: EndpointsAnswer = { paths: context.recordedPaths }
+  return consoleEndpoint(context, 'GET', '/endpoints', {}, () => answer)
+}
 
 /** The newest requests of a workspace, filtered, and one of them. */
 export function requestEndpoints(context: ConsoleContext, history: NodeHistory): ConsoleRoute[] {

@@ -19,7 +19,7 @@ import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import { leftWords } from '../routes/verdicts.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from '../routes/words.ts'
 import { FoundInLog, SameRequestId, SIBLINGS_MAX } from './one-record.ts'
-import { endpointName } from './request-list.ts'
+import { endpointName, JOB_RUN } from './request-list.ts'
 
 /** One request: why it failed, its attempts on its time, and the facts of it. */
 export function OneRequest(props: {
@@ -98,7 +98,7 @@ const SIBLING_COLUMNS: readonly Column<RequestAnswer>[] = [
 ]
 
 function titleOf({ method, path }: RequestAnswer): string {
-  return path === 'job' ? endpointName(path) : `${method} ${path}`
+  return path === JOB_RUN ? endpointName(path) : `${method} ${path}`
 }
 
 /** All that is known of one request beside its attempts. */

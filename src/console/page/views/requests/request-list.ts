@@ -149,65 +149,9 @@ export function costDecimals(requests: readonly Pick<RequestAnswer, 'cost_usd'>[
   return requests.some(needs) ? 6 : 2
 }
 
-/** Endpoints to filter requests by, as they are noted: the pattern of the path, and `job` for runs of jobs. */
-export const ENDPOINTS: readonly string[] = [
-  '/v1/transcription',
-  '/v1/transcription/stream',
-  '/v1/transcription/references',
-  '/v1/translation',
-  '/v1/speech',
-  '/v1/speech/stream',
-  '/v1/audio',
-  '/v1/chat',
-  '/v1/complete',
-  '/v1/vision',
-  '/v1/embeddings',
-  '/v1/image',
-  '/v1/video',
-  '/v1/transcription/jobs',
-  '/v1/transcription/jobs/:job_id',
-  '/v1/queue',
-  'job',
-  '/v1/me',
-  '/v1/usage',
-  '/openai/v1/audio/transcriptions',
-  '/openai/v1/audio/translations',
-  '/openai/v1/audio/speech',
-  '/openai/v1/chat/completions',
-  '/openai/v1/responses',
-  '/openai/v1/completions',
-  '/openai/v1/embeddings',
-  '/openai/v1/images/generations',
-  '/openai/v1/models',
-  '/openai/v1/models/:model',
-  '/openai/v1/realtime',
-  '/openai/v1/realtime/client_secrets',
-  '/deepgram/v1/listen',
-  '/deepgram/v1/speak',
-  '/deepgram/v2/listen',
-  '/deepgram/v1/models',
-  '/deepgram/v1/models/:model',
-  '/elevenlabs/v1/speech-to-text',
-  '/elevenlabs/v1/text-to-speech/:voice_id',
-  '/elevenlabs/v1/text-to-speech/:voice_id/stream',
-  '/elevenlabs/v1/text-to-speech/:voice_id/with-timestamps',
-  '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
-  '/elevenlabs/v1/voices',
-  '/elevenlabs/v1/voices/:voice_id',
-  '/elevenlabs/v2/voices',
-  '/elevenlabs/v1/models',
-  '/assemblyai/v2/upload',
-  '/assemblyai/v2/transcript',
-  '/assemblyai/v2/transcript/:job_id',
-  '/assemblyai/v2/transcript/:job_id/sentences',
-  '/assemblyai/v2/transcript/:job_id/paragraphs',
-  '/assemblyai/v2/transcript/:job_id/srt',
-  '/assemblyai/v2/transcript/:job_id/vtt',
-  '/assemblyai/v2/transcript/:job_id/word-search',
-  '/assemblyai/v2/transcript/:job_id/redacted-audio',
-]
+/** What runs of jobs have in place of a path. */
+export const JOB_RUN = 'job'
 
-/** A run of a job has no path. */
 export function endpointName(path: string): string {
-  return path === 'job' ? 'Job run' : path
+  return path === JOB_RUN ? 'Job run' : path
 }

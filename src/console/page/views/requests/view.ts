@@ -1,5 +1,10 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
-import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../server/answers/requests.ts'
+import type {
+  Coverage,
+  EndpointsAnswer,
+  RequestAnswer,
+  RequestsAnswer,
+} from '../../../server/answers/requests.ts'
 import { api } from '../../api.ts'
 import { Outcome, ServedBy } from '../../components/attempts.ts'
 import { Button, LinkButton } from '../../components/button.ts'
@@ -22,10 +27,10 @@ import { OneRequest } from './one-request.ts'
 import {
   costDecimals,
   coverageWords,
-  ENDPOINTS,
   endpointName,
   firstPage,
   isFiltered,
+  JOB_RUN,
   listQuery,
   newerThan,
   olderThan,
@@ -176,8 +181,9 @@ function Filters(props: {
   readonly onChange: (fields: Readonly<Record<string, string | null>>) => void
 }) {
   const { workspace, filter, onChange } = props
-  const endpoints =
-    ENDPOINTS.includes(filter.path) || filter.path === '' ? ENDPOINTS : [...ENDPOINTS, filter.path]
+  const load = useLoad((signal) => api.get<EndpointsAnswer>('/endpoints', { signal }), [])
+  const known = [...(load.value?.paths ?? []), JOB_RUN]
+  const endpoints = known.includes(filter.path) || filter.path === '' ? known : [...known, filter.path]
   return h(
     'div',
     { class: 'filters requests-filters', role: 'search', 'aria-label': 'Filter requests' },
@@ -296,7 +302,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
       head: 'Endpoint',
       primary: true,
       cell: ({ method, path }) =>
-        h('span', { class: 'mono' }, path === 'job' ? endpointName(path) : `${method} ${path}`),
+        h('span', { class: 'mono' }, path === JOB_RUN ? endpointName(path) : `${method} ${path}`),
     },
     { head: 'Outcome', cell: (request) => h(Outcome, { request }) },
     { head: 'Served by', cell: (request) => h(ServedBy, { request }) },

@@ -63,6 +63,11 @@ export function sleep(
   })
 }
 
+/** Resolves in a later turn of the event loop, when its sockets have had theirs. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
 /** Something took longer than it may. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'

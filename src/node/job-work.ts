@@ -63,7 +63,7 @@ export function startJobWork(parts: Node): JobWork {
       openResult: (job, result, reader) =>
         openResult(job, result, reader, { budget: parts.budget, state, objects }),
     },
-    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS }),
+    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS, clock: parts.clock }),
     alertTarget: () => alertTarget(parts),
     timing: timing.deliveries ?? {},
     onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),

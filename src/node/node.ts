@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { CALLS } from '../api/table.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
+import type { AudioReader } from '../contracts/audio.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
@@ -37,7 +38,6 @@ import { createAudioDigester } from '../storage/audio-digest.ts'
 import { createAudioReader } from '../storage/audio-reader.ts'
 import { createBlocks } from '../storage/blocks.ts'
 import { HeldBodies } from '../storage/body-holds.ts'
-import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder, lockRemovable } from '../storage/folder-lock.ts'
 import { createGenerationMarks } from '../storage/generation-marks.ts'
@@ -49,6 +49,7 @@ import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
 import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/spool-context.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import type { Clock } from '../time.ts'
 import { startTracing } from '../tracing/start.ts'
@@ -94,35 +95,32 @@ export async function openNode(
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const metrics = openMetrics(environment, catalog)
-  const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
-  const blocks = createBlocks(budget)
+  const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB, undefined, clock)
+  const blocks = createBlocks(budget, { clock })
   closers.push(() => blocks.close())
-  const store = await openStore(environment, secretKeys, { blocks, budget })
+  const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
   await keepStore(store, state, closers)
-  await sweep(store, state, catalog, log, closers)
+  await sweep(store, state, catalog, { log, clock }, closers)
   const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
   const own = { environment, log, timing, clock }
   return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
   async function openGateway() {
-    const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
+    const memory = { budget, blocks, log, clock }
+    const { holds, objects, spool, ahead } = openBodies(store, memory, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
-    const sender = createSender({ reader, inner: sandbox })
-    closers.push(() => sender.close())
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const kept = { objects, budget, secretKeys }
+    const kept = { objects, budget, secretKeys, clock }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
-      send: sender.send,
-      open: sender.open,
-      openSocket: createSocketOpener(sandbox),
+      ...openUpstream(reader, sandbox, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
-      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
+      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
       timing: timing.calls,
       ...compared,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
@@ -142,8 +140,8 @@ export async function openNode(
       keys,
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
-      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
-      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log }), signals },
+      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
+      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log, clock }), signals },
     }
   }
 }
@@ -253,7 +251,7 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
 /** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
 function openBodies(
   store: Store,
-  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log'>,
+  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log' | 'clock'>,
   environment: Environment,
   closers: Closer[],
 ) {
@@ -262,6 +260,13 @@ function openBodies(
   const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
   closers.push(() => spool.close())
   return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+}
+
+/** Opens the clients of providers. */
+function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock, closers: Closer[]) {
+  const { send, open, close } = createSender({ reader, inner: sandbox, clock })
+  closers.push(close)
+  return { send, open, openSocket: createSocketOpener(sandbox, clock) }
 }
 
 /** Opens what tells of changes to jobs, those on other nodes too. */
@@ -309,7 +314,7 @@ async function sweep(
   { objects, folderLinks }: Store,
   state: State,
   catalog: Catalog,
-  log: Logger,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
   closers: Closer[],
 ): Promise<void> {
   const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
@@ -319,7 +324,7 @@ async function sweep(
     Math.max(0, ...routesOf(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
   const alone = folderLinks !== null
   const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
-  const sweeper = await startSweeper({ objects, log, alone, ...ages, knownJobs })
+  const sweeper = await startSweeper({ objects, log, clock, alone, ...ages, knownJobs })
   closers.push(() => sweeper.stop())
 }
 

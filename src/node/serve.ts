@@ -141,7 +141,7 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
     state,
     catalog: () => catalog.desk,
     webhooks,
-    sending: { signer: workers.signer, post: createWebhookPoster(webhooks) },
+    sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock: parts.clock }) },
     objects: parts.jobObjects,
     signals: parts.signals,
     refreshKeys: () => parts.keys.refresh(),
@@ -185,13 +185,13 @@ async function listen(
   { shared, certificate, questions: usage }: ListenOptions,
   accepting: () => boolean,
 ): Promise<EdgeServer> {
-  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
+  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects, clock } = parts
   const { objects, links, folderLinks } = store
   const { LARKWAY_PUBLIC_URL: publicUrl } = environment
   const dependencies: Dependencies = {
     ...parts,
     discard: createDiscardingSpool(),
-    results: createResults({ objects, links, budget }),
+    results: createResults({ objects, links, budget, clock }),
     jobs: { objects: jobObjects, links, signals },
     ...(publicUrl === undefined ? {} : { publicUrl }),
   }

@@ -6,6 +6,7 @@ import type { Logger } from '../log.ts'
 import { createFileObjects } from '../storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../storage/folder-links.ts'
 import type { StoreMemory } from '../storage/read-buffers.ts'
+import { type Clock, systemClock } from '../time.ts'
 import type { Environment } from './config.ts'
 import type { Timing } from './timing.ts'
 
@@ -50,32 +51,34 @@ export function openStore(
   environment: Environment,
   secretKeys: readonly Buffer[],
   memory: StoreMemory,
+  clock: Clock,
 ): Promise<Store> {
-  if (environment.S3_BUCKET === undefined) return openFolder(environment, secretKeys, memory)
-  return openBucket(environment, memory)
+  if (environment.S3_BUCKET === undefined) return openFolder(environment, secretKeys, memory, clock)
+  return openBucket(environment, clock, memory)
 }
 
 /** The object store alone, without the means to sign URLs. */
 export async function openObjects(environment: Environment): Promise<Objects> {
   if (environment.S3_BUCKET === undefined) return createFileObjects(environment.LARKWAY_DATA)
-  return (await openBucket(environment)).objects
+  return (await openBucket(environment, systemClock)).objects
 }
 
 async function openFolder(
   { LARKWAY_DATA: folder, LARKWAY_PUBLIC_URL: publicUrl }: Environment,
   keys: readonly Buffer[],
   memory: StoreMemory,
+  clock: Clock,
 ): Promise<Store> {
-  const folderLinks = createFolderLinks({ keys, publicUrl })
+  const folderLinks = createFolderLinks({ keys, publicUrl, clock })
   return {
-    objects: await createFileObjects(folder, memory),
+    objects: await createFileObjects(folder, memory, clock),
     links: folderLinks,
     audioLinks: undefined,
     folderLinks,
   }
 }
 
-async function openBucket(environment: Environment, memory?: StoreMemory): Promise<Store> {
+async function openBucket(environment: Environment, clock: Clock, memory?: StoreMemory): Promise<Store> {
   const { createS3Links, createS3Objects } = await import('../storage/s3.ts')
   const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
     environment
@@ -85,6 +88,7 @@ async function openBucket(environment: Environment, memory?: StoreMemory): Promi
     bucket: S3_BUCKET as string,
     accessKeyId: S3_ACCESS_KEY_ID as string,
     secretAccessKey: S3_SECRET_ACCESS_KEY as string,
+    clock,
   }
   const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
   // By its own endpoint the bucket may be inside: only one that is called public is handed out to providers.

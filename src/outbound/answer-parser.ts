@@ -1,28 +1,22 @@
-import { trimBlanks } from '../trim.ts'
+import { AnswerHead, CR, findSectionEnd, LF, MalformedAnswer, TEXT } from './answer-head.ts'
 
 /**
  * Reads answers of HTTP/1.1 off the bytes of a connection, one answer at a time.
  *
  * A connection is used for the calls of many tenants, so that an answer whose end could be understood in two ways would
- * hand one of them the rest of another's. What this reader does not take for certain is an error, after which the
- * connection is not used again: a length beside a coding, two lengths, a coding other than `chunked`, a line that ends
- * without CR, a folded header, a byte that a header may not hold, a chunk without its own end. Left out of RFC 9112 is
- * what no request of ours can be answered with: upgrades, and answers to HEAD and CONNECT.
+ * hand one of them the rest of another's. Any doubt about the end is an error, after which the connection is
+ * not used again: a length beside a coding, two lengths, a coding other than `chunked`, a line that ends
+ * without CR, a folded header, a byte that a header may not hold, a chunk without its own end. It leaves out the
+ * parts of RFC 9112 that answer no request of ours: upgrades, and answers to HEAD and CONNECT.
  *
  * Bytes are looked at where they lie; only the part of a head that comes in several reads is copied together. An answer
  * that comes whole in one read costs one string for its headers and nothing else.
  */
 
-/** Largest head of an answer, and largest trailer, bytes. Providers send 1 to 2 KiB. */
-const HEAD_BYTES_MAX = 32 * 1024
-/** Most header lines. */
-const FIELDS_MAX = 256
 /** Longest line in front of a chunk, with its extensions, which are ignored. */
 const CHUNK_LINE_BYTES_MAX = 4 * 1024
 /** Hexadecimal digits of a chunk's size: 4 PiB, which a number holds exactly. */
 const SIZE_DIGITS_MAX = 13
-/** Decimal digits of a length. */
-const LENGTH_DIGITS_MAX = 15
 
 /** Receives an answer while it is read. What it throws ends the answer. */
 export interface AnswerSink {
@@ -37,33 +31,7 @@ export interface AnswerSink {
   onBody(bytes: Buffer, start: number, end: number): void
 }
 
-/** The answer is not HTTP/1.1, or its end is not certain. */
-export class MalformedAnswer extends Error {
-  override readonly name = 'MalformedAnswer'
-}
-
-const CR = 13
-const LF = 10
-const SPACE = 32
-const TAB = 9
-const ZERO = 48
-const COLON = 58
 const SEMICOLON = 59
-/** Of the version only the last digit may differ. */
-const VERSION = Buffer.from('HTTP/1.')
-
-/** Characters of a header's name (RFC 9110, `token`). */
-const TOKEN = tableOf((code) => /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(code)))
-/** Characters of a header's value. */
-const TEXT = tableOf((code) => code === TAB || (code >= SPACE && code !== 127))
-
-/** Options of a connection, each of which ends with a comma here. */
-const CLOSE = /(?:^|,)[ \t]*close[ \t]*,/i
-const KEEP_ALIVE = /(?:^|,)[ \t]*keep-alive[ \t]*,/i
-
-function tableOf(holds: (code: number) => boolean): Uint8Array {
-  return Uint8Array.from({ length: 256 }, (_, code) => (holds(code) ? 1 : 0))
-}
 
 type State =
   | 'head'
@@ -87,15 +55,7 @@ export class AnswerParser {
   #left = 0
   /** Bytes of the line in front of a chunk. */
   #line = 0
-  #status = 0
-  /** HTTP/1.1, not 1.0. */
-  #modern = false
-  /** Content-Length; -1: none. */
-  #length = -1
-  #coded = false
-  #connection = ''
-  #keepAlive = ''
-  #encoding = ''
+  readonly #head = new AnswerHead()
 
   constructor(sink: AnswerSink) {
     this.#sink = sink
@@ -107,22 +67,24 @@ export class AnswerParser {
     this.#part = null
   }
 
-  /** Whether the answer is whole. */
+  /** The answer is whole. */
   get done(): boolean {
     return this.#state === 'done'
   }
 
-  /** Whether the connection may be used for another request: by the answer that was read last. */
+  /** The connection may be used for another request, by the answer that was read last. */
   get keepsAlive(): boolean {
-    if (!this.#isFramed() || CLOSE.test(this.#connection)) return false
-    return this.#modern || (KEEP_ALIVE.test(this.#connection) && !this.#coded)
+    return this.#head.keepsAlive
   }
 
-  /** How long the provider keeps an idle connection, as it says, ms; null: it does not say. */
+  /** How long the other side keeps an idle connection, as it says, ms; null: it does not say. */
   get keepAliveMs(): number | null {
-    if (this.#keepAlive === '') return null
-    const seconds = /timeout=(\d{1,6})/i.exec(this.#keepAlive)?.[1]
-    return seconds === undefined ? null : Number(seconds) * 1_000
+    return this.#head.keepAliveMs
+  }
+
+  /** How many of the next bytes certainly belong to the body: all that is left of it, or of a chunk. */
+  get bodyLeft(): number {
+    return this.#state === 'length' || this.#state === 'data' ? this.#left : 0
   }
 
   /**
@@ -144,7 +106,7 @@ export class AnswerParser {
    * @returns whether the answer is whole
    */
   finish(reset: boolean): boolean {
-    if (this.#state === 'close' && (!reset || this.#status >= 300)) this.#state = 'done'
+    if (this.#state === 'close' && (!reset || this.#head.status >= 300)) this.#state = 'done'
     return this.#state === 'done'
   }
 
@@ -187,99 +149,26 @@ export class AnswerParser {
   }
 
   #endSection(bytes: Buffer, start: number, end: number): void {
+    const head = this.#head
     if (this.#state === 'trailer') {
-      this.#readFields(bytes, start, end, true)
+      head.checkTrailer(bytes, start, end)
       this.#state = 'done'
       return
     }
-    this.#length = -1
-    this.#coded = false
-    this.#connection = ''
-    this.#keepAlive = ''
-    this.#encoding = ''
-    const fieldsAt = this.#readStatus(bytes, start)
-    this.#readFields(bytes, fieldsAt, end, false)
-    if (this.#status < 200) {
-      if (this.#status === 101) throw new MalformedAnswer('an upgrade that was not asked for')
-      return
-    }
-    this.#frame()
-    this.#sink.onHead(this.#status, bytes.toString('latin1', fieldsAt, end), this.#encoding)
-  }
-
-  /** @returns where the header lines begin */
-  #readStatus(bytes: Buffer, start: number): number {
-    for (let index = 0; index < VERSION.length; index += 1) {
-      if (bytes[start + index] !== VERSION[index]) throw new MalformedAnswer('no status line')
-    }
-    const at = start + VERSION.length
-    const minor = bytes[at]! - ZERO
-    let status = 0
-    for (let index = at + 2; index < at + 5; index += 1) {
-      const digit = bytes[index]! - ZERO
-      status = digit >= 0 && digit <= 9 ? status * 10 + digit : Number.NaN
-    }
-    const behind = bytes[at + 5]
-    const isSpaced = bytes[at + 1] === SPACE && (behind === SPACE || behind === CR)
-    if (!isSpaced || !(status >= 100) || !(minor === 0 || minor === 1))
-      throw new MalformedAnswer('no status line')
-    this.#status = status
-    this.#modern = minor === 1
-    return endOfLine(bytes, at + 5)
-  }
-
-  /** Reads the header lines. Of a trailer only their form matters. */
-  #readFields(bytes: Buffer, start: number, end: number, isTrailer: boolean): void {
-    let at = start
-    for (let count = 0; bytes[at] !== CR; count += 1) {
-      if (count === FIELDS_MAX) throw new MalformedAnswer('too many headers')
-      const nameAt = at
-      while (TOKEN[bytes[at]!] === 1) at += 1
-      const nameEnd = at
-      if (nameEnd === nameAt || bytes[at] !== COLON) throw new MalformedAnswer('a header without a name')
-      const next = endOfLine(bytes, at + 1)
-      if (!isTrailer) this.#noteField(bytes, nameAt, nameEnd, next - 2)
-      at = next
-    }
-    // The bytes end with the empty line.
-    if (at + 2 !== end) throw new MalformedAnswer('a byte that no header may hold')
-  }
-
-  /** Notes the headers that decide where the answer ends. They are told apart by the length of their names first. */
-  #noteField(bytes: Buffer, nameAt: number, nameEnd: number, end: number): void {
-    switch (nameEnd - nameAt) {
-      case 10:
-        if (isNamed(bytes, nameAt, 'connection')) this.#connection += `${fieldValue(bytes, nameEnd, end)},`
-        else if (isNamed(bytes, nameAt, 'keep-alive')) this.#keepAlive += fieldValue(bytes, nameEnd, end)
-        return
-      case 14:
-        if (!isNamed(bytes, nameAt, 'content-length')) return
-        if (this.#length !== -1) throw new MalformedAnswer('two lengths')
-        this.#length = lengthOf(fieldValue(bytes, nameEnd, end))
-        return
-      case 16:
-        if (isNamed(bytes, nameAt, 'content-encoding')) this.#encoding += fieldValue(bytes, nameEnd, end)
-        return
-      case 17:
-        if (!isNamed(bytes, nameAt, 'transfer-encoding')) return
-        if (this.#coded || fieldValue(bytes, nameEnd, end).toLowerCase() !== 'chunked')
-          throw new MalformedAnswer('an unknown transfer coding')
-        this.#coded = true
-    }
+    const fieldsAt = head.read(bytes, start, end)
+    const { status } = head
+    if (status === 101) throw new MalformedAnswer('an upgrade that was not asked for')
+    if (status < 200) return
+    this.#frame(head)
+    this.#sink.onHead(status, bytes.toString('latin1', fieldsAt, end), head.encoding)
   }
 
   /** Decides where the answer ends. */
-  #frame(): void {
-    if (this.#coded && this.#length !== -1) throw new MalformedAnswer('a length beside a transfer coding')
-    if (this.#status === 204 || this.#status === 304) this.#state = 'done'
-    else if (this.#coded) this.#beginChunk()
-    else if (this.#length === -1) this.#state = 'close'
-    else this.#beginLength()
-  }
-
-  #beginLength(): void {
-    this.#left = this.#length
-    this.#state = this.#length === 0 ? 'done' : 'length'
+  #frame({ isBodiless, isCoded, length }: AnswerHead): void {
+    this.#left = Math.max(0, length)
+    if (isBodiless || length === 0) this.#state = 'done'
+    else if (isCoded) this.#beginChunk()
+    else this.#state = length === -1 ? 'close' : 'length'
   }
 
   #beginChunk(): void {
@@ -288,19 +177,17 @@ export class AnswerParser {
     this.#state = 'size'
   }
 
-  /** Whether the end of the answer was certain without the end of the connection. */
-  #isFramed(): boolean {
-    // A 204 or 304 has no body. One that announces a body may send it all the same.
-    if (this.#status === 204 || this.#status === 304) return this.#length <= 0 && !this.#coded
-    return this.#coded || this.#length !== -1
-  }
-
   #readBody(bytes: Buffer, at: number, end: number): number {
     const partEnd = Math.min(end, at + this.#left)
-    this.#left -= partEnd - at
-    if (this.#left === 0) this.#state = this.#state === 'data' ? 'dataEnd' : 'done'
+    this.take(partEnd - at)
     this.#sink.onBody(bytes, at, partEnd)
     return partEnd
+  }
+
+  /** Counts bytes of the body, `bodyLeft` at most, that the system has read to where they belong. */
+  take(bytes: number): void {
+    this.#left -= bytes
+    if (this.#left === 0) this.#state = this.#state === 'data' ? 'dataEnd' : 'done'
   }
 
   /** Reads one byte of what lies between the data of two chunks. */
@@ -339,73 +226,9 @@ export class AnswerParser {
   }
 }
 
-/**
- * Finds the end of a head or trailer, behind its empty line; -1: it is not here yet.
- *
- * @param start where it begins
- * @param from  where its bytes have not been looked at yet
- * @throws MalformedAnswer for a line that ends without CR, and when it is too long
- */
-function findSectionEnd(bytes: Buffer, start: number, from: number, end: number): number {
-  for (let at = from; at < end; at += 1) {
-    if (bytes[at] !== LF) continue
-    if (at === start || bytes[at - 1] !== CR) throw new MalformedAnswer('a line without its end')
-    const isEmpty = at - 1 === start || bytes[at - 2] === LF
-    if (isEmpty && at - start < HEAD_BYTES_MAX) return at + 1
-  }
-  if (end - start >= HEAD_BYTES_MAX) throw new MalformedAnswer('a head too long')
-  return -1
-}
-
-/** Finds the beginning of the next line. @throws MalformedAnswer for a byte that a line may not hold */
-function endOfLine(bytes: Buffer, from: number): number {
-  let at = from
-  while (TEXT[bytes[at]!] === 1) at += 1
-  if (bytes[at] !== CR || bytes[at + 1] !== LF) throw new MalformedAnswer('a byte that no header may hold')
-  return at + 2
-}
-
-/** Whether a name of the same length is this one. @param name in lower case */
-function isNamed(bytes: Buffer, at: number, name: string): boolean {
-  for (let index = 0; index < name.length; index += 1) {
-    // Sets the bit that tells small letters from capitals; a hyphen has it.
-    if ((bytes[at + index]! | 32) !== name.charCodeAt(index)) return false
-  }
-  return true
-}
-
-/** Value of the header whose name ends at the colon, without the spaces and tabs around it. */
-function fieldValue(bytes: Buffer, colonAt: number, lineEnd: number): string {
-  let start = colonAt + 1
-  let end = lineEnd
-  while (start < end && (bytes[start] === SPACE || bytes[start] === TAB)) start += 1
-  while (start < end && (bytes[end - 1] === SPACE || bytes[end - 1] === TAB)) end -= 1
-  return bytes.toString('latin1', start, end)
-}
-
-function lengthOf(value: string): number {
-  if (!/^\d+$/.test(value) || value.length > LENGTH_DIGITS_MAX) throw new MalformedAnswer('no length')
-  return Number(value)
-}
-
 /** Value of a hexadecimal digit; -1: it is none. */
 function hexOf(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48
   const letter = byte | 32
   return letter >= 97 && letter <= 102 ? letter - 87 : -1
-}
-
-/** Headers by their lower-case names, repeated ones joined with `, `. @param fields as `onHead` was given them */
-export function headersOf(fields: string): Record<string, string> {
-  const headers: Record<string, string> = Object.create(null)
-  for (let at = 0; ; ) {
-    const end = fields.indexOf('\r\n', at)
-    if (end <= at) return headers
-    const colon = fields.indexOf(':', at)
-    const name = fields.slice(at, colon).toLowerCase()
-    const value = trimBlanks(fields.slice(colon + 1, end))
-    const before = headers[name]
-    headers[name] = before === undefined ? value : `${before}, ${value}`
-    at = end + 2
-  }
 }

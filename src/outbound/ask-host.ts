@@ -75,18 +75,19 @@ export function askHost(socket: Socket, question: Question, signal: AbortSignal)
   return promise.finally(() => signal.removeEventListener('abort', leave))
 }
 
-/** Whether a connection broke because the parser of node:http could not read what came. */
+/** The connection broke because the parser of node:http could not read the answer. */
 export function isUnreadable(cause: unknown): boolean {
   return codeOf(cause).startsWith('HPE_')
 }
 
-/** Whether that was a length that could be understood in two ways, or in none. */
+/** The unreadable part was a length that could be understood in two ways, or in none. */
 export function isBadLength(cause: unknown): boolean {
   return /^HPE_(?:UNEXPECTED_CONTENT_LENGTH|INVALID_CONTENT_LENGTH|INVALID_TRANSFER_ENCODING)$/.test(
     codeOf(cause),
   )
 }
 
-function codeOf(cause: unknown): string {
+/** Error code of Node or OpenSSL; empty: none. */
+export function codeOf(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : ''
 }

@@ -1,6 +1,6 @@
 import { connect, isIP, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { connect as startTls, type TLSSocket } from 'node:tls'
-import { timed } from '../time.ts'
+import { type Clock, timed } from '../time.ts'
 
 /** Begins a TCP connection to an IP address. */
 export type Dial = (address: string, port: number) => Socket
@@ -26,13 +26,14 @@ export interface SecurePeer extends Peer {
 
 export interface ConnectOptions {
   readonly dial: Dial
-  /** Whether the socket's own word for its peer has to be the address dialled. */
+  /** The socket's own word for its peer has to be the address dialled. */
   readonly verifyPeer: boolean
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca: string | undefined
   readonly limitMs: number
-  /** Ends the connecting at once, and nothing of it is left. */
+  /** Ends the connecting at once, and leaves nothing of it. */
   readonly signal: AbortSignal
+  readonly clock: Clock
 }
 
 /**
@@ -51,9 +52,10 @@ export async function connectAddress(peer: SecurePeer, options: ConnectOptions):
  * @throws what the last address failed with; the signal's reason when aborted
  */
 export async function connectPlain({ addresses, port }: Peer, options: ConnectOptions): Promise<Socket> {
-  const untilMs = performance.now() + options.limitMs
+  const { clock } = options
+  const untilMs = clock.now() + options.limitMs
   for (const [index, address] of addresses.entries()) {
-    const shareMs = (untilMs - performance.now()) / (addresses.length - index)
+    const shareMs = (untilMs - clock.now()) / (addresses.length - index)
     try {
       return await connected(address, port, shareMs, options)
     } catch (cause) {
@@ -67,10 +69,10 @@ async function connected(
   address: string,
   port: number,
   limitMs: number,
-  { dial, verifyPeer, signal }: ConnectOptions,
+  { dial, verifyPeer, signal, clock }: ConnectOptions,
 ): Promise<Socket> {
   const socket = dial(address, port)
-  await timed(limitMs, signal, (ended) => settled(socket, 'connect', ended))
+  await timed(limitMs, signal, (ended) => settled(socket, 'connect', ended), clock)
   if (verifyPeer && !isSameAddress(socket.remoteAddress, address)) {
     socket.destroy()
     throw new WrongPeer(`connected to ${socket.remoteAddress} instead of ${address}`)

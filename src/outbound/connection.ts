@@ -1,50 +1,53 @@
 import type { Socket } from 'node:net'
 import { AnswerParser, type AnswerSink } from './answer-parser.ts'
-import { Deadlines, Perishable } from './deadlines.ts'
+import { type Deadlines, Perishable } from './deadlines.ts'
 import { headText, joinHead, type RequestHead } from './request-head.ts'
 
 /**
- * One connection to a provider, which serves one request at a time: writes it, feeds the parser of its answer, and
+ * One connection to a server, which serves one request at a time: writes it, feeds the parser of its answer, and
  * decides whether another request may follow.
  *
- * No request is sent twice here. From the moment that the first byte of one is written the provider may have executed
+ * No request is sent twice here. From the moment that the first byte of one is written the server may have executed
  * it, and only who made the request can know whether that may happen again. A connection serves another request only if
- * the whole request is out, the answer has ended by its own length, and nothing lies behind it.
+ * the whole request is out, the answer has ended by its own length, and nothing follows it.
  *
  * Sockets are read into one buffer that all of them share (`onread`), which leaves out a buffer, a stream's queue and
  * three events per answer. The buffer is read to its end before the socket's callback returns; who keeps a part of an
- * answer gets a copy of it.
+ * answer copies it. A request may name memory of its own instead, into which the system then reads the body directly.
  */
-
-/** Longest wait for a connection, TLS included. */
-const CONNECT_TIMEOUT_MS = 5_000
 
 /** Largest body that is copied to its head: one write and one packet for both. */
 const JOINED_BYTES_MAX = 16 * 1024
 
 const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024)
+/** Read where a request has memory of its own: few bytes of a body come with its head and have to be copied. */
+const HEAD_BUFFER = READ_BUFFER.subarray(0, 16 * 1024)
 
-const deadlines = new Deadlines()
-
-/** A request on its way, and what it is told. */
-export interface Exchange {
+/** A request on its way, and the receiver of its answer. */
+export interface Exchange extends AnswerSink {
   readonly head: RequestHead
   /** A generator's chunks may lie in memory that is another's once the request is over. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | null
   readonly bodyBytes: number
-  /** From now on the connection is the request's. */
+  /** The connection is the request's from now on. */
   onAssigned(connection: Connection): void
-  /** From now on the provider may have seen a part of it. */
+  /** The server may have seen a part of it from now on. */
   onBegun(): void
-  onHead(status: number, fields: string, encoding: string): void
-  /** @param chunk the receiver's to keep */
-  onBody(chunk: Buffer): void
   onEnd(): void
   onBroken(cause: Error): void
+  /** Memory for the next bytes of the body; null or absent: they come to `onBody`. Asked for after each read. */
+  place?(): Uint8Array | null
+  /** So many bytes of the body were read to the beginning of the last `place`. */
+  onPlaced?(bytes: number): void
 }
 
 /** Keeps the connections of an origin. */
 export interface ConnectionOwner {
+  readonly deadlines: Deadlines
+  /** Longest wait for a connection, TLS included. */
+  readonly connectMs: number
+  /** Its requests may name memory to read into. OpenSSL reads further than it is asked to, so never with TLS. */
+  readonly readsInPlace: boolean
   /** The connection may serve another request. */
   onIdle(connection: Connection): void
   onClosed(connection: Connection): void
@@ -52,8 +55,8 @@ export interface ConnectionOwner {
 
 /** Way in which the socket hands over what it reads; false from `callback` holds the other side back. */
 export interface ReadInto {
-  readonly buffer: Buffer
-  readonly callback: (bytes: number) => boolean
+  readonly buffer: Uint8Array
+  readonly callback: (bytes: number, buffer: Uint8Array) => boolean
 }
 
 /** Begins a connection, and names the event of its coming about. */
@@ -80,20 +83,19 @@ export class Connection extends Perishable implements AnswerSink {
   #closed = false
   /** The body of the request is not out yet. */
   #writing = false
-  /** Lets the writer of the body go on. */
+  /** Lets the writer of the body continue. */
   #onWritten: (() => void) | null = null
   #paused = false
-  /** When it became idle, on the clock of `performance.now()`. */
+  #requests = 0
+  /** When it became idle, by the clock's `now`. */
   idleSinceMs = 0
 
   constructor(owner: ConnectionOwner, dial: Dial) {
     super()
     this.#owner = owner
-    deadlines.add(this, performance.now() + CONNECT_TIMEOUT_MS)
-    const { socket, event } = dial({
-      buffer: READ_BUFFER,
-      callback: (bytes) => this.#read(READ_BUFFER, bytes),
-    })
+    const { deadlines, connectMs, readsInPlace } = owner
+    deadlines.add(this, deadlines.clock.now() + connectMs)
+    const { socket, event } = dial(readsInPlace ? this.#readInPlace() : this.#readShared())
     this.#socket = socket
     socket.setNoDelay(true).setKeepAlive(true, 60_000)
     socket.once(event, () => this.#begin())
@@ -102,26 +104,32 @@ export class Connection extends Perishable implements AnswerSink {
     socket.on('close', () => this.#end(new ConnectionEnded('closed')))
   }
 
-  /** How long the provider keeps it while it is idle, ms; null: it does not say. */
+  /** How long the server keeps it while it is idle, ms; null: it does not say. */
   get keepAliveMs(): number | null {
     return this.#parser.keepAliveMs
   }
 
+  /** It has carried a request before the present one: the server may have closed it meanwhile. */
+  get isReused(): boolean {
+    return this.#requests > 1
+  }
+
   /** Sends a request, as soon as the connection has come about. */
   send(exchange: Exchange): void {
+    this.#requests += 1
     this.#exchange = exchange
     exchange.onAssigned(this)
     if (this.#connected) this.#write(exchange)
   }
 
-  /** Gives the request up: nothing of it is told any more. */
+  /** Gives the request up: its receiver hears no more of it. */
   abandon(exchange: Exchange): void {
     if (this.#exchange !== exchange) return
     this.#exchange = null
     this.close()
   }
 
-  /** Stops reading behind the bytes that are here. To be called from `onBody` only. */
+  /** Stops reading after the bytes that are here. To be called while they are handed over. */
   pause(): void {
     this.#paused = true
   }
@@ -132,7 +140,7 @@ export class Connection extends Perishable implements AnswerSink {
     this.#socket.resume()
   }
 
-  /** Whether it stands in the way of the process's end. */
+  /** Lets the process end, or not, while the connection is open. */
   holdProcess(holds: boolean): void {
     if (holds) this.#socket.ref()
     else this.#socket.unref()
@@ -146,7 +154,7 @@ export class Connection extends Perishable implements AnswerSink {
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    deadlines.remove(this)
+    this.#owner.deadlines.remove(this)
     this.#socket.destroy()
     this.#onWritten?.()
     this.#owner.onClosed(this)
@@ -154,7 +162,8 @@ export class Connection extends Perishable implements AnswerSink {
 
   /** Called when connecting has taken too long. */
   override expire(): void {
-    if (!this.#connected) this.#break(new ConnectionEnded(`no connection within ${CONNECT_TIMEOUT_MS} ms`))
+    const { connectMs } = this.#owner
+    if (!this.#connected) this.#break(new ConnectionEnded(`no connection within ${connectMs} ms`))
   }
 
   onHead(status: number, fields: string, encoding: string): void {
@@ -162,14 +171,11 @@ export class Connection extends Perishable implements AnswerSink {
   }
 
   onBody(bytes: Buffer, start: number, end: number): void {
-    if (this.#exchange === null) return
-    const chunk = Buffer.allocUnsafe(end - start)
-    bytes.copy(chunk, 0, start, end)
-    this.#exchange.onBody(chunk)
+    this.#exchange?.onBody(bytes, start, end)
   }
 
   #begin(): void {
-    deadlines.remove(this)
+    this.#owner.deadlines.remove(this)
     this.#connected = true
     if (this.#exchange !== null) this.#write(this.#exchange)
   }
@@ -184,12 +190,12 @@ export class Connection extends Perishable implements AnswerSink {
     }
     const text = headText(head, bodyBytes)
     if (body === null) this.#socket.write(text, 'latin1')
-    else if (body instanceof Uint8Array) this.#writeBehind(text, body)
+    else if (body instanceof Uint8Array) this.#writeAfter(text, body)
     else void this.#writeChunks(exchange, text, body)
   }
 
   /** Writes a head and the first part of its body in one system call. */
-  #writeBehind(text: string, chunk: Uint8Array, onWritten?: () => void): void {
+  #writeAfter(text: string, chunk: Uint8Array, onWritten?: () => void): void {
     this.#socket.cork()
     this.#socket.write(text, 'latin1')
     this.#socket.write(chunk, onWritten)
@@ -205,12 +211,12 @@ export class Connection extends Perishable implements AnswerSink {
       for await (const chunk of body) {
         if (this.#exchange !== exchange) return
         leftBytes -= chunk.length
-        if (leftBytes < 0) throw new WrongBodyLength()
+        if (leftBytes < 0) throw new WrongBodyLength('the body is too long')
         await this.#writeChunk(first ? text : null, chunk)
         first = false
       }
       if (this.#exchange !== exchange) return
-      if (leftBytes > 0 || first) throw new WrongBodyLength()
+      if (leftBytes > 0 || first) throw new WrongBodyLength('the body is too short')
       this.#writing = false
     } catch (cause) {
       if (this.#exchange === exchange) this.#break(cause as Error)
@@ -225,16 +231,47 @@ export class Connection extends Perishable implements AnswerSink {
         resolve()
       }
       this.#onWritten = onWritten
-      if (text !== null) this.#writeBehind(text, chunk, onWritten)
+      if (text !== null) this.#writeAfter(text, chunk, onWritten)
       else this.#socket.write(chunk, onWritten)
     })
   }
 
-  /** @returns false to hold the provider back */
+  #readShared(): ReadInto {
+    return { buffer: READ_BUFFER, callback: (bytes) => this.#read(READ_BUFFER, bytes) }
+  }
+
+  /** The system is told where the next bytes go when some have come, so a place counts from the read after that. */
+  #readInPlace(): ReadInto {
+    const onread = {
+      buffer: () => this.#place() ?? HEAD_BUFFER,
+      callback: (bytes: number, buffer: Uint8Array) =>
+        buffer === HEAD_BUFFER ? this.#read(HEAD_BUFFER, bytes) : this.#takePlaced(bytes),
+    }
+    // The types of Node 22 name a buffer only where its documentation has a function too.
+    return onread as unknown as ReadInto
+  }
+
+  #place(): Uint8Array | null {
+    const { bodyLeft } = this.#parser
+    const place = bodyLeft === 0 ? null : this.#exchange?.place?.()
+    return place?.subarray(0, bodyLeft) ?? null
+  }
+
+  /** @returns false to hold the server back */
+  #takePlaced(bytes: number): boolean {
+    const exchange = this.#exchange
+    if (exchange === null) return true
+    this.#parser.take(bytes)
+    exchange.onPlaced!(bytes)
+    if (this.#parser.done && this.#exchange === exchange) this.#finish(exchange, true)
+    return !this.#paused
+  }
+
+  /** @returns false to hold the server back */
   #read(bytes: Buffer, length: number): boolean {
     const exchange = this.#exchange
     if (exchange === null) {
-      // Bytes that nobody asked for would be taken for the answer to the next request.
+      // Bytes that answer no request would be taken for the answer to the next one.
       this.close()
       return true
     }
@@ -247,7 +284,7 @@ export class Connection extends Perishable implements AnswerSink {
     return !this.#paused
   }
 
-  /** @param clean nothing lies behind the answer */
+  /** @param clean nothing follows the answer */
   #finish(exchange: Exchange, clean: boolean): void {
     this.#exchange = null
     this.#paused = false

@@ -1,22 +1,27 @@
 import { connect, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import type { Clock, Timer } from '../time.ts'
 import { Connection, type ConnectionOwner, type Dial, type Exchange } from './connection.ts'
+import { Deadlines } from './deadlines.ts'
 
 /**
- * The connections to providers, by origin: an idle one is used again, the newest first, and the rest are opened.
+ * Connections to servers, by origin: an idle one is used again, the newest first, and the rest are opened.
  *
- * Requests are handed to connections behind the poll phase of the event loop, all those of one turn together, and a
- * connection rests from its last answer to the end of the next poll phase. What lies in the kernel for it, its end or
- * bytes that nobody asked for, has been read by then, so that no request is written to a connection that the provider
+ * Requests are handed to connections after the poll phase of the event loop, all those of one turn together, and a
+ * connection rests from its last answer to the end of the next poll phase. Whatever lies in the kernel for it, its end
+ * or bytes that answer no request, has been read by then, so that no request is written to a connection that the server
  * has left, and no stray answer is taken for the request's.
  */
 
 /** Most connections to an origin. Over it, requests wait for one; their deadlines count meanwhile. */
 const CONNECTIONS_MAX = 10_000
 
+/** Longest wait for a connection, TLS included. */
+const CONNECT_MS = 5_000
+
 /** Idle connections are given up before the usual 5 s of front ends, so that none is reused while it closes. */
 const KEEP_ALIVE_MS = 4_000
-/** The same, below what a provider says of itself, and the longest that is believed. */
+/** The same, below what a server says of itself, and the longest that is believed. */
 const KEEP_ALIVE_MARGIN_MS = 1_000
 const KEEP_ALIVE_MS_MAX = 600_000
 /** How often idle connections are looked through. */
@@ -30,8 +35,19 @@ export interface InnerHost {
 
 /** A request that waits for a connection. */
 export interface WaitingExchange extends Exchange {
-  /** Nobody waits for it any more. */
+  /** It needs no connection any more. */
   readonly over: boolean
+  /** True: only a new connection will do. */
+  readonly needsFresh?: boolean
+}
+
+export interface ConnectionsOptions {
+  readonly clock: Clock
+  readonly inner?: InnerHost | undefined
+  /** Longest wait for a connection, TLS included; default: 5 s. */
+  readonly connectMs?: number
+  /** Requests name memory that bodies are read into. */
+  readonly readsInPlace?: boolean
 }
 
 class Closed extends Error {
@@ -39,14 +55,16 @@ class Closed extends Error {
 }
 
 export class Connections {
-  readonly #inner: InnerHost | undefined
+  readonly deadlines: Deadlines
+  readonly options: ConnectionsOptions
   readonly #origins = new Map<string, Origin>()
   #handing: NodeJS.Immediate | null = null
-  #sweeping: NodeJS.Timeout | null = null
+  #sweeping: Timer | null = null
   #closed = false
 
-  constructor(inner: InnerHost | undefined) {
-    this.#inner = inner
+  constructor(options: ConnectionsOptions) {
+    this.options = options
+    this.deadlines = new Deadlines(options.clock)
   }
 
   /** Sends a request over a connection to its origin. */
@@ -58,7 +76,7 @@ export class Connections {
     const { origin } = exchange.head
     let one = this.#origins.get(origin)
     if (one === undefined) {
-      one = new Origin(new URL(origin), this.#inner, this)
+      one = new Origin(new URL(origin), this)
       this.#origins.set(origin, one)
     }
     one.wait(exchange)
@@ -68,8 +86,13 @@ export class Connections {
   /** Ends every request. */
   close(): void {
     this.#closed = true
-    if (this.#sweeping !== null) clearInterval(this.#sweeping)
+    this.#sweeping?.close()
     for (const origin of this.#origins.values()) origin.close(new Closed('the sender is closed'))
+  }
+
+  /** Ends the connections that carry no request. */
+  closeIdle(): void {
+    for (const origin of this.#origins.values()) origin.sweep(Number.POSITIVE_INFINITY)
   }
 
   /** Hands waiting requests to connections, later in this turn of the loop. */
@@ -82,21 +105,19 @@ export class Connections {
     for (const origin of this.#origins.values()) origin.handOut()
   }
 
-  /** Sees to it that idle connections are given up in time. */
+  /** Has idle connections given up in time. */
   sweepLater(): void {
-    if (this.#sweeping !== null) return
-    this.#sweeping = setInterval(() => this.#sweep(), SWEEP_MS)
-    this.#sweeping.unref()
+    this.#sweeping ??= this.options.clock.every(SWEEP_MS, () => this.#sweep()).unref()
   }
 
   #sweep(): void {
     let idle = 0
     for (const [key, origin] of this.#origins) {
-      idle += origin.sweep(performance.now())
+      idle += origin.sweep(this.options.clock.now())
       if (origin.unused) this.#origins.delete(key)
     }
-    if (idle > 0 || this.#sweeping === null) return
-    clearInterval(this.#sweeping)
+    if (idle > 0) return
+    this.#sweeping?.close()
     this.#sweeping = null
   }
 }
@@ -105,25 +126,32 @@ export class Connections {
 class Origin implements ConnectionOwner {
   readonly #connections: Connections
   readonly #dial: Dial
+  readonly deadlines: Deadlines
+  readonly connectMs: number
+  readonly readsInPlace: boolean
   /** Port of the inner host at this time; null for any other host. */
   readonly #innerPort: (() => Promise<number>) | null
   readonly #open = new Set<Connection>()
   readonly #idle: Connection[] = []
-  /** Idle since this turn of the loop: the next poll phase tells whether the provider leaves them. */
+  /** Idle since this turn of the loop: the next poll phase tells whether the server leaves them. */
   #resting: Connection[] = []
   #waiting: WaitingExchange[] = []
-  /** Of the inner host: connections whose port is asked for. */
+  /** Connections to the inner host whose port is asked for. */
   #dialling = 0
   /** Why there are no connections any more. */
   #closed: Error | null = null
 
-  constructor(url: URL, inner: InnerHost | undefined, connections: Connections) {
+  constructor(url: URL, connections: Connections) {
+    const { inner, connectMs = CONNECT_MS, readsInPlace = false } = connections.options
     this.#connections = connections
+    this.deadlines = connections.deadlines
+    this.connectMs = connectMs
+    this.readsInPlace = readsInPlace && url.protocol !== 'https:'
     this.#innerPort = inner?.name === url.hostname ? () => inner.port() : null
     this.#dial = dialOf(url)
   }
 
-  /** Nothing is left of it. */
+  /** It has neither connections nor requests. */
   get unused(): boolean {
     return this.#open.size + this.#waiting.length + this.#dialling === 0
   }
@@ -147,8 +175,9 @@ class Origin implements ConnectionOwner {
 
   #handOver(exchange: WaitingExchange): void {
     if (exchange.over) return
-    const connection = this.#takeIdle()
-    const mayWait = this.#waiting.length < this.#resting.length
+    const { needsFresh = false } = exchange
+    const connection = needsFresh ? null : this.#takeIdle()
+    const mayWait = !needsFresh && this.#waiting.length < this.#resting.length
     if (connection !== null) connection.send(exchange)
     else if (mayWait || this.#open.size + this.#dialling >= CONNECTIONS_MAX) this.#waiting.push(exchange)
     else this.#connect(exchange)
@@ -156,7 +185,7 @@ class Origin implements ConnectionOwner {
 
   onIdle(connection: Connection): void {
     connection.holdProcess(false)
-    connection.idleSinceMs = performance.now()
+    connection.idleSinceMs = this.deadlines.clock.now()
     this.#resting.push(connection)
     this.#connections.sweepLater()
     this.#connections.handOut()
@@ -171,7 +200,8 @@ class Origin implements ConnectionOwner {
 
   /** Closes what has been idle for too long. @returns how many are still idle */
   sweep(nowMs: number): number {
-    for (const connection of [...this.#idle]) if (isStale(connection, nowMs)) connection.close()
+    for (const connection of [...this.#idle, ...this.#resting])
+      if (isStale(connection, nowMs)) connection.close()
     return this.#idle.length + this.#resting.length
   }
 
@@ -187,7 +217,7 @@ class Origin implements ConnectionOwner {
     for (;;) {
       const connection = this.#idle.pop()
       if (connection === undefined) return null
-      if (isStale(connection, performance.now())) {
+      if (isStale(connection, this.deadlines.clock.now())) {
         connection.close()
         continue
       }
@@ -228,7 +258,7 @@ function remove(connections: Connection[], connection: Connection): void {
   if (at !== -1) connections.splice(at, 1)
 }
 
-/** Whether the provider may be about to close it. */
+/** The server may be about to close it. */
 function isStale({ idleSinceMs, keepAliveMs }: Connection, nowMs: number): boolean {
   const limitMs =
     keepAliveMs === null ? KEEP_ALIVE_MS : Math.min(keepAliveMs - KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MS_MAX)

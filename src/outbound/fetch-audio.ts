@@ -95,7 +95,7 @@ async function allowedAddresses(
 }
 
 async function ask(
-  { dial, verifyPeer, ca, timing }: Fetching,
+  { dial, verifyPeer, ca, timing, clock }: Fetching,
   { url, host }: AllowedUrl,
   addresses: readonly string[],
   signal: AbortSignal,
@@ -103,14 +103,15 @@ async function ask(
   const limitMs = timing.connectMs
   let socket: TLSSocket
   try {
-    socket = await timed(limitMs, signal, (ended) =>
-      connectAddress({ addresses, port: HTTPS_PORT, host }, { dial, verifyPeer, ca, limitMs, signal: ended }),
-    )
+    const peer = { addresses, port: HTTPS_PORT, host }
+    const options = { dial, verifyPeer, ca, limitMs, clock }
+    const connect = (ended: AbortSignal) => connectAddress(peer, { ...options, signal: ended })
+    socket = await timed(limitMs, signal, connect, clock)
   } catch (cause) {
     throw fetchFailed('cannot be connected to', cause)
   }
   try {
-    return await timed(timing.headMs, signal, (ended) => askHost(socket, questionOf(url), ended))
+    return await timed(timing.headMs, signal, (ended) => askHost(socket, questionOf(url), ended), clock)
   } catch (cause) {
     socket.destroy()
     throw cause
@@ -132,11 +133,11 @@ function questionOf(url: URL): Question {
   }
 }
 
-function bodyOf({ timing }: Fetching, answer: Answer, { maxBytes, signal }: FetchOptions): RemoteBody {
+function bodyOf({ timing, clock }: Fetching, answer: Answer, { maxBytes, signal }: FetchOptions): RemoteBody {
   try {
     const { length, mediaType } = judgeAnswer(answer.message, maxBytes)
     const limitMs = timing.bodyMs + (1000 * length) / timing.bodyBytesPerSecond
-    return { length, mediaType, chunks: new RemoteChunks(answer, { length, limitMs, signal }) }
+    return { length, mediaType, chunks: new RemoteChunks(answer, { length, limitMs, signal, clock }) }
   } catch (cause) {
     answer.leave()
     throw cause

@@ -17,7 +17,7 @@ const REJECTIONS: Record<UrlRejection, string> = {
   status: 'the host of audio.url refuses',
 }
 
-/** That audio is not fetched, which the same URL will hardly change. */
+/** The audio is not fetched, and another try with the same URL will hardly change that. */
 export function rejected(
   reason: UrlRejection,
   extra: { readonly status?: number; readonly cause?: unknown } = {},
@@ -29,7 +29,7 @@ export function rejected(
 }
 
 /**
- * That the host failed; it may do better another time.
+ * The host failed; it may do better another time.
  *
  * @param what it did, for the caller: without an address, and without a word that the host sent
  * @param cause what really happened; for the log only
@@ -42,7 +42,7 @@ export function fetchFailed(what: string, cause?: unknown, details = {}): Gatewa
   })
 }
 
-/** That the audio is longer than it may be, by what the host declared. */
+/** The audio is longer than it may be, by the length that the host declared. */
 export function tooLarge(limitBytes: number, declaredBytes: number): GatewayError {
   const limit = 'max_audio_url_bytes'
   return new GatewayError('AUDIO_TOO_LARGE', `audio is over ${limit} (${limitBytes} bytes)`, {

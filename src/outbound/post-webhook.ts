@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Posted, PostWebhook, WebhookMessage } from '../contracts/webhooks.ts'
 import { TimeoutError, timed, within } from '../time.ts'
-import { type Answer, askHost, isUnreadable } from './ask-host.ts'
+import { askHost, codeOf, isUnreadable } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
 import {
   type HostAccess,
@@ -68,8 +68,8 @@ export function createWebhookPoster(parts: PosterParts): PostWebhook {
 }
 
 async function post(access: Posting, target: WebhookUrl, message: WebhookMessage): Promise<Posted> {
-  const { totalMs, bodyMs } = access.timing
-  const answer = await timed(totalMs, new AbortController().signal, async (ended) => {
+  const { clock, timing } = access
+  const send = async (ended: AbortSignal) => {
     const socket = await connect(access, target, ended)
     try {
       return await ask(socket, target, message, ended)
@@ -77,14 +77,16 @@ async function post(access: Posting, target: WebhookUrl, message: WebhookMessage
       socket.destroy()
       throw cause
     }
-  })
-  // By now it is known what became of the delivery, and nothing in the body changes it.
-  await dropBody(answer, bodyMs)
+  }
+  const answer = await timed(timing.totalMs, new AbortController().signal, send, clock)
+  // The head says what became of the delivery, and nothing in the body changes it.
+  await within(timing.bodyMs, dropped(answer.message), clock).catch(() => {})
+  answer.leave()
   const { statusCode: status = 0, headers } = answer.message
   return {
     kind: 'answered',
     status,
-    retryAfterMs: retryAfterMs(headers['retry-after'], headers.date, Date.now()),
+    retryAfterMs: retryAfterMs(headers['retry-after'], headers.date, clock.wallNow()),
   }
 }
 
@@ -98,11 +100,11 @@ async function connect(
   { host, port, local }: WebhookUrl,
   signal: AbortSignal,
 ): Promise<Socket> {
-  const { dial, verifyPeer, ca, timing } = access
-  const beganMs = performance.now()
+  const { dial, verifyPeer, ca, timing, clock } = access
+  const beganMs = clock.now()
   const addresses = local ? (LOOPBACK[host] ?? []) : await publicAddresses(access, host, signal)
-  const limitMs = Math.max(1, timing.totalMs - (performance.now() - beganMs))
-  const options = { dial, verifyPeer, ca, limitMs, signal }
+  const limitMs = Math.max(1, timing.totalMs - (clock.now() - beganMs))
+  const options = { dial, verifyPeer, ca, limitMs, signal, clock }
   try {
     return local
       ? await connectPlain({ addresses, port }, options)
@@ -129,12 +131,7 @@ function ask(
   return askHost(socket, question, signal)
 }
 
-/** To the end of the body, so that an honest target sees its answer taken; and no further than it may be. */
-async function dropBody(answer: Answer, limitMs: number): Promise<void> {
-  await within(limitMs, dropped(answer.message)).catch(() => {})
-  answer.leave()
-}
-
+/** Reads to the end of the body, so that an honest target sees its answer taken, and no further than it may be. */
 function dropped(message: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
     let bytes = 0
@@ -143,7 +140,7 @@ function dropped(message: IncomingMessage): Promise<void> {
       if (bytes >= BODY_BYTES_MAX) resolve()
     })
     message.once('close', resolve)
-    // It may be over before anybody listened.
+    // It may be over already.
     if (message.destroyed) resolve()
   })
 }
@@ -159,12 +156,12 @@ function toPosted(cause: unknown, { totalMs }: PostTiming): Posted {
 
 function failureOf(cause: unknown, totalMs: number): string {
   if (cause instanceof TimeoutError) return `no answer within ${totalMs} ms`
-  if (cause instanceof NoConnection) return `no connection${codeOf(cause.cause)}`
-  return isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${codeOf(cause)}`
+  if (cause instanceof NoConnection) return `no connection${toldCode(cause.cause)}`
+  return isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${toldCode(cause)}`
 }
 
-/** Error code of Node or OpenSSL; no code contains text from the target. */
-function codeOf(cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+/** Error code of Node or OpenSSL, in parentheses; no code contains text from the target. */
+function toldCode(cause: unknown): string {
+  const code = codeOf(cause)
   return /^[A-Z][A-Z0-9_]{1,63}$/.test(code) ? ` (${code})` : ''
 }

@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net'
 
 /**
  * IANA's IPv4 Special-Purpose Address Registry, with the entries too that it calls globally reachable, and
- * what else no host on the internet has: https://www.iana.org/assignments/iana-ipv4-special-registry
+ * others that no host on the internet has: https://www.iana.org/assignments/iana-ipv4-special-registry
  */
 const SPECIAL_IPV4 = blockList('ipv4', [
   ['0.0.0.0', 8], // "This network"
@@ -50,15 +50,15 @@ const SPECIAL_IPV6 = blockList('ipv6', [
 ])
 
 /**
- * Whether a host anywhere on the internet may have this address. False for whatever is loopback, private,
+ * True if a host anywhere on the internet may have this address. False for any that is loopback, private,
  * link-local, a cloud's metadata, multicast, reserved or otherwise special, for IPv6 with IPv4 embedded, for
- * an address with a zone, and for text that is no address.
+ * an address with a zone, and for text that is not an address.
  *
  * @param address IPv4 or IPv6 as a resolver or a socket reports it: without brackets, IPv4 as four decimal
  *                numbers
  */
 export function isPublicAddress(address: string): boolean {
-  // BlockList drops a zone and goes on with the address before it.
+  // BlockList drops a zone and takes the address before it.
   if (address.includes('%')) return false
   switch (isIP(address)) {
     case 4:

@@ -1,6 +1,6 @@
 import { getServers, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { timed } from '../time.ts'
+import { type Clock, systemClock, timed } from '../time.ts'
 import { type Dial, dialAddress } from './connect-address.ts'
 import { isPublicAddress } from './public-address.ts'
 
@@ -13,6 +13,7 @@ export interface HostAccessOptions {
   readonly dial?: Dial
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca?: string
+  readonly clock?: Clock
 }
 
 /** Access to hosts that callers name. */
@@ -21,11 +22,18 @@ export interface HostAccess {
   readonly dial: Dial
   readonly verifyPeer: boolean
   readonly ca: string | undefined
+  readonly clock: Clock
 }
 
-export function hostAccess({ resolve = createResolver(), dial, ca }: HostAccessOptions): HostAccess {
-  // A dial of the caller's own may lead wherever it likes.
-  return { resolve, dial: dial ?? dialAddress, verifyPeer: dial === undefined, ca }
+export function hostAccess({ resolve, dial, ca, clock = systemClock }: HostAccessOptions): HostAccess {
+  return {
+    resolve: resolve ?? createResolver({ clock }),
+    dial: dial ?? dialAddress,
+    // A dial of the caller's own may lead wherever it likes.
+    verifyPeer: dial === undefined,
+    ca,
+    clock,
+  }
 }
 
 /** A host is not connected to. */
@@ -86,9 +94,9 @@ export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonl
  * @param options.timeoutMs for both families together
  */
 export function createResolver(
-  options: { servers?: readonly string[]; timeoutMs?: number } = {},
+  options: { servers?: readonly string[]; timeoutMs?: number; clock?: Clock } = {},
 ): ResolveHost {
-  const { servers = getServers(), timeoutMs = RESOLVE_MS } = options
+  const { servers = getServers(), timeoutMs = RESOLVE_MS, clock = systemClock } = options
   return async (host, signal) => {
     // One for each lookup: it is what can be cancelled, and its cache would outlive what the records say.
     // A name server that is silent leaves time for the next. Node looks for what is overdue once a second, or as
@@ -97,7 +105,7 @@ export function createResolver(
     const timeout = Math.ceil(servers.length > 2 ? each / 2 : each)
     const resolver = new Resolver({ timeout, tries: 1 })
     resolver.setServers(servers)
-    return timed(timeoutMs, signal, async (ended) => {
+    const ask = async (ended: AbortSignal) => {
       ended.addEventListener('abort', () => resolver.cancel(), { once: true })
       const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
       signal.throwIfAborted()
@@ -106,7 +114,8 @@ export function createResolver(
         four.status === 'fulfilled' ? four.value : [],
         six.status === 'fulfilled' ? six.value : [],
       )
-    })
+    }
+    return timed(timeoutMs, signal, ask, clock)
   }
 }
 

@@ -1,4 +1,4 @@
-import { TimeoutError } from '../time.ts'
+import { type Clock, TimeoutError } from '../time.ts'
 import { type Answer, isUnreadable } from './ask-host.ts'
 import { fetchFailed } from './fetch-failure.ts'
 
@@ -8,6 +8,7 @@ export interface ChunksOptions {
   /** For the whole body, of the time that the reader waits for the host. */
   readonly limitMs: number
   readonly signal: AbortSignal
+  readonly clock: Clock
 }
 
 /**
@@ -71,15 +72,15 @@ export class RemoteChunks implements AsyncIterableIterator<Uint8Array, undefined
 
   /** The clock runs only here, so that one byte a second uses up the time as silence does. */
   async #waited<T>(next: Promise<T>): Promise<T> {
-    const beganMs = performance.now()
-    const late = () =>
-      this.#end(new TimeoutError(`the body took over ${Math.round(this.#options.limitMs)} ms`))
-    const timer = setTimeout(late, Math.max(0, this.#leftMs))
+    const { clock, limitMs } = this.#options
+    const beganMs = clock.now()
+    const late = () => this.#end(new TimeoutError(`the body took over ${Math.round(limitMs)} ms`))
+    const timer = clock.after(Math.max(0, this.#leftMs), late)
     try {
       return await next
     } finally {
-      clearTimeout(timer)
-      this.#leftMs -= performance.now() - beganMs
+      timer.close()
+      this.#leftMs -= clock.now() - beganMs
     }
   }
 

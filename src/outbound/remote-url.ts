@@ -68,7 +68,7 @@ export function judgeUrl(
  *
  * @param location the header as received; refused with white space, control characters, backslashes or
  *                 anything but ASCII in it, when empty, and when longer than 2,048 characters
- * @param from what answered with it, as judged
+ * @param from the URL that answered with it, as judged
  */
 export function judgeRedirect(
   location: string,
@@ -103,7 +103,7 @@ export interface WebhookUrl {
   /** A name or an address, the latter without brackets. */
   readonly host: string
   readonly port: number
-  /** Whether it is http at this machine, for development. */
+  /** It is http at this machine, for development. */
   readonly local: boolean
 }
 
@@ -158,7 +158,7 @@ export function judgeCallbackUrl(text: string, insecure: boolean): CallbackUrl |
   return { url: judged.url.href, authorization: isAuthorized ? basic : null }
 }
 
-/** Null: what is percent-encoded is no UTF-8. */
+/** Null: the percent-encoded bytes are not UTF-8. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text)
@@ -183,14 +183,14 @@ const NUMBER = /^(\d+|0x[0-9a-f]*)$/
 const PRIVATE_NAMES = /(?:^|\.)(?:localhost|localdomain|local|internal|arpa)$/
 
 /**
- * Whether a lower-case, IDNA-encoded text is the name of a host: at least two labels of letters, digits and hyphens,
+ * True if a lower-case, IDNA-encoded text is the name of a host: at least two labels of letters, digits and hyphens,
  * without the dot of the root, and no IP address in any of its forms.
  */
 export function isHostName(text: string): boolean {
   return HOST.test(text) && !NUMBER.test(text.slice(text.lastIndexOf('.') + 1))
 }
 
-/** Whether it is the name of a host, and of the same one wherever it is asked for. */
+/** True for the name of a host that is the same wherever it is asked for. */
 function isPublicName(text: string): boolean {
   return isHostName(text) && !PRIVATE_NAMES.test(text)
 }

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AudioReader } from '../contracts/audio.ts'
 import type { Piece } from '../contracts/upstream.ts'
+import { nextTurn } from '../time.ts'
 
 /** State of reading the audio: its failures are the store's, not the provider's. */
 export class Reading {
@@ -70,10 +70,10 @@ async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, read
 
 /** Bytes handed to sockets in one turn of the event loop, by all bodies together: about half a millisecond of work. */
 const TURN_BYTES = 1024 * 1024
-/** Of one body, so that one turn is shared by two at the least. */
+/** Bytes of one body in a turn, so that at least two share it. */
 const PART_BYTES = TURN_BYTES / 2
 
-/** What is left of this turn. */
+/** Bytes left of this turn. */
 let leftBytes = TURN_BYTES
 
 /**
@@ -95,7 +95,7 @@ function takeTurn(wantedBytes: number): number {
 
 /**
  * Cuts large chunks and lets the event loop turn between the pieces: providers that take them as fast as they come
- * would otherwise hold up everybody else for the whole of their bodies, some 10 ms for 25 MB.
+ * would otherwise hold up all others for the whole of their bodies, some 10 ms for 25 MB.
  */
 async function* inTurns(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let ownBytes = PART_BYTES

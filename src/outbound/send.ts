@@ -1,8 +1,9 @@
 import type { AudioReader } from '../contracts/audio.ts'
 import type { OpenStream, Send, SendOptions, UpstreamReply, UpstreamRequest } from '../contracts/upstream.ts'
-import { headersOf } from './answer-parser.ts'
+import { type Clock, systemClock } from '../time.ts'
+import { headersOf } from './answer-head.ts'
 import { Connections, type InnerHost } from './connections.ts'
-import { ReplyTooLarge, refuseEncoded, Sending } from './sending.ts'
+import { copyOf, ReplyTooLarge, refuseEncoded, Sending } from './sending.ts'
 import { openStream } from './stream.ts'
 
 interface Sender {
@@ -12,9 +13,16 @@ interface Sender {
 }
 
 /** Sends requests to providers over pooled HTTP/1.1 connections, one request on a connection at a time. */
-export function createSender(options: { reader: AudioReader; inner?: InnerHost }): Sender {
-  const { reader } = options
-  const connections = new Connections(options.inner)
+export function createSender({
+  reader,
+  inner,
+  clock = systemClock,
+}: {
+  readonly reader: AudioReader
+  readonly inner?: InnerHost
+  readonly clock?: Clock
+}): Sender {
+  const connections = new Connections({ clock, inner })
   return {
     send: (request, sendOptions) => send(connections, reader, request, sendOptions),
     open: (request, openOptions) => openStream(connections, reader, request, openOptions),
@@ -29,9 +37,7 @@ function send(
   options: SendOptions,
 ): Promise<UpstreamReply> {
   return new Promise((resolve, reject) => {
-    const answer = new WholeAnswer(reader, request, options, resolve, reject)
-    answer.watch()
-    connections.send(answer)
+    new WholeAnswer(connections, reader, request, options, resolve, reject).begin()
   })
 }
 
@@ -70,13 +76,14 @@ class WholeAnswer extends Sending {
   #fields = ''
 
   constructor(
+    connections: Connections,
     reader: AudioReader,
     request: UpstreamRequest,
     options: SendOptions,
     resolve: (reply: UpstreamReply) => void,
     reject: (reason: unknown) => void,
   ) {
-    super(reader, request, options)
+    super(connections, reader, request, options)
     this.#onHeld = options.onHeld
     this.#resolve = resolve
     this.#reject = reject
@@ -88,7 +95,8 @@ class WholeAnswer extends Sending {
     this.#fields = fields
   }
 
-  override onBody(chunk: Buffer): void {
+  override onBody(bytes: Buffer, start: number, end: number): void {
+    const chunk = copyOf(bytes, start, end)
     this.#bytes += chunk.length
     if (this.#bytes > REPLY_BYTES_MAX) throw new ReplyTooLarge()
     this.#onHeld(chunk.length)

@@ -7,8 +7,8 @@ import {
   type UpstreamRequest,
 } from '../contracts/upstream.ts'
 import type { Connection } from './connection.ts'
-import type { WaitingExchange } from './connections.ts'
-import { Deadlines, Perishable } from './deadlines.ts'
+import type { Connections, WaitingExchange } from './connections.ts'
+import { Perishable } from './deadlines.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
 import { type RequestHead, requestHead } from './request-head.ts'
 
@@ -19,12 +19,7 @@ class RequestOver extends Error {
 /** One for all: most requests end so, and the stack trace of a new one costs as much as all else at its end. */
 const REQUEST_OVER = new RequestOver()
 
-const deadlines = new Deadlines()
-
-/**
- * One request on its way: what is sent, the reading of its body, its deadline and its caller. What becomes of its
- * answer is told by a subclass.
- */
+/** One request on its way: the reading of its body, its deadline and its caller. A subclass takes its answer. */
 export abstract class Sending extends Perishable implements WaitingExchange {
   readonly head: RequestHead
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | null
@@ -33,22 +28,25 @@ export abstract class Sending extends Perishable implements WaitingExchange {
   over = false
   /** The provider may have seen a part of it. */
   #begun = false
+  readonly #connections: Connections
   #connection: Connection | null = null
   readonly #signal: CancelSignal
   /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
-  /** When the clock began to run; null while it stands. */
+  /** When the clock began to run; null while it is stopped. */
   #runningSinceMs: number | null = null
   readonly #reading = new Reading()
 
   /** @throws the signal's reason when the caller has left already; UpstreamFailure for what cannot be sent */
   constructor(
+    connections: Connections,
     reader: AudioReader,
     request: UpstreamRequest,
     { deadlineMs, signal }: Pick<SendOptions, 'deadlineMs' | 'signal'>,
   ) {
     super()
     signal.throwIfAborted()
+    this.#connections = connections
     this.#signal = signal
     this.#leftMs = Math.max(1, deadlineMs)
     try {
@@ -61,16 +59,17 @@ export abstract class Sending extends Perishable implements WaitingExchange {
   }
 
   abstract onHead(status: number, fields: string, encoding: string): void
-  abstract onBody(chunk: Buffer): void
+  abstract onBody(bytes: Buffer, start: number, end: number): void
   /** The answer is whole. */
   protected abstract answered(): void
   /** There is no answer, or no more of it. */
   protected abstract failed(cause: unknown): void
 
-  /** Waits from now on for the deadline and for the caller's leaving. Before it is given to a connection. */
-  watch(): void {
+  /** Sends it over a connection to its origin; its deadline counts from now on. */
+  begin(): void {
     this.runClock()
     this.#signal.addEventListener('abort', this)
+    this.#connections.send(this)
   }
 
   onAssigned(connection: Connection): void {
@@ -112,15 +111,17 @@ export abstract class Sending extends Perishable implements WaitingExchange {
 
   /** From now on the provider is waited for. */
   runClock(): void {
-    this.#runningSinceMs = performance.now()
+    const { deadlines } = this.#connections
+    this.#runningSinceMs = deadlines.clock.now()
     deadlines.add(this, this.#runningSinceMs + this.#leftMs)
   }
 
-  /** Nobody waits for the provider: what passes now is the reader's own time. */
+  /** The provider is not waited for: the time that passes now is the reader's own. */
   stopClock(): void {
     if (this.#runningSinceMs === null) return
+    const { deadlines } = this.#connections
     deadlines.remove(this)
-    this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#runningSinceMs))
+    this.#leftMs = Math.max(1, this.#leftMs - (deadlines.clock.now() - this.#runningSinceMs))
     this.#runningSinceMs = null
   }
 
@@ -140,7 +141,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
    */
   #unwatch(): void {
     this.over = true
-    deadlines.remove(this)
+    this.#connections.deadlines.remove(this)
     this.#signal.removeEventListener('abort', this)
     this.stopReading(REQUEST_OVER)
   }
@@ -160,6 +161,13 @@ export abstract class Sending extends Perishable implements WaitingExchange {
     if (this.#reading.failed) return this.#reading.error
     return new UpstreamFailure(toFailure(cause, this.#begun), cause)
   }
+}
+
+/** A part of a body as the receiver's own: what the connection hands out is valid during the call only. */
+export function copyOf(bytes: Buffer, start: number, end: number): Buffer {
+  const chunk = Buffer.allocUnsafe(end - start)
+  bytes.copy(chunk, 0, start, end)
+  return chunk
 }
 
 /**

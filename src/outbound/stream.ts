@@ -1,8 +1,8 @@
 import type { AudioReader } from '../contracts/audio.ts'
 import type { OpenOptions, UpstreamRequest, UpstreamStream } from '../contracts/upstream.ts'
-import { headersOf } from './answer-parser.ts'
+import { headersOf } from './answer-head.ts'
 import type { Connections } from './connections.ts'
-import { refuseEncoded, Sending } from './sending.ts'
+import { copyOf, refuseEncoded, Sending } from './sending.ts'
 
 /**
  * Bytes of an answer that wait for their reader before the provider is held back. A read of the socket may add as much
@@ -22,9 +22,8 @@ export async function openStream(
   request: UpstreamRequest,
   options: OpenOptions,
 ): Promise<UpstreamStream> {
-  const answer = new StreamedAnswer(reader, request, options)
-  answer.watch()
-  connections.send(answer)
+  const answer = new StreamedAnswer(connections, reader, request, options)
+  answer.begin()
   try {
     const { status, headers } = await answer.opened.promise
     answer.rest()
@@ -41,13 +40,13 @@ class StreamedAnswer extends Sending implements AsyncIterator<Uint8Array, undefi
   readonly #onHeld: (bytes: number) => void
   #waiting: Uint8Array[] = []
   #waitingBytes = 0
-  /** Why it broke off; told once. */
+  /** Why it broke off; thrown once. */
   #broken: { readonly cause: unknown } | null = null
-  /** Somebody waits for the next chunk. */
+  /** Set while the reader waits for the next chunk. */
   #news: PromiseWithResolvers<void> | null = null
 
-  constructor(reader: AudioReader, request: UpstreamRequest, options: OpenOptions) {
-    super(reader, request, options)
+  constructor(connections: Connections, reader: AudioReader, request: UpstreamRequest, options: OpenOptions) {
+    super(connections, reader, request, options)
     this.#onHeld = options.onHeld ?? (() => {})
   }
 
@@ -56,7 +55,8 @@ class StreamedAnswer extends Sending implements AsyncIterator<Uint8Array, undefi
     this.opened.resolve({ status, headers: headersOf(fields) })
   }
 
-  override onBody(chunk: Buffer): void {
+  override onBody(bytes: Buffer, start: number, end: number): void {
+    const chunk = copyOf(bytes, start, end)
     this.#waiting.push(chunk)
     this.#waitingBytes += chunk.length
     this.#onHeld(chunk.length)
@@ -74,7 +74,7 @@ class StreamedAnswer extends Sending implements AsyncIterator<Uint8Array, undefi
     this.#tell()
   }
 
-  /** The deadline counts from the next `next` on, and only while that has to wait. */
+  /** The deadline counts from the following `next` on, and only while that has to wait. */
   rest(): void {
     if (!this.over) this.stopClock()
   }

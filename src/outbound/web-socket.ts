@@ -10,6 +10,7 @@ import type {
   UpstreamSocket,
 } from '../contracts/live.ts'
 import type { Failure, UpstreamReply } from '../contracts/upstream.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 import type { InnerHost } from './connections.ts'
 
 /** Largest message of a provider, bytes. */
@@ -27,9 +28,9 @@ const NO_CLOSE_FRAME = 1006
  *
  * @param inner a host that is this process itself
  */
-export function createSocketOpener(inner: InnerHost | undefined): OpenSocket {
+export function createSocketOpener(inner: InnerHost | undefined, clock: Clock = systemClock): OpenSocket {
   return (handshake, listener, options) => {
-    const socket = new ProviderSocket(listener)
+    const socket = new ProviderSocket(listener, clock)
     void Promise.all([addressOf(handshake, inner), loadClient()]).then(
       ([url, { WebSocket: Client }]) => socket.connect(Client, url, handshake, options),
       () => socket.fail('connect', 'no connection'),
@@ -56,15 +57,18 @@ async function addressOf({ url }: SocketHandshake, inner: InnerHost | undefined)
 /** `readyState` of a socket that takes messages. */
 const OPEN = 1
 
-/** One socket, from its handshake to its end, of which the listener is told once. */
+/** One socket, from its handshake to its end, of which the listener hears once. */
 class ProviderSocket implements UpstreamSocket {
   readonly #listener: SocketListener
+  readonly #clock: Clock
   #socket: WebSocket | null = null
   #isOver = false
-  #cut: NodeJS.Timeout | null = null
+  #wasOpen = false
+  #cut: Timer | null = null
 
-  constructor(listener: SocketListener) {
+  constructor(listener: SocketListener, clock: Clock) {
     this.#listener = listener
+    this.#clock = clock
   }
 
   get bufferedBytes(): number {
@@ -91,26 +95,24 @@ class ProviderSocket implements UpstreamSocket {
       return void this.fail('connect', 'the address or the headers cannot be sent')
     }
     this.#socket = socket
-    socket.on('open', () => this.#isOver || this.#listener.onOpen())
+    socket.on('open', () => {
+      this.#wasOpen = true
+      if (!this.#isOver) this.#listener.onOpen()
+    })
     socket.on('message', (data, isBinary) => this.#isOver || this.#listener.onFrame(frameOf(data, isBinary)))
     socket.on('unexpected-response', (request, response) => {
-      void readRefusal(response).then((reply) => {
+      void readRefusal(response, this.#clock).then((reply) => {
         this.#end({ kind: 'refused', reply })
         request.destroy()
       })
     })
-    // Behind an error there is always a close.
+    // A close follows every error.
     socket.on('error', () => {})
     socket.on('close', (code, reason) => {
       if (code === NO_CLOSE_FRAME) this.fail(this.#wasOpen ? 'ambiguous' : 'connect', this.#brokenReason)
       else this.#end({ kind: 'closed', code, reason: reason.toString('utf8') })
     })
-    socket.on('open', () => {
-      this.#wasOpen = true
-    })
   }
-
-  #wasOpen = false
 
   get #brokenReason(): string {
     return this.#wasOpen ? 'the connection broke' : 'no connection'
@@ -135,8 +137,7 @@ class ProviderSocket implements UpstreamSocket {
     const socket = this.#socket
     if (socket === null) return void this.destroy()
     socket.close(1000)
-    this.#cut ??= setTimeout(() => socket.terminate(), CLOSING_MS)
-    this.#cut.unref()
+    this.#cut ??= this.#clock.after(CLOSING_MS, () => socket.terminate()).unref()
   }
 
   destroy(): void {
@@ -158,7 +159,7 @@ class ProviderSocket implements UpstreamSocket {
   }
 
   #release(): void {
-    if (this.#cut !== null) clearTimeout(this.#cut)
+    this.#cut?.close()
     this.#cut = null
   }
 }
@@ -170,10 +171,10 @@ function frameOf(data: RawData, isBinary: boolean): LiveFrame {
 }
 
 /** Reads an answer that refuses a handshake, as far as that is of use. */
-async function readRefusal(response: IncomingMessage): Promise<UpstreamReply> {
+async function readRefusal(response: IncomingMessage, clock: Clock): Promise<UpstreamReply> {
   const body: Buffer[] = []
   let left = REFUSAL_BYTES_MAX
-  const late = setTimeout(() => response.destroy(), REFUSAL_MS)
+  const late = clock.after(REFUSAL_MS, () => response.destroy())
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
       body.push(chunk.subarray(0, left))
@@ -183,7 +184,7 @@ async function readRefusal(response: IncomingMessage): Promise<UpstreamReply> {
   } catch {
     // The status is what matters.
   } finally {
-    clearTimeout(late)
+    late.close()
   }
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(response.headers))

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { type AudioReader, type AudioRef, BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import {
@@ -9,9 +8,9 @@ import {
   type LeafHashing,
   type PassingDigest,
 } from '../contracts/media.ts'
+import { nextTurn } from '../time.ts'
 import { type BlockPool, copyInto } from './blocks.ts'
 import { blockBytes } from './body-bytes.ts'
-
 import { notBase64 } from './failure.ts'
 import { TextCleaner } from './stages.ts'
 
@@ -26,7 +25,7 @@ class LeafGatherer {
   readonly #parts: GathererParts
   readonly #take: (hash: Uint8Array) => void
   readonly #blocks: Block[] = []
-  /** Which of the two is being filled. */
+  /** Index of the block that is being filled. */
   #turn = 0
   #filled = 0
   #missing: number
@@ -86,7 +85,7 @@ class LeafGatherer {
     this.#turn = 1 - this.#turn
     // Where filling takes longer than hashing the worker's answer is always there already, and Node hands out a
     // thousand such messages before anything else has its turn.
-    await turnOfLoop()
+    await nextTurn()
   }
 
   async #endHashing(): Promise<void> {

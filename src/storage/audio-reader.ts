@@ -65,7 +65,7 @@ async function* decodeAhead(
         const chunk = out.subarray(at, at + size)
         at += size
         const last = following === undefined && j === sizes.length - 1
-        // Nothing signals that the last chunk has been sent, so it is a copy, and the blocks may be reused.
+        // The end of sending the last chunk is not signalled: it is a copy, and the blocks may be reused.
         yield last ? Uint8Array.from(chunk) : chunk
       }
       if (i > 0 && sizes.length === 1) ahead()

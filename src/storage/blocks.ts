@@ -1,5 +1,6 @@
 import { BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 
 /**
  * Copies `source` into `target` at `at`. The caller makes sure that it fits.
@@ -47,7 +48,7 @@ class Slabs {
     for (const size of SLICE_BYTES) this.#classes.set(size, { open: new Set(), spare: null })
   }
 
-  /** Bytes of slabs that nobody uses. */
+  /** Bytes of slabs that are not in use. */
   get spareBytes(): number {
     let spare = 0
     for (const sizeClass of this.#classes.values()) if (sizeClass.spare !== null) spare += BLOCK_BYTES
@@ -127,9 +128,10 @@ export interface BlockPool {
   close(): void
 }
 
-interface BlockTiming {
+interface BlockOptions {
   readonly trimMs?: number
   readonly restMs?: number
+  readonly clock?: Clock
 }
 
 /**
@@ -156,26 +158,28 @@ export function heldBytes(length: number): number {
 }
 
 /** @param budget what bounds the memory in use, and is charged the free rest of slabs */
-export function createBlocks(budget: ByteBudget, timing: BlockTiming = {}): BlockPool {
-  return new PooledBlocks(budget, timing)
+export function createBlocks(budget: ByteBudget, options: BlockOptions = {}): BlockPool {
+  return new PooledBlocks(budget, options)
 }
 
 class PooledBlocks implements BlockPool {
   readonly #free: Block[] = []
   readonly #slabs: Slabs
-  readonly #trim: NodeJS.Timeout
+  readonly #trim: Timer
   readonly #restMs: number
+  readonly #clock: Clock
   /** Timers of resting blocks, each with the action at its end. */
-  readonly #resting = new Map<NodeJS.Timeout, () => void>()
+  readonly #resting = new Map<Timer, () => void>()
   #allocated = 0
   #used = 0
   #mostUsed = 0
 
-  constructor(budget: ByteBudget, { trimMs = TRIM_MS, restMs = REST_MS }: BlockTiming) {
+  constructor(budget: ByteBudget, { trimMs = TRIM_MS, restMs = REST_MS, clock = systemClock }: BlockOptions) {
     const source = { take: () => this.#takeWhole(), give: (block: Block) => this.#giveWhole(block) }
     this.#slabs = new Slabs(budget, source)
     this.#restMs = restMs
-    this.#trim = setInterval(() => this.#dropUnneeded(), trimMs).unref()
+    this.#clock = clock
+    this.#trim = clock.every(trimMs, () => this.#dropUnneeded()).unref()
   }
 
   get allocatedBytes(): number {
@@ -201,14 +205,14 @@ class PooledBlocks implements BlockPool {
       this.give(block)
       then()
     }
-    const rest = setTimeout(end, this.#restMs).unref()
+    const rest = this.#clock.after(this.#restMs, end).unref()
     this.#resting.set(rest, end)
   }
 
   close(): void {
-    clearInterval(this.#trim)
+    this.#trim.close()
     for (const [rest, end] of this.#resting) {
-      clearTimeout(rest)
+      rest.close()
       end()
     }
   }

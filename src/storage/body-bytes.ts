@@ -48,6 +48,11 @@ export async function* objectBytes(
   if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
 }
 
+/** A body of these chunks. */
+export async function* chunksOf(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* chunks
+}
+
 /** Bytes `start` to `end` in one piece, owned by the caller. */
 export async function copyBytes(
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,

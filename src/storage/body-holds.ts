@@ -3,13 +3,13 @@ import type { SealedObjects } from './sealed-objects.ts'
 
 interface Held {
   count: number
-  /** What gives the body back; null: its owner still has it. */
+  /** Gives the body back; null: its owner still has it. */
   free: (() => void) | null
 }
 
 /**
- * Keeps bodies for those who read them beyond their call: what is held is given back when the last reader is done, and
- * at once otherwise. Held bodies are found by what they stand in: the list of their blocks, the name of their object.
+ * Keeps bodies for those who read them beyond their call: a held body is given back when the last reader is done, any
+ * other at once. Held bodies are found by their place: the list of their blocks, the name of their object.
  */
 export class HeldBodies implements BodyHolds {
   readonly #held = new Map<object | string, Held>()
@@ -38,14 +38,14 @@ export class HeldBodies implements BodyHolds {
     }
   }
 
-  /** Gives a body back by `free`, now or as soon as nobody holds it any more. */
+  /** Gives a body back by `free`, now or as soon as it is not held any more. */
   free(source: BodySource, free: () => void): void {
     const held = this.#held.size === 0 ? undefined : this.#held.get(placeOf(source))
     if (held === undefined) free()
     else held.free = free
   }
 
-  /** The same store, whose objects are there as long as somebody holds them. A removal resolves when it is done. */
+  /** The same store, whose objects stay as long as they are held. A removal resolves when it is done. */
   keeping(objects: SealedObjects): SealedObjects {
     const remove = (key: string): Promise<void> => {
       if (!this.#held.has(key)) return objects.remove(key)

@@ -1,5 +1,6 @@
 import { BLOCK_BYTES } from '../contracts/audio.ts'
 import type { ByteBudget, MemoryHolder, ReserveOptions } from '../contracts/budget.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
@@ -21,10 +22,10 @@ const FINISHES_SECONDS = 2
 const HEADROOM = 0.25
 /** Time that a workspace counts as one of the others after it asked for memory. */
 const ASKED_LATELY_MS = 60_000
-/** How often memory is taken back while somebody waits for it or the headroom is used up. */
+/** How often memory is taken back while it is waited for or the headroom is used up. */
 const TAKE_BACK_MS = 100
 
-/** Whether so much is in use that streams through the store should do with little, and leave the rest to bodies. */
+/** So much is in use that streams through the store should do with little, and leave the rest to bodies. */
 export function isScarce({ used, limit }: Pick<ByteBudget, 'used' | 'limit'>): boolean {
   return used > limit * (1 - HEADROOM)
 }
@@ -35,7 +36,7 @@ const EMPTY_ACCOUNTS = 1_000
 interface Account {
   held: number
   waiting: number
-  /** Whether there is something in it, as far as it was booked. */
+  /** There is something in it, as far as it was booked. */
   isUsed: boolean
   /** Made with the first holder. */
   holders: Set<MemoryHolder> | null
@@ -52,8 +53,8 @@ interface Waiter {
  * A count of units (bytes of memory, or upload slots) with a fair queue.
  *
  * The equal share is the limit divided by the workspaces that hold or want something. A caller whose workspace stays
- * within its share, counting what it holds and already waits for, queues in front; all others queue behind them. Where
- * a caller stands is settled when it arrives, so that granting is O(1) and one refund wakes exactly those whose bytes
+ * within its share, counting what it holds and already waits for, queues in front; all others queue after them. The
+ * place of a caller is settled when it arrives, so that granting is O(1) and one refund wakes exactly those whose bytes
  * now fit.
  *
  * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
@@ -64,15 +65,20 @@ interface Waiter {
  *
  * @param limit    units that may be held
  * @param smallest requests of at most this many units pass the queue when they fit, so that a small body never waits
- *                 behind a large one; the large one has the store to fall back on
+ *                 for a large one; the large one has the store to fall back on
  */
-export function createBudget(limit: number, smallest: number = BLOCK_BYTES): WaitingBudget {
-  return new FairBudget(limit, smallest)
+export function createBudget(
+  limit: number,
+  smallest: number = BLOCK_BYTES,
+  clock: Clock = systemClock,
+): WaitingBudget {
+  return new FairBudget(limit, smallest, clock)
 }
 
 class FairBudget implements WaitingBudget {
   readonly limit: number
   readonly #smallest: number
+  readonly #clock: Clock
   readonly #accounts = new Map<string, Account>()
   /** Accounts with something in them. */
   #usedAccounts = 0
@@ -84,13 +90,14 @@ class FairBudget implements WaitingBudget {
   #asker = ''
   #askedAtMs = 0
   #othersAskedAtMs = Number.NEGATIVE_INFINITY
-  #timer: NodeJS.Timeout | undefined
-  /** Memory is being taken back for somebody: what comes free meanwhile is not for those who wait behind. */
+  #timer: Timer | undefined
+  /** Memory is being taken back for one caller: what comes free meanwhile is not for those who wait after it. */
   #taking = false
 
-  constructor(limit: number, smallest: number) {
+  constructor(limit: number, smallest: number, clock: Clock) {
     this.limit = limit
     this.#smallest = smallest
+    this.#clock = clock
   }
 
   get used(): number {
@@ -150,17 +157,17 @@ class FairBudget implements WaitingBudget {
     this.#watch()
     return new Promise((resolve) => {
       const grant = (granted: boolean) => {
-        clearTimeout(timer)
+        timer.close()
         signal.removeEventListener('abort', giveUp)
         queue.delete(waiter)
         this.#book(workspace, 0, -bytes)
         resolve(granted)
-        // A caller that gives up may have been the one that everybody behind it waited for.
+        // A caller that gives up may have been the one that all after it waited for.
         if (!granted) this.#grantWaiting()
       }
       const giveUp = () => grant(false)
       const waiter: Waiter = { bytes, workspace, heldBytes, grant }
-      const timer = setTimeout(giveUp, waitMs)
+      const timer = this.#clock.after(waitMs, giveUp)
       signal.addEventListener('abort', giveUp, { once: true })
       queue.add(waiter)
     })
@@ -182,13 +189,13 @@ class FairBudget implements WaitingBudget {
       if (this.#asker !== '') this.#othersAskedAtMs = this.#askedAtMs
       this.#asker = workspace
     }
-    this.#askedAtMs = performance.now()
+    this.#askedAtMs = this.#clock.now()
   }
 
   /** Units that `workspace` leaves free when it is over its share. */
   #headroomOf(workspace: string): number {
     const atMs = workspace === this.#asker ? this.#othersAskedAtMs : this.#askedAtMs
-    return performance.now() - atMs < ASKED_LATELY_MS ? this.limit * HEADROOM : 0
+    return this.#clock.now() - atMs < ASKED_LATELY_MS ? this.limit * HEADROOM : 0
   }
 
   #shareOf(workspace: string): number {
@@ -201,7 +208,7 @@ class FairBudget implements WaitingBudget {
     return held + waiting + bytes <= this.#shareOf(workspace)
   }
 
-  /** Whether nobody waits before such a caller. */
+  /** No one waits before such a caller. */
   #isTurnOf(workspace: string, bytes: number): boolean {
     const small = bytes <= this.#smallest
     if (this.#isWithin(workspace, bytes)) return small || this.#within.size === 0
@@ -212,7 +219,7 @@ class FairBudget implements WaitingBudget {
     const left = this.limit - this.#used - bytes
     if (left < 0) return false
     const held = this.#accounts.get(workspace)?.held ?? 0
-    // One who has nothing may take all: what is large would wait for ever on a small node.
+    // A workspace that has nothing may take all: a large body would wait for ever on a small node.
     if (held === 0 || held + bytes <= this.#shareOf(workspace)) return true
     return left >= this.#headroomOf(workspace)
   }
@@ -224,9 +231,9 @@ class FairBudget implements WaitingBudget {
     return this.#fits(bytes, workspace)
   }
 
-  /** Sees to it, again and again, that who waits gets memory and that the headroom stays free. */
+  /** Takes memory back, again and again, for those who wait and for the headroom. */
   #watch(): void {
-    this.#timer ??= setInterval(() => this.#relieve(), TAKE_BACK_MS).unref()
+    this.#timer ??= this.#clock.every(TAKE_BACK_MS, () => this.#relieve()).unref()
   }
 
   #relieve(): void {
@@ -235,7 +242,7 @@ class FairBudget implements WaitingBudget {
     if (waiter !== undefined) this.#takeBack(this.#used + waiter.bytes - this.limit, waiter.workspace)
     else if (this.#used > mark) this.#takeBack(this.#used - mark)
     else if (this.#over.size === 0) {
-      clearInterval(this.#timer)
+      this.#timer?.close()
       this.#timer = undefined
     }
     this.#grantWaiting()
@@ -254,7 +261,8 @@ class FairBudget implements WaitingBudget {
       .filter(({ held, holders }) => holders !== null && held > share)
       .sort((a, b) => b.held - a.held)
     this.#taking = true
-    const slowest = over.map(({ holders }) => slowestOf(holders))
+    const nowMs = this.#clock.now()
+    const slowest = over.map(({ holders }) => slowestOf(holders, nowMs))
     for (const [i, { holders }] of over.entries()) {
       for (const holder of (asker === undefined ? slowest[i] : holders) ?? []) {
         if (this.#used <= enough) break
@@ -308,9 +316,8 @@ class FairBudget implements WaitingBudget {
   }
 }
 
-/** Those who can be ended, who would need longest first. */
-function slowestOf(holders: Iterable<MemoryHolder> | null): MemoryHolder[] {
-  const nowMs = performance.now()
+/** Holders that can be ended, those that would need longest first. */
+function slowestOf(holders: Iterable<MemoryHolder> | null, nowMs: number): MemoryHolder[] {
   const slow: { readonly holder: MemoryHolder; readonly seconds: number }[] = []
   for (const holder of holders ?? []) {
     const pace = holder.pace(nowMs)

@@ -6,6 +6,15 @@ export function unavailable(cause: unknown): GatewayError {
   return new GatewayError('DEPENDENCY_UNAVAILABLE', ERRORS.DEPENDENCY_UNAVAILABLE.message, { cause })
 }
 
+/** Does something with the store. @throws as `unavailable` makes it of any failure */
+export async function attempt<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
 /** Chooses the error of a failed call: the signal's reason when it was aborted, else `unavailable`. */
 export function failureOf(error: unknown, signal: AbortSignal): unknown {
   return signal.aborted ? signal.reason : unavailable(error)
@@ -25,5 +34,5 @@ export function overloaded(why: string, retryAfterMs?: number): GatewayError {
 
 /** Base64 text was checked on arrival, so this is a bug of ours or damage in the store. */
 export function notBase64(): Error {
-  return new Error('stored text is no base64, though it was when it arrived')
+  return new Error('stored text is not base64, though it was when it arrived')
 }

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
 import type { Links, OpenedLink } from '../contracts/links.ts'
+import { type Clock, systemClock } from '../time.ts'
 
 /** Signs and opens URLs of objects in the folder store. */
 export interface FolderLinks extends Links {
@@ -14,8 +15,7 @@ export interface FolderLinksOptions {
   readonly keys: readonly Buffer[]
   /** Origin under which callers reach this node; undefined: URLs are paths. */
   readonly publicUrl: string | undefined
-  /** Epoch milliseconds. */
-  readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /** Claims of a token: key, bytes, media type, expiry in epoch seconds with a fraction. */
@@ -26,7 +26,11 @@ const TOKEN_MAX_LENGTH = 1024
 const TOKEN = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/
 
 /** Signed URLs for a store that has none of its own: `/results/<claims>.<HMAC-SHA256>`, both base64url. */
-export function createFolderLinks({ keys, publicUrl = '', now = Date.now }: FolderLinksOptions): FolderLinks {
+export function createFolderLinks({
+  keys,
+  publicUrl = '',
+  clock = systemClock,
+}: FolderLinksOptions): FolderLinks {
   const [first] = keys
   if (first === undefined) throw new Error('storage: signed URLs need a key')
   return {
@@ -42,7 +46,7 @@ export function createFolderLinks({ keys, publicUrl = '', now = Date.now }: Fold
       const claims: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
       if (!Value.Check(Claims, claims)) return null
       const [key, bytes, mediaType, endsAt] = claims
-      const leftSeconds = endsAt - now() / 1000
+      const leftSeconds = endsAt - clock.wallNow() / 1000
       return leftSeconds > 0 ? { key, bytes, mediaType, leftSeconds } : null
     },
   }

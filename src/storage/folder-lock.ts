@@ -19,7 +19,7 @@ const claims = new Set<DatabaseSync>()
  * The file is empty and stays: a process that had opened it before it was removed would lock what another one no longer
  * sees.
  *
- * @param isRemoved the folder is removed after that, and nobody works in it: the file goes where nothing else is there
+ * @param isRemoved the folder is removed after that, and not worked in: the file goes where nothing else is there
  * @returns gives the folder free
  * @throws  Error when another process has it, or it cannot be locked
  */
@@ -33,7 +33,7 @@ export async function lockFolder(folder: string, { isRemoved = false } = {}): Pr
   claims.add(lock)
   return async () => {
     if (!claims.delete(lock)) return
-    // Who is about to remove the folder learns by that what is wrong with it.
+    // The removal of the folder, which follows, reports whatever is wrong with it.
     if (isRemoved) await clearEmpty(folder).catch(() => {})
     lock.close()
   }
@@ -44,7 +44,7 @@ export function lockRemovable(folder: string): Promise<() => Promise<void>> {
   return lockFolder(folder, { isRemoved: true })
 }
 
-/** Of those who begin a write at once SQLite lets one, and refuses the others without a wait. */
+/** SQLite lets one of several processes begin a write, and refuses the others without a wait. */
 async function takeLock(folder: string): Promise<DatabaseSync> {
   // It warns of itself, where nothing may be in need of it.
   const { DatabaseSync } = await import('node:sqlite')

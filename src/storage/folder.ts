@@ -2,8 +2,9 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat, unlink 
 import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { untilAborted } from './body-bytes.ts'
-import { failureOf, unavailable } from './failure.ts'
+import { attempt, failureOf, unavailable } from './failure.ts'
 import { checkKey, OBJECT_KINDS } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
@@ -36,21 +37,27 @@ const TEMPORARY = 'tmp'
 
 /**
  * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file, and the partitions
- * of usage are folders, as other programs that read them expect; a file is written
- * under `tmp/`, forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
+ * of usage are folders, as other programs that read them expect. A file is written under `tmp/`,
+ * forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
  * Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
  * @param root   folder of the store, made when it does not exist
  * @param memory what objects are read into; absent: each reader has its own
  */
-export async function createFileObjects(root: string, memory?: StoreMemory): Promise<Objects> {
+export async function createFileObjects(
+  root: string,
+  memory?: StoreMemory,
+  clock: Clock = systemClock,
+): Promise<Objects> {
   await mkdir(join(root, TEMPORARY), { recursive: true })
   for (const kind of OBJECT_KINDS) await mkdir(join(root, kind), { recursive: true })
   const pathOf = (key: string) => join(root, ...splitKey(key))
+  const temporary = (key: string, signal: AbortSignal) =>
+    TemporaryFile.create(root, key, clock.wallNow(), signal)
 
   return {
     async put(key, body, length, { signal }) {
-      const file = await TemporaryFile.create(root, key, signal)
+      const file = await temporary(key, signal)
       try {
         for await (const chunk of untilAborted(body, signal)) await file.append([chunk])
         if (file.length !== length) throw new Error(`body of ${file.length} bytes instead of ${length}`)
@@ -61,7 +68,7 @@ export async function createFileObjects(root: string, memory?: StoreMemory): Pro
       }
     },
     async upload(key, { signal }) {
-      const upload = new FilePartUpload(await TemporaryFile.create(root, key, signal), pathOf(key))
+      const upload = new FilePartUpload(await temporary(key, signal), pathOf(key))
       if (!signal.aborted) return upload
       await upload.abort()
       throw signal.reason
@@ -92,14 +99,6 @@ export async function createFileObjects(root: string, memory?: StoreMemory): Pro
   }
 }
 
-async function attempt<T>(act: () => Promise<T>): Promise<T> {
-  try {
-    return await act()
-  } catch (error) {
-    throw unavailable(error)
-  }
-}
-
 /** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
 function splitKey(key: string): [folder: string, name: string] {
   const [kind = '', first = '', ...rest] = checkKey(key).split('/')
@@ -107,7 +106,7 @@ function splitKey(key: string): [folder: string, name: string] {
   return [kind, [first, ...rest].join('+')]
 }
 
-/** Whether what comes first behind the kind is a folder too. */
+/** The first segment after the kind is a folder, too. */
 function isPartitioned(kind: string): boolean {
   return kind === 'usage'
 }
@@ -198,10 +197,10 @@ async function* listFolder(root: string, folder: string, prefix: string): AsyncG
   })
 }
 
-/** What is looked at together: one after the other, each would wait for a thread by itself. */
+/** Places looked at together: one after the other, each would wait for a thread by itself. */
 const LOOKS_AT_A_TIME = 16
 
-/** What is found at each of some places, in their order. */
+/** The objects found at each of some places, in their order. */
 async function* looked(
   places: readonly string[],
   look: (place: string) => Promise<readonly ObjectInfo[]>,
@@ -225,7 +224,7 @@ async function removeTemporaries(root: string, prefix: string, before: Date): Pr
 
 let temporaries = 0
 
-/** A file that is not an object yet. Its name says of which, and when it was begun. */
+/** A file that is not an object yet. Its name has the object's key, and when it was begun. */
 class TemporaryFile {
   readonly #path: string
   readonly #handle: FileHandle
@@ -233,10 +232,10 @@ class TemporaryFile {
   #length = 0
   #closed = false
 
-  static async create(root: string, key: string, signal: AbortSignal): Promise<TemporaryFile> {
+  static async create(root: string, key: string, nowMs: number, signal: AbortSignal): Promise<TemporaryFile> {
     const flat = checkKey(key).replaceAll('/', '+')
     temporaries += 1
-    const path = join(root, TEMPORARY, `${flat}~${Date.now()}~${process.pid}.${temporaries}`)
+    const path = join(root, TEMPORARY, `${flat}~${nowMs}~${process.pid}.${temporaries}`)
     try {
       signal.throwIfAborted()
       return new TemporaryFile(path, await open(path, 'wx', 0o600), !key.startsWith('spool/'))
@@ -298,7 +297,7 @@ class TemporaryFile {
 class FilePartUpload implements PartUpload {
   readonly #file: TemporaryFile
   readonly #path: string
-  /** Parts are written one behind the other, in the order of calls. */
+  /** Parts are written one after the other, in the order of calls. */
   #last: Promise<void> = Promise.resolve()
   #ended = false
 

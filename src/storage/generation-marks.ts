@@ -1,5 +1,6 @@
 import type { Objects } from '../contracts/objects.ts'
 import type { GenerationWitness } from '../contracts/state.ts'
+import { chunksOf } from './body-bytes.ts'
 
 const FOLDER = 'state/generation/'
 /** Longest that the store may take with a mark. */
@@ -23,10 +24,8 @@ export function createGenerationMarks(objects: Pick<Objects, 'list' | 'put'>): G
     async note(id) {
       if ((await latest()) === id) return
       const bytes = Buffer.from(`${id}\n`)
-      const once = (async function* () {
-        yield bytes
-      })()
-      await objects.put(`${FOLDER}${id}`, once, bytes.length, { signal: AbortSignal.timeout(LIMIT_MS) })
+      const signal = AbortSignal.timeout(LIMIT_MS)
+      await objects.put(`${FOLDER}${id}`, chunksOf(bytes), bytes.length, { signal })
     },
   }
 }

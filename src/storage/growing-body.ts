@@ -1,7 +1,7 @@
 import { type ArrivingBody, BLOCK_BYTES, type Block, type BodySource } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Objects } from '../contracts/objects.ts'
-import { unlessAborted } from '../time.ts'
+import { type Clock, unlessAborted } from '../time.ts'
 import { type BlockPool, copyInto } from './blocks.ts'
 import { blockBytes, objectBytes } from './body-bytes.ts'
 import { isScarce } from './budget.ts'
@@ -12,6 +12,7 @@ const CHUNK_BYTES = 64 * 1024
 /** Newest bytes kept of a body that goes to the store: while there is memory, and while it is scarce. */
 const WINDOW_BYTES = 512 * 1024
 const SCARCE_WINDOW_BYTES = 64 * 1024
+
 interface GrowingBodyParts {
   readonly objects: Objects
   readonly budget: ByteBudget
@@ -19,9 +20,10 @@ interface GrowingBodyParts {
   readonly workspace: string
   /** Where it is until it moves to the store. */
   readonly held: HeldBody
+  readonly clock: Clock
 }
 
-/** Somebody who needs what stands from `at` on. */
+/** A reader that needs the bytes from `at` on. */
 interface Reader {
   at: number
 }
@@ -37,19 +39,19 @@ interface Piece {
  * Reads a body while its writer still takes it. What is held is copied out, since a block may move or go to another
  * request at any moment until the body is at rest: into two places that take turns, since a fresh one for every chunk
  * was 50 MiB of garbage for 16 uploads. A body that goes to the store is not kept; there a reader that keeps
- * up gets the newest bytes from a small window, and one that does not waits until the object is there, and goes on from
- * that: neither the sender nor the store ever waits for a reader.
+ * up gets the newest bytes from a small window, and one that does not waits until the object is there, and continues
+ * from that: neither the sender nor the store ever waits for a reader.
  */
 export class GrowingBody implements ArrivingBody {
   readonly #parts: GrowingBodyParts
-  /** Stands for whoever has not begun to read. */
+  /** The reader that has not begun to read. */
   readonly #expected: Reader = { at: 0 }
   readonly #readers = new Set<Reader>([this.#expected])
   #window: Piece[] = []
-  /** It goes to the store: nothing is held any more. */
+  /** It goes to the store: none of it is held any more. */
   #moved = false
   #rest: BodySource | null = null
-  /** Where what waits for the verdict begins. */
+  /** First byte that waits for the verdict. */
   #heldBackFrom = Number.POSITIVE_INFINITY
   #failure: Error | null = null
   /** Set while a reader waits for something to happen. */
@@ -63,7 +65,9 @@ export class GrowingBody implements ArrivingBody {
   }
 
   get waitedMs(): number {
-    return this.#waitedMs + (this.#waitingSinceMs === null ? 0 : performance.now() - this.#waitingSinceMs)
+    return (
+      this.#waitedMs + (this.#waitingSinceMs === null ? 0 : this.#parts.clock.now() - this.#waitingSinceMs)
+    )
   }
 
   holdBack(start: number): void {
@@ -85,7 +89,7 @@ export class GrowingBody implements ArrivingBody {
     this.#tell()
   }
 
-  /** What is held is about to go to the store, and with it all that comes. */
+  /** The held bytes are about to go to the store, and with them all that come. */
   moves(): void {
     const { held } = this.#parts
     let from = held.length
@@ -150,7 +154,7 @@ export class GrowingBody implements ArrivingBody {
     if (this.#readers.size === 0) this.#dropWindow(Number.POSITIVE_INFINITY)
   }
 
-  /** Copies what is at hand from `at` on, of one chunk at most; null: nothing is. */
+  /** Copies the bytes at hand from `at` on, at most a chunk; null: there are none. */
   #copy(at: number, limit: number, place: Block): Uint8Array | null {
     const view = this.#moved ? this.#inWindow(at) : this.#inHeld(at)
     const length = Math.min(view?.length ?? 0, CHUNK_BYTES, limit - at)
@@ -203,12 +207,12 @@ export class GrowingBody implements ArrivingBody {
     let least = start + bytes.length
     for (const { at } of this.#readers) if (at >= first!.start) least = Math.min(least, at)
     this.#dropWindow(least)
-    // What has just come stays, however much it is: a reader gets its turn only after the writer.
+    // The newest bytes stay, however many they are: a reader gets its turn only after the writer.
     const room = this.#room
     while (this.#window.length * CHUNK_BYTES > room && endOf(this.#window[0]!) <= start) this.#dropFirst()
   }
 
-  /** The piece that goes on at `start`. */
+  /** The piece that continues at `start`. */
   #pieceAt(start: number): Piece {
     const last = this.#window.at(-1)
     if (last !== undefined && last.filled < CHUNK_BYTES) return last
@@ -217,7 +221,7 @@ export class GrowingBody implements ArrivingBody {
     return piece
   }
 
-  /** Drops what ends at `until` or before. */
+  /** Drops the pieces that end at `until` or before. */
   #dropWindow(until: number): void {
     while (this.#window.length > 0 && endOf(this.#window[0]!) <= until) this.#dropFirst()
   }
@@ -227,7 +231,7 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #nextNews(signal: AbortSignal): Promise<void> {
-    if (this.#rest === null) this.#waitingSinceMs ??= performance.now()
+    if (this.#rest === null) this.#waitingSinceMs ??= this.#parts.clock.now()
     this.#news ??= Promise.withResolvers()
     return unlessAborted(signal, this.#news.promise)
   }

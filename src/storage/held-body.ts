@@ -39,7 +39,7 @@ export class ChunkQueue {
     return this.#pending
   }
 
-  /** Whether memory is used up so far that little should wait here. */
+  /** Memory is used up so far that little should wait here. */
   get isScarce(): boolean {
     return isScarce(this.#budget)
   }
@@ -112,14 +112,14 @@ export class ChunkQueue {
 }
 
 /**
- * One body in pooled blocks, and its account with the budget. Memory that was reserved ahead is used up first; what
- * goes beyond it is charged by force, because bytes that have arrived must be somewhere.
+ * One body in pooled blocks, and its account with the budget. Memory that was reserved ahead is used up first; more
+ * than that is charged by force, because bytes that have arrived must be somewhere.
  */
 export class HeldBody {
   readonly #budget: WaitingBudget
   readonly #pool: BlockPool
   readonly #workspace: string
-  /** Length that the body will have, so that its last block can be a slice; null when nobody knows. */
+  /** Length that the body will have, so that its last block can be a slice; null: unknown. */
   readonly #expected: number | null
   #blocks: Block[] = []
   #held = 0
@@ -166,7 +166,7 @@ export class HeldBody {
     this.#budget.refund(credit, this.#workspace)
   }
 
-  /** Copies `chunk` behind what is there. */
+  /** Copies `chunk` after the bytes that are there. */
   append(chunk: Uint8Array): void {
     let from = 0
     while (from < chunk.length) {
@@ -206,7 +206,7 @@ export class HeldBody {
     this.dropCredit()
   }
 
-  /** Room behind the last byte, at least one byte of it. */
+  /** Room after the last byte, at least one byte of it. */
   #room(wanted: number): Uint8Array {
     const filled = this.#length % BLOCK_BYTES
     const last = this.#blocks.at(-1)

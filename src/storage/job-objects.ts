@@ -5,10 +5,11 @@ import type { FiledJob, JobObjects } from '../contracts/job-objects.ts'
 import type { Job } from '../contracts/jobs.ts'
 import type { KeptText, ObjectKind, Objects } from '../contracts/objects.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { bodyBytes } from './body-bytes.ts'
 import { createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
-import { createKeptTexts } from './kept-texts.ts'
+import { createKeptTexts, isThere } from './kept-texts.ts'
 import { keySegment } from './key.ts'
 
 /** A bound to how long a turn is waited for where the caller of `put` sets none, in ms. */
@@ -19,8 +20,8 @@ const TURN_MS = 60_000
  * server has. Workspaces (the second segment of a key) wait for their turn by the rules of memory, so that one over its
  * equal share waits last.
  */
-function limitPuts(objects: Objects, most: number): Objects {
-  const slots = createBudget(most, 0)
+function limitPuts(objects: Objects, most: number, clock: Clock): Objects {
+  const slots = createBudget(most, 0, clock)
   return {
     ...objects,
     async put(key, body, length, options) {
@@ -102,11 +103,17 @@ interface JobObjectsOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
   readonly log?: Logger
+  readonly clock?: Clock
 }
 
 /** Stores the input and results of jobs in the object store. */
-export function createJobObjects({ budget, log, ...options }: JobObjectsOptions): JobObjects {
-  const objects = limitPuts(options.objects, PUTS)
+export function createJobObjects({
+  budget,
+  log,
+  clock = systemClock,
+  ...options
+}: JobObjectsOptions): JobObjects {
+  const objects = limitPuts(options.objects, PUTS, clock)
   const texts = createKeptTexts({ objects, budget, withinMs })
 
   /** Never rejects; the sweeper deletes what is left. */
@@ -148,7 +155,10 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
   return {
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
-    holds: (audio) => isThere(keyOf(audio), objects),
+    async holds(audio) {
+      const key = keyOf(audio)
+      return key !== null && (await isThere(objects, key))
+    },
     keepPayload: (json, job) => keepText(json, newKey(folderOf('job', job))),
     keepResult: (json, job, fence) => keepText(json, newKey(folderOf('result', job), `${fence}-`)),
     open: (text) => texts.open(text),
@@ -211,11 +221,6 @@ export function keyOf(kept: KeptText | AudioRef | { readonly url: string }): str
   if ('url' in kept) return null
   if ('source' in kept) return kept.source.kind === 'object' ? kept.source.key : null
   return 'object' in kept ? kept.object : null
-}
-
-async function isThere(wanted: string | null, objects: Pick<Objects, 'list'>): Promise<boolean> {
-  if (wanted !== null) for await (const { key } of objects.list(wanted)) if (key === wanted) return true
-  return false
 }
 
 async function filedKeys(job: FiledJob, objects: Pick<Objects, 'list'>): Promise<string[]> {

@@ -3,7 +3,8 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import type { KeptPair, KeptPairs, PairOwner } from '../contracts/shadow.ts'
 import { open, type SealContext, seal } from '../sealing.ts'
-import { copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
+import { type Clock, systemClock } from '../time.ts'
+import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { unavailable } from './failure.ts'
 import { keySegment } from './key.ts'
 
@@ -17,7 +18,7 @@ export interface KeptPairsOptions {
   readonly budget: ByteBudget
   /** As `readSecretKeys` returns them: all nodes have the same. */
   readonly secretKeys: readonly Buffer[]
-  readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /**
@@ -28,11 +29,11 @@ export function createKeptPairs({
   objects,
   budget,
   secretKeys,
-  now = Date.now,
+  clock = systemClock,
 }: KeptPairsOptions): KeptPairs {
   async function put(key: string, workspace: string, value: object, signal: AbortSignal): Promise<void> {
     const bytes = Buffer.from(seal(secretKeys, JSON.stringify(value), contextOf(workspace, key)))
-    await accounted(bytes.length, () => objects.put(key, whole(bytes), bytes.length, { signal }))
+    await accounted(bytes.length, () => objects.put(key, chunksOf(bytes), bytes.length, { signal }))
   }
 
   /** Null: it was sealed with a key that is no longer there. */
@@ -59,7 +60,7 @@ export function createKeptPairs({
 
   return {
     async keep(owner, kept, ttlSeconds, signal) {
-      const until = Math.ceil(now() / 1000) + ttlSeconds
+      const until = Math.ceil(clock.wallNow() / 1000) + ttlSeconds
       const key = `${folderOf(owner)}${until}.${randomBytes(8).toString('hex')}`
       await put(key, owner.workspace, kept, AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)]))
     },
@@ -68,7 +69,7 @@ export function createKeptPairs({
       const { workspace } = owner
       const found: ObjectInfo[] = []
       for await (const object of objects.list(folderOf(owner)))
-        if (pairEndMs(object.key) > now()) found.push(object)
+        if (pairEndMs(object.key) > clock.wallNow()) found.push(object)
       const calls = new Set(found.map(({ key }) => nameOf(key)))
       if (calls.size > 1) return 'several'
       const taken = found.find(({ key }) => key.endsWith(TAKEN))
@@ -80,7 +81,7 @@ export function createKeptPairs({
         kept,
         async settle(takenWords) {
           await put(`${object.key}${TAKEN}`, workspace, { takenWords }, AbortSignal.timeout(STORE_MS))
-          // What is left then ends at its time.
+          // An object that stays then ends at its time.
           await objects.remove(object.key).catch(() => {})
         },
       }
@@ -108,11 +109,7 @@ function folderOf({ workspace, callId }: PairOwner): string {
   return `pair/${keySegment(workspace)}/${digest}/`
 }
 
-/** By its name: an object that stands in the place of another one does not open. */
+/** By its name: an object in the place of another one does not open. */
 function contextOf(workspace: string, key: string): SealContext {
   return { purpose: `shadow pair ${key}`, workspace }
-}
-
-async function* whole(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
 }

@@ -3,14 +3,14 @@ import type { StoredResult } from '../contracts/ledger.ts'
 import type { KeptText, Objects } from '../contracts/objects.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import { newId } from '../ids.ts'
-import { copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
+import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { unavailable } from './failure.ts'
 import { keySegment } from './key.ts'
 
-/** Longest text that stands in the state itself, bytes of UTF-8; most transcripts are far below. */
+/** Longest text that is kept in the state itself, bytes of UTF-8; most transcripts are far below. */
 const INLINE_BYTES = 16 * 1024
 
-/** Whether the state itself holds the text, so that keeping it asks no store. */
+/** The state itself holds the text, so that keeping it asks no store. */
 export function isInline(text: string): boolean {
   return Buffer.byteLength(text) <= INLINE_BYTES
 }
@@ -25,8 +25,8 @@ interface KeptTextsOptions {
 /** Texts in the state and, when they are long, in the object store. */
 interface KeptTexts {
   /**
-   * @param nameObject makes a key that was never used: an object that the store takes too late must not stand where the
-   *                   next attempt puts its own
+   * @param nameObject makes a key that was never used: an object that the store takes too late must not be in the place
+   *                   of the next attempt's
    * @throws GatewayError DEPENDENCY_UNAVAILABLE
    */
   keep(text: string, nameObject: () => string): Promise<KeptText>
@@ -56,7 +56,7 @@ export function createKeptTexts({ objects, budget, withinMs }: KeptTextsOptions)
       if (isInline(text)) return { text }
       const bytes = Buffer.byteLength(text)
       const object = nameObject()
-      await within(bytes, (signal) => objects.put(object, whole(Buffer.from(text)), bytes, { signal }))
+      await within(bytes, (signal) => objects.put(object, chunksOf(Buffer.from(text)), bytes, { signal }))
       return { object, bytes }
     },
 
@@ -78,11 +78,8 @@ export function createKeptTexts({ objects, budget, withinMs }: KeptTextsOptions)
   }
 }
 
-async function* whole(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
-}
-
-async function isThere(objects: Objects, key: string): Promise<boolean> {
+/** @throws GatewayError DEPENDENCY_UNAVAILABLE */
+export async function isThere(objects: Pick<Objects, 'list'>, key: string): Promise<boolean> {
   for await (const object of objects.list(key)) if (object.key === key) return true
   return false
 }

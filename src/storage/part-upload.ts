@@ -1,6 +1,7 @@
 import { BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { MemoryHolder } from '../contracts/budget.ts'
 import type { Objects, PartUpload } from '../contracts/objects.ts'
+import type { Clock } from '../time.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import type { HeldBody } from './held-body.ts'
@@ -15,7 +16,7 @@ const PART_SHARE = 0.5
 /** Bytes of a body that are held whatever the budget says. */
 const SMALL_BYTES = 64 * 1024
 const SLACK_BYTES = 4 * BLOCK_BYTES
-/** Bytes behind the part under way at which the sender is asked to stop. */
+/** Bytes after the part under way at which the sender is asked to stop. */
 const HIGH_WATER_BYTES = 512 * 1024
 
 export interface PartedBodyOptions {
@@ -31,7 +32,7 @@ export interface PartedBodyOptions {
   readonly memoryWaitMs: number
   /** How long one part may take. */
   readonly partMs: number
-  /** Makes the holder that stands for the part memory of the body while others may want it back. */
+  /** Makes the holder of the body's part memory, from whom others may want it back. */
   readonly holderOf: (units: number) => MemoryHolder
   /** Waits for an upload slot; called once, false when there is none. */
   readonly acquireSlot: () => Promise<boolean>
@@ -41,14 +42,14 @@ export interface PartedBodyOptions {
 }
 
 /** The account of part memory: bodies wait here, and what they are granted is charged to `budget` by force. */
-export function createPartMemory(budget: WaitingBudget): WaitingBudget {
-  return createBudget(Math.max(RESERVED_BYTES, budget.limit * PART_SHARE), 0)
+export function createPartMemory(budget: WaitingBudget, clock: Clock): WaitingBudget {
+  return createBudget(Math.max(RESERVED_BYTES, budget.limit * PART_SHARE), 0, clock)
 }
 
 /**
  * A body of unknown length. Up to one part it stays in memory; what grows beyond goes to the store in parts, one at a
  * time. Its first block is charged as it comes; with the second one it waits until it has the memory of a whole part.
- * Nobody who holds part memory waits for more, so bodies never wait for one another in a circle.
+ * A body that holds part memory waits for no more, so bodies never wait for one another in a circle.
  */
 export class PartedBody {
   readonly #options: PartedBodyOptions
@@ -70,8 +71,8 @@ export class PartedBody {
     this.#advance()
   }
 
-  /** True once the body has left memory. */
-  get uploaded(): boolean {
+  /** True once the body has begun to leave memory. */
+  get isUploading(): boolean {
     return this.#upload !== null
   }
 
@@ -93,7 +94,7 @@ export class PartedBody {
     await this.#running
     if (this.#failure === null && this.#upload !== null) {
       this.#running = this.#completeUpload(this.#upload).catch((error: unknown) =>
-        this.fail(unavailable(error)),
+        this.cancel(unavailable(error)),
       )
       await this.#running
     }
@@ -112,7 +113,11 @@ export class PartedBody {
     if (this.#completing) await this.#options.objects.remove(this.#options.key)
   }
 
-  fail(error: Error): void {
+  /** Its parts have a limit each. */
+  tick(): void {}
+
+  /** Ends the upload with `error` as its failure. */
+  cancel(error: Error): void {
     if (this.#failure !== null) return
     this.#failure = error
     if (!this.#complete) this.#options.onFailure(error)
@@ -125,7 +130,7 @@ export class PartedBody {
     else if (held.length > SMALL_BYTES && !this.#reserved && !this.#reserving) void this.#catchUp()
     if (this.#running === null && held.length > PART_BYTES) {
       this.#running = this.#sendParts()
-        .catch((error: unknown) => this.fail(unavailable(error)))
+        .catch((error: unknown) => this.cancel(unavailable(error)))
         .then(() => {
           this.#running = null
           if (this.#failure !== null) held.release()
@@ -144,7 +149,7 @@ export class PartedBody {
       partMemory.enrol(this.#holder)
     }
     if (this.#ended) this.#release()
-    else if (!this.#reserved) this.fail(overloaded('no memory for a part'))
+    else if (!this.#reserved) this.cancel(overloaded('no memory for a part'))
     else if (!this.#complete) {
       const missing = Math.max(0, RESERVED_BYTES - held.charged)
       budget.charge(missing, workspace)
@@ -163,7 +168,7 @@ export class PartedBody {
     const fits = await budget.reserve(0, { workspace, waitMs, signal, heldBytes: () => held.charged })
     this.#catchingUp = false
     if (this.#ended || this.#complete) return
-    if (!fits) this.fail(overloaded('no memory for a chunked body'))
+    if (!fits) this.cancel(overloaded('no memory for a chunked body'))
     else this.#announce()
   }
 

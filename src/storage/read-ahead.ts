@@ -1,7 +1,7 @@
 import type { AudioRef } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Objects } from '../contracts/objects.ts'
-import { copyBytes, objectBytes } from './body-bytes.ts'
+import { chunksOf, copyBytes, objectBytes } from './body-bytes.ts'
 
 /** Larger audio takes its time anyway, and its memory is for others. */
 const AHEAD_BYTES_MAX = 256 * 1024
@@ -29,7 +29,7 @@ export function createReadAhead(objects: Pick<Objects, 'get'>, budget: ByteBudge
       // Another attempt reads for itself: this one's bytes may still lie in the queue of a socket.
       reading.delete(name)
       const bytes = await ahead.catch(() => null)
-      return bytes === null ? objects.get(key, start, end, signal) : only(bytes)
+      return bytes === null ? objects.get(key, start, end, signal) : chunksOf(bytes)
     },
 
     begin({ source, offset, length }, signal) {
@@ -52,8 +52,4 @@ export function createReadAhead(objects: Pick<Objects, 'get'>, budget: ByteBudge
 
 function nameOf(key: string, start: number, end: number): string {
   return `${key} ${start} ${end}`
-}
-
-async function* only(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
 }

@@ -42,7 +42,7 @@ async function store(
   const writer = spool.open({ workspace, contentLength: length, stored: true, sealed, ...place })
   const pace = new Pace(writer)
   try {
-    // Until there is a place for it the host waits: nobody reads.
+    // The host waits until there is a place for it, since it is not read before.
     await writer.start()
     for await (const chunk of chunks) {
       writer.write(chunk)
@@ -50,7 +50,7 @@ async function store(
     }
     return await writer.finish()
   } catch (error) {
-    // A host that nobody reads would keep its connection.
+    // A host that is not read would keep its connection.
     void chunks[Symbol.asyncIterator]().return?.()
     // Left in the background: an answer must not depend on a store that hangs.
     writer.abort().catch(() => {})

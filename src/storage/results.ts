@@ -3,10 +3,10 @@ import type { HeldResult, KeepOptions, Links, Results } from '../contracts/links
 import type { Objects } from '../contracts/objects.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { keySegment } from './key.ts'
+import { PART_BYTES } from './part-upload.ts'
 
-/** Smallest part that S3 takes, but for the last one. */
-const PART_BYTES = 5 * 1024 * 1024
 /** Largest result, bytes; a minute of video in high definition has a hundredth of it. */
 const RESULT_MAX_BYTES = 2 * 1024 ** 3
 /** Largest result that is held in memory, bytes: some minutes of video. It is held once more as base64. */
@@ -20,16 +20,17 @@ export interface ResultsOptions {
   readonly objects: Objects
   readonly links: Links
   readonly budget: ByteBudget
+  readonly clock?: Clock
 }
 
 /** Results by URL, in the object store. */
-export function createResults({ objects, links, budget }: ResultsOptions): Results {
+export function createResults({ objects, links, budget, clock = systemClock }: ResultsOptions): Results {
   return {
     async keep(chunks, { workspace, mediaType, signal }) {
       // An id of our own: the request's may be the caller's, and be sent twice.
       const key = `result/${keySegment(workspace)}/${newId(RESULT_ID_PREFIX)}/0`
       const bytes = await keepObject(chunks, key, { objects, budget, signal })
-      return links.sign({ key, bytes, mediaType }, Math.floor(Date.now() / 1000) + RESULT_SECONDS)
+      return links.sign({ key, bytes, mediaType }, Math.floor(clock.wallNow() / 1000) + RESULT_SECONDS)
     },
     hold: (chunks) => holdResult(chunks, budget),
   }

@@ -1,6 +1,5 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
@@ -17,8 +16,9 @@ import {
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import type { Links } from '../contracts/links.ts'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
-import { untilAborted } from './body-bytes.ts'
-import { failureOf, unavailable } from './failure.ts'
+import { type Clock, sleep, systemClock } from '../time.ts'
+import { chunksOf, untilAborted } from './body-bytes.ts'
+import { attempt, failureOf } from './failure.ts'
 import { checkKey } from './key.ts'
 import type { StoreMemory } from './read-buffers.ts'
 import { S3Bytes, type S3Timing } from './s3-bytes.ts'
@@ -32,6 +32,7 @@ interface S3PartsOptions {
   readonly calls: S3Client
   /** Deadline of one call, in milliseconds. */
   readonly callMs: number
+  readonly clock: Clock
 }
 
 /** Tries of an abort; an upload that stays open costs storage until the sweeper finds it. */
@@ -41,8 +42,8 @@ const ABORT_PAUSE_MS = 200
 const PART_TRIES = 2
 
 /**
- * Starts a multipart upload. The answer is awaited even when `signal` aborts meanwhile: an upload whose id nobody has
- * read cannot be ended.
+ * Starts a multipart upload. The answer is awaited even when `signal` aborts meanwhile: an upload whose id no one
+ * has read cannot be ended.
  */
 async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promise<PartUpload> {
   const { calls, bucket, key, callMs } = options
@@ -118,9 +119,9 @@ class S3Parts implements PartUpload {
 
   async #abort(): Promise<void> {
     this.#ended.abort(new Error('storage: upload aborted'))
-    // A part that arrives behind the abort would stay for good.
+    // A part that arrives after the abort would stay for good.
     await Promise.all(this.#running)
-    const { calls, bucket, key, callMs } = this.#options
+    const { calls, bucket, key, callMs, clock } = this.#options
     const command = { Bucket: bucket, Key: key, UploadId: this.#uploadId }
     for (let left = ABORT_TRIES; left > 0; left -= 1) {
       try {
@@ -130,7 +131,7 @@ class S3Parts implements PartUpload {
         return
       } catch (error) {
         if (isNoSuchUpload(error) || left === 1) return
-        await sleep(ABORT_PAUSE_MS)
+        await sleep(clock, ABORT_PAUSE_MS)
       }
     }
   }
@@ -141,17 +142,13 @@ class S3Parts implements PartUpload {
     const query = { partNumber: String(number), uploadId: this.#uploadId }
     for (let left = PART_TRIES; ; left -= 1) {
       try {
-        this.#tags[number - 1] = await bytes.put(key, query, chunksOf(chunks), length, signal)
+        this.#tags[number - 1] = await bytes.put(key, query, chunksOf(...chunks), length, signal)
         return
       } catch (error) {
         if (left === 1 || signal.aborted || isNoSuchUpload(error)) throw error
       }
     }
   }
-}
-
-async function* chunksOf(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  yield* chunks
 }
 
 /** The upload has ended already, by completion or abort. */
@@ -169,6 +166,7 @@ export interface S3Options {
   readonly timing?: Partial<S3Timing>
   /** Memory that objects are read into; absent: each reader has its own. */
   readonly memory?: StoreMemory | undefined
+  readonly clock?: Clock
 }
 
 // A server on the next machine connects in milliseconds; what takes longer is a dead host, and a caller waits.
@@ -181,10 +179,10 @@ const silent = () => {}
 const QUIET = { trace: silent, debug: silent, info: silent, warn: silent, error: silent }
 
 /** The object store in a bucket of any server that speaks S3. */
-export function createS3Objects({ bucket, memory, ...options }: S3Options): Objects {
+export function createS3Objects({ bucket, memory, clock = systemClock, ...options }: S3Options): Objects {
   const timing = { ...TIMING, ...options.timing }
   const calls = createClient(options, timing)
-  const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket, memory }, timing)
+  const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket, memory, clock }, timing)
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
   const deadline = (signal?: AbortSignal) => {
     const late = AbortSignal.timeout(timing.callMs)
@@ -195,17 +193,18 @@ export function createS3Objects({ bucket, memory, ...options }: S3Options): Obje
     async put(key, body, length, { signal }) {
       checkKey(key)
       try {
-        await bytes.put(key, {}, exactly(untilAborted(body, signal), length), length, signal)
+        await bytes.put(key, {}, untilAborted(body, signal), length, signal)
       } catch (error) {
         throw failureOf(error, signal)
       }
     },
     upload(key, { signal }) {
-      return startS3Parts({ bucket, bytes, calls, callMs: timing.callMs, key: checkKey(key) }, signal)
+      const options = { bucket, bytes, calls, callMs: timing.callMs, key: checkKey(key), clock }
+      return startS3Parts(options, signal)
     },
     async get(key, start, end, signal) {
       checkKey(key)
-      if (start >= end) return chunksOf([])
+      if (start >= end) return chunksOf()
       try {
         return await bytes.get(key, start, end, signal)
       } catch (error) {
@@ -239,7 +238,7 @@ type Deadline = (signal?: AbortSignal) => { abortSignal: AbortSignal }
  * default costs 1.7 times the CPU and is refused by older servers.
  */
 function createClient(
-  options: Omit<S3Options, 'bucket' | 'memory'>,
+  options: Omit<S3Options, 'bucket' | 'memory' | 'clock'>,
   { connectMs, answerMs }: S3Timing,
 ): S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey } = options
@@ -263,17 +262,6 @@ function createClient(
       logger: QUIET,
     },
   })
-}
-
-/** Passes `body` on and fails when it is not `length` bytes long: a server would wait for the rest, or cut it off. */
-async function* exactly(body: AsyncIterable<Uint8Array>, length: number): AsyncGenerator<Uint8Array> {
-  let missing = length
-  for await (const chunk of body) {
-    missing -= chunk.length
-    if (missing < 0) break
-    yield chunk
-  }
-  if (missing !== 0) throw new Error(`body of ${length - missing} bytes or more instead of ${length}`)
 }
 
 async function* listObjects(
@@ -326,19 +314,12 @@ async function abortUploads(
   return aborted
 }
 
-async function attempt<T>(act: () => Promise<T>): Promise<T> {
-  try {
-    return await act()
-  } catch (error) {
-    throw unavailable(error)
-  }
-}
-
 /** URLs that the store itself signs; nothing is sent to make one. `endpoint` is the one that callers reach. */
 export function createS3Links({
   bucket,
   endpoint,
   region,
+  clock = systemClock,
   ...credentials
 }: Omit<S3Options, 'timing' | 'memory'>): Links {
   const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true })
@@ -347,7 +328,7 @@ export function createS3Links({
       const command = new GetObjectCommand({ Bucket: bucket, Key: key, ResponseContentType: mediaType })
       // A signature has the second in which it was made, and how many whole ones it holds from there: it opens its
       // object to the end of the last one, unless that is deleted before.
-      const signedAtSeconds = Math.floor(Date.now() / 1000)
+      const signedAtSeconds = Math.floor(clock.wallNow() / 1000)
       const signingDate = new Date(signedAtSeconds * 1000)
       return getSignedUrl(client, command, {
         signingDate,

@@ -19,7 +19,7 @@ export interface SealedObjects extends Objects {
 
 /**
  * Makes a store that can seal. Reads and deletions of an object that was sealed here need nothing of their caller.
- * Of an object that outlives the process nobody knows the key: what is left of it says nothing.
+ * The key of an object that outlives the process is lost: its bytes say nothing.
  */
 export function sealObjects(objects: Objects): SealedObjects {
   /** By the name of the object. */
@@ -97,7 +97,7 @@ async function* opened(bytes: AsyncIterable<Uint8Array>, key: Buffer, start: num
   const counter = Buffer.alloc(BLOCK_BYTES)
   counter.writeBigUInt64BE(BigInt(Math.floor(start / BLOCK_BYTES)), BLOCK_BYTES - 8)
   const cipher = createDecipheriv(CIPHER, key, counter)
-  // The counter stands for whole blocks: what lies before the range is passed over.
+  // The counter counts whole blocks: the bytes before the range are passed over.
   cipher.update(Buffer.alloc(start % BLOCK_BYTES))
   for await (const chunk of bytes) yield cipher.update(chunk)
 }

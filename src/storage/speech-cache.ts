@@ -4,7 +4,8 @@ import type { CacheTerms } from '../contracts/catalog.ts'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import type { Slots } from '../contracts/slots.ts'
 import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
-import { copyBytes, objectBytes } from './body-bytes.ts'
+import { type Clock, systemClock } from '../time.ts'
+import { chunksOf, copyBytes, objectBytes } from './body-bytes.ts'
 import { isScarce } from './budget.ts'
 
 /** Part of the memory of the process that speech may hold, and the most that one answer may. */
@@ -15,7 +16,7 @@ const ANSWER_OVERHEAD = 512
 
 /** First bytes of an object: a line of JSON that says what follows, filled up with spaces. */
 const HEAD_BYTES = 512
-/** Of the layout of objects: what another release has written in another one is not there. */
+/** Version of the layout of objects: one of another release counts as absent. */
 const LAYOUT = 1
 /** Longest that a caller waits for the store, who can have the audio from a provider instead. */
 const FIND_MS = 1_000
@@ -28,7 +29,7 @@ const AHEAD_MS = 60_000
 /** How often a node that keeps speech looks at the sum over all nodes, at least; sooner where it has kept much. */
 const LOOK_MS = 30_000
 const LOOK_SHARE = 1 / 8
-/** What is left of the most that may be kept when room is made, so that it is not made again at once. */
+/** Share of the limit that stays when room is made, so that it is not made again at once. */
 const LEFT_SHARE = 7 / 8
 
 export interface SpeechCacheOptions {
@@ -36,9 +37,9 @@ export interface SpeechCacheOptions {
   readonly budget: ByteBudget
   /** Over all nodes one at a time makes room. */
   readonly slots: Pick<Slots, 'take'>
-  /** Absent: nobody counts. */
+  /** Absent: evictions are not counted. */
   readonly watch?: Pick<CacheWatch, 'evicted'> | undefined
-  readonly now?: () => number
+  readonly clock?: Clock
 }
 
 /** Keeps speech in the memory of this node and as objects `cache/<workspace>/<digest>/0`. */
@@ -62,15 +63,15 @@ class TieredSpeechCache implements SpeechCache {
   readonly #budget: ByteBudget
   readonly #memory: SpeechMemory
   readonly #room: RoomKeeper
-  readonly #now: () => number
+  readonly #clock: Clock
   #pausedUntilMs = 0
 
-  constructor({ objects, budget, slots, watch, now = Date.now }: SpeechCacheOptions) {
+  constructor({ objects, budget, slots, watch, clock = systemClock }: SpeechCacheOptions) {
     this.#objects = objects
     this.#budget = budget
     this.#memory = new SpeechMemory(budget)
-    this.#room = new RoomKeeper(objects, slots, watch, now)
-    this.#now = now
+    this.#room = new RoomKeeper(objects, slots, watch, clock)
+    this.#clock = clock
   }
 
   recall({ digest }: CachePlace, terms: CacheTerms): KeptSpeech | null {
@@ -96,19 +97,19 @@ class TieredSpeechCache implements SpeechCache {
   }
 
   async keep(place: CachePlace, terms: CacheTerms, { audio, mediaType }: KeptSpeech): Promise<void> {
-    const kept = { audio, mediaType, keptAtMs: this.#now() }
+    const kept = { audio, mediaType, keptAtMs: this.#clock.wallNow() }
     this.#memory.put(place.digest, kept)
     const head = headOf(kept)
     const bytes = HEAD_BYTES + audio.length
     if (head === null || bytes > terms.maxBytes || this.#isPaused()) return
     const signal = AbortSignal.timeout(KEEP_MS)
     try {
-      await this.#objects.put(objectName(place), piecesOf(head, audio), bytes, { signal })
+      await this.#objects.put(objectName(place), chunksOf(head, audio), bytes, { signal })
     } catch {
       if (signal.aborted) this.#pause()
       return
     }
-    // Nobody waits for room to be made.
+    // Room is made in the background.
     void this.#room.kept(place.workspace, bytes, terms)
   }
 
@@ -134,16 +135,16 @@ class TieredSpeechCache implements SpeechCache {
   }
 
   #isFresh({ keptAtMs }: DatedSpeech, { ttlSeconds }: CacheTerms): boolean {
-    const ageMs = this.#now() - keptAtMs
+    const ageMs = this.#clock.wallNow() - keptAtMs
     return ageMs < ttlSeconds * 1000 && ageMs > -AHEAD_MS
   }
 
   #isPaused(): boolean {
-    return this.#now() < this.#pausedUntilMs
+    return this.#clock.wallNow() < this.#pausedUntilMs
   }
 
   #pause(): void {
-    this.#pausedUntilMs = this.#now() + PAUSE_MS
+    this.#pausedUntilMs = this.#clock.wallNow() + PAUSE_MS
   }
 }
 
@@ -156,12 +157,7 @@ function objectName({ workspace, digest }: CachePlace): string {
   return `${prefixOf(workspace)}${digest}/0`
 }
 
-async function* piecesOf(head: Uint8Array, audio: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield head
-  if (audio.length > 0) yield audio
-}
-
-/** First bytes of an object; null when what is to be said does not fit. */
+/** First bytes of an object; null when the fields do not fit. */
 function headOf({ audio, mediaType, keptAtMs }: DatedSpeech): Uint8Array | null {
   const fields = {
     layout: LAYOUT,
@@ -191,8 +187,8 @@ function parsed(text: string): Readonly<Record<string, unknown>> {
 }
 
 /**
- * The speech that was asked for of late, as far as the memory of the process has room for it: what has to go is the
- * oldest that nobody has asked for since it was last its turn.
+ * The speech that was asked for of late, as far as the memory of the process has room for it: the oldest that was not
+ * asked for since it was last its turn has to go.
  */
 class SpeechMemory {
   readonly #budget: ByteBudget
@@ -220,7 +216,7 @@ class SpeechMemory {
     // Bodies that are under way come before answers that can be read again.
     const limit = isScarce(this.#budget) ? 0 : this.#limit
     const fits = bytes <= this.#limit * ANSWER_SHARE
-    // Whatever is put at the end comes up again, and goes then.
+    // An answer that is put at the end comes up again, and goes then.
     for (const [oldest, kept] of this.#kept) {
       if (this.#held + (fits ? bytes : 0) <= limit) break
       if (!kept.wasAskedFor) this.drop(oldest)
@@ -252,7 +248,7 @@ function heldBytes({ audio }: KeptSpeech): number {
   return audio.length + ANSWER_OVERHEAD
 }
 
-/** What this node knows of the speech of a workspace. */
+/** This node's knowledge of the speech of a workspace. */
 interface Sum {
   /** Over all nodes, as it was seen last; null: never. */
   seenBytes: number | null
@@ -263,7 +259,7 @@ interface Sum {
 }
 
 /**
- * Sees to it that a workspace keeps no more than it may, over all nodes. Each one looks at the sum after it has kept an
+ * Keeps the speech of each workspace below its limit, over all nodes. Each one looks at the sum after it has kept an
  * eighth of that, and every 30 s in which it has kept anything, so that the nodes pass it together by an eighth each at
  * most, until the next look. The oldest go first.
  */
@@ -271,19 +267,19 @@ class RoomKeeper {
   readonly #objects: Objects
   readonly #slots: Pick<Slots, 'take'>
   readonly #watch: Pick<CacheWatch, 'evicted'> | undefined
-  readonly #now: () => number
+  readonly #clock: Clock
   readonly #sums = new Map<string, Sum>()
 
   constructor(
     objects: Objects,
     slots: Pick<Slots, 'take'>,
     watch: Pick<CacheWatch, 'evicted'> | undefined,
-    now: () => number,
+    clock: Clock,
   ) {
     this.#objects = objects
     this.#slots = slots
     this.#watch = watch
-    this.#now = now
+    this.#clock = clock
   }
 
   /** Notes that this node has kept so much more. Never rejects. */
@@ -312,7 +308,7 @@ class RoomKeeper {
 
   #isDue({ seenBytes, seenAtMs, addedBytes }: Sum, { maxBytes }: CacheTerms): boolean {
     if (seenBytes === null || seenBytes + addedBytes > maxBytes) return true
-    return addedBytes >= maxBytes * LOOK_SHARE || this.#now() - seenAtMs >= LOOK_MS
+    return addedBytes >= maxBytes * LOOK_SHARE || this.#clock.wallNow() - seenAtMs >= LOOK_MS
   }
 
   async #look(workspace: string, sum: Sum, terms: CacheTerms): Promise<void> {
@@ -322,9 +318,9 @@ class RoomKeeper {
     try {
       do {
         sum.addedBytes = 0
-        sum.seenAtMs = this.#now()
+        sum.seenAtMs = this.#clock.wallNow()
         sum.seenBytes = await this.#makeRoom(workspace, terms)
-        // What was kept meanwhile may be over it again.
+        // Answers that were kept meanwhile may exceed it again.
       } while (sum.seenBytes + sum.addedBytes > terms.maxBytes)
     } finally {
       taken.lease.release()

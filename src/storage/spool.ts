@@ -1,16 +1,17 @@
-import { performance } from 'node:perf_hooks'
 import type { StoredBody } from '../contracts/audio.ts'
 import type { BodyWriter, Spool } from '../contracts/spool.ts'
+import { systemClock, type Timer } from '../time.ts'
+import { StoredBodyWriter } from './body-writer.ts'
+import { createBudget } from './budget.ts'
+import { createPartMemory } from './part-upload.ts'
 import {
+  type ArrivingWriter,
   type BodyContext,
   SPOOL_TIMING,
   type SpoolParts,
   type SpoolStats,
-  StoredBodyWriter,
   UPLOAD_SLOTS,
-} from './body-writer.ts'
-import { createBudget } from './budget.ts'
-import { createPartMemory } from './part-upload.ts'
+} from './spool-context.ts'
 
 interface ByteSpool extends Spool {
   stats(): SpoolStats
@@ -22,20 +23,20 @@ interface ByteSpool extends Spool {
  * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in
  * the memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow,
  * streams into the store; one that finds neither memory nor an upload slot is refused. A slow sender for whom there is
- * no slot keeps its memory only as long as nobody waits for it. Whatever a workspace holds beyond its share can be
+ * no slot keeps its memory only as long as no one else waits for it. Whatever a workspace holds beyond its share can be
  * taken back for another one; see `createBudget`.
  */
-export function createSpool({ now = () => performance.now(), ...parts }: SpoolParts): ByteSpool {
+export function createSpool({ clock = systemClock, ...parts }: SpoolParts): ByteSpool {
   const timing = { ...SPOOL_TIMING, ...parts.timing }
   // Slots are given out by the rules of memory, and taken back by them.
-  const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0)
-  const arriving = new Set<StoredBodyWriter>()
+  const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0, clock)
+  const arriving = new Set<ArrivingWriter>()
   const removals = new Set<Promise<void>>()
   const counts = { held: 0, stored: 0, demoted: 0, refused: 0, failed: 0 }
-  let ticker: NodeJS.Timeout | undefined
+  let ticker: Timer | undefined
 
   function tick(): void {
-    const nowMs = now()
+    const nowMs = clock.now()
     for (const writer of arriving) writer.tick(nowMs)
   }
 
@@ -44,23 +45,23 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     blocks: parts.blocks,
     objects: parts.objects,
     slots,
-    partMemory: createPartMemory(parts.budget),
+    partMemory: createPartMemory(parts.budget, clock),
     timing,
     holds: parts.holds,
-    now,
+    clock,
     count: (event) => {
       counts[event] += 1
     },
     enter(writer) {
       arriving.add(writer)
       parts.budget.enrol(writer)
-      ticker ??= setInterval(tick, timing.tickMs).unref()
+      ticker ??= clock.every(timing.tickMs, tick).unref()
     },
     leave(writer) {
       arriving.delete(writer)
       parts.budget.dismiss(writer)
       if (arriving.size > 0) return
-      clearInterval(ticker)
+      ticker?.close()
       ticker = undefined
     },
     remove(key) {
@@ -78,7 +79,7 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     open: (options) => new StoredBodyWriter(context, options),
     stats: () => ({ ...counts, arriving: arriving.size, uploading: slots.used }),
     async close() {
-      clearInterval(ticker)
+      ticker?.close()
       await Promise.all(removals)
     },
   }

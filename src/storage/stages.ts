@@ -16,13 +16,13 @@ MEANING['_'.charCodeAt(0)] = '/'.charCodeAt(0)
 MEANING['='.charCodeAt(0)] = PADDING
 MEANING['\\'.charCodeAt(0)] = ESCAPE
 
-/** Escapes of JSON that stand for a byte of base64 text, besides `\u`. */
+/** Escapes of JSON that mean a byte of base64 text, besides `\u`. */
 const ESCAPES: Readonly<Record<string, string>> = { '/': '/', n: '\n', r: '\r', t: '\t' }
 const UNICODE_ESCAPE_LENGTH = '\\u0000'.length
 
 /**
- * Turns base64 text as it stands in a JSON string into canonical base64: standard alphabet, padded, nothing in between.
- * The text has been checked when it arrived; what is no base64 after all is an error of this process or the store.
+ * Turns base64 text as it is in a JSON string into canonical base64: standard alphabet, padded, nothing in between.
+ * The text was checked when it arrived; text that is not base64 after all is an error of this process or the store.
  */
 export class TextCleaner {
   /** Data characters so far. */
@@ -154,7 +154,7 @@ export async function* cleanText(chunks: Chunks): AsyncGenerator<Uint8Array> {
 
 /**
  * Copies chunks together to pieces of `GATHERED_BYTES`, only the last of them shorter. Two pieces of ordinary memory
- * take turns, and the garbage collector ends them: a piece that a socket still sends is nobody else's memory.
+ * take turns, and the garbage collector ends them: a piece that a socket still sends goes to no other reader.
  *
  * @param total bytes that must come
  * @throws Error when more or fewer come

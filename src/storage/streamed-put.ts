@@ -1,4 +1,5 @@
 import type { Objects } from '../contracts/objects.ts'
+import type { Clock } from '../time.ts'
 import { unavailable } from './failure.ts'
 import type { ChunkQueue } from './held-body.ts'
 
@@ -20,9 +21,9 @@ export interface StreamedPutOptions {
   readonly length: number
   /** May hold the beginning of the body already. Released here. */
   readonly queue: ChunkQueue
-  /** Bytes per second are nobody's business here, but a store that takes none for this long is given up. */
+  /** A store that takes no byte for this long is given up. */
   readonly stallMs: number
-  readonly now: () => number
+  readonly clock: Clock
   /** `ready` has turned true. */
   readonly onReady: () => void
   /** The store failed while the body was still coming. Called at most once, and not after `finish`. */
@@ -35,7 +36,6 @@ export class StreamedPut {
   readonly #controller = new AbortController()
   /** Settles when the store is done with the queue's memory, however it went. Never rejects. */
   readonly settled: Promise<void>
-  #received: number
   #handed = 0
   #complete = false
   #stored = false
@@ -47,9 +47,8 @@ export class StreamedPut {
 
   constructor(options: StreamedPutOptions) {
     this.#options = options
-    this.#received = options.queue.pending
     this.#ready = options.queue.pending < this.#water.high
-    this.#progressAtMs = options.now()
+    this.#progressAtMs = options.clock.now()
     const { objects, key, length, queue } = options
     this.settled = objects
       .put(key, this.#body(), length, { signal: this.#controller.signal })
@@ -70,25 +69,22 @@ export class StreamedPut {
     return this.#ready || this.#failure !== null
   }
 
-  /** Bytes of the body so far, those that a held body brought along included. */
-  get received(): number {
-    return this.#received
-  }
+  readonly isUploading = true
 
   write(chunk: Uint8Array): void {
     if (this.#failure !== null) return
-    this.#received += chunk.length
     this.#options.queue.append(chunk)
     if (this.#options.queue.pending >= this.#water.high) this.#ready = false
     this.#wake?.()
   }
 
-  /** Lets the last byte go, and waits until the object is there. */
-  async finish(): Promise<void> {
+  /** Lets the last byte go, and waits until the object is there. @returns true: the body is in the store */
+  async finish(): Promise<boolean> {
     this.#complete = true
     this.#wake?.()
     await this.settled
     if (this.#failure !== null) throw this.#failure
+    return true
   }
 
   /** Gives up: afterwards there is no object, and no memory is in use. */
@@ -122,7 +118,7 @@ export class StreamedPut {
   }
 
   async *#body(): AsyncGenerator<Uint8Array> {
-    const { queue, length, now } = this.#options
+    const { queue, length, clock } = this.#options
     while (this.#handed < length) {
       const limit = this.#complete ? length : length - HELD_BACK_BYTES
       const chunk = queue.lend(Math.min(CHUNK_BYTES, limit - this.#handed))
@@ -131,11 +127,11 @@ export class StreamedPut {
         await this.#nextWrite()
         continue
       }
-      this.#progressAtMs = now()
+      this.#progressAtMs = clock.now()
       this.#handed += chunk.length
       yield chunk
       queue.settle()
-      this.#progressAtMs = now()
+      this.#progressAtMs = clock.now()
       if (!this.#ready && queue.pending <= this.#water.low) {
         this.#ready = true
         this.#options.onReady()
@@ -147,7 +143,7 @@ export class StreamedPut {
     return new Promise((resolve, reject) => {
       this.#wake = () => {
         this.#wake = null
-        this.#progressAtMs = this.#options.now()
+        this.#progressAtMs = this.#options.clock.now()
         if (this.#failure === null) resolve()
         else reject(this.#failure)
       }

@@ -2,6 +2,7 @@ import type { KnownJob } from '../contracts/jobs.ts'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import { jobPartition } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { keyOf } from './job-objects.ts'
 import { pairEndMs } from './kept-pairs.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
@@ -9,13 +10,13 @@ import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 /** Jobs that the state is asked about at a time. */
 const BATCH = 500
 
-/** Those of the jobs that have a record, and what that needs. */
+/** Finds the records of jobs, with the objects that they need; a job without a record is not in the map. */
 type KnownJobs = (ids: readonly string[]) => Promise<ReadonlyMap<string, KnownJob>>
 
 /**
  * Deletes what was kept for jobs, from before `before`, and what no job needs any more: of submissions that were cut
- * short, of workers that were killed behind the end of a job or behind the loss of it, and of jobs that ended without a
- * worker. A state that is away deletes nothing, and neither does a name that is no id of a job.
+ * short, of workers that were killed after the end of a job or after its loss, and of jobs that ended without a worker.
+ * A state that is away deletes nothing, and neither does a name that is not the id of a job.
  *
  * @returns how many objects went
  * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the store or the state fails
@@ -67,13 +68,13 @@ export const UPLOAD_SECONDS = 24 * 3600
 /** How long receiving a body may take. */
 const RECEIVING_MS = 15 * 60_000
 /**
- * Age from which what nothing names is nobody's, so that it is never another node's live one. Ages are by the store's
- * clock against ours; no sane pair differs by the quarter of an hour that is left.
+ * Age from which an object that nothing names has no owner, so that it is never another node's live one. Ages are by
+ * the store's clock against ours; no sane pair differs by the quarter of an hour that is left.
  */
 const STALE_MS = 2 * RECEIVING_MS
 /** How much later than its answer was kept a slot may have been stored, while the state was away. */
 const SLOT_LATE_SECONDS = 30 * 60
-/** How often is looked; each round costs one listing. With the age and the spread, everything goes within the hour. */
+/** Time between two rounds; each costs one listing. With the age and the spread, everything goes within the hour. */
 const INTERVAL_MS = 10 * 60_000
 /**
  * Rounds from one look at the objects of jobs to the next: there may be many, and few without an owner. Never the
@@ -105,7 +106,7 @@ export interface SweeperOptions {
   readonly longestCallMs?: () => number
   /** Without it the objects of jobs stay. */
   readonly knownJobs?: KnownJobs
-  readonly now?: () => number
+  readonly clock?: Clock
   readonly staleMs?: number
   readonly intervalMs?: number
 }
@@ -126,10 +127,10 @@ interface Swept {
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
   const { objects, log, alone, slotTtlSeconds, cacheTtlSeconds, longestCallMs = () => 0, knownJobs } = options
-  const { now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
-  /** Before when a thing appeared that was of use for `seconds`, and is no more. */
-  const outlived = (seconds: number) => new Date(now() - seconds * 1000 - staleMs)
-  const receivedBefore = () => new Date(now() - Math.max(staleMs, longestCallMs() + RECEIVING_MS))
+  const { clock = systemClock, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
+  /** An object that was of use for `seconds` and appeared before this is of none any more. */
+  const outlived = (seconds: number) => new Date(clock.wallNow() - seconds * 1000 - staleMs)
+  const receivedBefore = () => new Date(clock.wallNow() - Math.max(staleMs, longestCallMs() + RECEIVING_MS))
   let rounds = 0
   const orphansOf = async () => {
     const due = rounds > 0 && rounds % ORPHAN_ROUNDS === 0
@@ -146,7 +147,12 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
           : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
       const speech =
         cacheTtlSeconds === undefined ? 0 : await removeOlder(objects, 'cache/', outlived(cacheTtlSeconds()))
-      const pairs = await removeOlder(objects, 'pair/', ANY_DATE, ({ key }) => pairEndMs(key) <= now())
+      const pairs = await removeOlder(
+        objects,
+        'pair/',
+        ANY_DATE,
+        ({ key }) => pairEndMs(key) <= clock.wallNow(),
+      )
       const orphans = await orphansOf()
       if (swept.objects + ahead + swept.uploads + results + slots + speech + pairs + orphans > 0)
         log.info(
@@ -161,13 +167,13 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
   let running = round(alone ? ANY_DATE : receivedBefore())
   await running
   const spread = intervalMs * (1 + JITTER * (Math.random() - 0.5))
-  const timer = setInterval(() => {
+  const timer = clock.every(spread, () => {
     running = running.then(() => round(receivedBefore()))
-  }, spread)
+  })
   timer.unref()
   return {
     stop() {
-      clearInterval(timer)
+      timer.close()
       return running
     },
   }

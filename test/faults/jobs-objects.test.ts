@@ -17,6 +17,7 @@ import type { RedisServer } from '../support/redis-server.ts'
 import type { Bucket } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
+import { clockAhead } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -70,9 +71,9 @@ async function censusOf(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promis
 
 /** What the sweeper does within the hour, at once: nothing is under way any more, so that all is old enough. */
 async function sweepAll(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promise<number> {
-  const later = () => Date.now() + 3_600_000
-  await (await startSweeper({ objects, log, alone: false, now: later })).stop()
-  return sweepOrphans(objects, new Date(later()), (ids) => jobs.known(ids))
+  const clock = clockAhead(3_600_000)
+  await (await startSweeper({ objects, log, alone: false, clock })).stop()
+  return sweepOrphans(objects, new Date(clock.wallNow()), (ids) => jobs.known(ids))
 }
 
 /** Hands jobs in, cancels a few, and kills meanwhile; then looks at what is left in the store. */

@@ -13,6 +13,7 @@ import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type Bucket, openBucket, type S3Server, startS3 } from '../support/s3-server.ts'
 import { locate, withoutServers } from '../support/servers.ts'
+import { clockAhead } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -227,7 +228,7 @@ async function crashed(t: Test, server: S3Server): Promise<void> {
   const objects = createS3Objects({ ...server, bucket: bucket.env.S3_BUCKET ?? '' })
   t.teardown(() => objects.close())
   const log = pino({ level: 'silent' })
-  const sweeper = await startSweeper({ objects, log, alone: false, now: () => Date.now() + HOUR_MS + 5_000 })
+  const sweeper = await startSweeper({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
   await sweeper.stop()
   t.same(await bucket.contents(), [], 'an hour later it is nobody’s, and swept')
 }

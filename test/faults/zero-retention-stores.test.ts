@@ -21,6 +21,7 @@ import type { Stores } from '../support/canary-rig.ts'
 import { Canaries } from '../support/canary-values.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
+import { clockAhead } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** What a caller of the API sends. */
@@ -233,8 +234,8 @@ async function askTheUnwell(t: Test, tenant: Tenant): Promise<void> {
 async function judgeSweep(t: Test, rig: RetentionRig): Promise<void> {
   const objects = await storeOf(rig)
   const sweepIn = async (hours: number) => {
-    const now = () => Date.now() + hours * 3_600_000
-    await (await startSweeper({ objects, log: pino({ level: 'silent' }), alone: true, now })).stop()
+    const clock = clockAhead(hours * 3_600_000)
+    await (await startSweeper({ objects, log: pino({ level: 'silent' }), alone: true, clock })).stop()
     return { uploads: (await keysOf(objects, 'upload/')).length, bodies: await keysOf(objects, 'spool/') }
   }
   const atOnce = await sweepIn(0)

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { AnswerParser, headersOf, MalformedAnswer } from '../../src/outbound/answer-parser.ts'
+import { headersOf, MalformedAnswer } from '../../src/outbound/answer-head.ts'
+import { AnswerParser } from '../../src/outbound/answer-parser.ts'
 
 /** What was read of an answer: as soon as it was whole, or when its bytes and then the connection ended. */
 interface Read {

@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { type ConnectOptions, connectAddress, dialAddress } from '../../src/outbound/connect-address.ts'
+import { systemClock } from '../../src/time.ts'
 import { AUTHORITY } from '../support/audio-fetch.ts'
 import { serveTls } from '../support/tls-host.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -14,6 +15,7 @@ const connecting = (options: Partial<ConnectOptions> = {}): ConnectOptions => ({
   ca: AUTHORITY.cert,
   limitMs: 5_000,
   signal: new AbortController().signal,
+  clock: systemClock,
   ...options,
 })
 

@@ -5,7 +5,9 @@ import { createBudget } from '../../src/storage/budget.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { createKeptPairs } from '../../src/storage/kept-pairs.ts'
 import { startSweeper } from '../../src/storage/sweep.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { clockAhead } from '../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
 import { keysOf } from './rig.ts'
 
@@ -32,14 +34,14 @@ t.test('pairs of other nodes, of other keys, and in other places', async (t) => 
   const budget = createBudget(64 * 1024 * 1024)
   const [key, newKey] = [randomBytes(32), randomBytes(32)]
   const signal = new AbortController().signal
-  const node = (secretKeys: readonly Buffer[], now = Date.now) =>
-    createKeptPairs({ objects, budget, secretKeys, now })
+  const node = (secretKeys: readonly Buffer[], clock: Clock = systemClock) =>
+    createKeptPairs({ objects, budget, secretKeys, clock })
   await node([key]).keep(OWNER, KEPT, 3_600, signal)
   t.match(await node([newKey, key]).find(OWNER), { kept: KEPT }, 'a node whose first key is a newer one')
   t.equal(await node([newKey]).find(OWNER), null, 'without the key')
   t.equal(await node([key]).find({ ...OWNER, workspace: 'umbra' }), null)
   t.equal(await node([key]).find({ ...OWNER, callId: 'req_2' }), null)
-  const late = () => Date.now() + 3_602_000
+  const late = clockAhead(3_602_000)
   t.equal(await node([key], late).find(OWNER), null, 'its time is over')
 
   const [name = ''] = await keysOf(objects, 'pair/')
@@ -64,12 +66,12 @@ t.test('the sweeper removes a pair and what is left of one when their time is ov
   if (found === null || found === 'several' || !('settle' in found)) throw new Error('it is not there')
   await found.settle(3)
   t.same(await pairs.find(OWNER), { takenWords: 3 })
-  const sweepAt = async (now: number) => {
+  const sweepAhead = async (ms: number) => {
     const log = pino({ level: 'silent' })
-    await (await startSweeper({ objects, log, alone: false, now: () => now })).stop()
+    await (await startSweeper({ objects, log, alone: false, clock: clockAhead(ms) })).stop()
     return (await keysOf(objects, 'pair/')).length
   }
-  t.equal(await sweepAt(Date.now()), 2)
-  t.equal(await sweepAt(Date.now() + 120_000), 1)
-  t.equal(await sweepAt(Date.now() + 7_300_000), 0)
+  t.equal(await sweepAhead(0), 2)
+  t.equal(await sweepAhead(120_000), 1)
+  t.equal(await sweepAhead(7_300_000), 0)
 })

@@ -8,9 +8,11 @@ import { createResults } from '../../src/storage/results.ts'
 import { createS3Links, createS3Objects } from '../../src/storage/s3.ts'
 
 import { sweepResults } from '../../src/storage/sweep.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { sharedS3 } from '../support/shared-s3.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
 import { digest, keysOf, MIB, noise } from './rig.ts'
 
@@ -21,11 +23,11 @@ async function* owned(body: Uint8Array): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunksOf(body)) yield Uint8Array.from(chunk)
 }
 
-async function folderOf(t: Test, now?: () => number) {
+async function folderOf(t: Test, clock: Clock = systemClock) {
   const root = await tempFolder(t)
   const objects = await createFileObjects(root)
   const budget = createBudget(64 * MIB)
-  const links = createFolderLinks({ keys: KEYS, publicUrl: 'https://lark.example', ...(now && { now }) })
+  const links = createFolderLinks({ keys: KEYS, publicUrl: 'https://lark.example', clock })
   return { root, objects, budget, links, results: createResults({ objects, links, budget }) }
 }
 
@@ -60,10 +62,11 @@ t.test('what breaks off, is empty or is aborted leaves nothing', async (t: Test)
 })
 
 t.test('a token that was changed, made elsewhere or is over opens nothing', async (t: Test) => {
-  let now = Date.parse('2026-11-20T00:00:00Z')
-  const { links } = await folderOf(t, () => now)
+  const clock = new VirtualClock(Date.parse('2026-11-20T00:00:00Z'))
+  const endsAt = clock.wallNow() / 1000 + 60
+  const { links } = await folderOf(t, clock)
   const object = { key: 'result/acme/vid_1/0', bytes: 3, mediaType: 'video/mp4' }
-  const token = async (from = links) => (await from.sign(object, now / 1000 + 60)).split('/').at(-1) ?? ''
+  const token = async (from = links) => (await from.sign(object, endsAt)).split('/').at(-1) ?? ''
   const good = await token()
   t.same(links.open(good), { ...object, leftSeconds: 60 })
   const [claims = '', proof = ''] = good.split('.')
@@ -81,16 +84,16 @@ t.test('a token that was changed, made elsewhere or is over opens nothing', asyn
     'a'.repeat(5000),
   ])
     t.equal(links.open(bad), null, bad.slice(0, 20))
-  const stranger = createFolderLinks({ keys: [Buffer.alloc(32, 9)], publicUrl: undefined, now: () => now })
+  const stranger = createFolderLinks({ keys: [Buffer.alloc(32, 9)], publicUrl: undefined, clock })
   t.equal(links.open(await token(stranger)), null)
-  const former = createFolderLinks({ keys: [KEYS[1]], publicUrl: undefined, now: () => now })
+  const former = createFolderLinks({ keys: [KEYS[1]], publicUrl: undefined, clock })
   t.match(links.open(await token(former)), object, 'a key that no longer signs still opens')
   t.match(
-    await former.sign(object, now / 1000 + 60),
+    await former.sign(object, endsAt),
     /^\/results\//,
     'a path where the node does not know its address',
   )
-  now += 61_000
+  await clock.advance(61_000)
   t.equal(links.open(good), null)
 })
 

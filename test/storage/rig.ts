@@ -4,11 +4,11 @@ import { type AudioRef, BLOCK_BYTES, type StoredBody } from '../../src/contracts
 import type { Objects } from '../../src/contracts/objects.ts'
 import type { BodyWriter } from '../../src/contracts/spool.ts'
 import { createBlocks } from '../../src/storage/blocks.ts'
-import type { SpoolTiming } from '../../src/storage/body-writer.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { sealObjects } from '../../src/storage/sealed-objects.ts'
 import { createSpool } from '../../src/storage/spool.ts'
+import type { SpoolTiming } from '../../src/storage/spool-context.ts'
 import { tempFolder } from '../support/scratch.ts'
 
 export const MIB = 1024 * 1024

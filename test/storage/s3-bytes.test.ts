@@ -9,7 +9,6 @@ import { createBlocks } from '../../src/storage/blocks.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import type { StoreMemory } from '../../src/storage/read-buffers.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
-import { ChunkedDecoder, parseHead } from '../../src/storage/s3-answer.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { chunksOf } from './objects.contract.ts'
 import { MIB, noise } from './rig.ts'
@@ -397,25 +396,3 @@ t.test(
     t.equal(asked.length, 1, 'what may not be there is asked for once')
   },
 )
-
-t.test('heads and chunks of any cut', async (t) => {
-  t.equal(parseHead('HTTP/1.1 200')?.status, 200)
-  for (const text of [
-    '',
-    'HTTP/2 200 OK',
-    'HTTP/1.1 20',
-    'HTTP/1.1 200 OK\r\nno colon',
-    'HTTP/1.1 200 OK\r\ncontent-length: -1',
-  ])
-    t.equal(parseHead(text), null, JSON.stringify(text))
-  t.equal(parseHead('HTTP/1.1 204 No Content\r\ncontent-length: 7')?.length, 0)
-  const text = '3\r\nabc\r\nA \r\n0123456789\r\n0\r\n\r\n'
-  for (let cut = 1; cut < text.length; cut += 1) {
-    const decoder = new ChunkedDecoder()
-    const parts = [text.slice(0, cut), text.slice(cut)].map((part) => {
-      const bytes = Buffer.from(part)
-      return bytes.toString('latin1', 0, decoder.decode(bytes))
-    })
-    t.same([parts.join(''), decoder.isDone], ['abc0123456789', true], `cut at ${cut}`)
-  }
-})

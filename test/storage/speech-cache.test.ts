@@ -7,6 +7,7 @@ import { EmbeddedSlots } from '../../src/state/embedded/slots.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { createSpeechCache } from '../../src/storage/speech-cache.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
@@ -20,7 +21,7 @@ async function rig(
   { memory = 64 * MIB, root = t.testdir({}), objects = null as Objects | null } = {},
 ) {
   const budget = createBudget(memory)
-  const clock = { nowMs: Date.now() }
+  const clock = new VirtualClock(Date.now())
   const evicted = { count: 0 }
   const store = objects ?? (await createFileObjects(root))
   const open = () =>
@@ -33,7 +34,7 @@ async function rig(
           evicted.count += 1
         },
       },
-      now: () => clock.nowMs,
+      clock,
     })
   return { root, budget, clock, evicted, store, open, cache: open() }
 }
@@ -60,14 +61,14 @@ t.test('a node finds what it kept in memory, another one in the store', async (t
 t.test('what is too old is never given', async (t) => {
   const { cache, open, clock } = await rig(t)
   await cache.keep(placeOf(1), TERMS, speechOf(1))
-  clock.nowMs += 59_999
+  await clock.advance(59_999)
   t.ok(cache.recall(placeOf(1), TERMS))
   t.ok(await open().find(placeOf(1), TERMS))
   t.equal(cache.recall(placeOf(1), { ...TERMS, ttlSeconds: 59 }), null, 'by what the route says now')
-  clock.nowMs += 1
+  await clock.advance(1)
   t.equal(cache.recall(placeOf(1), TERMS), null)
   t.equal(await open().find(placeOf(1), TERMS), null)
-  clock.nowMs -= 10 * 60_000
+  await clock.advance(-10 * 60_000)
   t.equal(await open().find(placeOf(1), TERMS), null, 'nor what was kept by a clock that is far ahead')
 })
 
@@ -174,7 +175,7 @@ t.test('without its store it keeps in memory alone, and does not wait for it twi
   t.equal(await cache.find(placeOf(2), TERMS), null)
   t.equal(await cache.find(placeOf(2), TERMS), null)
   t.equal(asked, 1)
-  clock.nowMs += 6_000
+  await clock.advance(6_000)
   t.equal(await cache.find(placeOf(2), TERMS), null)
   t.equal(asked, 2, 'it is asked again later')
   cache.close()

@@ -2,8 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { mock } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -16,7 +14,7 @@ import { type SweeperOptions, startSweeper, sweep, sweepOrphans } from '../../sr
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { sharedS3 } from '../support/shared-s3.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { clockAhead, VirtualClock } from '../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
 import { keysOf } from './rig.ts'
 
@@ -64,7 +62,7 @@ t.test(
     const young = await startSweeper({ objects, log, alone: false })
     await young.stop()
     t.equal((await keysOf(objects, 'spool/')).length, 1, 'it may be of another node')
-    const old = await startSweeper({ objects, log, alone: false, now: () => Date.now() + HOUR_MS + 5_000 })
+    const old = await startSweeper({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
     await old.stop()
     t.same(await keysOf(objects), ['job/acme/tj_1/1'])
     t.equal(await objects.abortUploads('', new Date(Date.now() + HOUR_MS)), 0, 'no upload is open')
@@ -86,8 +84,8 @@ t.test(
     const kept = ['job/acme/a/1', 'slot/acme/a/1']
     for (const key of [...kept, 'upload/acme/upl_1/0', 'upload/acme/upl_2/0']) await put(objects, key)
     const round = async (aheadHours: number) => {
-      const now = () => Date.now() + aheadHours * HOUR_MS
-      await (await startSweeper({ objects, log, alone: true, now })).stop()
+      const clock = clockAhead(aheadHours * HOUR_MS)
+      await (await startSweeper({ objects, log, alone: true, clock })).stop()
       return await keysOf(objects, 'upload/')
     }
     t.equal((await round(0)).length, 2, 'a node that starts finds it of use')
@@ -97,7 +95,20 @@ t.test(
   },
 )
 
-t.test('rounds go on, also after one that failed', async (t: Test) => {
+/** Lets a sweeper start, so far ahead of the store's clock, and go through at least so many rounds more. */
+async function sweepRounds(
+  objects: Objects,
+  rounds: number,
+  { aheadMs = 0, ...options }: Pick<SweeperOptions, 'knownJobs'> & { readonly aheadMs?: number },
+): Promise<void> {
+  const clock = new VirtualClock(Date.now() + aheadMs)
+  const intervalMs = 60_000
+  const sweeper = await startSweeper({ objects, log, alone: false, clock, intervalMs, ...options })
+  await clock.advance(1.1 * rounds * intervalMs)
+  await sweeper.stop()
+}
+
+t.test('rounds follow one another, also after one that failed', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
   let rounds = 0
   const failing: Objects = {
@@ -109,13 +120,8 @@ t.test('rounds go on, also after one that failed', async (t: Test) => {
     },
   }
   await put(objects, 'spool/acme/a/1')
-  const now = () => Date.now() + 2 * HOUR_MS
-  const sweeper = await startSweeper({ objects: failing, log, alone: false, now, intervalMs: 20 })
-  const alive = setInterval(() => {}, 1_000)
-  while ((await keysOf(objects)).length > 0) await new Promise((resolve) => setTimeout(resolve, 10))
-  clearInterval(alive)
-  await sweeper.stop()
-  t.ok(rounds >= 2)
+  await sweepRounds(failing, 1, { aheadMs: 2 * HOUR_MS })
+  t.same(await keysOf(objects), [])
 })
 
 t.test('answers for replay go when no slot replays them, by what is in force now', async (t: Test) => {
@@ -125,8 +131,8 @@ t.test('answers for replay go when no slot replays them, by what is in force now
   let ttlSeconds = 24 * 3600
   let aheadMs = 0
   const round = async (options: { slotTtlSeconds?: () => number }) => {
-    const now = () => Date.now() + aheadMs
-    await (await startSweeper({ objects, log, alone: true, now, ...options })).stop()
+    const clock = clockAhead(aheadMs)
+    await (await startSweeper({ objects, log, alone: true, clock, ...options })).stop()
     return (await keysOf(objects)).sort()
   }
   const slotTtlSeconds = () => ttlSeconds
@@ -139,25 +145,13 @@ t.test('answers for replay go when no slot replays them, by what is in force now
     'not at the end of its time: the slot may have been stored later',
   )
   aheadMs = 26 * HOUR_MS
-  t.same(await round({}), both, 'not where nobody says how long they are replayed')
+  t.same(await round({}), both, 'not where it is not known how long they are replayed')
   t.same(await round({ slotTtlSeconds: () => Number.NaN }), both, 'not when that is no number')
   ttlSeconds = 48 * 3600
   t.same(await round({ slotTtlSeconds }), both, 'not when the time is longer now')
   ttlSeconds = 24 * 3600
   t.same(await round({ slotTtlSeconds }), ['result/acme/tj_1/1'])
 })
-
-/** A sweeper whose rounds follow one another at once, until `isDone`. */
-async function sweepUntil(
-  objects: Objects,
-  options: Pick<SweeperOptions, 'knownJobs' | 'now'>,
-  isDone: () => boolean | Promise<boolean>,
-): Promise<boolean> {
-  const sweeper = await startSweeper({ objects, log, alone: false, intervalMs: 20, ...options })
-  const done = await waitUntil(isDone)
-  await sweeper.stop()
-  return done
-}
 
 /** A job that a worker has. */
 const NEEDS_INPUT: KnownJob = {
@@ -184,38 +178,27 @@ t.test('what jobs kept goes once there is no record of them, and not before', as
     if (away) throw new Error('the state is away')
     return new Map([[known, NEEDS_INPUT]])
   }
-  const later = () => Date.now() + HOUR_MS + 60_000
-
-  let rounds = 0
-  const counted: Objects = {
-    ...objects,
-    list(prefix) {
-      if (prefix === 'spool/') rounds += 1
-      return objects.list(prefix)
-    },
-  }
-  t.ok(await sweepUntil(counted, { knownJobs }, () => rounds >= 8))
-  t.same(asked, [], 'nobody is asked about young ones')
-  t.ok(await sweepUntil(objects, { knownJobs, now: later }, () => asked.length >= 2))
+  const aheadMs = HOUR_MS + 60_000
+  await sweepRounds(objects, 8, { knownJobs })
+  t.same(asked, [], 'the state is not asked about young ones')
+  await sweepRounds(objects, 4, { knownJobs, aheadMs })
+  t.ok(asked.length > 0)
   t.same(await left(), all, 'a state that is away deletes nothing')
-  rounds = 0
-  t.ok(await sweepUntil(counted, { now: later }, () => rounds >= 8))
-  t.same(await left(), all, 'and nothing goes where nobody knows')
+  await sweepRounds(objects, 8, { aheadMs })
+  t.same(await left(), all, 'and nothing goes where there is no one to ask')
   asked.length = 0
   away = false
-  const remaining = [...strange, ...ofKnown].sort()
-  const isDone = async () => (await left()).length === remaining.length
-  t.ok(await sweepUntil(objects, { knownJobs, now: later }, isDone))
-  t.same(await left(), remaining)
+  await sweepRounds(objects, 2, { knownJobs, aheadMs })
+  t.same(await left(), [...strange, ...ofKnown].sort())
   t.same([...asked[0]!].sort(), [known, gone].sort(), 'each job is asked for once')
 })
 
 t.test('a node that has just started deletes nothing of jobs', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
   await put(objects, `job/acme/${newJobId('tj', 'acme')}/a`)
-  const now = () => Date.now() + 2 * HOUR_MS
-  const knownJobs = () => Promise.reject(new Error('nobody asks'))
-  await (await startSweeper({ objects, log, alone: true, now, knownJobs })).stop()
+  const clock = clockAhead(2 * HOUR_MS)
+  const knownJobs = () => Promise.reject(new Error('not to be asked'))
+  await (await startSweeper({ objects, log, alone: true, clock, knownJobs })).stop()
   t.equal((await keysOf(objects)).length, 1)
 })
 
@@ -276,7 +259,7 @@ t.test('what a job does not need goes, whoever was killed before it could delete
 
 t.test('what nothing names goes within the hour, and not in the first half of it', async (t: Test) => {
   const MINUTE_MS = 60_000
-  let nowMs = Date.now()
+  const clock = new VirtualClock()
   const bornMs = new Map<string, number>()
   const ages: number[] = []
   const objects: Objects = {
@@ -288,24 +271,19 @@ t.test('what nothing names goes within the hour, and not in the first half of it
     fileOf: () => null,
     abortUploads: async () => 0,
     async remove(key) {
-      ages.push((nowMs - (bornMs.get(key) ?? Number.NaN)) / MINUTE_MS)
+      ages.push((clock.wallNow() - (bornMs.get(key) ?? Number.NaN)) / MINUTE_MS)
       bornMs.delete(key)
     },
   }
-  mock.timers.enable({ apis: ['setInterval'] })
-  t.teardown(() => mock.timers.reset())
-  const options = { log, alone: false, now: () => nowMs, knownJobs: async () => new Map() }
+  const options = { log, alone: false, clock, knownJobs: async () => new Map() }
   const sweeper = await startSweeper({ objects, ...options })
   for (let minute = 0; minute < 180; minute++) {
     // At every moment between two looks.
     const id = newJobId('tj', 'acme')
     const keys = [`job/acme/${id}/a`, `result/acme/${id}/1-a`, `spool/acme/req_${minute}/0`]
-    if (minute < 60) for (const key of keys) bornMs.set(key, nowMs)
-    nowMs += MINUTE_MS
-    mock.timers.tick(MINUTE_MS)
-    await setImmediate()
+    if (minute < 60) for (const key of keys) bornMs.set(key, clock.wallNow())
+    await clock.advance(MINUTE_MS)
   }
-  mock.timers.reset()
   await sweeper.stop()
   t.equal(ages.length, 180)
   t.ok(Math.min(...ages) > 30 && Math.max(...ages) < 60, `${Math.min(...ages)} to ${Math.max(...ages)} min`)

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../src/time.ts'
+import { type Clock, systemClock, type Timer } from '../../src/time.ts'
 
 /** Turns of the event loop between two timers: what one has begun comes to its next wait meanwhile. */
 const TURNS = 4
@@ -93,4 +93,9 @@ export class VirtualClock implements Clock {
 
 async function turn(): Promise<void> {
   for (let i = 0; i < TURNS; i += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
+/** The machine's clock with its wall clock so far ahead: for code that compares moments with those of files. */
+export function clockAhead(ms: number): Clock {
+  return { ...systemClock, wallNow: () => Date.now() + ms }
 }

@@ -23,6 +23,8 @@ const SHIFT = 0.05
 /** A phone. */
 const NARROW = { width: 375, height: 812 }
 const WIDE = { width: 1280, height: 800 }
+/** CSS pixels of a window of 1280 at a zoom of 200 %, and of 125 %, where tables have least room. */
+const ZOOMED = [640, 1024]
 
 const VIEWS = [
   ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
@@ -96,6 +98,11 @@ async function weigh(t: Test, visitor: Person): Promise<void> {
     t.ok(sum < FIRST_LOAD_BYTES, `${view}: ${sum} bytes`)
     await measure(t, page, view)
     await axe(t, page, view)
+    for (const width of ZOOMED) {
+      await page.setViewportSize({ ...WIDE, width })
+      t.equal(await overflowOf(page), 0, `${view} is not wider than a window of ${width}`)
+    }
+    await page.setViewportSize(WIDE)
   }
   await session.send('Network.setCacheDisabled', { cacheDisabled: false })
   await session.detach()
@@ -195,6 +202,16 @@ async function visitAgain(t: Test, { page }: Person): Promise<void> {
   await session.detach()
 }
 
+/** As wide in the list as any. */
+const WORDY_KEY = {
+  name: 'W'.repeat(64),
+  app: 'phone',
+  scopes: ['inference', 'jobs', 'queue', 'admin', 'operator'],
+  budget_usd_per_month: 100_000,
+  rate_limit: { requests_per_minute: 100_000, burst: 100_000 },
+  expires_at: '2099-01-01T00:00:00Z',
+}
+
 const FAULTY = `<body style="width: 2000px; background: #fff">
   <p style="color: #999">faint</p><p style="color: #555">clear</p>
   <button style="outline: none">Named</button><button></button>`
@@ -225,7 +242,8 @@ t.test(
   { skip: withoutServers, timeout: 280_000 },
   async (t) => {
     const node = await startConsoleNode(t)
-    await setScene(node)
+    const visitor = await setScene(node)
+    await visitor.post('/workspaces/acme/keys', WORDY_KEY)
     const browser = await openBrowser(t)
     const operator = await openPerson(browser, node.url)
     await operator.page.addInitScript(WATCH_SHIFTS)

@@ -42,7 +42,7 @@ const BOOK = {
   }),
   booked_usd: Type.Number({ description: 'charged for good' }),
   recorded_usd: Type.Number({ description: 'cost of the records' }),
-  difference_usd: Type.Number({ description: 'booked less recorded' }),
+  difference_usd: Type.Number({ description: 'charged minus recorded' }),
   reserved_usd: Type.Number({ description: 'set aside for calls under way, and not booked yet' }),
 }
 

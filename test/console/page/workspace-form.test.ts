@@ -134,9 +134,9 @@ t.test('what was charged stands beside what its records cost', async (t) => {
   t.same(bookItems(books), [
     ['Charged', '$1.50'],
     ['In usage records', '$1.50'],
-    ['Charged less recorded', '$0.00'],
+    ['Charged minus recorded', '$0.00'],
   ])
   const differing = { ...books, total: { ...total, recorded_usd: 1.25, difference_usd: 0.25 } }
-  t.same(bookItems(differing)[2], ['Charged less recorded', '$0.25'])
+  t.same(bookItems(differing)[2], ['Charged minus recorded', '$0.25'])
   t.same(bookItems({ ...books, total: { ...total, since: null } }), [])
 })

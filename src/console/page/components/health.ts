@@ -191,12 +191,12 @@ function causeWords({ breakers, entries }: Fitness, { state, since }: BreakerAns
   ]
 }
 
-/** "it is overloaded (503), 12 s ago" */
+/** "The provider failed (500), 12 s ago" */
 export function LastError({ error }: { readonly error: ErrorAnswer | null }) {
   if (error === null) return h('span', { class: 'quiet' }, '–')
   const { status, reason, at } = error
   return [
-    reason,
+    reason.charAt(0).toUpperCase() + reason.slice(1),
     status === null || reason.includes(String(status)) ? '' : ` (${status})`,
     ', ',
     h(Time, { at }),

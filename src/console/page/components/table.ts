@@ -1,5 +1,5 @@
 import { Component, type ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { h } from '../h.ts'
 import { Button } from './button.ts'
 
@@ -45,14 +45,14 @@ export function endColumn<Row>(
   }
 }
 
-/** Rows between hairlines; on a phone each becomes a card. Draw an EmptyState instead when there are none. */
+/** Rows between hairlines, or cards where they do not fit. Draw an EmptyState instead when there are none. */
 export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, rowKey, href, dim } = props
-  const scroll = useRef<HTMLDivElement>(null)
-  useEffect(() => reachable(scroll.current), [])
+  const place = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => fitted(place.current), [rows, columns])
   return h(
     'div',
-    { class: 'table-scroll', ref: scroll },
+    { class: 'table-place', ref: place },
     h(
       'table',
       { class: 'table' },
@@ -111,15 +111,20 @@ class TableRow<Row> extends Component<RowProps<Row>> {
   }
 }
 
-/** A table that is wider than its place can be scrolled by keys, and only then is it a stop of Tab. */
-function reachable(element: HTMLElement | null) {
-  if (!element) return
-  const observer = new ResizeObserver(() => {
-    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0
-    else element.removeAttribute('tabindex')
-  })
-  observer.observe(element)
-  if (element.firstElementChild) observer.observe(element.firstElementChild)
+/** Turns rows into cards while they are wider than their place, and on a phone: nothing scrolls sideways. */
+function fitted(place: HTMLElement | null) {
+  if (!place) return
+  let widthPx = 0
+  const fit = () => {
+    if (place.clientWidth === widthPx) return
+    widthPx = place.clientWidth
+    place.classList.remove('table-cards')
+    const isCards = matchMedia('(max-width: 700px)').matches || place.scrollWidth > widthPx
+    place.classList.toggle('table-cards', isCards)
+  }
+  fit()
+  const observer = new ResizeObserver(fit)
+  observer.observe(place)
   return () => observer.disconnect()
 }
 

@@ -16,7 +16,7 @@ export function FieldsDiff(props: {
   if (blocks.length === 0) return h('p', { class: 'quiet' }, 'No differences.')
   return h(
     'div',
-    { class: 'table-scroll routes-diff', role: 'region', 'aria-label': 'Differences', tabindex: 0 },
+    { class: 'table-place routes-diff', role: 'region', 'aria-label': 'Differences', tabindex: 0 },
     h(
       'table',
       null,

@@ -263,7 +263,7 @@ export function bookItems({ total }: BooksAnswer): FactItems {
   return [
     ['Charged', usd(total.booked_usd)],
     ['In usage records', usd(total.recorded_usd)],
-    ['Charged less recorded', usd(total.difference_usd)],
+    ['Charged minus recorded', usd(total.difference_usd)],
   ]
 }
 

@@ -20,13 +20,13 @@ export function shiftsOf(page: Page): Promise<{ readonly sum: number; readonly w
   return page.evaluate('shifted')
 }
 
-/** How far the page can be scrolled sideways, in pixels. */
+/** How far the page can be scrolled sideways, in pixels, at the size that it has by its next frame. */
 export function overflowOf(page: Page): Promise<number> {
   // The place of a scroll bar is no part of the root's box.
-  return page.evaluate(`(() => {
+  return page.evaluate(`new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame)).then(() => {
     const { scrollWidth } = document.documentElement
     return scrollWidth - Math.round(document.documentElement.getBoundingClientRect().width)
-  })()`)
+  })`)
 }
 
 const FAINT_TEXTS = `(() => {
@@ -160,4 +160,48 @@ export async function tabFaults(page: Page): Promise<readonly string[]> {
   const missed = await page.evaluate<string[]>(`stops.filter((one) => !reached.has(one) && one.isConnected)
     .map((one) => 'not reached: ' + one.outerHTML.slice(0, 80))`)
   return [...hidden, ...missed]
+}
+
+/** Has canvases remember the texts that were drawn on them last, and where. */
+export const WATCH_TEXTS = `{
+  const { clearRect, fillText } = CanvasRenderingContext2D.prototype
+  Object.assign(CanvasRenderingContext2D.prototype, {
+    clearRect(...box) {
+      this.canvas.texts = []
+      clearRect.apply(this, box)
+    },
+    fillText(text, x, y, ...rest) {
+      (this.canvas.texts ??= []).push({ text, x: x / devicePixelRatio, y })
+      fillText.call(this, text, x, y, ...rest)
+    },
+  })
+}`
+
+/**
+ * Differences between the time axes of all charts of a page that watches texts: the place of the drawing, and the marks
+ * with their places.
+ */
+export function axisFaults(
+  page: Page,
+): Promise<{ readonly charts: number; readonly faults: readonly string[] }> {
+  return page.evaluate(`(() => {
+    const axes = [...document.querySelectorAll('.chart-body')].map((chart) => {
+      const whole = chart.getBoundingClientRect()
+      const drawing = chart.querySelector('.u-over, .bars-svg').getBoundingClientRect()
+      const texts = chart.querySelector('canvas')?.texts ?? []
+      const lowest = Math.max(...texts.map(({ y }) => y))
+      const low = [...chart.querySelectorAll('.bars-low')].map((mark) => {
+        const { left, width } = mark.getBoundingClientRect()
+        return { text: mark.textContent, x: left + width / 2 - whole.left }
+      })
+      const marks = [...texts.filter(({ y }) => y === lowest), ...low]
+      const ends = { begin: drawing.left - whole.left, end: drawing.right - whole.right }
+      const share = (x) => (100 * (x - ends.begin)) / drawing.width
+      return Object.entries(ends).concat(marks.map(({ text, x }) => [text, share(x)]))
+    })
+    const isLike = (axis, other) => axis.length > 3 && axis.length === other.length &&
+      axis.every(([text, x], at) => text === other[at][0] && Math.abs(x - other[at][1]) < 1.5)
+    const faults = axes.filter((axis) => !isLike(axis, axes[0]))
+    return { charts: axes.length, faults: faults.map(String).concat(faults.length ? String(axes[0]) : []) }
+  })()`)
 }

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
 import { openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { axisFaults, WATCH_TEXTS } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 
 /** Of everything that is loaded until the overview with its charts is seen: no other first view loads uPlot, too. */
@@ -27,6 +28,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   const node = await startConsoleNode(t)
   const browser = await openBrowser(t)
   const { page, complaints } = await openTab(browser)
+  await page.addInitScript(WATCH_TEXTS)
   await signIn(page, `${node.url}/console/acme/overview`, node.keys.admin)
   await page.getByText('Get started').waitFor(WAIT)
   t.match(await page.locator('.overview-steps .overview-done').count(), 3, 'what is done is ticked')
@@ -34,6 +36,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   await page.locator('.chart canvas').first().waitFor(WAIT)
 
   await firstLoad(t, page)
+  t.same(await axisFaults(page), { charts: 5, faults: [] }, 'all charts have one time axis')
   const chart = page.locator('.chart-place').first()
   t.match(await chart.getAttribute('aria-label'), /^Requests per second, the last hour\. requests: now /)
   await chart.focus()

@@ -4,7 +4,14 @@ import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
 import { openPerson } from '../../support/console-person.ts'
-import { axeFaults, namelessParts, overflowOf, tabFaults } from '../../support/page-checks.ts'
+import {
+  axeFaults,
+  axisFaults,
+  namelessParts,
+  overflowOf,
+  tabFaults,
+  WATCH_TEXTS,
+} from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { putUsage, usageMonth } from '../../support/usage-month.ts'
 
@@ -93,6 +100,7 @@ t.test(
     await putUsage(node.dataFolder, records)
     const browser = await openBrowser(t)
     const { page, complaints, signIn, go, row } = await openPerson(browser, node.url)
+    await page.addInitScript(WATCH_TEXTS)
     await signIn(node.keys.operator)
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     await page.goto('/console/acme/overview')
@@ -219,6 +227,13 @@ t.test(
       await row('Errors by code', 'UPSTREAM_ERROR502').waitFor()
     }
 
+    for (const range of ['30d', '7d', '24h']) {
+      await page.goto(`/console/acme/overview?range=${range}`)
+      await main.locator('canvas').nth(1).waitFor()
+      const { charts, faults } = await axisFaults(page)
+      t.ok(charts >= 4, `${range}: ${charts} charts`)
+      t.same(faults, [], `${range}: all have one time axis`)
+    }
     for (const view of ['usage', 'overview?range=30d']) {
       await page.goto(`/console/acme/${view}`)
       const refresh = main.getByRole('button', { name: 'Refresh', disabled: false })

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { h } from '../h.ts'
 import { ChartHead } from './chart-head.ts'
-import { type Range, stepLabel, stepName } from './range.ts'
+import { axisOfSteps, type Range, stepName } from './range.ts'
 
 export type BarTone = number | 'rest' | 'bad' | 'warn'
 
@@ -33,9 +33,6 @@ export interface BarsProps {
 const HEIGHT = 1000
 /** Share of a column that is left free on either side. */
 const GAP = 0.12
-const LABELS_MAX = 7
-const HOURS_NAMED = 48
-const DAY_MS = 86_400_000
 
 /**
  * Bars of several parts over time, one column for each step. What a step is made of is shown at the pointer, or where
@@ -196,26 +193,20 @@ export function marksOf(top: number, format: (value: number) => string): [place:
 }
 
 function Steps({ times, step }: Pick<BarsProps, 'times' | 'step'>) {
-  const each = Math.max(1, Math.ceil(times.length / LABELS_MAX))
-  // Hours do not name columns of several days.
-  const isLong = step === 'hour' && times.length > HOURS_NAMED
-  const isNamed = (time: number, at: number) =>
-    isLong ? time % DAY_MS === 0 : at % each === Math.floor(each / 2)
+  const { fromMs, toMs, marks } = axisOfSteps(times, step)
   return h(
     'div',
     { class: 'bars-days', 'aria-hidden': 'true' },
-    times.map((time, at) =>
-      isNamed(time, at)
-        ? h(
-            'span',
-            {
-              key: time,
-              class: 'bars-low',
-              style: { insetInlineStart: `${((at + 0.5) / times.length) * 100}%` },
-            },
-            stepLabel(time, isLong ? 'day' : step),
-          )
-        : null,
+    marks.map(({ atMs, label }) =>
+      h(
+        'span',
+        {
+          key: atMs,
+          class: 'bars-low',
+          style: { insetInlineStart: `${((atMs - fromMs) / (toMs - fromMs)) * 100}%` },
+        },
+        label,
+      ),
     ),
   )
 }

@@ -4,6 +4,7 @@ import { orNone } from '../format.ts'
 import { h } from '../h.ts'
 import { styleSheet } from '../lazy.ts'
 import { ChartHead } from './chart-head.ts'
+import { axisOfMoments, type TimeAxis } from './range.ts'
 
 interface ChartProps {
   readonly title: string
@@ -28,18 +29,14 @@ interface ChartProps {
 interface Moments {
   /** Describes the whole: "the last hour". */
   readonly span: string
-  /** On the axis. */
-  readonly short: (seconds: number) => string
-  /** By itself. */
-  readonly long: (seconds: number) => string
-  /** Its days are those of UTC. */
-  readonly isUtc?: boolean
+  readonly name: (seconds: number) => string
+  readonly axis: (times: readonly number[]) => TimeAxis
 }
 
 const BY_CLOCK: Moments = {
   span: 'the last hour',
-  short: (seconds) => clock(seconds).slice(0, 5),
-  long: clock,
+  name: clock,
+  axis: (times) => axisOfMoments(times.map((seconds) => seconds * 1000)),
 }
 
 /**
@@ -158,7 +155,7 @@ function Tip({
       : h(
           'div',
           { class: 'chart-tip', ref: tip },
-          h('p', { class: 'quiet' }, when.long(time)),
+          h('p', { class: 'quiet' }, when.name(time)),
           data.lines.map(({ label, values }, line) =>
             h(
               'p',
@@ -198,7 +195,7 @@ function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'> & { rea
           h(
             'tr',
             { key: at },
-            h('th', { scope: 'row' }, when.long(at)),
+            h('th', { scope: 'row' }, when.name(at)),
             means.map((mean, index) => h('td', { key: index }, orNone(mean, format))),
           ),
         ),
@@ -236,9 +233,10 @@ interface Drawn {
 }
 
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power)
-/** Shortest span of an axis: less than this is drawn at its end instead of stretched over it. */
-const SPAN_MIN_SECONDS = 600
 const FONT_PX = 11
+/** Room beside the drawing, as beside `.bars-svg`: axes of charts above one another are in one place. */
+const BEFORE_PX = 60
+const AFTER_PX = 18
 /** Count of --series-…; tones beyond them are dashed lines in the same colours. */
 const COLOURS = 6
 
@@ -263,7 +261,7 @@ function usePlot(props: PlotProps) {
     const observer = new ResizeObserver(() => drawn.current?.plot.setSize(sizeOf(element)))
     const draw = (Plot: typeof uPlot) => {
       if (gone) return
-      const plot = new Plot(optionsOf(latest, element, Plot), columnsOf(latest.current.data), element)
+      const plot = new Plot(optionsOf(latest, element), columnsOf(latest.current.data), element)
       drawn.current = { plot, look }
       observer.observe(element)
     }
@@ -308,26 +306,20 @@ function sizeOf(element: HTMLElement) {
   return { width: Math.max(80, element.clientWidth), height: element.clientHeight }
 }
 
-function optionsOf(
-  latest: { readonly current: PlotProps },
-  element: HTMLElement,
-  Plot: typeof uPlot,
-): uPlot.Options {
-  const { top, when } = latest.current
+function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement): uPlot.Options {
+  const { top } = latest.current
   const colour = colourReader(element)
   return {
     ...sizeOf(element),
-    padding: [8, 18, 0, 0],
-    ...(when.isUtc ? { tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1000), 'UTC') } : {}),
+    padding: [8, AFTER_PX, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
       x: {
         time: true,
-        // For a single moment uPlot would propose the whole day before it.
-        range: ({ data: [times] }) => {
-          const end = times.at(-1) ?? 0
-          return [Math.min(times[0] ?? 0, end - SPAN_MIN_SECONDS), end]
+        range: () => {
+          const { fromMs, toMs } = axisIn(latest.current)
+          return [fromMs / 1000, toMs / 1000]
         },
       },
       // Where all is 0 the ticks of a scale that is next to nothing would all be the same.
@@ -344,12 +336,16 @@ function pointedIn({ cursor, over }: uPlot): Pointed | null {
   return typeof idx === 'number' && left >= 0 ? { index: idx, left: left + over.offsetLeft } : null
 }
 
+function axisIn({ when, data }: PlotProps): TimeAxis {
+  return when.axis(data.times)
+}
+
 type Colour = (name: string) => string
 
 function axesOf(latest: { readonly current: PlotProps }, colour: Colour): uPlot.Axis[] {
   const common = {
     stroke: colour('--ink-3'),
-    font: `${FONT_PX}px ${fontFamily()}`,
+    font: `${FONT_PX}px ${getComputedStyle(document.body).fontFamily}`,
     ticks: { show: false },
     grid: { stroke: colour('--line'), width: 1 },
   }
@@ -359,12 +355,12 @@ function axesOf(latest: { readonly current: PlotProps }, colour: Colour): uPlot.
       grid: { show: false },
       size: 30,
       gap: 9,
-      space: 64,
-      values: (_plot, splits) => splits.map((time) => latest.current.when.short(time)),
+      splits: () => axisIn(latest.current).marks.map(({ atMs }) => atMs / 1000),
+      values: () => axisIn(latest.current).marks.map(({ label }) => label),
     },
     {
       ...common,
-      size: (plot, values) => widest(plot, values),
+      size: BEFORE_PX,
       space: 34,
       ...(latest.current.binary ? { incrs: POWERS_OF_TWO } : {}),
       values: (_plot, splits) => splits.map((value) => rounded(latest.current.format(value))),
@@ -380,20 +376,6 @@ function seriesOf({ data, tones }: PlotProps, colour: Colour): uPlot.Series[] {
     const filter = (plot: uPlot, line: number) => lonePoints(plot.data[line] ?? [])
     return { label, stroke, ...dash, width: 1.5, points: { show: false, size: 4, fill: stroke, filter } }
   })
-}
-
-/** As much room as the longest word of the axis needs. */
-function widest({ ctx }: uPlot, values: readonly string[] | null): number {
-  if (!values) return 40
-  ctx.save()
-  ctx.font = `${FONT_PX * devicePixelRatio}px ${fontFamily()}`
-  const width = Math.max(...values.map((value) => ctx.measureText(value).width), 0) / devicePixelRatio
-  ctx.restore()
-  return Math.ceil(width) + 12
-}
-
-function fontFamily(): string {
-  return getComputedStyle(document.body).fontFamily
 }
 
 /** "4.00 s" is 4 s on an axis. */

@@ -139,11 +139,53 @@ export function timeText(ms: number): string {
 const LOCALE = 'en-US'
 
 /** "Nov 3" of a day in UTC; of an hour "14:00" in the reader's own time zone. */
-export function stepLabel(ms: number, step: Range['step']): string {
+function stepLabel(ms: number, step: Range['step']): string {
   const at = new Date(ms)
   if (step === 'day')
     return at.toLocaleDateString(LOCALE, { month: 'short', day: 'numeric', timeZone: 'UTC' })
   return at.toTimeString().slice(0, 5)
+}
+
+/** A time axis, whatever is drawn over it: charts of one time have the same. All are epoch milliseconds. */
+export interface TimeAxis {
+  readonly fromMs: number
+  readonly toMs: number
+  readonly marks: readonly { readonly atMs: number; readonly label: string }[]
+}
+
+/** Marks that fit into a chart on a phone. */
+const MARKS_MAX = 7
+/** More hours than that are named by their days. */
+const HOURS_NAMED = 48
+/** Shortest span of an axis of moments: less than this is drawn at its end instead of stretched over it. */
+const SPAN_MIN_MS = 600_000
+/** Distances between the marks of an hour or less. */
+const MARK_STEPS_MS = [120_000, 300_000, 600_000]
+
+/** The axis of steps, each named at its middle. @param times when each step begins, without gaps */
+export function axisOfSteps(times: readonly number[], step: Range['step']): TimeAxis {
+  const stepMs = stepMsOf({ step })
+  const each = Math.max(1, Math.ceil(times.length / MARKS_MAX))
+  const isLong = step === 'hour' && times.length > HOURS_NAMED
+  const isNamed = (time: number, at: number) =>
+    isLong ? time % DAY_MS === 0 : at % each === Math.floor(each / 2)
+  const marks = times
+    .filter(isNamed)
+    .map((time) => ({ atMs: time + stepMs / 2, label: stepLabel(time, isLong ? 'day' : step) }))
+  return { fromMs: times[0] ?? 0, toMs: (times.at(-1) ?? 0) + stepMs, marks }
+}
+
+/** The axis of moments within an hour. @param times of the moments, oldest first */
+export function axisOfMoments(times: readonly number[]): TimeAxis {
+  const toMs = times.at(-1) ?? 0
+  const fromMs = Math.min(times[0] ?? 0, toMs - SPAN_MIN_MS)
+  const stepMs = MARK_STEPS_MS.find((one) => (toMs - fromMs) / one < MARKS_MAX) ?? 1_200_000
+  const first = Math.ceil(fromMs / stepMs)
+  const marks = Array.from({ length: Math.floor(toMs / stepMs) - first + 1 }, (_, at) => {
+    const atMs = (first + at) * stepMs
+    return { atMs, label: stepLabel(atMs, 'hour') }
+  })
+  return { fromMs, toMs, marks }
 }
 
 /** The same with the date. */

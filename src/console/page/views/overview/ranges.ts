@@ -6,10 +6,10 @@ import { Button } from '../../components/button.ts'
 import { Chart, useCharts } from '../../components/chart.ts'
 import { Section } from '../../components/page-head.ts'
 import {
+  axisOfSteps,
   OVERVIEW_STEPS,
   type OverviewSpan,
   spanOf,
-  stepLabel,
   stepMsOf,
   stepName,
   stepsIn,
@@ -24,8 +24,6 @@ import { NONE, pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import { OverviewHead } from './head.ts'
 import { Kinds, logOf } from './kinds.ts'
-
-const DAY_HOURS = 24
 
 /** Answers about a time: about its calls, without jobs and live sessions, and about all three. */
 export interface Told {
@@ -288,9 +286,11 @@ function Latency(props: {
   readonly values: readonly (UsagePercentiles | null)[]
 }) {
   const { title, unit, steps, values } = props
+  // A step is drawn at its middle, below its bars.
+  const halfMs = stepMsOf(steps) / 2
   const data = useMemo(
     () => ({
-      times: steps.times.map((time) => time / 1000),
+      times: steps.times.map((time) => (time + halfMs) / 1000),
       lines: (['p50', 'p95', 'p99'] as const).map((label) => ({
         label,
         values: values.map((one) => one?.[label] ?? null),
@@ -299,7 +299,6 @@ function Latency(props: {
     [values],
   )
   if (values.every((one) => one === null)) return null
-  const isLong = steps.times.length > DAY_HOURS
   return h(Chart, {
     title,
     unit,
@@ -308,9 +307,8 @@ function Latency(props: {
     tones: [1, 2, 4],
     when: {
       span: 'succeeded requests',
-      short: (seconds: number) => stepLabel(seconds * 1000, isLong ? 'day' : steps.step),
-      long: (seconds: number) => stepName(seconds * 1000, steps.step),
-      isUtc: isLong || steps.step === 'day',
+      name: (seconds: number) => stepName(seconds * 1000 - halfMs, steps.step),
+      axis: () => axisOfSteps(steps.times, steps.step),
     },
   })
 }

@@ -1,16 +1,22 @@
 import { type TSchema, Type } from 'typebox'
-import type { Selectors } from '../contracts/catalog.ts'
+import type { Principal, Selectors } from '../contracts/catalog.ts'
 import type { ExtraName, ExtraOption, WithExtras } from '../contracts/extras.ts'
-import { allRequirements, type RequireFields, requirementsOf } from '../contracts/requirements.ts'
+import {
+  allRequirements,
+  type RequireFields,
+  type Requirements,
+  requirementsOf,
+} from '../contracts/requirements.ts'
 import { GatewayError } from '../errors.ts'
-import { type Fields, readBoolean } from '../inbound/form.ts'
+import type { Exchange } from '../inbound/exchange.ts'
+import { type Fields, queryValues, readBoolean } from '../inbound/form.ts'
 import { invalidField, MUST } from '../inbound/refusals.ts'
 import { unknownFields } from './fields.ts'
 import { optional, refusedField } from './json-request.ts'
 import type { Json } from './openapi/schema.ts'
 
 /**
- * What becomes of an option of a vendor's at its door:
+ * Fate of an option of a vendor's at its door:
  * - kept: it has the effect that it has there, or the request is refused
  * - feature: it is passed on to entries that take it, and no other is tried
  * - hint: it is passed on to entries that take it, and a warning tells where one does not
@@ -22,7 +28,7 @@ export type OptionFate = 'kept' | 'feature' | 'hint' | 'fixed' | 'warned' | 'ref
 
 export interface DoorOption {
   readonly fate: OptionFate
-  /** What it becomes, or why it becomes nothing. Part of warnings and refusals, and of the manual. */
+  /** Its effect, or why it has none. Part of warnings and refusals, and of the manual. */
   readonly note: string
   /** Shape of its value in a JSON body; absent: any. */
   readonly shape?: TSchema
@@ -30,7 +36,7 @@ export interface DoorOption {
   readonly neutral?: readonly (string | number | boolean)[]
   /** Values of a feature that are a hint. */
   readonly hints?: readonly string[]
-  /** What OpenAI's chats call it; absent: the same. */
+  /** Its name in OpenAI's chats; absent: the same. */
   readonly as?: ExtraName
   /** What is passed on for a value; undefined: nothing. Absent: the value. */
   readonly value?: (sent: unknown) => unknown
@@ -63,6 +69,21 @@ export class OptionReader {
     return this.list(name)[0] ?? null
   }
 
+  /** @throws GatewayError INVALID_REQUEST when it was not sent */
+  required(name: string): string {
+    const text = this.text(name)
+    if (text === null) throw invalidField(name, MUST.beGiven)
+    return text
+  }
+
+  /** One of `words`, the first of which is the default. @throws GatewayError INVALID_REQUEST */
+  word<const Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word {
+    const text = this.text(name) ?? words[0]
+    const word = words.find((one) => one === text)
+    if (word === undefined) throw invalidField(name, MUST.beOneOf(words))
+    return word
+  }
+
   flag(name: string): boolean | null {
     return this.flags(name)[0] ?? null
   }
@@ -87,7 +108,7 @@ export class OptionReader {
   /**
    * Lines for `warnings` about options that have no effect.
    *
-   * @throws GatewayError INVALID_REQUEST naming one that is refused, or that nobody knows and that is not off
+   * @throws GatewayError INVALID_REQUEST naming one that is refused, or is unknown and not off
    */
   settle(whyUnknown: string): string[] {
     const { warnings, unknown } = this.#judge()
@@ -139,11 +160,51 @@ export function formOf(fields: Readonly<Record<string, FieldValue>>): Fields {
   return { kind: 'form', values: new Map(given) }
 }
 
-/** Selectors that demand, beside what they demand already, what an option of a vendor's stands for; null: nothing. */
-export function demanding(selectors: Selectors, fields: RequireFields | null): Selectors {
-  if (fields === null) return selectors
-  const require = allRequirements([selectors.require, requirementsOf(fields)])
-  return require === null ? selectors : { ...selectors, require }
+/** A flag that demands something of every entry, at every path of a door. */
+export class DemandingFlag {
+  readonly option: DoorOption
+  readonly #name: string
+  readonly #value: boolean
+  readonly #fields: RequireFields
+
+  /** @param value with which it demands the fields */
+  constructor(name: string, value: boolean, fields: RequireFields) {
+    const demanded = Object.entries(fields).map(([field, word]) => `${field}=${word}`)
+    const note = `as \`${demanded.join(', ')}\` in \`X-LK-Require\`; required of every entry`
+    this.option = { fate: 'kept', note: value ? note : `\`false\`: ${note}` }
+    this.#name = name
+    this.#value = value
+    this.#fields = fields
+  }
+
+  /** The fields that the options demand; null: none. @throws GatewayError INVALID_REQUEST */
+  in(options: OptionReader): RequireFields | null {
+    return options.flags(this.#name).includes(this.#value) ? this.#fields : null
+  }
+
+  /** The same of a query that was not read yet. */
+  demandedBy({ query }: Pick<Exchange, 'query'>): Requirements | null {
+    const fields = this.in(new OptionReader(queryValues(query), {}))
+    return fields === null ? null : requirementsOf(fields)
+  }
+}
+
+/**
+ * Selectors of a call that came by a door. Its `model` names a purpose of the workspace, and any other name is ignored;
+ * fields that a flag demands join those of the call.
+ */
+export function doorSelectors(
+  selectors: Selectors,
+  { purposes }: Principal,
+  model: string | null,
+  demands: RequireFields | null = null,
+): Selectors {
+  const names = model !== null && selectors.purpose === null
+  const isDeclared = names && purposes.some(({ purpose }) => purpose === model)
+  const chosen = isDeclared ? { ...selectors, purpose: { label: model, source: 'body' as const } } : selectors
+  if (demands === null) return chosen
+  const require = allRequirements([chosen.require, requirementsOf(demands)])
+  return require === null ? chosen : { ...chosen, require }
 }
 
 /**

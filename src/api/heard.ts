@@ -1,11 +1,8 @@
 import type { Segment, Word } from '../contracts/calls.ts'
 import type { Job } from '../contracts/jobs.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
-import type { WholeResult } from '../contracts/slot-results.ts'
 import type { Envelope, Outcome } from '../gateway/outcome.ts'
-import { factHeaders } from './fact-headers.ts'
-import { jsonText, timestamp } from './json-reply.ts'
-import type { TranscriptionAnswer } from './native/transcription.ts'
+import { timestamp } from './json-reply.ts'
 
 /** A transcript, and what is known of its audio. */
 export interface Heard {
@@ -72,28 +69,6 @@ export function heardInJob({ endedAtMs, facts }: Job, kept: KeptResult): Heard {
     languageConfidence: kept.language_confidence,
     segments: kept.segments,
     words: kept.words,
-  }
-}
-
-/**
- * The answer in a vendor's format to a view of the transcript that the options of the call do not tell.
- *
- * @param view plain data
- * @param response writes it; its members may be `Large`
- */
-export function viewedAnswer<View>(
-  vendor: string,
-  view: View,
-  response: (heard: Heard, view: View) => object,
-): TranscriptionAnswer {
-  return {
-    name: `${vendor} ${JSON.stringify(view)}`,
-    whole(outcome, clock) {
-      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
-      const resultOf = (text: string): WholeResult => ({ status: 200, headers, text })
-      const text = jsonText(response(heardIn(outcome, clock.wallNow()), view))
-      return typeof text === 'string' ? resultOf(text) : text.then(resultOf)
-    },
   }
 }
 

@@ -1,8 +1,9 @@
 import { DEEPGRAM } from '../../src/api/deepgram/door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from '../../src/api/deepgram/file-options.ts'
-import { answerOf } from '../../src/api/deepgram/listen-file.ts'
 import { modelsOf } from '../../src/api/deepgram/models.ts'
 import { readSpeak, SPEAK_OPTIONS, speakRequest } from '../../src/api/deepgram/speak.ts'
+import { listenResponse } from '../../src/api/deepgram/transcript.ts'
+import { viewedAnswer } from '../../src/api/door-transcription.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import { principal } from '../support/catalog.ts'
 import type { Contract } from './contract.ts'
@@ -20,7 +21,7 @@ const LISTEN: DoorEndpoint = {
   ask({ query }) {
     const fields = { kind: 'form', values: new Map() } as const
     const { options, view, warnings } = readFileOptions(exchangeOf(query), fields, principal())
-    return { warnings, answers: answersOf(options, answerOf(view)) }
+    return { warnings, answers: answersOf(options, viewedAnswer(DEEPGRAM.door, view, listenResponse)) }
   },
 }
 

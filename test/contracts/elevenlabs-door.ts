@@ -1,6 +1,6 @@
+import { viewedAnswer } from '../../src/api/door-transcription.ts'
 import { ELEVENLABS } from '../../src/api/elevenlabs/door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from '../../src/api/elevenlabs/scribe-options.ts'
-import { answerOf } from '../../src/api/elevenlabs/speech-to-text.ts'
 import {
   readVoiced,
   SPEECH_OPTIONS,
@@ -8,6 +8,7 @@ import {
   speechRequest,
   timedPiece,
 } from '../../src/api/elevenlabs/text-to-speech.ts'
+import { scribeResponse } from '../../src/api/elevenlabs/transcript.ts'
 import { modelsOf, voicesOf, voicesPageOf } from '../../src/api/elevenlabs/voices.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import { principal } from '../support/catalog.ts'
@@ -35,7 +36,7 @@ const SCRIBE: DoorEndpoint = {
     })
     const fields = { kind: 'form', values: new Map(values) } as const
     const { options, view, warnings } = readScribeOptions(exchangeOf(query), fields, principal())
-    return { warnings, answers: answersOf(options, answerOf(view)) }
+    return { warnings, answers: answersOf(options, viewedAnswer(ELEVENLABS.door, view, scribeResponse)) }
   },
 }
 

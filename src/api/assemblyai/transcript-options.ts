@@ -6,9 +6,9 @@ import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import { kindsFor } from '../../providers/assemblyai/redaction.ts'
 import type { AskedCallback } from '../callbacks.ts'
-import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
-import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
-import { chosenBy } from '../openai/door.ts'
+import { type DoorOptions, OptionReader } from '../door-options.ts'
+import { readDoorTranscription } from '../door-transcription.ts'
+import type { TranscriptionRequest } from '../native/transcription-request.ts'
 import { ASSEMBLYAI } from './door.ts'
 
 const NO_ANALYSIS = 'transcripts are not analysed here'
@@ -36,7 +36,7 @@ export const TRANSCRIPT_OPTIONS: DoorOptions = {
   iab_categories: { fate: 'refused', note: NO_ANALYSIS },
   keyterms_prompt: { fate: 'kept', note: 'words to listen for; required of every entry' },
   keyterms_prompt_options: { fate: 'warned', note: 'how words are listened for, the entry decides' },
-  language_code: { fate: 'hint', note: '`en` unless it is said, or detected' },
+  language_code: { fate: 'hint', note: 'default: `en`, unless it is detected' },
   language_codes: { fate: 'refused', note: 'name one language as `language_code`, or have it detected' },
   language_confidence_threshold: {
     fate: 'refused',
@@ -99,8 +99,7 @@ export function readTranscriptOptions(
 ): TranscriptSubmission {
   if (!isObject(body)) throw invalid('the body must be an object')
   const reader = new OptionReader(optionValues(body), TRANSCRIPT_OPTIONS)
-  const audioUrl = reader.text('audio_url')
-  if (audioUrl === null) throw invalidField('audio_url', MUST.beGiven)
+  const audioUrl = reader.required('audio_url')
   const multichannel = [reader.flag('multichannel'), reader.flag('dual_channel')].includes(true)
   const detects = reader.flag('language_detection') ?? false
   const language = reader.text('language_code')?.replace('_', '-') ?? null
@@ -122,18 +121,10 @@ export function readTranscriptOptions(
     redaction: redactionIn(reader),
   }
   const callback = callbackIn(reader)
-  const own = reader.settleKindly()
-  const request = readTranscriptionRequest(exchange, formOf(fields), 'transcription')
-  const purpose = models.find((model) => principal.purposes.some((one) => one.purpose === model))
-  return {
-    request: {
-      ...request,
-      selectors: chosenBy(purpose ?? null, request.selectors, principal),
-      warnings: [...request.warnings, ...own],
-    },
-    door: { audioUrl, models },
-    callback,
-  }
+  const warnings = reader.settleKindly()
+  const model = models.find((name) => principal.purposes.some(({ purpose }) => purpose === name)) ?? null
+  const request = readDoorTranscription(exchange, principal, { fields, model, warnings })
+  return { request, door: { audioUrl, models }, callback }
 }
 
 /** A token, as names of headers are (RFC 9110, section 5.6.2). */

@@ -3,12 +3,12 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { AskedCallback } from '../callbacks.ts'
-import { type DoorOptions, demanding, formOf, isOn, OptionReader } from '../door-options.ts'
+import { type DoorOptions, isOn, OptionReader } from '../door-options.ts'
+import { readDoorTranscription } from '../door-transcription.ts'
 import { unknownFields } from '../fields.ts'
-import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
-import { chosenBy } from '../openai/door.ts'
+import type { TranscriptionRequest } from '../native/transcription-request.ts'
 import { DEEPGRAM } from './door.ts'
-import { OPT_OUT, optOutIn, sharedFields, withoutBoost } from './options.ts'
+import { OPT_OUT, sharedFields, withoutBoost } from './options.ts'
 import { type ListenView, UTTERANCE_GAP_SECONDS } from './transcript.ts'
 
 const NO_ANALYSIS = 'transcripts are not analysed here'
@@ -47,7 +47,7 @@ export const LISTEN_OPTIONS: DoorOptions = {
   keywords: { fate: 'kept', note: 'the same; how much a word is favoured is not passed on' },
   language: {
     fate: 'hint',
-    note: '`en` unless it is said; `multi` asks for several in one recording, of which other entries detect one',
+    note: 'default: `en`; `multi` asks for several in one recording, of which other entries detect one',
   },
   measurements: { fate: 'refused', note: 'units stay as they were spoken' },
   model: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
@@ -72,7 +72,7 @@ export const LISTEN_OPTIONS: DoorOptions = {
   },
   utt_split: { fate: 'kept', note: 'default: 0.8' },
   version: { fate: 'warned', note: 'the route of the key decides which model it is' },
-  mip_opt_out: OPT_OUT,
+  mip_opt_out: OPT_OUT.option,
 }
 
 export interface FileRequest extends TranscriptionRequest {
@@ -96,38 +96,32 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   const detected = detectedIn(query)
   const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
   const versioned = /^v\d/.test(query.text('diarize_model') ?? '')
-  const unkept = optOutIn(query)
+  const unkept = OPT_OUT.in(query)
   const own = [...query.settleKindly(), ...unknownFields(others, ['url'])]
-  const { warnings, selectors, ...request } = readTranscriptionRequest(
-    exchange,
-    formOf({
+  const whole = { ...view, detectsLanguage: shared.detect_language || detected.detects }
+  const request = readDoorTranscription(exchange, principal, {
+    fields: {
       ...shared,
-      detect_language: shared.detect_language || detected.detects,
+      detect_language: whole.detectsLanguage,
       language: detected.detects ? detected.only : language,
       // Every transcript of this protocol has times of words; the text of a channel is that of its segments.
       timestamps: shared.multichannel ? 'both' : 'word',
       mode: callback === null ? null : 'async',
-    }),
-    'transcription',
-    OFFERS,
-  )
-  const whole = { ...view, detectsLanguage: shared.detect_language || detected.detects }
-  return {
-    ...request,
-    view: whole,
-    ...(callback === null ? {} : { callback: { ...callback, view: whole } }),
-    selectors: demanding(chosenBy(model, selectors, principal), unkept),
+    },
+    model,
+    demands: unkept,
     warnings: [
-      ...warnings,
       ...own,
       ...detected.warnings,
       ...(weighted ? ['keywords: how much a word is favoured is not passed on'] : []),
       ...(versioned ? ['diarize_model: which version it is, the entry decides'] : []),
     ],
-  }
+    jobs: true,
+  })
+  const told = callback === null ? {} : { callback: { ...callback, view: whole } }
+  return { ...request, view: whole, ...told }
 }
 
-const OFFERS = { stream: false, jobs: true }
 const METHODS = ['POST', 'PUT'] as const
 
 function callbackIn(query: OptionReader): Omit<AskedCallback, 'view'> | null {

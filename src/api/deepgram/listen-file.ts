@@ -2,56 +2,40 @@ import { Type } from 'typebox'
 import type { CallbackForm } from '../../webhooks/callbacks.ts'
 import { failureOf, submissionHeaders } from '../callbacks.ts'
 import { optionsParameter } from '../door-options.ts'
+import { viewedTranscription } from '../door-transcription.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders, warningHeaders } from '../fact-headers.ts'
-import { heardInJob, type KeptResult, viewedAnswer } from '../heard.ts'
+import { heardInJob, type KeptResult } from '../heard.ts'
 import { jsonText } from '../json-reply.ts'
-import {
-  answerTranscription,
-  type TranscriptionRun,
-  type TranscriptionShape,
-  transcriptionBody,
-} from '../native/transcription.ts'
+import { answerTranscription, transcriptionBody } from '../native/transcription.ts'
 import { DeepgramAccepted, DeepgramTranscript } from '../openapi/deepgram-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
-import { demandedBy } from './options.ts'
+import { OPT_OUT } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-/** The answer to a view. */
-export const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
-
-const NOTHING: ListenView = {
-  ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
-  ...{ tags: [], extra: {} },
-}
-
-const SHAPE: TranscriptionShape = {
-  ...answerOf(NOTHING),
-  read(exchange, fields, _definition, principal) {
-    const { view, ...request } = readFileOptions(exchange, fields, principal)
-    return { ...request, answer: answerOf(view) }
+const LISTEN = viewedTranscription<ListenView>({
+  door: DEEPGRAM.door,
+  plain: {
+    ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
+    ...{ tags: [], extra: {} },
   },
+  response: listenResponse,
+  read: readFileOptions,
   submitted: (submitted, { warnings }, requestId) => ({
     status: 200,
     headers: { ...submissionHeaders(submitted), ...warningHeaders(warnings) },
     body: JSON.stringify({ request_id: submitted.job?.requestId ?? requestId }),
   }),
-}
-
-const LISTEN: TranscriptionRun = {
-  task: 'transcription',
-  offers: { stream: false, jobs: false },
-  shape: SHAPE,
-  demandedBy,
+  flag: OPT_OUT,
   layout: {
     form: 'raw',
     urlFields: ['url'],
     missing: 'send the audio as the body, or JSON with its `url`',
   },
-}
+})
 
 /**
  * The transcript itself, as the synchronous answer has it (https://developers.deepgram.com/docs/callback); for a failed

@@ -7,15 +7,14 @@ import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage } from '../../live/messages.ts'
 import { seconds } from '../../live/transcript.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
-import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
+import { type DoorOptions, doorSelectors, formOf, OptionReader } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
-import { chosenBy } from '../openai/door.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
 import { DEEPGRAM_SOCKET } from './door.ts'
 import { type AskedSession, DeepgramSocket } from './live-socket.ts'
-import { formatIn, optOutIn } from './options.ts'
+import { formatIn, OPT_OUT } from './options.ts'
 import { UNKNOWN_CONFIDENCE } from './words.ts'
 
 export const listenTurns = socketEndpoint({
@@ -67,7 +66,7 @@ function readTurnsOptions(exchange: Exchange, principal: Principal): AskedSessio
     endpointing_ms: timeout,
     commit: threshold === 1 ? 'manual' : 'auto',
   })
-  const unkept = optOutIn(query)
+  const unkept = OPT_OUT.in(query)
   const vague =
     threshold === null || threshold === 1 ? [] : ['eot_threshold: how sure it has to be, the entry decides']
   const warnings = [...query.settle('live transcription in turns here has no such option'), ...vague]
@@ -77,7 +76,7 @@ function readTurnsOptions(exchange: Exchange, principal: Principal): AskedSessio
     call: {
       ...call,
       payload: { ...call.payload, live },
-      selectors: demanding(chosenBy(model, selectors, principal), unkept),
+      selectors: doorSelectors(selectors, principal, model, unkept),
     },
     ...{ live, warnings },
   }

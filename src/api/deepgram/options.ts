@@ -1,22 +1,20 @@
 import { type LiveEncoding, type LiveTerms, REDACTIONS } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
-import { type RequireFields, type Requirements, requirementsOf } from '../../contracts/requirements.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues, readBoolean } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveRequest } from '../../live/parts.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import {
-  type DoorOption,
+  DemandingFlag,
   type DoorOptions,
-  demanding,
+  doorSelectors,
   type FieldValue,
   formOf,
   isOn,
   OptionReader,
 } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
-import { chosenBy } from '../openai/door.ts'
 
 /** Options of Deepgram's that become the session's, in the order of its reference. */
 export interface ListenOptions {
@@ -75,14 +73,14 @@ export function readListenOptions(exchange: Exchange, principal: Principal): Lis
     // Every transcript of this protocol has them.
     timestamps: 'word',
   })
-  const unkept = optOutIn(query)
+  const unkept = OPT_OUT.in(query)
   const utteranceEnd = isOn(query.text('utterance_end_ms'))
   const vadEvents = query.flag('vad_events') ?? false
   const warnings = query.settle('live transcription here has no such option')
   const call = readLiveCall(exchange, fields)
   const { live } = call.payload
   return {
-    call: { ...call, selectors: demanding(chosenBy(model, call.selectors, principal), unkept) },
+    call: { ...call, selectors: doorSelectors(call.selectors, principal, model, unkept) },
     live,
     channels: multichannel ? live.audio.channels : 1,
     ...{ utteranceEnd, vadEvents, languages, warnings },
@@ -94,35 +92,18 @@ export function formatIn(query: OptionReader) {
   const encoding = ENCODINGS[query.text('encoding') ?? '']
   if (encoding === undefined)
     throw invalidField('encoding', `${MUST.beOneOf(Object.keys(ENCODINGS))}; containers are not taken live`)
-  return { encoding, sample_rate: query.text('sample_rate') ?? missing('sample_rate') }
-}
-
-/** Row of `mip_opt_out`, at every path of this door. */
-export const OPT_OUT: DoorOption = {
-  fate: 'kept',
-  note: 'as `retention=zero, training=never` in `X-LK-Require`; required of every entry',
+  return { encoding, sample_rate: query.required('sample_rate') }
 }
 
 /**
- * What it stands for at the vendor: the request is kept no longer than it takes, and no model is trained with it.
+ * The request is kept no longer than it takes, and no model is trained with it.
  * https://developers.deepgram.com/trust-security/your-data
  */
-const UNKEPT: RequireFields = { retention: 'zero', training: 'never' }
+export const OPT_OUT = new DemandingFlag('mip_opt_out', true, { retention: 'zero', training: 'never' })
 
-/** What a query demands of providers by `mip_opt_out`; null: nothing. @throws GatewayError INVALID_REQUEST */
-export function optOutIn(query: OptionReader): RequireFields | null {
-  return query.flags('mip_opt_out').includes(true) ? UNKEPT : null
-}
-
-/** The same of a query that nobody has read yet. */
-export function demandedBy({ query }: Exchange): Requirements | null {
-  const fields = optOutIn(new OptionReader(queryValues(query), {}))
-  return fields === null ? null : requirementsOf(fields)
-}
-
-/** Fields of a transcription that stand for options that live audio and files have in common. */
+/** Fields of a transcription, out of the options that live audio and files have in common. */
 export function sharedFields(query: OptionReader) {
-  // English unless it is said. Of two options for one field both are read, since one that is not is refused.
+  // English is the default. Of two options for one field both are read, since one that is not is refused.
   const language = query.text('language') ?? 'en'
   return {
     language,
@@ -137,10 +118,6 @@ export function sharedFields(query: OptionReader) {
     response_profile: query.text('response_profile'),
     require: query.text('require'),
   } satisfies Readonly<Record<string, FieldValue>>
-}
-
-function missing(name: string): never {
-  throw invalidField(name, MUST.beGiven)
 }
 
 /** Deepgram takes shorter silences than any other vendor. */

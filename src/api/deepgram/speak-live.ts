@@ -13,20 +13,16 @@ import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
 import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
-const ENCODINGS = ['linear16', 'mulaw', 'alaw']
-
 const AS_IT_IS_MADE: SpeakTerms = {
   options: { ...SPEAK_OPTIONS, errors: { fate: 'fixed', note: 'no effect' } },
   formatsIn(query: OptionReader) {
-    const encoding = query.text('encoding') ?? 'linear16'
-    const container = query.text('container') ?? 'none'
-    if (!ENCODINGS.includes(encoding)) throw invalidField('encoding', MUST.beOneOf(ENCODINGS))
-    if (container !== 'none') throw invalidField('container', MUST.beOneOf(['none']))
+    const encoding = query.word('encoding', ['linear16', 'mulaw', 'alaw'])
+    const container = query.word('container', ['none'])
     return formatsOf(encoding, container, query.number('sample_rate'))
   },
 }
 
-/** Stands for the sentences that are not known yet. */
+/** Takes the place of the sentences that are not known yet. */
 const ANY_TEXT = 'a'
 
 export const speakLive = socketEndpoint({
@@ -52,7 +48,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   #socket: ClientSocket | null = null
   /** The model that the caller was told of last. */
   #model: string | null = null
-  /** Of the next answer to a `Flush` or a `Clear`. */
+  /** Number of the next answer to a `Flush` or a `Clear`. */
   #sequence = 0
   #isEnding = false
   #isOver = false
@@ -88,7 +84,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   }
 
   onMessage(message: Uint8Array, isBinary: boolean): void {
-    // What comes behind the end is for nobody, as on the way in.
+    // Messages after the end are ignored, as on the way in.
     if (this.#isOver || this.#isEnding) return
     try {
       const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits

@@ -4,15 +4,14 @@ import type { CallOf } from '../../gateway/call.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, demanding, OptionReader, optionsParameter } from '../door-options.ts'
+import { type DoorOptions, doorSelectors, OptionReader, optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
-import { chosenBy } from '../openai/door.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
-import { OPT_OUT, optOutIn } from './options.ts'
+import { OPT_OUT } from './options.ts'
 
 const NO_CALLBACK = 'speech is answered at once'
 
@@ -20,7 +19,7 @@ const NO_CALLBACK = 'speech is answered at once'
 export const SPEAK_OPTIONS: DoorOptions = {
   callback: { fate: 'refused', note: NO_CALLBACK },
   callback_method: { fate: 'refused', note: NO_CALLBACK },
-  mip_opt_out: OPT_OUT,
+  mip_opt_out: OPT_OUT.option,
   tag: { fate: 'warned', note: 'requests have no labels here' },
   bit_rate: { fate: 'warned', note: 'the entry decides' },
   container: {
@@ -87,19 +86,19 @@ export function readSpeak(
   const speed = query.number('speed')
   if (speed !== null && speed <= 0) throw invalidField('speed', MUST.beGreaterThan(0))
   const [response_format, ...format_aliases] = formatsIn(query)
-  const unkept = optOutIn(query)
+  const unkept = OPT_OUT.in(query)
   const warnings = [...body.warnings, ...query.settleKindly()]
-  const selectors = demanding(chosenBy(model, body.selectors, principal), unkept)
+  const selectors = doorSelectors(body.selectors, principal, model, unkept)
   const isPurpose = selectors.purpose?.label === model && selectors.purpose.source === 'body'
   const voice = isPurpose ? null : model
   const payload = { ...body.payload, speed, voice, response_format, format_aliases }
   return { ...body, payload, selectors, warnings }
 }
 
-/** What differs between the ways in which the audio goes out. */
 /** Names of one format. */
 type FormatNames = readonly [string, ...string[]]
 
+/** Differences between audio in a file and audio as it is made. */
 export interface SpeakTerms {
   readonly options: DoorOptions
   /** @throws GatewayError INVALID_REQUEST naming an option */
@@ -112,7 +111,7 @@ const IN_A_FILE: SpeakTerms = {
     formatsOf(query.text('encoding'), query.text('container'), query.number('sample_rate')),
 }
 
-/** What `linear16` has unless it is said. */
+/** Default sample rate of `linear16`. */
 export const PCM_HERTZ = 24_000
 const TELEPHONE_HERTZ = 8_000
 
@@ -143,7 +142,7 @@ export function formatsOf(
     case 'mulaw':
     case 'alaw':
       only(['none'], [TELEPHONE_HERTZ])
-      // Without it a wav file is meant, of which no provider makes one with these samples.
+      // Deepgram's default is WAV, which no provider makes with this encoding.
       if (container === null) throw invalidField('encoding', 'must come with `container=none`')
       return [encoding === 'mulaw' ? 'ulaw_8000' : 'alaw_8000']
     case 'opus':

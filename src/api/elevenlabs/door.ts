@@ -1,7 +1,4 @@
-import { type RequireFields, type Requirements, requirementsOf } from '../../contracts/requirements.ts'
-import type { Exchange } from '../../inbound/exchange.ts'
-import { queryValues } from '../../inbound/form.ts'
-import { type DoorOption, OptionReader, renamed } from '../door-options.ts'
+import { DemandingFlag, renamed } from '../door-options.ts'
 import type { Door } from '../endpoint.ts'
 import { ElevenLabsFault } from '../openapi/elevenlabs-answers.ts'
 import type { Answer, Content } from '../openapi/operation.ts'
@@ -30,30 +27,10 @@ export function elevenlabsAnswer(contents: readonly Content[], headers: Answer['
   return { status: 200, description: "ElevenLabs' answer", contents, headers }
 }
 
-/** Row of `enable_logging`, at every path of this door. */
-export const LOGGING: DoorOption = {
-  fate: 'kept',
-  note: '`false`: as `retention=zero` in `X-LK-Require`; required of every entry',
-}
+/** Zero retention mode. https://elevenlabs.io/docs/api-reference/text-to-speech/convert */
+export const LOGGING = new DemandingFlag('enable_logging', false, { retention: 'zero' })
 
-/**
- * What it stands for at the vendor: zero retention mode.
- * https://elevenlabs.io/docs/api-reference/text-to-speech/convert
- */
-const UNKEPT: RequireFields = { retention: 'zero' }
-
-/** What options demand of providers by `enable_logging=false`; null: nothing. @throws GatewayError INVALID_REQUEST */
-export function unloggedIn(options: OptionReader): RequireFields | null {
-  return options.flags('enable_logging').includes(false) ? UNKEPT : null
-}
-
-/** The same of a query that nobody has read yet. */
-export function demandedBy({ query }: Exchange): Requirements | null {
-  const fields = unloggedIn(new OptionReader(queryValues(query), {}))
-  return fields === null ? null : requirementsOf(fields)
-}
-
-/** Names of ours, and what these clients call the same. */
+/** Names that these clients have for ours. */
 const NAMES: Readonly<Record<string, string>> = {
   input: 'text',
   voice: 'voice_id',

@@ -5,16 +5,16 @@ import { type Fields, queryValues } from '../../inbound/form.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { AskedCallback } from '../callbacks.ts'
-import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
-import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
-import { chosenBy } from '../openai/door.ts'
-import { ELEVENLABS, LOGGING, unloggedIn } from './door.ts'
+import { type DoorOptions, OptionReader } from '../door-options.ts'
+import { readDoorTranscription } from '../door-transcription.ts'
+import type { TranscriptionRequest } from '../native/transcription-request.ts'
+import { ELEVENLABS, LOGGING } from './door.ts'
 import type { ScribeEventView, ScribeView } from './transcript.ts'
 
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
 export const SCRIBE_OPTIONS: DoorOptions = {
   token: { fate: 'refused', note: 'a key goes as `xi-api-key`' },
-  enable_logging: LOGGING,
+  enable_logging: LOGGING.option,
   model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
   language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
   transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
@@ -62,10 +62,6 @@ export interface ScribeRequest extends TranscriptionRequest {
   readonly callback?: AskedCallback
 }
 
-const OFFERS = { stream: false, jobs: true }
-const STYLES = ['separate', 'combined']
-const GRANULARITIES = ['none', 'word', 'character']
-
 /**
  * Reads the fields of a form, and the two that the query has.
  *
@@ -77,23 +73,20 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     for (const [name, values] of fields.values)
       sent.set(name, [...(sent.get(name) ?? []), ...(AS_JSON.has(name) ? values.flatMap(unwrapped) : values)])
   const form = new OptionReader({ kind: 'form', values: sent }, SCRIBE_OPTIONS)
-  const model = form.text('model_id') ?? missing('model_id')
+  const model = form.required('model_id')
   const language = form.text('language_code')
-  const granularity = form.text('timestamps_granularity') ?? 'word'
-  if (!GRANULARITIES.includes(granularity))
-    throw invalidField('timestamps_granularity', MUST.beOneOf(GRANULARITIES))
+  const granularity = form.word('timestamps_granularity', ['word', 'none', 'character'])
   const multichannel = form.flag('use_multi_channel') ?? false
-  const style = form.text('multichannel_output_style') ?? 'separate'
-  if (!STYLES.includes(style)) throw invalidField('multichannel_output_style', MUST.beOneOf(STYLES))
+  const style = form.word('multichannel_output_style', ['separate', 'combined'])
   const redaction = form.list('entity_redaction')
   const unknown = redaction.find((group) => !REDACTIONS.some((known) => known === group))
   if (unknown !== undefined) throw invalidField('entity_redaction', MUST.beOneOf(REDACTIONS))
   if (redaction.length > 0) form.list('entity_detection')
-  refuseValues(form)
+  form.word('file_format', ['other'])
   const isAnnounced = form.flag('webhook') ?? false
   const metadata = metadataIn(form, isAnnounced)
-  const unkept = unloggedIn(form)
-  const given = formOf({
+  const unkept = LOGGING.in(form)
+  const own = {
     ...{ language, detect_language: language === null, multichannel, redaction },
     // The text of a channel is that of its segments.
     timestamps: multichannel ? 'both' : granularity === 'none' ? null : 'word',
@@ -105,15 +98,11 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     response_profile: form.text('response_profile'),
     require: form.text('require'),
     mode: isAnnounced ? 'async' : null,
-  })
+  }
   const tagged = form.flag('tag_audio_events') ?? false
-  const own = form.settleKindly()
-  const { warnings, selectors, options, ...request } = readTranscriptionRequest(
-    exchange,
-    given,
-    'transcription',
-    OFFERS,
-  )
+  const warnings = form.settleKindly()
+  const given = { fields: own, model, demands: unkept, warnings, jobs: true }
+  const { options, ...request } = readDoorTranscription(exchange, principal, given)
   const channels = !multichannel ? 'one' : style === 'combined' ? 'combined' : 'separate'
   const view: ScribeView = { timed: granularity !== 'none', channels }
   return {
@@ -125,8 +114,6 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     },
     view,
     ...(isAnnounced ? { callback: callbackOf({ ...view, metadata }) } : {}),
-    selectors: demanding(chosenBy(model, selectors, principal), unkept),
-    warnings: [...warnings, ...own],
   }
 }
 
@@ -173,14 +160,4 @@ function parsed(text: string): unknown {
 function isWithin(levels: number, value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true
   return levels > 0 && Object.values(value).every((one) => isWithin(levels - 1, one))
-}
-
-/** Values of options that are otherwise what is done in any case. */
-function refuseValues(form: OptionReader): void {
-  if ((form.text('file_format') ?? 'other') !== 'other')
-    throw invalidField('file_format', MUST.beOneOf(['other']))
-}
-
-function missing(name: string): never {
-  throw invalidField(name, MUST.beGiven)
 }

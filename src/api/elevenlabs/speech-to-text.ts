@@ -1,53 +1,39 @@
 import type { CallbackForm } from '../../webhooks/callbacks.ts'
 import { failureOf, isClientError, submissionHeaders } from '../callbacks.ts'
 import { formOptions } from '../door-options.ts'
+import { viewedTranscription } from '../door-transcription.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders, warningHeaders } from '../fact-headers.ts'
-import { heardInJob, type KeptResult, viewedAnswer } from '../heard.ts'
+import { heardInJob, type KeptResult } from '../heard.ts'
 import { jsonText } from '../json-reply.ts'
-import {
-  answerTranscription,
-  type TranscriptionRun,
-  type TranscriptionShape,
-  transcriptionBody,
-} from '../native/transcription.ts'
+import { answerTranscription, transcriptionBody } from '../native/transcription.ts'
 import { ElevenLabsAccepted, ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
-import { demandedBy, ELEVENLABS, elevenlabsAnswer } from './door.ts'
+import { ELEVENLABS, elevenlabsAnswer, LOGGING } from './door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from './scribe-options.ts'
 import { type ScribeEventView, type ScribeView, scribeResponse } from './transcript.ts'
 
-/** The answer to a view. */
-export const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
-
 const ACCEPTED = 'the transcript will be sent to the webhook of the workspace'
 
-const SHAPE: TranscriptionShape = {
-  ...answerOf({ timed: true, channels: 'one' }),
-  read(exchange, fields, _definition, principal) {
-    const { view, ...request } = readScribeOptions(exchange, fields, principal)
-    return { ...request, answer: answerOf(view) }
-  },
+const SCRIBE = viewedTranscription<ScribeView>({
+  door: ELEVENLABS.door,
+  plain: { timed: true, channels: 'one' },
+  response: scribeResponse,
+  read: readScribeOptions,
   submitted(submitted, { warnings }, requestId) {
     const id = submitted.job?.requestId ?? requestId
     const body = { message: ACCEPTED, request_id: id, transcription_id: id }
     const headers = { ...submissionHeaders(submitted), ...warningHeaders(warnings) }
     return { status: 202, headers, body: JSON.stringify(body) }
   },
-}
-
-const SCRIBE: TranscriptionRun = {
-  task: 'transcription',
-  offers: { stream: false, jobs: false },
-  shape: SHAPE,
-  demandedBy,
+  flag: LOGGING,
   layout: {
     form: 'form',
     urlFields: ['source_url', 'cloud_storage_url'],
     missing: 'send the audio as `file`, or its URL as `source_url` or `cloud_storage_url`',
   },
-}
+})
 
 /**
  * An event with the transcript as the synchronous answer has it

@@ -6,17 +6,22 @@ import type { CallOf } from '../../gateway/call.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
-import { type DoorOptions, demanding, JsonOptions, OptionReader, optionsParameter } from '../door-options.ts'
+import {
+  type DoorOptions,
+  doorSelectors,
+  JsonOptions,
+  OptionReader,
+  optionsParameter,
+} from '../door-options.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
 import { jsonReply, type Large, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamPieces, streamSpeech } from '../native/speech.ts'
-import { chosenBy } from '../openai/door.ts'
 import { ElevenLabsTimedSpeech } from '../openapi/elevenlabs-answers.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
-import { ELEVENLABS, elevenlabsAnswer, LOGGING, unloggedIn } from './door.ts'
+import { ELEVENLABS, elevenlabsAnswer, LOGGING } from './door.ts'
 
 /** Of the streamed answer with times. */
 const LINES = 'objects of this shape, one a line, each with a piece of the audio'
@@ -25,7 +30,7 @@ const BY_ENTRY = 'the entry decides'
 
 /** Parameters of the query of `POST /v1/text-to-speech/{voice_id}`. */
 export const SPEECH_QUERY: DoorOptions = {
-  enable_logging: LOGGING,
+  enable_logging: LOGGING.option,
   optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
   output_format: {
     fate: 'kept',
@@ -198,14 +203,14 @@ export function readVoiced(
 ): CallOf<'speech'> {
   const { model_id: model } = body.fields as Static<typeof Body>
   const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
-  const unkept = unloggedIn(query)
+  const unkept = LOGGING.in(query)
   const format = query.text('output_format') ?? DEFAULT_FORMAT
   const [voice = ''] = exchange.params
   const [response_format, ...format_aliases] = namesOf(format)
   return {
     ...body.call,
     payload: { ...body.call.payload, voice, response_format, format_aliases },
-    selectors: demanding(chosenBy(model ?? null, body.call.selectors, principal), unkept),
+    selectors: doorSelectors(body.call.selectors, principal, model ?? null, unkept),
     warnings: [...body.call.warnings, ...query.settleKindly()],
   }
 }

@@ -1,5 +1,4 @@
 import { type Static, type TObject, Type } from 'typebox'
-import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import type { ChatChoice, ChatDelta, ChatFacts } from '../../contracts/chat.ts'
 import type { WithExtras } from '../../contracts/extras.ts'
 import type { JsonObject } from '../../contracts/json.ts'
@@ -11,7 +10,7 @@ import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
 import type { Clock } from '../../time.ts'
-import { type DoorOptions, JsonOptions } from '../door-options.ts'
+import { type DoorOptions, doorSelectors, JsonOptions } from '../door-options.ts'
 import type { Admitted, ContinuedBody, Door } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
@@ -122,7 +121,7 @@ function chosenOf<K extends OperationName, Fields>(
 ): ReceivedJson<K, Fields> | Promise<ReceivedJson<K, Fields>> {
   const { call, stream } = received
   const fields = received.fields as Fields & BodyFields
-  const selectors = chosenBy(fields.model ?? null, call.selectors, admitted.context.principal)
+  const selectors = doorSelectors(call.selectors, admitted.context.principal, fields.model ?? null)
   const chosen =
     selectors === call.selectors
       ? (received as ReceivedJson<K, Fields>)
@@ -166,13 +165,6 @@ function countEndUser(
   const fault = noteEndUser(services, context, sent, param)
   if (fault !== null) throw fault
   return takeEndUserToken(services, context)
-}
-
-/** Selectors of a call whose `model` may name a purpose. The field `purpose` wins. */
-export function chosenBy(model: string | null, selectors: Selectors, { purposes }: Principal): Selectors {
-  if (model === null || selectors.purpose !== null) return selectors
-  const declared = purposes.some(({ purpose }) => purpose === model)
-  return declared ? { ...selectors, purpose: { label: model, source: 'body' } } : selectors
 }
 
 /** A schema as OpenAI's formats name and describe it: what is said beside it goes into it, where it says nothing. */

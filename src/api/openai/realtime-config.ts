@@ -6,11 +6,12 @@ import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { LiveRequest } from '../../live/parts.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
+import { doorSelectors } from '../door-options.ts'
 import { faultOf } from '../json-fault.ts'
 import { optional, refusedField } from '../json-request.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { PROMPT_LENGTH_MAX } from '../native/transcription-request.ts'
-import { chosenBy, MODEL_FIELD } from './door.ts'
+import { MODEL_FIELD } from './door.ts'
 
 const SILENCE_MS = 500
 
@@ -176,7 +177,7 @@ export function liveCallOf(
   const call = inClientsWords(() => readLiveCall(exchange, { kind: 'json', value }))
   return {
     ...call,
-    selectors: chosenBy(model ?? null, call.selectors, principal),
+    selectors: doorSelectors(call.selectors, principal, model ?? null),
     warnings: [
       ...call.warnings,
       ...(several ? ['languages: more than one cannot be passed on'] : []),

@@ -9,7 +9,7 @@ import { FieldReader, type Fields, withoutFields } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { renderTranscript } from '../../media/render.ts'
 import { languageName, SEVERAL_LANGUAGES } from '../../providers/language.ts'
-import { JsonOptions } from '../door-options.ts'
+import { doorSelectors, JsonOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { typedFields } from '../fields.ts'
@@ -36,7 +36,7 @@ import {
   LEDGER_ERRORS,
   TRANSCRIPTION_ERRORS,
 } from '../openapi/operation.ts'
-import { chosenBy, MODEL_FIELD, OPENAI, openaiAnswer, warningsIn } from './door.ts'
+import { MODEL_FIELD, OPENAI, openaiAnswer, warningsIn } from './door.ts'
 import { TRANSCRIPTION_OPTIONS } from './options.ts'
 
 const passed = new JsonOptions(TRANSCRIPTION_OPTIONS)
@@ -107,7 +107,7 @@ export function readOpenAiTranscription(
       ...extras,
     },
     stream,
-    selectors: chosenBy(model, selectors, principal),
+    selectors: doorSelectors(selectors, principal, model),
     warnings: [
       ...warnings,
       ...(several ? ['languages: more than one cannot be passed on'] : []),

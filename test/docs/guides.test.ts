@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { FAILURE_KINDS } from '../../src/contracts/upstream.ts'
@@ -40,6 +42,32 @@ for (const path of GUIDED) {
       await t.resolves(readFile(new URL(target, folder)), target)
   })
 }
+
+t.test('the recipes list the files that name their examples, and no others', async (t) => {
+  const root = new URL('../../', import.meta.url)
+  const page = await readFile(new URL('docs/how-to-add.md', root), 'utf8')
+  const [, ...recipes] = page.split(/^## /m)
+  t.equal(recipes.length, 6)
+  const tracked = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root })
+  const files = `${tracked}`.split('\n').filter((path) => /^docs\/|\.(?:ts|json|lua|py|yml)$/.test(path))
+  for (const recipe of recipes) {
+    const [title = ''] = recipe.split('\n')
+    const [, name = '', scope = ''] = /^<!-- example: (\S+) in (.*) -->$/m.exec(recipe) ?? []
+    const example = new RegExp(name)
+    const isInScope = (path: string) =>
+      path !== 'docs/how-to-add.md' &&
+      scope.split(' ').some((one) => path === one || path.startsWith(`${one}/`))
+    const named: string[] = []
+    for (const path of files.filter(isInScope))
+      if (example.test(path) || example.test(await readFile(new URL(path, root), 'utf8'))) named.push(path)
+    const rows = [...recipe.matchAll(/^\d+\. ((?:`[^`]+`(?:, )?)+):/gm)]
+    const listed = rows.flatMap(([, paths = '']) => [...paths.matchAll(/`([^`]+)`/g)].map(([, path]) => path))
+    t.same(listed.sort(), named.sort(), title)
+    t.ok(rows.length >= 4 && rows.length === [...recipe.matchAll(/^\d+\. /gm)].length, `${title}: all rows`)
+    for (const [, path = ''] of recipe.matchAll(/`((?:src|test|docs|scripts)\/[^`\s]*)`/g))
+      t.ok(existsSync(new URL(path, root)), path)
+  }
+})
 
 t.test('the guide of src/providers/ names every kind of failure, and no other', async (t) => {
   const guide = await guideOf('src/providers/')

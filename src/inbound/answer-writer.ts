@@ -11,8 +11,8 @@ const TURN_BYTES = 1024 * 1024
 const MIN_LAST_BYTES = 32_768
 
 interface Outcome {
-  /** The last byte is with the kernel or in uWS's own small buffer. */
-  onDone(): void
+  /** The last byte is with the kernel or in uWS's own small buffer. @param close the connection is to be closed */
+  onDone(close: boolean): void
   onFailed(error: unknown): void
 }
 
@@ -31,7 +31,7 @@ export class AnswerWriter {
   /** Bytes of the current slice that uWS has not accepted yet. */
   #rest: Uint8Array = new Uint8Array(0)
   #offset = 0
-  #progressMs = performance.now()
+  #progressMs: number
   #scheduled = false
 
   constructor(socket: Socket, answer: Answer, close: boolean, outcome: Outcome) {
@@ -40,6 +40,7 @@ export class AnswerWriter {
     this.#close = close
     this.#outcome = outcome
     this.#slices = answer.slices()
+    this.#progressMs = socket.clock.now()
   }
 
   /**
@@ -90,7 +91,7 @@ export class AnswerWriter {
       res.cork(() => {
         free = this.#writeTurn(res)
       })
-      if (this.#offset === this.#answer.length) this.#outcome.onDone()
+      if (this.#offset === this.#answer.length) this.#outcome.onDone(this.#close)
       else if (free) this.#schedule()
     } catch (error) {
       this.#outcome.onFailed(error)
@@ -105,7 +106,7 @@ export class AnswerWriter {
       if (this.#rest.length === 0) this.#rest = this.#next()
       const [whole] = res.tryEnd(this.#rest, total)
       const written = whole ? this.#rest.length : res.getWriteOffset() - this.#offset
-      if (written > 0) this.#progressMs = performance.now()
+      if (written > 0) this.#progressMs = this.#socket.clock.now()
       this.#offset += written
       this.#rest = this.#rest.subarray(written)
       if (!whole) return false
@@ -114,9 +115,9 @@ export class AnswerWriter {
   }
 
   /**
-   * The next slice; the last one is never small when the connection is to be closed behind it. What is
-   * smaller than uWS's own buffer goes there and is reported as written even when the kernel is full, and
-   * would die with the socket.
+   * The next slice; the last one is never small when the connection is to be closed after it. A write that is
+   * smaller than uWS's own buffer goes there and is reported as written even when the kernel is full, and would
+   * die with the socket.
    */
   #next(): Uint8Array {
     const slice = this.#nextSlice()

@@ -1,6 +1,6 @@
 import type { HttpResponse, TemplatedApp, Uws, us_listen_socket } from './uws.ts'
 
-/** Paths of a certificate, with those up to its authority behind it, and of its private key: PEM, no passphrase. */
+/** Paths of a certificate, which those up to its authority follow, and of its private key: PEM, no passphrase. */
 export interface CertificateFiles {
   readonly certFile: string
   readonly keyFile: string
@@ -19,7 +19,7 @@ interface Address {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Whether other processes may listen on it, too. */
+  /** Other processes may listen on it, too. */
   readonly shared: boolean
 }
 
@@ -66,12 +66,12 @@ interface Served {
  * belongs to an app that serves nothing, and hands each connection to the app of the certificate in force. That is
  * meant for apps of several threads, and works within one.
  *
- * uWS frees no app. What a renewed certificate leaves behind was measured at 43 KiB, 19 of them V8's.
+ * uWS frees no app. The remains of a renewed certificate were measured at 43 KiB, 19 of them V8's.
  */
 export class Apps {
   readonly #uws: Uws
   readonly #registrations: Registration[] = []
-  /** Those that were replaced only as long as they have connections. */
+  /** A replaced app is one of them only as long as it has connections. */
   readonly #served = new Set<Served>()
   readonly #acceptors: TemplatedApp[] = []
   #connections = 0

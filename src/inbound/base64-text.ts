@@ -17,7 +17,7 @@ for (const byte of Buffer.from(' \t\r\n')) KINDS[byte] = SPACE
 KINDS[0x3d] = PADDING
 KINDS[0x5c] = BACKSLASH
 
-/** Short escapes of JSON that base64 text may hold: byte behind the backslash → byte meant. */
+/** Short escapes of JSON that base64 text may hold: byte after the backslash → byte meant. */
 const MEANT = new Uint8Array(256)
 for (const [char, meant] of Object.entries({ '/': '/', n: '\n', r: '\r', t: '\t' })) {
   MEANT[char.charCodeAt(0)] = meant.charCodeAt(0)
@@ -44,7 +44,7 @@ const scratch = Buffer.allocUnsafeSlow((SLICE_BYTES / 4) * 3)
  *
  * Accepted are both alphabets, padding that is right or absent, white space (also raw: shells insert it),
  * and the escapes `\/` (PHP), `\n`, `\r`, `\t` and `\uXXXX` for any of these characters (Gson writes `=`,
- * .NET `+` that way). Refused are other characters, data behind padding, and a lone last character, which
+ * .NET `+` that way). Refused are other characters, data after padding, and a lone last character, which
  * decodes to nothing.
  */
 export class Base64Text {
@@ -153,7 +153,7 @@ export class Base64Text {
   }
 }
 
-/** Whether `view` holds `char` from `start` to `end`; may look beyond, but never finds anything there. */
+/** True if `view` holds `char` from `start` to `end`; may look beyond, but never finds anything there. */
 function holds(view: Buffer, char: '-' | '_', start: number, end: number): boolean {
   const found = view.indexOf(char, start, 'latin1')
   return found !== -1 && found < end

@@ -25,19 +25,19 @@ export interface ReceiveOptions {
   /** Absent: the body is kept. */
   readonly unneeded?: Unneeded
   /**
-   * Is told of audio that is still coming, with its place in the body and the fields that were foreseen. Whether the
-   * body comes whole, and is that, is told by the reception alone.
+   * Hears of audio that is still coming, with its place in the body and the fields that were foreseen. Only the
+   * reception tells whether the body comes whole, and is that.
    */
   readonly onArriving?: (arriving: ArrivingAudio) => void
   /** Absent: the gateway's own. */
   readonly layout?: BodyLayout
 }
 
-/** Where a wire format has the audio, where that is not where the gateway's own has it. */
+/** Place of the audio in a wire format other than the gateway's own. */
 export interface BodyLayout {
   /**
-   * `raw`: a body that is no JSON is the audio itself, whatever its type says, or if
-   * it has none. `form`: there are forms alone.
+   * `raw`: a body that is not JSON is the audio itself, whatever its type is, or without one. `form`: there are forms
+   * alone.
    */
   readonly form: 'raw' | 'form'
   /** Fields that name where the audio is fetched from. */
@@ -58,11 +58,11 @@ export interface ArrivingAudio {
 export interface Unneeded {
   /** Takes what is not needed, and keeps nothing. */
   readonly spool: Spool
-  /** Is given the audio of such a body as it stands there while it streams past; see `PassingDigest`. */
+  /** Takes the audio of such a body as it was sent, while it streams past; see `PassingDigest`. */
   readonly passing: AudioTap
   /**
-   * Flag among the fields with which the body is needed after all; null: nothing makes it needed. It counts where it
-   * stands before the audio: a body whose audio comes first is kept, since the flag may follow.
+   * Flag among the fields with which the body is needed after all; null: there is none. It counts before the audio:
+   * a body whose audio comes first is kept, since the flag may follow.
    */
   readonly unless: string | null
 }
@@ -76,7 +76,7 @@ export interface ReceivedAudio {
     | { readonly kind: 'none' }
   /** The stored body that the audio is a range of; null without audio. */
   readonly body: StoredBody | null
-  /** False: it was not needed, and of its audio nothing is there. */
+  /** False: it was not needed, and its audio is gone. */
   readonly kept: boolean
   /** Gives back what the body holds. Idempotent; see StoredBody. */
   release(): void
@@ -170,7 +170,7 @@ function filedUnder({ job, upload }: ReceiveOptions): Pick<SpoolOptions, 'id' | 
   return { id: newId('req') }
 }
 
-/** Whoever takes audio by its length has none before its last byte is there, so this much waits for the verdict. */
+/** A taker by length has no audio before its last byte is there, so this much waits for the verdict. */
 const HELD_BACK_BYTES = 1
 
 /** One body on its way from the socket through its scanner into the spool. */
@@ -178,14 +178,14 @@ class Reception {
   readonly #exchange: Exchange
   readonly #options: ReceiveOptions
   readonly #scanner: BodyScanner
-  /** Null: that shows when its audio begins. */
+  /** Null: the beginning of its audio decides it. */
   #kept: boolean | null
   #writer: BodyWriter
   /** Aborts with whatever ends the reception early: the client, the store, a refusal. */
   readonly #failure = new AbortController()
   #scanned: ScannedBody | null = null
   #started: Promise<void> | null = null
-  /** The body as it comes, until somebody is told of the audio in it; null: nobody is. */
+  /** The body as it comes, until its audio is announced; null: it is not to be. */
   #arriving: ArrivingBody | null = null
 
   /** @throws GatewayError as `scannerFor` */
@@ -284,7 +284,7 @@ class Reception {
     }
   }
 
-  /** The body is not needed: what came of it until its audio began is dropped, and nothing more is kept. */
+  /** The body is not needed: the beginning up to its audio is dropped, and nothing more is kept. */
   #forget(): void {
     this.abandon()
     this.#started = null

@@ -13,32 +13,32 @@ const FIRST_LAST_LINE = /^0{1,32}\r\n/
 const LAST_LINE_REST = /^(?:(?:\r?\n)?0{0,32}\r)?\n/
 const BETWEEN: readonly number[] = Object.freeze([0])
 
-/** How the node takes chunked bodies; see `ChunkFraming`. */
+/** The ways in which a node takes chunked bodies; see `ChunkFraming`. */
 export type ChunkedBodies = 'seen' | 'strict' | 'refuse'
 
 /** The beginning of a body, before the end of its segment, which the parser marks by CR and `a`. */
 const FIRST_LINE_BEGUN = /^[0-9A-Fa-f]{0,32}\r(?:[\na]|\ra)/
 
 /**
- * Holds what the native parser makes of a chunked body against the bytes it read, and which only the receive window
- * shows. The parser folds whatever stands after a size into it (`2;c` is 700), takes a lone line feed, a size without
- * digits and any two bytes for the end of a chunk. RFC 9112, section 7.1, is held here without extensions: a body with
- * one is refused, which the RFC allows and all senders that are known live with.
+ * Compares the native parser's reading of a chunked body with the bytes it read, which only the receive window shows.
+ * The parser folds the bytes after a size into it (`2;c` is 700), takes a lone line feed, a size without digits and any
+ * two bytes for the end of a chunk. RFC 9112, section 7.1, is held here without extensions: a body with one is refused,
+ * which the RFC allows and all known senders live with.
  *
- * Unseen stays what came in a segment of its own, without data: the next segment has overwritten it before any call of
- * the module. A line is then taken as the parser has read it, or, strictly, the body is refused: some senders write
- * each line by itself. Strictly, a line in two segments counts as seen where what follows the data before it, and what
- * precedes its own, make one; where the first segment ended is not known, so that several sizes may be possible.
+ * A segment without data stays unseen: the next one has overwritten it before any call of the module. A line in it is
+ * taken as the parser has read it, or, strictly, the body is refused: some senders write each line by itself. Strictly,
+ * a line in two segments counts as seen where the bytes after the data before it, and those before its own data, make
+ * one; the end of the first segment is not known, so that several sizes may be possible.
  */
 export class ChunkFraming {
   readonly #view: SegmentView
-  /** Where what follows the last data seen may stand in its segment; none: that is not known. */
+  /** Places in the segment where the bytes after the last data seen may be; none: they are not known. */
   #places: readonly number[]
   readonly #isWholeHead: boolean
   #isFirst = true
   /** How the segment of the places begins: another one begins otherwise. */
   #beginning: string
-  /** What stands at each of the places: also bytes of earlier segments, where its own ended before. */
+  /** The bytes at each of the places: also those of earlier segments, where its own ended before. */
   #tails: readonly string[]
   readonly #isStrict: boolean
   /** Bytes that the chunk may lack; 0 between two; null: not known. */
@@ -54,12 +54,12 @@ export class ChunkFraming {
     this.#tails = this.#tailsAtPlaces()
   }
 
-  /** Whether what follows the head in its segment can be the beginning of a chunked body. */
+  /** The bytes after the head in its segment can be the beginning of a chunked body. */
   begins(): boolean {
     return !this.#isWholeHead || FIRST_LINE_BEGUN.test(this.#view.text(this.#places[0]!, LINE_MAX))
   }
 
-  /** @returns whether data that the parser hands out stands where its framing says */
+  /** @returns whether data that the parser hands out is where its framing says */
   data(bytes: Uint8Array): boolean {
     const { length } = bytes
     const left = this.#left
@@ -88,10 +88,10 @@ export class ChunkFraming {
   }
 
   /**
-   * To be called when the parser holds the body ended. What follows in the segment, trailers for the most part, is
-   * taken from it: it would be read as another request, whose refusal would take the answer to this one with it.
+   * To be called when the parser holds the body ended. The bytes that follow in the segment, mostly trailers, are taken
+   * from it: it would read them as another request, whose refusal would take the answer to this one with it.
    *
-   * @returns whether the last chunk stands where the parser has seen it
+   * @returns whether the last chunk is where the parser has seen it
    */
   end(): boolean {
     const beginning = this.#view.text(0, LINE_MAX)
@@ -104,12 +104,12 @@ export class ChunkFraming {
     })
     const isWhole = this.#left === null || this.#left.includes(0)
     const isSound = isWhole && (ends.length > 0 || (isSame && this.#isUnseen()))
-    // The parser leaves two bytes out. Where there may be several ends, it does not matter what stands at the others.
+    // The parser leaves two bytes out. Where there may be several ends, the bytes at the others do not matter.
     for (const end of ends) this.#view.silence(end + 2)
     return isSound
   }
 
-  /** Whether framing may stand where it cannot be seen, past the end of what can. */
+  /** Framing may be past the end of the bytes that can be seen. */
   #isUnseen(): boolean {
     return this.#places.length === 0 || this.#places.some((place) => place + LINE_MAX > this.#view.length)
   }
@@ -118,7 +118,7 @@ export class ChunkFraming {
     return this.#isFirst ? FIRST_LINE : LINE
   }
 
-  /** Whether the rest of a last line makes one with what follows the data before it. */
+  /** The rest of a last line makes one with the bytes after the data before it. */
   #endsBody(rest: string): boolean {
     const line = this.#isFirst ? FIRST_LAST_LINE : LAST_LINE
     const isSplit = (tail: string) =>
@@ -131,7 +131,7 @@ export class ChunkFraming {
   }
 
   /**
-   * Sizes that a line may have of which a segment has the rest before its data. A line end that comes by itself before
+   * Sizes that a line may have if a segment has its rest before the data. A line end that comes by itself before
    * the digits, as Go sends it, is not missed: with another size than theirs the chunk would have another length.
    */
   #sizesBefore(before: string): readonly number[] {

@@ -2,7 +2,7 @@ import type { WebSocket, WebSocketBehavior } from 'uWebSockets.js'
 import { GatewayError } from '../errors.ts'
 import type { RequestHead } from './request-head.ts'
 
-/** A WebSocket to a client, from its handshake to its end. After that nothing of it does anything. */
+/** A WebSocket to a client, from its handshake to its end. After that its methods do nothing. */
 export interface ClientSocket {
   /**
    * Sends a message: a text, or bytes.
@@ -16,7 +16,7 @@ export interface ClientSocket {
   close(code: number, reason: string): void
 }
 
-/** What becomes of a client's WebSocket. Nothing of it may throw. */
+/** Hears of the events of a client's WebSocket. Its methods must not throw. */
 export interface ClientSocketListener {
   /** Headers of the answer to the handshake. */
   readonly headers?: Readonly<Record<string, string>>
@@ -24,7 +24,7 @@ export interface ClientSocketListener {
   onOpen(socket: ClientSocket): void
   /** @param message valid during the call only; a text is UTF-8 that has been checked */
   onMessage(message: Uint8Array, isBinary: boolean): void
-  /** Some of what waited for the client went out: `bufferedBytes` tells how much is left. */
+  /** Some of the waiting bytes went out: `bufferedBytes` tells how many are left. */
   onDrain?(): void
   /**
    * The connection is over, whoever has ended it. Called once.
@@ -32,7 +32,7 @@ export interface ClientSocketListener {
    * @param code of the close frame; 1006 without one
    */
   onClose(code: number): void
-  /** The node is about to cut it: nobody waits any longer. */
+  /** The node is about to cut it. */
   onStopping(): void
 }
 
@@ -55,12 +55,12 @@ export interface SocketLimits {
 
 /** A message a little over the limit is handed on, so that it can be refused in words. */
 const OVER_LIMIT_BYTES = 64 * 1024
-/** What may wait for a client that reads slowly; its messages are lost beyond. */
+/** Bytes that may wait for a client that reads slowly; its messages are lost beyond. */
 const BUFFERED_BYTES_MAX = 1024 * 1024
 /** A client that has vanished is found within this time, s; pings go out a little before. */
 const IDLE_SECONDS = 60
 
-/** What uWS keeps of each socket. */
+/** Kept by uWS with each socket. */
 interface Attached {
   readonly socket: NativeClientSocket
 }
@@ -95,8 +95,8 @@ const KEY = /^[A-Za-z0-9+/]{22}==$/
 const VERSION = '13'
 
 /**
- * Why a request is no handshake of a WebSocket, although its path is for them; null: it is one. uWS looks at the length
- * of the key alone, so that a proxy that takes the request for an ordinary one could be made to pass on others.
+ * Why a request is not a handshake of a WebSocket, although its path is for them; null: it is one. uWS looks at the
+ * length of the key alone, so that a proxy that takes the request for an ordinary one could be made to pass on others.
  */
 export function handshakeFault({ headers }: Pick<RequestHead, 'headers'>): GatewayError | null {
   const { upgrade = '', connection = '', 'sec-websocket-version': version } = headers
@@ -193,7 +193,7 @@ export class NativeClientSocket implements ClientSocket {
     this.#exchange.socketClosed()
   }
 
-  /** Nothing may escape into the native callback. */
+  /** Keeps errors out of the native callback. */
   #guard(act: () => void): void {
     try {
       act()

@@ -21,18 +21,18 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>
   /** Address of the other end of the connection, as text; empty once the answer is out or the client has left. */
   readonly peer: string
-  /** Whether that connection has TLS; what a proxy in front has is told by its headers. */
+  /** That connection has TLS; a proxy in front tells of its own by headers. */
   readonly encrypted: boolean
-  /** What is wrong with the head; null: nothing, or the edge has answered it. */
+  /** The fault of the head; null: it has none, or the edge has answered it. */
   readonly headFault: GatewayError | null
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */
   readonly signal: CancelSignal
   readonly body: RequestBody
-  /** Milliseconds since the request's headers arrived (performance.now based). */
+  /** Milliseconds since the request's headers arrived. */
   readonly elapsedMs: number
-  /** For how much of that the body was waited for; pauses are ours, and not counted. */
+  /** The part of it for which the body was waited for; pauses are ours, and not counted. */
   readonly bodyMs: number
   /** Bytes of body received so far. */
   readonly receivedBytes: number
@@ -42,7 +42,7 @@ export interface Exchange {
   readonly firstByteMs: number | null
   /**
    * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first
-   * discarded within bounds, and the connection is closed behind the answer. A second call, or one after
+   * discarded within bounds, and the connection is closed after the answer. A second call, or one after
    * the client left, does nothing. Adds X-LK-Request-ID. Header values with control characters are refused:
    * the answer becomes a 500.
    *
@@ -54,11 +54,11 @@ export interface Exchange {
    * only where `handshake` is true.
    */
   upgrade(reply: UpgradeReply): void
-  /** Whether the request asks for a WebSocket, on a path that takes them. */
+  /** The request asks for a WebSocket, on a path that takes them. */
   readonly handshake: boolean
   /** The error envelope, by `errorReply`. */
   replyError(error: GatewayError): void
-  /** The same for what a handler threw, which is logged unless it is a deliberate reply. */
+  /** The same for an error that a handler threw, which is logged unless it is a deliberate reply. */
   fail(thrown: unknown): void
   /** Status sent (or 499); null while unanswered. */
   readonly status: number | null
@@ -71,10 +71,10 @@ export interface FinishListener {
   finished(): void
 }
 
-/** The body as it comes off the socket. Paused behind its first chunk until somebody consumes it. */
+/** The body as it comes off the socket. Paused after its first chunk until it has a consumer. */
 export interface RequestBody {
   /**
-   * Hands over what has arrived, then every further chunk, in order and never re-entrantly. Called at most
+   * Hands over the bytes that have arrived, then every further chunk, in order and never re-entrantly. Called at most
    * once. Does nothing after an answer or after the client left.
    */
   consume(consumer: BodyConsumer): void
@@ -103,8 +103,8 @@ export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8
 /**
  * A body that is made while it is sent, in chunked coding. Its next piece is asked for when the client has taken the
  * last one; an empty piece is passed over. It is left (`return`) when the client leaves, or was gone before the answer.
- * What it throws before its first piece is answered as an error; what it throws later cuts the connection, so that the
- * client does not take what it has for the whole.
+ * An error before its first piece becomes the answer; a later one cuts the connection, so that the client does not take
+ * its part for the whole.
  */
 export interface StreamedBody {
   readonly stream: AsyncIterable<string | Uint8Array>
@@ -118,7 +118,7 @@ export interface WholeReply {
   readonly headers?: Readonly<Record<string, string>>
   /** Headers that other answers have, too, of which `headers` names none. */
   readonly common?: CommonHeaders
-  /** Lines of further headers, each behind a line end: names and values that this program alone has made. */
+  /** Lines of further headers, each after a line end: names and values that this program alone has made. */
   readonly lines?: string
   readonly body: string | Uint8Array | readonly ReplyPiece[]
 }

@@ -80,7 +80,7 @@ export class FieldReader {
     return value as Choice
   }
 
-  /** The value as it was sent, for whoever checks it himself: in a form a text; null: it was not sent. */
+  /** The value as it was sent, for a caller that checks it itself: in a form a text; null: it was not sent. */
   unchecked(name: string): unknown {
     return this.#scalar(name)
   }
@@ -151,8 +151,8 @@ export class FieldReader {
   }
 
   /**
-   * Whether the field was sent with a value: null, and what is empty in a form, counts as not sent. `a.b` is the
-   * member b of an object a; forms write it `a.b` or `a[b]`.
+   * True if the field was sent with a value: null, and an empty value in a form, count as not sent. `a.b` is the member
+   * b of an object a; forms write it `a.b` or `a[b]`.
    */
   has(name: string): boolean {
     this.#asked.add(name)

@@ -3,6 +3,7 @@ import { Base64Text } from './base64-text.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import { declaredMediaType } from './header-value.ts'
 import { isObject, readJsonSource } from './json-body.ts'
+import { readKey } from './json-structure.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
 
@@ -19,7 +20,7 @@ const BOM_BYTES = 3
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
-/** Stands in the skeleton for the audio string. */
+/** Put into the skeleton in the place of the audio string. */
 const PLACEHOLDER = Buffer.from('null')
 
 /** Top-level keys and keys of `audio` that may carry a source; each may occur once. */
@@ -37,9 +38,9 @@ type State = 'outside' | 'text' | 'prefix' | 'audio'
 /**
  * Finds the base64 audio of a JSON body in a stream: `audio.base64`, `audio.data`, `audio` or
  * `audio_base64`, each as base64 or as a `data:` URL. The audio string is counted and checked in place; the
- * rest, the skeleton, is kept and parsed at the end, with null where the audio stood. The scanner tracks
- * only strings and nesting. Where it could disagree with a real parser the body is no JSON, and then the
- * skeleton is none either.
+ * rest, the skeleton, is kept and parsed at the end, with null in the place of the audio. The scanner tracks
+ * only strings and nesting. Where it could disagree with a real parser the body is not JSON, and then the
+ * skeleton is not JSON either.
  */
 export class JsonAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number
@@ -55,9 +56,7 @@ export class JsonAudioScanner implements BodyScanner {
   /** Start of the key being read in the skeleton; -1 within other strings. */
   #keyStart = -1
   #escaped = false
-  #topKey = ''
-  #audioKey = ''
-  readonly #seen = new Set<string>()
+  readonly #keys = new AudioKeys()
   readonly #prefix = new DataUrlPrefix()
   readonly #text = new Base64Text()
   /** First characters of what should be base64. */
@@ -151,7 +150,7 @@ export class JsonAudioScanner implements BodyScanner {
   }
 
   #beginString(view: Buffer, at: number): void {
-    if (this.#keyNext || !this.#carriesAudio()) {
+    if (this.#keyNext || !this.#keys.leadToAudio(this.#open.length)) {
       this.#state = 'text'
       this.#keyStart = this.#keyNext ? this.#skeleton.length : -1
       this.#keep(view, at, at + 1)
@@ -163,14 +162,6 @@ export class JsonAudioScanner implements BodyScanner {
     this.#state = 'prefix'
   }
 
-  /** Whether a string that begins here as a value is the audio. */
-  #carriesAudio(): boolean {
-    const depth = this.#open.length
-    if (depth === 1) return TOP_KEYS.has(this.#topKey)
-    const member = this.#audioKey === 'base64' || this.#audioKey === 'data'
-    return depth === 2 && this.#topKey === 'audio' && member
-  }
-
   #scanText(view: Buffer, from: number): number {
     for (let at = from; at < view.length; at++) {
       const byte = view[at]!
@@ -178,28 +169,14 @@ export class JsonAudioScanner implements BodyScanner {
       else if (byte === BACKSLASH) this.#escaped = true
       else if (byte === QUOTE) {
         this.#keep(view, from, at + 1)
-        if (this.#keyStart !== -1) this.#endKey()
+        if (this.#keyStart !== -1)
+          this.#keys.take(this.#open.length, this.#skeleton.bytes().subarray(this.#keyStart))
         this.#state = 'outside'
         return at + 1
       }
     }
     this.#keep(view, from, view.length)
     return view.length
-  }
-
-  /** Remembers a key that may lead to the audio. Sent twice, it would hide a source from JSON.parse. */
-  #endKey(): void {
-    const depth = this.#open.length
-    const nested = depth === 2 && this.#topKey === 'audio'
-    if (depth !== 1 && !nested) return
-    const quoted = this.#skeleton.bytes().subarray(this.#keyStart)
-    const key = quoted.length > MAX_KEY_BYTES + 2 ? '' : readKey(quoted)
-    if (nested) this.#audioKey = key
-    else this.#topKey = key
-    if (!(nested ? AUDIO_KEYS : TOP_KEYS).has(key)) return
-    const path = nested ? `audio.${key}` : key
-    if (this.#seen.has(path)) throw sentTwice()
-    this.#seen.add(path)
   }
 
   #scanPrefix(view: Buffer, from: number): number {
@@ -240,7 +217,7 @@ export class JsonAudioScanner implements BodyScanner {
   #refuseUrl(view: Buffer, at: number, end: number): void {
     this.#front += view.toString('latin1', at, Math.min(end, at + URL_FRONT_LENGTH - this.#front.length))
     if (!/^https?:/i.test(this.#front)) return
-    const name = this.#topKey === 'audio' && this.#open.length > 1 ? `audio.${this.#audioKey}` : this.#topKey
+    const name = this.#keys.path(this.#open.length)
     throw invalid(`\`${name}\` must be base64; send a URL as \`audio.url\``, 'audio')
   }
 
@@ -266,12 +243,40 @@ export class JsonAudioScanner implements BodyScanner {
   }
 }
 
-/** A key between its quotes, escapes resolved; empty when it is not valid. */
-function readKey(quoted: Buffer): string {
-  try {
-    return JSON.parse(quoted.toString('latin1'))
-  } catch {
-    return ''
+/** The keys on the way to the value that is being read, as far as they may lead to the audio. */
+class AudioKeys {
+  #top = ''
+  /** Within `audio`. */
+  #member = ''
+  readonly #seen = new Set<string>()
+
+  /**
+   * Remembers a key. Sent twice, it would hide a source from JSON.parse.
+   *
+   * @param depth  open containers
+   * @param quoted the key with its quotes
+   */
+  take(depth: number, quoted: Buffer): void {
+    const nested = depth === 2 && this.#top === 'audio'
+    if (depth !== 1 && !nested) return
+    const key = quoted.length > MAX_KEY_BYTES + 2 ? '' : readKey(quoted)
+    if (nested) this.#member = key
+    else this.#top = key
+    if (!(nested ? AUDIO_KEYS : TOP_KEYS).has(key)) return
+    const path = this.path(depth)
+    if (this.#seen.has(path)) throw sentTwice()
+    this.#seen.add(path)
+  }
+
+  /** A string that begins as a value at this depth is the audio. */
+  leadToAudio(depth: number): boolean {
+    if (depth === 1) return TOP_KEYS.has(this.#top)
+    const isSource = this.#member === 'base64' || this.#member === 'data'
+    return depth === 2 && this.#top === 'audio' && isSource
+  }
+
+  path(depth: number): string {
+    return this.#top === 'audio' && depth > 1 ? `audio.${this.#member}` : this.#top
   }
 }
 

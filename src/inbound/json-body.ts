@@ -8,7 +8,7 @@ import { JsonStructure } from './json-structure.ts'
 import { type BodyTaker, contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
 import { invalid, invalidField } from './refusals.ts'
 
-/** Held even when the budget is used up, so that a call of a few KiB is served beside large bodies. */
+/** Body held even when the budget is used up, so that a call of a few KiB is served beside large bodies. */
 const FORCED_BYTES = 256 * 1024
 /** Smallest piece of memory for a body that comes in several chunks. */
 const FIRST_BYTES = 16 * 1024
@@ -70,11 +70,11 @@ export function readJson<Read>(
 /** Reads the bytes of a JSON body, which are valid during the call only. */
 export interface JsonReader<Read> {
   read(bytes: Buffer): Read
-  /** Asked before a small body is looked at, and held, what it was read as before; undefined: nothing. */
+  /** Asked, before a small body is looked at and held, for its earlier reading; undefined: there is none. */
   recall?(bytes: Buffer): Read | undefined
 }
 
-/** The same for whoever need not parse every body. */
+/** The same for a reader that need not parse every body. */
 export function readJsonBytes<Read>(
   exchange: Exchange,
   options: ReadJsonOptions,
@@ -89,10 +89,10 @@ export function readJsonBytes<Read>(
 }
 
 /**
- * The same for whoever parses it in parts: the bytes, which are said to be JSON.
+ * The same for a reader that parses it in parts: the bytes, which are declared to be JSON.
  *
- * @param watch is given every chunk before it is kept; what it throws ends the reading
- * @throws GatewayError as `readJson`, but for what only a parser can tell
+ * @param watch is given every chunk before it is kept; an error of it ends the reading
+ * @throws GatewayError as `readJson`, but for faults that only a parser finds
  */
 export function holdJson(
   exchange: Exchange,
@@ -139,7 +139,7 @@ function hold<Held>(
   return readBody(exchange, maxBytes, signal, small) as Promise<Held>
 }
 
-/** It has its memory and never waits: most bodies are such, and a second signal or promise costs them dear. */
+/** A body that has its memory and never waits: most are such, and a second signal or promise costs them dear. */
 class SmallBody<Held> implements BodyTaker<Held | undefined> {
   readonly #exchange: Exchange
   readonly #options: HoldOptions
@@ -226,7 +226,7 @@ async function receiveLarge<Held>(
 
 /**
  * The bytes of one body and its share of the budget. A small body is charged as it comes: most come whole, in one step.
- * A large one has its reservation, and goes on without when that is taken back; then it, too, is charged as it comes.
+ * A large one has its reservation, and comes without when that is taken back; then it, too, is charged as it comes.
  */
 class JsonMemory implements MemoryHolder, FinishListener {
   readonly workspace: string
@@ -280,7 +280,7 @@ class JsonMemory implements MemoryHolder, FinishListener {
     return this.#hold(this.#gathered.capacity)
   }
 
-  /** Whether the bytes are a copy, which stays. */
+  /** The bytes are a copy, which stays. */
   get isGathered(): boolean {
     return this.#gathered !== null
   }

@@ -14,7 +14,7 @@ const COMMA = 0x2c
 /**
  * Watches the structure of a JSON body while it arrives, so that no body is parsed that would take more
  * memory than its bytes promise or is nested so deeply that what walks it runs out of stack. Whether the body
- * is JSON at all is the parser's to say; of what is none, no more is promised than that it ends.
+ * is JSON at all is for the parser to say; of any other body, no more is promised than that it ends.
  */
 export class JsonStructure {
   #depth = 0
@@ -74,8 +74,8 @@ export class JsonString {
   #escapes = false
 
   /**
-   * @param from behind the quote that begins the string, or where the view begins that it goes on in
-   * @returns the index of the quote that ends it; -1 when it goes on behind the view
+   * @param from after the quote that begins the string, or the beginning of a view in which it continues
+   * @returns the index of the quote that ends it; -1 when it continues after the view
    */
   endIn(view: Buffer, from: number): number {
     let start = from
@@ -102,9 +102,18 @@ function quoteIn(view: Buffer, from: number): number {
   return near < view.length ? view.indexOf(QUOTE, near) : -1
 }
 
-/** Whether an odd number of backslashes stands before `end`, of which none is before `start`. */
+/** True for an odd number of backslashes directly before `end`, none of them before `start`. */
 function escapesAt(view: Buffer, start: number, end: number): boolean {
   let at = end
   while (at > start && view[at - 1] === BACKSLASH) at -= 1
   return (end - at) % 2 === 1
+}
+
+/** A key with its quotes, escapes resolved; empty when it is not valid. */
+export function readKey(quoted: Buffer): string {
+  try {
+    return JSON.parse(quoted.toString('latin1'))
+  } catch {
+    return ''
+  }
 }

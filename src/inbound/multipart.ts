@@ -13,7 +13,7 @@ const MAX_FIELD_BYTES = 64 * 1024
 const MAX_FIELDS_BYTES = 256 * 1024
 /** Blanks between a boundary and the end of its line (RFC 2046, section 5.1.1). */
 const MAX_PADDING = 256
-/** The padding and the line end behind it. */
+/** The padding and the line end after it. */
 const MAX_LINE = MAX_PADDING + 2
 /** Headers are copied in steps of this size until their end is found. */
 const HEAD_STEP_BYTES = 1024
@@ -32,9 +32,9 @@ const BOUNDARY = /^[ -~]{0,69}[!-~]$/
 
 /**
  * - content: the preamble, or the body of a part, up to the next delimiter
- * - line: what follows a delimiter up to the end of its line
+ * - line: the bytes after a delimiter up to the end of its line
  * - head: the headers of a part
- * - epilogue: whatever comes behind the closing delimiter
+ * - epilogue: all bytes after the closing delimiter
  */
 type State = 'content' | 'line' | 'head' | 'epilogue'
 
@@ -45,8 +45,8 @@ type Part = { readonly kind: 'field'; readonly head: PartHead } | { readonly kin
  * Finds fields and the one file of multipart/form-data (RFC 7578) in a stream, in time linear in its length.
  *
  * A delimiter is CRLF, two dashes and the boundary, and its line must end as RFC 2046 has it: a line of the
- * audio that merely begins like one stays audio. CR occurs only at the front of a delimiter, so a match that
- * fails can be dropped as a whole, and what is held back between chunks is a count, never a copy.
+ * audio that only begins like one stays audio. CR occurs only at the front of a delimiter, so a match that
+ * fails can be dropped as a whole, and a count is held back between chunks, never a copy.
  */
 export class MultipartScanner implements BodyScanner {
   readonly #maxAudioBytes: number
@@ -56,11 +56,11 @@ export class MultipartScanner implements BodyScanner {
   #part: Part = null
   /** Bytes of the body before the current view. */
   #position = 0
-  /** Bytes of the delimiter seen so far. Its CRLF counts as seen at the very beginning and behind headers. */
+  /** Bytes of the delimiter seen so far. Its CRLF counts as seen at the very beginning and after headers. */
   #matched = 2
   /** How many of the matched bytes are such a CRLF and so no content. */
   #borrowed = 2
-  /** Bytes behind a possible delimiter in earlier views, too few to tell whether it is one. */
+  /** Bytes after a possible delimiter in earlier views, too few to tell whether it is one. */
   #line: Buffer = NOTHING
   #parts = 0
   readonly #head = new ByteBuilder()
@@ -90,7 +90,7 @@ export class MultipartScanner implements BodyScanner {
   }
 
   /**
-   * Takes a file that has begun for the last part, closed as clients do it. A body with a field behind it, or with
+   * Takes a file that has begun for the last part, closed as clients do it. A body with a field after it, or with
    * another end, turns out to be something else.
    */
   foresee(contentLength: number): ForeseenAudio | null {
@@ -232,7 +232,7 @@ export class MultipartScanner implements BodyScanner {
     this.#state = next
   }
 
-  /** The match has failed: what was held back is content. */
+  /** The match has failed: the bytes held back are content. */
   #giveBack(): void {
     this.#write(this.#delimiter.subarray(this.#borrowed, this.#matched))
     this.#write(this.#line)
@@ -257,10 +257,10 @@ function findDelimiter(view: Buffer, from: number, delimiter: Buffer): number {
 }
 
 /**
- * Judges a delimiter by the bytes behind it (RFC 2046, section 5.1.1).
+ * Judges a delimiter by the bytes after it (RFC 2046, section 5.1.1).
  *
  * @returns `close` when it ends the body, where the next part's headers begin when it ends a part, `content`
- *          when it is none, `undecided` when the bytes end too soon; never with `MAX_LINE` bytes
+ *          when it is not a delimiter, `undecided` when the bytes end too soon; never with `MAX_LINE` bytes
  */
 function judgeLine(bytes: Buffer, from: number): number | 'close' | 'content' | 'undecided' {
   const length = bytes.length

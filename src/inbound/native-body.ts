@@ -25,14 +25,12 @@ interface BodyContext {
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
 
 /**
- * The body of one request. Waits behind its first chunk for a consumer, then flows, and from an answer or
+ * The body of one request. Waits after its first chunk for a consumer, then flows, and from an answer or
  * an error on it is dropped: counted, never held.
  */
 export class NativeBody implements RequestBody {
   readonly #socket: Socket
-  readonly #budget: ByteBudget
-  readonly #timing: EdgeTiming
-  readonly #turns: UploadTurns
+  readonly #context: BodyContext
   readonly #startedMs: number
   #rate: RateMeter | null = null
   #consumer: BodyConsumer | null = null
@@ -44,21 +42,18 @@ export class NativeBody implements RequestBody {
   #early: readonly Chunk[] = NO_CHUNKS
   #discardLeft = 0
   #onDiscarded: ((ended: boolean) => void) | null = null
-  #ended = false
-  /** Until its last byte was here; null before. */
+  /** Time until its last byte was here; null before. */
   #endedAfterMs: number | null = null
   #receivedBytes = 0
 
-  constructor(socket: Socket, { budget, timing, turns }: BodyContext, startedMs: number) {
+  constructor(socket: Socket, context: BodyContext, startedMs: number) {
     this.#socket = socket
-    this.#budget = budget
-    this.#timing = timing
-    this.#turns = turns
+    this.#context = context
     this.#startedMs = startedMs
   }
 
   get ended(): boolean {
-    return this.#ended
+    return this.#endedAfterMs !== null
   }
 
   get receivedBytes(): number {
@@ -67,7 +62,7 @@ export class NativeBody implements RequestBody {
 
   /** Milliseconds for which its sender was waited for so far: pauses are ours. */
   get waitedMs(): number {
-    return this.#endedAfterMs ?? this.#sentForMs(performance.now())
+    return this.#endedAfterMs ?? this.#sentForMs(this.#socket.clock.now())
   }
 
   consume(consumer: BodyConsumer): void {
@@ -89,7 +84,7 @@ export class NativeBody implements RequestBody {
   }
 
   pause(): void {
-    if (!this.#ended && !this.#dropped) this.#socket.pause()
+    if (!this.ended && !this.#dropped) this.#socket.pause()
   }
 
   resume(): void {
@@ -97,19 +92,18 @@ export class NativeBody implements RequestBody {
   }
 
   /**
-   * Takes a chunk from uWS, in the native callback: `bytes` is only a view. What a consumer throws comes
-   * out here.
+   * Takes a chunk from uWS, in the native callback: `bytes` is only a view. An error of the consumer comes out
+   * here.
    */
   receive(bytes: Buffer, last: boolean): void {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.
     if (bytes.length === 0 && !last) return
     this.#receivedBytes += bytes.length
     if (last) {
-      this.#ended = true
-      this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(performance.now())
+      this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
       this.#socket.bodyEnded()
-      this.#turns.leave(this.#socket)
-    } else if (!this.#dropped) this.#turns.take(this.#socket, bytes.length)
+      this.#context.turns.leave(this.#socket)
+    } else if (!this.#dropped) this.#context.turns.take(this.#socket, bytes.length)
     if (this.#dropped) this.#discarded(bytes.length, last)
     else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
     else this.#keep(bytes, last)
@@ -119,9 +113,9 @@ export class NativeBody implements RequestBody {
   drop(): void {
     this.#dropped = true
     this.#consumer = null
-    this.#turns.leave(this.#socket)
+    this.#context.turns.leave(this.#socket)
     if (this.#early === NO_CHUNKS || this.#early === END) return
-    for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
+    for (const { bytes } of this.#early) this.#context.budget.refund(bytes.length)
     this.#early = NO_CHUNKS
   }
 
@@ -142,7 +136,7 @@ export class NativeBody implements RequestBody {
   }
 
   /**
-   * Drops the body and goes on reading it, up to `MAX_DISCARD_BYTES`.
+   * Drops the body and reads it on, up to `MAX_DISCARD_BYTES`.
    *
    * @param done called once: true when the body ended, false at the bound
    */
@@ -165,8 +159,8 @@ export class NativeBody implements RequestBody {
 
   /** Judges the sender's rate; a body that is too slow ends with REQUEST_TIMEOUT at its consumer. */
   watch(nowMs: number): void {
-    if (this.#ended || this.#dropped) return
-    this.#rate ??= new RateMeter(this.#timing)
+    if (this.ended || this.#dropped) return
+    this.#rate ??= new RateMeter(this.#context.timing)
     if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes)) return
     const consumer = this.#consumer
     this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
@@ -186,7 +180,7 @@ export class NativeBody implements RequestBody {
       this.#early = END
       return
     }
-    this.#budget.charge(bytes.length)
+    this.#context.budget.charge(bytes.length)
     this.#early = [...this.#early, { bytes: Buffer.from(bytes), last }]
     if (!last) this.#socket.pause()
   }
@@ -196,7 +190,7 @@ export class NativeBody implements RequestBody {
     try {
       this.#consumer?.onChunk(bytes, last)
     } finally {
-      this.#budget.refund(bytes.length)
+      this.#context.budget.refund(bytes.length)
     }
   }
 

@@ -4,8 +4,7 @@ import type { Limits } from '../limits.ts'
 import { ByteBuilder } from './byte-builder.ts'
 import type { Exchange } from './exchange.ts'
 import { holdJson, isObject, parseJson } from './json-body.ts'
-import { JsonString, JsonStructure } from './json-structure.ts'
-
+import { JsonString, JsonStructure, readKey } from './json-structure.ts'
 import { invalid, invalidField, MUST } from './refusals.ts'
 
 interface ReadQueueBodyOptions {
@@ -25,12 +24,12 @@ interface QueueBody {
   release(): void
 }
 
-/** Stands where the payload stood. */
+/** Put in the place of the payload. */
 const PLACEHOLDER = Buffer.from('null')
 
 /**
- * Reads the body of a queue request. The payload is left as it is: only with the endpoint, which may stand behind it,
- * is it known how it has to be read. Its size is limited as it arrives, whatever was declared.
+ * Reads the body of a queue request. The payload is left as it is: the endpoint, which may come after it, decides how
+ * it has to be read. Its size is limited as it arrives, whatever was declared.
  *
  * @throws GatewayError as `holdJson` and `QueueBodyScanner`; INVALID_REQUEST naming `payload` when there is none
  */
@@ -90,8 +89,8 @@ export interface Span {
 
 /**
  * Finds the value of `payload` in the body of a queue request while it arrives, and counts its bytes. It tracks only
- * strings and nesting: of a body that is JSON it finds exactly the value that a parser finds, and where they could
- * disagree the body is no JSON. Then what stands around the value is none either, or the value is not.
+ * strings and nesting: in a body that is JSON it finds exactly the value that a parser finds, and where they could
+ * disagree the body is not JSON. Then the text around the value is not JSON either, or the value is not.
  */
 export class QueueBodyScanner {
   readonly #maxPayloadBytes: number
@@ -227,13 +226,4 @@ function payloadTooLarge(limitBytes: number, receivedBytes: number): GatewayErro
     param: 'payload',
     details: { limit, limit_bytes: limitBytes, received_bytes: receivedBytes },
   })
-}
-
-/** A key with its quotes, escapes resolved; empty when it is not valid. */
-function readKey(quoted: Buffer): string {
-  try {
-    return JSON.parse(quoted.toString('latin1'))
-  } catch {
-    return ''
-  }
 }

@@ -3,7 +3,7 @@ import type { BodyConsumer, Exchange } from './exchange.ts'
 import { type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { requestTooLarge } from './refusals.ts'
 
-/** What most bodies are. */
+/** The type of most bodies. */
 const PLAIN_JSON: HeaderValue = { value: 'application/json', parameters: new Map() }
 
 /** The Content-Type in parts; null when it is malformed or missing, or when the body is compressed. */
@@ -26,8 +26,8 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
  * that of two limits the one that the stream crosses first is reported.
  *
  * @param signal ends the reading, with its reason; must abort when the client leaves
- * @returns what the taker has returned for the last chunk
- * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, whatever the taker throws
+ * @returns the taker's result for the last chunk
+ * @throws GatewayError REQUEST_TOO_LARGE, the body's own errors, the signal's reason, errors of the taker
  */
 export function readBody<Read>(
   exchange: Exchange,
@@ -43,8 +43,8 @@ export function readBody<Read>(
 /** Takes a body in. */
 export interface BodyTaker<Read> {
   /**
-   * Called with each chunk, in order; the view is valid during the call. `last` is true exactly once. What it throws
-   * ends the reading.
+   * Called with each chunk, in order; the view is valid during the call. `last` is true exactly once. An error ends the
+   * reading.
    */
   take(view: Buffer, last: boolean): Read
   /** Called once, before the reading rejects. */

@@ -11,7 +11,7 @@ export const HEAD_END = Buffer.from('\r\n\r\n')
 const PROBE_BYTES = 4 * 1024 * 1024
 const PROBE_MS = 2_000
 
-/** What was opened, without TLS and with. */
+/** The views that were opened, without TLS and with. */
 const opened: Partial<Record<'plain' | 'tls', Promise<Uint8Array | null>>> = {}
 
 /**
@@ -19,9 +19,9 @@ const opened: Partial<Record<'plain' | 'tls', Promise<Uint8Array | null>>> = {}
  * cuts them off the ends of header values like blanks, so that no call of the module shows them; here they are seen.
  *
  * The native code has one buffer for all connections of a thread and reads every segment to its beginning; it lives as
- * long as the thread (libusockets, `us_internal_loop_data_init`). The chunks of a body are views of it, and what is
- * detached behind their callback is only the object: one that was transferred before goes on seeing the same memory.
- * Both builds are so; where one is not, `null` tells. What TLS has decrypted is in a second buffer, of the same kind.
+ * long as the thread (libusockets, `us_internal_loop_data_init`). The chunks of a body are views of it, and only
+ * the object is detached after their callback: one that was transferred before still sees the same memory. Both builds
+ * are so; where one is not, `null` tells. Bytes that TLS has decrypted are in a second buffer, of the same kind.
  *
  * @param files with TLS, by this certificate; undefined: without
  * @returns the beginning of that buffer, at least `WINDOW_BYTES`, the same in every call; null when it cannot be had
@@ -64,7 +64,7 @@ async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | n
   try {
     await once(client, files === undefined ? 'connect' : 'secureConnect', { signal })
     client.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${PROBE_BYTES}\r\n\r\n`)
-    // A segment of its own: the body that comes with a head begins behind it.
+    // A segment of its own: a body that comes with its head begins after it.
     await asked.promise
     client.write(Buffer.alloc(PROBE_BYTES))
     await once(client, 'data', { signal })
@@ -80,7 +80,7 @@ async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | n
 /** A head with bytes that the parser cuts off. */
 const SEEN = Buffer.from('GET / HTTP/1.1\r\nhost: a\r\nseen: \xfca\xfc\r\n\r\n', 'latin1')
 
-/** Above half a MiB the native read loop may take in a whole body behind a pause. */
+/** Above half a MiB the native read loop may take in a whole body after a pause. */
 const MAX_RECEIVE_BUFFER_BYTES = 524_288
 
 /**

@@ -8,7 +8,7 @@ export function invalid(message: string, param?: string): GatewayError {
 /**
  * A 400 for one field, in the one style that all of them have: "`timestamps` must be one of `word`, `segment`, `both`".
  *
- * @param what goes on behind the name: what the value must be, or what is wrong with it
+ * @param what follows the name: a requirement of the value, or its fault
  */
 export function invalidField(param: string, what: string): GatewayError {
   return invalid(`\`${param}\` ${what}`, param)

@@ -6,7 +6,7 @@ import type { HttpResponse } from './uws.ts'
 /** Status and headers of an answer, checked. */
 export interface AnswerHead {
   readonly status: number
-  /** Value of the header `FIRST`, and behind it the lines of all others. */
+  /** Value of the header `FIRST`, and after it the lines of all others. */
   readonly headers: string
 }
 
@@ -32,17 +32,17 @@ const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
 const lineStarts = new Map<string, LineStart>()
 
 interface LineStart {
-  /** All that stands in front of the value. */
+  /** The line up to the value. */
   readonly text: string
   /** The value that was checked last, if it is short, and its line: most come again. */
   value: string
   line: string
 }
 
-/** Longer values are checked each time: they may be made of what a caller sent, and that is not to stay. */
+/** Longer values are checked each time: they may be made of a caller's own text, which is not to stay. */
 const REMEMBERED_LENGTH_MAX = 48
 /**
- * Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header
+ * Visible characters, space and tab: uWS writes a value as it is, so a CR LF in it would begin a header
  * of its own.
  */
 const VALUE = /^[\t\x20-\x7e\x80-\uffff]*$/
@@ -55,7 +55,7 @@ const RESERVED = new Set(['content-length', 'transfer-encoding', 'connection', '
 /**
  * Prepares an answer.
  *
- * @throws Error naming the header at fault; never its value, which may be what an attacker sent
+ * @throws Error naming the header at fault; never its value, which an attacker may have sent
  */
 export function prepareAnswer(reply: WholeReply, requestId: string): Answer {
   return new PreparedAnswer(reply, requestId)
@@ -85,7 +85,7 @@ class PreparedAnswer implements Answer {
   }
 }
 
-/** Whether a body is one text or one run of bytes. */
+/** The body is one text or one run of bytes. */
 function isPiece(body: WholeReply['body']): body is string | Uint8Array {
   return typeof body === 'string' || body instanceof Uint8Array
 }
@@ -105,7 +105,7 @@ export function prepareStreamedHead(reply: StreamedReply, requestId: string): An
 }
 
 /**
- * Prepares the head of a handshake's answer; what a WebSocket needs uWS adds.
+ * Prepares the head of a handshake's answer; uWS adds the headers of WebSockets.
  *
  * @throws Error as `prepareAnswer`
  */
@@ -226,8 +226,7 @@ function* cut(bytes: Uint8Array): Generator<Uint8Array, void> {
 }
 
 /**
- * One base64 text over all chunks: what is left of a chunk after a multiple of three goes with the next
- * one.
+ * One base64 text over all chunks: the bytes of a chunk after a multiple of three go with the next one.
  */
 function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, void> {
   const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
@@ -251,10 +250,10 @@ function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, voi
 
 /**
  * Writes status and headers; to be called in a cork. All headers go as the value of the first one: uWS writes a
- * value as it stands, and a call into it costs as much as a header more in the text.
+ * value as it is, and a call into it costs as much as a header more in the text.
  */
 export function writeHead(res: HttpResponse, head: AnswerHead): void {
-  // 200 is what uWS writes by itself; every call into it costs.
+  // uWS writes 200 by itself; every call into it costs.
   if (head.status !== 200) res.writeStatus(`${head.status} ${STATUS_CODES[head.status]}`)
   res.writeHeader(FIRST, head.headers)
 }

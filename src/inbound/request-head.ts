@@ -35,7 +35,7 @@ const LINE_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length
 /**
  * To be called in the route callback: uWS's request is dead when that returns.
  *
- * @param window null: what the parser has cut off stays unseen
+ * @param window null: bytes that the parser has cut off stay unseen
  */
 export function readHead(request: HttpRequest, method: string, window: HeadWindow | null): RequestHead {
   const headers: Record<string, string> = Object.create(null)
@@ -57,7 +57,7 @@ export function readHead(request: HttpRequest, method: string, window: HeadWindo
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 
-/** The method of a request whose own the edge does not know: what the caller wrote gets no further. */
+/** The method of a request whose own the edge does not know: the caller's text gets no further. */
 export function otherMethod(request: HttpRequest): string {
   return TOKEN.test(request.getCaseSensitiveMethod()) ? '_OTHER' : ''
 }
@@ -79,9 +79,9 @@ interface Shown {
 /** Headers that decide something about a request and are ASCII, by their names in lower case. */
 type Deciding = Readonly<Record<string, string>>
 
-/** They say who the caller is. */
+/** Headers that identify the caller. */
 export const CREDENTIALS: Deciding = { authorization: 'Authorization', 'xi-api-key': 'xi-api-key' }
-/** They say what it wants. */
+/** Headers that say what the caller wants. */
 export const SELECTORS: Deciding = {
   'content-type': 'Content-Type',
   'idempotency-key': 'Idempotency-Key',
@@ -90,7 +90,7 @@ export const SELECTORS: Deciding = {
   'x-lk-require': 'X-LK-Require',
   'x-lk-request-id': 'X-LK-Request-ID',
 }
-/** Those that say where a request ends, and whose it is. */
+/** Headers that decide where a request ends, and whose it is. */
 const FRAMING = ['host', 'content-length', 'transfer-encoding']
 const GUARDED = [...Object.keys(CREDENTIALS), ...Object.keys(SELECTORS), ...FRAMING]
 
@@ -117,7 +117,7 @@ export function judgeHeaderBytes({ headers, cut, plain }: Shown, deciding: Decid
   return null
 }
 
-/** Shows what the native parser has cut off the values of a head; see `openReceiveWindow`. */
+/** Shows the bytes that the native parser has cut off the values of a head; see `openReceiveWindow`. */
 export class HeadWindow {
   /** The same memory, and as much more of it as can be seen. */
   readonly segment: SegmentView
@@ -133,7 +133,7 @@ export class HeadWindow {
   }
 
   /**
-   * Whether the segment begins with a head of that length in which every byte is ASCII and none is DEL. Every request
+   * True if the segment begins with a head of that length in which every byte is ASCII and none is DEL. Every request
    * is asked so, and therefore four bytes at a time.
    *
    * @param length the head has when there is one blank before each value and nothing was cut off
@@ -202,7 +202,7 @@ const HOST = /^(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5}
 const PRINTABLE_ASCII = /^[\x21-\x7e]*$/
 
 /**
- * Judges what decides where a request ends, more strictly than uWS's parser: that one takes the first of
+ * Judges the headers that decide where a request ends, more strictly than uWS's parser: that one takes the first of
  * two Content-Lengths and any Transfer-Encoding as chunked, by which one request can hide another from a
  * proxy in front.
  *
@@ -231,7 +231,7 @@ export function judgeFraming(head: RequestHead): Framing | GatewayError {
   return malformed('Content-Length must be 1 to 15 digits')
 }
 
-/** What is wrong with a chunked body that cannot be read; after it the connection must be closed. */
+/** The fault of a chunked body that cannot be read; after it the connection must be closed. */
 export function malformedChunks(): GatewayError {
   return malformed('the chunks of the body must be framed as RFC 9112 has them, without extensions')
 }

@@ -21,7 +21,7 @@ export interface ScannedBody {
     | { readonly kind: 'none' }
 }
 
-/** Audio that a body of known length is taken for: what it turns out to be is told by its end alone. */
+/** Audio that a body of known length is taken for; only its end tells what it is. */
 export interface ForeseenAudio {
   readonly fields: Fields
   readonly audio: ScannedAudio
@@ -33,14 +33,14 @@ export interface ForeseenAudio {
 export interface BodyScanner {
   /** The next bytes. The view is not kept. */
   scan(view: Buffer): void
-  /** Whether a boolean field is set, as far as the body has come; null: it has not come, and still may. */
+  /** Value of a boolean field, as far as the body has come; null: it has not come, and still may. */
   flag(name: string): boolean | null
   /**
    * The audio of a body of `contentLength`, and its fields as far as they have come, from where the audio begins on;
-   * null: there is nothing to be foreseen yet. Absent: there never is.
+   * null: it cannot be foreseen yet. Absent: it never can.
    */
   foresee?(contentLength: number): ForeseenAudio | null
-  /** The body has ended: whether it is whole and has what it must have. */
+  /** The body has ended: checks that it is whole and complete. */
   finish(): ScannedBody
 }
 
@@ -57,7 +57,7 @@ export class RawAudioScanner implements BodyScanner {
     this.#maxAudioBytes = limits.max_audio_bytes
     this.#tap = tap
     const declared = headers['content-type'] ?? ''
-    // Octets are what a client declares that knows nothing about the audio.
+    // A client that knows nothing about the audio declares octets.
     this.#mediaType = /^application\//i.test(declared.trim()) ? null : declaredMediaType(declared)
     this.#fields = queryValues(query).values
     for (const name of this.#fields.keys())

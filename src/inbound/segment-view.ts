@@ -23,14 +23,14 @@ export class SegmentView {
     return this.#bytes.toString('latin1', start, Math.min(this.#bytes.length, start + length))
   }
 
-  /** Where a head may end of which the segment has only the rest. */
+  /** Places where a head may end if the segment has only its rest. */
   headEnds(): readonly number[] {
     const whole = this.#bytes.subarray(0, WINDOW_BYTES).indexOf(HEAD_END)
     const rests = HEAD_RESTS.filter((rest) => this.text(0, rest.length) === rest).map(({ length }) => length)
     return whole === -1 ? rests : [...rests, whole + HEAD_END.length]
   }
 
-  /** Whether a piece of a body is the memory at a place itself, and not only equal to it. */
+  /** A piece of a body is the memory at a place itself, and not only equal to it. */
   holds(piece: Uint8Array, start: number): boolean {
     const bytes = this.#bytes
     const value = bytes[start]
@@ -41,13 +41,13 @@ export class SegmentView {
     return isSame
   }
 
-  /** Whether a request begins at a place. */
+  /** A request begins at a place. */
   beginsRequest(start: number): boolean {
     const byte = this.#bytes[start]
     return byte !== undefined && byte >= 0x41 && byte <= 0x5a && REQUEST_LINE.test(this.text(start, 24))
   }
 
-  /** Has the parser read no request from a place on, whatever stands there. One byte is enough. */
+  /** Keeps the parser from reading a request from a place on. One byte is enough. */
   silence(start: number): void {
     if (start < this.#bytes.length) this.#bytes[start] = UNFINISHED
   }

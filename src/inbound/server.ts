@@ -1,11 +1,14 @@
 import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
+import type { RequestFacts } from './arrived-request.ts'
 import { type ChunkedBodies, ChunkFraming } from './chunk-framing.ts'
 import { handshakeFault, type SocketLimits, socketBehavior } from './client-socket.ts'
 import { type Exchange, edgeFacts, type Reply } from './exchange.ts'
-import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
+import { ImmediateBatch } from './immediate-batch.ts'
+import { type EdgeContext, NativeExchange } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
 import {
   CREDENTIALS,
@@ -37,9 +40,8 @@ export interface EdgeRoute {
   /** It refuses a request for its `headFault` once it knows whose that is; absent: the edge does. */
   readonly refusesHeads?: true
   /**
-   * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
-   * that is fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before
-   * returning.
+   * Answers the exchange, at once or later. An error that it throws or rejects with becomes the answer. A promise
+   * that is fulfilled without an answer becomes a 500, for none would follow: so await the body before returning.
    */
   handle(exchange: Exchange): void | Promise<void>
 }
@@ -49,10 +51,7 @@ export interface EdgeOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /**
-   * Whether other processes may listen on the same address and share its connections; else that is an
-   * error.
-   */
+  /** Other processes may listen on the same address and share its connections; else that is an error. */
   readonly shared?: boolean
   /** Listens with TLS, too. */
   readonly tls?: { readonly host: string; readonly port: number; readonly files: CertificateFiles }
@@ -70,6 +69,7 @@ export interface EdgeOptions {
   readonly chunked?: ChunkedBodies
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
+  readonly clock?: Clock
 }
 
 export interface EdgeServer {
@@ -135,19 +135,20 @@ const METHODS = [
  */
 export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, tls, observe = () => {}, shaped = () => null } = options
-  const { chunked = 'seen' } = options
+  const { chunked = 'seen', clock = systemClock } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const shared = { budget, log, timing, immediate: new ImmediateBatch(), turns: new UploadTurns(), open: [] }
+  const batches = { immediate: new ImmediateBatch(), turns: new UploadTurns() }
+  const shared = { budget, log, timing, clock, ...batches, open: [], draining: false }
   const { uws, version } = loadUws()
-  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, chunked, observe, shaped }
+  const context: ServerContext = { ...shared, accepted: 0, router, chunked, observe, shaped }
   const apps = new Apps(uws)
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
-  const sweeper = setInterval(() => {
-    const nowMs = performance.now()
+  const sweeper = clock.every(timing.sweepMs, () => {
+    const nowMs = clock.now()
     for (const exchange of [...context.open]) exchange.sweep(nowMs)
-  }, timing.sweepMs)
+  })
   sweeper.unref()
   return {
     port: plain.port,
@@ -178,7 +179,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
     },
     close() {
       context.draining = true
-      clearInterval(sweeper)
+      sweeper.close()
       apps.close()
     },
   }
@@ -202,7 +203,7 @@ async function listenOnAll(
   }
 }
 
-/** What has an app answer every request, whatever its method. @param files undefined: no app has TLS */
+/** Makes an app answer every request, whatever its method. @param files undefined: no app has TLS */
 async function routing(
   uws: Uws,
   routes: readonly EdgeRoute[],
@@ -342,7 +343,7 @@ function isBodiless(framing: Framing | GatewayError): boolean {
   return !(framing instanceof GatewayError) && !framing.chunked && (framing.contentLength ?? 0) === 0
 }
 
-/** An unknown path is 404 for everybody, before any key is looked at. Who left its beginning out is told the whole. */
+/** An unknown path is 404 for all callers, before any key is looked at. One without its beginning is completed. */
 function unknownPath(found: Found<EdgeRoute>, path: string, { router }: ServerContext): GatewayError | null {
   if (found.route !== null) return null
   const whole = router.completed(path)
@@ -350,7 +351,7 @@ function unknownPath(found: Found<EdgeRoute>, path: string, { router }: ServerCo
   return new GatewayError('NOT_FOUND', `${ERRORS.NOT_FOUND.message}; did you mean \`${whole}\`?`)
 }
 
-/** What is wrong with a head whose request can be told from others, and has a route; null: nothing. */
+/** The fault of a head whose request can be told from others, and has a route; null: none. */
 function headFault(
   head: RequestHead,
   framing: Framing | GatewayError,

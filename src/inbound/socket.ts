@@ -1,3 +1,4 @@
+import type { Clock } from '../time.ts'
 import type { HttpResponse } from './uws.ts'
 
 /**
@@ -6,9 +7,10 @@ import type { HttpResponse } from './uws.ts'
  * kept from cutting requests that are only waiting.
  */
 export class Socket {
+  readonly clock: Clock
   #res: HttpResponse | null
   #paused = false
-  /** Until a later turn of the event loop, whoever else pauses it. */
+  /** Paused until a later turn of the event loop, besides any other pause. */
   #heldBack = false
   #readingStopped = false
   /** When uWS's timer was last known to be armed; null while it is certainly off. */
@@ -17,7 +19,8 @@ export class Socket {
   #pausedMs = 0
 
   /** uWS arms its timer when the handler that attached `onData` returns. */
-  constructor(res: HttpResponse, nowMs: number) {
+  constructor(res: HttpResponse, clock: Clock, nowMs: number) {
+    this.clock = clock
     this.#res = res
     this.#armedAtMs = nowMs
   }
@@ -40,7 +43,7 @@ export class Socket {
     if (this.#res === null || this.#paused) return
     if (!this.#heldBack) this.#res.pause()
     this.#paused = true
-    this.#pausedAtMs = this.#armedAtMs = performance.now()
+    this.#pausedAtMs = this.#armedAtMs = this.clock.now()
   }
 
   /** Pauses for good: nothing more is read from this connection. */
@@ -53,11 +56,11 @@ export class Socket {
     if (this.#res === null || !this.#paused || this.#readingStopped) return
     if (!this.#heldBack) this.#res.resume()
     this.#paused = false
-    this.#armedAtMs = performance.now()
+    this.#armedAtMs = this.clock.now()
     this.#pausedMs += this.#armedAtMs - this.#pausedAtMs
   }
 
-  /** Stops reading for less than a turn of the event loop or two: no pause that anybody else knows of. */
+  /** Stops reading for less than a turn of the event loop or two: no one else knows of that pause. */
   holdBack(): void {
     if (this.#res === null || this.#heldBack) return
     if (!this.#paused) this.#res.pause()
@@ -69,7 +72,7 @@ export class Socket {
     this.#heldBack = false
     if (this.#res === null || this.#paused) return
     this.#res.resume()
-    this.#armedAtMs = performance.now()
+    this.#armedAtMs = this.clock.now()
   }
 
   /**
@@ -84,7 +87,7 @@ export class Socket {
 
   /** Writing arms the timer. */
   writing(): void {
-    this.#armedAtMs ??= performance.now()
+    this.#armedAtMs ??= this.clock.now()
   }
 
   /** Ms of pauses so far. */

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextTurn } from '../time.ts'
 import type { StreamedBody } from './exchange.ts'
 import { SLICE_BYTES } from './reply.ts'
 import type { Socket } from './socket.ts'
@@ -13,7 +13,7 @@ const PIECE_BYTES = 16_384
  * the write goes through. It is small because uWS holds it as well when it does not.
  */
 const PROBE_BYTES = 64
-/** Time for the last slice, which uWS holds, to reach a reader that was behind. */
+/** Time for the last slice, which uWS holds, to reach a reader that was slow. */
 const LAST_MS = 30_000
 
 interface Outcome {
@@ -46,7 +46,7 @@ export class StreamWriter {
   /** Since when uWS holds something that the client does not take; null while it takes all. */
   #blockedSinceMs: number | null = null
   /**
-   * The reader was behind once. In a cork uWS reports a small write as taken and only then finds that it is not; so
+   * The reader was slow once. In a cork uWS reports a small write as taken and only then finds that it is not; so
    * from here on each write has its own, and the next one tells.
    */
   #wasBlocked = false
@@ -71,7 +71,7 @@ export class StreamWriter {
     return this.#sentBytes
   }
 
-  /** Nobody knows how much is still to be made. */
+  /** It is unknown how much is still to be made. */
   readonly leftBytes = Number.POSITIVE_INFINITY
 
   /** Ms since the client last took something of what it was sent; 0 while it is the client that waits. */
@@ -93,11 +93,7 @@ export class StreamWriter {
     this.#over = true
     this.#rest = new Uint8Array(0)
     this.#wake?.()
-    this.#leaveSource().catch((error: unknown) => this.#outcome.onFailedLate(error))
-  }
-
-  async #leaveSource(): Promise<void> {
-    await this.#source.return?.()
+    leaveSource(this.#source, this.#outcome)
   }
 
   #fail(error: unknown): void {
@@ -151,7 +147,7 @@ export class StreamWriter {
       this.#turnBytes += slice.length
       this.#sentBytes += slice.length
       if (!res.write(slice)) {
-        this.#blockedSinceMs ??= performance.now()
+        this.#blockedSinceMs ??= this.#socket.clock.now()
         this.#wasBlocked = true
       } else this.#blockedSinceMs = null
       if (this.#wasBlocked) return
@@ -163,7 +159,7 @@ export class StreamWriter {
     this.#writeHead(res)
     this.#socket.writing()
     res.onWritable(() => {
-      if (this.#blockedSinceMs !== null) this.#blockedSinceMs = performance.now()
+      if (this.#blockedSinceMs !== null) this.#blockedSinceMs = this.#socket.clock.now()
       this.#tryOn()
       return true
     })
@@ -191,15 +187,29 @@ export class StreamWriter {
   }
 
   /**
-   * Before the end, lets a reader that is behind take what it was sent: from there on uWS's own timer of 10 s counts,
+   * Before the end, lets a slow reader take the bytes that it was sent: from there on uWS's own timer of 10 s counts,
    * which knows no more than that the kernel has not reported room.
    */
   async #waitForLast(): Promise<void> {
     const blockedSinceMs = this.#blockedSinceMs
-    const untilMs = performance.now() + LAST_MS
-    while (blockedSinceMs !== null && !this.#over && performance.now() < untilMs) {
+    const { clock } = this.#socket
+    const untilMs = clock.now() + LAST_MS
+    while (blockedSinceMs !== null && !this.#over && clock.now() < untilMs) {
       if (this.#blockedSinceMs !== blockedSinceMs) return
       await this.#room()
     }
   }
+}
+
+/** Gives up a body that is not to be sent. */
+export function leaveStream({ stream }: StreamedBody, outcome: Pick<Outcome, 'onFailedLate'>): void {
+  leaveSource(stream[Symbol.asyncIterator](), outcome)
+}
+
+function leaveSource(
+  source: AsyncIterator<string | Uint8Array, unknown>,
+  outcome: Pick<Outcome, 'onFailedLate'>,
+): void {
+  const leave = async () => void (await source.return?.())
+  leave().catch((error: unknown) => outcome.onFailedLate(error))
 }

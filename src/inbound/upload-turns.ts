@@ -11,7 +11,7 @@ interface Upload {
 const TURN_BYTES = 2 * 1024 * 1024
 
 /**
- * Shares the event loop between uploads and everybody else. One poll hands out every socket that has data, each with up
+ * Shares the event loop between uploads and all other work. One poll hands out every socket that has data, each with up
  * to 512 KiB: sixteen uploads were up to 7 MiB in one turn, during which no small request was answered. When a turn has
  * brought enough, the uploads that it has not come to wait for the next one, and those that were read, until the others
  * had their turn.
@@ -19,7 +19,7 @@ const TURN_BYTES = 2 * 1024 * 1024
 export class UploadTurns {
   /** Bodies of which more is to come. */
   readonly #uploads = new Set<Upload>()
-  /** Those that were read since all of them had their turn. */
+  /** Uploads that were read since all of them had their turn. */
   readonly #read = new Set<Upload>()
   #bytes = 0
   #isOver = false
@@ -37,7 +37,7 @@ export class UploadTurns {
     for (const one of this.#uploads) one.holdBack()
   }
 
-  /** Nothing more of it is to come, or is wanted. */
+  /** No more of it is to come, or is wanted. */
   leave(upload: Upload): void {
     if (!this.#uploads.delete(upload)) return
     this.#read.delete(upload)

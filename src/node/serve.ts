@@ -231,6 +231,7 @@ async function listen(
     ...tls,
     budget,
     log,
+    clock,
     shaped: doorRefusal,
     ...observe,
   })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
-import { STORES, startConsoleBench } from '../support/console-bench.ts'
+import { startConsoleBench } from '../support/console-bench.ts'
 import { type ConsoleNode, startConsoleNode, type Visitor } from '../support/console-node.ts'
 import { requestRecord } from '../support/console-record.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -232,76 +232,75 @@ t.test('what cannot be judged is said', async (t) => {
   t.match(await impact({ fields: { entries: [cheap] } }), { moves: [] }, 'the app uses another route by now')
 })
 
-for (const [store, options] of STORES)
-  t.test(`${store}: figures that were worked out by hand`, options, async (t) => {
-    const { visitors, state } = await startConsoleBench(t, { store })
-    const { admin, foreign } = visitors
-    const place = 'workspaces/acme/routes/acme.chat'
-    const entry = (model: string, input: number, output: number) => ({
-      ...{ provider: 'acme', model, capabilities: ['text'] },
-      price: { per_1m_input_tokens_usd: input, per_1m_output_tokens_usd: output },
-    })
-    const fields = { entries: [entry('large', 2, 4)] }
-    const saved = await admin.ask('PUT', `${place}/draft`, { fields, revision: null })
-    const { revision } = saved.body.draft as { revision: number }
-    t.equal((await admin.ask('POST', `${place}/publish`, { revision })).status, 200)
-    await admin.ask('PUT', 'workspaces/acme/apps/chat', { route: 'acme.chat' })
-
-    const nowMs = Date.now()
-    const usage = { input_tokens: 1000, output_tokens: 500, total_tokens: 1500 }
-    const call = { operation: 'chat', sample: { characters: 4000 } } as const
-    const attempts = [{ provider: 'acme', model: 'large', status: 200, milliseconds: 5, reason: 'ok' }]
-    const made = { app: 'chat', route: 'acme.chat', atMs: nowMs, usage, call, attempts, costUsd: 0.004 }
-    const withTools = { ...call, sample: { ...call.sample, tools: true } }
-    await state.console.requests.add('all', [
-      ...Array.from({ length: 10 }, () => requestRecord('acme', made)),
-      requestRecord('acme', { ...made, call: { ...call, unrecorded: ['response_schema', 'audio'] } }),
-      // Its price is not known, since nobody counted it.
-      requestRecord('acme', { ...made, usage: null, costUsd: null }),
-      requestRecord('acme', {
-        ...made,
-        call: withTools,
-        status: 422,
-        error: 'NO_HEALTHY_PROVIDER',
-        attempts: [],
-      }),
-      requestRecord('acme', { ...made, app: 'gone' }),
-      requestRecord('acme', { ...made, replayed: true }),
-      requestRecord('acme', { ...made, cache: 'hit' }),
-      requestRecord('acme', { ...made, call: undefined } as object),
-      requestRecord('acme', { ...made, route: 'acme.other' }),
-      requestRecord('other', made),
-    ])
-    const small = { ...entry('small', 1, 2), capabilities: ['text', 'function_calling'] }
-    const { body } = await admin.ask('POST', `${place}/impact`, { fields: { entries: [small] } })
-    const { from: _from, to: _to, coverage: _coverage, ...counted } = body
-    t.same(counted, {
-      issues: [],
-      requests: 13,
-      left_out: { not_recorded: 1, app_gone: 1, answered_without_provider: 2 },
-      entries: [
-        { provider: 'acme', model: 'small', published: 0, draft: 13 },
-        { provider: 'acme', model: 'large', published: 12, draft: 0 },
-      ],
-      moves: [
-        {
-          from: { provider: 'acme', model: 'large' },
-          to: { provider: 'acme', model: 'small' },
-          requests: 12,
-        },
-      ],
-      refused: { published: 1, draft: 0, newly: 0, reasons: [] },
-      // 11 times 1,000 tokens at $2 and 500 at $4 a million; half of it by the draft.
-      cost: { requests: 11, unknown: 1, published_usd: 0.044, draft_usd: 0.022 },
-      uncertain: 1,
-      unrecorded: [
-        { field: 'response_schema', requests: 1 },
-        { field: 'audio', requests: 1 },
-      ],
-    })
-    t.match((await admin.get(`${place}/traffic`)).body, {
-      requests: 14,
-      entries: [{ provider: 'acme', model: 'large', requests: 14 }],
-    })
-    t.equal((await foreign.ask('POST', `${place}/impact`, {})).status, 404)
+t.test('figures that were worked out by hand', async (t) => {
+  const { visitors, state } = await startConsoleBench(t)
+  const { admin, foreign } = visitors
+  const place = 'workspaces/acme/routes/acme.chat'
+  const entry = (model: string, input: number, output: number) => ({
+    ...{ provider: 'acme', model, capabilities: ['text'] },
+    price: { per_1m_input_tokens_usd: input, per_1m_output_tokens_usd: output },
   })
+  const fields = { entries: [entry('large', 2, 4)] }
+  const saved = await admin.ask('PUT', `${place}/draft`, { fields, revision: null })
+  const { revision } = saved.body.draft as { revision: number }
+  t.equal((await admin.ask('POST', `${place}/publish`, { revision })).status, 200)
+  await admin.ask('PUT', 'workspaces/acme/apps/chat', { route: 'acme.chat' })
+
+  const nowMs = Date.now()
+  const usage = { input_tokens: 1000, output_tokens: 500, total_tokens: 1500 }
+  const call = { operation: 'chat', sample: { characters: 4000 } } as const
+  const attempts = [{ provider: 'acme', model: 'large', status: 200, milliseconds: 5, reason: 'ok' }]
+  const made = { app: 'chat', route: 'acme.chat', atMs: nowMs, usage, call, attempts, costUsd: 0.004 }
+  const withTools = { ...call, sample: { ...call.sample, tools: true } }
+  await state.console.requests.add('all', [
+    ...Array.from({ length: 10 }, () => requestRecord('acme', made)),
+    requestRecord('acme', { ...made, call: { ...call, unrecorded: ['response_schema', 'audio'] } }),
+    // Its price is not known, since nobody counted it.
+    requestRecord('acme', { ...made, usage: null, costUsd: null }),
+    requestRecord('acme', {
+      ...made,
+      call: withTools,
+      status: 422,
+      error: 'NO_HEALTHY_PROVIDER',
+      attempts: [],
+    }),
+    requestRecord('acme', { ...made, app: 'gone' }),
+    requestRecord('acme', { ...made, replayed: true }),
+    requestRecord('acme', { ...made, cache: 'hit' }),
+    requestRecord('acme', { ...made, call: undefined } as object),
+    requestRecord('acme', { ...made, route: 'acme.other' }),
+    requestRecord('other', made),
+  ])
+  const small = { ...entry('small', 1, 2), capabilities: ['text', 'function_calling'] }
+  const { body } = await admin.ask('POST', `${place}/impact`, { fields: { entries: [small] } })
+  const { from: _from, to: _to, coverage: _coverage, ...counted } = body
+  t.same(counted, {
+    issues: [],
+    requests: 13,
+    left_out: { not_recorded: 1, app_gone: 1, answered_without_provider: 2 },
+    entries: [
+      { provider: 'acme', model: 'small', published: 0, draft: 13 },
+      { provider: 'acme', model: 'large', published: 12, draft: 0 },
+    ],
+    moves: [
+      {
+        from: { provider: 'acme', model: 'large' },
+        to: { provider: 'acme', model: 'small' },
+        requests: 12,
+      },
+    ],
+    refused: { published: 1, draft: 0, newly: 0, reasons: [] },
+    // 11 times 1,000 tokens at $2 and 500 at $4 a million; half of it by the draft.
+    cost: { requests: 11, unknown: 1, published_usd: 0.044, draft_usd: 0.022 },
+    uncertain: 1,
+    unrecorded: [
+      { field: 'response_schema', requests: 1 },
+      { field: 'audio', requests: 1 },
+    ],
+  })
+  t.match((await admin.get(`${place}/traffic`)).body, {
+    requests: 14,
+    entries: [{ provider: 'acme', model: 'large', requests: 14 }],
+  })
+  t.equal((await foreign.ask('POST', `${place}/impact`, {})).status, 404)
+})

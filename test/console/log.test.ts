@@ -306,12 +306,6 @@ async function exports(t: Test, { admin, foreign, operator }: Visitors): Promise
   t.match(json.records[0], { error_code: 'UPSTREAM_ERROR', cost_usd: 0.000011 })
 }
 
-t.test('a node without the ledger says so', async (t) => {
-  const node = await startConsoleNode(t)
-  const admin = await node.signIn(node.keys.admin)
-  t.match(await admin.get('/log'), { status: 200, body: { is_recorded: false, records: [], next: null } })
-})
-
 t.test('the address of traces is checked', async (t) => {
   for (const template of [
     'javascript:alert({trace_id})',

@@ -67,8 +67,13 @@ function realPath(path: string): string {
     : real
 }
 
+let node: ConsoleNode
+
+t.before(async () => {
+  node = await startConsoleNode(t)
+})
+
 t.test('no endpoint is open to a key of less, of another workspace, or to none', async (t) => {
-  const node = await startConsoleNode(t)
   const { operator, admin, app, foreignAdmin } = node.keys
   const sight = async () =>
     Promise.all(
@@ -103,7 +108,6 @@ t.test('no endpoint is open to a key of less, of another workspace, or to none',
 })
 
 t.test('a session is no key, and a key no session', async (t) => {
-  const node = await startConsoleNode(t)
   const { cookie, csrf } = await node.signIn(node.keys.admin)
   const headers = { cookie, 'x-lk-csrf': csrf }
   const asked = await fetch(`${node.url}/v1/admin/workspaces/acme`, { headers })
@@ -115,7 +119,6 @@ t.test('a session is no key, and a key no session', async (t) => {
 })
 
 t.test('both doors say the same, and one changes what the other shows', async (t) => {
-  const node = await startConsoleNode(t)
   const page = await node.signIn(node.keys.admin)
   const ask = (method: string, path: string, body?: unknown) =>
     askAs(node, node.keys.admin, method, path, body)
@@ -193,7 +196,6 @@ t.test('both doors say the same, and one changes what the other shows', async (t
 })
 
 t.test('a route is published in one step, as often as it is sent', async (t) => {
-  const node = await startConsoleNode(t)
   const page = await node.signIn(node.keys.operator)
   const PATH = '/workspaces/acme/routes/acme.put'
   const ask = (method: string, path: string, body?: unknown) =>
@@ -258,7 +260,6 @@ t.test('a route is published in one step, as often as it is sent', async (t) => 
 })
 
 t.test('a route that is put is held to what a draft is that is published', async (t) => {
-  const node = await startConsoleNode(t)
   const ask = (method: string, path: string, body?: unknown) =>
     askAs(node, node.keys.admin, method, path, body)
   const A = '/workspaces/acme/routes'
@@ -270,7 +271,7 @@ t.test('a route that is put is held to what a draft is that is published', async
     { entries: [{ ...entry, limits: { voice_pattern: 'x' } }] },
     { entries: [entry], nothing: 1 },
   ]) {
-    const told = await ask('PUT', `${A}/acme.put`, { fields })
+    const told = await ask('PUT', `${A}/acme.held`, { fields })
     const { body: drafted } = await ask('PUT', `${A}/acme.drafted`, { fields: { entries: [entry] } })
     t.match(drafted, { published: { number: 1 } })
     const draft = await ask('PUT', `${A}/acme.drafted/draft`, { fields, revision: null })
@@ -278,7 +279,7 @@ t.test('a route that is put is held to what a draft is that is published', async
     const published = await ask('POST', `${A}/acme.drafted/publish`, { revision })
     t.equal(told.status, 400, told.text)
     const issuesOf = ({ body }: Told) =>
-      JSON.stringify((body.error as { details?: object }).details).replaceAll('acme.put', 'acme.drafted')
+      JSON.stringify((body.error as { details?: object }).details).replaceAll('acme.held', 'acme.drafted')
     t.equal(issuesOf(told), issuesOf(published))
     await ask('DELETE', `${A}/acme.drafted/draft`)
   }
@@ -290,18 +291,17 @@ t.test('a route that is put is held to what a draft is that is published', async
       { status: 400, body: { error: { details: { issues: [/managed by the config/] } } } },
     ],
     [`${A}/strange`, { fields }, { status: 400, body: { error: { param: 'route' } } }],
-    [`${A}/acme.put`, { fields: { ...fields, workspace: 'other' } }, { status: 400 }],
-    [`${A}/acme.put`, { fields, number: 0 }, { status: 400, body: { error: { param: 'number' } } }],
-    [`${A}/acme.put`, { fields, note: 'a\nb' }, { status: 400, body: { error: { param: 'note' } } }],
-    [`${A}/acme.put`, { fields, number: 1 }, { status: 409 }],
+    [`${A}/acme.held`, { fields: { ...fields, workspace: 'other' } }, { status: 400 }],
+    [`${A}/acme.held`, { fields, number: 0 }, { status: 400, body: { error: { param: 'number' } } }],
+    [`${A}/acme.held`, { fields, note: 'a\nb' }, { status: 400, body: { error: { param: 'note' } } }],
+    [`${A}/acme.held`, { fields, number: 1 }, { status: 409 }],
     ['/workspaces/other/routes/other.put', { fields }, { status: 404 }],
   ]
   for (const [path, body, told] of rows) t.match(await ask('PUT', path, body), told, path)
-  t.equal((await ask('GET', `${A}/acme.put`)).status, 404, 'nothing was made')
+  t.equal((await ask('GET', `${A}/acme.held`)).status, 404, 'nothing was made')
 })
 
 t.test('of those who put at the same time one wins, and no draft is lost', async (t) => {
-  const node = await startConsoleNode(t)
   const ask = (method: string, path: string, body?: unknown) =>
     askAs(node, node.keys.admin, method, path, body)
   const PATH = '/workspaces/acme/routes/acme.race'
@@ -331,7 +331,6 @@ t.test('of those who put at the same time one wins, and no draft is lost', async
 })
 
 t.test('what only operators may do', async (t) => {
-  const node = await startConsoleNode(t)
   const ask = (method: string, path: string, body?: unknown) =>
     askAs(node, node.keys.operator, method, path, body)
   for (const turn of ['made', 'as it is'])
@@ -364,7 +363,6 @@ t.test('what only operators may do', async (t) => {
 })
 
 t.test('what is sent is held to its shape', async (t) => {
-  const node = await startConsoleNode(t)
   const ask = (method: string, path: string, body?: unknown) =>
     askAs(node, node.keys.admin, method, path, body)
   const A = '/workspaces/acme'
@@ -392,7 +390,6 @@ t.test('what is sent is held to its shape', async (t) => {
 })
 
 t.test('calls to it are none of the workspace', async (t) => {
-  const node = await startConsoleNode(t)
   await askAs(node, node.keys.admin, 'GET', '/workspaces/acme')
   const page = await node.signIn(node.keys.admin)
   t.match((await page.get('/workspaces/acme/requests')).body, { requests: [] })
@@ -408,6 +405,7 @@ t.test('every endpoint of the console is managed, or looked at only', async (t) 
     // A key needs no session.
     served.filter((name) => !managed.has(name) && !/ \/(?:sessions?|sign-in)\b/.test(name)).sort(),
     [
+      'GET /endpoints',
       'GET /health',
       'GET /live',
       // The rows of `GET /log`, with what the page shows of them.

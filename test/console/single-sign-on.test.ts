@@ -1,45 +1,26 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import t from 'tap'
-import { type ConsoleNode, startConsoleNode } from '../support/console-node.ts'
-import { CLIENT, startIssuer, type Tampering, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
+import type { ConsoleNode } from '../support/console-node.ts'
+import { CLIENT, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
 import {
   arrivalOf,
   assertUnlogged,
   CALLBACK,
   configure,
   consoleFields,
-  SECRET_ENV,
   START,
   signInAs,
+  startSignOn,
+  visitFrom,
 } from '../support/single-sign-on.ts'
 
 let node: ConsoleNode
 let issuer: TestIssuer
 
 t.before(async () => {
-  issuer = await startIssuer(t)
-  node = await startConsoleNode(t, { env: SECRET_ENV })
-  issuer.register(node.url)
-  Object.assign(issuer.people, {
-    ada: { email: 'ada@example.com', email_verified: true, groups: ['watchers', 'gateway-operators', 'x'] },
-    ben: { email: 'ben@example.com', groups: ['watchers', 'speech team'] },
-    grace: { email: 'grace@example.com', email_verified: true },
-    false: { email: 'grace@example.com', email_verified: false },
-    'says-true': { email: 'grace@example.com', email_verified: 'true' },
-    eve: { email: 'eve@example.com', groups: ['gateway-operator', 'GATEWAY-OPERATORS', ''] },
-    number: { groups: 7 },
-    object: { groups: { 'gateway-operators': true } },
-    nested: { groups: [['gateway-operators'], null, { name: 'gateway-operators' }, 1] },
-    text: { groups: 'speech team' },
-    mixed: { groups: [null, 3, 'watchers'], email: 'a\u0000\u202e\nb'.padEnd(500, 'c') },
-    keycloak: { realm_access: { roles: ['watchers'] }, 'https://example.com/groups': ['speech team'] },
-  })
-  await configure(node, consoleFields(node.url, issuer), ({ oidc }) => oidc !== null)
+  ;({ node, issuer } = await startSignOn(t))
 })
-
-const throttled = (browser: Wanderer, url: string, address: string) =>
-  browser.visit(url, { 'x-forwarded-for': address })
 
 t.test('a person of a group signs in, and is named in the audit list', async (t) => {
   t.same((await node.ask('/sign-in')).body, {
@@ -104,6 +85,8 @@ t.test('a person of a group signs in, and is named in the audit list', async (t)
 t.test('the highest role wins; an admin of two workspaces sees these two alone', async (t) => {
   const ben = await signInAs(node, issuer, 'ben', { query: '?return_to=/console/other/keys%3Fa=1' })
   t.equal(ben.at, '/console/other/keys?a=1')
+  const eve = await signInAs(node, issuer, 'eve', { query: '?return_to=//evil.example/console' })
+  t.equal(eve.at, '/console?sign_in=no_role', 'without a role there is no way in, and none to elsewhere')
   t.match((await ben.ask('/session')).body, {
     role: 'admin',
     workspace: 'acme',
@@ -131,42 +114,6 @@ t.test('the highest role wins; an admin of two workspaces sees these two alone',
   t.same([sessions.length, sessions[0]?.own], [1, true], 'and their own session')
 })
 
-t.test('nobody gets in without a role, whatever the claims are', async (t) => {
-  const rows: [string, string][] = [
-    ['eve', 'no_role'],
-    ['false', 'no_role'],
-    ['says-true', 'no_role'],
-    ['number', 'no_role'],
-    ['object', 'no_role'],
-    ['nested', 'no_role'],
-    ['keycloak', 'no_role'],
-    ['grace', ''],
-    ['text', ''],
-    ['mixed', ''],
-  ]
-  for (const [person, fault] of rows) {
-    const arrived = await signInAs(node, issuer, person)
-    t.equal(arrived.at, fault === '' ? '/console' : `/console?sign_in=${fault}`, person)
-    t.equal((await arrived.ask('/session')).status, fault === '' ? 200 : 401, person)
-  }
-  const mixed = (await (await signInAs(node, issuer, 'mixed')).ask('/session')).body
-  t.match(mixed, { person: { name: /^abc{198}$/ } }, 'a name without control characters, and not too long')
-
-  const claim = (groups_claim: string) =>
-    configure(node, consoleFields(node.url, issuer, {}, { groups_claim, name: groups_claim }), ({ oidc }) =>
-      JSON.stringify(oidc).includes(groups_claim),
-    )
-  await claim('realm_access.roles')
-  t.match((await (await signInAs(node, issuer, 'keycloak')).ask('/session')).body, { workspaces: ['acme'] })
-  await claim('https://example.com/groups')
-  t.match((await (await signInAs(node, issuer, 'keycloak')).ask('/session')).body, {
-    workspaces: ['acme', 'other'],
-  })
-  await configure(node, consoleFields(node.url, issuer), ({ oidc }) =>
-    JSON.stringify(oidc).includes('Test ID'),
-  )
-})
-
 t.test('a callback counts once, and only in the browser that asked for it', async (t) => {
   issuer.person = 'ada'
   const browser = new Wanderer()
@@ -177,7 +124,7 @@ t.test('a callback counts once, and only in the browser that asked for it', asyn
   const refused = async (wanderer: Wanderer, url: string, fault: string, what: string) => {
     // As a browser would that kept the flow, which the answer before has taken away.
     if (wanderer === browser) wanderer.take(node.url, own, flowOfBrowser)
-    const { status, headers } = await throttled(wanderer, url, '192.0.2.1')
+    const { status, headers } = await visitFrom(wanderer, url, '192.0.2.1')
     t.same([status, headers.get('location')], [303, `/console?sign_in=${fault}`], what)
     t.notOk(/^lk_console=/.test(headers.get('set-cookie') ?? ''), `${what}: no session`)
     const hasOwnState = url.includes(String(new URL(callback).searchParams.get('state')))
@@ -239,43 +186,8 @@ t.test('failed codes lock out their own address, and nobody else behind the prox
     const headers = { 'x-forwarded-for': '198.18.1.1' }
     await fetch(`${node.url}${START}/logout`, { method: 'POST', body, headers })
   }
-  const { headers } = await throttled(browser, callback, '198.18.1.1')
+  const { headers } = await visitFrom(browser, callback, '198.18.1.1')
   t.equal(headers.get('location'), '/console')
-})
-
-t.test('an ID token has to be right in every respect', async (t) => {
-  const now = Math.floor(Date.now() / 1000)
-  const rows: [string, Tampering, boolean][] = [
-    ['signed anew by the issuer', {}, true],
-    ['with another nonce', { claims: { nonce: 'x'.repeat(43) } }, false],
-    ['without a nonce', { claims: { nonce: undefined } }, false],
-    ['of another issuer', { claims: { iss: 'https://other.example' } }, false],
-    ['for another client', { claims: { aud: 'other' } }, false],
-    ['for two clients, and not by us', { claims: { aud: [CLIENT.id, 'other'], azp: 'other' } }, false],
-    ['that has expired', { claims: { exp: now - 60 } }, false],
-    ['that has expired by the clock of the issuer', { claims: { exp: now - 5 } }, true],
-    ['of tomorrow', { claims: { nbf: now + 86_400 } }, false],
-    ['of nobody', { claims: { sub: undefined } }, false],
-    ['of a subject that is no text', { claims: { sub: 7 } }, false],
-    ['that is not signed', { by: 'none' }, false],
-    ['signed with the secret of the client', { by: 'HS256' }, false],
-    ['signed with a key of the same name', { by: 'foreign' }, false],
-    ['that is very long', { claims: { x: 'y'.repeat(300_000) } }, false],
-    ['that is long', { claims: { x: 'y'.repeat(30_000) } }, true],
-  ]
-  t.teardown(() => {
-    issuer.tampering = null
-  })
-  issuer.person = 'ada'
-  for (const [index, [what, tampering, isTaken]] of rows.entries()) {
-    issuer.tampering = tampering
-    const browser = new Wanderer()
-    const callback = await browser.follow(`${node.url}${START}`, CALLBACK)
-    const { headers } = await throttled(browser, callback, `198.51.100.${index}`)
-    t.equal(headers.get('location'), isTaken ? '/console' : '/console?sign_in=refused', what)
-    t.equal(browser.names(node.url).includes('lk_console'), isTaken, what)
-  }
-  assertUnlogged(t, node, issuer.secrets)
 })
 
 t.test('keys of the issuer may change at any time, and metadata is asked for once', async (t) => {
@@ -285,6 +197,12 @@ t.test('keys of the issuer may change at any time, and metadata is asked for onc
     t.equal((await signInAs(node, issuer, 'ada')).at, '/console', `after ${round + 1} changes`)
   }
   t.equal(issuer.asked.filter((path) => path.includes('.well-known')).length, before)
+  t.teardown(() => {
+    issuer.tampering = null
+  })
+  issuer.tampering = { by: 'foreign' }
+  const refused = await signInAs(node, issuer, 'ada')
+  t.equal(refused.at, '/console?sign_in=refused', 'but not for those of another')
 })
 
 t.test('a browser carries few sign-ins along, and none that is over', async (t) => {
@@ -306,32 +224,6 @@ t.test('a browser carries few sign-ins along, and none that is over', async (t) 
   const { at } = await signInAs(node, issuer, 'ada', { query, browser })
   t.match(at, /^\/console\/x+$/)
   t.same(browser.names(node.url), [...begun.slice(-3), 'lk_console'])
-})
-
-t.test('it leads to paths of the console alone', async (t) => {
-  const rows: [string, string][] = [
-    ['/console/acme/routes?x=1#y', '/console/acme/routes?x=1#y'],
-    ['/console', '/console'],
-    ['https://evil.example/console', '/console'],
-    ['//evil.example/console', '/console'],
-    ['/\\evil.example', '/console'],
-    ['/console/../v1/models', '/console'],
-    ['/console/%2e%2e/docs', '/console'],
-    ['/console@evil.example', '/console'],
-    ['/consolex', '/console'],
-    ['/console/\\evil', '/console'],
-    ['/console/\nset-cookie: x=1', '/console'],
-    ['/console/api/sign-in/oidc', '/console'],
-    ['javascript:alert(1)', '/console'],
-    [`/console/${'x'.repeat(247)}`, `/console/${'x'.repeat(247)}`],
-    [`/console/${'x'.repeat(248)}`, '/console'],
-    [`/console/${'"'.repeat(100)}`, '/console'],
-    ['', '/console'],
-  ]
-  for (const [asked, leads] of rows) {
-    const query = `?${new URLSearchParams({ return_to: asked })}`
-    t.equal((await signInAs(node, issuer, 'ada', { query })).at, leads, JSON.stringify(asked.slice(0, 40)))
-  }
 })
 
 t.test('signing out ends the session here, and says where to end it at the issuer', async (t) => {
@@ -359,51 +251,6 @@ t.test('signing out ends the session here, and says where to end it at the issue
   const local = await signInAs(node, issuer, 'ada')
   await local.ask('/session')
   t.same((await local.ask('/session', 'DELETE')).body, { ended: true })
-})
-
-t.test('the issuer ends sessions, by orders that only it can give', async (t) => {
-  const order = async (token: string, address: string) => {
-    const body = new URLSearchParams({ logout_token: token })
-    const headers = { 'x-forwarded-for': address }
-    return (await fetch(`${node.url}${START}/logout`, { method: 'POST', body, headers })).status
-  }
-  const [ada, ben] = [await signInAs(node, issuer, 'ada'), await signInAs(node, issuer, 'ben')]
-  const isThere = async () => (await ada.ask('/session')).status === 200
-  const now = Math.floor(Date.now() / 1000)
-  const rows: [string, string][] = [
-    ['of another issuer', issuer.logoutToken({ sub: 'ada', iss: 'https://other.example' })],
-    ['for another client', issuer.logoutToken({ sub: 'ada', aud: ['other'] })],
-    ['of nobody', issuer.logoutToken({})],
-    ['without an event', issuer.logoutToken({ sub: 'ada', events: { other: {} } })],
-    ['with the nonce of an ID token', issuer.logoutToken({ sub: 'ada', nonce: 'n' })],
-    ['of an hour ago', issuer.logoutToken({ sub: 'ada', iat: now - 3_600 })],
-    ['that has expired', issuer.logoutToken({ sub: 'ada', exp: now - 60 })],
-    ['of tomorrow', issuer.logoutToken({ sub: 'ada', iat: now + 86_400 })],
-    ['without a name', issuer.logoutToken({ sub: 'ada', jti: undefined })],
-    ['that is not signed', issuer.logoutToken({ sub: 'ada' }, 'none')],
-    ['signed with the secret', issuer.logoutToken({ sub: 'ada' }, 'HS256')],
-    ['signed by somebody else', issuer.logoutToken({ sub: 'ada' }, 'foreign')],
-    ['an ID token', issuer.secrets.at(-1) ?? ''],
-    ['no token', 'x.y.z'],
-  ]
-  for (const [index, [what, token]] of rows.entries())
-    t.equal(await order(token, `203.0.113.${index}`), 400, what)
-  t.equal(await isThere(), true)
-  const good = issuer.logoutToken({ sub: 'ada' })
-  t.equal(await order(good, '192.0.2.9'), 200)
-  t.equal(await isThere(), false)
-  t.equal((await ben.ask('/session')).status, 200, 'and nobody else’s')
-  const again = await signInAs(node, issuer, 'ada')
-  t.equal(await order(good, '192.0.2.9'), 200)
-  t.equal((await again.ask('/session')).status, 200, 'an order counts once')
-
-  // As the issuer sends it itself, when somebody signs out there.
-  issuer.person = 'ben'
-  const { browser } = ben
-  const page = await (await browser.visit(`${issuer.url}/session/end`)).text()
-  const xsrf = /name="xsrf" value="([^"]+)"/.exec(page)?.[1] ?? ''
-  await browser.post(`${issuer.url}/session/end/confirm`, { xsrf, logout: 'yes' })
-  t.equal((await ben.ask('/session')).status, 401, 'ended with the session at the issuer')
 })
 
 t.test('operators see and end all sessions, others their own', async (t) => {

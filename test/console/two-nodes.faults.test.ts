@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { openBrowser } from '../support/browser.ts'
 import {
   type ConsoleNode,
   consoleKeys,
@@ -6,6 +7,8 @@ import {
   startConsoleNode,
   type Told,
 } from '../support/console-node.ts'
+import { openPerson } from '../support/console-person.ts'
+import { draftRoute, makeApp, makeKey, publishRoute, SOON_MS, transcribe } from '../support/console-work.ts'
 import { startIssuer, Wanderer } from '../support/oidc-issuer.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -17,6 +20,7 @@ import {
   SECRET_ENV,
   START,
 } from '../support/single-sign-on.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const ROUTES = '/workspaces/acme/routes'
 const entry = { provider: 'acme-own', model: 'morse-1' }
@@ -174,5 +178,43 @@ t.test(
     await ada.ask('/session')
     t.equal((await ada.ask('/session', 'DELETE')).status, 200)
     t.equal((await one.ask('/session', { headers: here })).status, 401)
+  },
+)
+
+t.test(
+  'what an admin publishes on one node is served by another',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const [here, there] = await startTwo(t)
+    const browser = await openBrowser(t)
+    const [admin, other] = [await openPerson(browser, here.url), await openPerson(browser, there.url)]
+    for (const person of [admin, other]) {
+      await person.signIn(here.keys.admin)
+      await person.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      t.match(person.page.url(), '/console/acme/overview')
+    }
+    t.equal(
+      await admin.page.getByRole('navigation').getByText('Platform').count(),
+      0,
+      'an admin sees no platform',
+    )
+    await admin.page.goto('/console/workspaces')
+    await admin.page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor()
+
+    await draftRoute(admin, { workspace: 'acme', name: 'shared', entry: 'acme-own/morse-1' })
+    const version = await publishRoute(admin, 'acme.shared', 'No app yet')
+    await makeApp(admin, 'desk', 'acme.shared')
+    const { key } = await makeKey(admin, 'two-nodes', 'desk')
+    const begunMs = performance.now()
+    const isServed = async () => (await transcribe(there, key)).version === version
+    t.ok(
+      await waitUntil(isServed, SOON_MS),
+      `the other node serves it after ${Math.round(performance.now() - begunMs)} ms`,
+    )
+    await other.go('Routes')
+    const row = other.row('Routes', 'acme.shared')
+    await row.getByTitle(version).waitFor()
+    t.pass('and its page shows it')
+    for (const { complaints } of [admin, other]) t.same([...complaints.said, ...complaints.failed], [])
   },
 )

@@ -52,6 +52,7 @@ export const STORES: readonly (readonly ['embedded' | 'redis', { readonly skip: 
 ]
 
 export interface BenchOptions {
+  /** Default: the embedded one; `redis.faults.test.ts` runs what leaves it open with Redis, too. */
   readonly store?: 'embedded' | 'redis'
   readonly env?: Readonly<Record<string, string>>
 }
@@ -62,7 +63,7 @@ const log = pino({ level: 'silent' })
 
 export async function startConsoleBench(
   t: Test,
-  { store = 'embedded', env = {} }: BenchOptions = {},
+  { store = process.env.LARKWAY_TEST_STORE === 'redis' ? 'redis' : 'embedded', env = {} }: BenchOptions = {},
 ): Promise<ConsoleBench> {
   const keys = { operator: makeKey(), admin: makeKey(), foreign: makeKey(), app: makeKey() }
   const dataFolder = await tempFolder(t)
@@ -92,6 +93,15 @@ export async function startConsoleBench(
     signIn,
     startAnother: () => startLarkway(t, node),
   }
+}
+
+type AuditLine = Told['body'] & { readonly number: number }
+
+/** @returns reads the lines that the audit list of a visitor has more than now, newest first */
+export async function auditAfter(visitor: Visitor): Promise<() => Promise<readonly AuditLine[]>> {
+  const read = async () => (await visitor.get('audit')).body.lines as readonly AuditLine[]
+  const last = (await read())[0]?.number ?? 0
+  return async () => (await read()).filter(({ number }) => number > last)
 }
 
 /** What an answer says, but for the id of its request. */

@@ -1,5 +1,6 @@
 import type { Locator, Page } from 'playwright-core'
 import type { Person } from './console-person.ts'
+import { melody, wav } from './tone.ts'
 import { waitUntil } from './wait-until.ts'
 
 // What people do in the console, each from the view on which it begins.
@@ -165,4 +166,18 @@ export async function watchUpload(person: Person): Promise<readonly number[]> {
 export async function shareOf(bar: Locator): Promise<number> {
   const position = bar.evaluate((one) => Number(one.position), undefined, { timeout: 1_000 })
   return position.catch(() => Number.NaN)
+}
+
+/** How soon every node serves what was published, and refuses what was revoked. */
+export const SOON_MS = 5_000
+
+/** Transcribes with a key of an app. `version` is that of the route that served. */
+export async function transcribe({ url }: { readonly url: string }, key: string) {
+  const response = await fetch(`${url}/v1/transcription`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'audio/wav' },
+    body: wav([melody(2, 16_000)], 16_000),
+  })
+  const answer = (await response.json()) as Record<string, unknown>
+  return { status: response.status, answer, version: String(answer.policy_version_id) }
 }

@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import type { ConsoleNode } from './console-node.ts'
-import { CLIENT, type TestIssuer, Wanderer } from './oidc-issuer.ts'
+import { type ConsoleNode, startConsoleNode } from './console-node.ts'
+import { CLIENT, startIssuer, type TestIssuer, Wanderer } from './oidc-issuer.ts'
 import { waitUntil } from './wait-until.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -20,6 +20,33 @@ export const ROLES = [
   { group: 'gateway-operators', role: 'operator' },
   { email: 'Grace@Example.com', role: 'admin', workspaces: ['other'] },
 ]
+
+const PEOPLE = {
+  ada: { email: 'ada@example.com', email_verified: true, groups: ['watchers', 'gateway-operators', 'x'] },
+  ben: { email: 'ben@example.com', groups: ['watchers', 'speech team'] },
+  grace: { email: 'grace@example.com', email_verified: true },
+  false: { email: 'grace@example.com', email_verified: false },
+  'says-true': { email: 'grace@example.com', email_verified: 'true' },
+  eve: { email: 'eve@example.com', groups: ['gateway-operator', 'GATEWAY-OPERATORS', ''] },
+  number: { groups: 7 },
+  object: { groups: { 'gateway-operators': true } },
+  nested: { groups: [['gateway-operators'], null, { name: 'gateway-operators' }, 1] },
+  text: { groups: 'speech team' },
+  mixed: { groups: [null, 3, 'watchers'], email: 'a\u0000\u202e\nb'.padEnd(500, 'c') },
+  keycloak: { realm_access: { roles: ['watchers'] }, 'https://example.com/groups': ['speech team'] },
+}
+
+/** A node that people of an issuer sign in to. */
+export async function startSignOn(
+  t: Test,
+): Promise<{ readonly node: ConsoleNode; readonly issuer: TestIssuer }> {
+  const issuer = await startIssuer(t)
+  const node = await startConsoleNode(t, { env: SECRET_ENV })
+  issuer.register(node.url)
+  Object.assign(issuer.people, PEOPLE)
+  await configure(node, consoleFields(node.url, issuer), ({ oidc }) => oidc !== null)
+  return { node, issuer }
+}
 
 /** The part of a configuration that lets people in whom the issuer knows. */
 export function consoleFields(publicUrl: string, issuer: TestIssuer, more: Json = {}, oidc: Json = {}): Json {
@@ -49,6 +76,10 @@ export async function configure(
   await writeFile(path, JSON.stringify({ ...before, console }))
   await waitUntil(async () => holds((await node.ask('/sign-in')).body))
 }
+
+/** Asks from an address: each has failed sign-ins of its own. */
+export const visitFrom = (browser: Wanderer, url: string, address: string) =>
+  browser.visit(url, { 'x-forwarded-for': address })
 
 /** Somebody who has signed in, or was led back to the sign-in page. */
 export interface Arrival {

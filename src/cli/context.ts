@@ -17,7 +17,7 @@ import { DEFAULT_DATA, type Environment, readEnvironment } from '../node/config.
 import { openObjects, openState } from '../node/stores.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { SHIPPED } from '../providers/facts.ts'
-import { modelsInForce, PROJECT_KEYS, publicKeys } from '../providers/feed.ts'
+import { modelKeys, modelsInForce } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { open } from '../sealing.ts'
 import { findSecretKeys } from '../secrets.ts'
@@ -127,7 +127,7 @@ export async function servedAt(
 
 /** The keys that documents of model facts are signed with, as a server has them. */
 export function modelKeysOf(context: CliContext) {
-  return publicKeys(environmentOf(context).LARKWAY_MODELS_KEYS?.split(',') ?? PROJECT_KEYS)
+  return modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
 }
 
 type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>

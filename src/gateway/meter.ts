@@ -1,7 +1,7 @@
 import type { Feature, TranscriptionCall } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { ChatCall } from '../contracts/chat.ts'
-import { choicesAsked, type WithExtras } from '../contracts/extras.ts'
+import { choicesAsked, extraValue, type WithExtras } from '../contracts/extras.ts'
 import type { Price } from '../contracts/facts.ts'
 import type { EmbeddingInput } from '../contracts/generation.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
@@ -423,17 +423,34 @@ export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K
 }
 
 /**
- * Highest cost of a call at an entry, at any of the prices that its size may fall under; null when that is not known.
+ * Highest cost of a call at an entry, at any of the prices that its size may fall under and at any tier of service that
+ * may answer it; null when that is not known.
  */
 export function highestCost<K extends OperationName>(
   entry: Entry,
   call: Call<K>,
   atMs = Date.now(),
 ): number | null {
-  const price = priceOn(priceFor(entry, call) ?? {}, atMs)
-  const reported = ESTIMATES[call.operation](call.payload, price)
-  const costs = pricesFor(price, reported, call.payload).map((one) => meterAt(call, reported, one).costUsd)
+  const { payload } = call
+  const costs = pricesOfTiers(priceOn(priceFor(entry, call) ?? {}, atMs), payload).flatMap((price) => {
+    const reported = ESTIMATES[call.operation](payload, price)
+    return pricesFor(price, reported, payload).map((one) => meterAt(call, reported, one).costUsd)
+  })
   return costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
+}
+
+/**
+ * Prices of the tiers of service that may answer. Without a tier, or with `auto`, the provider takes that of the account,
+ * which may be any; one that is asked for may be answered by the default one, as OpenAI answers `flex` and `priority`
+ * where it lacks room. https://developers.openai.com/api/reference/resources/chat, `service_tier`, of 2026-11-24
+ */
+function pricesOfTiers(price: PriceOfDay, payload: unknown): readonly PriceOfDay[] {
+  const { by_service_tier: tiers } = price
+  if (tiers === undefined) return [price]
+  const asked = extraValue(payload as WithExtras, 'service_tier')
+  const isAny = typeof asked !== 'string' || asked === 'auto'
+  const possible = isAny ? Object.keys(tiers) : [asked]
+  return [price, ...possible.map((tier) => priceForTier(price, tier))]
 }
 
 /** Prices of the estimated size, and of every larger one that the call may turn out to have. */

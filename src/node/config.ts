@@ -61,7 +61,7 @@ const Environment = Type.Object({
     Type.String({
       pattern: '^[A-Za-z0-9+/_-]{43}=?(,[A-Za-z0-9+/_-]{43}=?)*$',
       description:
-        'comma-separated base64 Ed25519 public keys by which model facts are signed; default: of this project',
+        'comma-separated base64 Ed25519 public keys by which model facts are signed; default: none, and signed facts are refused',
     }),
   ),
   LARKWAY_INSECURE_WEBHOOKS: Type.Boolean({

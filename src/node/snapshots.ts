@@ -10,7 +10,7 @@ import type { CatalogStore } from '../contracts/catalog-store.ts'
 import type { StoredModels } from '../contracts/models.ts'
 import type { Logger } from '../log.ts'
 import { documentAge, endedModels, fadingModels, type ModelRemark, SHIPPED } from '../providers/facts.ts'
-import { modelsInForce, PROJECT_KEYS, publicKeys } from '../providers/feed.ts'
+import { modelKeys, modelsInForce } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { BuiltInSandbox } from '../sandbox/thread.ts'
 import { open as unseal } from '../sealing.ts'
@@ -60,7 +60,7 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
   const { serving, ...own } = source
-  const keys = publicKeys(environment.LARKWAY_MODELS_KEYS?.split(',') ?? PROJECT_KEYS)
+  const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
   const polling = pollPublished({ serving, store, readModels, log })
   closers.push(() => polling.close())

@@ -6,12 +6,14 @@ import { type ModelsDocument, readModels, SHIPPED } from './facts.ts'
 /** Largest document that is read. The one of the program has 120 KB. */
 export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024
 
-/** Ed25519 keys that documents of this project are signed with, base64url of 32 bytes. */
-export const PROJECT_KEYS: readonly string[] = ['BYAjVZYjkvjkpmtSYAh-AjmsjlBIonA7jOw7m3XyvX0']
-
-/** @throws Error that names what is no key */
-export function publicKeys(texts: readonly string[]): KeyObject[] {
-  return texts.map((text) => {
+/**
+ * The keys that documents are trusted by. The program brings none: an operator names those of the signer it trusts.
+ *
+ * @param setting `LARKWAY_MODELS_KEYS`: Ed25519 public keys as base64 of 32 bytes, with commas between them
+ * @throws Error if one of them is not such a key
+ */
+export function modelKeys(setting: string | undefined): KeyObject[] {
+  return (setting?.split(',') ?? []).map((text) => {
     const bytes = Buffer.from(text, 'base64url')
     if (!/^[A-Za-z0-9_-]{43}=?$/.test(text.replaceAll('+', '-').replaceAll('/', '_')) || bytes.length !== 32)
       throw new Error('a key of model facts must be base64 of the 32 bytes of an Ed25519 public key')
@@ -38,6 +40,10 @@ export function signModels(document: ModelsDocument, privateKey: KeyObject): obj
 export function readFeed(text: string, keys: readonly KeyObject[]): ModelTable {
   if (Buffer.byteLength(text) > DOCUMENT_BYTES_MAX)
     throw new Error(`it is larger than ${DOCUMENT_BYTES_MAX / 1024 / 1024} MiB`)
+  if (keys.length === 0)
+    throw new Error(
+      'LARKWAY_MODELS_KEYS is not set; set it to the public key of whoever signed the document, here and on every server',
+    )
   const { signature, ...document } = objectIn(text)
   if (typeof signature !== 'string') throw new Error('it has no signature')
   const signed = Buffer.from(canonicalJson(document))

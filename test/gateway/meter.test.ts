@@ -310,6 +310,32 @@ t.test('what is reserved covers every price that the size may fall under', async
   t.equal(reserved({ tiers: [{ over_input_tokens: 1 }] }, short), null, 'a price that is not known')
 })
 
+t.test('what is reserved covers every tier of service that may answer', async (t) => {
+  const price: Price = {
+    ...{ per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 },
+    by_service_tier: {
+      flex: { per_1m_input_tokens_usd: 0.5, per_1m_output_tokens_usd: 5 },
+      priority: {
+        per_1m_input_tokens_usd: 2,
+        per_1m_output_tokens_usd: 20,
+        tiers: [{ over_input_tokens: 3000, per_1m_output_tokens_usd: 40 }],
+      },
+    },
+  }
+  const reserved = (service_tier: unknown, text = 'a'.repeat(400)) => {
+    const extras =
+      service_tier === null ? [] : [{ name: 'service_tier', value: service_tier, required: false } as const]
+    const messages = [{ role: 'user', parts: [{ type: 'text', text }] }] as const
+    const call = callOf('chat', chatCall({ messages, max_tokens: 1000, extras }))
+    return highestCost(entry({ facts: facts({ price }) }), call)
+  }
+  t.equal(reserved('default'), 0.0101)
+  t.equal(reserved('flex'), 0.0101, 'the default tier may answer')
+  t.equal(reserved('priority'), 0.0202)
+  for (const tier of [null, 'auto', 7]) t.equal(reserved(tier), 0.0202, `${tier}: that of the account`)
+  t.equal(reserved('priority', 'a'.repeat(4000)), 0.042, 'and its own prices of size hold')
+})
+
 t.test('a cost is never nothing, however small, and small ones compare', async (t) => {
   const embed = (usd: number, count: number) =>
     meter(callOf('embeddings', { input: ['a'], dimensions: null }), tokens(count, null), {

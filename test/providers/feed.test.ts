@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { type ModelsDocument, SHIPPED } from '../../src/providers/facts.ts'
-import { modelsInForce, publicKeys, readFeed, signModels } from '../../src/providers/feed.ts'
+import { modelKeys, modelsInForce, readFeed, signModels } from '../../src/providers/feed.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('ed25519')
 const KEYS = [publicKey]
@@ -89,12 +89,22 @@ t.test('which document holds: the newer one, unless an older one was forced', as
   t.match(modelsInForce(foreign, KEYS), { table: SHIPPED, refused: /^its signature/ })
 })
 
+t.test('no key is trusted unless one is set, and the refusal names the setting', async (t) => {
+  t.same(modelKeys(undefined), [])
+  t.match(
+    refusal(signed(), modelKeys(undefined)),
+    /^LARKWAY_MODELS_KEYS is not set; set it to the public key/,
+  )
+  const stored = { text: signed(), over: EARLIER }
+  t.match(modelsInForce(stored, modelKeys(undefined)), { table: SHIPPED, refused: /^LARKWAY_MODELS_KEYS/ })
+})
+
 t.test('keys are 32 bytes in either base64', async (t) => {
   const { x = '' } = publicKey.export({ format: 'jwk' })
   const plain = Buffer.from(x, 'base64url').toString('base64')
-  for (const text of [x, plain]) t.equal(refusal(signed(), publicKeys([text])), null)
+  for (const text of [x, plain]) t.equal(refusal(signed(), modelKeys(text)), null)
   for (const text of ['', 'AAAA', `${x}AA`, 'ä'.repeat(43)])
-    t.throws(() => publicKeys([text]), /must be base64/, text)
+    t.throws(() => modelKeys(text), /must be base64/, text)
 })
 
 t.test('the script signs the document of the program', async (t) => {

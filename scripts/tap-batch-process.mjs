@@ -13,12 +13,20 @@ import { cpuOfChildren } from './tap-file.mjs'
 /** Where tap keeps its root. */
 const TAP = Symbol.for('TAP private constructor')
 const FACADE = 'larkway-test:tap'
+/**
+ * Where Node's `fetch` keeps its connections. npm's undici puts its own there if it is loaded first, with which a
+ * streamed body of Node's `fetch` hangs.
+ */
+const DISPATCHER = Symbol.for('undici.globalDispatcher.1')
 /** Node's status for a module that waits for ever. */
 const UNSETTLED = 13
 
 unused.setTimeout(0) // of the process, which lasts longer than a file
 
 const FILES = 3
+
+await fetch('data:,') // makes the dispatcher Node's own
+const Dispatcher = globalThis[DISPATCHER].constructor
 
 const [mark] = process.argv.splice(2)
 const environment = { ...process.env }
@@ -107,6 +115,8 @@ function close() {
   const status = Number(process.exitCode ?? 0) || (current.root.results.ok ? 0 : 1)
   process.exitCode = undefined
   process.chdir(folder)
+  globalThis[DISPATCHER].destroy() // its connections led to servers that are gone, and their ports are given again
+  globalThis[DISPATCHER] = new Dispatcher()
   for (const name of Object.keys(process.env)) if (!Object.hasOwn(environment, name)) delete process.env[name]
   for (const [name, value] of Object.entries(environment)) {
     if (process.env[name] !== value) process.env[name] = value

@@ -8,7 +8,6 @@ import {
   startConsoleBench,
   type Told,
 } from '../support/console-bench.ts'
-import { withoutServers } from '../support/servers.ts'
 import { storedKey } from '../support/stored-key.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -315,27 +314,6 @@ t.test('keys of others, and of the file', async (t) => {
   t.match((await foreign.get('audit')).body, {
     lines: [{ action: 'key.revoke', by: { key_id: 'key_operator' } }],
   })
-})
-
-t.test('other nodes follow within 5 s', { skip: withoutServers }, async (t) => {
-  const bench = await startConsoleBench(t, { store: 'redis' })
-  const { admin } = bench.visitors
-  const other = await bench.startAnother()
-  const there = { ...bench, larkway: other }
-  t.match((await admin.at(other.url).get('session')).body, { role: 'admin' }, 'a session is one of all nodes')
-  const followed = async (key: unknown, status: number) => {
-    const beganMs = performance.now()
-    const so = await waitUntil(async () => (await statusOf(there, key)) === status, 10_000)
-    const tookMs = Math.round(performance.now() - beganMs)
-    t.ok(so && tookMs < 5_000, `${status} after ${tookMs} ms`)
-  }
-  const { body } = await admin.ask('POST', KEYS, { name: 'one', app: 'web', scopes: ['inference', 'admin'] })
-  await followed(body.key, 200)
-  const own = (await bench.signIn(String(body.key))).at(other.url)
-  t.equal((await own.get('session')).status, 200)
-  await admin.ask('DELETE', `${KEYS}/${body.id}`)
-  await followed(body.key, 401)
-  t.equal((await own.get('session')).status, 401, 'and with the key its sessions')
 })
 
 t.test('who revokes the key that is signed in with is signed out, also elsewhere', async (t) => {

@@ -6,7 +6,6 @@ import { startConsoleNode } from '../support/console-node.ts'
 import { nodeSample } from '../support/console-record.ts'
 import { liveAudio } from '../support/live-audio.ts'
 import { LiveClient } from '../support/live-rig.ts'
-import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const RATE = 16_000
@@ -111,36 +110,4 @@ t.test('sessions of other nodes are listed as they told', async (t) => {
     ],
     is_cut: false,
   })
-  const end = 'workspaces/acme/live/live_1/end'
-  t.equal((await admin.ask('POST', end, {})).status, 404, 'no node has it any more')
-})
-
-t.test('a session of another node is ended by an order to it', { skip: withoutServers }, async (t) => {
-  const { state, visitors } = await startConsoleBench(t, { store: 'redis' })
-  const { sessionEnds, samples } = state.console
-  const sample = (id: string, workspace: string): LiveSample => ({
-    ...{ id, workspace, app: 'web', keyId: 'key_x', route: 'acme', entry: null },
-    ...{ startedAtMs: Date.now(), audioSeconds: 1.5, switches: 2, costUsd: 0.25 },
-  })
-  const live = { open: 2, sessions: [sample('live_1', 'acme'), sample('live_2', 'other')] }
-  const tell = () => samples.add(nodeSample('x:1', Date.now(), { live }), 3_600_000)
-  const { admin } = visitors
-  const isListed = async () => ((await admin.get('live')).body.sessions as Session[]).length === 1
-  await tell()
-  t.ok(await waitUntil(isListed))
-  t.equal(
-    (await admin.ask('POST', 'workspaces/acme/live/live_2/end', {})).status,
-    404,
-    'of another workspace',
-  )
-  const ended = admin.ask('POST', 'workspaces/acme/live/live_1/end', {})
-  // As the node that has it does.
-  t.ok(await waitUntil(async () => (await sessionEnds.pending()).includes('live_1')))
-  await sessionEnds.withdraw('live_1')
-  t.equal((await ended).status, 200)
-  await tell()
-  t.ok(await waitUntil(isListed))
-  const late = await admin.ask('POST', 'workspaces/acme/live/live_1/end', {})
-  t.equal(late.status, 404, 'no node has it any more')
-  t.same(await sessionEnds.pending(), [])
 })

@@ -1,7 +1,7 @@
 const REFUSED = /;\s*q=0(\.0*)?\s*(;|$)/i
 
 /**
- * Whether a header of the `Accept` family takes something: a weight of 0 says the contrary.
+ * True where a header of the `Accept` family takes something: a weight of 0 refuses it.
  *
  * @param header   undefined: it was not sent, and names nothing
  * @param matching tells whether one of its items names it

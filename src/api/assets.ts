@@ -7,7 +7,7 @@ import { accepts } from './accept.ts'
 /** Text or bytes that change with the version of the package only. */
 export interface Asset {
   readonly type: string
-  /** Reads or makes it; called once, when somebody asks first. */
+  /** Reads or makes it; called once, at the first request. */
   readonly load: () => Promise<string | Uint8Array>
   /** The same as it was made before; then it is not loaded. */
   readonly packed?: PackedAsset | undefined
@@ -25,7 +25,7 @@ const REVALIDATED = 'no-cache'
 /** How they keep one whose address has the hash of what it holds: for good, and no use asks again. */
 export const IMMUTABLE = 'max-age=31536000, immutable'
 
-/** @param caching the `cache-control` of the answer; asked again at each use unless said */
+/** @param caching the `cache-control` of the answer; default: it is asked for again at each use */
 export type AssetAnswer = (exchange: Exchange, caching?: string) => Promise<Reply>
 
 interface Loaded {
@@ -40,7 +40,7 @@ const CODINGS: readonly Coding[] = ['br', 'gzip']
 
 /**
  * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes that. Until
- * somebody asks for it, it takes neither time nor memory.
+ * it is asked for, it takes neither time nor memory.
  */
 export function serveAsset(asset: Asset): AssetAnswer {
   let loading: Promise<Loaded> | null = null
@@ -59,7 +59,7 @@ export function serveAsset(asset: Asset): AssetAnswer {
       'cache-control': caching,
       vary: 'accept-encoding',
       ...asset.headers,
-      // Of what is kept for good nobody asks again.
+      // Immutable assets are never revalidated.
       ...(caching === IMMUTABLE ? {} : { etag: tag }),
     }
     if (hasTag(exchange.headers['if-none-match'], tag)) return { status: 304, headers, body: '' }
@@ -140,7 +140,7 @@ function brotliOptions(quality: number, bytes: number) {
 
 /** The last step takes off another 2 %, in twice as long: 2 s for the script of /docs. */
 const BROTLI_QUALITY_KEPT = 10
-/** For what nobody waits for. */
+/** For compression that no request waits for. */
 const BROTLI_QUALITY_BEST = 11
 
 /** Compression of what is kept: as small as it gets in reasonable time. On a thread of its own, too. */
@@ -149,7 +149,7 @@ function shrunk(bytes: Uint8Array, coding: Coding): Promise<Uint8Array> {
   return brotli(bytes, brotliOptions(BROTLI_QUALITY_KEPT, bytes.length))
 }
 
-/** Whether a client takes a body so coded. What depends on it says `vary: accept-encoding`. */
+/** True where a client takes a body so coded. An answer that depends on it has `vary: accept-encoding`. */
 function takes({ headers }: Pick<Exchange, 'headers'>, coding: Coding): boolean {
   return accepts(headers['accept-encoding'], NAMED[coding])
 }

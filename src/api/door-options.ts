@@ -38,11 +38,23 @@ export interface DoorOption {
   readonly hints?: readonly string[]
   /** Its name in OpenAI's chats; absent: the same. */
   readonly as?: ExtraName
-  /** What is passed on for a value; undefined: nothing. Absent: the value. */
+  /** Makes the value that is passed on; undefined: nothing is. Absent: it is passed on as it was sent. */
   readonly value?: (sent: unknown) => unknown
 }
 
 export type DoorOptions = Readonly<Record<string, DoorOption>>
+
+const optionOf =
+  (fate: OptionFate) =>
+  (note: string, more: Omit<DoorOption, 'fate' | 'note'> = {}): DoorOption => ({ fate, note, ...more })
+
+/** Rows of a table of options, by their fate. */
+export const kept = optionOf('kept')
+export const feature = optionOf('feature')
+export const hint = optionOf('hint')
+export const fixed = optionOf('fixed')
+export const warned = optionOf('warned')
+export const refused = optionOf('refused')
 
 /** Reads options that come as text, out of a query or a form, and accounts for each that was sent. */
 export class OptionReader {
@@ -55,7 +67,7 @@ export class OptionReader {
     this.#options = options
   }
 
-  /** Whether it was sent; it is accounted for as before. */
+  /** True where it was sent; it is accounted for as before. */
   has(name: string): boolean {
     return this.#sent(name).length > 0
   }

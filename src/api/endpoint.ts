@@ -53,7 +53,7 @@ import type { Json } from './openapi/schema.ts'
 export interface Dependencies {
   readonly services: Services
   readonly spool: Spool
-  /** Takes a body that nobody needs, because its answer is there already. */
+  /** Takes a body that is not needed, because its answer is there already. */
   readonly discard: Spool
   readonly probe: MediaProbe
   readonly digester: AudioDigester
@@ -70,7 +70,7 @@ export interface Dependencies {
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null
-  /** Null: nobody counts. */
+  /** Null: they are not counted. */
   readonly metrics?: { readonly requests: RequestMetrics; readonly tenants?: TenantMetrics } | null
   /** Absent: nothing is shown in the console. */
   readonly recorder?: Recorder
@@ -109,7 +109,7 @@ interface AwaitedBody<Body> extends DocumentedBody {
   receive(request: Admitted): Promise<Body>
 }
 
-/** A body whose handler goes on in the turn in which it is complete: a promise less, which small calls feel. */
+/** A body whose handler continues in the turn in which it is complete: a promise less, which small calls feel. */
 export interface ContinuedBody<Body> extends DocumentedBody {
   readonly receive?: never
   /** @throws GatewayError as `receive`, and as `next` does */
@@ -371,7 +371,7 @@ export function observedRoute(
     handle(exchange) {
       const context = contextOf(exchange)
       context.trace = dependencies.tracing?.request(exchange, path) ?? null
-      // So that nobody counts on a key that protects nothing.
+      // Callers must not rely on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'
       }
@@ -423,7 +423,7 @@ class ObservedRequest implements FinishListener {
     )
   }
 
-  /** Never throws: nobody waits for a later answer. */
+  /** Never throws: a later answer has no one to catch it. */
   answer(reply: Reply): void {
     try {
       this.#answer(reply)
@@ -450,7 +450,7 @@ class ObservedRequest implements FinishListener {
     recorder?.wentOn(exchange, context)
   }
 
-  /** The exchange goes on as a WebSocket, and is over when that is. */
+  /** The exchange continues as a WebSocket, and is over when that is. */
   upgrade(reply: UpgradeReply): void {
     const { dependencies, recorder } = this.#observed
     const exchange = this.#exchange
@@ -525,7 +525,7 @@ function contextOf(exchange: Exchange): CallContext {
   return new CallContext(exchange, isValid ? traceparent : undefined)
 }
 
-/** Whether a call with an idempotency key has ended now, and its caller had left before. */
+/** True where a call with an idempotency key has ended now, and its caller had left before. */
 function wentOn({ status }: Exchange, { slot, failure }: CallContext): boolean {
   return slot !== null && status === ERRORS.CLIENT_CLOSED.status && failure?.code !== 'CLIENT_CLOSED'
 }
@@ -539,7 +539,7 @@ function noteEnd({ log, metrics }: Watchers, exchange: Exchange, context: CallCo
 
 /**
  * Writes one line per request when its answer is out, streamed ones too: facts by name, never a header, a body or a
- * text that the caller or a provider has written. A call that goes on without its caller gets a second line at its end.
+ * text that the caller or a provider has written. A call that continues without its caller gets a second line.
  */
 function logRequest(log: Logger, exchange: Exchange, context: CallContext, message = 'request'): void {
   const { failure } = context

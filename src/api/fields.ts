@@ -83,8 +83,8 @@ export function readRequire({ headers }: Pick<Exchange, 'headers'>, inBody: unkn
 }
 
 /**
- * Whether a body that is about to come may be one of which nothing may be kept. What its own fields demand is not known
- * by then; a call that demands it too late is refused.
+ * True where nothing may be kept of a body that is about to come. The demands of its own fields are not known yet; a
+ * call that demands it too late is refused.
  *
  * @param inQuery what its address demands
  * @throws GatewayError INVALID_REQUEST as `readRequire`
@@ -172,7 +172,7 @@ function branchesOf(schema: TSchema): readonly TSchema[] {
 
 function checkKnown(name: string, schema: TSchema): void {
   const unknown = Object.keys(schema).filter((keyword) => !KNOWN.has(keyword))
-  if (unknown.length > 0) throw new Error(`of the field ${name} nobody would check ${unknown.join(', ')}`)
+  if (unknown.length > 0) throw new Error(`unknown members of ${name}: ${unknown.join(', ')}`)
 }
 
 /** Says why a field is refused. */

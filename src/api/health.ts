@@ -8,7 +8,7 @@ import { shape } from './openapi/schema.ts'
 export interface Readiness {
   /** False from the first signal to stop. */
   accepting(): boolean
-  /** Resolves to false when Redis does not answer; the node goes on without it. */
+  /** Resolves to false when Redis does not answer; the node continues without it. */
   stateHealthy(): Promise<boolean>
   /** Why the state takes nothing any more, as `stateHealthy` found it. */
   stateBlocked(): Blocked | null

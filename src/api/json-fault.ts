@@ -57,7 +57,7 @@ function branchesOf({ anyOf }: Type.TUnion): TSchema[] {
   return anyOf.flatMap((branch) => (Type.IsUnion(branch) ? branchesOf(branch) : [branch]))
 }
 
-/** Whether the value is of the branch's kind, right or wrong in what it holds. */
+/** True where the value is of the branch's kind, right or wrong in its members. */
 function isMeant(branch: TSchema, value: unknown): boolean {
   if (Type.IsNull(branch)) return value === null
   if (Type.IsArray(branch)) return Array.isArray(value)
@@ -90,7 +90,7 @@ function isHeldBy(member: TSchema, value: Record<string, unknown>, name: string)
   return Value.Check(member, value[name])
 }
 
-/** Whether a member tells the objects of a union from one another. */
+/** True where a member tells the objects of a union from one another. */
 function isDiscriminator(name: string): boolean {
   return name === 'type' || name === 'role'
 }

@@ -18,7 +18,7 @@ export interface JsonRequest<K extends OperationName = OperationName> extends Co
   /** Shape of the body. */
   readonly schema: TObject
   /**
-   * The call that a parsed body stands for. Its warnings name what was sent and is left out.
+   * The call that a parsed body asks for. Its warnings name fields that were sent and are left out.
    *
    * @param exchange whose header may name the purpose
    * @throws GatewayError INVALID_REQUEST naming the field at fault
@@ -102,7 +102,7 @@ function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selecto
   return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
 }
 
-/** Reads a JSON body, makes the call of it and goes on with that. */
+/** Reads a JSON body, makes the call of it and continues with that. */
 function receiveJson<K extends OperationName, Next>(
   read: JsonRequest<K>['read'],
   known: KnownBodies<ReceivedJson<K>> | null,
@@ -192,8 +192,8 @@ function repeatedText(
 }
 
 /**
- * What bodies were read as whose answer was kept from another call, since they come again: to parse and check such a
- * body, and to find the place of its speech, was a third of what its call cost beside `GET /v1/me`. Nothing else of the
+ * Calls of bodies whose answer was kept from another call, since they come again: to parse and check such a body, and
+ * to find the place of its speech, was a third of what its call cost beside `GET /v1/me`. Nothing else of the
  * call is known by it: its caller is admitted, its entries are selected and its answer is looked for each time. A body
  * of which nothing may be kept is not in here, since its answer was not kept either.
  */

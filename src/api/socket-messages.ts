@@ -15,7 +15,7 @@ export const CLOSE = {
 /** A client that is so far behind gets no text that is not final: the next one replaces it anyway. */
 export const BEHIND_BYTES = 64 * 1024
 
-/** What the sessions of a node end with that stops. */
+/** The error that ends the sessions of a node that stops. */
 export function nodeStops(): GatewayError {
   return new GatewayError('OVERLOADED', 'this node stops')
 }

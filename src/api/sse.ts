@@ -13,7 +13,7 @@ export interface EventStream<Delta> {
   event(delta: Delta): object | readonly object[]
   /** The events that follow the last piece; members may be `Large<string>`. */
   done(): readonly object[]
-  /** The events that tell a failure behind the first piece; absent: one `error` with the envelope of errors. */
+  /** The events that tell a failure after the first piece; absent: one `error` with the envelope of errors. */
   failed?(body: ReturnType<typeof errorReply>['body']): readonly object[]
   /** Data of a last event that ends the stream; null: there is none. */
   readonly terminator: string | null
@@ -33,7 +33,7 @@ const HEADERS = {
 }
 
 /**
- * An answer of server-sent events. What breaks off behind the first piece can no longer become a status: it
+ * An answer of server-sent events. A failure after the first piece can no longer become a status: it
  * is told in an event `error`, noted on the context for the log, and no terminator follows.
  */
 export function eventStreamReply<Delta>(
@@ -53,7 +53,7 @@ async function* events<Delta>(
   requestId: string,
   context: CallContext,
 ): AsyncGenerator<string, void> {
-  // Stays when the caller leaves: then nothing behind the `yield` is run.
+  // Stays when the caller leaves: then nothing after the `yield` runs.
   context.failure = new GatewayError('CLIENT_CLOSED')
   const named = stream.named === true
   try {

@@ -10,7 +10,7 @@ export const ALERT_KINDS = [
 ] as const
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
-/** What a rule looks at, and from where on it is an incident. A narrowing that is null means all. */
+/** A rule: the figure that it watches, and the threshold of an incident. A narrowing that is null means all. */
 export type AlertCondition =
   /** Spending of a month, of workspaces and keys that have a budget; `share` of the budget. */
   | { readonly kind: 'budget'; readonly share: number; readonly workspace: string | null }
@@ -42,7 +42,7 @@ export type AlertCondition =
 
 export type AlertRule = { readonly name: string } & AlertCondition
 
-/** What is watched, and who is told. */
+/** The rules, and the receivers of alerts. */
 export interface AlertTerms {
   readonly url: string
   /** `whsec_…`, in the clear: never logged, never returned. */
@@ -60,8 +60,8 @@ export interface Incident {
   readonly rule: string
   readonly kind: AlertKind
   /**
-   * What breaks it, out of names of the configuration and ids of keys and end users: `workspace`, `key`, `end_user`,
-   * `provider`, `model` …
+   * The subject that breaks it, out of names of the configuration and ids of keys and end users: `workspace`, `key`,
+   * `end_user`, `provider`, `model` …
    */
   readonly subject: Readonly<Record<string, string>>
   /**
@@ -70,14 +70,14 @@ export interface Incident {
    */
   readonly owner?: string
   readonly openedAtMs: number
-  /** Nothing is left of a budget, or too little for a call; absent: of something else, or something is. */
+  /** A budget is spent, or has too little left for a call; absent: it is about something else, or some is left. */
   readonly isExhausted?: boolean
   /** The figure as it was seen last, and the one of the rule, both in the unit of the rule. */
   readonly value: number
   readonly threshold: number
 }
 
-/** What is told of an incident. */
+/** The event that tells of an incident. */
 export interface AlertEvent {
   /** `evt_…` */
   readonly id: string
@@ -104,9 +104,9 @@ export interface Alerts {
   /** @returns false when one of its name is open, and nothing changed */
   begin(incident: Incident, event: AlertEvent): Promise<boolean>
   /**
-   * Keeps what is known of an incident by now.
+   * Keeps the newest facts about an incident.
    *
-   * @param event null: nobody is told
+   * @param event null: no one is told
    * @returns false when it is not open any more, and nothing changed
    */
   update(incident: Incident, event: AlertEvent | null): Promise<boolean>

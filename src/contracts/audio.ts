@@ -7,12 +7,12 @@ export const BLOCK_BYTES = 1024 * 1024
 /** Where the bytes of a received body are: held in pooled blocks, or one object in the store. */
 export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
-  /** `sealed`: nobody but this process can read it, and only where readers of audio do. */
+  /** `sealed`: only this process can read it, and only where readers of audio do. */
   | { readonly kind: 'object'; readonly key: string; readonly sealed?: true }
 
 /**
  * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until
- * somebody begins to read what reaches into the part that is held back, or it is closed.
+ * a reader reaches the part that is held back, or it is closed.
  */
 export interface ArrivingBody {
   /**
@@ -22,11 +22,11 @@ export interface ArrivingBody {
    * @throws the error that ended the body; as `AudioReader.bytes`
    */
   bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array>
-  /** Nothing from `start` on is read until the body is confirmed. Called once, before anything is read. */
+  /** Lets no reader past `start` until the body is confirmed. Called once, before anything is read. */
   holdBack(start: number): void
   /** The body is at rest, and all that depends on its whole is decided: what was held back may be read. */
   confirm(): void
-  /** Nobody will begin to read it before it is at rest. Idempotent. */
+  /** No reader begins before it is at rest. Idempotent. */
   close(): void
   /** Milliseconds for which a reader had to wait for its sender so far. */
   readonly waitedMs: number
@@ -37,7 +37,7 @@ export interface BodyHolds {
   /**
    * Keeps a body that was not given back yet; nothing of it is charged to anybody else meanwhile.
    *
-   * @returns lets it go, idempotent; null: nobody can keep it
+   * @returns lets it go, idempotent; null: it cannot be kept
    */
   hold(source: BodySource): (() => void) | null
 }

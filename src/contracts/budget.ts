@@ -10,17 +10,17 @@ export interface ByteBudget {
   readonly used: number
   /** Takes `bytes` whatever is left: for what has arrived already. */
   charge(bytes: number, workspace?: string): void
-  /** Takes `bytes` if they fit and it is nobody else's turn; else nothing, and false. */
+  /** Takes `bytes` if they fit and it is no one else's turn; else nothing, and false. */
   tryReserve(bytes: number, workspace?: string): boolean
   /** Gives back what was charged or reserved. */
   refund(bytes: number, workspace?: string): void
   /**
-   * Takes `bytes` as soon as they fit and it is the caller's turn; absent where nobody can wait.
+   * Takes `bytes` as soon as they fit and it is the caller's turn; absent where waiting is not possible.
    *
    * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
    */
   reserve?(bytes: number, options: ReserveOptions): Promise<boolean>
-  /** Makes known somebody from whom memory can be taken back; absent where it never is. */
+  /** Registers a holder from whom memory can be taken back; absent where it never is. */
   enrol?(holder: MemoryHolder): void
   /** Forgets a holder. Idempotent. */
   dismiss?(holder: MemoryHolder): void
@@ -55,6 +55,6 @@ export interface MemoryHolder {
 
 export interface HolderPace {
   readonly bytesPerSecond: number
-  /** Bytes until it ends; infinite where nobody knows. */
+  /** Bytes until it ends; infinite where it is unknown. */
   readonly bytesLeft: number
 }

@@ -43,9 +43,9 @@ export interface TranscriptionOptions extends WithExtras {
   readonly seed: number | null
   /** The provider is to cut the audio into pieces as it thinks best; absent: nothing was said of it. */
   readonly chunking_strategy?: 'auto'
-  /** Sounds that are no speech are to be told, as words of the kind `event`; absent: nobody asks for them. */
+  /** Sounds that are not speech are to be told, as words of the kind `event`; absent: they are not asked for. */
   readonly audio_events?: boolean
-  /** The times of the characters of words are required; absent: nobody asks for them. */
+  /** The times of the characters of words are required; absent: they are not. */
   readonly character_times?: true
 }
 
@@ -83,7 +83,7 @@ export type ProtocolFeature = (typeof PROTOCOL_FEATURES)[number]
 export interface TranscriptionCall {
   readonly audio: Audio
   readonly options: TranscriptionOptions
-  /** Of audio that is still coming; absent: it is here. */
+  /** Facts of audio that is still coming; absent: it is here. */
   readonly live?: LiveTerms
 }
 
@@ -98,7 +98,7 @@ export interface LiveAudio {
   readonly channels: number
 }
 
-/** What a caller asks of a live session beside the options of a transcription. */
+/** Requests of a caller for a live session, beside the options of a transcription. */
 export interface LiveTerms {
   /** As the caller sends it. */
   readonly audio: LiveAudio
@@ -113,7 +113,7 @@ export interface LiveTerms {
 }
 
 /**
- * A transcription whose audio is still coming. Its `audio` stands for a slice of it: `durationSeconds` are the seconds
+ * A transcription whose audio is still coming. Its `audio` is a slice of it: `durationSeconds` are the seconds
  * that money is set aside for.
  */
 export interface LiveCall extends TranscriptionCall {
@@ -128,7 +128,7 @@ export interface SpeechCall extends WithExtras {
   readonly response_format: string | null
   readonly speed: number | null
   readonly seed: number | null
-  /** The times of its characters are required; absent: nobody asks for them. */
+  /** The times of its characters are required; absent: they are not. */
   readonly times?: true
   /** Other names of the format, for providers that do not know it by the first; absent: it has one. */
   readonly format_aliases?: readonly string[]
@@ -146,9 +146,9 @@ export interface CharacterTimes {
 
 /** Times of speech, or of a piece of it. */
 export interface SpeechTimes {
-  /** Of the text as it was sent; null: the provider tells none. */
+  /** Times of the text as it was sent; null: the provider tells none. */
   readonly text: CharacterTimes | null
-  /** Of the text as the provider reads it, with numbers in words for one; null: it tells none. */
+  /** Times of the text as the provider reads it, with numbers in words for one; null: it tells none. */
   readonly normalized: CharacterTimes | null
 }
 
@@ -197,9 +197,9 @@ export interface TranscriptionResult {
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]
-  /** Of each segment, in their order; absent: the provider has none. */
+  /** Figures of each segment, in their order; absent: the provider has none. */
   readonly figures?: readonly SegmentFigures[]
-  /** Of the tokens of the text, where they were asked for. */
+  /** Log probabilities of the tokens of the text, where they were asked for. */
   readonly logprobs?: readonly SpokenLogprob[]
   /** Tokens that the provider counted, where it says them. */
   readonly tokens?: TokenUsage

@@ -49,9 +49,9 @@ export interface CatalogService {
   document(): unknown
   /** The published records in force. */
   records(): readonly PublishedRecord[]
-  /** Those that the file names too, so that they have no effect. */
+  /** Records that the file names too, so that they have no effect. */
   shadowed(): readonly PublishedRecord[]
-  /** Those that were left out, with what is wrong with them. */
+  /** Records that were left out, with their issues. */
   broken(): readonly BrokenRecord[]
   /** Why the newest file or the newest published catalog is not in force, e.g. on a banner; empty: it is. */
   refused(): readonly string[]

@@ -1,7 +1,7 @@
 import type { StoredModels } from './models.ts'
 
 /**
- * Kinds of catalog records in the state, beside the file. `head` stands for the settings at the top of the file, and
+ * Kinds of catalog records in the state, beside the file. `head` is the settings at the top of the file, and
  * its record has the name `head`.
  */
 export const RECORD_KINDS = ['head', 'plan', 'workspace', 'purpose', 'app', 'provider', 'route'] as const
@@ -38,7 +38,7 @@ export interface RecordVersion {
   readonly hash: string
   readonly atMs: number
   readonly by: Actor
-  /** Why, e.g. `rolled back to 3`; null: nobody said. */
+  /** Why, e.g. `rolled back to 3`; null: no reason was given. */
   readonly note: string | null
 }
 
@@ -146,7 +146,7 @@ export interface CatalogStore {
   /** Null: there is no such version. */
   versionOf(record: RecordName, number: number): Promise<RecordVersion | null>
   change(change: CatalogChange): Promise<CatalogChanged>
-  /** The document of facts about models that stands beside the one of the program; null: none. */
+  /** The document of facts about models beside the one of the program; null: none. */
   models(): Promise<StoredModels | null>
   /**
    * Puts another in its place, or (null) takes it away. The version of the published catalog changes with it.

@@ -28,7 +28,7 @@ export interface ConfiguredProvider {
   readonly name: string
   /** Names the protocol, e.g. `openai-compatible`. */
   readonly kind: string
-  /** Of a pool: that of its first replica. */
+  /** A pool has that of its first replica. */
   readonly baseUrl: string
   /** Servers that answer alike, of which each call is made at one; null: there is the one at `baseUrl`. */
   readonly pool: PoolSettings | null
@@ -72,7 +72,7 @@ export const ACCEPT_RULES = [
 /** A rule that a transcript can break. */
 export type AcceptRule = (typeof ACCEPT_RULES)[number]
 
-/** What a transcript has to be like to be the answer; every rule only where it is set. */
+/** Rules that a transcript has to keep to be the answer; each only where it is set. */
 export interface AcceptRules {
   /** Most times that the same words may follow one another. */
   readonly repeats?: number
@@ -82,13 +82,13 @@ export interface AcceptRules {
   readonly silence?: boolean
   /** The text has to be in the language of the hint, as far as its provider and its script tell. */
   readonly language?: boolean
-  /** Of the whole audio; `min` from 3 s of it on. */
+  /** Bounds for the whole audio; `min` from 3 s of it on. */
   readonly words_per_second?: { readonly min?: number; readonly max?: number }
   /** Least mean of the confidence of its words, else of its segments, where they have one. */
   readonly confidence?: number
   /** Broken rules are counted, and the transcript is the answer all the same. */
   readonly shadow?: boolean
-  /** What the last entry answers is the answer, with a warning, whatever rule it breaks. */
+  /** The answer of the last entry is taken, with a warning, whatever rule it breaks. */
   readonly last_resort?: boolean
 }
 
@@ -106,7 +106,7 @@ export interface Entry {
   /** The caller's voice names → this provider's. */
   readonly voices: Readonly<Record<string, string>>
   readonly retryEmpty: boolean
-  /** What a transcript of it has to be like; null: it may be anything. */
+  /** Rules for its transcripts; null: there are none. */
   readonly accept: AcceptRules | null
   /** Its provider is handed a URL of stored audio and fetches it. */
   readonly pull: boolean
@@ -129,7 +129,7 @@ export interface CacheTerms {
 /** An entry that a part of a route's answered calls is sent to as well, to compare what it answers. */
 export interface Shadow {
   readonly entry: Entry
-  /** Of these calls, from 0 to 1. */
+  /** Share of these calls, from 0 to 1. */
   readonly share: number
   readonly operations: readonly TranscriptionTask[]
   /** Labels of the calls that are meant; empty: all, and those without one. */
@@ -143,7 +143,7 @@ export interface Route {
   readonly workspace: string
   readonly strategy: Strategy
   readonly published: boolean
-  /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
+  /** How a live session continues when no entry for live audio is left: `batch`, transcription of files. */
   readonly liveFallback: LiveFallback
   /** Its speech is kept, and given again to who asks for the same; absent: it is not. */
   readonly cache?: CacheTerms
@@ -154,7 +154,7 @@ export interface Route {
   readonly entries: readonly Entry[]
 }
 
-/** What one end user may spend and ask. */
+/** Limits of the spending and the calls of one end user. */
 export interface EndUserTerms {
   /** Cap per calendar month in UTC, micro-USD; null: none. */
   readonly budgetMicros: number | null
@@ -162,7 +162,7 @@ export interface EndUserTerms {
   readonly rateLimit: RateLimit | null
 }
 
-/** What a workspace says of its end users: the customers of its own for whom it makes calls. */
+/** Settings of a workspace for its end users: the customers of its own for whom it makes calls. */
 export interface EndUserSettings {
   /** They are known by a keyed hash of what callers send, and by nothing else. */
   readonly isHashed: boolean
@@ -187,13 +187,13 @@ export interface Purpose {
   readonly purpose: string
   readonly description: string
   readonly enabled: boolean
-  /** What calls for it demand of the entries, also while it is not enabled; absent: nothing. */
+  /** Demands of its calls on the entries, also while it is not enabled; absent: nothing. */
   readonly require?: Requirements
   /** The route that the app binds the label to; null when it binds none. */
   readonly route: Route | null
 }
 
-/** The app and workspace that a key stands for, resolved once when the configuration is read. */
+/** The app and workspace of a key, resolved once when the configuration is read. */
 export interface Principal {
   readonly workspace: {
     readonly id: string
@@ -202,7 +202,7 @@ export interface Principal {
     /** Capabilities that the plan includes; null without a plan: all of them. */
     readonly includes: ReadonlySet<Capability> | null
     readonly terms: AccountTerms
-    /** What all of its calls demand of the entries; absent: nothing. */
+    /** Demands of all its calls on the entries; absent: nothing. */
     readonly require?: Requirements
     /** Absent: they are known as callers name them, and not limited. */
     readonly endUsers?: EndUserSettings
@@ -217,7 +217,7 @@ export interface Principal {
     readonly expiresAtMs: number | null
     /** Cap per calendar month in UTC, micro-USD; null: none. */
     readonly budgetMicros: number | null
-    /** Absent: a key that somebody made. */
+    /** Absent: a key that a person made. */
     readonly kind?: 'playground'
   }
   readonly route: Route
@@ -236,9 +236,9 @@ export interface Snapshot {
   readonly deadlineMs: number
   /** The same for a video, which takes longer. */
   readonly videoDeadlineMs: number
-  /** SHA-256 of the key in lower-case hex → whom it stands for. */
+  /** SHA-256 of the key in lower-case hex → its principal. */
   readonly keys: ReadonlyMap<string, Principal>
-  /** Workspace id → app id → what its keys stand for, for keys that are kept in the state. */
+  /** Workspace id → app id → the principal of its keys, for keys that are kept in the state. */
   readonly apps: ReadonlyMap<string, ReadonlyMap<string, AppPrincipal>>
   /** How old the list of the state's keys may be while it cannot be read; absent: any age. */
   readonly keysStaleAfterMs?: number
@@ -249,7 +249,7 @@ export interface Snapshot {
   readonly alerts?: AlertTerms
   /** Address of a trace, with `{trace_id}` in place of its id; absent: there is none. */
   readonly traceUrl?: string
-  /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
+  /** The label by which metrics tell tenants apart, and how many of them; absent: they do not. */
   readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
   /** How long records of usage are kept; absent: for good. */
   readonly usageRetention?: UsageRetention
@@ -276,6 +276,6 @@ export interface Selectors {
   /** Label in the body or the header; null when none was sent. */
   readonly purpose: { readonly label: string; readonly source: 'body' | 'header' } | null
   readonly responseProfile: Profile | null
-  /** What the call itself demands of the entries; absent: nothing. */
+  /** Demands of the call itself on the entries; absent: nothing. */
   readonly require?: Requirements
 }

@@ -41,7 +41,7 @@ export interface Tool {
   readonly description: string | null
   /** JSON Schema of the arguments; null: none are taken. */
   readonly parameters: JsonObject | null
-  /** Whether the arguments keep to the schema to the letter; absent: as the provider likes. */
+  /** True: the arguments keep to the schema to the letter; absent: as the provider likes. */
   readonly strict?: boolean
 }
 
@@ -67,11 +67,11 @@ export interface ChatCall extends Sampling {
   readonly audio: { readonly voice: string | null; readonly format: string | null } | null
   /** JSON Schema that the answer has to follow. */
   readonly response_schema: JsonObject | null
-  /** Whether the schema is to be kept to the letter; absent: where it can be, as `isStrictSchema` says. */
+  /** True: the schema is to be kept to the letter; absent: where it can be, as `isStrictSchema` says. */
   readonly response_strict?: boolean
 }
 
-/** Whether a schema asks for any JSON object at all. */
+/** True where a schema asks for any JSON object at all. */
 export function isAnyObject(schema: JsonObject): boolean {
   return schema.type === 'object' && Object.keys(schema).length === 1
 }
@@ -98,7 +98,7 @@ export interface ChatChoice {
 /** How a provider has scheduled a call. */
 export const SERVICE_TIERS = ['auto', 'default', 'flex', 'scale', 'priority', 'fast'] as const
 
-/** What OpenAI's format tells of an answer beside its choices; each is absent where the provider does not tell it. */
+/** Facts of an answer in OpenAI's format beside its choices; each is absent where the provider does not tell it. */
 export interface ChatFacts {
   readonly system_fingerprint?: string
   readonly service_tier?: (typeof SERVICE_TIERS)[number]

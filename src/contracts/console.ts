@@ -19,7 +19,7 @@ export interface SessionEnds {
   order(id: string): Promise<void>
   /** The sessions that are to end. */
   pending(): Promise<readonly string[]>
-  /** Takes an order back, because it was carried out or nobody has such a session. */
+  /** Takes an order back, because it was carried out or there is no such session. */
   withdraw(id: string): Promise<void>
 }
 
@@ -30,7 +30,7 @@ export interface ConsoleSession {
   readonly keySha256: string | null
   /** Null: a key signed in. */
   readonly person: SessionPerson | null
-  /** Who signed in, as one text without blanks: it is the same for all sessions of one key, and of one person. */
+  /** The person or key that signed in, as a text without blanks: the same for all sessions of a key or person. */
   readonly holder: string
   readonly csrfToken: string
   /** How long it lasts without a request; null: that does not matter. */
@@ -49,7 +49,7 @@ export interface SessionPerson {
   readonly subject: string
   /** How the audit list names them: an email address, mostly. */
   readonly name: string
-  /** Those of their groups that the configuration named when they signed in; roles are looked up with every request. */
+  /** Their groups that the configuration named when they signed in; roles are looked up with every request. */
   readonly groups: readonly string[]
   /** Lower case, and verified by the issuer; null: it is not, or no role is given by it. */
   readonly email: string | null
@@ -76,16 +76,16 @@ export interface ConsoleSessions {
   /** Notes that there was a request. */
   touch(id: string): Promise<void>
   end(id: string): Promise<void>
-  /** Those that go on, the one that ends last first. @param holder whose; null: everybody's */
+  /** Sessions that have not ended, the one that ends last first. @param holder whose; null: everyone's */
   list(holder: string | null, limit: number): Promise<readonly KeptSession[]>
   /**
    * Takes a mark that only one can have.
    *
    * @param mark lower-case hex
-   * @returns whether nobody had it before, within the time that it is remembered
+   * @returns true where it is new, within the time that it is remembered
    */
   claim(mark: string, ttlMs: number): Promise<boolean>
-  /** Whether a mark is taken, and remembered. @param mark lower-case hex */
+  /** True where a mark is taken, and remembered. @param mark lower-case hex */
   isClaimed(mark: string): Promise<boolean>
 }
 
@@ -118,14 +118,14 @@ export interface RequestRecord {
   readonly policyVersionId: string | null
   readonly jobId: string | null
   readonly replayed: boolean
-  /** Whether the answer is speech that was made for another call. Absent: its route keeps none. */
+  /** The answer is speech that was made for another call, or not. Absent: its route keeps none. */
   readonly cache?: 'hit' | 'miss'
   readonly attempts: readonly RecordedAttempt[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly costUsd: number | null
-  /** What became of a live session; null: it was none. Absent: written by an earlier version. */
+  /** Outcome of a live session; null: it was none. Absent: written by an earlier version. */
   readonly live?: SessionFacts | null
-  /** What selection looked at. Absent: it did not come to that, or an earlier version wrote it. */
+  /** Facts that selection looked at. Absent: it did not come to that, or an earlier version wrote it. */
   readonly call?: RecordedCall
 }
 
@@ -218,17 +218,17 @@ export interface NodeSample {
   readonly breakers: readonly BreakerView[]
   /** Live sessions that are open, and some of them. Absent: written by an earlier version, or by a worker. */
   readonly live?: { readonly open: number; readonly sessions: readonly LiveSample[] }
-  /** What shadows found. Absent: written by an earlier version. */
+  /** Findings of shadows. Absent: written by an earlier version. */
   readonly shadows?: readonly ShadowSample[]
-  /** End users who are near the end of their budgets, some of them; absent: nobody watches that, or none was seen. */
+  /** End users who are near the end of their budgets, some of them; absent: they are not watched, or none was seen. */
   readonly endUsers?: readonly EndUserSample[]
   /** Budgets that did not cover a call, some of them; absent: none, or written by an earlier version. */
   readonly refusedBudgets?: readonly BudgetName[]
-  /** What alerts go by, of all workspaces together. Absent: written by an earlier version. */
+  /** Figures for alerts, of all workspaces together. Absent: written by an earlier version. */
   readonly attempts?: readonly ModelAttempts[]
   /** The same of models with an entry whose breaker is not closed and that is tried. Absent: by an earlier version. */
   readonly unwell?: readonly UnwellModel[]
-  /** Models with an entry that is half-open and that nobody tries. Absent: none, or by an earlier version. */
+  /** Models with an entry that is half-open and not tried. Absent: none, or by an earlier version. */
   readonly untried?: readonly UnwellModel[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
@@ -263,14 +263,14 @@ export interface ShadowSample extends ShadowPair {
   readonly calls: number
   readonly failed: number
   readonly compared: number
-  /** Of the answers that were compared. */
+  /** Figures of the answers that were compared. */
   readonly words: number
   readonly errors: number
   /** Comparisons in which both prices are known, and what these come to. */
   readonly priced: number
   readonly entryUsd: number
   readonly shadowUsd: number
-  /** Of the entry and of the shadow, of some calls. */
+  /** Figures of the entry and of the shadow, of some calls. */
   readonly milliseconds: readonly (readonly [entry: number, shadow: number])[]
   /** References that callers brought, and words in which each answer differs. Absent: written by an earlier version. */
   readonly references?: Readonly<Record<'count' | 'words' | 'entryErrors' | 'shadowErrors', number>>
@@ -297,8 +297,8 @@ export interface LiveSample {
 }
 
 /**
- * A breaker that is half-open for so long has not been tried: nobody calls. Whether the entry is well is not known
- * then, and it is no incident any more.
+ * A breaker that is half-open for so long has not been tried: there are no calls. Whether the entry is well is not
+ * known then, and it is no incident any more.
  */
 export const UNTRIED_MS = 15 * 60_000
 
@@ -360,7 +360,7 @@ export interface ModelSample {
   readonly calls: number
   readonly failed: number
   readonly lastFailure: SampledFailure | null
-  /** Of the last answered attempts of the step; null without any. Absent when written by an earlier version. */
+  /** Latency of the last answered attempts of the step; null without any. Absent when written by an earlier version. */
   readonly p95Ms?: number | null
 }
 

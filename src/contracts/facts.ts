@@ -202,7 +202,7 @@ const LiveLimitsShape = strict(
 )
 
 /**
- * What a model keeps when it transcribes live audio. Nothing is taken over from its other facts but the languages in
+ * Facts that a model keeps when it transcribes live audio. From its other facts it takes over only the languages in
  * which features and hints work: they can only take away. A model that is for live audio alone has an empty list of
  * operations.
  */

@@ -18,7 +18,7 @@ export interface JobObjects {
   keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
   /** The same for audio that was sent ahead of the jobs it is for: filed under its own id until the sweep. */
   keepUpload(audio: AudioRef, upload: FiledJob, signal: AbortSignal): Promise<AudioRef>
-  /** Whether audio that was kept is there still. */
+  /** True where audio that was kept is still there. */
   holds(audio: AudioRef): Promise<boolean>
   /** Keeps the payload of a call; short ones inline. */
   keepPayload(json: string, job: FiledJob): Promise<KeptText>
@@ -26,11 +26,11 @@ export interface JobObjects {
   keepResult(json: string, job: FiledJob, fence: number): Promise<KeptText>
   /** Null: the object is gone. */
   open(text: KeptText): Promise<string | null>
-  /** Deletes what nobody needs: what a claim kept that was not in force any more. Never rejects. */
+  /** Deletes objects that are not needed: those of a claim that was no longer in force. Never rejects. */
   drop(kept: KeptText | AudioRef | null): Promise<void>
   /**
-   * Deletes what a job was given, or what was fetched for it, once nobody runs it any more. Never rejects: what is left
-   * goes with the purge.
+   * Deletes what a job was given, or what was fetched for it, once no worker runs it any more. Never rejects: what is
+   * left goes with the purge.
    */
   removeInput(job: Job): Promise<void>
   /** Deletes whatever is filed under a job. Never rejects: the sweep finds what is left. */

@@ -12,7 +12,7 @@ export type JobStatus = (typeof JOB_STATUSES)[number]
 export const QUEUE_MODES = ['priority', 'standard', 'bulk'] as const
 export type QueueMode = (typeof QUEUE_MODES)[number]
 
-/** `transcription`: `tj_…`, whose result is kept and announced. `queue`: `qj_…`, whose output nobody reads. */
+/** `transcription`: `tj_…`, whose result is kept and announced. `queue`: `qj_…`, whose output is not read. */
 export type JobKind = 'transcription' | 'queue'
 
 /** The work of a job: a call as its endpoint read it, so that a worker never parses a body again. */
@@ -43,7 +43,7 @@ export interface JobSpec {
   readonly keyId: string
   /** Cap of that key per calendar month in UTC, micro-USD; null: none. */
   readonly keyBudgetMicros: number | null
-  /** Whom it is for, by the id as it is kept; absent: the caller has not said. */
+  /** End user whom it is for, by the id as it is kept; absent: the caller has not said. */
   readonly endUser?: string
   /** Id of the submission; becomes the `id` of the result's envelope. */
   readonly requestId: string
@@ -72,7 +72,7 @@ export interface JobCallback {
   readonly sealed: string
 }
 
-/** What a door in a vendor's wire format tells again of a job. */
+/** Facts of a job that a door in a vendor's wire format repeats. */
 export interface JobDoor {
   /** Where the audio was said to be. */
   readonly audioUrl: string
@@ -113,7 +113,7 @@ export interface Job extends JobSpec {
   readonly startedAtMs: number | null
   /** When it reached its last state. */
   readonly endedAtMs: number | null
-  /** From when on nobody sees it any more, whether or not it is purged yet; null until it has ended. */
+  /** From this moment on it cannot be seen, whether or not it is purged yet; null until it has ended. */
   readonly expiresAtMs: number | null
   readonly cancelRequested: boolean
   /** Its owner has deleted what was sent and heard: the record alone is left, or will be once the job has ended. */
@@ -172,13 +172,13 @@ export interface JobPageFilter {
   readonly limit: number
 }
 
-/** What lists say of a job. */
+/** A job as lists have it. */
 export type ListedJob = Pick<Job, 'id' | 'status' | 'endedAtMs' | 'error' | 'erased' | 'work' | 'door'>
 
 export interface JobPage {
   /** In the order in which they were looked for. */
   readonly jobs: readonly ListedJob[]
-  /** The last id that was looked at, behind which the next page begins; null: there is nothing behind it. */
+  /** The last id that was looked at, after which the next page begins; null: the list ends here. */
   readonly next: string | null
 }
 
@@ -212,7 +212,7 @@ export interface JobProgress {
   readonly audio: Audio | null
   /** A job at a provider, which is paid for: it is looked after, not made again. */
   readonly upstream: UpstreamProgress | null
-  /** What earlier runs of the job were charged, micro-USD; absent: nothing. */
+  /** Charge of earlier runs of the job, micro-USD; absent: nothing. */
   readonly chargedMicros?: number
 }
 
@@ -231,7 +231,7 @@ export interface Claimed {
 }
 
 export interface Renewed {
-  /** False: the job is somebody else's by now, or has ended. Nothing was changed. */
+  /** False: another worker has the job, or it has ended. It was not changed. */
   readonly held: boolean
   readonly cancelRequested: boolean
 }
@@ -336,7 +336,7 @@ export interface Jobs {
   takeAbandoned(limit: number): Promise<readonly AbandonedJob[]>
   /** The usage of an abandoned job is recorded. */
   recorded(id: string): Promise<void>
-  /** Those of the ids that have a record, marked ones too. */
+  /** The ids among them that have a record, marked ones too. */
   known(ids: readonly string[]): Promise<ReadonlyMap<string, KnownJob>>
   /** Newest first. For operators: looks through records, not through an index. */
   list(filter: JobFilter): Promise<readonly Job[]>

@@ -108,7 +108,7 @@ export type Begun =
   | { readonly state: 'running' }
   | { readonly state: 'burned' }
   | { readonly state: 'stored'; readonly fingerprint: string; readonly result: StoredResult }
-  /** Nothing was claimed. `voided`: the token was cancelled before, or a later claim has taken it over. */
+  /** No slot was claimed. `voided`: the token was cancelled before, or a later claim has taken it over. */
   | { readonly state: 'refused'; readonly why: Shortage | 'voided' }
 
 /** trial: the workspace has one, it is used up or over, and there were never credits. */
@@ -139,9 +139,9 @@ export interface Charge {
 /** Money that a node holds, as its records tell of it. */
 export interface HeldMoney {
   readonly workspace: string
-  /** Of the reservation; none of a job. */
+  /** Token of the reservation; none of a job. */
   readonly token: string
-  /** What calls came to that have a record. */
+  /** Charge of calls that have a record. */
   readonly charge: LeaseCharge
   /** Estimates of calls under way, which have none. */
   readonly estimate: Charge
@@ -154,20 +154,20 @@ export interface HeldMoney {
  * to the next. One that is not renewed expires: it is charged `used`, and the rest goes back.
  */
 export interface Leasing {
-  /** Of the reservation that holds the money from now on; unique to this renewal. */
+  /** Token of the reservation that holds the money from now on; unique to this renewal. */
   readonly token: string
   readonly workspace: string
   /** The reservation that held it until now; null: the lease begins. */
   readonly from: { readonly token: string; readonly charge: LeaseCharge } | null
   /**
-   * What is held on, for calls under way and to come; of the purse no more than there was. Zero when the lease begins;
-   * zero without `more` ends it.
+   * Money that is still held, for calls under way and to come; of the purse no more than there was. Zero when the lease
+   * begins; zero without `more` ends it.
    */
   readonly held: ReservationTerms
-  /** What calls under way have of that. */
+  /** Share of that which calls under way have. */
   readonly used: Charge
   /**
-   * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases
+   * Money that is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases
    * leave enough for reservations call by call; of the spending no larger part than of the purse. Trials are leased
    * before credits, and only from the purse that the lease began with; nothing is added to one that began in another
    * month.
@@ -185,7 +185,7 @@ export interface LeaseCharge extends Charge {
 export type Leased =
   | {
       readonly state: 'leased'
-      /** What was set aside besides; zeros: there is not plenty. */
+      /** Money that was set aside besides; zeros: there is not plenty. */
       readonly more: Charge
       /**
        * How long from the sending of the request on calls may begin with the money: it is the month of the lease then,
@@ -193,17 +193,17 @@ export type Leased =
        */
       readonly useMs: number
     }
-  /** Nothing is held: the token was cancelled, or `from` is unknown, or past its lease: see `recover`. */
+  /** No money is held: the token was cancelled, or `from` is unknown, or past its lease: see `recover`. */
   | { readonly state: 'over' }
 
 export type SlotEnd =
   | { readonly state: 'stored'; readonly result: StoredResult; readonly ttlMs: number }
-  /** Nothing was executed: the key may be used again. */
+  /** No provider was called: the key may be used again. */
   | { readonly state: 'released' }
   | { readonly state: 'burned'; readonly ttlMs: number }
 
 export interface Settled {
-  /** The slot ended as told. False: it was burned before, because its lease ran out, or somebody else's. */
+  /** The slot ended as told. False: it was burned before, because its lease ran out, or it is another call's. */
   readonly slotHeld: boolean
   /**
    * True when the reservation became the charge. False when there was no charge, or the reservation had ended before
@@ -211,8 +211,8 @@ export interface Settled {
    */
   readonly charged: boolean
   /**
-   * What its end user has spent in the month that the call began, reservations included. Absent: it was charged to
-   * none with a budget, or nothing counts for that month any more.
+   * Spending of its end user in the month that the call began, reservations included. Absent: it was charged to none
+   * with a budget, or that month is no longer counted.
    */
   readonly endUserMicros?: number
 }
@@ -245,7 +245,7 @@ export interface Accounts {
     workspace: string,
     grant: { readonly id: string; readonly micros: number },
   ): Promise<CreditsAdded>
-  /** What end users have spent this month, reservations included, in the order of `accounts` (as `EndUser.account`). */
+  /** Spending of end users this month, reservations included, in the order of `accounts` (as `EndUser.account`). */
   endUsersSpent(workspace: string, accounts: readonly string[]): Promise<readonly number[]>
   /** Counts what calls without a reservation came to. Idempotent by the token of the batch, for an hour. */
   addUsage(batch: UsageBatch): Promise<void>
@@ -263,9 +263,9 @@ export const LOST_AT_ONCE = 100
 /** How long it is known what a node was charged for that died: records of it may appear so much later. */
 export const LOST_KEPT_MS = 30 * 24 * 3_600_000
 
-/** What a node was charged for that died: what nobody can know, or knew by then. */
+/** Charge of a node that died, for calls whose end is unknown, or was known by then. */
 export interface LostMoney {
-  /** Of the reservation. */
+  /** Token of the reservation. */
   readonly token: string
   readonly keyId: string
   /** Account of the end user whose spending it is as well; null: none's. */
@@ -309,7 +309,7 @@ export interface AccountView {
   readonly reservedMicros: number
   /** Charged by estimates, for calls whose node died. */
   readonly expired: { readonly count: number; readonly micros: number }
-  /** What was charged for good, with platform money or without. */
+  /** Money that was charged for good, with platform money or without. */
   readonly booked: {
     /** Since when that is counted: a full hour, epoch milliseconds; 0: nothing was reserved or spent yet. */
     readonly sinceMs: number

@@ -13,7 +13,7 @@ export interface OpenedLink extends LinkedObject {
 /** Makes URLs that open one stored object for a while, without an API key. */
 export interface Links {
   /**
-   * An absolute URL, or a path on this node where nobody told it its own address.
+   * An absolute URL, or a path on this node where its own address is not configured.
    *
    * @param endsAtSeconds epoch seconds, with a fraction, from which on it opens nothing any more; in the future. A
    *   store that counts whole seconds takes the next one: what it opens is deleted at its time all the same

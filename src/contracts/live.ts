@@ -15,12 +15,12 @@ export interface SocketHandshake {
 }
 
 export interface LiveHandshake extends SocketHandshake {
-  /** What the audio has to be turned into before it is handed to the stepper. */
+  /** The format that the audio is turned into before it is handed to the stepper. */
   readonly audio: LiveAudio
 }
 
 /**
- * What a frame of the provider means. Times are seconds from the first byte of audio of this connection; the session
+ * Meaning of a frame of the provider. Times are seconds from the first byte of audio of this connection; the session
  * adds where that lay in the caller's audio.
  */
 export type LiveEvent =
@@ -58,7 +58,7 @@ export type LiveEvent =
   | { readonly kind: 'finalized' }
   /** The provider will end this connection soon: another one is to be opened at the end of an utterance. */
   | { readonly kind: 'leaving' }
-  /** What was sent before `end` is transcribed whole; the provider may close now. */
+  /** Audio that was sent before `end` is transcribed whole; the provider may close now. */
   | { readonly kind: 'ended' }
   | { readonly kind: 'warning'; readonly text: string }
   /** The connection is of no use any more. */
@@ -82,17 +82,17 @@ export interface LiveStepper {
   keepAlive(): readonly LiveFrame[]
   /** Ends the audio; answered by `ended`, at the latest by the provider's close. */
   end(): readonly LiveFrame[]
-  /** What a frame means. Never throws: a frame that makes no sense is a `warning` or `failed`. */
+  /** Meaning of a frame. Never throws: a frame that makes no sense is a `warning` or `failed`. */
   received(frame: LiveFrame): { readonly events: readonly LiveEvent[]; readonly reply?: readonly LiveFrame[] }
   /**
-   * What a close means. Before `end` it is always a failure; after it, null says that all was transcribed.
+   * Meaning of a close. Before `end` it is always a failure; after it, null says that all was transcribed.
    *
    * @param code of the close frame; 1006 without one
    */
   closed(code: number, reason: string): Failure | null
 }
 
-/** What a frame of a provider that speaks means. Sentences are named as they were by `speak`. */
+/** Meaning of a frame of a provider that speaks. Sentences are named as they were by `speak`. */
 export type SpeechEvent =
   | { readonly kind: 'audio'; readonly sentence: number; readonly bytes: Uint8Array }
   /** All audio of the sentence has come. */
@@ -106,15 +106,15 @@ export interface SpeechStepper {
   speak(sentence: number, text: string): readonly LiveFrame[]
   /** No sentence follows. */
   end(): readonly LiveFrame[]
-  /** What a frame means. Never throws. */
+  /** Meaning of a frame. Never throws. */
   received(frame: LiveFrame): readonly SpeechEvent[]
-  /** What a close means while sentences are not spoken. @param code of the close frame; 1006 without one */
+  /** Meaning of a close while sentences are not spoken. @param code of the close frame; 1006 without one */
   closed(code: number, reason: string): Failure
 }
 
 /**
  * Why a live session ended: its caller had sent all audio, or left; it was as long as sessions may be; its node
- * stopped; somebody ended it in the console; or it failed, which its error explains.
+ * stopped; an operator ended it in the console; or it failed, which its error explains.
  */
 export const SESSION_ENDS = [
   'completed',
@@ -126,7 +126,7 @@ export const SESSION_ENDS = [
 ] as const
 export type SessionEnd = (typeof SESSION_ENDS)[number]
 
-/** What a live session does. */
+/** Kind of a live session. */
 export const SESSION_KINDS = ['transcription', 'speech'] as const
 export type SessionKind = (typeof SESSION_KINDS)[number]
 
@@ -136,7 +136,7 @@ export interface LiveEntry {
   readonly model: string
 }
 
-/** What became of a live session, in wire names. */
+/** Outcome of a live session, in wire names. */
 export interface SessionFacts {
   /** Characters that were sent to be spoken; absent: it transcribes. */
   readonly characters?: number
@@ -144,10 +144,10 @@ export interface SessionFacts {
   readonly audio_seconds?: number
   /** How often its provider was changed. */
   readonly switches: number
-  /** Audio that was sent again for it, and audio that nobody could send again. Absent: it speaks. */
+  /** Audio that was sent again for it, and audio that could not be sent again. Absent: it speaks. */
   readonly replayed_seconds?: number
   readonly lost_seconds?: number
-  /** Null: it goes on. */
+  /** Null: it has not ended. */
   readonly ended: SessionEnd | null
 }
 
@@ -165,7 +165,7 @@ export interface SocketListener {
   onOpen(): void
   /** A binary frame is the listener's to keep. */
   onFrame(frame: LiveFrame): void
-  /** Once for each socket, whatever happens to it, and nothing behind it. */
+  /** Once for each socket, whatever happens to it, and last. */
   onEnd(end: SocketEnd): void
 }
 

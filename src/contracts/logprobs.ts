@@ -22,7 +22,7 @@ interface ChatLogprobs {
   readonly refusal: readonly ChatTokenLogprob[] | null
 }
 
-/** Of a text completion: lists with one member for each token. */
+/** Form of a text completion: lists with one member for each token. */
 interface TextLogprobs {
   readonly tokens: readonly string[]
   readonly token_logprobs: readonly (number | null)[]

@@ -17,7 +17,7 @@ export interface MediaProbe {
   probe(audio: AudioRef, signal: AbortSignal): Promise<Audio>
   /**
    * The format alone, of audio that is still coming, as soon as its first bytes are here; null when these do not tell.
-   * What its whole turns out to be is for `probe`.
+   * `probe` decides about the whole.
    *
    * @throws the reader's errors
    */
@@ -58,7 +58,7 @@ export interface AudioDigester {
 
 export interface PassingDigest {
   /**
-   * The next bytes as they stand in the body: of a file, or base64 text within a JSON string, escapes and all. The view
+   * The next bytes as the body has them: of a file, or base64 text within a JSON string, escapes and all. The view
    * is not kept.
    */
   take(view: Uint8Array, encoding: AudioRef['encoding']): void

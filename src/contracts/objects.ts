@@ -30,7 +30,7 @@ export interface PartUpload {
 /**
  * The object store. Two implementations (a folder, any S3-compatible server) behind one contract suite. Keys are
  * `<kind>/<workspace>/<id>/<attempt>`, those of usage `usage/date=<day>/<name>.parquet` and `aggregate/<day>/<name>`.
- * Nothing is overwritten but objects of the kinds `cache`, `usage` and `aggregate`, which are replaced whole.
+ * Only objects are overwritten of the kinds `cache`, `usage` and `aggregate`, which are replaced whole.
  *
  * Every method throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails or does not answer in time, and the
  * signal's reason when aborted.

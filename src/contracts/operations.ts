@@ -45,7 +45,7 @@ export interface Results {
 interface SpeechPiece {
   readonly bytes: Uint8Array
   readonly mediaType: string
-  /** Of what is spoken in it, where the call requires them and the provider tells them with this piece. */
+  /** Times of its characters, where the call requires them and the provider tells them with this piece. */
   readonly times?: SpeechTimes
 }
 

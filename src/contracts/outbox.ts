@@ -7,7 +7,7 @@ import type { JobStatus } from './jobs.ts'
 export interface WebhookEvent {
   /** `evt_…`, of a callback `cbk_…`: the same over all attempts. */
   readonly id: string
-  /** Of an alert it is the event's own. */
+  /** An alert has the event's own. */
   readonly jobId: string
   readonly workspace: string
   readonly status: Extract<JobStatus, 'succeeded' | 'failed' | 'cancelled'> | 'alert'
@@ -55,7 +55,7 @@ export interface GivenUp {
  * their job or changes their incident. Times and failures as in `Jobs`.
  */
 export interface Outbox {
-  /** Events whose time has come, workspaces in turn; those to which the last attempt failed behind the others. */
+  /** Events whose time has come, workspaces in turn; those whose last attempt failed come after the others. */
   claim(claiming: EventClaiming): Promise<readonly WebhookEvent[]>
   /** Ends an attempt. @returns false when the event is not at this attempt any more, and nothing changed */
   end(event: Pick<WebhookEvent, 'jobId' | 'attempts'>, ending: EventEnding): Promise<boolean>

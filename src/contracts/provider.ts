@@ -8,8 +8,8 @@ import type { Residency } from './requirements.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
 /**
- * Stands for the address of the sandbox that every node has in itself: its port is another at each start, and the name
- * is one that no resolver knows.
+ * Placeholder for the address of the sandbox that every node has in itself: its port is another at each start, and the
+ * name is one that no resolver knows.
  */
 export const BUILT_IN_SANDBOX = 'http://sandbox.larkway.invalid/v1'
 
@@ -24,7 +24,7 @@ export interface Target {
   readonly options: Readonly<Record<string, unknown>>
   /**
    * The same for whoever takes this attempt of a job over, and for no other attempt: for protocols that do once what is
-   * sent again under the same key. Absent: nobody sends this again.
+   * sent again under the same key. Absent: this is not sent again.
    */
   readonly attemptKey?: string
   /**
@@ -33,8 +33,8 @@ export interface Target {
    */
   readonly audioUrl?: string
   /**
-   * What the entry promises of the content: a protocol that has to ask its provider for that does so with every
-   * request that brings content. Absent: nothing is known.
+   * Promises of the entry about the content: a protocol that has to ask its provider for that does so with every
+   * request that brings content. Absent: none is known.
    */
   readonly promises?: Pick<Residency, 'retention' | 'training'>
 }
@@ -101,8 +101,8 @@ export interface Operation<Call, Result, Delta = never> {
    */
   unsupported?(call: Call, target: Target): Unsupported | null
   /**
-   * Whether it sends an option of OpenAI's format to this target's model; absent: none. Those that it does not send are
-   * taken out of the call before, or the entry is not asked.
+   * True where it sends an option of OpenAI's format to this target's model; absent: none. Options that it does not
+   * send are taken out of the call before, or the entry is not asked.
    */
   takesExtra?(extra: ExtraOption, target: Target): boolean
   start(call: Call, target: Target): Step<Result>
@@ -127,12 +127,12 @@ export interface Operation<Call, Result, Delta = never> {
    */
   readonly createsOnce?: boolean
   /**
-   * Goes on from a `state` that a step of kind `wait` was given by this operation, maybe in another process and under a
-   * newer version: the next look at what the provider works on. Null: that state cannot be gone on from, and the call
+   * Continues from a `state` that a step of kind `wait` was given by this operation, maybe in another process and under
+   * a newer version: the next look at what the provider works on. Null: that state cannot be gone on from, and the call
    * has to be made anew. Absent: what this operation begins cannot be taken over.
    */
   resume?(state: unknown, target: Target): Step<Result> | null
-  /** Request that stops the provider once nobody waits for the answer; null when there is none. */
+  /** Request that stops the provider once the answer is no longer awaited; null when there is none. */
   abandon?(state: unknown, target: Target): UpstreamRequest | null
   readonly streamed?: StreamedOperation<Call, Result, Delta>
 }
@@ -140,8 +140,8 @@ export interface Operation<Call, Result, Delta = never> {
 /** The same, with the answer piece by piece as it comes. */
 export interface StreamedOperation<Call, Result, Delta> {
   /**
-   * Whether this call can be streamed by this target's model; absent: always. Where it cannot, the call is made whole,
-   * and its answer is the one piece of the stream.
+   * True where this call can be streamed by this target's model; absent: always. Where it cannot, the call is made
+   * whole, and its answer is the one piece of the stream.
    */
   applies?(call: Call, target: Target): boolean
   start(call: Call, target: Target): Step<Result> & { readonly kind: 'send' | 'failed' }
@@ -171,11 +171,11 @@ export interface LiveTranscription {
   /** Translates an answer to the handshake other than 101. */
   refused(reply: UpstreamReply): Failure
   connect(call: LiveCall, target: Target): LiveStepper
-  /** It takes audio as soon as the socket is open, without saying so: `opened` stands for the event `ready`. */
+  /** It takes audio as soon as the socket is open, without saying so: `opened` replaces the event `ready`. */
   readonly readyWhenOpen?: true
   /** Longest silence on the wire before a `keepAlive` is due, ms; absent: none is needed. */
   readonly keepAliveMs?: number
-  /** Whether the provider itself says where a turn begins and ends; absent: it does not. */
+  /** True: the provider itself says where a turn begins and ends; absent: it does not. */
   tellsTurns?(model: string): boolean
   /** In which time the provider says something whenever it hears sound, ms; absent: it need not. */
   readonly answersWithinMs?: number
@@ -189,7 +189,7 @@ export interface LiveSpeech {
   /** Translates an answer to the handshake other than 101. */
   refused(reply: UpstreamReply): Failure
   connect(call: SpeechCall): SpeechStepper
-  /** What the audio of a call is. */
+  /** Form of the audio of a call. */
   mediaType(call: SpeechCall): string
   /** A connection without text for so long is closed by the provider, ms. */
   readonly idleMs: number
@@ -241,7 +241,7 @@ export function operationOf<K extends OperationName>(
   return provider?.[property] as unknown as OperationOf<K> | undefined
 }
 
-/** Whether a model is for an operation and its protocol has such, whatever it is capable of. */
+/** True where a model is for an operation and its protocol has such, whatever it is capable of. */
 export function isFor(
   { operations, translates }: ModelFacts,
   provider: Provider | undefined,
@@ -273,6 +273,6 @@ export interface ModelFacts extends Residency {
   readonly price: Price | null
   /** True when the provider translates with this model; transcription follows from `audio_input`. */
   readonly translates: boolean
-  /** What is other when it transcribes live audio; absent: it does not. */
+  /** Facts that differ when it transcribes live audio; absent: it does not. */
   readonly live?: LiveFacts
 }

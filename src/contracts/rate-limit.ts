@@ -16,15 +16,15 @@ export interface RateDecision {
   /** True when Redis was away and this node decided alone. */
   readonly local: boolean
   /**
-   * Whether the slot that was asked about is in use; false when none was, and when that could not be found out. No more
-   * than a hint: `CallLedger.begin` decides.
+   * True where the slot that was asked about is in use; false when none was, and when that could not be found out. No
+   * more than a hint: `CallLedger.begin` decides.
    */
   readonly slotTaken: boolean
 }
 
 export interface Take {
   readonly workspace: string
-  /** Names the bucket: the id of an API key, or what stands for an end user, unique over all workspaces. */
+  /** Names the bucket: the id of an API key, or of an end user, unique over all workspaces. */
   readonly keyId: string
   readonly limit: RateLimit
   /** Idempotency slot to look at in the same trip; null: none. */
@@ -43,7 +43,7 @@ export interface RateLimiter {
 }
 
 /**
- * Place of a decision: the process itself, which shares its keys with nobody; Redis, by a trip; this node, with tokens
+ * Place of a decision: the process itself, which shares its keys with no one; Redis, by a trip; this node, with tokens
  * leased from Redis; this node alone, because Redis is unreachable.
  */
 export type Limiter = 'process' | 'redis' | 'leases' | 'local'

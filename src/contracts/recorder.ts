@@ -43,38 +43,38 @@ export interface EndedCall extends Consumption {
     readonly otherwise: string
     readonly source: string | null
   } | null
-  /** Whether the entry tried last stands for the purpose. */
+  /** The entry tried last is the purpose's own. */
   readonly forPurpose: boolean
   readonly attempts: readonly AttemptRecord[]
   /** Milliseconds spent waiting for others than this node and its stores. */
   readonly upstreamWaitMs: number
-  /** Consumption of an attempt whose end nobody saw; null: there is none. */
+  /** Consumption of an attempt without a known end; null: there is none. */
   readonly estimate: { metered(): Consumption } | null
   /** Null: it ended before one was known. */
   readonly operation: OperationName | null
   /** Job that the request is about; null: none. */
   readonly jobId: string | null
-  /** What became of a live session; null: it is none. */
+  /** Outcome of a live session; null: it is none. */
   readonly live: SessionFacts | null
   /** Id of that session. */
   readonly sessionId: string | null
-  /** What its reservations were settled at so far, micro-USD. */
+  /** Sum of its settled reservations so far, micro-USD. */
   readonly chargedMicros: number
-  /** What a part came to so far that is not settled, as far as it would be charged if this node died now. */
+  /** Cost so far of the part that is not settled, as it would be charged if this node died now. */
   readonly accruedMicros: number
-  /** Whether none is to be settled still. */
+  /** True: none is still to be settled. */
   readonly isSettled: boolean
   /** @param listener called when the last of them is settled, as often as that happens */
   onSettled(listener: (() => void) | null): void
   /** That of its spans, or of its caller; null: it has neither. */
   readonly traceId: string | null
-  /** What became of an attempt that was begun while its audio came; null: none was. */
+  /** Outcome of an attempt that was begun while its audio came; null: none was. */
   readonly cutThrough: 'used' | 'dropped' | null
-  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  /** True: the answer is speech that was made for another call; null: its route keeps none. */
   readonly cache: 'hit' | 'miss' | null
   /** The answer was given before. */
   readonly replayed: boolean
-  /** What selection looked at; null: it did not come to that. */
+  /** Facts that selection looked at; null: it did not come to that. */
   recordedCall(): RecordedCall | null
   readonly failure: GatewayError | null
 }
@@ -121,20 +121,20 @@ export interface EndedRun {
   readonly milliseconds: number
   /** Status of the job after it; `lost`: another worker has it, `unknown`: the state could not be told. */
   readonly became: Job['status'] | 'lost' | 'unknown'
-  /** What all runs of the job together were charged, micro-USD. */
+  /** Charge of all runs of the job together, micro-USD. */
   readonly chargedMicros: number
 }
 
 /** One that comes to its end now. */
 export type EndingRun = Omit<EndedRun, 'milliseconds'>
 
-/** A call that goes on. */
+/** A call that is not over. */
 export type OpenCall = EndedCall & {
   /** Null: it is of a job, or a part of another. */
   readonly exchange: EndedExchange | null
   /** The keeper's own: its place among the calls that were charged and are not over; below 0: it is none of them. */
   chargedAt: number
-  /** The keeper's own: where its record is by now; null: it has none. */
+  /** The keeper's own: where its record is; null: it has none. */
   usagePlace: object | null
 }
 
@@ -144,7 +144,7 @@ export interface MoneySource {
   entries(isAll: boolean): HeldEntry[]
 }
 
-/** What is held under one key; nothing: no more. Of a lease there may be two reservations, the older one first. */
+/** Money held under one key; empty: none any more. A lease may have two reservations, the older one first. */
 export interface HeldEntry {
   readonly key: string
   readonly money?: readonly HeldMoney[]
@@ -169,7 +169,7 @@ export interface UsageKeeper {
   keepMoney(source: MoneySource): void
   /** The state is told now what calls came to that were charged before. */
   beforeReport(): void
-  /** The state is told now that a job has ended: from then on nobody runs it again. `ran` follows. */
+  /** The state is told now that a job has ended: from then on it is not run again. `ran` follows. */
   ending(job: RecordedJob, call: OpenCall, run: EndingRun): void
   /**
    * A live session has begun, which lasts longer than others.

@@ -11,14 +11,14 @@ const Days = Type.Object(
 const Retention = Type.Union([Type.Enum(['zero']), Days])
 type Retention = Static<typeof Retention>
 
-/** What an account at a provider promises of the content that it is sent. What is absent is not known. */
+/** Promises of an account at a provider about the content that it is sent. An absent one is not known. */
 export const RESIDENCY_SHAPES = {
   region: Type.With(Region, { description: 'where the content is handled, e.g. eu or eu-west-1' }),
   retention: Type.With(Retention, { description: 'how long the content is kept: zero, or days' }),
   training: Type.Enum(['never', 'allowed'], { description: 'whether models are trained with the content' }),
 } as const
 
-/** What an account at a provider promises of the content that it is sent. */
+/** Promises of an account at a provider about the content that it is sent. */
 export interface Residency {
   readonly region?: string | undefined
   readonly retention?: Retention | undefined
@@ -27,7 +27,7 @@ export interface Residency {
 
 export type ResidencyPromise = keyof typeof RESIDENCY_SHAPES
 
-/** What a workspace, a purpose or a call demands of every entry that its content may be sent to. */
+/** Demands of a workspace, a purpose or a call on every entry that its content may be sent to. */
 export const RequireShape = Type.Object(
   {
     region: Type.Optional(

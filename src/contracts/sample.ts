@@ -32,8 +32,8 @@ export interface Sample {
 }
 
 /**
- * What selection looked at of a call, so that another version of its route can be asked the same later. Numbers, and
- * words of closed lists and of the configuration; never content, and no word that only the caller knows.
+ * Facts of a call that selection looked at, so that another version of its route can be asked the same later. Numbers,
+ * and words of closed lists and of the configuration; never content, and no word that only the caller knows.
  */
 export interface RecordedCall {
   readonly operation: OperationName

@@ -11,7 +11,7 @@ export interface WorkspaceSettings {
   putWebhook(workspace: string, webhook: NewWebhook, keepMs: number): Promise<void>
   /** @returns whether there was one */
   removeWebhook(workspace: string): Promise<boolean>
-  /** Whether the console may show audio and transcripts of the workspace. False unless set. */
+  /** True: the console may show audio and transcripts of the workspace. Default: false. */
   contentShown(workspace: string): Promise<boolean>
   putContentShown(workspace: string, shown: boolean): Promise<void>
   /** Leaves everything as if it had never been set. */

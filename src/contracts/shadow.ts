@@ -10,7 +10,7 @@ export const SHADOW_SKIPS = [
   'memory',
   /** The entry cannot serve the call. */
   'entry',
-  /** Nothing of the call may outlive it. */
+  /** No part of the call may outlive it. */
   'retention',
   /** The breaker of the shadow is open, or its provider asked for a pause. */
   'health',
@@ -21,7 +21,7 @@ export const SHADOW_SKIPS = [
 ] as const
 export type ShadowSkip = (typeof SHADOW_SKIPS)[number]
 
-/** Who answered a call, and who was asked beside. */
+/** The entry that answered a call, and the one that was asked beside. */
 export interface ShadowPair {
   readonly workspace: string
   readonly route: string
@@ -86,7 +86,7 @@ export interface KeptPair {
   readonly texts: Readonly<Record<'entry' | 'shadow', string>>
 }
 
-/** What is kept of a call. */
+/** Record of a compared call. */
 export type FoundPair =
   | {
       readonly kept: KeptPair

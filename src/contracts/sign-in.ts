@@ -1,12 +1,12 @@
 /** How people come into the console, as the configuration says. */
 export interface SignInSettings {
-  /** Whether holders of API keys may sign in with them. */
+  /** True: holders of API keys may sign in with them. */
   readonly keys: boolean
   /** Longest that a session lasts. */
   readonly sessionMs: number
   /** Longest that it lasts without a request. */
   readonly idleMs: number
-  /** Who may have the console show audio and transcripts of a workspace. Operators may, always. */
+  /** Roles that may have the console show audio and transcripts of a workspace. Operators may, always. */
   readonly contentSwitch: 'admin' | 'operator'
   /** Null: there is no single sign-on. */
   readonly oidc: OidcSettings | null
@@ -14,7 +14,7 @@ export interface SignInSettings {
 
 /** An OpenID provider that vouches for people, and who they are here. */
 export interface OidcSettings {
-  /** What the button of the sign-in page calls it. */
+  /** Its name on the button of the sign-in page. */
   readonly name: string
   readonly issuer: string
   readonly clientId: string
@@ -30,7 +30,7 @@ export interface OidcSettings {
   readonly grants: readonly RoleGrant[]
   /** Longest that a session lasts, with the groups that it began with. */
   readonly sessionMs: number
-  /** Whether to sign out at the issuer, too. */
+  /** True: signing out does so at the issuer, too. */
   readonly issuerLogout: boolean
 }
 
@@ -38,6 +38,6 @@ export interface OidcSettings {
 export interface RoleGrant {
   readonly to: { readonly group: string } | { readonly email: string }
   readonly role: 'operator' | 'admin'
-  /** Those that an admin administers; empty for operators. */
+  /** Workspaces that an admin administers; empty for operators. */
   readonly workspaces: readonly string[]
 }

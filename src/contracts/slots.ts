@@ -18,7 +18,7 @@ export interface SlotLease {
 /** The lease, or the first name that has no slot left; nothing was taken then. */
 export type SlotsTaken = { readonly lease: SlotLease } | { readonly full: SlotLimit }
 
-/** Who waits for a slot, and for how long. */
+/** A caller that waits for a slot, and for how long. */
 export interface SlotWaiter {
   /** Workspaces get slots in turn, the calls of one in the order in which they came. */
   readonly workspace: string

@@ -26,7 +26,7 @@ export interface SpeechEncoders {
 /** One file on its way into another format. One call at a time; it is to be closed. */
 export interface SpeechEncoder {
   /**
-   * What is encoded by now, which may be nothing.
+   * The bytes encoded so far, which may be none.
    *
    * @throws UnreadableSpeech; Error when its thread has died
    */

@@ -19,9 +19,9 @@ export interface GenerationWitness {
   note(id: string): Promise<void>
 }
 
-/** Whether a state that can be emptied behind our back is the one that was there before. */
+/** Tells whether a state that others can empty is the one that was there before. */
 export interface StateMemory {
-  /** What was in it is gone, and no operator has accepted that: no grant and no trial is given. */
+  /** Its content is gone, and no operator has accepted that: no grant and no trial is given. */
   readonly isLost: boolean
   /**
    * Compares the state with what the witness remembers, now and then from now on, and has it remember; resolves after
@@ -29,7 +29,7 @@ export interface StateMemory {
    */
   watch(witness: GenerationWitness | null): Promise<void>
   /**
-   * Goes on with what there is. @returns the generation that is given up; null: no node misses one
+   * Continues with the state as it is. @returns the generation that is given up; null: no node misses one
    * @throws  GatewayError DEPENDENCY_UNAVAILABLE
    */
   acceptLoss(): Promise<string | null>
@@ -53,7 +53,7 @@ export interface State {
   readonly console: ConsoleState
   /** True when the state can be reached, and is not blocked. Never throws. */
   healthy(): Promise<boolean>
-  /** As the last call, or `healthy`, found it; null also where nobody can tell, as of Redis. */
+  /** As the last call, or `healthy`, found it; null also where that is unknown, as of Redis. */
   blocked(): Blocked | null
   close(): Promise<void>
 }

@@ -22,11 +22,11 @@ export interface StoredKey {
   readonly revokedAtMs: number | null
   /** The key that it was before it was rotated, while that is taken too; absent: it was not, or that is long over. */
   readonly former?: FormerKey
-  /** Marks a key that the playground has made for itself; absent: a key that somebody made. */
+  /** Marks a key that the playground has made for itself; absent: a key that a person made. */
   readonly kind?: 'playground'
 }
 
-/** What is kept of a key that another has taken the place of. */
+/** Record of a key that another has replaced. */
 export interface FormerKey {
   readonly sha256: string
   readonly prefix: string

@@ -32,21 +32,21 @@ export interface TraceEnd {
  * off: every use is a line `context.trace?.…` of its own, or asks first, `context.trace?.… ?? …`, so that tracing
  * costs one look at a property while it is off. That cost is measured against sources out of which these lines are cut.
  *
- * Nothing in here ever throws, waits, or does anything with a span that has ended.
+ * No function here ever throws, waits, or changes a span that has ended.
  */
 export interface Trace {
   /** 32 hex digits. */
   readonly traceId: string
-  /** W3C trace context of the outermost span, for whatever goes on behind the request. */
+  /** W3C trace context of the outermost span, for work that continues after the request. */
   readonly traceparent: string
-  /** A step begins; one that goes on still is over. */
+  /** A step begins; the one before is over. */
   begin(step: TraceStep): void
-  /** The step is over, if one goes on. */
+  /** The step is over, if there is one. */
   end(): void
-  /** The request is refused, or the call has failed: so has the step that goes on. */
+  /** The request is refused, or the call has failed: so has the current step. */
   failed(error: ErrorCode): void
   /**
-   * An entry is asked. Its span goes on until `attemptEnded` or `attemptLeft`.
+   * An entry is asked. Its span lasts until `attemptEnded` or `attemptLeft`.
    *
    * @param baseUrl of the server among its replicas; undefined: its provider has one address
    */
@@ -57,7 +57,7 @@ export interface Trace {
   begun(): void
   /** @param failure null: the whole of the answer came */
   attemptEnded(status: number | null, failure: Failure | null): void
-  /** Nobody saw how the attempt ends: the caller left, or the gateway could not go on. */
+  /** The end of the attempt is unknown: the caller left, or the gateway could not continue. */
   attemptLeft(): void
   metered(answer: TracedAnswer): void
   /** The step that settles is over when this has resolved; null: now. Never rejects. */
@@ -88,7 +88,7 @@ export interface TracedJob {
   readonly traceparent: string | null
 }
 
-/** Makes spans, and sends those that are sampled to a receiver, behind the back of whom they are about. */
+/** Makes spans, and sends those that are sampled to a receiver, without the callers' knowledge or delay. */
 export interface Tracing {
   /** @param route pattern of its path */
   request(request: TracedRequest, route: string): Trace

@@ -1,6 +1,6 @@
-/** How many days records are kept behind the one on which they ended. */
+/** Days to keep records after the one on which they ended. */
 export interface UsageRetention {
-  /** Of workspaces that are not named. */
+  /** For workspaces that are not named. */
   readonly days: number
   readonly byWorkspace: ReadonlyMap<string, number>
 }
@@ -22,7 +22,7 @@ export interface UsageMarks {
   read(): Promise<ReadonlyMap<string, UsageMark>>
 }
 
-/** What metrics are told of the files of usage. */
+/** Figures of the files of usage, for metrics. */
 export interface UsageWatch {
   /** A file of a segment was put. */
   rolled(records: number, bytes: number): void

@@ -6,12 +6,12 @@
  * from closed lists, and an end user is what the workspace lets be kept of it.
  */
 export const USAGE_COLUMNS = [
-  // What it is
+  // Identity
   column('record_id', 'id', 'Unique; a record that is written again has the same.'),
   column(
     'kind',
     'word',
-    '`call`, `job`, `session`, or `lease_expired`: what nobody can know of a node that died.',
+    '`call`, `job`, `session`, or `lease_expired`: the unknown part of a node that died.',
   ),
   column('request_id', 'id', 'Id of the answer; of a job the one that submitted it. Callers may choose it.'),
   column('job_id', 'id', 'Job that the record is of.', null),
@@ -26,7 +26,7 @@ export const USAGE_COLUMNS = [
   column('key_id', 'word', 'Id of the key.'),
   column('end_user', 'word', 'Whom the call was for, as the caller or a hash says.', null),
   column('purpose', 'word', 'Purpose that was applied.', null),
-  // What served it
+  // Route and entry
   column(
     'operation',
     'word',
@@ -45,7 +45,7 @@ export const USAGE_COLUMNS = [
   column('region', 'word', 'Region of that entry, where it is declared.', null),
   column('attempts', 'count', 'Attempts at entries.'),
   column('attempt_reasons', 'word', '`provider/model=reason` of each attempt, between commas.', null),
-  // What became of it
+  // Outcome
   column(
     'outcome',
     'word',
@@ -56,7 +56,7 @@ export const USAGE_COLUMNS = [
   column('error_param', 'word', 'Documented field that the error names.', null),
   column('replayed', 'flag', 'The answer was given before; nothing was charged.'),
   column('cache', 'word', '`hit` or `miss` where the route keeps speech.', null),
-  // What it came to
+  // Quantities and cost
   column('audio_seconds', 'seconds', 'Audio that was read, or live audio that came.', null),
   column('billable_audio_seconds', 'seconds', 'Audio that the price counts.', null),
   column('video_seconds', 'seconds', 'Video that was made.', null),
@@ -66,7 +66,7 @@ export const USAGE_COLUMNS = [
   column('images', 'count', 'Images made.', null),
   column('credits', 'count', 'Credits of the provider.', null),
   column('cost_usd', 'money', 'Cost; null where the price or the quantity is not known.', null),
-  column('estimated', 'flag', 'Nobody saw the end of the attempt: quantities and cost are supposed.'),
+  column('estimated', 'flag', 'The end of the attempt is unknown: quantities and cost are estimated.'),
   column('received_bytes', 'count', 'Bytes of the body that came.'),
   column('sent_bytes', 'count', 'Bytes of the answer.'),
   // Where its time went
@@ -96,7 +96,7 @@ export interface UsageColumn {
   readonly name: string
   readonly kind: UsageColumnKind
   readonly isNullable: boolean
-  /** What the manual says of it. */
+  /** Its description in the manual. */
   readonly says: string
 }
 

@@ -1,4 +1,4 @@
-/** A file of records of usage that nobody appends to any more. */
+/** A complete file of records of usage. */
 export interface ClosedSegment {
   /** Unique over all nodes, and the same when it is handed over again: what is made of it can be named by it. */
   readonly id: string
@@ -13,11 +13,11 @@ export interface ClosedSegment {
  */
 export type RollSegment = (segment: ClosedSegment) => Promise<void>
 
-/** What became of records, for metrics. */
+/** Fates of records, for metrics. */
 export interface UsageFigures {
   readonly written: number
   readonly lost: number
-  /** Bytes of segments that nobody has taken yet. */
+  /** Bytes of segments that are not taken yet. */
   readonly backlogBytes: number
   /** Age of the oldest of these. */
   readonly oldestMs: number

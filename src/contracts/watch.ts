@@ -6,7 +6,7 @@ import type { FailureKind } from './upstream.ts'
 /** How an attempt ended; `abandoned`: the caller left, or this node could not go on. */
 export type AttemptOutcome = 'ok' | FailureKind | 'abandoned'
 
-/** What became of a transcript that breaks a rule; `shadow`, `last_resort`: it was the answer all the same. */
+/** Outcome of a transcript that breaks a rule; `shadow`, `last_resort`: it was the answer all the same. */
 export type DoubtOutcome = 'refused' | 'shadow' | 'last_resort'
 
 /** An attempt that is over. */
@@ -55,7 +55,7 @@ export interface LiveWatch {
    * Text has come that says up to where it is of the audio; partials of some providers do not.
    *
    * @param seconds age of the audio there: since it came from the caller, as long as that sends in real time. It is
-   *        reckoned as the length of the audio that came behind it, and the time since the last of that came.
+   *        reckoned as the length of the audio that came after it, and the time since the last of that came.
    */
   heard(entry: Entry, text: LiveText, seconds: number): void
   ended(kind: SessionKind, how: SessionEnd): void

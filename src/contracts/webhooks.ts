@@ -18,7 +18,7 @@ export type Posted =
       /** The protocol of the delivery has no further attempt after this status. */
       readonly isFinal?: true
     }
-  /** Nothing was sent, and nothing will be sent to this URL: webhooks may not go to its address. */
+  /** The event was not sent, and none will be sent to this URL: webhooks may not go to its address. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** There was no answer; there may be one another time. */
   | { readonly kind: 'failed'; readonly reason: string }

@@ -3,7 +3,7 @@ import { firstJobId, idTimeMs, jobPartition } from '../../ids.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { instantMs } from '../../instants.ts'
-import { type DoorOptions, OptionReader, optionsParameter } from '../door-options.ts'
+import { type DoorOptions, kept, OptionReader, optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
@@ -19,12 +19,12 @@ const DAY_MS = 24 * 3_600_000
 
 /** Every option of `GET /v2/transcript`, in the order of AssemblyAI's reference. */
 export const LIST_OPTIONS: DoorOptions = {
-  limit: { fate: 'kept', note: `most transcripts of a page, 1 to ${LIMIT_MAX}; ${LIMIT} unless it is said` },
-  status: { fate: 'kept', note: '`queued`, `processing`, `completed` or `error`' },
-  created_on: { fate: 'kept', note: 'a date in UTC' },
-  before_id: { fate: 'kept', note: 'only older transcripts than this' },
-  after_id: { fate: 'kept', note: 'only newer ones: those next to it, unless there is `before_id`' },
-  throttled_only: { fate: 'kept', note: 'an empty list: nothing is throttled' },
+  limit: kept(`most transcripts of a page, 1 to ${LIMIT_MAX}; default: ${LIMIT}`),
+  status: kept('`queued`, `processing`, `completed` or `error`'),
+  created_on: kept('a date in UTC'),
+  before_id: kept('only older transcripts than this'),
+  after_id: kept('only newer ones: those next to it, unless there is `before_id`'),
+  throttled_only: kept('an empty list: nothing is throttled'),
 }
 
 const STATUSES: Readonly<Record<string, readonly JobStatus[]>> = {
@@ -83,7 +83,7 @@ export function listView(
   }
 }
 
-/** @param next the last id that was looked at, in the direction of the page; null: there is nothing behind it */
+/** @param next the last id that was looked at, in the direction of the page; null: it is the end of the list */
 function neighbours(
   jobs: readonly ListedJob[],
   next: string | null,
@@ -148,9 +148,9 @@ const BASE = '/assemblyai'
 
 interface Listing {
   readonly page: Omit<JobPageFilter, 'owner'>
-  /** What was asked for, as pages repeat it. */
+  /** The query, as pages repeat it. */
   readonly query: URLSearchParams
-  /** Nothing can be found. */
+  /** No transcript can match. */
   readonly isEmpty: boolean
   readonly warnings: readonly string[]
 }

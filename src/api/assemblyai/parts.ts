@@ -168,7 +168,7 @@ async function subtitles(format: 'srt' | 'vtt', call: EndpointCall) {
 }
 
 function captionsOf({ words, content }: KeptTranscript, most: number) {
-  // Of the group, a blank behind each word; not summed up for each word, since a caption may be as long as the text.
+  // The group has a blank after each word; not summed up for each word, since a caption may be as long as the text.
   let length = 0
   const groups = groupWords(words, content, (group, next) => {
     const last = group.at(-1)

@@ -27,7 +27,7 @@ const STATUSES: Readonly<Record<JobStatus, string>> = {
 
 /** A silence this long ends a paragraph behind a sentence, seconds. */
 const PARAGRAPH_GAP_SECONDS = 1
-/** What nobody doubts is certain. */
+/** A word without a confidence is certain. */
 const UNKNOWN_CONFIDENCE = 1
 
 export function statusOf({ status }: Pick<Job, 'status'>): string {
@@ -47,7 +47,7 @@ export function audioUrlOf({ door, work, erased }: Pick<Job, 'door' | 'work' | '
   return 'audio' in work && 'url' in work.audio ? work.audio.url : ''
 }
 
-/** What AssemblyAI writes instead of a transcript that was deleted. */
+/** Text of AssemblyAI's in place of a transcript that was deleted. */
 const DELETED_TEXT = 'Deleted by user.'
 
 /**
@@ -134,7 +134,7 @@ function partOf({ segment, words }: Group) {
   }
 }
 
-/** What answers about parts of a transcript have in common. */
+/** Members that all answers about parts of a transcript have. */
 function wholeOf(id: string, kept: KeptTranscript) {
   return {
     id,

@@ -3,7 +3,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { AskedCallback } from '../callbacks.ts'
-import { type DoorOptions, isOn, OptionReader } from '../door-options.ts'
+import { type DoorOptions, fixed, hint, isOn, kept, OptionReader, refused, warned } from '../door-options.ts'
 import { readDoorTranscription } from '../door-transcription.ts'
 import { unknownFields } from '../fields.ts'
 import type { TranscriptionRequest } from '../native/transcription-request.ts'
@@ -16,62 +16,50 @@ const READ_FROM_BYTES = 'the format is read from the audio itself'
 
 /** Every option of `POST /v1/listen`, in the order of Deepgram's reference. */
 export const LISTEN_OPTIONS: DoorOptions = {
-  callback: {
-    fate: 'kept',
-    note: 'an https URL, which may have credentials: the answer goes there, by a durable job',
-  },
-  callback_method: { fate: 'kept', note: '`POST`, the default, or `PUT`; beside `callback`' },
-  extra: { fate: 'kept', note: 'told again in `metadata.extra`' },
-  sentiment: { fate: 'refused', note: NO_ANALYSIS },
-  summarize: { fate: 'refused', note: NO_ANALYSIS },
-  tag: { fate: 'kept', note: 'told again in `metadata.tags`' },
-  topics: { fate: 'refused', note: NO_ANALYSIS },
-  custom_topic: { fate: 'refused', note: NO_ANALYSIS },
-  custom_topic_mode: { fate: 'refused', note: NO_ANALYSIS },
-  intents: { fate: 'refused', note: NO_ANALYSIS },
-  custom_intent: { fate: 'refused', note: NO_ANALYSIS },
-  custom_intent_mode: { fate: 'refused', note: NO_ANALYSIS },
-  detect_entities: { fate: 'refused', note: NO_ANALYSIS },
-  detect_language: {
-    fate: 'hint',
-    note: '`true`, or a list of languages, of which only a single one is passed on',
-  },
-  diarize: { fate: 'kept', note: 'required of every entry' },
-  diarize_model: { fate: 'kept', note: 'as `diarize`; which version it is, the entry decides' },
-  dictation: { fate: 'refused', note: 'spoken punctuation stays as it was spoken' },
-  encoding: { fate: 'warned', note: READ_FROM_BYTES },
-  sample_rate: { fate: 'warned', note: READ_FROM_BYTES },
-  channels: { fate: 'warned', note: READ_FROM_BYTES },
-  filler_words: { fate: 'refused', note: 'whether they are written, the entry decides' },
-  keyterm: { fate: 'kept', note: 'words to listen for; required of every entry' },
-  keywords: { fate: 'kept', note: 'the same; how much a word is favoured is not passed on' },
-  language: {
-    fate: 'hint',
-    note: 'default: `en`; `multi` asks for several in one recording, of which other entries detect one',
-  },
-  measurements: { fate: 'refused', note: 'units stay as they were spoken' },
-  model: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
-  multichannel: { fate: 'kept', note: 'required of every entry' },
-  numerals: { fate: 'hint', note: 'as `smart_format`' },
-  paragraphs: {
-    fate: 'kept',
-    note: 'made of the times of words: they end where the speaker changes, and with a sentence before 1 s of silence',
-  },
-  profanity_filter: { fate: 'hint', note: 'passed on to entries that have it' },
-  punctuate: { fate: 'fixed', note: 'transcripts have punctuation' },
-  redact: {
-    fate: 'kept',
-    note: '`pii`, `phi`, `pci`, `numbers`, or `true` for `pii`; required of every entry',
-  },
-  replace: { fate: 'refused', note: 'what was said is written' },
-  search: { fate: 'refused', note: 'there is no search by sound' },
-  smart_format: { fate: 'hint', note: 'formats numbers and dates at entries that do; adds `paragraphs`' },
-  utterances: {
-    fate: 'kept',
-    note: 'made of the times of words: they end where the speaker changes, and after `utt_split` seconds of silence',
-  },
-  utt_split: { fate: 'kept', note: 'default: 0.8' },
-  version: { fate: 'warned', note: 'the route of the key decides which model it is' },
+  callback: kept('an https URL, which may have credentials: the answer goes there, by a durable job'),
+  callback_method: kept('`POST`, the default, or `PUT`; beside `callback`'),
+  extra: kept('told again in `metadata.extra`'),
+  sentiment: refused(NO_ANALYSIS),
+  summarize: refused(NO_ANALYSIS),
+  tag: kept('told again in `metadata.tags`'),
+  topics: refused(NO_ANALYSIS),
+  custom_topic: refused(NO_ANALYSIS),
+  custom_topic_mode: refused(NO_ANALYSIS),
+  intents: refused(NO_ANALYSIS),
+  custom_intent: refused(NO_ANALYSIS),
+  custom_intent_mode: refused(NO_ANALYSIS),
+  detect_entities: refused(NO_ANALYSIS),
+  detect_language: hint('`true`, or a list of languages, of which only a single one is passed on'),
+  diarize: kept('required of every entry'),
+  diarize_model: kept('as `diarize`; which version it is, the entry decides'),
+  dictation: refused('spoken punctuation stays as it was spoken'),
+  encoding: warned(READ_FROM_BYTES),
+  sample_rate: warned(READ_FROM_BYTES),
+  channels: warned(READ_FROM_BYTES),
+  filler_words: refused('whether they are written, the entry decides'),
+  keyterm: kept('words to listen for; required of every entry'),
+  keywords: kept('the same; how much a word is favoured is not passed on'),
+  language: hint(
+    'default: `en`; `multi` asks for several in one recording, of which other entries detect one',
+  ),
+  measurements: refused('units stay as they were spoken'),
+  model: kept('names a purpose of the workspace; any other name is ignored'),
+  multichannel: kept('required of every entry'),
+  numerals: hint('as `smart_format`'),
+  paragraphs: kept(
+    'made of the times of words: they end where the speaker changes, and with a sentence before 1 s of silence',
+  ),
+  profanity_filter: hint('passed on to entries that have it'),
+  punctuate: fixed('transcripts have punctuation'),
+  redact: kept('`pii`, `phi`, `pci`, `numbers`, or `true` for `pii`; required of every entry'),
+  replace: refused('what was said is written'),
+  search: refused('there is no search by sound'),
+  smart_format: hint('formats numbers and dates at entries that do; adds `paragraphs`'),
+  utterances: kept(
+    'made of the times of words: they end where the speaker changes, and after `utt_split` seconds of silence',
+  ),
+  utt_split: kept('default: 0.8'),
+  version: warned('the route of the key decides which model it is'),
   mip_opt_out: OPT_OUT.option,
 }
 

@@ -7,7 +7,7 @@ import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage } from '../../live/messages.ts'
 import { seconds } from '../../live/transcript.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
-import { type DoorOptions, doorSelectors, formOf, OptionReader } from '../door-options.ts'
+import { type DoorOptions, doorSelectors, fixed, formOf, OptionReader, refused } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
@@ -31,8 +31,8 @@ export const listenTurns = socketEndpoint({
 })
 
 const OPTIONS: DoorOptions = {
-  tag: { fate: 'fixed', note: 'no effect' },
-  eager_eot_threshold: { fate: 'refused', note: 'no end of a turn is told before it is certain' },
+  tag: fixed('no effect'),
+  eager_eot_threshold: refused('no end of a turn is told before it is certain'),
 }
 /** Longest silence that ends a turn, ms. Deepgram takes up to a minute, and sessions 5 s. */
 const TIMEOUT_MS = { least: 500, most: 5000 } as const

@@ -40,7 +40,7 @@ export const deepgramModel = endpoint({
   },
 })
 
-/** What may be sent as `model`: to transcribe, a purpose or a model of the routes; to speak, a voice too. */
+/** Names that may be sent as `model`: to transcribe, a purpose or a model of the routes; to speak, a voice too. */
 export function modelsOf(principal: Principal) {
   const offered = offeredModels(principal)
   const able = (capability: Capability) =>

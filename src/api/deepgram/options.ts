@@ -10,9 +10,11 @@ import {
   type DoorOptions,
   doorSelectors,
   type FieldValue,
+  fixed,
   formOf,
   isOn,
   OptionReader,
+  warned,
 } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 
@@ -37,13 +39,10 @@ const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {
 /** Options that change nothing of a transcript: names for the vendor's statistics, and what is always done. */
 const WITHOUT_EFFECT: DoorOptions = {
   ...Object.fromEntries(
-    ['version', 'tag', 'extra', 'no_delay', 'punctuate', 'errors'].map((name) => [
-      name,
-      { fate: 'fixed', note: 'no effect' },
-    ]),
+    ['version', 'tag', 'extra', 'no_delay', 'punctuate', 'errors'].map((name) => [name, fixed('no effect')]),
   ),
   // Asked for by LiveKit's agents unless they are told otherwise.
-  filler_words: { fate: 'warned', note: 'whether they are written, the entry decides' },
+  filler_words: warned('whether they are written, the entry decides'),
 }
 const GROUPS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(REDACTIONS.map((name) => [name, name])),

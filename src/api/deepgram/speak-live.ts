@@ -4,7 +4,7 @@ import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import type { SpeechMessage, SpeechSink } from '../../live/speech-messages.ts'
 import type { SpeechSession } from '../../live/speech-session.ts'
 import { WholeFrames } from '../../media/pcm.ts'
-import type { OptionReader } from '../door-options.ts'
+import { fixed, type OptionReader } from '../door-options.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
@@ -14,7 +14,7 @@ import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakR
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
 const AS_IT_IS_MADE: SpeakTerms = {
-  options: { ...SPEAK_OPTIONS, errors: { fate: 'fixed', note: 'no effect' } },
+  options: { ...SPEAK_OPTIONS, errors: fixed('no effect') },
   formatsIn(query: OptionReader) {
     const encoding = query.word('encoding', ['linear16', 'mulaw', 'alaw'])
     const container = query.word('container', ['none'])

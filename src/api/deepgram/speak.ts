@@ -4,7 +4,15 @@ import type { CallOf } from '../../gateway/call.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, doorSelectors, OptionReader, optionsParameter } from '../door-options.ts'
+import {
+  type DoorOptions,
+  doorSelectors,
+  kept,
+  OptionReader,
+  optionsParameter,
+  refused,
+  warned,
+} from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
@@ -17,25 +25,16 @@ const NO_CALLBACK = 'speech is answered at once'
 
 /** Every option of `POST /v1/speak`, in the order of Deepgram's reference. */
 export const SPEAK_OPTIONS: DoorOptions = {
-  callback: { fate: 'refused', note: NO_CALLBACK },
-  callback_method: { fate: 'refused', note: NO_CALLBACK },
+  callback: refused(NO_CALLBACK),
+  callback_method: refused(NO_CALLBACK),
   mip_opt_out: OPT_OUT.option,
-  tag: { fate: 'warned', note: 'requests have no labels here' },
-  bit_rate: { fate: 'warned', note: 'the entry decides' },
-  container: {
-    fate: 'kept',
-    note: '`wav` or `none` for `linear16`, `none` for `mulaw` and `alaw`, `ogg` for `opus`',
-  },
-  encoding: {
-    fate: 'kept',
-    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; default: `mp3`',
-  },
-  model: { fate: 'kept', note: 'a purpose of the workspace, or a voice as `voice` at `/v1/speech`' },
-  sample_rate: {
-    fate: 'kept',
-    note: 'of `linear16`, default: 24000; of others it must be left out, or be 8000',
-  },
-  speed: { fate: 'kept', note: 'within what the entry takes' },
+  tag: warned('requests have no labels here'),
+  bit_rate: warned('the entry decides'),
+  container: kept('`wav` or `none` for `linear16`, `none` for `mulaw` and `alaw`, `ogg` for `opus`'),
+  encoding: kept('`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; default: `mp3`'),
+  model: kept('a purpose of the workspace, or a voice as `voice` at `/v1/speech`'),
+  sample_rate: kept('of `linear16`, default: 24000; of others it must be left out, or be 8000'),
+  speed: kept('within what the entry takes'),
 }
 
 const SpeakBody = Type.Object({ text: SpeechBody.properties.input })

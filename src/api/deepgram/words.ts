@@ -1,7 +1,7 @@
 import type { Word } from '../../contracts/calls.ts'
 import { trimWhere } from '../../trim.ts'
 
-/** Clients leave out what is below a threshold of theirs: what nobody doubts is certain. */
+/** Clients leave out what is below a threshold of theirs: a word without a confidence is certain. */
 export const UNKNOWN_CONFIDENCE = 1
 
 const PUNCTUATION = /[\p{P}\p{S}]/u

@@ -5,7 +5,7 @@ import { type Fields, queryValues } from '../../inbound/form.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { AskedCallback } from '../callbacks.ts'
-import { type DoorOptions, OptionReader } from '../door-options.ts'
+import { type DoorOptions, fixed, hint, kept, OptionReader, refused, warned } from '../door-options.ts'
 import { readDoorTranscription } from '../door-transcription.ts'
 import type { TranscriptionRequest } from '../native/transcription-request.ts'
 import { ELEVENLABS, LOGGING } from './door.ts'
@@ -13,47 +13,38 @@ import type { ScribeEventView, ScribeView } from './transcript.ts'
 
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
 export const SCRIBE_OPTIONS: DoorOptions = {
-  token: { fate: 'refused', note: 'a key goes as `xi-api-key`' },
+  token: refused('a key goes as `xi-api-key`'),
   enable_logging: LOGGING.option,
-  model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
-  language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
-  transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
-  tag_audio_events: {
-    fate: 'hint',
-    note: '`true`: sounds such as laughter, by entries of the kind `elevenlabs`; unasked only what was said is written',
-  },
-  num_speakers: { fate: 'hint', note: 'passed on to entries that take it' },
-  timestamps_granularity: {
-    fate: 'kept',
-    note: '`word`, the default, is required; `character` too, of entries of the kind `elevenlabs`; `none`: no words',
-  },
-  diarize: { fate: 'kept', note: 'required of every entry' },
-  diarization_threshold: { fate: 'warned', note: 'how speakers are told apart, the entry decides' },
-  additional_formats: { fate: 'refused', note: 'ask for `srt` or `vtt` at `POST /v1/transcription`' },
-  file_format: {
-    fate: 'fixed',
-    note: 'read from the audio itself; `pcm_s16le_16`, which has no head, is refused',
-  },
-  webhook: {
-    fate: 'kept',
-    note: 'the transcript goes to the webhook of the workspace, by a durable job; refused where there is none',
-  },
-  webhook_id: { fate: 'warned', note: 'a workspace has one webhook' },
-  webhook_metadata: { fate: 'kept', note: 'comes back in the event; beside `webhook`' },
-  temperature: { fate: 'warned', note: 'not passed on' },
-  seed: { fate: 'kept', note: 'as `seed` at `/v1/transcription`' },
-  use_multi_channel: { fate: 'kept', note: 'required of every entry' },
-  multichannel_output_style: { fate: 'kept', note: '`separate`, the default, or `combined`' },
-  entity_detection: {
-    fate: 'refused',
-    note: 'entities are not told; beside `entity_redaction` it has no effect',
-  },
-  no_verbatim: { fate: 'refused', note: 'whether filler words are written, the entry decides' },
-  use_speaker_library: { fate: 'refused', note: 'speakers are told apart, not known' },
-  detect_speaker_roles: { fate: 'refused', note: 'speakers are told apart, not known' },
-  entity_redaction: { fate: 'kept', note: '`pii`, `phi`, `pci`, `numbers`; required of every entry' },
-  entity_redaction_mode: { fate: 'warned', note: 'what stands in place of an entity, the entry decides' },
-  keyterms: { fate: 'kept', note: 'words to listen for; required of every entry' },
+  model_id: kept('names a purpose of the workspace; any other name is ignored'),
+  language_code: hint('ISO 639; without it the language is detected'),
+  transcript_edit: refused('transcripts are not edited here'),
+  tag_audio_events: hint(
+    '`true`: sounds such as laughter, by entries of the kind `elevenlabs`; unasked only what was said is written',
+  ),
+  num_speakers: hint('passed on to entries that take it'),
+  timestamps_granularity: kept(
+    '`word`, the default, is required; `character` too, of entries of the kind `elevenlabs`; `none`: no words',
+  ),
+  diarize: kept('required of every entry'),
+  diarization_threshold: warned('the entry decides how speakers are separated'),
+  additional_formats: refused('ask for `srt` or `vtt` at `POST /v1/transcription`'),
+  file_format: fixed('read from the audio itself; `pcm_s16le_16`, which has no head, is refused'),
+  webhook: kept(
+    'the transcript goes to the webhook of the workspace, by a durable job; refused where there is none',
+  ),
+  webhook_id: warned('a workspace has one webhook'),
+  webhook_metadata: kept('comes back in the event; beside `webhook`'),
+  temperature: warned('not passed on'),
+  seed: kept('as `seed` at `/v1/transcription`'),
+  use_multi_channel: kept('required of every entry'),
+  multichannel_output_style: kept('`separate`, the default, or `combined`'),
+  entity_detection: refused('entities are not told; beside `entity_redaction` it has no effect'),
+  no_verbatim: refused('whether filler words are written, the entry decides'),
+  use_speaker_library: refused('speakers are told apart, not known'),
+  detect_speaker_roles: refused('speakers are told apart, not known'),
+  entity_redaction: kept('`pii`, `phi`, `pci`, `numbers`; required of every entry'),
+  entity_redaction_mode: warned('the entry decides what replaces an entity'),
+  keyterms: kept('words to listen for; required of every entry'),
 }
 
 export interface ScribeRequest extends TranscriptionRequest {
@@ -156,7 +147,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Whether objects and lists are nested no deeper. */
+/** True where objects and lists are nested no deeper. */
 function isWithin(levels: number, value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true
   return levels > 0 && Object.values(value).every((one) => isWithin(levels - 1, one))

@@ -10,8 +10,11 @@ import {
   type DoorOptions,
   doorSelectors,
   JsonOptions,
+  kept,
   OptionReader,
   optionsParameter,
+  refused,
+  warned,
 } from '../door-options.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
@@ -23,7 +26,7 @@ import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
 import { ELEVENLABS, elevenlabsAnswer, LOGGING } from './door.ts'
 
-/** Of the streamed answer with times. */
+/** Describes the streamed answer with times. */
 const LINES = 'objects of this shape, one a line, each with a piece of the audio'
 
 const BY_ENTRY = 'the entry decides'
@@ -31,30 +34,28 @@ const BY_ENTRY = 'the entry decides'
 /** Parameters of the query of `POST /v1/text-to-speech/{voice_id}`. */
 export const SPEECH_QUERY: DoorOptions = {
   enable_logging: LOGGING.option,
-  optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
-  output_format: {
-    fate: 'kept',
-    note:
-      'default: `mp3_44100_128`; at others that is `mp3`, `opus_48000_96` is `opus`, `pcm_24000` is `pcm`, ' +
+  optimize_streaming_latency: warned(BY_ENTRY),
+  output_format: kept(
+    'default: `mp3_44100_128`; at others that is `mp3`, `opus_48000_96` is `opus`, `pcm_24000` is `pcm`, ' +
       '`wav_24000` is `wav`',
-  },
+  ),
 }
 
 /** Members of its body beside `text`, in the order of ElevenLabs' reference. */
 export const SPEECH_OPTIONS: DoorOptions = {
-  model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
-  language_code: { fate: 'warned', note: 'the language is that of the text' },
-  voice_settings: { fate: 'kept', note: 'of which `speed`; a warning names the others' },
-  pronunciation_dictionary_locators: { fate: 'refused', note: 'there are no dictionaries here' },
-  seed: { fate: 'kept', note: 'as `seed` at `/v1/speech`' },
-  previous_text: { fate: 'warned', note: 'not passed on' },
-  next_text: { fate: 'warned', note: 'not passed on' },
-  previous_request_ids: { fate: 'warned', note: 'not passed on' },
-  next_request_ids: { fate: 'warned', note: 'not passed on' },
-  use_pvc_as_ivc: { fate: 'warned', note: BY_ENTRY },
-  apply_text_normalization: { fate: 'warned', note: BY_ENTRY },
-  apply_language_text_normalization: { fate: 'warned', note: BY_ENTRY },
-  audio_effects: { fate: 'refused', note: 'audio is as the provider makes it' },
+  model_id: kept('names a purpose of the workspace; any other name is ignored'),
+  language_code: warned('the language is that of the text'),
+  voice_settings: kept('of which `speed`; a warning names the others'),
+  pronunciation_dictionary_locators: refused('there are no dictionaries here'),
+  seed: kept('as `seed` at `/v1/speech`'),
+  previous_text: warned('not passed on'),
+  next_text: warned('not passed on'),
+  previous_request_ids: warned('not passed on'),
+  next_request_ids: warned('not passed on'),
+  use_pvc_as_ivc: warned(BY_ENTRY),
+  apply_text_normalization: warned(BY_ENTRY),
+  apply_language_text_normalization: warned(BY_ENTRY),
+  audio_effects: refused('audio is as the provider makes it'),
 }
 
 const bodyOptions = new JsonOptions(SPEECH_OPTIONS)
@@ -218,7 +219,7 @@ export function readVoiced(
 /** https://elevenlabs.io/docs/api-reference/text-to-speech/convert */
 const DEFAULT_FORMAT = 'mp3_44100_128'
 
-/** What other providers call the same format. */
+/** Names of the same formats at other providers. */
 const SHORT: Readonly<Record<string, string>> = {
   mp3_44100_128: 'mp3',
   opus_48000_96: 'opus',

@@ -2,7 +2,7 @@ import type { CharacterTimes, Word } from '../../contracts/calls.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
 import { largeList } from '../json-reply.ts'
 
-/** What a request asks of its answer beside the options of the call. */
+/** Choices of a request about its answer, beside the options of the call. */
 export interface ScribeView {
   /** Words have times; without them there is no list of words. */
   readonly timed: boolean
@@ -38,9 +38,9 @@ function chunkOf({ text, words }: Channel, { language, languageConfidence }: Hea
   }
 }
 
-/** Words, and between two of them what stands there in the text. */
+/** Words, and the text between each two of them. */
 function* itemsOf(words: readonly Word[], text: string, view: ScribeView) {
-  // The cursor only goes on: what is not behind it once never is. To look again would cost the text for each word.
+  // The cursor never goes back: a word that is not after it never will be, and to look again would cost the whole text.
   const missing = new Set<string>()
   let cursor = 0
   let before: Word | null = null
@@ -60,7 +60,7 @@ function* itemsOf(words: readonly Word[], text: string, view: ScribeView) {
   }
 }
 
-/** What is between two words of a text is shorter. */
+/** The text between two words is shorter. */
 const GAP_LENGTH_MAX = 64
 
 function itemOf(type: 'word' | 'spacing' | 'audio_event', word: Word, { channels }: ScribeView) {
@@ -79,5 +79,5 @@ function charactersOf({ characters, starts, ends }: CharacterTimes) {
   return characters.map((text, index) => ({ text, start: starts[index], end: ends[index] }))
 }
 
-/** Stands for minus infinity, which JSON has not. */
+/** In place of minus infinity, which JSON lacks. */
 const LOGPROB_MIN = -100

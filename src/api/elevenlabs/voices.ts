@@ -79,7 +79,7 @@ export function modelsOf(principal: Principal) {
     can_do_voice_conversion: false,
     can_be_finetuned: false,
     languages: [],
-    // Of a voice's settings only its speed is passed on, and keys have no tiers and no credits.
+    // Speed is the only setting of a voice that is passed on, and keys have no tiers and no credits.
     ...{ can_use_style: false, can_use_speaker_boost: false, serves_pro_voices: false },
     ...{ requires_alpha_access: false, concurrency_group: 'standard', token_cost_factor: 1 },
     model_rates: { character_cost_multiplier: 1 },

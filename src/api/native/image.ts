@@ -11,7 +11,7 @@ const Word = Type.String({ minLength: 1, maxLength: 64 })
 
 export const ImageBody = Type.Object({
   prompt: Type.String({ minLength: 1, description: 'what is to be seen' }),
-  n: optional(Type.Integer({ minimum: 1, maximum: 10 }), 'how many pictures, 1 unless said'),
+  n: optional(Type.Integer({ minimum: 1, maximum: 10 }), 'how many pictures; default: 1'),
   size: optional(Word, '`<width>x<height>`, or a word of the provider'),
   quality: optional(Word, 'a word of the provider'),
   output_format: optional(Word, 'e.g. png, jpeg, webp'),

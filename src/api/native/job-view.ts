@@ -9,7 +9,7 @@ import { jsonReply, Large, timestamp } from '../json-reply.ts'
 import { SubmittedJob as SubmittedJobShape } from '../openapi/answers.ts'
 import { type Answer, json } from '../openapi/operation.ts'
 
-/** Largest result that stands in the job object, bytes; a larger one has a URL. */
+/** Largest result within the job object, bytes; a larger one has a URL. */
 const INLINE_BYTES = 256 * 1024
 /** Pause after which a caller should poll a job that has not ended, in seconds. */
 const POLL_SECONDS = 2
@@ -57,7 +57,7 @@ export function submittedReply({ id, job, isNew }: SubmittedJob): Reply {
 }
 
 /**
- * The job object. A result stands in it, or behind a URL when it is large.
+ * The job object. It has the result, or a URL of one that is large.
  *
  * @param context of a caller to whom the job belongs
  * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when its time is over meanwhile

@@ -49,7 +49,7 @@ export function readLiveCall(exchange: Exchange, fields: Fields): LiveRequest['c
   return { operation: 'transcription', payload: livePayload(request.options, terms), selectors, warnings }
 }
 
-/** A call of a live session, whose audio stands for the first slice of it. */
+/** A call of a live session, whose audio is the first slice of it. */
 export function livePayload(options: LiveCall['options'], live: LiveTerms): LiveCall {
   return {
     options: { ...options, mode: 'realtime' },

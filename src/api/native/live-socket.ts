@@ -33,7 +33,7 @@ interface SocketSession {
   fail(error: GatewayError): void
 }
 
-/** What a session does with a caller's messages. */
+/** How a session takes a caller's messages. */
 export interface SessionRules<Session extends SocketSession> {
   /** @throws GatewayError for fields that are wrong, and where no entry may serve the session */
   open(call: SocketCall, fields: Fields, socket: NativeSocket<Session>): Session
@@ -45,7 +45,7 @@ export interface SessionRules<Session extends SocketSession> {
   readonly drained?: (session: Session) => void
 }
 
-/** What the WebSockets of the gateway's own protocol have in common. */
+/** Facts that all WebSockets of the gateway's own protocol share. */
 export function nativeSocket<Session extends SocketSession>(rules: SessionRules<Session>) {
   return {
     scope: 'inference' as const,

@@ -42,7 +42,7 @@ export interface QueuedCall extends Pick<Call<OperationName>, 'selectors' | 'war
 }
 
 /**
- * The call that a payload of JSON stands for.
+ * The call that a payload of JSON asks for.
  *
  * @throws GatewayError INVALID_REQUEST naming the field at fault, or as `run` refuses a preview
  */
@@ -98,7 +98,7 @@ function scanAudio(payload: Buffer, { dependencies }: Admitted): ScannedBody {
 }
 
 /**
- * The transcription or translation that a payload stands for. Audio that came with it is looked at; audio by URL is
+ * The transcription or translation that a payload asks for. Audio that came with it is looked at; audio by URL is
  * left to the worker but for its URL.
  *
  * @throws GatewayError as the endpoint of the task before it calls a provider; as `run` refuses a preview
@@ -134,7 +134,7 @@ async function readRemote(
   }
 }
 
-/** @param text the audio as it stands in the payload */
+/** @param text the audio as the payload has it */
 async function readInline(
   task: TranscriptionTask,
   request: TranscriptionRequest,
@@ -197,7 +197,7 @@ async function spooled(text: Buffer, { exchange, context, dependencies }: Admitt
 
 type Generation = Exclude<OperationName, TranscriptionTask>
 
-/** The endpoints whose payload is described, by the operation that each stands for. */
+/** The endpoints whose payload is described, by the operation of each. */
 const GENERATIONS: { readonly [K in Generation]: JsonRequest<K> } = {
   chat: chatRequest,
   complete: completeRequest,
@@ -212,7 +212,7 @@ const GENERATIONS: { readonly [K in Generation]: JsonRequest<K> } = {
 type QueuedEndpoint = Generation | TranscriptionTask | 'audio'
 
 /**
- * The call that the payload of a job stands for, read as the endpoint reads its own request.
+ * The call that the payload of a job asks for, read as the endpoint reads its own request.
  *
  * @throws GatewayError as the endpoint before it calls a provider, with `payload.` before the name of the field at
  *         fault; INVALID_REQUEST for what waits for an answer: `stream`, and `mode: async`
@@ -261,7 +261,7 @@ function generation<K extends Generation>(
   return readGeneration<K>(GENERATIONS[operation], value, asker)
 }
 
-/** Nobody is there to read a stream, and a job is no other job. */
+/** A queued request has no one to read a stream, and cannot itself be a job. */
 function refuseWaiting(payload: unknown): void {
   if (!isObject(payload)) return
   if (payload.stream === true)

@@ -46,7 +46,7 @@ const ENDPOINTS = [
 /** The body but for its payload, which is what `endpoint` takes. */
 const QueueEnvelope = Type.Object({
   endpoint: Type.Enum([...ENDPOINTS], { description: 'what is called; embed is embeddings' }),
-  mode: optional(Type.Enum([...QUEUE_MODES]), 'how soon; priority unless said'),
+  mode: optional(Type.Enum([...QUEUE_MODES]), 'how soon; default: priority'),
   idempotency_key: optional(
     Type.String({ pattern: IDEMPOTENCY_KEY.source, description: '1 to 256 visible ASCII characters' }),
     'wins over the header Idempotency-Key',
@@ -69,7 +69,7 @@ const QueueRequest = Type.Object({ ...QueueEnvelope.properties, payload: Payload
 
 /**
  * Accepts a call of another endpoint as a durable job. Before the answer its input is in the object store and its
- * record in the state; what could not be served is refused instead. Nobody reads its output.
+ * record in the state; what could not be served is refused instead. No one reads its output.
  */
 export const queue = endpoint({
   method: 'POST',

@@ -6,7 +6,7 @@ import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { publicEndpoint, type Watchers } from '../endpoint.ts'
 import type { Content } from '../openapi/operation.ts'
 
-/** Opens tokens, and holds the objects that they stand for. */
+/** Opens tokens, and holds their objects. */
 export interface ResultLinks {
   open(token: string): OpenedLink | null
   readonly objects: Objects
@@ -64,7 +64,7 @@ async function answer(
   const headers = {
     'content-type': mediaType,
     'accept-ranges': 'bytes',
-    // Nobody keeps it for longer than the URL opens it.
+    // Caches keep it for no longer than the URL opens it.
     'cache-control': `private, max-age=${Math.min(CACHED_SECONDS, Math.floor(leftSeconds))}`,
     'content-security-policy': "default-src 'none'; sandbox",
   }

@@ -19,7 +19,7 @@ import { queryFields } from './transcription-request.ts'
 const { input: _, ...OPTIONS } = SpeechBody.properties
 const FIELDS: Readonly<Record<string, TSchema>> = { ...OPTIONS, ...SELECTOR_FIELDS, errors: ERRORS_FIELD }
 
-/** Stands for the sentences that are not known yet. */
+/** Takes the place of the sentences that are not known yet. */
 const ANY_TEXT = 'a'
 
 const options = jsonRequest('speech', Type.Object(OPTIONS), (body) =>
@@ -34,7 +34,7 @@ export const speechStream = socketEndpoint({
   description:
     'Subprotocol `larkway.v1`; in a browser `larkway.v1, larkway.key.<key>`. The fields are query parameters, or ' +
     'the first message, `{"type":"start", …}`. Text comes in messages `{"type":"text","text":"…"}`; binary ' +
-    'messages are its audio, one sentence behind the other.',
+    'messages are its audio, one sentence after the other.',
   parameters: ['Purpose', 'Require', queryFields(FIELDS)],
   errors: CALL_ERRORS,
   ...nativeSocket<SpeechSession>({

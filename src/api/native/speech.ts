@@ -219,7 +219,7 @@ interface SpeechForm {
 /** The audio itself. */
 const AS_AUDIO: SpeechForm = { contentType: ({ mediaType }) => mediaType, write: ({ bytes }) => bytes }
 
-/** Streams the audio as the body while it is made; facts of the envelope that are known by then stand in headers. */
+/** Streams the audio as the body while it is made; facts of the envelope that are known so far are in headers. */
 export function streamSpeech(call: Call<'speech'>, request: Admitted): Reply | Promise<Reply> {
   const { exchange, context, dependencies } = request
   const answer = (streaming: Streaming<'speech'>) =>
@@ -271,7 +271,7 @@ async function* written(
   context: CallContext,
   ended: () => void,
 ): AsyncGenerator<Uint8Array | string, void> {
-  // Stays when the caller leaves: then nothing behind the `yield` is run.
+  // Stays when the caller leaves: then nothing after the `yield` runs.
   context.failure = new GatewayError('CLIENT_CLOSED')
   try {
     yield form.write(first)

@@ -123,7 +123,7 @@ export function readTranscriptionRequest(
     timestamps: readTimestamps(reader),
     keyterms: readKeyterms(reader),
     smart_formatting: read(reader, 'smart_formatting') ?? false,
-    // Who cannot be told that there are several detects the one that is spoken most.
+    // An entry that cannot be told of several languages detects the one that is spoken most.
     detect_language: detects || language === SEVERAL_LANGUAGES,
     profanity_filter: read(reader, 'profanity_filter') ?? false,
     multichannel: read(reader, 'multichannel') ?? false,
@@ -171,7 +171,7 @@ function readKeyterms(reader: FieldReader): readonly string[] {
   return [...new Set([...keyterms, ...vocabulary])]
 }
 
-/** `true` stands for personal data; false and an empty list for nothing. */
+/** `true` is personal data; false and an empty list are nothing. */
 function readRedaction(reader: FieldReader): readonly Redaction[] {
   const redaction = read(reader, 'redaction')
   if (typeof redaction === 'boolean') return redaction ? ['pii'] : []

@@ -26,7 +26,7 @@ export const transcriptionStream = socketEndpoint({
   description:
     'Subprotocol `larkway.v1`; in a browser `larkway.v1, larkway.key.<key>`. The fields are query parameters, or ' +
     'the first message, `{"type":"start", …}`. Binary messages are audio. When a provider fails, another one ' +
-    'goes on with what was not settled.',
+    'continues with what was not settled.',
   parameters: ['Purpose', 'Require', queryFields(FIELDS)],
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
   ...nativeSocket<LiveSession>({

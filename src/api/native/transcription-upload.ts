@@ -13,10 +13,10 @@ import type { Admitted } from '../endpoint.ts'
 import { eventStreamReply } from '../sse.ts'
 import { checkAudio, readLiveCall } from './live-call.ts'
 
-/** Audio that may wait to be sent on before its sender is held back, and when it goes on, seconds. */
+/** Audio that may wait to be sent on before its sender is held back, and when it continues, seconds. */
 const HELD_AT_SECONDS = 5
 const RESUMED_AT_SECONDS = 2
-/** What may stand in front of the samples of a WAV file. */
+/** Most bytes before the samples of a WAV file. */
 const HEAD_BYTES_MAX = 64 * 1024
 /** Messages that wait for a slow reader; partials are left out sooner, since the next one replaces them. */
 const WAITING_MAX = 10_000
@@ -28,7 +28,7 @@ const PIECE_BYTES = 8_000
 const WAV = /^audio\/(?:wav|x-wav|wave|vnd\.wave)\s*(?:;|$)/i
 const SAMPLES = /^audio\/(?:pcm|x-pcm|basic|x-mulaw|pcmu|pcma|x-alaw)\s*(?:;|$)/i
 
-/** Whether a request brings audio that is to be transcribed while it comes: the body is the audio alone. */
+/** True where a request brings audio that is to be transcribed while it comes: the body is the audio alone. */
 export function isLiveUpload({ headers, query }: Exchange): boolean {
   const type = headers['content-type'] ?? ''
   return (WAV.test(type) || SAMPLES.test(type)) && /(?:^|&)mode=realtime(?:&|$)/.test(query)
@@ -88,7 +88,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
   #left = Number.POSITIVE_INFINITY
   #isHeld = false
   #isFeeding = false
-  /** Null: the format stands in the query. Undefined: it is not known yet. */
+  /** Null: the query has the format. Undefined: it is not known yet. */
   #format: LiveAudio | null | undefined
   #failure: GatewayError | null = null
   #isOver = false
@@ -167,7 +167,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
     }
   }
 
-  /** What comes before there is a session is kept: the head, and what came with it. */
+  /** Bytes before the session are kept: the head, and the audio that came with it. */
   #readHead(): void {
     const [only] = this.#pending
     const all = this.#pending.length === 1 ? only! : Buffer.concat(this.#pending.splice(0))
@@ -186,7 +186,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
         this.#pending[0] = all.subarray(head.start)
       }
     }
-    // Until the session is open, which asks nobody, this is all that is taken.
+    // Until the session is open, which waits for no one, this is all that is taken.
     if (this.#format !== undefined) this.#exchange.body.pause()
     this.#wake()
   }
@@ -211,7 +211,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
   }
 
   #handOver(given: Buffer): void {
-    // Behind the samples a file may hold other chunks.
+    // A file may hold other chunks after the samples.
     const bytes = given.subarray(0, this.#left)
     this.#left -= bytes.length
     const whole = this.#frames!.take(bytes)

@@ -106,7 +106,7 @@ export interface TranscriptionRun {
   /** Where the body has the audio; absent: as in the gateway's own. */
   readonly layout?: BodyLayout
   /**
-   * What a request demands of the handling of its content by its query, which is known before the body comes.
+   * Demands of a request's query on the handling of its content, which are known before the body comes.
    *
    * @throws GatewayError INVALID_REQUEST
    */
@@ -243,7 +243,7 @@ export function transcriptionBody(
 
 /**
  * Receives a body whose first attempt may begin before it is whole. A request with an idempotency key never gets here:
- * what it stands for is known by the digest of all its audio.
+ * its identity is the digest of all its audio.
  */
 async function receiveEarly(
   definition: TranscriptionRun,

@@ -14,7 +14,7 @@ import { Usage } from '../openapi/answers.ts'
 import { json } from '../openapi/operation.ts'
 import type { Json } from '../openapi/schema.ts'
 
-/** What the endpoint of usage works with. */
+/** Parts that the endpoint of usage works with. */
 export interface UsageNeeds extends Dependencies {
   /** Absent: this node keeps no records of usage. */
   readonly usage?: UsageAdminContext
@@ -89,7 +89,7 @@ function usageParameters(): Json {
     {
       type: 'array',
       items: { type: 'string' },
-      description: 'one of these values; an empty one stands for none',
+      description: 'one of these values; an empty one is none',
     },
   ])
   const format = { type: 'string', enum: FORMATS, description: '`csv` also by `Accept: text/csv`' }

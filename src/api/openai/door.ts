@@ -114,7 +114,7 @@ function withoutIdleOptions(body: { readonly tools?: unknown; readonly parallel_
   return isIdle ? { ...body, parallel_tool_calls: null } : body
 }
 
-/** What was received as the call that its `model` chooses, once its end user is counted. */
+/** The request with the route that its `model` chooses, once its end user is counted. */
 function chosenOf<K extends OperationName, Fields>(
   received: ReceivedJson<K>,
   admitted: Admitted,
@@ -139,7 +139,7 @@ interface BodyFields {
 
 const END_USER = optional(
   Type.String({ maxLength: END_USER_LENGTH_MAX }),
-  'your customer whom the call is for, of whom no provider is told; the header `X-LK-End-User` wins',
+  'your end user, never sent to a provider; the header `X-LK-End-User` wins',
 )
 
 /** Field of text completions and embeddings. */
@@ -149,7 +149,7 @@ export const USER_FIELD = { user: END_USER }
 export const END_USER_FIELDS = { ...USER_FIELD, safety_identifier: END_USER }
 
 /**
- * Notes whom a body names where the header names nobody, and takes a token of its bucket.
+ * Notes the end user of a body where the header names none, and takes a token of its bucket.
  *
  * @returns undefined when that was decided at once
  * @throws  GatewayError INVALID_REQUEST, RATE_LIMITED
@@ -171,7 +171,7 @@ function countEndUser(
 export const NAMED_SCHEMA_FIELDS = {
   name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
   schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
-  strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
+  strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; default: no'),
   description: optional(Type.String(), 'of the schema, where it has none'),
 }
 
@@ -189,7 +189,7 @@ interface Chunks<K extends CompletionName> extends Pick<EventStream<ChatDelta>, 
   done(outcome: Outcome<K>): readonly object[]
 }
 
-/** Shape of chat and text completions: facts stand in headers, and a stream ends with `[DONE]`. */
+/** Shape of chat and text completions: facts are in headers, and a stream ends with `[DONE]`. */
 export function completionShape<K extends CompletionName>(
   whole: (outcome: Outcome<K>, created: number) => object,
   chunks: (streaming: Streaming<K>, created: number) => Chunks<K>,
@@ -204,7 +204,7 @@ export function completionShape<K extends CompletionName>(
   }
 }
 
-/** Answers in OpenAI's shape, which has no place for the envelope: its facts stand in headers. */
+/** Answers in OpenAI's shape, which has no place for the envelope: its facts are in headers. */
 export async function factReply(envelope: Envelope, value: object): Promise<WholeReply> {
   const { headers, ...reply } = await jsonReply(value)
   return { ...reply, headers: { ...headers, ...factHeaders(envelope) } }

@@ -34,7 +34,7 @@ const OpenAiEmbeddingsBody = Type.Object({
   ),
   encoding_format: optional(
     Type.Enum(['float', 'base64']),
-    'float unless said; base64 is of little-endian 32-bit floats',
+    'default: float; base64 is of little-endian 32-bit floats',
   ),
   ...USER_FIELD,
 })

@@ -9,7 +9,7 @@ import { OPENAI, openaiAnswer } from './door.ts'
 interface Model {
   readonly id: string
   readonly object: 'model'
-  /** Unix seconds. Nobody knows when a model was made, or a purpose declared. */
+  /** Unix seconds. It is not known when a model was made, or a purpose declared. */
   readonly created: 0
   readonly owned_by: string
 }

@@ -45,7 +45,7 @@ const TurnDetection = Type.Object({
   ),
 })
 
-/** A session as clients write it; fields of the gateway's own may stand beside those of `transcription`. */
+/** A session as clients write it; `transcription` may have fields of the gateway's own, too. */
 export const RealtimeSession = Type.Object(
   {
     type: Type.Literal('transcription'),

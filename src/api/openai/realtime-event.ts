@@ -5,7 +5,7 @@ import { checkMessageSize, parseObject } from '../socket-messages.ts'
 /** OpenAI takes 15 MiB, for recordings; live audio comes in pieces. */
 export const MESSAGE_BYTES_MAX = 1024 * 1024
 
-/** What a client has sent: an event, and the audio that it brings. */
+/** An event of a client, and the audio that it brings. */
 interface ClientEvent {
   readonly event: Record<string, unknown>
   readonly audio: Buffer | null
@@ -28,7 +28,7 @@ const SPACE = 0x20
 
 /**
  * Reads what libraries send: plain base64 in a member `audio` of the event itself. A name with its quotes and the colon
- * stands in no string of JSON, where its quotes would be escaped.
+ * is in no string of JSON, where its quotes would be escaped.
  *
  * @returns null for what is to be looked at more closely, since it may be something else, or wrong
  */

@@ -9,9 +9,9 @@ const TRANSCRIPTION = 'conversation.item.input_audio_transcription'
 /** A stretch of audio that becomes one transcript. */
 interface Item {
   readonly id: string
-  /** What is final of it. */
+  /** Its final text. */
   text: string
-  /** What deltas have said of it: deltas can be added to and not taken back. */
+  /** The text of its deltas, which can be added to and not taken back. */
   told: string
   partial: string
   isStarted: boolean
@@ -30,9 +30,9 @@ export class RealtimeItems {
   readonly #send: SendEvent
   readonly #sessionId: string
   #count = 0
-  /** The audio that nobody has committed yet. */
+  /** The audio that is not committed yet. */
   #open: Item
-  /** What the client has committed or cleared and the entry has not settled, oldest first. */
+  /** Audio that the client has committed or cleared and the entry has not settled, oldest first. */
   readonly #waiting: Item[] = []
   #previous: string | null = null
   /** Up to where usage has been told, seconds. */
@@ -54,7 +54,7 @@ export class RealtimeItems {
 
   /** Tells the words that two partials in a row agree on; the last one of them may still become longer. */
   partial(text: string, startSeconds: number, isAuto: boolean): void {
-    // While a commit waits for its answer, nobody knows on which side of it the partial lies.
+    // While a commit waits for its answer, it is unknown on which side of it the partial lies.
     if (this.#waiting.length > 0) return
     const item = this.#open
     if (isAuto && text !== '') this.#start(item, startSeconds)
@@ -93,7 +93,7 @@ export class RealtimeItems {
     this.#open = this.#next()
   }
 
-  /** What was committed first is settled. */
+  /** The oldest committed audio is settled. */
   finalized(): void {
     const item = this.#waiting.shift()
     if (item === undefined) return
@@ -101,7 +101,7 @@ export class RealtimeItems {
     else this.#completed(item, item.committedAt ?? 0)
   }
 
-  /** Nothing comes any more. */
+  /** The session is over. */
   failed(error: object): void {
     for (const { id, isCleared } of this.#waiting.splice(0))
       if (!isCleared) this.#send({ type: `${TRANSCRIPTION}.failed`, item_id: id, content_index: 0, error })

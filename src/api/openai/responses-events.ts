@@ -90,7 +90,7 @@ class StreamedItems {
         const event = { type: 'response.function_call_arguments.delta', ...this.#at(index), delta: given }
         return [...begun, this.numbered(event)]
       }
-      // Nobody can ask for speech here.
+      // Speech cannot be asked for here.
       case 'audio':
         return []
     }

@@ -219,7 +219,7 @@ function readInstructions(instructions: string | null): ChatMessage[] {
   return instructions === null ? [] : [{ role: 'system', parts: [{ type: 'text', text: instructions }] }]
 }
 
-/** What the assistant said and called in one turn. */
+/** Text and calls of the assistant in one turn. */
 interface Turn {
   readonly role: 'assistant'
   readonly parts: ChatPart[]

@@ -14,7 +14,7 @@ import { type EventStream, eventStreamReply } from '../sse.ts'
 import { MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, VOICE_FIELD, voiceOf, warningsIn } from './door.ts'
 import { SPEECH_OPTIONS } from './options.ts'
 
-/** Of OpenAI, whatever the entry would make: https://platform.openai.com/docs/api-reference/audio/createSpeech */
+/** OpenAI's default, whatever the entry makes: https://platform.openai.com/docs/api-reference/audio/createSpeech */
 const DEFAULT_FORMAT = 'mp3'
 
 const OpenAiSpeechBody = Type.Object({

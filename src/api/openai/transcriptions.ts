@@ -143,7 +143,7 @@ const CONTENT_TYPES = {
   vtt: 'text/vtt; charset=utf-8',
 }
 
-/** Stands for an unknown language, since the shape wants a word. */
+/** In place of an unknown language, since the shape wants a word. */
 const UNKNOWN = 'unknown'
 
 /** Translates transcriptions or translations into OpenAI's answers. */
@@ -329,7 +329,7 @@ function tokensOf(tokens: TranscriptionOutcome['result']['tokens']) {
   return { usage }
 }
 
-/** Whole seconds, as OpenAI bills and tells them. Left out where nobody knows how long the audio is. */
+/** Whole seconds, as OpenAI bills and tells them. Left out where the length of the audio is unknown. */
 function usageOf({ envelope }: TranscriptionOutcome) {
   const { audio_seconds: seconds = null } = envelope.usage
   return seconds === null ? {} : { usage: { type: 'duration' as const, seconds: Math.ceil(seconds) } }

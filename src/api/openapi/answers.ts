@@ -154,7 +154,7 @@ export const TranscriptEvent = Type.Union(
   [
     shape('TranscriptDelta', {
       type: Type.Literal('transcript.text.delta'),
-      delta: text('goes on from the one before'),
+      delta: text('continues the one before'),
     }),
     shape(
       'TranscriptDone',
@@ -193,13 +193,13 @@ export const Chat = shape('Chat', CHAT, 'answer of a chat, a completion or visio
 
 export const ChatEvent = Type.Union(
   [
-    shape('ChatDelta', { type: Type.Literal('delta'), content: text('goes on from the one before') }),
+    shape('ChatDelta', { type: Type.Literal('delta'), content: text('continues the one before') }),
     shape('ToolCallDelta', {
       type: Type.Literal('tool_call_delta'),
       index: count('which of the calls it belongs to'),
       id: nullable(Type.String(), 'with the first piece of a call'),
       name: nullable(Type.String(), 'with the first piece of a call'),
-      arguments: text('goes on from the one before'),
+      arguments: text('continues the one before'),
     }),
     shape('AudioDelta', {
       type: Type.Literal('audio_delta'),
@@ -234,7 +234,7 @@ const Limits = shape('Limits', {
   sync_idempotency_ttl_seconds: count('how long an idempotency key is remembered'),
   stt_job_result_ttl_seconds: count('how long a job is kept after its end'),
   live_max_session_seconds: count('longest live session'),
-  live_idle_seconds: count('how long a live session goes on without audio'),
+  live_idle_seconds: count('how long a live session continues without audio'),
   live_buffer_seconds: count('audio that a live session keeps until it is settled'),
   live_max_message_bytes: count('bytes of a message of a live session'),
   live_max_waiting_characters: count('text of a live session that is not spoken yet'),
@@ -252,7 +252,7 @@ const USAGE_SUMS = {
   calls: count('records: calls, jobs and live sessions'),
   errors: count('records whose outcome is an error'),
   unpriced: count('records that succeeded, and whose price or quantity is not known'),
-  estimated: count('records whose end nobody saw: quantities and cost are supposed'),
+  estimated: count('records without a known end; quantities and cost are estimated'),
   replayed: count('answers that were given before; nothing was charged'),
   cost_usd: amount('USD, exact to the sixth decimal'),
   audio_seconds: amount('seconds of audio read, or of live audio'),

@@ -15,7 +15,7 @@ export const AssemblyAiUpload = shape('AssemblyAiUpload', {
 })
 
 const Span = { start: count('ms'), end: count('ms'), confidence: amount('1 where the provider tells none') }
-const Speaker = nullable(Type.String(), '`A` and so on; behind the channel where there are several')
+const Speaker = nullable(Type.String(), '`A` and so on; after the channel where there are several')
 const CHANNEL = { channel: Type.Optional(text('from `1`')) }
 
 const Word = shape('AssemblyAiWord', { text: Type.String(), ...Span, speaker: Speaker, ...CHANNEL })
@@ -24,7 +24,7 @@ const Part = { text: Type.String(), ...Span, words: Type.Array(Word) }
 
 const Utterance = shape('AssemblyAiUtterance', {
   ...Part,
-  speaker: text('the same; `A` where nobody is told apart'),
+  speaker: text('the same; `A` where speakers are not separated'),
   ...CHANNEL,
 })
 

@@ -42,7 +42,7 @@ export async function openApiDocument(operations: Iterable<Operation>): Promise<
   return shareSchemas(document.whole(await readVersion()))
 }
 
-/** Scopes of what is done for somebody, now or later. */
+/** Scopes of work for a caller, now or later. */
 const OF_CALLS: ReadonlySet<string> = new Set(['inference', 'jobs', 'queue'])
 
 /** `/v1/jobs/:id` as `/v1/jobs/{id}`. */

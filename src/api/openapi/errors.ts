@@ -80,7 +80,7 @@ export const ErrorBody = shape('ErrorBody', {
 
 export const ErrorEnvelope = shape('Error', { error: ErrorBody }, 'every error, whatever the endpoint')
 
-/** Stands for the request of an example. */
+/** Id of the request in examples. */
 const REQUEST_ID = 'req_01m7vpxmwhcxyhwv0c3a668m1h'
 
 /** An error as it is sent. */

@@ -10,7 +10,7 @@ function usage(name: string, type = 'integer'): Json {
   return header(`as \`usage.${name}\``, { type, minimum: 0 })
 }
 
-/** Headers of answers, by name. Facts stand in headers where the body is no JSON. */
+/** Headers of answers, by name. Facts are in headers where the body is not JSON. */
 export const HEADERS = {
   'X-LK-Request-ID': header('request ID: the one sent, or a new one'),
   'X-LK-Policy-Version-Id': header('version of the route used', {

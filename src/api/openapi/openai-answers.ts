@@ -7,7 +7,7 @@ import { amount, count, nullable, shape, text } from './schema.ts'
 const DurationUsage = shape(
   'OpenAiDurationUsage',
   { type: Type.Literal('duration'), seconds: count('of the audio, rounded up') },
-  'left out where nobody knows how long the audio is',
+  'left out where the length of the audio is unknown',
 )
 
 /** Member of bodies and last events that have room for it. */
@@ -186,7 +186,7 @@ export const OpenAiChat = shape('OpenAiChat', {
 
 const ChatChunkDelta = shape('OpenAiChatDelta', {
   role: Type.Optional(Type.Literal('assistant')),
-  content: Type.Optional(nullable(Type.String(), 'goes on from the one before')),
+  content: Type.Optional(nullable(Type.String(), 'continues the one before')),
   refusal: Type.Optional(Type.Null()),
   tool_calls: Type.Optional(
     Type.Array(
@@ -203,7 +203,7 @@ const ChatChunkDelta = shape('OpenAiChatDelta', {
       id: Type.Optional(text('in the first piece')),
       data: Type.Optional(Type.String({ contentEncoding: 'base64' })),
       transcript: Type.Optional(Type.String()),
-      expires_at: Type.Optional(count('Unix seconds, behind the last piece')),
+      expires_at: Type.Optional(count('Unix seconds, after the last piece')),
     }),
   ),
 })

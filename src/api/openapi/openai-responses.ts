@@ -114,7 +114,7 @@ export const OpenAiResponseEvent = Type.Union(
     shape('OpenAiResponseTextDelta', {
       ...IN_PART,
       type: Type.Literal('response.output_text.delta'),
-      delta: text('goes on from the one before'),
+      delta: text('continues the one before'),
       logprobs: tokenLogprobs,
     }),
     shape('OpenAiResponseTextDone', {
@@ -126,7 +126,7 @@ export const OpenAiResponseEvent = Type.Union(
     shape('OpenAiResponseArgumentsDelta', {
       ...OF_ITEM,
       type: Type.Literal('response.function_call_arguments.delta'),
-      delta: text('goes on from the one before'),
+      delta: text('continues the one before'),
     }),
     shape('OpenAiResponseArgumentsDone', {
       ...OF_ITEM,

@@ -53,9 +53,9 @@ export interface Operation {
   readonly scope: Scope | null
   /** The scope `operator` is enough, too. */
   readonly operator?: true
-  /** Whether it takes a token of the key's bucket, so that answers tell the state of the bucket. */
+  /** It takes a token of the key's bucket, and its answers tell the state of the bucket. */
   readonly limited: boolean
-  /** Whether it honours `Idempotency-Key`. */
+  /** It honours `Idempotency-Key`. */
   readonly idempotent: boolean
   readonly parameters: readonly (ParameterName | Json)[]
   readonly body?: readonly Content[]
@@ -71,7 +71,7 @@ export interface Operation {
 
 /**
  * Members that a door has beside the envelope of an error, in the names in which its clients look for them. Where one
- * of them is `error`, it stands instead of the envelope.
+ * of them is `error`, it replaces the envelope.
  */
 export interface ErrorShape {
   readonly schema: TSchema

@@ -14,7 +14,7 @@ const NAMED = ['properties', 'patternProperties'] as const
 
 type Change = (schema: Json, name: string) => Json
 
-/** What parts of a schema are called after. */
+/** Names of the parts of a schema. */
 const SUFFIX: Readonly<Record<string, string>> = { items: 'Item', patternProperties: 'Value' }
 
 /** Changes each schema that stands directly in a schema. `change` gets a name that says where it stands. */
@@ -40,7 +40,7 @@ function withParts(schema: Json, name: string, change: Change): Json {
   return changed
 }
 
-/** Changes each schema outside of `components.schemas` that stands in something of the document. */
+/** Changes each schema outside of `components.schemas` that the document uses. */
 function withSchemas(part: unknown, name: string, change: Change): unknown {
   if (Array.isArray(part)) return part.map((one) => withSchemas(one, name, change))
   if (!isObject(part)) return part
@@ -81,7 +81,7 @@ export function shareSchemas(document: Json): Json {
 
 class SharedSchemas {
   readonly #given: Readonly<Record<string, Json>>
-  /** Whether a schema, as JSON, is to have a name. */
+  /** True where a schema, as JSON, is to have a name. */
   readonly #isShared = new Map<string, boolean>()
   readonly #names = new Map<string, string>()
   readonly #components = new Map<string, Json>()
@@ -102,7 +102,7 @@ class SharedSchemas {
     for (const [name, schema] of Object.entries(this.#given)) withParts(schema, name, this.count)
   }
 
-  /** Counts a schema. What stands within one that came before stands there once. */
+  /** Counts a schema. Parts of one that came before count once. */
   readonly count: Change = (schema, name) => {
     const text = JSON.stringify(schema)
     const isKnown = this.#isShared.has(text)

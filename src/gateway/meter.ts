@@ -440,9 +440,9 @@ export function highestCost<K extends OperationName>(
 }
 
 /**
- * Prices of the tiers of service that may answer. Without a tier, or with `auto`, the provider takes that of the account,
- * which may be any; one that is asked for may be answered by the default one, as OpenAI answers `flex` and `priority`
- * where it lacks room. https://developers.openai.com/api/reference/resources/chat, `service_tier`, of 2026-11-24
+ * Prices of the tiers of service that may answer. Without a tier, or with `auto`, the provider takes that of the
+ * account, which may be any; one that is asked for may be answered by the default one, as OpenAI answers `flex` and
+ * `priority` where it lacks room. https://developers.openai.com/api/reference/resources/chat, `service_tier`
  */
 function pricesOfTiers(price: PriceOfDay, payload: unknown): readonly PriceOfDay[] {
   const { by_service_tier: tiers } = price

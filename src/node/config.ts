@@ -61,7 +61,7 @@ const Environment = Type.Object({
     Type.String({
       pattern: '^[A-Za-z0-9+/_-]{43}=?(,[A-Za-z0-9+/_-]{43}=?)*$',
       description:
-        'comma-separated base64 Ed25519 public keys by which model facts are signed; default: none, and signed facts are refused',
+        'comma-separated base64 Ed25519 public keys of those who sign model facts; default: none is trusted',
     }),
   ),
   LARKWAY_INSECURE_WEBHOOKS: Type.Boolean({

@@ -42,7 +42,7 @@ export function readFeed(text: string, keys: readonly KeyObject[]): ModelTable {
     throw new Error(`it is larger than ${DOCUMENT_BYTES_MAX / 1024 / 1024} MiB`)
   if (keys.length === 0)
     throw new Error(
-      'LARKWAY_MODELS_KEYS is not set; set it to the public key of whoever signed the document, here and on every server',
+      'LARKWAY_MODELS_KEYS is not set; set it to the public key of the signer, here and on every server',
     )
   const { signature, ...document } = objectIn(text)
   if (typeof signature !== 'string') throw new Error('it has no signature')

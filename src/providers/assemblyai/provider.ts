@@ -1,6 +1,7 @@
 import type { Provider } from '../../contracts/provider.ts'
 import { modelList } from '../model-list.ts'
 import { live } from './live.ts'
+import { speech } from './speech.ts'
 import { ASSEMBLYAI_OPTIONS, headersOf, transcription } from './transcription.ts'
 
 /** There is no list of models; the list of transcripts, cut to one, tells whether the credential is taken. */
@@ -17,5 +18,6 @@ export const assemblyai: Provider = {
   optionsSchema: ASSEMBLYAI_OPTIONS,
   transcription,
   live,
+  speech,
   models,
 }

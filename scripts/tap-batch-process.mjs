@@ -34,7 +34,7 @@ const folder = process.cwd()
 let at = 0
 let current = begin(nextFile() ?? process.exit(0), 0)
 
-// What a test file imports as tap is its own root, not that of the process.
+// The tap that a test file imports is its own root, not that of the process.
 module.registerHooks({
   resolve(specifier, context, next) {
     if (specifier !== 'tap' || context.parentURL !== current.url) return next(specifier, context)
@@ -125,7 +125,7 @@ function close() {
   process.stdout.write(`\n${mark} ${status} ${cpuSeconds() - current.cpuBefore}\n`)
 }
 
-/** Of this process, and of those that it has started and awaited. */
+/** CPU of this process and of the children that it has awaited. */
 function cpuSeconds() {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1e6 + (cpuOfChildren() ?? 0)

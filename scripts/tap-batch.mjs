@@ -97,7 +97,7 @@ class TapProcess {
   }
 }
 
-/** What a stream holds, cut at the lines that begin with a mark. */
+/** The text of a stream, cut at the lines that begin with a mark. */
 class Parts {
   /** @type {{ text: string, said: string }[]} the text before each mark, and what the line of the mark says */
   ended = []

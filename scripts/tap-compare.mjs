@@ -1,11 +1,11 @@
-// Stands in the bundle of tap (type-cache.mjs) for the package `tcompare`, which writes both values down as texts to
+// Replaces, in the bundle of tap (type-cache.mjs), the package `tcompare`, which writes both values down as texts to
 // compare them. What is certainly the same or matches is found out without; all else, and with it what a failure
 // shows, is left to the package.
 
 import { isDeepStrictEqual } from 'node:util'
 import * as tcompare from '../node_modules/tcompare/dist/esm/index.js'
 
-/** What tap uses of it as it is. */
+/** The rest that tap uses, as it is. */
 export const { format, has, hasStrict, matchOnly, matchOnlyStrict, matchStrict, strict } = tcompare
 
 const ALIKE = Object.freeze({ match: true, diff: '' })

@@ -1,4 +1,4 @@
-// Stands in the bundle of tap (type-cache.mjs) for the package `async-hook-domain`: hands an uncaught error to the test
+// Replaces, in the bundle of tap (type-cache.mjs), the package `async-hook-domain`: hands an uncaught error to the test
 // that it belongs to. The package follows every promise, timer and socket of the process by async hooks to know whose
 // one is, which costs a test that has a gateway in its process a good part of its CPU. The tests of a file run one
 // after another; here the error is that of the test that runs, as that of an earlier one's remains would be.
@@ -9,7 +9,7 @@ const TAP = Symbol.for('TAP private constructor')
 const live = new Set()
 const emit = process.emit
 
-/** What tap makes for each of its tests; it ends with the test. */
+/** Tap makes one for each of its tests; it ends with the test. */
 export class Domain {
   destroyed = false
 

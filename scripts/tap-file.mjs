@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** Counts of assertions; a subtest is the sum of what stands in it. */
+/** Counts of assertions; a subtest is the sum of those in it. */
 export const NONE = Object.freeze({ passed: 0, failed: 0, skipped: 0 })
 
 export function add(a, b) {
@@ -43,7 +43,7 @@ export function startGroup(node, args, { cwd, env, timeoutMs, asked = false }) {
     detached: true, // a group of its own, so that what it starts can be ended with it
   })
   child.stdio[3]?.on('error', () => {}) // it has ended, which `ended` tells
-  if (running.size === 0) cpuOfEnded() // what ended before it is nobody's
+  if (running.size === 0) cpuOfEnded() // forgets those that ended before
   running.add(child)
   let timedOut = false
   const timer = setTimeout(() => {
@@ -85,7 +85,7 @@ function cpuOfEnded() {
 /** @returns the CPU seconds of this process's children that have ended; undefined where no kernel tells it */
 export function cpuOfChildren() {
   try {
-    // What stands before the name's end is not to be split: it may hold spaces.
+    // The name before them may hold spaces.
     const fields = readFileSync('/proc/self/stat', 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')

@@ -63,5 +63,5 @@ export function longestFirst(files, secondsOf) {
   return [...files].sort((a, b) => seconds(b) - seconds(a))
 }
 
-/** What a new file is taken for: longer than most. */
+/** Assumed for a new file: longer than most. */
 const NEW_SECONDS = 10

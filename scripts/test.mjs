@@ -1,16 +1,19 @@
-// `npm test`: types, lint, and the tests of the first tier. `npm run test:faults`: those of the second, see `isFaults`.
-// `npm test -- file…`: these files alone, of whichever tier. The last line printed is the count.
+// `npm test`: types, lint, and the tests of the first tier. `npm run test:faults` and `npm run test:long`: those of the
+// second and the third, see `tierOf`. The last line printed is the count. With arguments, files or rooms:
 //
-// LARKWAY_TEST_LONG=1          also runs *.long.test.ts, in the second tier
-// LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
+//   npm test -- test/errors.test.ts   this file, of whichever tier
+//   npm test -- usage                 files of the tier that test src/usage, or import from it
+//
+// LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
+// LARKWAY_TEST_SKIP_SERVERS=1  skips the tests that need a real Redis or S3 server; they are counted as skipped
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
-//                              CPU unused: up to 8, in the second tier up to two more
+//                              CPU unused: up to 8, in the other tiers up to two more
 // LARKWAY_TEST_APART=1         runs each file in a process of its own, as it is when it is named
 
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants, tmpdir } from 'node:os'
-import { dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { compiled } from './compile.mjs'
 import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
@@ -30,37 +33,59 @@ const FILE_TIMEOUT_MS = 300_000
 const LONG_FILE_TIMEOUT_MS = 1_800_000
 
 const isTest = (file) => /\.test\.m?[jt]s$/.test(file)
-const isLong = (file) => /\.long\.test\.m?[jt]s$/.test(file)
 
 /**
- * Tells whether a file is of the second tier: whether it kills, cuts, floods, starves or fuzzes the product, waits for
- * its time-outs, drives a browser or takes long for another reason. Then it stands in `test/faults`, or is named
- * `*.faults.test.ts` or `*.browser.test.ts` beside what it belongs to. Of `test/faults`, a sample is in the first
- * tier: `*.sample.test.ts`; and so is one journey of a browser.
+ * The tier of a file. The second kills, cuts, floods, starves or fuzzes the product, waits for its time limits or drives
+ * a browser: the files of `test/faults`, and `*.faults.test.ts` and `*.browser.test.ts` beside the others of their
+ * subject. The third has the larger matrices of the same: `*.long.test.ts`. A sample of `test/faults` is in the first:
+ * `*.sample.test.ts`.
  */
-const isFaults = (file) =>
-  /\.(faults|browser)\.test\.m?[jt]s$/.test(file) ||
-  (file.startsWith(join(ROOT, 'test', 'faults')) && !/\.sample\.test\.ts$/.test(file))
+function tierOf(file) {
+  if (/\.long\.test\.m?[jt]s$/.test(file)) return 'long'
+  if (/\.(faults|browser)\.test\.m?[jt]s$/.test(file)) return 'faults'
+  const isInFaults = file.startsWith(join(ROOT, 'test', 'faults'))
+  return isInFaults && !/\.sample\.test\.ts$/.test(file) ? 'faults' : 'first'
+}
 
 /** Tells whether a file measures speed or fills the machine: it runs while no other does, or either would be wrong. */
 const isAlone = (file) => /\.alone\.test\.m?[jt]s$/.test(file)
 
-/** What a file measures of its own process, which then has to be new. */
+/** Functions that measure the process of a file, which then has to be new. */
 const MEASURES = /\b(memoryUsage|cpuUsage|eventLoopUtilization|monitorEventLoopDelay)\b/
 
 /** Tells whether a file has a process to itself; most of the first tier share one, see `TapProcesses`. */
 const isApart = (file) => process.env.LARKWAY_TEST_APART === '1' || MEASURES.test(readFileSync(file, 'utf8'))
 
-/** Those that are named, or those of a tier; long ones only when they are asked for. */
-function chooseFiles(given, faults) {
-  if (given.length > 0) return given.map((file) => resolve(file))
-  return readdirSync(join(ROOT, 'test'), { recursive: true })
+/** The files that are named; of rooms that are named, those of the tier; without either, all of the tier. */
+function chooseFiles(given, tier) {
+  const tests = readdirSync(join(ROOT, 'test'), { recursive: true })
     .map((file) => join(ROOT, 'test', String(file)))
-    .filter(isTest)
-    .filter((file) =>
-      isLong(file) ? faults && process.env.LARKWAY_TEST_LONG === '1' : isFaults(file) === faults,
-    )
+    .filter((file) => isTest(file) && tierOf(file) === tier)
     .sort()
+  if (given.length === 0) return tests
+  const chosen = given.flatMap((name) => {
+    if (existsSync(name)) return resolve(name)
+    if (!existsSync(join(ROOT, 'src', name))) throw new Error(`no such test file or room of src: ${name}`)
+    return tests.filter((file) => isOfRoom(file, name))
+  })
+  return [...new Set(chosen)]
+}
+
+/** Tells whether a file tests a room of src: it is in the room's folder, or it or its support imports from the room. */
+function isOfRoom(file, room) {
+  return file.startsWith(join(ROOT, 'test', room) + sep) || testsImport(file, join(ROOT, 'src', room) + sep)
+}
+
+function testsImport(file, folder, seen = new Set()) {
+  if (seen.has(file)) return false
+  seen.add(file)
+  const targets = [...readFileSync(file, 'utf8').matchAll(/\bfrom '(\.[^']+)'/g)].map(([, target]) =>
+    resolve(dirname(file), target),
+  )
+  const isSupport = (target) => target.startsWith(join(ROOT, 'test') + sep) && existsSync(target)
+  return targets.some(
+    (target) => target.startsWith(folder) || (isSupport(target) && testsImport(target, folder, seen)),
+  )
 }
 
 /** @returns {Promise<number>} how many of the checks failed; they are no assertions, so a good one is not counted */
@@ -92,7 +117,7 @@ async function check(node) {
 }
 
 /**
- * Before the files, so that what is fetched once is on nobody's clock.
+ * Before the files, so that no file waits for what is fetched once.
  *
  * @returns {Promise<Record<string, string>>} the environment that tells the files where the servers are, which each
  *          would otherwise find out with a process of its own
@@ -151,22 +176,22 @@ function readDurations() {
 }
 
 /**
- * How many files run at a time. Of the second tier, which judges how the product behaves on a machine that is busy, not
- * many more: half of what its files take is waiting for leases, deadlines and processes.
+ * How many files run at a time. In the other tiers, which judge the product on a busy machine, not many more: half of
+ * the time of their files is waiting for leases, deadlines and processes.
  */
-function jobsOf(faults) {
+function jobsOf(tier) {
   const given = Number(process.env.LARKWAY_TEST_JOBS)
   if (given > 0) return { least: given, most: given }
   const least = Math.min(availableParallelism() * 2, 6)
-  return { least, most: faults ? least + 2 : Math.min(least * 2, 8) }
+  return { least, most: tier === 'first' ? Math.min(least * 2, 8) : least + 2 }
 }
 
 /**
- * @param isTier whether these are all files of a tier
+ * @param isTier whether these are all files of a tier or of rooms, not files that were named
  * @param first  what is done beside the first files: neither it nor they keep every core busy by themselves
  */
-async function runFiles(node, files, { isTier, faults, servers, first }) {
-  // Once, and on nobody's clock: tests start the compiled program as `npm start` does.
+async function runFiles(node, files, { isTier, tier, servers, first }) {
+  // Once, before any file: tests start the compiled program as `npm start` does.
   const [{ file }] = await Promise.all([compiled('main.ts', node), capture(node, [TYPE_CACHE])])
   const program = file.endsWith('.js') ? { LARKWAY_TEST_PROGRAM: dirname(file) } : {}
   const own = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...program, ...servers }
@@ -176,11 +201,11 @@ async function runFiles(node, files, { isTier, faults, servers, first }) {
   const secondsOf = (file) => durations[relative(ROOT, file)]
   let sum = NONE
   const processes = new TapProcesses(node, { cwd: ROOT, env, timeoutMs: FILE_TIMEOUT_MS })
-  const shares = (file) => isTier && !faults && !isApart(file)
+  const shares = (file) => isTier && tier === 'first' && !isApart(file)
   const run = async (file) => {
     if (typeof file === 'function') return file()
     const startedAt = performance.now()
-    const timeoutMs = isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
+    const timeoutMs = tierOf(file) === 'long' ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
     const result = await (shares(file)
       ? processes.run(file)
       : runTapFile(node, file, { cwd: ROOT, env, timeoutMs }))
@@ -190,7 +215,7 @@ async function runFiles(node, files, { isTier, faults, servers, first }) {
     durations[relative(ROOT, file)] = Number(seconds.toFixed(1))
   }
   const beside = files.filter((file) => !isAlone(file))
-  await runTogether([...first, ...(isTier ? longestFirst(beside, secondsOf) : beside)], run, jobsOf(faults))
+  await runTogether([...first, ...(isTier ? longestFirst(beside, secondsOf) : beside)], run, jobsOf(tier))
   processes.end()
   await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
   await sharedS3?.end()
@@ -206,18 +231,18 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 
 async function runAll() {
-  const faults = process.argv[2] === '--faults'
-  const given = process.argv.slice(faults ? 3 : 2)
+  const tier = /^--(faults|long)$/.exec(process.argv[2] ?? '')?.[1] ?? 'first'
+  const given = process.argv.slice(tier === 'first' ? 2 : 3)
   const node = await prepare()
-  const files = chooseFiles(given, faults)
+  const files = chooseFiles(given, tier)
   const servers = await provideServers()
-  const isTier = given.length === 0
+  const isTier = given.every((name) => !existsSync(name))
   let broken = 0
   const checks = async () => {
     broken = await check(node)
   }
-  const first = isTier && !faults ? [checks] : []
-  const counts = await runFiles(node, files, { isTier, faults, servers, first })
+  const first = given.length === 0 && tier === 'first' ? [checks] : []
+  const counts = await runFiles(node, files, { isTier, tier, servers, first })
   const executed = counts.passed + counts.failed
   const failed = counts.failed + broken
   if (executed === 0) say('no test was executed')

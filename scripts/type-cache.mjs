@@ -27,13 +27,13 @@ const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap'), yaml
 /** Modules that look for files beside themselves: tap's `spawn` hands one to the process that it starts. */
 const UNBUNDLED = ['@tapjs/processinfo']
 
-/** What stands in the bundles in place of a package. */
+/** The files that replace a package in the bundles. */
 const REPLACED = {
   'async-hook-domain': join(ROOT, 'scripts', 'tap-domain.mjs'),
   tcompare: join(ROOT, 'scripts', 'tap-compare.mjs'),
 }
 
-/** Of what a bundle is made beside its package: bundles of another making are not used. */
+/** The files beside its package that a bundle depends on: a change makes a new bundle. */
 const MAKING = [fileURLToPath(import.meta.url), ...Object.values(REPLACED)]
 
 const placeOf = (source) => join(FOLDER, crypto.hash('sha1', source))
@@ -113,7 +113,7 @@ async function bundle(name) {
     logLevel: 'silent',
     external: UNBUNDLED,
     alias: REPLACED,
-    // What is CommonJS in it requires modules of Node.
+    // Its CommonJS parts require modules of Node.
     banner: {
       js: "import { createRequire as requirer } from 'node:module'; const require = requirer(import.meta.url);",
     },
@@ -142,8 +142,8 @@ function readStripped(url) {
 }
 
 /**
- * What one file of the repository names another one by says where that is: Node need not ask the disk for links and
- * for the package that it belongs to, which is a fifth of what it takes to load a gateway's 440 files.
+ * Resolves the relative imports of the repository's own files without asking the disk for links and for the package of
+ * each: that is a fifth of the time in which a gateway's 440 files are loaded.
  */
 function ownSource(specifier, { parentURL }) {
   if (!specifier.startsWith('.') || !specifier.endsWith('.ts')) return undefined

@@ -115,7 +115,7 @@ export async function timed<T>(
 }
 
 /**
- * Waits for work until the signal aborts. The work itself goes on; its later outcome is ignored.
+ * Waits for work until the signal aborts. The work itself continues; its later outcome is ignored.
  *
  * @throws the signal's reason; the work's own error
  */

@@ -35,10 +35,10 @@ const LONG_FILE_TIMEOUT_MS = 1_800_000
 const isTest = (file) => /\.test\.m?[jt]s$/.test(file)
 
 /**
- * The tier of a file. The second kills, cuts, floods, starves or fuzzes the product, waits for its time limits or drives
- * a browser: the files of `test/faults`, and `*.faults.test.ts` and `*.browser.test.ts` beside the others of their
- * subject. The third has the larger matrices of the same: `*.long.test.ts`. A sample of `test/faults` is in the first:
- * `*.sample.test.ts`.
+ * The tier of a file. The second kills, cuts, floods, starves or fuzzes the product, waits for its time limits or
+ * drives a browser: the files of `test/faults`, and `*.faults.test.ts` and `*.browser.test.ts` beside the others of
+ * their subject. The third has the larger matrices of the same: `*.long.test.ts`. A sample of `test/faults` is in the
+ * first: `*.sample.test.ts`.
  */
 function tierOf(file) {
   if (/\.long\.test\.m?[jt]s$/.test(file)) return 'long'

@@ -8,7 +8,7 @@ import type { Answering } from '../support/tls-host.ts'
 
 t.setTimeout(120_000)
 
-const TRIES = 1_000
+const TRIES = 180
 const AT_A_TIME = 12
 const HOOKS = 'hooks.example'
 
@@ -18,7 +18,7 @@ const INSIDE = [a('127.0.0.1'), aaaa('::1')]
 interface Case {
   /** The answers to the first look at the name, and to all later ones. */
   readonly looks: readonly [first: readonly DnsRecord[], later: readonly DnsRecord[]]
-  /** What the host does with the first request; audio comes after that. */
+  /** Answer of the host to the first request; audio comes after that. */
   readonly first: Answering
   readonly outcome: string
 }
@@ -116,6 +116,6 @@ t.test('names that are bound again, for the audio of jobs and for the target of 
 
   const { delivered = 0, 'the host has an address that is not public': refused = 0 } = events
   t.equal(delivered + refused, TRIES, JSON.stringify(events))
-  t.ok(delivered > 100 && refused > 100, JSON.stringify(events))
+  t.ok(delivered > 20 && refused > 20, JSON.stringify(events))
   t.ok(looks.of(`${HOOKS} A`) > TRIES, 'a second delivery looks the name up anew')
 })

@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import { isObject } from '../../inbound/json-body.ts'
 
 /** A member that may be null. */
-export function nullable(value: TSchema, description: string) {
+export function nullable<Value extends TSchema>(value: Value, description: string) {
   return Type.Union([value, Type.Null()], { description })
 }
 

@@ -1,17 +1,32 @@
-import { type TSchema, Type } from 'typebox'
-import { amount, count, lines, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
-import { AppShape } from '../../catalog/file.ts'
+import { type Static, type TSchema, Type } from 'typebox'
+import { amount, count, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
+import {
+  type AppFields,
+  AppShape,
+  type EndUserFields,
+  type ProviderFields,
+  type RouteFields,
+} from '../../catalog/file.ts'
 import { SCOPES } from '../../contracts/catalog.ts'
+import type { BreakerView } from '../../contracts/console.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
+import type { ExplainRow } from '../../gateway/verdict.ts'
+import type { RequestAnswer } from './answers/requests.ts'
 
-// Answers of the management API, for its reference: `answers/` as schemas. A test holds the answers
-// of a node to them.
+// Answers of the management API, for its reference and, by `answers/`, for the server and the page: in wire names, with
+// times in RFC 3339. A test holds the answers of a node to them.
 
-const open = (description: string) => Type.Object({}, { additionalProperties: true, description })
+/** An object of which the reference says no more than its description. */
+const open = <Value = object>(description: string) =>
+  Type.Unsafe<Value>(Type.Object({}, { additionalProperties: true, description }))
+const list = <Item extends TSchema>(item: Item, says: { readonly description?: string } = {}) =>
+  Type.Unsafe<readonly Static<Item>[]>(Type.Array(item, says))
+const lines = (description: string) => list(Type.String(), { description })
 const optional = <Value extends TSchema>(value: Value) => Type.Optional(value)
 const flag = (description: string) => Type.Boolean({ description })
-const among = (values: readonly string[], description: string) => Type.Enum([...values], { description })
+const among = <const Value extends string>(values: readonly Value[], description: string) =>
+  Type.Unsafe<Value>(Type.Enum([...values], { description }))
 
 const ManagedBy = among(
   ['file', 'console'],
@@ -48,31 +63,31 @@ const BOOK = {
 
 export const Books = shape('ManagedBooks', {
   complete_until: text('records of calls that ended later may be missing'),
-  data: Type.Array(Type.Object({ workspace: Type.String(), ...BOOK })),
+  data: list(Type.Object({ workspace: Type.String(), ...BOOK })),
   total: Type.Object(BOOK),
 })
 
-const ManagedApp = shape('ManagedApp', {
+export const App = shape('ManagedApp', {
   id: text('its name'),
-  fields: Type.Object(AppShape.properties, { description: 'as in a configuration file' }),
+  fields: Type.Unsafe<AppFields>(
+    Type.Object(AppShape.properties, { description: 'as in a configuration file' }),
+  ),
   managed_by: ManagedBy,
   issues: Issues,
 })
 
-export const Apps = listOf('ManagedApps', 'apps', ManagedApp, total)
+export const Apps = listOf('ManagedApps', 'apps', App, total)
 
-export const WorkspaceSummaries = listOf(
-  'ManagedWorkspaces',
-  'workspaces',
-  shape('ManagedWorkspaceSummary', {
-    id: text('its name in paths'),
-    name: text('for people'),
-    plan: nullable(text('its plan'), 'null: everything is included'),
-    managed_by: ManagedBy,
-    apps: count('how many'),
-    routes: count('how many'),
-  }),
-)
+export const WorkspaceSummary = shape('ManagedWorkspaceSummary', {
+  id: text('its name in paths'),
+  name: text('for people'),
+  plan: nullable(text('its plan'), 'null: everything is included'),
+  managed_by: ManagedBy,
+  apps: count('how many'),
+  routes: count('how many'),
+})
+
+export const WorkspaceSummaries = listOf('ManagedWorkspaces', 'workspaces', WorkspaceSummary)
 
 export const Workspace = shape('ManagedWorkspace', {
   id: text('its name in paths'),
@@ -90,7 +105,7 @@ export const Workspace = shape('ManagedWorkspace', {
       'null: none',
     ),
   ),
-  end_users: nullable(open('as in a configuration file'), 'null: nothing is said of them'),
+  end_users: nullable(open<EndUserFields>('as in a configuration file'), 'null: nothing is said of them'),
   account: nullable(
     shape('ManagedAccount', {
       credits_usd: Type.Number({ description: 'left to spend' }),
@@ -103,7 +118,7 @@ export const Workspace = shape('ManagedWorkspace', {
     'null: the state does not answer',
   ),
   content_shown: flag('whether the console may show audio and transcripts'),
-  purposes: Type.Array(
+  purposes: list(
     shape('ManagedPurpose', {
       purpose: text('the label'),
       description: text('shown in GET /v1/me'),
@@ -114,29 +129,26 @@ export const Workspace = shape('ManagedWorkspace', {
       managed_by: ManagedBy,
     }),
   ),
-  apps: Type.Array(ManagedApp),
+  apps: list(App),
 })
 
-const RouteFields = open('as in a configuration file')
+const Fields = open<RouteFields>('as in a configuration file')
 
-export const Routes = listOf(
-  'ManagedRoutes',
-  'routes',
-  shape('ManagedRouteSummary', {
-    name: text('its name'),
-    managed_by: ManagedBy,
-    version: nullable(text('`pv_…` that serves'), 'null: never published'),
-    number: nullable(count('of the published version'), 'null: never published, or managed by file'),
-    in_service: flag('false: taken out of service, or never published'),
-    strategy: text('how candidates are ordered'),
-    entries: lines('`provider/model` of what serves, else of the draft'),
-    has_draft: flag('a draft is not published yet'),
-    apps: lines('that lead to it'),
-    ...by,
-    issues: Issues,
-  }),
-  total,
-)
+export const RouteSummary = shape('ManagedRouteSummary', {
+  name: text('its name'),
+  managed_by: ManagedBy,
+  version: nullable(text('`pv_…` that serves'), 'null: never published'),
+  number: nullable(count('of the published version'), 'null: never published, or managed by file'),
+  in_service: flag('false: taken out of service, or never published'),
+  strategy: text('how candidates are ordered'),
+  entries: lines('`provider/model` of what serves, else of the draft'),
+  has_draft: flag('a draft is not published yet'),
+  apps: lines('that lead to it'),
+  ...by,
+  issues: Issues,
+})
+
+export const Routes = listOf('ManagedRoutes', 'routes', RouteSummary, total)
 
 export const Route = shape('ManagedRoute', {
   name: text('its name'),
@@ -147,7 +159,7 @@ export const Route = shape('ManagedRoute', {
     shape('ManagedPublication', {
       number: nullable(count('of the version'), 'null: managed by file'),
       version: text('`pv_…`'),
-      fields: RouteFields,
+      fields: Fields,
       ...by,
       note: nullable(text('why'), 'null: nothing was said'),
     }),
@@ -156,7 +168,7 @@ export const Route = shape('ManagedRoute', {
   draft: nullable(
     shape('ManagedDraft', {
       revision: count('which to name when it is replaced or published'),
-      fields: RouteFields,
+      fields: Fields,
       version: nullable(text('`pv_…` that it would have'), 'null: it has issues'),
       saved_at: moment('when'),
       saved_by: text('who'),
@@ -168,27 +180,30 @@ export const Route = shape('ManagedRoute', {
   issues: Issues,
 })
 
-export const Versions = listOf(
-  'ManagedVersions',
-  'versions',
-  shape('ManagedVersion', {
-    number: count('from 1'),
-    version: nullable(text('`pv_…`'), 'null: it could not be served now'),
-    hash: text('of its fields, SHA-256'),
-    published_at: moment('when'),
-    published_by: text('who'),
-    note: nullable(text('why'), 'null: nothing was said'),
-    fields: RouteFields,
-    current: flag('it is the one in force'),
-  }),
-)
+export const Version = shape('ManagedVersion', {
+  number: count('from 1'),
+  version: nullable(text('`pv_…`'), 'null: it could not be served now'),
+  hash: text('of its fields, SHA-256'),
+  published_at: moment('when'),
+  published_by: text('who'),
+  note: nullable(text('why'), 'null: nothing was said'),
+  fields: Fields,
+  current: flag('it is the one in force'),
+})
+
+export const Versions = listOf('ManagedVersions', 'versions', Version)
+
+/** `breaker`: how it fares on the node that answers; absent: as usual. */
+type ExplainedEntry = ExplainRow & { readonly breaker?: BreakerView['state'] }
 
 export const Explanation = shape('ManagedExplanation', {
   refusal: nullable(
     shape('ManagedRefusal', { code: text('of the error'), message: text('in words') }),
     'why nothing would serve; null: the entry of rank 1 would',
   ),
-  entries: Type.Array(open('an entry with `route`, `provider`, `model`, `rank`, and why it is left out')),
+  entries: list(
+    open<ExplainedEntry>('an entry with `route`, `provider`, `model`, `rank`, and why it is left out'),
+  ),
   issues: lines('why the fields that were sent are no route'),
 })
 
@@ -208,7 +223,7 @@ const ImpactMove = shape('ManagedImpactMove', {
 export const Traffic = shape('ManagedTraffic', {
   window_ms: count('how far back'),
   requests: count('recorded requests that an entry served'),
-  entries: Type.Array(shape('ManagedTrafficEntry', { ...entryName, requests })),
+  entries: list(shape('ManagedTrafficEntry', { ...entryName, requests })),
 })
 
 export const Impact = shape('ManagedImpact', {
@@ -229,13 +244,13 @@ export const Impact = shape('ManagedImpact', {
     app_gone: count('of apps that are gone'),
     answered_without_provider: count('from the cache, or under an idempotency key'),
   }),
-  entries: Type.Array(ImpactEntry),
-  moves: Type.Array(ImpactMove),
+  entries: list(ImpactEntry),
+  moves: list(ImpactMove),
   refused: shape('ManagedImpactRefusals', {
     published: count('refused by the published version'),
     draft: count('refused by the draft'),
     newly: count('refused by the draft alone'),
-    reasons: Type.Array(
+    reasons: list(
       shape('ManagedImpactReason', { code: text('of the error'), message: text('in words'), requests }),
     ),
   }),
@@ -246,10 +261,27 @@ export const Impact = shape('ManagedImpact', {
     draft_usd: amount('the same of the draft'),
   }),
   uncertain: count('requests of which something is not recorded that selection looks at'),
-  unrecorded: Type.Array(
+  unrecorded: list(
     shape('ManagedImpactUnrecorded', { field: text('of the call'), requests: count('that have it') }),
   ),
 })
+
+type DeclaredFields = Omit<
+  ProviderFields,
+  'kind' | 'access' | 'workspace' | 'api_key' | 'base_url' | 'base_urls' | 'health'
+>
+
+/** A server of a provider, as the node that answers sees it. */
+interface Replica {
+  /** It gets calls. */
+  readonly up: boolean
+  /** Calls and live sessions that are under way. */
+  readonly calls: number
+  /** How often it was passed over since a call at it had failed. */
+  readonly ejections: number
+  /** Why its probes fail, in our words; null: they do not. */
+  readonly trouble: string | null
+}
 
 export const Provider = shape('ManagedProvider', {
   name: text('its name'),
@@ -262,27 +294,27 @@ export const Provider = shape('ManagedProvider', {
     '`reference`: of the environment or a file; never shown',
   ),
   managed_by: ManagedBy,
-  facts: open('what was declared beside that: prices, capabilities, limits'),
+  facts: open<DeclaredFields>('other declared fields: prices, capabilities, limits'),
   base_urls: optional(lines('its servers, for operators')),
-  health: optional(open('how they are probed, for operators')),
-  replicas: optional(Type.Array(open('a server: `up`, `calls`, `ejections`, `trouble`'))),
+  health: optional(open<NonNullable<ProviderFields['health']>>('how they are probed, for operators')),
+  replicas: optional(list(open<Replica>('a server: `up`, `calls`, `ejections`, `trouble`'))),
   issues: Issues,
 })
 
+export const Kind = shape('ManagedKind', {
+  kind: text('its name'),
+  needs_credential: flag('it takes a key'),
+  base_url: nullable(text('its address'), 'null: it has to be given'),
+})
+
+export const Facts = shape('ManagedFacts', {
+  issued_at: text('when the facts and prices were issued by which models are known'),
+  stale: lines('models of routes that have ended, end soon or are deprecated, and an old document'),
+})
+
 export const Providers = listOf('ManagedProviders', 'providers', Provider, {
-  kinds: Type.Array(
-    shape('ManagedKind', {
-      kind: text('its name'),
-      needs_credential: flag('it takes a key'),
-      base_url: nullable(text('its address'), 'null: it has to be given'),
-    }),
-  ),
-  facts: shape('ManagedFacts', {
-    issued_at: text('when the facts and prices were issued by which models are known'),
-    stale: Type.Array(
-      text('a model of a route that has ended, ends soon or is deprecated; or facts that are old'),
-    ),
-  }),
+  kinds: list(Kind),
+  facts: Facts,
 })
 
 export const ProviderDetail = shape('ManagedProviderDetail', {
@@ -296,7 +328,7 @@ export const ProviderDetail = shape('ManagedProviderDetail', {
   ),
   managed_by: nullable(ManagedBy, 'null: for operators only'),
   issues: Issues,
-  used_by: Type.Array(
+  used_by: list(
     shape('ManagedProviderUse', {
       workspace: text('owner of the route'),
       route: text('a published route with an entry of the provider'),
@@ -320,7 +352,7 @@ const keyMembers = {
   name: text('for people'),
   prefix: nullable(text('the first characters'), 'null: the file has only the hash'),
   app: text('the app that calls with it'),
-  scopes: Type.Array(Type.Enum([...SCOPES])),
+  scopes: list(Type.Enum([...SCOPES])),
   rate_limit: Type.Object({
     requests_per_minute: count('how fast its bucket fills'),
     burst: count('how many requests at once'),
@@ -364,21 +396,19 @@ export const WebhookTest = shape('ManagedWebhookTest', {
   reason: nullable(text('in our words'), 'null: it was taken'),
 })
 
-const JOB_STATUS = ['queued', 'processing', 'succeeded', 'failed', 'cancelled']
+const JOB_STATUS = ['queued', 'processing', 'succeeded', 'failed', 'cancelled'] as const
 
-export const WebhookDeliveries = listOf(
-  'ManagedDeliveries',
-  'deliveries',
-  shape('ManagedDelivery', {
-    id: text('`evt_…`'),
-    job_id: text('whose end it tells'),
-    status: among(JOB_STATUS, 'of the job'),
-    occurred_at: moment('when the job ended'),
-    attempts: count('so far'),
-    next_attempt_at: nullable(moment('when'), 'null: it was given up'),
-    reason: nullable(text('why the last attempt failed'), 'null: none was made'),
-  }),
-)
+export const Delivery = shape('ManagedDelivery', {
+  id: text('`evt_…`'),
+  job_id: text('whose end it tells'),
+  status: among(JOB_STATUS, 'of the job'),
+  occurred_at: moment('when the job ended'),
+  attempts: count('so far'),
+  next_attempt_at: nullable(moment('when'), 'null: it was given up'),
+  reason: nullable(text('why the last attempt failed'), 'null: none was made'),
+})
+
+export const WebhookDeliveries = listOf('ManagedDeliveries', 'deliveries', Delivery)
 
 export const Redelivered = shape('ManagedRedelivery', { redelivered: Type.Literal(true) })
 
@@ -405,19 +435,20 @@ const jobMembers = {
   has_result: flag('it has one; results are read by the key of the app'),
 }
 
-export const JobList = listOf('ManagedJobs', 'jobs', shape('ManagedJob', jobMembers))
+export const Job = shape('ManagedJob', jobMembers)
+export const JobList = listOf('ManagedJobs', 'jobs', Job)
 export const JobDetail = shape('ManagedJobDetail', {
   ...jobMembers,
   key_name: nullable(text('of the key'), 'null: the key is not known any more'),
   request_id: text('of its submission'),
-  history: Type.Array(
+  history: list(
     shape('ManagedJobStep', {
       at: moment('when'),
       status: among(JOB_STATUS, 'from then on'),
       claim: count('of workers'),
     }),
   ),
-  runs: Type.Array(open('a run, with what was tried: as a line of the request log')),
+  runs: list(open<RequestAnswer>('a run, with what was tried: as a line of the request log')),
 })
 
 const LOG_KINDS: Readonly<Record<UsageColumn['kind'], (says: string) => TSchema>> = {
@@ -441,7 +472,7 @@ const LogRecord = shape('LogRecord', {
   key_name: nullable(text('of the key'), 'null: the key is not known any more'),
   error_message: nullable(text('the general sentence of its error'), 'null: there is none'),
   trace_url: nullable(text('where its trace is looked at'), 'null: the configuration does not say where'),
-  tries: Type.Array(
+  tries: list(
     shape('LogTry', {
       provider: text('its name'),
       model: text('its name'),
@@ -467,24 +498,23 @@ export const OneLogRecord = shape('OneLogRecord', {
   older: nullable(text('id of the record that ended before it'), 'null: there is none'),
 })
 
-export const Audit = listOf(
-  'ManagedAudit',
-  'lines',
-  shape('ManagedAuditLine', {
-    number: count('of the line; pages go on `below` it'),
-    at: moment('when'),
-    by: Type.Object({
-      via: among(['console', 'api', 'cli'], 'by which way'),
-      key_id: nullable(text('the key'), 'null: of the machine'),
-      name: text('of the key, the person or the command'),
-      subject: optional(text('how their OpenID provider names a person')),
-    }),
-    action: text('`route.publish` …'),
-    workspace: nullable(text('whose'), 'null: of the platform'),
-    target: text('what was changed'),
-    before: nullable(text('hash of it before'), 'null: there was none'),
-    after: nullable(text('hash of it after'), 'null: there is none'),
-    detail: nullable(text('more'), 'null: nothing more'),
+export const AuditLine = shape('ManagedAuditLine', {
+  number: count('of the line; pages go on `below` it'),
+  at: moment('when'),
+  by: Type.Object({
+    via: among(['console', 'api', 'cli'], 'by which way'),
+    key_id: nullable(text('the key'), 'null: of the machine'),
+    name: text('of the key, the person or the command'),
+    subject: optional(text('how their OpenID provider names a person')),
   }),
-  { next: nullable(count('`below` of the next page'), 'null: there is none') },
-)
+  action: text('`route.publish` …'),
+  workspace: nullable(text('whose'), 'null: of the platform'),
+  target: text('what was changed'),
+  before: nullable(text('hash of it before'), 'null: there was none'),
+  after: nullable(text('hash of it after'), 'null: there is none'),
+  detail: nullable(text('more'), 'null: nothing more'),
+})
+
+export const Audit = listOf('ManagedAudit', 'lines', AuditLine, {
+  next: nullable(count('`below` of the next page'), 'null: there is none'),
+})

@@ -1,4 +1,5 @@
-// Answers about the audit list, in wire names; times are RFC 3339. The page is typed by the same.
+import type { Static } from 'typebox'
+import type * as shapes from '../answer-shapes.ts'
 
 /** GET /audit?workspace=…&actor=…&target=…&from=…&to=…&below=<number> */
 export interface AuditListAnswer {
@@ -8,20 +9,4 @@ export interface AuditListAnswer {
   readonly next: number | null
 }
 
-export interface AuditAnswer {
-  readonly number: number
-  readonly at: string
-  readonly by: {
-    readonly via: 'console' | 'api' | 'cli'
-    readonly key_id: string | null
-    readonly name: string
-    /** How their OpenID provider names a person, for good; absent: it was none. */
-    readonly subject?: string
-  }
-  readonly action: string
-  readonly workspace: string | null
-  readonly target: string
-  readonly before: string | null
-  readonly after: string | null
-  readonly detail: string | null
-}
+export type AuditAnswer = Static<typeof shapes.AuditLine>

@@ -339,9 +339,3 @@ export function optionsParameter(options: DoorOptions): Json {
     example: {},
   }
 }
-
-/** Rows of the manual: each option, what becomes of it, and how. */
-export function optionTable(options: DoorOptions): string {
-  const rows = Object.entries(options).map(([name, { fate, note }]) => `| \`${name}\` | ${fate} | ${note} |`)
-  return ['| Option | | |', '|---|---|---|', ...rows].join('\n')
-}

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ReplyPiece, WholeReply } from '../inbound/exchange.ts'
 import { systemClock } from '../time.ts'
 
@@ -173,7 +172,7 @@ async function fillIn<Piece extends ReplyPiece>(
   for (const piece of filledIn(text, large)) {
     if (piece !== '') pieces.push(piece)
     if (systemClock.now() - turnMs < TURN_MS) continue
-    await nextTurn()
+    await new Promise(setImmediate)
     turnMs = systemClock.now()
   }
   return pieces

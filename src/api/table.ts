@@ -189,17 +189,6 @@ export const CALLBACK_FORMS: ReadonlyMap<string, CallbackForm> = new Map(
   ENDPOINTS.flatMap(({ door, callback }) => (door && callback ? [[door.name, callback] as const] : [])),
 )
 
-/** The table of endpoints in Markdown. */
-export function endpointTable(): string {
-  const rows = ENDPOINTS.map(({ method, path, summary, description, scope, operator, idempotent }) => {
-    const template = path.replaceAll(/:(\w+)/g, '{$1}')
-    const does = description === undefined ? summary : `${summary}. ${description}`
-    const key = scope === null ? 'none' : `\`${scope}\`${operator ? ' or `operator`' : ''}`
-    return `| \`${method} ${template}\` | ${does} | ${key} | ${idempotent ? 'yes' : 'no'} |`
-  })
-  return ['| Endpoint | What it does | Scope | `Idempotency-Key` |', '|---|---|---|---|', ...rows].join('\n')
-}
-
 /** Lists endpoints, each under its method and path. */
 function table<const Table extends { readonly [Name in keyof Table]: Named<Name> }>(
   endpoints: Table & Readonly<Record<string, Endpoint<Needs>>>,

@@ -5,12 +5,12 @@ import { LIST_OPTIONS } from '../../src/api/assemblyai/list.ts'
 import { TRANSCRIPT_OPTIONS } from '../../src/api/assemblyai/transcript-options.ts'
 import { LISTEN_OPTIONS } from '../../src/api/deepgram/file-options.ts'
 import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
-import { optionTable } from '../../src/api/door-options.ts'
+import type { DoorOptions } from '../../src/api/door-options.ts'
 import { SCRIBE_OPTIONS } from '../../src/api/elevenlabs/scribe-options.ts'
 import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-speech.ts'
 import type { ResultLinks } from '../../src/api/native/results.ts'
 import { PROMPT_LENGTH_MAX } from '../../src/api/native/transcription-request.ts'
-import { type ApiContext, createRoutes, endpointTable } from '../../src/api/table.ts'
+import { type ApiContext, createRoutes, ENDPOINTS } from '../../src/api/table.ts'
 import { openDemo } from '../../src/catalog/demo.ts'
 import {
   AppShape,
@@ -65,6 +65,17 @@ t.test('every error is documented with its status and whether to retry, and none
   t.same(rows.sort(), expected.sort())
 })
 
+/** The table of endpoints in Markdown. */
+function endpointTable(): string {
+  const rows = ENDPOINTS.map(({ method, path, summary, description, scope, operator, idempotent }) => {
+    const template = path.replaceAll(/:(\w+)/g, '{$1}')
+    const does = description === undefined ? summary : `${summary}. ${description}`
+    const key = scope === null ? 'none' : `\`${scope}\`${operator ? ' or `operator`' : ''}`
+    return `| \`${method} ${template}\` | ${does} | ${key} | ${idempotent ? 'yes' : 'no'} |`
+  })
+  return ['| Endpoint | What it does | Scope | `Idempotency-Key` |', '|---|---|---|---|', ...rows].join('\n')
+}
+
 t.test('the table of endpoints is made of the endpoints that are served', async (t) => {
   const file = new URL('../../docs/api.md', import.meta.url)
   const text = await readFile(file, 'utf8')
@@ -86,6 +97,12 @@ t.test('the table of endpoints is made of the endpoints that are served', async 
     routes.map(({ method, path }) => `${method} ${path}`),
   )
 })
+
+/** Rows of the manual: each option, what becomes of it, and how. */
+function optionTable(options: DoorOptions): string {
+  const rows = Object.entries(options).map(([name, { fate, note }]) => `| \`${name}\` | ${fate} | ${note} |`)
+  return ['| Option | | |', '|---|---|---|', ...rows].join('\n')
+}
 
 /** Tables of the options of doors, by the name of their place in the manual. */
 const DOOR_TABLES = new Map([

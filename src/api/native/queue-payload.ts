@@ -267,7 +267,7 @@ function refuseWaiting(payload: unknown): void {
   if (payload.stream === true)
     throw invalidField('stream', MUST.beLeftOut('the answer of a job is not streamed'))
   if (payload.mode === 'async')
-    throw invalidField('mode', MUST.beLeftOut('a job of the queue is no other job'))
+    throw invalidField('mode', MUST.beLeftOut('a queued request cannot itself be a job'))
 }
 
 /**

@@ -73,7 +73,7 @@ function callOf(exchange: Exchange, fields: Fields, audio: LiveAudio | null): Li
   }
 }
 
-/** A body that is audio, and what its session says of it. */
+/** A body that is audio, and the messages of its session. */
 class LiveUpload implements BodyConsumer, LiveSink {
   readonly #exchange: Exchange
   readonly #budget: ByteBudget
@@ -86,7 +86,6 @@ class LiveUpload implements BodyConsumer, LiveSink {
   #isLast = false
   /** Bytes of samples that are still to come. */
   #left = Number.POSITIVE_INFINITY
-  #isHeld = false
   #isFeeding = false
   /** Null: the query has the format. Undefined: it is not known yet. */
   #format: LiveAudio | null | undefined
@@ -140,7 +139,8 @@ class LiveUpload implements BodyConsumer, LiveSink {
 
   /** Audio was sent on: there may be room for more. */
   sent(): void {
-    if (this.#isHeld && (this.#session?.unsentSeconds ?? 0) <= RESUMED_AT_SECONDS) this.#feed()
+    const unsentSeconds = this.#session?.unsentSeconds ?? 0
+    if (this.#pending.length > 0 && unsentSeconds <= RESUMED_AT_SECONDS) this.#feed()
   }
 
   send(message: LiveMessage): void {
@@ -177,7 +177,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
       const isWhole = head !== null && head !== 'incomplete'
       if (!isWhole && (head === null || this.#isLast || all.length > HEAD_BYTES_MAX))
         return void this.onError(
-          invalid('the audio is no WAV file with samples of 16 bits, mu-law or A-law', 'audio'),
+          invalid('expected a WAV file with 16-bit PCM, mu-law or A-law samples', 'audio'),
         )
       if (isWhole) {
         this.#format = head.audio
@@ -204,8 +204,7 @@ class LiveUpload implements BodyConsumer, LiveSink {
       this.#handOver(piece)
     }
     this.#isFeeding = false
-    this.#isHeld = this.#pending.length > 0
-    if (this.#isHeld) this.#exchange.body.pause()
+    if (this.#pending.length > 0) this.#exchange.body.pause()
     else if (this.#isLast) session.end()
     else this.#exchange.body.resume()
   }

@@ -5,6 +5,7 @@ import { createAudioFetcher, type FetchParts } from '../../src/outbound/fetch-au
 import { AUTHORITY, answerWith, failureOf, fetched, headOf } from '../support/audio-fetch.ts'
 import { TLS_HOSTS } from '../support/guard-hosts.ts'
 import { dialInto, serveTcp, serveTls } from '../support/tls-host.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(60_000)
@@ -69,12 +70,12 @@ t.test('the certificate of a redirect is that of its own host', async (t) => {
 t.test('the next address is tried when there is no TCP connection', async (t) => {
   const host = await serveTls(t, AUTHORITY.issue(['good.example']), answerWith(AUDIO))
   const silent = await serveTcp(t)
+  const clock = new VirtualClock()
   const { dial, dialled } = dialInto({ '8.8.8.8': host, '8.8.4.4': silent })
   const over = (...addresses: string[]) => {
     dialled.length = 0
     const resolve = async () => addresses
-    const timing = { connectMs: 500 }
-    return fetched(createAudioFetcher({ resolve, dial, ca: AUTHORITY.cert, timing }))
+    return fetched(createAudioFetcher({ resolve, dial, ca: AUTHORITY.cert, clock }))
   }
   t.equal(await over('1.1.1.1', '8.8.8.8'), 'hello')
   t.same(dialled, ['1.1.1.1 443', '8.8.8.8 443'])
@@ -82,7 +83,10 @@ t.test('the next address is tried when there is no TCP connection', async (t) =>
   t.same(dialled, ['8.8.8.8 443'])
   t.equal(await over('1.1.1.1', '1.0.0.1', '9.9.9.9', '8.8.8.8'), FAILED)
   t.equal(dialled.length, 3, 'three at most')
-  t.equal(await over('8.8.4.4', '8.8.8.8'), FAILED)
+  const silence = over('8.8.4.4', '8.8.8.8')
+  t.ok(await waitUntil(() => silent.connections.open === 1))
+  await clock.advance(5_000)
+  t.equal(await silence, FAILED)
   t.same(dialled, ['8.8.4.4 443'], 'TLS is tried once')
   t.ok(await waitUntil(() => silent.connections.open + host.connections.open === 0), 'no connection stays')
 })
@@ -90,6 +94,7 @@ t.test('the next address is tried when there is no TCP connection', async (t) =>
 t.test('an address that swallows packets leaves time for the next', async (t) => {
   const host = await serveTls(t, AUTHORITY.issue(['good.example']), answerWith(AUDIO))
   const into = dialInto({ '8.8.8.8': host })
+  const clock = new VirtualClock()
   const swallowed: Socket[] = []
   const fetchAudio = createAudioFetcher({
     resolve: async () => ['8.8.4.4', '8.8.8.8'],
@@ -100,9 +105,12 @@ t.test('an address that swallows packets leaves time for the next', async (t) =>
       return socket
     },
     ca: AUTHORITY.cert,
-    timing: { connectMs: 1_000 },
+    clock,
   })
-  t.equal(await fetched(fetchAudio), 'hello')
+  const fetching = fetched(fetchAudio)
+  t.ok(await waitUntil(() => swallowed.length === 1))
+  await clock.advance(2_500)
+  t.equal(await fetching, 'hello')
   t.same(
     swallowed.map(({ destroyed }) => destroyed),
     [true],

@@ -6,6 +6,7 @@ import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
 import { createAudioFetcher, type FetchParts } from '../../src/outbound/fetch-audio.ts'
+import type { Clock } from '../../src/time.ts'
 import {
   AUTHORITY,
   answerWith,
@@ -18,7 +19,9 @@ import {
   URL_OF_AUDIO,
 } from '../support/audio-fetch.ts'
 import { drip, SLOW_HOSTS, type SlowHost } from '../support/guard-hosts.ts'
+import { whenStill } from '../support/stands-still.ts'
 import { dialInto, serveTcp, type TlsHost } from '../support/tls-host.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(60_000)
@@ -41,30 +44,34 @@ async function fetchFromSilence(t: Test, parts: FetchParts = {}) {
   return { fetchAudio, host }
 }
 
-/** @returns message of the failure, and after how many seconds it came */
-async function timeOf(fetchAudio: FetchAudio): Promise<{ message: string; seconds: number }> {
-  const beganMs = performance.now()
-  const { message } = await failureOf(fetchAudio)
-  return { message, seconds: (performance.now() - beganMs) / 1000 }
-}
-
 t.test('how long a host may take', async (t) => {
   // By default, seconds.
   const limits = { connectMs: 5, headMs: 10, bodyMs: 10 }
   const hosts: TlsHost['connections'][] = []
-  const fetcherOf = async ({ host }: SlowHost): Promise<FetchAudio> => {
+  const fetcherOf = async ({ host }: SlowHost, clock: Clock): Promise<FetchAudio> => {
     if (host === 'nowhere')
-      return createAudioFetcher({ resolve: async () => ['8.8.8.8'], dial: () => new Socket() })
-    const slow = host === 'tcp' ? await fetchFromSilence(t) : await fetchFrom(t, host)
+      return createAudioFetcher({ resolve: async () => ['8.8.8.8'], dial: () => new Socket(), clock })
+    const slow = host === 'tcp' ? await fetchFromSilence(t, { clock }) : await fetchFrom(t, host, { clock })
     hosts.push(slow.host.connections)
     return slow.fetchAudio
   }
   await Promise.all(
     Object.entries(SLOW_HOSTS).map(async ([name, slow]) => {
-      const { message, seconds } = await timeOf(await fetcherOf(slow))
+      const clock = new VirtualClock()
+      const limitMs = limits[slow.limit] * 1_000
+      let failed = false
+      const failing = failureOf(await fetcherOf(slow, clock)).finally(() => {
+        failed = true
+      })
+      // The time for the body is a little longer, by its length.
+      const due = () => clock.dueInMs.find((ms) => ms >= limitMs && ms < limitMs + 100)
+      t.ok(await waitUntil(() => due() !== undefined), `${name}: its step is reached`)
+      await clock.advance(due()! - 1)
+      t.notOk(failed, `${name}: not before ${limitMs} ms`)
+      // A drop that comes now has the rest of the time armed anew.
+      for (let left = 100; left > 0 && !failed; left -= 1) await clock.advance(1)
+      const { message } = await failing
       t.equal(message, `the host of audio.url ${slow.told}`, name)
-      const limit = limits[slow.limit]
-      t.ok(seconds > limit - 0.1 && seconds < limit + 3, `${name}: after ${seconds.toFixed(1)} s`)
     }),
   )
   t.equal(hosts.length, 4)
@@ -72,6 +79,7 @@ t.test('how long a host may take', async (t) => {
 })
 
 t.test('a longer body has more time', async (t) => {
+  const clock = new VirtualClock()
   const timing = { bodyMs: 100, bodyBytesPerSecond: 1000 }
   const { fetchAudio } = await fetchFrom(
     t,
@@ -79,22 +87,29 @@ t.test('a longer body has more time', async (t) => {
       socket.write(headOf(Number(/\d+/.exec(head)?.[0])))
       drip(socket, 'x', 20)
     },
-    { timing },
+    { timing, clock },
   )
   const ended: number[] = []
-  const took = async (length: number) => {
+  const readSlowly = async (length: number) => {
     const { chunks } = await fetchAudio(`https://good.example/${length}`, fetchOptions())
-    const beganMs = performance.now()
-    await t.rejects(readAll(chunks), { message: 'the host of audio.url is too slow' })
-    ended.push(length)
-    return performance.now() - beganMs
+    const ending = t
+      .rejects(readAll(chunks), { message: 'the host of audio.url is too slow' })
+      .then(() => ended.push(length))
+    return { ending }
   }
-  const [longMs, shortMs] = await Promise.all([took(1000), took(100)])
-  t.ok(shortMs > 190 && longMs > 1_090, `${shortMs} ms, ${longMs} ms`)
-  t.same(ended, [100, 1000], 'and the shorter one has less')
+  const [long, short] = await Promise.all([readSlowly(1000), readSlowly(100)])
+  await clock.advance(199)
+  t.same(ended, [])
+  await clock.advance(1)
+  await short.ending
+  await clock.advance(899)
+  t.same(ended, [100])
+  await clock.advance(1)
+  await long.ending
 })
 
 t.test("a reader's pause is not the host's", async (t) => {
+  const clock = new VirtualClock()
   let written = 0
   const { fetchAudio } = await fetchFrom(
     t,
@@ -104,7 +119,7 @@ t.test("a reader's pause is not the host's", async (t) => {
         if (!socket.write(Buffer.alloc(64 * 1024)))
           await new Promise((resolve) => socket.once('drain', resolve))
     },
-    { timing: { bodyMs: 5_000, bodyBytesPerSecond: 100 * MIB } },
+    { timing: { bodyMs: 5_000, bodyBytesPerSecond: 100 * MIB }, clock },
   )
   const { chunks } = await fetchAudio(URL_OF_AUDIO, fetchOptions())
   let bytes = 0
@@ -112,8 +127,8 @@ t.test("a reader's pause is not the host's", async (t) => {
   for await (const chunk of chunks) {
     if (bytes === 0) {
       // Longer than all of it may take.
-      await sleep(6_500)
-      pausedAt = written
+      await clock.advance(6_500)
+      pausedAt = await whenStill(() => written)
     }
     bytes += chunk.length
   }
@@ -200,7 +215,7 @@ t.test('a caller who has left already', async (t) => {
   t.same(dialled, [])
 })
 
-t.test('a caller who leaves while nobody reads', async (t) => {
+t.test('a caller who leaves before the body is read', async (t) => {
   const { fetchAudio, host } = await fetchFrom(t, (socket) => socket.write(`${headOf(9)}some`))
   const leaving = new AbortController()
   const { chunks } = await fetchAudio(URL_OF_AUDIO, fetchOptions({ signal: leaving.signal }))
@@ -234,7 +249,7 @@ t.test('a reader who leaves', async (t) => {
   t.ok(await waitUntil(() => host.connections.open === 0), 'also before the first chunk')
 })
 
-t.test('a host that fails once the body is there, before somebody reads', async (t) => {
+t.test('a host that fails once the body is there, before it is read', async (t) => {
   const { fetchAudio, host } = await fetchFrom(t, (socket) => {
     socket.write(`${headOf(9)}some`)
     setTimeout(() => host.connections.reset(), 50)

@@ -6,10 +6,12 @@ import t, { type Test } from 'tap'
 import type { AudioReader, AudioRef } from '../../src/contracts/audio.ts'
 import { UpstreamFailure, type UpstreamRequest } from '../../src/contracts/upstream.ts'
 import { createSender } from '../../src/outbound/send.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { audio } from '../support/call.ts'
 import { createAuthority, selfSigned } from '../support/certificates.ts'
 import { listen } from '../support/http-server.ts'
 import { serveTls } from '../support/tls-host.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(60_000)
@@ -53,8 +55,8 @@ async function serveBytes(t: Test, answer: (socket: Socket, path: string) => voi
   return { origin: await listen(t, server), asked, sockets }
 }
 
-function sender(t: Test) {
-  const made = createSender({ reader: NO_AUDIO })
+function sender(t: Test, clock: Clock = systemClock) {
+  const made = createSender({ reader: NO_AUDIO, clock })
   t.teardown(() => made.close())
   return made
 }
@@ -203,7 +205,8 @@ t.test('connections are used again as long as the provider keeps them', async (t
 })
 
 t.test('requests at the same time have connections of their own, which are given up when idle', async (t) => {
-  const made = sender(t)
+  const clock = new VirtualClock()
+  const made = sender(t, clock)
   const waiting: (() => void)[] = []
   let closed = 0
   const { origin, sockets } = await serveBytes(t, (socket, path) => {
@@ -221,7 +224,10 @@ t.test('requests at the same time have connections of their own, which are given
   await all()
   t.equal(sockets.length, 30)
   for (const socket of sockets) socket.once('close', () => (closed += 1))
-  t.ok(await waitUntil(() => closed === 30), 'after some seconds')
+  await clock.advance(3_500)
+  t.equal(closed, 0)
+  await clock.advance(1_000)
+  t.ok(await waitUntil(() => closed === 30), 'after 4 s')
 })
 
 t.test('a caller that leaves while the connection comes about', async (t) => {

@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { BLOCK_BYTES, type Block } from '../../src/contracts/audio.ts'
 import { createBlocks, heldBytes, sliceBytes } from '../../src/storage/blocks.ts'
 import { createBudget } from '../../src/storage/budget.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { MIB } from './rig.ts'
 
 const KIB = 1024
@@ -17,8 +17,9 @@ t.test('a body takes whole blocks and the smallest slice for its end', async (t:
   t.equal(heldBytes(3 * BLOCK_BYTES + 1), 3 * BLOCK_BYTES + 16 * KIB)
 })
 
-t.test('blocks are used again, and dropped when nobody has needed them for a while', async (t: Test) => {
-  const pool = createBlocks(createBudget(4 * MIB), { trimMs: 30 })
+t.test('blocks are used again, and dropped when they were not needed for a while', async (t: Test) => {
+  const clock = new VirtualClock()
+  const pool = createBlocks(createBudget(4 * MIB), { clock })
   t.teardown(() => pool.close())
   const first = pool.take(BLOCK_BYTES)
   pool.give(first)
@@ -26,18 +27,25 @@ t.test('blocks are used again, and dropped when nobody has needed them for a whi
   const more = Array.from({ length: 6 }, () => pool.take(BLOCK_BYTES))
   for (const block of more) pool.give(block)
   t.equal(pool.allocatedBytes, 7 * MIB)
-  await sleep(200)
+  await clock.advance(60_000)
   t.equal(pool.allocatedBytes, MIB, 'what is in use stays')
 })
 
 t.test('a block that may still be read rests before others get it', async (t: Test) => {
-  const pool = createBlocks(createBudget(4 * MIB), { restMs: 50 })
+  const clock = new VirtualClock()
+  const pool = createBlocks(createBudget(4 * MIB), { clock })
   t.teardown(() => pool.close())
   const block = pool.take(BLOCK_BYTES)
-  const rested = new Promise<void>((resolve) => pool.giveLater(block, resolve))
+  let rested = false
+  pool.giveLater(block, () => {
+    rested = true
+  })
   t.not(pool.take(BLOCK_BYTES), block)
   t.equal(pool.usedBytes, 2 * MIB, 'it counts as in use')
-  await Promise.all([rested, sleep(60)])
+  await clock.advance(999)
+  t.notOk(rested)
+  await clock.advance(1)
+  t.ok(rested)
   t.equal(pool.take(BLOCK_BYTES), block)
 })
 

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { HolderPace } from '../../src/contracts/budget.ts'
 import { createBudget, type WaitingBudget } from '../../src/storage/budget.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
+const turn = () => new Promise((resolve) => setImmediate(resolve))
 const forever = new AbortController().signal
 const wait = (workspace: string, waitMs = 5_000) => ({ workspace, waitMs, signal: forever })
 
@@ -19,10 +19,13 @@ t.test('counts what is taken, by whatever way', async (t: Test) => {
 })
 
 t.test('a reservation waits for its bytes, and no longer than it may', async (t: Test) => {
-  const budget = createBudget(100, 0)
+  const clock = new VirtualClock()
+  const budget = createBudget(100, 0, clock)
   budget.charge(80)
   t.equal(await budget.reserve(101, wait('a')), false, 'what can never fit does not wait')
-  t.equal(await budget.reserve(30, wait('a', 20)), false, 'time is up')
+  const late = budget.reserve(30, wait('a', 20))
+  await clock.advance(20)
+  t.equal(await late, false, 'time is up')
   t.equal(budget.used, 80)
   const granted = budget.reserve(30, wait('a'))
   t.equal(budget.waiting, 1)
@@ -32,13 +35,13 @@ t.test('a reservation waits for its bytes, and no longer than it may', async (t:
   t.equal(budget.waiting, 0)
 })
 
-t.test('an aborted reservation takes nothing and lets the one behind it go', async (t: Test) => {
+t.test('an aborted reservation takes nothing and lets the next one pass', async (t: Test) => {
   const budget = createBudget(100, 0)
   budget.charge(50)
   const controller = new AbortController()
   const large = budget.reserve(80, { workspace: 'a', waitMs: 5_000, signal: controller.signal })
   const small = budget.reserve(40, wait('a'))
-  await sleep(5)
+  await turn()
   t.equal(budget.waiting, 2, 'the small one waits its turn')
   controller.abort()
   t.equal(await large, false)
@@ -47,7 +50,7 @@ t.test('an aborted reservation takes nothing and lets the one behind it go', asy
   t.equal(await budget.reserve(1, { workspace: 'a', waitMs: 5_000, signal: controller.signal }), false)
 })
 
-t.test('a workspace over its equal share waits behind the others', async (t: Test) => {
+t.test('a workspace over its equal share waits for the others', async (t: Test) => {
   const budget = createBudget(100, 0)
   t.equal(await budget.reserve(100, wait('greedy')), true)
   const order: string[] = []
@@ -62,18 +65,18 @@ t.test('a workspace over its equal share waits behind the others', async (t: Tes
   })
   for (let i = 0; i < 3; i += 1) {
     budget.refund(30, 'greedy')
-    await sleep(5)
+    await turn()
   }
   t.same(order, ['modest', 'other'], 'a quarter stays free for others')
   budget.refund(30, 'modest')
-  await sleep(5)
+  await turn()
   t.same(order, ['modest', 'other', 'greedy'])
   budget.refund(30, 'other')
   await Promise.all(asked)
   t.same(order, ['modest', 'other', 'greedy', 'greedy'])
 })
 
-t.test('a small request does not wait behind a large one', async (t: Test) => {
+t.test('a small request does not wait for a large one', async (t: Test) => {
   const budget = createBudget(100, 10)
   budget.charge(60)
   const large = budget.reserve(80, wait('a'))
@@ -83,17 +86,19 @@ t.test('a small request does not wait behind a large one', async (t: Test) => {
   t.equal(await large, true)
 })
 
-t.test('one refund wakes those whose bytes fit, and nobody else', async (t: Test) => {
-  const budget = createBudget(1_000, 0)
+t.test('one refund wakes those whose bytes fit, and no others', async (t: Test) => {
+  const clock = new VirtualClock()
+  const budget = createBudget(1_000, 0, clock)
   budget.charge(1_000)
   let woken = 0
   const all = Array.from({ length: 500 }, () =>
     budget.reserve(10, wait('a', 300)).then((ok) => ok && woken++),
   )
   budget.refund(100)
-  await sleep(5)
+  await turn()
   t.equal(woken, 10)
   t.equal(budget.used, 1_000)
+  await clock.advance(300)
   await Promise.all(all)
   t.equal(budget.waiting, 0, 'all others ran out of time')
   t.equal(woken, 10)
@@ -171,11 +176,11 @@ t.test('what is set aside for bytes that have not come goes to another who asks,
   t.same([first.held, second.held], [60, 40], 'its own requests get nothing of it')
   t.equal(budget.tryReserve(30, 'modest'), true)
   t.same([first.held, second.held], [10, 40], 'no more than is wanted')
-  t.notOk(first.ended || second.ended, 'nobody is ended')
+  t.notOk(first.ended || second.ended, 'none is ended')
   t.end()
 })
 
-t.test('those who would need longest are ended, and nobody who gets on', (t: Test) => {
+t.test('those who would need longest are ended, and none that gets on', (t: Test) => {
   const budget = createBudget(100, 0)
   const of = (pace: HolderPace | null, bytes = 16) => holderOf(budget, 'greedy', { bytes, pace })
   const slow = of({ bytesPerSecond: 100_000, bytesLeft: 10_000_000 })
@@ -199,21 +204,24 @@ t.test('those who would need longest are ended, and nobody who gets on', (t: Tes
 })
 
 t.test('nothing is taken from a workspace within its share, nor beyond that', async (t: Test) => {
-  const budget = createBudget(90, 0)
+  const clock = new VirtualClock()
+  const budget = createBudget(90, 0, clock)
   const greedy = [10, 10, 10, 10, 10].map((bytes) => holderOf(budget, 'greedy', { bytes, pace: CRAWLS }))
   const modest = [10, 10].map((bytes) => holderOf(budget, 'modest', { bytes, pace: CRAWLS }))
   budget.charge(20)
   const waiting = budget.reserve(30, wait('other', 400))
-  await sleep(250)
+  await clock.advance(250)
   t.equal(greedy.filter(({ ended }) => ended).length, 2, 'down to a third')
   t.notOk(modest.some(({ ended }) => ended))
+  await clock.advance(150)
   t.equal(await waiting, false)
 })
 
 t.test(
   'one who waits gets what turns out to be slow, and memory given back later counts',
   async (t: Test) => {
-    const budget = createBudget(100, 0)
+    const clock = new VirtualClock()
+    const budget = createBudget(100, 0, clock)
     let pace: HolderPace | null = null
     let ended = 0
     const holders = Array.from({ length: 4 }, () => ({
@@ -221,32 +229,36 @@ t.test(
       pace: () => pace,
       end() {
         ended += 1
-        setTimeout(() => budget.refund(25, 'greedy'), 30)
+        clock.after(30, () => budget.refund(25, 'greedy'))
         return 25
       },
     }))
     budget.charge(100, 'greedy')
     for (const holder of holders) budget.enrol(holder)
     const waiting = budget.reserve(40, wait('modest'))
-    await sleep(150)
+    await clock.advance(150)
     t.equal(ended, 0)
     pace = CRAWLS
+    await clock.advance(150)
     t.equal(await waiting, true)
     t.equal(ended, 2)
   },
 )
 
 t.test('what has come by force and slowly is taken back when it overdraws the memory', async (t: Test) => {
-  const budget = createBudget(100, 0)
+  const clock = new VirtualClock()
+  const budget = createBudget(100, 0, clock)
   const all = Array.from({ length: 30 }, () => holderOf(budget, 'greedy', { bytes: 10, pace: CRAWLS }))
-  t.ok(await waitUntil(() => budget.used <= 100, 2_000), `${budget.used} are held`)
+  await clock.advance(100)
+  t.equal(budget.used, 100)
   t.equal(all.filter(({ ended }) => ended).length, 20)
 })
 
 t.test(
   'turns of an overdrawn workspace that hold memory end when another one finds none',
   async (t: Test) => {
-    const budget = createBudget(100, 0)
+    const clock = new VirtualClock()
+    const budget = createBudget(100, 0, clock)
     budget.charge(90, 'greedy')
     const refused: number[] = []
     const turns = [1, 2, 3].map(async (turn) => {
@@ -256,14 +268,15 @@ t.test(
       refused.push(turn)
       budget.refund(10, 'greedy')
     })
-    await sleep(150)
-    t.same(refused, [], 'nobody is refused while nobody else waits')
+    await clock.advance(150)
+    t.same(refused, [], 'none is refused while no one else waits')
     t.equal(await budget.reserve(20, wait('modest', 1_000)), true)
     t.same(refused, [3], 'the last one, and no more than were needed')
     budget.refund(20, 'modest')
     budget.refund(80, 'greedy')
     await Promise.all(turns.slice(0, 1))
-    await waitUntil(() => budget.waiting === 0)
+    await turn()
+    t.equal(budget.waiting, 0)
     t.same(refused, [3])
   },
 )

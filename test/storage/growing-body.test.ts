@@ -2,11 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { ArrivingBody } from '../../src/contracts/audio.ts'
 import type { BodyWriter } from '../../src/contracts/spool.ts'
+import { nextTurn } from '../../src/time.ts'
 import { Dice } from '../support/dice.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
 
 const KIB = 1024
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await nextTurn()
+}
 
 /** Lets a body be read, but for its last byte. */
 function arrivingOf(writer: BodyWriter, length: number): ArrivingBody {
@@ -44,7 +50,7 @@ t.test('a body is read as far as it has come, wherever it goes', async (t: Test)
       chunk.fill(0xee)
       await ready
       const here = Math.min(at + 100_000, body.length - 1)
-      await waitUntil(() => reader.length() === here)
+      await until(() => reader.length() === here)
     }
     const stored = await writer.finish()
     t.equal(stored.source.kind, budgetBytes < MIB ? 'object' : 'memory')
@@ -63,7 +69,7 @@ t.test('a body is read as far as it has come, wherever it goes', async (t: Test)
   }
 })
 
-t.test('a reader that does not keep up goes on from the object, and holds nobody up', async (t: Test) => {
+t.test('a reader that does not keep up continues from the object, and holds no one up', async (t: Test) => {
   const { budget, spool, open } = await createRig(t, { budgetBytes: MIB / 2, timing: { memoryWaitMs: 0 } })
   const body = noise(4 * MIB)
   const writer = open(body.length)
@@ -73,7 +79,7 @@ t.test('a reader that does not keep up goes on from the object, and holds nobody
   const finishing = store(writer, body, 64 * KIB)
   const got = [Buffer.from((await first).value as Uint8Array)]
   const stored = await finishing
-  t.equal(stored.source.kind, 'object', 'it has arrived while nobody read on')
+  t.equal(stored.source.kind, 'object', 'it has arrived while it was not read on')
   arriving.confirm()
   for await (const chunk of chunks) got.push(Buffer.from(chunk))
   t.equal(digest(Buffer.concat(got)), digest(body))
@@ -82,8 +88,9 @@ t.test('a reader that does not keep up goes on from the object, and holds nobody
   t.equal(budget.used, 0)
 })
 
-t.test('a reader goes on where a held body moves to the store', async (t: Test) => {
-  const { budget, spool, open } = await createRig(t, { timing: { slowWindowMs: 300, tickMs: 20 } })
+t.test('a reader continues where a held body moves to the store', async (t: Test) => {
+  const clock = new VirtualClock()
+  const { budget, spool, open } = await createRig(t, { clock })
   const body = noise(8 * MIB)
   const writer = open(body.length)
   const arriving = arrivingOf(writer, body.length)
@@ -94,10 +101,10 @@ t.test('a reader goes on where a held body moves to the store', async (t: Test) 
   while (spool.stats().demoted === 0) {
     await send(writer, body.subarray(at, at + 1_000))
     at += 1_000
-    await sleep(10)
+    await clock.advance(100)
   }
   await send(writer, body.subarray(at, at + 5_000))
-  await waitUntil(() => reader.length() === at + 5_000)
+  await until(() => reader.length() === at + 5_000)
   const isGivenBack = () => budget.used < 2 * MIB
   t.ok(await waitUntil(isGivenBack), 'what was set aside for it is given back, but for one block in slices')
   await send(writer, body.subarray(at + 5_000))
@@ -119,7 +126,7 @@ t.test('a body that ends early ends its readers', async (t: Test) => {
     const reader = read(writer.arriving!(), 0, MIB)
     await writer.start()
     await send(writer, noise(100_000))
-    await waitUntil(() => reader.length() === 100_000)
+    await until(() => reader.length() === 100_000)
     await writer.abort()
     await t.rejects(reader.ended, { code: 'CLIENT_CLOSED' })
     await spool.close()
@@ -134,7 +141,7 @@ t.test('a reader that is aborted leaves, also while it waits', async (t: Test) =
   const reader = read(writer.arriving!(), 0, MIB, leaving.signal)
   await writer.start()
   await send(writer, noise(100_000))
-  await waitUntil(() => reader.length() === 100_000)
+  await until(() => reader.length() === 100_000)
   leaving.abort(new Error('left'))
   await t.rejects(reader.ended, { message: 'left' })
   await writer.abort()
@@ -147,10 +154,11 @@ t.test(
   async (t: Test) => {
     const dice = new Dice(20_261_121)
     for (let round = 0; round < 40; round += 1) {
+      const clock = new VirtualClock()
       const budgetBytes = dice.one([MIB / 2, 4 * MIB, 64 * MIB])
       const { budget, spool, open } = await createRig(t, {
         budgetBytes,
-        timing: { memoryWaitMs: 20, slowWindowMs: 30, tickMs: 5 },
+        clock,
       })
       const body = noise(1 + dice.below(3 * MIB))
       const writer = open(body.length)
@@ -160,10 +168,11 @@ t.test(
       )
       const readers = starts.map((start) => read(arriving, start, body.length))
       const starting = writer.start()
+      await clock.advance(1_000)
       for (let at = 0; at < body.length; ) {
         const end = Math.min(body.length, at + 1 + dice.below(dice.one([1_000, 100_000, 600_000])))
         await send(writer, body.subarray(at, end), MIB)
-        if (dice.chance(0.2)) await sleep(dice.below(20))
+        if (dice.chance(0.2)) await clock.advance(dice.below(1_000))
         at = end
       }
       await starting
@@ -176,7 +185,8 @@ t.test(
       }
       stored.release()
       await spool.close()
-      t.ok(await waitUntil(() => budget.used === 0), stored.source.kind)
+      await clock.advance(1_000)
+      t.equal(budget.used, 0, stored.source.kind)
     }
   },
 )

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { FetchAudio, RemoteAudioOptions } from '../../src/contracts/remote-audio.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
 import { noise } from '../support/bodies.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { bytesOf, createRig, keysOf, MIB } from './rig.ts'
 
@@ -61,7 +61,7 @@ t.test('what breaks off leaves nothing, and is told as it came', async (t) => {
     const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(noise(9 * MIB), breaks) })
     const refused = await fetch('https://good.example/a', OPTIONS).catch((error: unknown) => error)
     t.equal(refused, failure)
-    await sleep(200)
+    t.ok(await waitUntil(() => spool.stats().uploading === 0))
     await spool.close()
     t.equal(budget.used, 0)
     t.same(await keysOf(objects), [])
@@ -69,13 +69,16 @@ t.test('what breaks off leaves nothing, and is told as it came', async (t) => {
 })
 
 t.test('the host is read only as fast as the audio finds a place', async (t) => {
+  const clock = new VirtualClock()
   const { spool, budget, open } = await createRig(t, {
     budgetBytes: 2 * MIB,
     uploadSlots: 1,
-    timing: { memoryWaitMs: 100, slotWaitMs: 300 },
+    clock,
   })
   const other = open(3 * MIB)
-  await other.start()
+  const started = other.start()
+  await clock.advance(1_000)
+  await started
   let asked = 0
   let left = 0
   const chunks: AsyncIterableIterator<Uint8Array> = {
@@ -91,8 +94,9 @@ t.test('the host is read only as fast as the audio finds a place', async (t) => 
   }
   const fetchAudio: FetchAudio = async () => ({ length: 9 * MIB, mediaType: 'audio/wav', chunks })
   const { fetch } = createRemoteAudio({ spool, fetchAudio })
-  const refused = await fetch('https://good.example/a', OPTIONS).catch((error: unknown) => error)
-  t.match(refused, { code: 'OVERLOADED' })
+  const fetching = fetch('https://good.example/a', OPTIONS).catch((error: unknown) => error)
+  await clock.advance(3_000)
+  t.match(await fetching, { code: 'OVERLOADED' })
   t.equal(asked, 0, 'nothing was read of a host whose audio has no place')
   t.equal(left, 1, 'and it is let go')
   await other.abort()

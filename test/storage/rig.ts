@@ -9,6 +9,7 @@ import { createFileObjects } from '../../src/storage/folder.ts'
 import { sealObjects } from '../../src/storage/sealed-objects.ts'
 import { createSpool } from '../../src/storage/spool.ts'
 import type { SpoolTiming } from '../../src/storage/spool-context.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { tempFolder } from '../support/scratch.ts'
 
 export const MIB = 1024 * 1024
@@ -17,20 +18,23 @@ export interface RigOptions {
   readonly budgetBytes?: number
   readonly timing?: Partial<SpoolTiming>
   readonly uploadSlots?: number
+  readonly clock?: Clock
   /** The store to use; default: a folder of its own. */
   readonly objects?: Objects
 }
 
 /** A spool over real memory and a real store. */
 export async function createRig(t: Test, options: RigOptions = {}) {
-  const budget = createBudget(options.budgetBytes ?? 64 * MIB)
-  const blocks = createBlocks(budget, { restMs: 400 })
+  const { clock = systemClock } = options
+  const budget = createBudget(options.budgetBytes ?? 64 * MIB, undefined, clock)
+  const blocks = createBlocks(budget, { restMs: 400, clock })
   const objects = options.objects ?? (await createFileObjects(await tempFolder(t), { blocks, budget }))
   const spool = createSpool({
     budget,
     blocks,
     objects: sealObjects(objects),
     timing: options.timing ?? {},
+    clock,
     ...(options.uploadSlots === undefined ? {} : { uploadSlots: options.uploadSlots }),
   })
   // The server's sockets keep a process alive while bodies arrive; the spool's own timers do not.

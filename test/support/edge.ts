@@ -30,7 +30,9 @@ export async function startEdge(
   {
     files,
     ...options
-  }: Pick<EdgeOptions, 'timing' | 'observe' | 'chunked'> & { readonly files?: CertificateFiles } = {},
+  }: Pick<EdgeOptions, 'timing' | 'clock' | 'observe' | 'chunked'> & {
+    readonly files?: CertificateFiles
+  } = {},
 ): Promise<Edge> {
   Object.assign(process.env, UWS_ENVIRONMENT)
   const budget = countingBudget()

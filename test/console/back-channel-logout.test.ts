@@ -81,7 +81,7 @@ t.test('an order that failed half way counts when the issuer sends it again', as
   t.same([...kept.keys()], ['ben', 'ada'], 'once it is carried out it ends no later session')
 })
 
-t.test('refused tokens of anybody suppress no order of the issuer', async (t: Test) => {
+t.test('refused tokens of strangers suppress no order of the issuer', async (t: Test) => {
   const { order, kept } = nodeOf(issuer)
   const foreign = issuer.logoutToken({ sub: 'ada' }, 'foreign')
   const statuses = new Set<number>()

@@ -153,7 +153,7 @@ t.test('breakers of this node count', async (t) => {
   )
 })
 
-t.test('samples that nobody could send are refused', async (t) => {
+t.test('samples that cannot be sent are refused', async (t) => {
   const rows: [object, string][] = [
     [{ endpoint: 'telepathy', app: 'web' }, 'endpoint'],
     [{ app: 'web', sample: { features: ['mind'] } }, 'sample.features[0]'],

@@ -25,9 +25,9 @@ const SMALL = new RegExp(
   '^(live|playground|settings|sessions|setup|overview, (day|month)|usage by key, day|usage by app, week|log, 5xx' +
     '|keys, last page|platform: (overview|live|audit|sessions|providers|one|usage by workspace).*)$',
 )
-/** Of the page, its scripts and its styles. */
+/** Bytes of the page, its scripts and its styles. */
 const SHELL_BYTES = 100_000
-/** Of all that comes first, data too. */
+/** Bytes of the whole first load, with data. */
 const ALL_BYTES = 100_000
 const FAILURES = 40
 /** A page of a list, its head, and what it sums up to. */
@@ -96,6 +96,6 @@ t.test(
       t.match(seen.text, /app-000/)
     })
     t.same(complaints.said, [], 'no view complains')
-    t.same([...complaints.origins], [node.url], 'and none asks anybody else')
+    t.same([...complaints.origins], [node.url], 'and none asks another origin')
   },
 )

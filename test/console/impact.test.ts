@@ -229,7 +229,7 @@ t.test('what cannot be judged is said', async (t) => {
     'nor under the own workspace',
   )
   await admin.put('/workspaces/acme/apps/moving', { route: 'voice' })
-  t.match(await impact({ fields: { entries: [cheap] } }), { moves: [] }, 'the app uses another route by now')
+  t.match(await impact({ fields: { entries: [cheap] } }), { moves: [] }, 'the app uses another route now')
 })
 
 t.test('figures that were worked out by hand', async (t) => {
@@ -255,7 +255,7 @@ t.test('figures that were worked out by hand', async (t) => {
   await state.console.requests.add('all', [
     ...Array.from({ length: 10 }, () => requestRecord('acme', made)),
     requestRecord('acme', { ...made, call: { ...call, unrecorded: ['response_schema', 'audio'] } }),
-    // Its price is not known, since nobody counted it.
+    // Its usage was not counted, so its price is not known.
     requestRecord('acme', { ...made, usage: null, costUsd: null }),
     requestRecord('acme', {
       ...made,

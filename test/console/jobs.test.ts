@@ -176,7 +176,7 @@ t.test('jobs of another workspace are as unknown as those that never were', asyn
   await take(queued)
 })
 
-t.test('nobody sees a transcript unless the workspace allows it', async (t) => {
+t.test('no one sees a transcript unless the workspace allows it', async (t) => {
   const { admin, operator } = bench.visitors
   const { ended } = jobsOf(bench)
   const words = 'geheim '.repeat(3)
@@ -224,7 +224,7 @@ t.test('a long transcript is kept elsewhere, and shown whole', async (t) => {
   const told = await admin.get(`${JOBS}/${id}/result`)
   t.equal(told.headers.get('content-type'), 'application/json')
   t.ok(told.text === json, `${told.text.length} characters`)
-  // What one workspace allows is nothing to another.
+  // A setting of one workspace does not apply to another.
   await bench.state.settings.putContentShown('other', true)
   const elsewhere = await foreign.get(`workspaces/other/jobs/${id}/result`)
   t.match(elsewhere.body, { error: { code: 'JOB_NOT_FOUND' } })

@@ -175,7 +175,7 @@ async function audit(t: Test, { operator }: Journey): Promise<void> {
   }
 }
 
-/** Whatever a view has asked for goes with it, unheard. */
+/** Requests of a view are dropped when it is left. */
 async function leaveWhileItLoads({ operator }: Journey): Promise<void> {
   const { page } = operator
   const held = /\/console\/api\/workspaces\/[^/]+\/(models|routes\/.+)$/
@@ -211,7 +211,7 @@ t.test(
       t.match(version, /^pv_\w+/)
     })
     let key = ''
-    await step('an app leads to it, and a key stands for the app', async (t) => {
+    await step('an app leads to it, and a key authenticates the app', async (t) => {
       await makeApp(operator, 'web', 'demo.voice')
       key = await keepKey(t, journey)
     })

@@ -17,7 +17,7 @@ const KEYS = 'workspaces/acme/keys'
 type Shown = Readonly<Record<string, unknown>>
 const keysIn = ({ body }: Told) => body.keys as readonly Shown[]
 
-/** What the API says to a key. */
+/** Status that the API answers a key with. */
 async function statusOf({ larkway }: ConsoleBench, key: unknown): Promise<number> {
   const response = await fetch(`${larkway.url}/v1/me`, { headers: { authorization: `Bearer ${key}` } })
   await response.arrayBuffer()
@@ -197,7 +197,7 @@ t.test('a key is changed, and rotated beside the former', async (t) => {
   t.match(up.body, { error: { code: 'PERMISSION_DENIED', param: 'scopes' } })
 })
 
-t.test('what nobody has said is as in the configuration', async (t) => {
+t.test('settings that are left out are those of the configuration', async (t) => {
   const { admin } = bench.visitors
   const unsaid = { scopes: null, rate_limit: null, budget_usd_per_month: null, expires_at: null }
   for (const more of [{}, unsaid]) {
@@ -219,7 +219,7 @@ t.test('what nobody has said is as in the configuration', async (t) => {
   t.equal(stored?.rateLimit, null, 'that of the configuration, also when it changes')
 })
 
-t.test('an app goes when no key stands for it any more', async (t) => {
+t.test('an app goes when it has no key any more', async (t) => {
   const { admin } = bench.visitors
   const APP = 'workspaces/acme/apps/tablet'
   await admin.ask('PUT', APP, { route: 'acme' })
@@ -335,7 +335,7 @@ t.test('the page has keys of an hour, and not too many', async (t) => {
     expiresAtMs: Date.now() - HOUR_MS,
   }
   const past = storedKey({ ...over, kind: 'playground' })
-  // Of the same name and life, but made by somebody.
+  // Of the same name and life, but made by a person.
   const own = storedKey(over)
   const DAY_MS = 24 * HOUR_MS
   const long = storedKey({

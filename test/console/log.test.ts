@@ -78,7 +78,7 @@ t.test('the log of a node', async (t) => {
   await t.test('begins what a view will ask', (t) => ahead(t, node, { admin, foreign }))
   await t.test('finds by an id', (t) => search(t, admin))
   await t.test('shows one with those next to it', (t) => one(t, admin))
-  await t.test('tells nobody of others', (t) => tenancy(t, { admin, foreign, operator }))
+  await t.test('tells no one of others', (t) => tenancy(t, { admin, foreign, operator }))
   await t.test('exports', (t) => exports(t, { admin, foreign, operator }))
   await t.test('answers keys, too', async (t) => {
     const ask = async (key: string, path: string) => {
@@ -155,7 +155,7 @@ async function list(t: Test, admin: Visitor): Promise<void> {
   t.equal(paramOf(await admin.get('/log?nope=1')), 'nope')
 }
 
-/** What the list of the page shows of a record. */
+/** Fields of a record in the page's list. */
 const ROW_FIELDS = [
   ...['record_id', 'kind', 'ended_at', 'workspace', 'app', 'key_id', 'key_name', 'endpoint', 'provider'],
   ...['model', 'attempts', 'tries', 'outcome', 'status', 'error_code', 'cache', 'cost_usd', 'total_ms'],
@@ -182,7 +182,7 @@ async function ahead(
 ) {
   const list = '/log-rows?workspace=acme&outcome=error'
   const wanted = await admin.get(list)
-  /** Whether the answer was begun before it was asked for, soon after somebody opened the list. */
+  /** True if the answer was begun before it was asked for, soon after a visitor opened the list. */
   const isBegun = async (visitor: Visitor) => {
     const opened = await fetch(`${node.url}/console/acme/requests?tab=log&range=all&outcome=error`, {
       headers: { cookie: visitor.cookie },
@@ -199,7 +199,7 @@ async function ahead(
   t.ok(tries < 50, 'by whoever may see it')
   const askedMs = Date.now()
   t.ok(Date.parse(pageOf(await admin.get(list)).searched.to) >= askedMs, 'and told once')
-  for (let round = 0; round < 3; round += 1) t.notOk(await isBegun(foreign), 'by nobody else')
+  for (let round = 0; round < 3; round += 1) t.notOk(await isBegun(foreign), 'by no one else')
   const one = '/log/use_0010?workspace=acme&outcome=error'
   const whole = await admin.get(one)
   await fetch(`${node.url}/console/acme/requests/log/use_0010?tab=log&range=all&outcome=error`, {
@@ -279,7 +279,7 @@ async function tenancy(t: Test, { admin, foreign, operator }: Visitors): Promise
     t.equal((await foreign.get(`/log/${id}`)).status, 404, id)
   }
   t.equal((await admin.get('/log/use_other_1')).status, 404)
-  // Where it goes on is a place in time, and opens nothing.
+  // The cursor is a place in time, and opens nothing.
   t.same(idsIn(await foreign.get(`/log?after=${NOW_MS}.use_zzzz`)).length, 5)
   const all = await operator.get('/log?limit=10')
   t.same(new Set(pageOf(all).records.map(({ workspace }) => workspace)), new Set(['acme', 'other']))

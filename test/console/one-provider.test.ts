@@ -53,7 +53,7 @@ t.test(
     })
     const shared = await admin.get('/workspaces/acme/providers/house')
     t.match(shared.body, { access: 'platform', workspace: null, credential: null, managed_by: null })
-    t.same(routesIn(shared), ['acme/both'], 'not those of others, and none that serves nobody')
+    t.same(routesIn(shared), ['acme/both'], 'not those of others, and none without an app')
     t.notMatch(shared.text, /ops|base_url/)
   },
 )

@@ -158,7 +158,7 @@ t.test('what nodes saw is summed up, for those who may see it', async (t) => {
   t.equal((await operator.get('overview?workspace=other')).status, 200)
 })
 
-t.test('how things stand now', async (t) => {
+t.test('the present state of things', async (t) => {
   const { visitors, state } = await startConsoleBench(t)
   const { admin, operator } = visitors
   const nowMs = Date.now()
@@ -297,7 +297,7 @@ t.test('a provider whose breaker lets nothing through is down at once, whatever 
   t.equal(await standing('open', 1_000, 1_000, [8, 3]), true, 'what succeeded was before')
   t.equal(await standing('half_open', 500, 10_500, [0, 0]), true, 'a trial failed before')
   t.equal(await standing('open', openedAgoMs, openedAgoMs, [3, 1]), false, 'others get through')
-  t.equal(await standing('half_open', 200_000, 210_000, [0, 0]), false, 'nobody has tried it')
+  t.equal(await standing('half_open', 200_000, 210_000, [0, 0]), false, 'it was not tried')
 })
 
 t.test('many open pages cost the state one reading a second', async (t) => {

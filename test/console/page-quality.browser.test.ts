@@ -16,7 +16,7 @@ import {
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-/** Of the first load, as it comes over the wire: the page, its scripts and its styles. */
+/** Limit of the first load over the wire: the page, its scripts and its styles. */
 const FIRST_LOAD_BYTES = 100_000
 /** Half of what counts as good (https://web.dev/articles/cls). */
 const SHIFT = 0.05
@@ -57,7 +57,7 @@ const PLATFORM_VIEWS = [
 ].map((view) => `/console/${view}`)
 const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
 
-/** Opens a view as a link does, and waits until it stands. */
+/** Opens a view as a link does, and waits until it is complete. */
 async function visit(page: Page, view: string): Promise<void> {
   await page.goto(view, { waitUntil: 'networkidle' })
   await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
@@ -68,7 +68,7 @@ async function visit(page: Page, view: string): Promise<void> {
   )
 }
 
-/** Whatever view a visit begins with, on a desk: what it loads, and how it stands then. */
+/** Each view as the first of a visit, on a desk: its bytes, and its looks. */
 async function weigh(t: Test, visitor: Person): Promise<void> {
   const { page } = visitor
   await appear(page, 'light', WIDE)
@@ -86,7 +86,7 @@ async function weigh(t: Test, visitor: Person): Promise<void> {
     await page.goto('about:blank')
     sizes.clear()
     await visit(page, view)
-    // What draws the charts comes last, once there is something to draw.
+    // The charts' library comes last, once there is something to draw.
     if (view === '/console/acme/overview') await page.locator('canvas').first().waitFor()
     const first = ['Document', 'Script', 'Stylesheet'].map((type) => sizes.get(type) ?? 0)
     const sum = first.reduce((total, size) => total + size, 0)
@@ -124,7 +124,7 @@ async function appear(page: Page, colorScheme: 'light' | 'dark', size: typeof WI
   await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
 }
 
-/** What stands still, fits the window, can be read and has names. */
+/** Layout shift, width, contrast and names. */
 async function measure(t: Test, page: Page, view: string): Promise<void> {
   const { sum, what } = await shiftsOf(page)
   t.ok(sum <= SHIFT, `${view} moves by ${sum.toFixed(3)} ${what.join(', ')}`)
@@ -133,7 +133,7 @@ async function measure(t: Test, page: Page, view: string): Promise<void> {
   t.same(await namelessParts(page), [], `${view}: all parts have names`)
 }
 
-/** All rules of axe as the page stands, in the light, and those of its colours in the dark as well. */
+/** All rules of axe in the light theme, and those of colours in the dark one as well. */
 async function axe(t: Test, page: Page, what: string): Promise<void> {
   t.same(await axeFaults(page), [], `axe: ${what}`)
   await page.emulateMedia({ colorScheme: 'dark' })
@@ -181,7 +181,7 @@ async function openAll(t: Test, { page }: Person): Promise<void> {
   }
 }
 
-/** Nothing that was loaded is asked for again, not even whether it has changed. */
+/** A second visit loads no file again, and asks for no change of one. */
 async function visitAgain(t: Test, { page }: Person): Promise<void> {
   const session = await page.context().newCDPSession(page)
   await session.send('Network.enable')
@@ -190,7 +190,7 @@ async function visitAgain(t: Test, { page }: Person): Promise<void> {
   session.on('Network.requestWillBeSent', ({ requestId, request }) => {
     paths.set(requestId, new URL(request.url).pathname)
   })
-  // What comes out of a cache of the browser has no length on the wire; a 304 has.
+  // A file from the browser's cache has no length on the wire; a 304 has.
   session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
     const path = paths.get(requestId) ?? ''
     if (path.startsWith('/console/assets/') && encodedDataLength > 0) asked.push(path)
@@ -220,7 +220,7 @@ t.test('the checks find what is wrong', { skip: withoutServers }, async (t) => {
   const browser = await openBrowser(t)
   const page = await browser.newPage({ viewport: WIDE })
   await page.setContent(FAULTY)
-  // What follows keys at once counts as their doing, so this comes first.
+  // Shifts right after a key count as its effect, so this comes first.
   await page.evaluate(WATCH_SHIFTS)
   const isSeen = async () => {
     await page.evaluate(
@@ -266,6 +266,6 @@ t.test(
     await t.test('axe: dialogs and details', (t) => openAll(t, operator))
     const { said, failed, origins } = operator.complaints
     t.same([...said, ...failed], [], 'no view complains')
-    t.same([...origins], [node.url], 'and none asks anybody else')
+    t.same([...origins], [node.url], 'and none asks another origin')
   },
 )

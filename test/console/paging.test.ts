@@ -39,7 +39,7 @@ t.test('thousands of keys are searched and paged by the server', async (t) => {
   t.ok(first.text.length < 30_000, `${first.text.length} bytes`)
   const all = 1_001 + inFile
   t.match(first.body, { total: all, all }, 'a key that the playground has revoked is none of them')
-  t.equal(namesIn(first, 'keys')[inFile], 'device unit-0-', 'the newest first, behind those of the file')
+  t.equal(namesIn(first, 'keys')[inFile], 'device unit-0-', 'the newest first, after those of the file')
   const last = await admin.get(`${ACME}/keys?offset=${all - 2}`)
   t.same(namesIn(last, 'keys'), ['device unit-999-', 'expired'], 'what has ended comes last')
   t.same(namesIn(await admin.get(`${ACME}/keys?offset=${all}`), 'keys'), [])

@@ -10,7 +10,7 @@ const OWN = '/workspaces/acme/providers'
 let node: ConsoleNode
 let operator: Visitor
 let admin: Visitor
-/** What providers were asked with, newest last. */
+/** Requests to providers, newest last. */
 const asked: string[] = []
 let upstream: string
 
@@ -34,7 +34,7 @@ async function startUpstream(t: Test): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
 }
 
-/** Whatever was answered, it did not hold the credential. */
+/** Asserts that an answer does not hold the credential. */
 function withoutSecret(t: Test, told: Told): Told {
   t.notOk(told.text.includes(SECRET) || told.text.includes('sealed'), 'no secret')
   return told

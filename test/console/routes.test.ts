@@ -155,7 +155,7 @@ t.test('of two editors one is told that the other was faster', async (t) => {
   t.match(
     await admin.post(`${path}/publish`, { revision: revisionOf(first) }),
     CONFLICT,
-    'nobody publishes what they have not seen',
+    'no one publishes what they have not seen',
   )
   t.equal((await second.post(`${path}/publish`, { revision: revisionOf(next) })).status, 200)
   t.match(await second.post(`${path}/publish`, { revision: revisionOf(next) }), CONFLICT, 'nor twice')
@@ -168,7 +168,7 @@ t.test('of two editors one is told that the other was faster', async (t) => {
   t.same(racers.map(({ status }) => status).sort(), [200, ...Array(7).fill(409)])
 })
 
-t.test('others who publish at the same time hinder nobody', async (t) => {
+t.test('others who publish at the same time hinder no one', async (t) => {
   const names = Array.from({ length: 6 }, (_, index) => `acme.many-${index}`)
   const drafts = await Promise.all(
     names.map((name) =>

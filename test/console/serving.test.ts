@@ -60,7 +60,7 @@ t.test('the page is the same under every path, and lets nothing in from elsewher
     'cache-control': 'no-cache',
   })
   const scripts = [...html.matchAll(/<script\b([^>]*)>(.*?)<\/script>/gs)]
-  t.same(scripts.filter(([, , text]) => text !== '').length, 1, 'one script stands in the page itself')
+  t.same(scripts.filter(([, , text]) => text !== '').length, 1, 'one script is in the page itself')
   t.notMatch(html, /<style|\sstyle=|\son\w+=|https?:\/\//, 'no style, handler or address of another host')
   t.ok(
     html.indexOf('importmap') < html.indexOf('modulepreload'),
@@ -135,7 +135,7 @@ interface Parsed {
   readonly imports: Readonly<Record<string, readonly string[]>>
 }
 
-/** What Node finds in texts as modules. */
+/** Faults that Node finds in texts as modules. */
 function parse(modules: ReadonlyMap<string, string>): Parsed {
   const program = `
     import { SourceTextModule } from 'node:vm'
@@ -242,7 +242,7 @@ t.test('files whose address has the hash of all of them are kept for good', asyn
   const fresh = await fetchAt(`${root}/main.ts`)
   t.match(fresh.headers.get('cache-control'), /max-age=31536000, immutable/)
   const old = await fetchAt('/console/assets/0123456789ab/main.ts')
-  t.equal(old.status, 200, 'a page of before an upgrade goes on')
+  t.equal(old.status, 200, 'a page from before an upgrade still works')
   t.equal(old.headers.get('cache-control'), 'no-store', 'and keeps nothing of what is not its own')
   t.equal(await old.text(), await fresh.text())
   t.equal((await fetchAt(`${root}/nothing.ts`)).status, 404)

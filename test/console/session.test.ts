@@ -114,7 +114,7 @@ t.test('other keys do not sign in, and wrong ones are slowed down by where they 
   t.equal((await signIn({ key: node.keys.admin }, at('203.0.113.8'))).status, 200)
 })
 
-t.test('a body that is not as documented signs nobody in', async (t) => {
+t.test('a body that is not as documented signs no one in', async (t) => {
   const key = node.keys.admin
   const rows: [string, unknown, number, string][] = [
     ['no JSON', '{"key":', 400, 'INVALID_REQUEST'],

@@ -163,6 +163,6 @@ t.test('what the playground reads for itself is in no list of requests', async (
   t.same(
     (await seen()).map(({ key_id: key }) => key),
     ['key_app'],
-    'of two, only the one that somebody sent',
+    'of two, only the one that was sent',
   )
 })

@@ -25,7 +25,7 @@ const compared = (over: Partial<ShadowComparison> = {}): ShadowComparison => ({
   ...over,
 })
 
-/** What a node found, as its sample tells it. */
+/** Comparisons of a node, in its sample. */
 function found(comparisons: readonly (ShadowComparison | null)[], pair = PAIR): readonly ShadowSample[] {
   const tally = new ShadowTally()
   for (const comparison of comparisons)

@@ -82,21 +82,24 @@ t.test(
       t.equal(await page.getByRole('navigation').getByRole('link', { name: 'Workspaces' }).count(), 0)
     })
 
-    await t.test('a session that is over asks for the way in again, and goes on where it was', async (t) => {
-      await page.goto('/console/other/routes')
-      await heading('Routes')
-      const state = new DatabaseSync(join(node.dataFolder, 'state.sqlite'))
-      t.teardown(() => state.close())
-      state.exec('PRAGMA busy_timeout = 5000')
-      state.prepare('UPDATE console_sessions SET expires_at_ms = ?').run(Date.now() + 2_000)
-      await page.reload()
-      await heading('Routes')
-      await dialog('Sign in').getByText('Your session has expired').waitFor()
-      t.same(await axeFaults(page), [])
-      await enter('ben')
-      await heading('Routes')
-      t.equal(new URL(page.url()).pathname, '/console/other/routes')
-    })
+    await t.test(
+      'a session that is over asks for the way in again, and continues where it was',
+      async (t) => {
+        await page.goto('/console/other/routes')
+        await heading('Routes')
+        const state = new DatabaseSync(join(node.dataFolder, 'state.sqlite'))
+        t.teardown(() => state.close())
+        state.exec('PRAGMA busy_timeout = 5000')
+        state.prepare('UPDATE console_sessions SET expires_at_ms = ?').run(Date.now() + 2_000)
+        await page.reload()
+        await heading('Routes')
+        await dialog('Sign in').getByText('Your session has expired').waitFor()
+        t.same(await axeFaults(page), [])
+        await enter('ben')
+        await heading('Routes')
+        t.equal(new URL(page.url()).pathname, '/console/other/routes')
+      },
+    )
 
     await t.test('what goes wrong is said in a sentence', async (t) => {
       await leave()
@@ -119,7 +122,7 @@ t.test(
       await told('ada', /could not be accepted/)
       issuer.tampering = null
       issuer.hangs = /\/token$/
-      // Nobody would wait for an answer that never comes.
+      // No reader waits for an answer that never comes.
       await told('ada', /doesn’t answer/)
       issuer.hangs = null
 

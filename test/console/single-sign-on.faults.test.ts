@@ -19,7 +19,7 @@ t.before(async () => {
   ;({ node, issuer } = await startSignOn(t))
 })
 
-t.test('nobody gets in without a role, whatever the claims are', async (t) => {
+t.test('no one gets in without a role, whatever the claims are', async (t) => {
   const rows: [string, string][] = [
     ['eve', 'no_role'],
     ['false', 'no_role'],
@@ -67,7 +67,7 @@ t.test('an ID token has to be right in every respect', async (t) => {
     ['that has expired', { claims: { exp: now - 60 } }, false],
     ['that has expired by the clock of the issuer', { claims: { exp: now - 5 } }, true],
     ['of tomorrow', { claims: { nbf: now + 86_400 } }, false],
-    ['of nobody', { claims: { sub: undefined } }, false],
+    ['without a subject', { claims: { sub: undefined } }, false],
     ['of a subject that is no text', { claims: { sub: 7 } }, false],
     ['that is not signed', { by: 'none' }, false],
     ['signed with the secret of the client', { by: 'HS256' }, false],
@@ -128,7 +128,7 @@ t.test('the issuer ends sessions, by orders that only it can give', async (t) =>
   const rows: [string, string][] = [
     ['of another issuer', issuer.logoutToken({ sub: 'ada', iss: 'https://other.example' })],
     ['for another client', issuer.logoutToken({ sub: 'ada', aud: ['other'] })],
-    ['of nobody', issuer.logoutToken({})],
+    ['without a subject', issuer.logoutToken({})],
     ['without an event', issuer.logoutToken({ sub: 'ada', events: { other: {} } })],
     ['with the nonce of an ID token', issuer.logoutToken({ sub: 'ada', nonce: 'n' })],
     ['of an hour ago', issuer.logoutToken({ sub: 'ada', iat: now - 3_600 })],
@@ -137,7 +137,7 @@ t.test('the issuer ends sessions, by orders that only it can give', async (t) =>
     ['without a name', issuer.logoutToken({ sub: 'ada', jti: undefined })],
     ['that is not signed', issuer.logoutToken({ sub: 'ada' }, 'none')],
     ['signed with the secret', issuer.logoutToken({ sub: 'ada' }, 'HS256')],
-    ['signed by somebody else', issuer.logoutToken({ sub: 'ada' }, 'foreign')],
+    ['signed by a stranger', issuer.logoutToken({ sub: 'ada' }, 'foreign')],
     ['an ID token', issuer.secrets.at(-1) ?? ''],
     ['no token', 'x.y.z'],
   ]
@@ -147,12 +147,12 @@ t.test('the issuer ends sessions, by orders that only it can give', async (t) =>
   const good = issuer.logoutToken({ sub: 'ada' })
   t.equal(await order(good, '192.0.2.9'), 200)
   t.equal(await isThere(), false)
-  t.equal((await ben.ask('/session')).status, 200, 'and nobody else’s')
+  t.equal((await ben.ask('/session')).status, 200, 'and no one else’s')
   const again = await signInAs(node, issuer, 'ada')
   t.equal(await order(good, '192.0.2.9'), 200)
   t.equal((await again.ask('/session')).status, 200, 'an order counts once')
 
-  // As the issuer sends it itself, when somebody signs out there.
+  // As the issuer sends it itself, when a person signs out there.
   issuer.person = 'ben'
   const { browser } = ben
   const page = await (await browser.visit(`${issuer.url}/session/end`)).text()

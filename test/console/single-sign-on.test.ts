@@ -164,7 +164,7 @@ t.test('a callback counts once, and only in the browser that asked for it', asyn
   ])
 })
 
-t.test('failed codes lock out their own address, and nobody else behind the proxy', async (t) => {
+t.test('failed codes lock out their own address, and no other that comes through the proxy', async (t) => {
   const browser = new Wanderer()
   const callback = await browser.follow(`${node.url}${START}`, CALLBACK)
   const [name = ''] = browser.names(node.url)

@@ -125,7 +125,7 @@ t.test(
 )
 
 t.test(
-  'a node whose file does not fit the newest catalog says so, and is told of no conflict that nobody can solve',
+  'a node whose file does not fit the newest catalog says so, and is told of no conflict that cannot be solved',
   { skip: withoutServers },
   async (t) => {
     const { url } = await startRedis(t)
@@ -151,7 +151,7 @@ t.test(
 )
 
 t.test(
-  'a sign-in at the issuer goes on at any node, once, and its session is one on all',
+  'a sign-in at the issuer continues at any node, once, and its session is one on all',
   { skip: withoutServers },
   async (t) => {
     const [one, other] = await startTwo(t)

@@ -59,7 +59,7 @@ t.test('a file has as many groups as there is room for, and a line for the other
   const [, ...few] = await csv(`step=hour&model=&from=${timeOf(DENSE_MS)}&to=${timeOf(END_MS)}`)
   t.equal(few.length, MANY.length / MANY_CALLS)
   t.match(few[0], /^[^,]+,many-\d+,1,2,/)
-  // Of more groups than there can be in an answer the others are one line.
+  // Groups beyond the limit of an answer are one line.
   const [, ...wide] = await csv(`model=wide&from=${timeOf(DENSE_MS)}&to=${timeOf(END_MS)}`)
   t.equal(wide.length, 10_000)
   t.match([wide[0], wide.at(-1)], [/^wide-0,1,1,/, /^,4,4,/])

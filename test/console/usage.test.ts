@@ -24,7 +24,7 @@ const totalIn = ({ body }: Told) => body.total as Sums
 const microsOf = (records: readonly UsageRecord[]) =>
   records.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0)
 const codeIn = ({ body }: Told) => body.error as { code: string; param?: string }
-/** What is the same for two questions of one kind. */
+/** The part that is the same for two questions of one kind. */
 const without = ({ text, headers }: Told) =>
   text.replaceAll(headers.get('x-lk-request-id') ?? '-', 'ID').replaceAll(/"[^"]+T[^"]+Z"/g, '"time"')
 
@@ -121,7 +121,7 @@ t.test('the same as a file', async (t) => {
   t.match(keys[0], /^app,key_id,key_name,groups,calls,/)
   t.ok(
     keys.slice(1).every((line) => /^\w+,key_(\w+),\1,1,/.test(line)),
-    'keys stand there with their names',
+    'keys have their names',
   )
   t.equal(sumOf(keys.slice(1), 4), ACME.length)
   t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
@@ -304,7 +304,7 @@ t.test('what a view asks is begun before it does, and given once', async (t) => 
   }
   const countIn = (told: Told) => sumsIn(told).find(({ app }) => app === 'ahead')?.calls ?? 0
   await putOne()
-  /** Whether answers know nothing of what was put after somebody had opened the page. */
+  /** True if answers know nothing of records put after a visitor had opened the page. */
   const isBegun = async (visitor: Visitor) => {
     const headers = { cookie: visitor.cookie }
     await (await fetch(`${node.url}/console/acme/usage${view}`, { headers })).text()
@@ -324,6 +324,6 @@ t.test('what a view asks is begun before it does, and given once', async (t) => 
   while (!(await isBegun(admin)) && tries < 50) tries += 1
   t.ok(tries < 50, 'by whoever may see it')
   const foreign = await node.signIn(node.keys.foreignAdmin)
-  for (let n = 0; n < 3; n += 1) t.notOk(await isBegun(foreign), 'and by nobody else')
+  for (let n = 0; n < 3; n += 1) t.notOk(await isBegun(foreign), 'and by no one else')
   await objects.close()
 })

@@ -160,7 +160,7 @@ t.test('of a burst all are counted, some are recorded, and failures among them',
   t.ok(plain.length > 0)
 })
 
-t.test('a stop writes what is left, a restart goes on with it', async (t) => {
+t.test('a stop writes what is left, a restart continues with it', async (t) => {
   const fleet = await startNodes(t, {})
   const first = fleet.node()
   const before = await callerOf(fleet, first, 'acme')('GET', '/v1/me')

@@ -28,7 +28,7 @@ t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }
   })
   const [submission] = await requests.list(requestFilter('ws_0', { path: '/v1/transcription/jobs' }))
   t.match(submission, { id: run?.id, status: 202, jobId: heard, attempts: [] })
-  t.same(await runsOf('ws_1', heard), [], 'nobody else sees it')
+  t.same(await runsOf('ws_1', heard), [], 'no one else sees it')
 
   upstream.behave('whisper-1', { status: 400 })
   const refused = await submit('ws_1')

@@ -64,7 +64,7 @@ const attempt = (provider: string, milliseconds: number, failed = false): Attemp
   ...{ reason: failed ? 'it failed' : 'ok', failure: failed ? FAILURE : null },
 })
 
-/** @param between stands between the recorder and the state */
+/** @param between wraps the state for the recorder */
 async function startRecorder(
   t: Test,
   between = (state: ConsoleState) => state,
@@ -182,7 +182,7 @@ t.test('a request that outlasts its tally is counted all the same', async (t) =>
   const { provider, model } = ENTRY
   t.match(first?.breakers, [{ provider: provider.name, model, state: 'open' }], 'those that are not closed')
   t.equal(first?.breakers.length, 1)
-  // A machine that stands still leaves some out.
+  // A stalled machine leaves some out.
   const steps = samples.map(({ atMs }) => atMs / 500)
   t.ok(steps.every(Number.isInteger), 'steps end at the same moments everywhere')
   const apart = steps.slice(1).map((step, at) => step - steps[at]!)
@@ -204,7 +204,7 @@ t.test('of a burst a bounded number is looked at, and failures are not crowded o
   t.match(seen?.workspaces, [
     {
       ...{ workspace: 'busy', requests: 11_040, errors: 1020, recorded: 270, failuresDropped: 820 },
-      // What is answered here alone is added to no provider's answer.
+      // An answer without a provider adds nothing to a provider's.
       addedP50Ms: null,
     },
     { workspace: 'calm', requests: 10, errors: 0, recorded: 10, failuresDropped: 0 },
@@ -312,7 +312,7 @@ t.test('what the state refuses is tried again under the same token, then given u
 
 type Unwell = 'half_open' | 'open' | 'cooling'
 
-/** What a node tells of entries that are not closed. */
+/** A node's report of entries that are not closed. */
 async function sampleOfUnwell(
   t: Test,
   workspaces: Readonly<
@@ -340,7 +340,7 @@ async function sampleOfUnwell(
   return { breakers: sample?.breakers ?? [], models: (sample?.unwell ?? []).map(([, model]) => model) }
 }
 
-t.test('entries that nobody tries leave room in the list of breakers for others', async (t) => {
+t.test('entries that are not tried leave room in the list of breakers for others', async (t) => {
   const MAX = 100
   const { breakers, models } = await sampleOfUnwell(t, {
     acme: [

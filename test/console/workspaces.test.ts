@@ -100,7 +100,7 @@ t.test("another's workspace is not there for an admin, whatever is asked of it a
 
 // Also those that are yet to come: the order in which an endpoint looks at things is the binder's.
 t.test('no endpoint below a workspace tells one that is there from one that is not', async (t) => {
-  // Nobody goes through them.
+  // No request goes through them.
   const desk = {
     dependencies: { services: { state: {} }, jobs: {} },
     clock: new VirtualClock(),
@@ -233,60 +233,57 @@ t.test('a workspace that is not as documented is not made', async (t) => {
   })
 })
 
-t.test(
-  'purposes and apps are added to a workspace of the file, and name what stands against them',
-  async (t) => {
-    const purpose = await admin.put('/workspaces/acme/purposes/letters', {
-      description: 'writing',
-      enabled: false,
-    })
-    t.match(purpose.body.purposes, [
-      { purpose: 'letters', description: 'writing', enabled: false, managed_by: 'console' },
-      { purpose: 'notes' },
-    ])
-    const app = await admin.put('/workspaces/acme/apps/mobile', {
-      route: 'voice',
-      purposes: { letters: 'voice' },
-    })
-    t.match(app, {
-      status: 200,
-      body: {
-        apps: [
-          { id: 'mobile', fields: { route: 'voice', purposes: { letters: 'voice' } }, managed_by: 'console' },
-          { id: 'web' },
-        ],
-      },
-    })
+t.test('purposes and apps are added to a workspace of the file, and name what prevents them', async (t) => {
+  const purpose = await admin.put('/workspaces/acme/purposes/letters', {
+    description: 'writing',
+    enabled: false,
+  })
+  t.match(purpose.body.purposes, [
+    { purpose: 'letters', description: 'writing', enabled: false, managed_by: 'console' },
+    { purpose: 'notes' },
+  ])
+  const app = await admin.put('/workspaces/acme/apps/mobile', {
+    route: 'voice',
+    purposes: { letters: 'voice' },
+  })
+  t.match(app, {
+    status: 200,
+    body: {
+      apps: [
+        { id: 'mobile', fields: { route: 'voice', purposes: { letters: 'voice' } }, managed_by: 'console' },
+        { id: 'web' },
+      ],
+    },
+  })
 
-    t.match(await admin.delete('/workspaces/acme/purposes/letters'), {
-      status: 400,
-      issues: ['/workspaces/acme/apps/mobile/purposes/letters: the workspace declares no such purpose'],
-    })
-    const key = await admin.post('/workspaces/acme/keys', { name: 'phone', app: 'mobile' })
-    t.equal(key.status, 201)
-    t.match(await admin.delete('/workspaces/acme/apps/mobile'), {
-      status: 400,
-      issues: [/^the key "phone" \(key_\w+\) belongs to it: revoke it first$/],
-    })
-    t.equal((await admin.delete(`/workspaces/acme/keys/${key.body.id}`)).status, 200)
-    t.equal((await admin.delete('/workspaces/acme/apps/mobile')).status, 200)
-    t.equal((await admin.delete('/workspaces/acme/purposes/letters')).status, 200)
-    t.match(await admin.delete('/workspaces/acme/purposes/letters'), {
-      status: 404,
-      body: { error: { message: 'there is no such purpose' } },
-    })
-    t.match(await admin.delete('/workspaces/acme/apps/mobile'), {
-      status: 404,
-      body: { error: { message: 'there is no such app' } },
-    })
-    for (const path of ['purposes/notes', 'apps/web'])
-      t.match(
-        await admin.delete(`/workspaces/acme/${path}`),
-        { status: 400, issues: [/managed by the configuration file/] },
-        path,
-      )
-  },
-)
+  t.match(await admin.delete('/workspaces/acme/purposes/letters'), {
+    status: 400,
+    issues: ['/workspaces/acme/apps/mobile/purposes/letters: the workspace declares no such purpose'],
+  })
+  const key = await admin.post('/workspaces/acme/keys', { name: 'phone', app: 'mobile' })
+  t.equal(key.status, 201)
+  t.match(await admin.delete('/workspaces/acme/apps/mobile'), {
+    status: 400,
+    issues: [/^the key "phone" \(key_\w+\) belongs to it: revoke it first$/],
+  })
+  t.equal((await admin.delete(`/workspaces/acme/keys/${key.body.id}`)).status, 200)
+  t.equal((await admin.delete('/workspaces/acme/apps/mobile')).status, 200)
+  t.equal((await admin.delete('/workspaces/acme/purposes/letters')).status, 200)
+  t.match(await admin.delete('/workspaces/acme/purposes/letters'), {
+    status: 404,
+    body: { error: { message: 'there is no such purpose' } },
+  })
+  t.match(await admin.delete('/workspaces/acme/apps/mobile'), {
+    status: 404,
+    body: { error: { message: 'there is no such app' } },
+  })
+  for (const path of ['purposes/notes', 'apps/web'])
+    t.match(
+      await admin.delete(`/workspaces/acme/${path}`),
+      { status: 400, issues: [/managed by the configuration file/] },
+      path,
+    )
+})
 
 t.test('a workspace reads back all that a purpose and an app were given', async (t) => {
   const fields = {

@@ -20,7 +20,7 @@ export interface Told {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** Somebody who has signed in. */
+/** A signed-in visitor. */
 export interface Visitor {
   /** @param path what follows `/console/api/` */
   ask(method: string, path: string, body?: unknown): Promise<Told>
@@ -31,7 +31,7 @@ export interface Visitor {
 
 export type Who = 'operator' | 'admin' | 'foreign'
 
-/** A server with its console, whose jobs nobody takes up but the test, and its state. */
+/** A server with its console and its state; only the test takes up its jobs. */
 export interface ConsoleBench {
   readonly larkway: Gateway
   readonly state: State
@@ -104,7 +104,7 @@ export async function auditAfter(visitor: Visitor): Promise<() => Promise<readon
   return async () => (await read()).filter(({ number }) => number > last)
 }
 
-/** What an answer says, but for the id of its request. */
+/** The text of an answer without the id of its request. */
 export function sameFor({ status, text, headers }: Told): string {
   return `${status} ${text.replaceAll(headers.get('x-lk-request-id') ?? '-', 'ID')}`
 }

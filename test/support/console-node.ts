@@ -24,7 +24,7 @@ export interface AskOptions {
   readonly headers?: Readonly<Record<string, string | undefined>>
 }
 
-/** Somebody who has signed in: cookie and CSRF token go with every request. */
+/** A signed-in visitor: cookie and CSRF token go with every request. */
 export interface Visitor extends SignedIn {
   get(path: string): Promise<Told>
   put(path: string, body: unknown): Promise<Told>
@@ -37,7 +37,7 @@ export interface Visitor extends SignedIn {
 export interface ConsoleKeys {
   readonly operator: string
   readonly admin: string
-  /** Of `acme`, for calls only. */
+  /** A key of `acme`, for calls only. */
   readonly app: string
   readonly foreignAdmin: string
 }
@@ -108,7 +108,7 @@ async function askAt(url: string, { method = 'GET', body, headers = {} }: AskOpt
   const response = await fetch(url, {
     method,
     headers: Object.fromEntries(set),
-    // Of bytes fetch does not make up a type.
+    // For bytes fetch adds no type of its own.
     ...(text === undefined ? {} : { body: Buffer.from(text) }),
   })
   const answer = await response.text()

@@ -6,13 +6,13 @@ export const WAIT = { timeout: 60_000 }
 /** A page of the console in a browser of its own. */
 export interface Visit {
   readonly page: Page
-  /** What the browser complained of, refusals of the content security policy among them; not that a key was wrong. */
+  /** Complaints of the browser, refusals of the content security policy among them; without those of a wrong key. */
   readonly complaints: readonly string[]
   /** Origins that were asked. */
   readonly asked: ReadonlySet<string>
 }
 
-/** A tab that knows nothing yet, 1280 px wide unless said. */
+/** A tab that knows nothing yet; default: 1280 px wide. */
 export async function openTab(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
   const page = await context.newPage()

@@ -1,6 +1,6 @@
 import type { Browser, Locator, Page } from 'playwright-core'
 
-/** What went wrong in a browser while somebody used the console. */
+/** Faults in a browser while the console was used. */
 export interface Complaints {
   /** Errors and warnings of its console, refusals of the content security policy among them, and of the page. */
   readonly said: readonly string[]
@@ -10,7 +10,7 @@ export interface Complaints {
   readonly origins: ReadonlySet<string>
 }
 
-/** Somebody with a browser of their own, who finds things by what they are called. */
+/** A person with a browser of their own, who finds things by their names. */
 export interface Person {
   readonly page: Page
   readonly complaints: Complaints
@@ -79,7 +79,7 @@ function listen(page: Page): Complaints {
   })
   page.on('pageerror', ({ message }) => said.push(message))
   page.on('console', (message) => {
-    // What could not be loaded is told of with its status above.
+    // Failed loads are listed with their status above.
     const isNews = !message.text().startsWith('Failed to load resource')
     if (isNews && ['error', 'warning'].includes(message.type())) said.push(message.text())
   })

@@ -13,7 +13,7 @@ const OPERATORS = 4
 /** Calls that are under way at a time, at each node. */
 const CALLERS = 4
 const ROUTE = 'workspaces/acme/routes/acme.live'
-/** What the console promises: every node serves what was published. */
+/** The console's promise: every node serves what was published. */
 const KNOWN_EVERYWHERE_MS = 5_000
 
 type Attempt = { readonly model: string; readonly reason: string }

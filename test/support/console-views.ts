@@ -4,7 +4,7 @@ import { axeFaults } from './page-checks.ts'
 /** A view of the console, and what it is called in a report. */
 export interface MeasuredView {
   readonly name: string
-  /** Behind `/console`. */
+  /** Path after `/console`. */
   readonly path: string
 }
 
@@ -120,11 +120,11 @@ export async function openView(page: Page, path: string): Promise<number> {
   return Math.round(await page.evaluate<number>(`ready(${PATIENCE_MS})`))
 }
 
-/** What a view came to over the wire, as somebody loads it who was never here. */
+/** Bytes of a view over the wire, for a first visitor. */
 export interface FirstLoad {
-  /** Of the page, its scripts and its styles. */
+  /** Bytes of the page, its scripts and its styles. */
   readonly shell: number
-  /** Of all, data too. */
+  /** Bytes of everything, with data. */
   readonly all: number
 }
 
@@ -164,7 +164,7 @@ export async function axeInBoth(page: Page): Promise<readonly string[]> {
   return found
 }
 
-/** What a view says could not be had, and how many rows its longest table has. */
+/** Failed loads that a view reports, and the rows of its longest table. */
 export function shownOn(
   page: Page,
 ): Promise<{ readonly troubles: readonly string[]; readonly rows: number; readonly heading: string }> {
@@ -202,7 +202,7 @@ export async function findByKeyboard(
   return foundMs
 }
 
-/** What the overview says of a provider that fails. */
+/** The overview's words about a failing provider. */
 export interface TroubleSeen {
   readonly text: string
   /** From opening the overview until which, since when and whom was read there. */

@@ -3,7 +3,7 @@ import type { Person } from './console-person.ts'
 import { melody, wav } from './tone.ts'
 import { waitUntil } from './wait-until.ts'
 
-// What people do in the console, each from the view on which it begins.
+// Actions of people in the console, each from the view on which it begins.
 
 export interface NewProvider {
   readonly kind: string
@@ -82,7 +82,7 @@ export async function publishRoute(person: Person, route: string, serves: string
   return versionOf(person)
 }
 
-/** Of the route that is open, as the page shows it. */
+/** Version of the open route, as the page shows it. */
 export async function versionOf({ page }: Person): Promise<string> {
   const shown = page.locator('[data-version]')
   return (await shown.count()) === 0 ? '' : ((await shown.getAttribute('data-version')) ?? '')
@@ -150,7 +150,7 @@ export function uploadBar({ page }: Person): Locator {
   return page.getByRole('progressbar', { name: 'Uploading' })
 }
 
-/** What the bar showed while it was there, as shares of the file. */
+/** Values of the bar while it was there, as shares of the file. */
 export async function watchUpload(person: Person): Promise<readonly number[]> {
   const bar = uploadBar(person)
   await bar.waitFor()

@@ -53,12 +53,12 @@ const FAILURES = [
 
 export interface FullSize {
   readonly records: number
-  /** Of the workspace `acme`, as are the routes. */
+  /** All of the workspace `acme`, as are the routes. */
   readonly keys: number
   readonly routes: number
 }
 
-/** What is in a folder that was filled. */
+/** Content of a filled folder. */
 export interface FullConsole extends FullSize {
   readonly operator: string
   readonly admin: string
@@ -66,7 +66,7 @@ export interface FullConsole extends FullSize {
   readonly callers: readonly string[]
   readonly route: string
   readonly keyName: string
-  /** Of a record from the middle of the time. */
+  /** Id of a record from the middle of the time. */
   readonly requestId: string
   readonly traceId: string
   readonly endUser: string
@@ -179,7 +179,7 @@ async function addCatalog(state: State, routes: number): Promise<void> {
 }
 
 interface RecordsOptions extends FullSize {
-  /** Of the keys of `acme`. */
+  /** Ids of the keys of `acme`. */
   readonly ids: readonly string[]
   readonly toMs: number
 }
@@ -291,7 +291,7 @@ class Rows {
   }
 }
 
-/** What two nodes saw in the last hour, and the requests that they looked at closely. */
+/** Samples of two nodes over the last hour, and their recorded requests. */
 async function addNewest(state: State): Promise<void> {
   const { samples, requests } = state.console
   const dice = new Dice(6)

@@ -8,7 +8,7 @@ type Claims = Record<string, unknown>
 /** The client that is registered at the issuer. */
 export const CLIENT = { id: 'larkway', secret: 'secret-of-the-client' }
 
-/** What becomes of an ID token before it is sent. */
+/** Changes of an ID token before it is sent. */
 export interface Tampering {
   readonly claims?: Claims
   /** How it is signed; `own`: with the issuer's key; `foreign`: with another of the same name. */

@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 
-// What holds for every page, read from what the browser has made of it. The checks that run in the page are texts:
+// Checks for every page, read from the browser's rendering. The checks that run in the page are texts:
 // its types are not those of Node.
 
-/** The sum of what has moved without anybody's doing since the page was opened (CLS without its windows). */
+/** The sum of unexpected layout shifts since the page was opened (CLS without its windows). */
 export const WATCH_SHIFTS = `
   globalThis.shifted = { sum: 0, what: [] }
   new PerformanceObserver((list) => {
@@ -88,7 +88,7 @@ const FAINT_TEXTS = `(() => {
     })
   })()`
 
-/** Texts with too little contrast to what is behind them (WCAG 1.4.3), e.g. `3.91 "Settings" p.quiet`. */
+/** Texts with too little contrast to their background (WCAG 1.4.3), e.g. `3.91 "Settings" p.quiet`. */
 export function faintTexts(page: Page): Promise<readonly string[]> {
   return page.evaluate(FAINT_TEXTS)
 }
@@ -98,7 +98,7 @@ const NAMED_ROLES = new Set([
   ...['spinbutton', 'progressbar', 'meter', 'dialog', 'table', 'img', 'listbox', 'menuitem'],
 ])
 
-/** What assistive technology is shown without a name, by role. */
+/** Elements without an accessible name, by role. */
 export async function namelessParts(page: Page): Promise<readonly string[]> {
   const session = await page.context().newCDPSession(page)
   const { nodes } = await session.send('Accessibility.getFullAXTree')
@@ -128,7 +128,7 @@ export async function axeFaults(page: Page, rules?: readonly string[]): Promise<
 }
 
 /**
- * What can be used but is not reached by Tab, and what is reached without being seen to have the focus. Of radio
+ * Controls that Tab does not reach, and those that are reached without a visible focus. Of radio
  * buttons and of parts that the arrow keys lead through, one is reached.
  */
 export async function tabFaults(page: Page): Promise<readonly string[]> {

@@ -11,7 +11,7 @@ export const API = '/console/api'
 export const START = `${API}/sign-in/oidc`
 export const CALLBACK = `${START}/callback`
 
-/** The environment of a node whose client secret stands there. */
+/** The environment of a node with the client secret. */
 export const SECRET_ENV = { TEST_OIDC_SECRET: CLIENT.secret }
 
 export const ROLES = [
@@ -81,7 +81,7 @@ export async function configure(
 export const visitFrom = (browser: Wanderer, url: string, address: string) =>
   browser.visit(url, { 'x-forwarded-for': address })
 
-/** Somebody who has signed in, or was led back to the sign-in page. */
+/** A person who has signed in, or was led back to the sign-in page. */
 export interface Arrival {
   readonly browser: Wanderer
   /** Path and query that the browser is at. */

@@ -499,7 +499,7 @@ export const OneLogRecord = shape('OneLogRecord', {
 })
 
 export const AuditLine = shape('ManagedAuditLine', {
-  number: count('of the line; pages go on `below` it'),
+  number: count('of the line'),
   at: moment('when'),
   by: Type.Object({
     via: among(['console', 'api', 'cli'], 'by which way'),

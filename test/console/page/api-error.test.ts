@@ -33,7 +33,7 @@ test('what a proxy says in between is an error, too', async (t) => {
   })
 })
 
-test('every error that somebody can do something about says what', async (t) => {
+test('every error with a remedy names it', async (t) => {
   const codes = [
     'DEPENDENCY_UNAVAILABLE',
     'PERMISSION_DENIED',

@@ -42,7 +42,7 @@ test('hashes are shortened, and a line without any has none', async (t) => {
   t.equal(hashesOf(line(1, { before: 'fedcba9876543210' })), 'fedcba98 → none')
 })
 
-test('somebody stands for each line', async (t) => {
+test('each line names who made it', async (t) => {
   t.same(byWhom(line(1)), { name: 'Ada', via: 'console' })
   t.same(byWhom(line(1, { by: { via: 'cli', key_id: null, name: 'root@host' } })), {
     name: 'root@host',

@@ -36,7 +36,7 @@ function contrast(one: string, other: string): number {
 const across = (inks: readonly string[], grounds: readonly string[]) =>
   inks.flatMap((ink) => grounds.map((ground) => [ink, ground] as const))
 
-test('every colour can be read on what it stands on, in both themes', async (t) => {
+test('every colour can be read on its background, in both themes', async (t) => {
   const tokens = await colours()
   const tones = ['ok', 'warn', 'bad', 'accent']
   const text = [

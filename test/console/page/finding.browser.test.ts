@@ -38,7 +38,7 @@ async function setUp(node: ConsoleNode): Promise<Visitor> {
   return admin
 }
 
-/** As it stands, in both themes and on a phone. */
+/** The page as it is, in both themes and on a phone. */
 async function look(t: Test, { page }: Person, what: string): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
@@ -66,7 +66,7 @@ t.test(
     await t.test('two answers side by side, one of them stopped', (t) => chat(t, person))
     const { said, failed, origins } = person.complaints
     t.same([...said, ...failed], [], 'nothing complains')
-    t.same([...origins], [node.url], 'and nobody else is asked')
+    t.same([...origins], [node.url], 'and no other origin is asked')
   },
 )
 
@@ -171,7 +171,7 @@ async function chat(t: Test, person: Person): Promise<void> {
   await page.getByRole('button', { name: 'Send' }).click()
   await page.getByText('First token after').nth(1).waitFor()
   await page.getByLabel('Compare side by side').uncheck()
-  // What is not compared any more goes on, and is stopped with the other.
+  // A side that is no longer compared continues, and is stopped with the other.
   await page.getByRole('button', { name: 'Stop' }).click()
   await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
   await page.getByLabel('Compare side by side').check()

@@ -29,7 +29,7 @@ t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120
   await hasFocus('h1')
   t.equal(await page.getByRole('dialog').count(), 0, 'what was pressed is gone: the heading has it')
 
-  // The view comes after somebody went on elsewhere.
+  // The view comes after the reader moved elsewhere.
   const view = await held(page, '**/views/requests/view.ts')
   const palette = await held(page, '**/palette.ts')
   await page.getByRole('link', { name: 'Requests' }).click()

@@ -34,7 +34,7 @@ t.test('filters are fields of the address', async (t) => {
   t.equal(jobsQuery(readJobFilter(new URLSearchParams('kind=x&status=y')), 50), '?limit=50')
 })
 
-t.test('where a job stands', async (t) => {
+t.test('the state of a job', async (t) => {
   for (const status of JOB_STATUSES) t.ok(standing(job({ status })).endsWith('.'), status)
   t.match(standing(job({ attempts: 2 })), 'Re-queued')
   t.match(standing(job({ status: 'processing', attempts: 1, cancel_requested: true })), 'Cancelling')

@@ -81,7 +81,7 @@ t.test('a key that is edited keeps what is left alone', async (t) => {
     return changedKeyOf({ ...fieldsOf(edited), ...fields }, edited)
   }
   const plain = { name: 'key_1', scopes: ['inference'] }
-  t.same(saved({}), plain, 'the rate limit goes on following the configuration')
+  t.same(saved({}), plain, 'the rate limit keeps following the configuration')
   const limits = { rate_limit: { requests_per_minute: 7, burst: 2 }, budget_usd_per_month: 0.25 }
   const own = { ...limits, rate_limit_is_default: false, expires_at: '2099-01-30T23:00:00.000Z' }
   t.same(saved(own), { ...plain, ...limits, expires_at: own.expires_at }, 'to the second')
@@ -89,7 +89,7 @@ t.test('a key that is edited keeps what is left alone', async (t) => {
   t.same(saved(own, { requestsPerMinute: '', burst: '', budgetUsd: '', expires: '' }), plain)
 })
 
-t.test('how a key stands', async (t) => {
+t.test('the state of a key', async (t) => {
   const state = (more: Partial<KeyAnswer>) => keyState(key('key_1', more), NOW_MS)
   t.equal(state({}), 'active')
   t.equal(state({ expires_at: '2027-11-20T09:00:00Z' }), 'active')
@@ -100,14 +100,14 @@ t.test('how a key stands', async (t) => {
   t.equal(state({ expires_at: '2027-11-20T09:00:00Z', revoked_at: '2026-11-20T08:00:00Z' }), 'revoked')
 })
 
-t.test('a key that nobody has used for a month', async (t) => {
+t.test('a key that was not used for a month', async (t) => {
   const idle = (more: Partial<KeyAnswer>) =>
     isIdle(key('key_1', { created_at: '2026-01-01T00:00:00Z', ...more }), NOW_MS)
   t.ok(idle({}), 'never since it was made')
   t.ok(idle({ last_used_at: '2026-10-20T00:00:00Z' }))
   t.notOk(idle({ last_used_at: '2026-10-22T00:00:00Z' }))
   t.notOk(idle({ created_at: '2026-11-01T00:00:00Z' }), 'it is new')
-  t.notOk(idle({ created_at: null }), 'nobody knows')
+  t.notOk(idle({ created_at: null }), 'its age is not known')
   t.notOk(idle({ revoked_at: '2026-11-01T00:00:00Z' }))
   t.notOk(idle({ expires_at: '2026-11-01T00:00:00Z' }))
 })

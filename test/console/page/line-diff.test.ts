@@ -4,7 +4,7 @@ import { type DiffRow, diffBlocks, diffLines } from '../../../src/console/page/v
 
 const lines = (...all: string[]) => all.join('\n')
 
-t.test('what was removed and added stands side by side', async (t) => {
+t.test('removed and added lines are side by side', async (t) => {
   t.same(diffLines(lines('a', 'b', 'c'), lines('a', 'x', 'c', 'd')), [
     { kind: 'same', before: 'a', after: 'a' },
     { kind: 'changed', before: 'b', after: 'x' },

@@ -14,7 +14,7 @@ import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 const SPOKEN = 'lark sees a lark'
-/** Of the first provider, in ms of audio: then it dies. */
+/** Life of the first provider, in ms of audio. */
 const DIES_MS = 3_000
 
 type Json = Readonly<Record<string, unknown>>
@@ -27,14 +27,14 @@ function withDyingEntry(config: Json): Json {
 }
 
 /**
- * What a page sends as it is heard by who gets all of it in one session. A browser that is short of CPU loses sound of
- * its microphone, so that not even the words that were spoken are known before.
+ * The audio that a page sends, as a listener hears it who gets all of it in one session. A browser that is short of CPU
+ * loses sound of its microphone, so that not even the spoken words are known before.
  */
 class SentAudio {
   #bytes = Buffer.alloc(0)
   #rate = 0
   #isEnded = false
-  /** Pieces behind the message that says that none come. */
+  /** Pieces after the message that says that none come. */
   late = 0
 
   constructor(page: Page) {
@@ -122,11 +122,11 @@ t.test(
     const spokenSeconds = wav.readUInt32LE(40) / wav.readUInt32LE(28)
     t.ok(await waitUntil(() => sent.seconds > spokenSeconds + 1, 60_000), 'all of it was sent')
     t.ok(await waitUntil(async () => (await said()) === sent.heard(), 30_000), 'finished text stays')
-    // Meanwhile the microphone goes on to hear: what it has for the page comes behind the end.
+    // Meanwhile the microphone still records: its audio reaches the page after the end.
     await page.evaluate(holdUpClick, 200)
     await stop.press('Enter')
     await page.getByRole('heading', { name: 'Session' }).waitFor()
-    t.equal(sent.late, 0, 'no audio comes behind its end')
+    t.equal(sent.late, 0, 'no audio comes after its end')
     t.ok((await said()).length > SPOKEN.length / 2)
     t.equal(await said(), sent.heard(), 'every word once, through the change of the provider')
 

@@ -55,7 +55,7 @@ t.test(
     await rows(page).first().waitFor(WAIT)
     t.equal(await rows(page).count(), 50)
     const session = await page.context().newCDPSession(page)
-    // What else runs on the machine does not count.
+    // Time of other processes does not count.
     await session.send('Performance.enable', { timeDomain: 'threadTicks' })
 
     const marks: Awaited<ReturnType<typeof measure>>[] = []

@@ -16,15 +16,15 @@ const final = (text: string, channel = 0): LiveMessage => ({
 const heard = (...messages: readonly LiveMessage[]): LiveText => messages.reduce(withMessage, NO_TEXT)
 const said = ({ items }: LiveText) => items.map(({ text }) => text)
 
-t.test('a partial is replaced, and gone behind its final', async (t) => {
+t.test('a partial is replaced, and gone after its final', async (t) => {
   t.equal(partialText(heard(partial('he'), partial('hello'))), 'hello')
   t.equal(partialText(heard(partial('hello'), partial(''))), '')
   const whole = heard(partial('hello'), partial('other', 1), final('Hello.'))
   t.same(said(whole), ['Hello.'])
-  t.equal(partialText(whole), 'other', 'another channel goes on')
+  t.equal(partialText(whole), 'other', 'another channel continues')
 })
 
-t.test('changes of the provider and the end to come stand where they came', async (t) => {
+t.test('changes of the provider and the end to come are where they came', async (t) => {
   const entry = (provider: string) => ({ provider, model: 'm' })
   const text = heard(
     final('one'),

@@ -41,7 +41,7 @@ t.test('filters are fields of the address, and of the API', async (t) => {
     t.ok(isLogFiltered(read(query)), query)
 })
 
-t.test('a list that goes on keeps its beginning', async (t) => {
+t.test('a continued list keeps its beginning', async (t) => {
   const last = { ended_at: '2026-11-20T10:00:00.250Z' }
   const search = '?tab=log&range=7d&app=web'
   const next = continuedSearch(search, logFields('acme', read(search), NOW_MS), last)

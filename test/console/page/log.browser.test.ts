@@ -72,7 +72,7 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
   const person = await openPerson(browser, node.url)
   await person.signIn(node.keys.admin)
   await person.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-  await t.test('filters are chips, and stand in the address', (t) => filter(t, person))
+  await t.test('filters are chips, and in the address', (t) => filter(t, person))
   await t.test('older rows that come late do not replace those of another filter', (t) => late(t, person))
   await t.test('Live and the log have the same filters', (t) => agreed(t, person, node))
   await t.test('an id leads to its request, and that to its trace', (t) => search(t, person))
@@ -178,7 +178,7 @@ async function search(t: Test, person: Person): Promise<void> {
     [await link.getAttribute('href'), await link.getAttribute('rel')],
     [`https://traces.example.com/trace/${TRACE}`, 'noopener noreferrer'],
   )
-  // What is no longer among the newest requests is found here, by any link to it.
+  // A request that is no longer among the newest is found here, by any link to it.
   await open(person, '/console/acme/requests/order-7')
   await page.getByRole('heading', { name: 'Details' }).waitFor()
   await shown(page, 'order-7')

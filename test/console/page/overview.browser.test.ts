@@ -6,7 +6,7 @@ import { openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { axisFaults, WATCH_TEXTS } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 
-/** Of everything that is loaded until the overview with its charts is seen: no other first view loads uPlot, too. */
+/** Limit for everything that is loaded until the overview with its charts is seen: only this first view loads uPlot. */
 const FIRST_LOAD_BYTES_MAX = 100_000
 /** Web Vitals: up to 0.1 is good. */
 const SHIFT_MAX = 0.02
@@ -29,6 +29,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   const browser = await openBrowser(t)
   const { page, complaints } = await openTab(browser)
   await page.addInitScript(WATCH_TEXTS)
+  await page.clock.install()
   await signIn(page, `${node.url}/console/acme/overview`, node.keys.admin)
   await page.getByText('Get started').waitFor(WAIT)
   t.match(await page.locator('.overview-steps .overview-done').count(), 3, 'what is done is ticked')
@@ -51,16 +52,16 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   })
   await hide(page, true)
   await page.locator('.overview-live').filter({ hasText: 'Paused' }).waitFor(WAIT)
-  await page.waitForTimeout(TURN_MS)
-  t.equal(polls, 0, 'what nobody sees is not asked for')
+  await page.clock.runFor(TURN_MS)
+  t.equal(polls, 0, 'a hidden page asks for nothing')
   await page.route('**/console/api/overview**', (route) => route.abort())
   await hide(page, false)
   await page.locator('.note-warn').filter({ hasText: 'Can’t reach the server' }).waitFor(WAIT)
-  t.ok(polls > 0, 'it is asked at once when somebody looks again')
+  t.ok(polls > 0, 'it asks at once when it is seen again')
   t.match(await page.locator('.overview-live').textContent(), 'Waiting for the server')
   await page.unroute('**/console/api/overview**')
   await page.locator('.overview-live').filter({ hasText: 'Live' }).waitFor(WAIT)
-  t.equal(await page.locator('.note-warn').count(), 0, 'and goes on by itself')
+  t.equal(await page.locator('.note-warn').count(), 0, 'and continues by itself')
 
   for (const name of ['Server errors', 'Client errors']) {
     await page.getByRole('link', { name: new RegExp(`\\d % ${name}$`) }).click()
@@ -79,7 +80,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   )
 })
 
-/** Loads the page as somebody who was never here: what it weighs on the wire, headers included, and how it moves. */
+/** Loads the page as a first visitor: its bytes on the wire, headers included, and its layout shift. */
 async function firstLoad(t: Test, page: Page) {
   const session = await page.context().newCDPSession(page)
   await session.send('Network.enable')

@@ -39,7 +39,7 @@ test('an answer is read however its events are cut', async (t) => {
   }
 })
 
-test('a failure behind the first words is an error, and so is an answer without an end', async (t) => {
+test('a failure after the first words is an error, and so is an answer without an end', async (t) => {
   const begun = event({ type: 'delta', content: 'so far' })
   const failure = { code: 'UPSTREAM_ERROR', message: 'it broke', request_id: 'req_2', details: {} }
   const failed = readChat(pieces(begun + event({ type: 'error', error: failure }), 9), () => {})

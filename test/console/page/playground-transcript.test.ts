@@ -30,7 +30,7 @@ t.test('words keep the punctuation of the transcript', async (t) => {
   )
 })
 
-t.test('words that the transcript writes otherwise stand between spaces', async (t) => {
+t.test('words that the transcript writes otherwise are between spaces', async (t) => {
   const laid = followAlong('Twenty dollars and 5 cents', words('$20 and five cents'), [])
   t.same(textOf(laid), ['$20 and five cents'])
   t.same(textOf(followAlong('', words('a b'), [])), ['a b'])
@@ -73,7 +73,7 @@ t.test('channels are interleaved by time', async (t) => {
   )
 })
 
-t.test('segments break the words, and stand for them where there are none', async (t) => {
+t.test('segments break the words, and replace them where there are none', async (t) => {
   const segments = [
     { id: 0, start: 0, end: 1, text: ' one two' },
     { id: 1, start: 1, end: 2, text: ' three four' },

@@ -19,7 +19,7 @@ t.test('the rate of an upload follows the last seconds', async (t) => {
   t.ok(Math.abs((slow.bytesPerSecond ?? 0) - 100_000) < 1_000, 'the fast beginning is forgotten')
   const stalled = [12, 13, 14, 15].map((second) => rate.note(2_900_000, second * 1_000)).at(-1)
   t.equal(stalled?.bytesPerSecond, 0)
-  t.equal(stalled?.secondsLeft, null, 'nobody can tell')
+  t.equal(stalled?.secondsLeft, null, 'it is not known')
   t.equal(rate.note(1_000, 16_000).sentBytes, 2_900_000, 'it does not run backwards')
   t.equal(rate.note(99_000_000, 17_000).sentBytes, 10_000_000, 'nor over the end')
 })

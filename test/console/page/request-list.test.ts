@@ -104,7 +104,11 @@ t.test('never more rows than the bound, however long it lasts', async (t) => {
   t.equal(read.rows.length, 50)
   t.equal(read.newer.length, ROWS_MAX)
   t.ok(read.gap)
-  t.same(ids(withNewer(read).rows), ids(read.newer), 'behind a gap nothing is shown as if it followed')
+  t.same(
+    ids(withNewer(read).rows),
+    ids(read.newer),
+    'after a gap, older rows are not shown as if they followed',
+  )
 })
 
 t.test('a page that does not reach what is known leaves a gap', async (t) => {
@@ -155,7 +159,7 @@ t.test('the list says how much it holds', async (t) => {
 
 t.test('who served is who answered', async (t) => {
   const attempts = [attempt(1, 'status 503'), attempt(2, 'status 500')]
-  t.equal(answeringAttempt({ attempts }), null, 'nobody of a 502')
+  t.equal(answeringAttempt({ attempts }), null, 'none of a 502')
   t.match(answeringAttempt({ attempts: [...attempts, { ...attempt(3), model: 'third' }] }), {
     model: 'third',
   })

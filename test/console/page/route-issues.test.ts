@@ -1,7 +1,7 @@
 import t from 'tap'
 import { entryIssues, issueCount, readIssues } from '../../../src/console/page/views/routes/editing.ts'
 
-t.test('issues stand beside the fields that they are about', async (t) => {
+t.test('issues are beside the fields that they are about', async (t) => {
   const issues = readIssues(
     [
       '/entries/0/model: is not in the built-in table: declare its capabilities',

@@ -78,7 +78,7 @@ t.test('a failure waits until it is tried again', async (t) => {
   t.equal(after(failed, { is: 'sent', fields: mine }).failed, null)
 })
 
-t.test('of two editors one decides whose draft goes on', async (t) => {
+t.test('of two editors one decides whose draft is kept', async (t) => {
   const mine = fieldsWith('a', 'mine')
   const theirs = drafted(7, 'a', 'theirs')
   const conflict = after(savingOf(drafted(5, 'a')), { is: 'sent', fields: mine }, { is: 'conflict', theirs })

@@ -56,7 +56,7 @@ t.test('signing in, finding the way, and out', { skip: withoutServers, timeout: 
   await page.goto(`${node.url}/console/acme/overview`)
   await page.locator('input[name=key]').waitFor(WAIT)
   t.same(complaints, [])
-  t.same([...asked], [node.url], 'nobody else was asked')
+  t.same([...asked], [node.url], 'no other origin was asked')
 })
 
 t.test('a phone shows every view within its width', { skip: withoutServers, timeout: 180_000 }, async (t) => {

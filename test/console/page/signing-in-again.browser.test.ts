@@ -42,8 +42,8 @@ t.test('a session ends, and another begins', { skip: withoutServers, timeout: 18
   await heading(second, 'Audit')
   const tabs: Tabs = { node, first, second, context }
   await t.test('in two tabs, both of which can change things afterwards', (t) => inBoth(t, tabs))
-  await t.test('in another tab, and this one goes on once it is seen', (t) => inAnother(t, tabs))
-  await t.test('for somebody else, and this one is over', (t) => forAnother(t, tabs))
+  await t.test('in another tab, and this one continues once it is seen', (t) => inAnother(t, tabs))
+  await t.test('as another person, and this one is over', (t) => forAnother(t, tabs))
   await t.test('signing out asks first where something is not saved', (t) => unsaved(t, tabs))
 })
 
@@ -119,7 +119,7 @@ async function unsaved(t: Test, { node, second }: Tabs): Promise<void> {
   await leave()
   t.same(asked, ['You have unsaved changes. Leave anyway?'])
   t.equal(await second.getByLabel('Strategy').inputValue(), 'weighted')
-  t.same(ended, [], 'the session goes on')
+  t.same(ended, [], 'the session continues')
   await second.keyboard.press('Escape')
   answers = true
   await leave()

@@ -48,7 +48,7 @@ test('since when a provider fails', async (t) => {
   t.equal(since([...many(20, well), ...many(4, ill)]), 4)
   t.equal(since([...many(20, well), ...many(4, ill), well, well, ill]), 7, 'one good moment is no end')
   t.equal(since([...many(3, ill), ...many(20, well), ...many(4, ill)]), 4, 'but two minutes are')
-  t.equal(since([...many(3, ill), ...many(40, null), ill]), 44, 'without calls nobody knows of an end')
+  t.equal(since([...many(3, ill), ...many(40, null), ill]), 44, 'without calls an end is not known')
   t.equal(since(many(30, well)), null)
   t.equal(since([...many(3, ill), ...many(80, well)]), null, 'it was over long ago')
   t.equal(since([]), null)
@@ -58,7 +58,7 @@ test('since when a provider fails', async (t) => {
   t.equal(sinceOf([], 'b', [breaker]), null)
 })
 
-test('how something stands, in a word', async (t) => {
+test('a state in a word', async (t) => {
   const open = { state: 'open' } as BreakerAnswer
   const cooling = { state: 'cooling' } as BreakerAnswer
   const word = (calls: number, failed: number, ...breakers: BreakerAnswer[]) =>
@@ -208,7 +208,7 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
   t.same(steps.totalMs, [latency, null])
 })
 
-test('calls, jobs and live sessions stand beside one another', async (t) => {
+test('calls, jobs and live sessions are beside one another', async (t) => {
   const times = [Date.parse('2026-11-20T00:00:00.000Z'), Date.parse('2026-11-21T00:00:00.000Z')]
   const row = (day: number, kind: string, calls: number, errors: number): UsageRow => ({
     time: `2026-11-${day}T00:00:00.000Z`,

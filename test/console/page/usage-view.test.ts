@@ -218,7 +218,7 @@ test('a chart has each step, the largest groups, and the others', async (t) => {
   t.equal(all.series.length, 2, 'without others there is no line of them')
 })
 
-test('no two areas that stand together have one colour, and a name keeps its own', async (t) => {
+test('no two neighbouring areas have one colour, and a name keeps its own', async (t) => {
   const known = new Map<string, number>()
   const names = ['a', 'b', 'c', 'd', 'e', 'f']
   const first = fillsOf(names, known)

@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000
 const WIDE = { width: 1280, height: 900 }
 const PHONE = { width: 375, height: 812 }
 
-/** What holds for the view that is open. */
+/** Checks of the view that is open. */
 async function hold(t: Test, page: Page, what: string): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })

@@ -122,7 +122,7 @@ t.test('workspaces are ranked by what they use, and by name as long as that is n
   t.match(ranked(all, { data }, 'name')[0], { used: { calls: 0, errors: 0, cost_usd: 0 } })
 })
 
-t.test('what was charged stands beside what its records cost', async (t) => {
+t.test('charges are beside the cost of the records', async (t) => {
   const total = {
     since: '2026-11-25T00:00:00.000Z',
     booked_usd: 1.5,

@@ -149,7 +149,7 @@ export function costDecimals(requests: readonly Pick<RequestAnswer, 'cost_usd'>[
   return requests.some(needs) ? 6 : 2
 }
 
-/** What runs of jobs have in place of a path. */
+/** Value that runs of jobs have in place of a path. */
 export const JOB_RUN = 'job'
 
 export function endpointName(path: string): string {

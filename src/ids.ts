@@ -1,4 +1,5 @@
 import { hash, randomFillSync } from 'node:crypto'
+import { systemClock } from './time.ts'
 
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
@@ -37,9 +38,12 @@ let used = 0
 let timeMs = 0
 let timeText = ''
 
-/** A time-ordered, lower-case identifier such as `req_01kaf2…`: the prefix and a ULID of 48 bits of time, 80 random. */
+/**
+ * A time-ordered, lower-case identifier such as `req_01kaf2…`: the prefix and a ULID of 48 bits of time, 80 random. Its
+ * time is the machine's, so that identifiers of several processes are in order.
+ */
 export function newId(prefix: IdPrefix): string {
-  const nowMs = Date.now()
+  const nowMs = systemClock.wallNow()
   if (nowMs !== timeMs) {
     timeText = encodeTime(nowMs)
     timeMs = nowMs

@@ -1,4 +1,5 @@
 import { pino, stdSerializers } from 'pino'
+import { systemClock } from './time.ts'
 
 /** Lines are written together: a system call for each took a third of the CPU time of a small request. */
 const BATCH_CHARACTERS = 64 * 1024
@@ -169,7 +170,7 @@ export interface LogOutput {
  * headers and errors of providers are never handed over, so that no key, transcript or signed URL can slip in.
  */
 export function createLogger(level: string, output: LogOutput = createOutput()): Logger {
-  const timestamp = () => `,"time":"${new Date().toISOString()}"`
+  const timestamp = () => `,"time":"${new Date(systemClock.wallNow()).toISOString()}"`
   const formatters = { level: (label: string) => ({ level: label }) }
   const serializers = { err: described }
   return pino({ level, base: null, timestamp, formatters, serializers }, output)
@@ -273,7 +274,7 @@ function createOutput(): LogOutput {
     characters = 0
     process.stdout.write(text)
   }
-  setInterval(flush, FLUSH_MS).unref()
+  systemClock.every(FLUSH_MS, flush).unref()
   process.once('exit', flush)
   // Nobody reads any more: that is no reason to stop serving.
   process.stdout.on('error', () => {})

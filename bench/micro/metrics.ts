@@ -10,6 +10,7 @@ import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
 import { createMetrics, type Metrics } from '../../src/metrics/metrics.ts'
 import type { NodeParts } from '../../src/metrics/node-readings.ts'
 import { createScrape } from '../../src/metrics/scrape.ts'
+import { systemClock } from '../../src/time.ts'
 import { Exchange } from './exchange.ts'
 
 const REQUESTS = 1_000_000
@@ -61,6 +62,7 @@ function servedNode(entries: number): () => Promise<string> {
   const snapshot = { apps: new Map([['bench', new Map(apps)]]) } as unknown as Snapshot
   const parts: NodeParts = {
     version: '0',
+    clock: systemClock,
     budget: { used: 0, limit: 0, waiting: 0 },
     settlements: { pending: 0 },
     keys: { ageMs: 0 },

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AlertEvent,
   type AlertRule,
@@ -12,6 +11,7 @@ import type { SlotLease } from '../contracts/slots.ts'
 import type { State } from '../contracts/state.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep } from '../time.ts'
 import { Figures } from './figures.ts'
 import { type Finding, standingOf } from './findings.ts'
 import { withinRoom } from './room.ts'
@@ -38,7 +38,7 @@ export interface AlertWatchParts {
   readonly log: Logger
   /** Called when there is something to deliver. */
   readonly onEvent: () => void
-  readonly nowMs: () => number
+  readonly clock: Clock
   readonly timing?: Partial<AlertTiming>
 }
 
@@ -67,7 +67,7 @@ export function startAlertWatch(parts: AlertWatchParts): AlertWatch {
   const rounds = async () => {
     while (!signal.aborted) {
       await watch.round()
-      await sleep(roundMs, undefined, { signal, ref: false }).catch(() => {})
+      await sleep(parts.clock, roundMs, { signal, ref: false }).catch(() => {})
     }
   }
   const done = rounds()
@@ -125,7 +125,7 @@ class Watch implements AlertWatch {
   }
 
   async #look(terms: AlertTerms): Promise<void> {
-    const nowMs = this.#parts.nowMs()
+    const nowMs = this.#parts.clock.wallNow()
     const open = new Map((await this.#parts.state.alerts.open()).map((one) => [incidentName(one), one]))
     await this.#figures.begin(terms.rules, [...open.values()], nowMs)
     for (const rule of terms.rules) {
@@ -185,7 +185,7 @@ class Watch implements AlertWatch {
   }
 
   #isOver({ id }: Incident, recoverAfterMs: number): boolean {
-    const nowMs = this.#parts.nowMs()
+    const nowMs = this.#parts.clock.wallNow()
     const sinceMs = this.#wellSince.get(id) ?? nowMs
     this.#wellSince.set(id, sinceMs)
     return nowMs - sinceMs >= recoverAfterMs
@@ -193,8 +193,8 @@ class Watch implements AlertWatch {
 
   async #begin({ name: rule, kind }: AlertRule, finding: Finding): Promise<Incident> {
     const { subject, owner, value, threshold, isExhausted } = finding
-    const { state, nowMs, log, onEvent } = this.#parts
-    const openedAtMs = nowMs()
+    const { state, clock, log, onEvent } = this.#parts
+    const openedAtMs = clock.wallNow()
     const incident: Incident = {
       ...{ id: newId('inc'), rule, kind, subject },
       ...(owner === undefined ? {} : { owner }),
@@ -218,8 +218,8 @@ class Watch implements AlertWatch {
     const isNew = updated.isExhausted === true && incident.isExhausted !== true
     if (!isNew && rounded(value) === rounded(incident.value) && updated.isExhausted === incident.isExhausted)
       return incident
-    const { state, nowMs, log, onEvent } = this.#parts
-    const event = isNew ? eventOf(updated, 'alert.exhausted', { occurredAtMs: nowMs(), value }) : null
+    const { state, clock, log, onEvent } = this.#parts
+    const event = isNew ? eventOf(updated, 'alert.exhausted', { occurredAtMs: clock.wallNow(), value }) : null
     if ((await state.alerts.update(updated, event)) && event !== null) {
       log.warn({ incident: incident.id, rule: incident.rule, event_id: event.id }, 'a budget is exhausted')
       onEvent()
@@ -229,8 +229,8 @@ class Watch implements AlertWatch {
 
   /** @param value the figure by now; null: there is none any more */
   async #end(incident: Incident, value: number | null): Promise<void> {
-    const { state, nowMs, log, onEvent } = this.#parts
-    const occurredAtMs = nowMs()
+    const { state, clock, log, onEvent } = this.#parts
+    const occurredAtMs = clock.wallNow()
     const event = eventOf(incident, 'alert.recovered', { occurredAtMs, value })
     this.#wellSince.delete(incident.id)
     if (!(await state.alerts.end(incident, event))) return

@@ -4,6 +4,7 @@ import type { RateLimit } from '../contracts/rate-limit.ts'
 import type { FormerKey, StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { formerUntilMs } from './key.ts'
 import { type Polling, startPolling } from './polling.ts'
 
@@ -15,8 +16,7 @@ export interface ApiKeysOptions {
   readonly keys: Pick<StoredKeys, 'version' | 'list'>
   readonly log: Logger
   readonly pollMs?: number
-  /** A monotonic clock, milliseconds. */
-  readonly now?: () => number
+  readonly clock?: Clock
 }
 
 export interface PolledApiKeys extends ApiKeys, Polling {
@@ -48,15 +48,15 @@ class Book implements PolledApiKeys {
   /** Principals are kept: others remember by their identity whom they have met. */
   readonly #made = new Map<string, Made>()
   readonly #polling: Polling
-  readonly #now: () => number
+  readonly #clock: Clock
   /** When the reading began by which the list was the newest. */
   #freshMs: number
 
   constructor(options: ApiKeysOptions) {
     this.#options = options
-    const { log, pollMs, now = () => performance.now() } = options
-    this.#now = now
-    this.#freshMs = now()
+    const { log, pollMs, clock = systemClock } = options
+    this.#clock = clock
+    this.#freshMs = clock.now()
     this.#polling = startPolling({
       read: () => this.#read(),
       onAway: (error) => {
@@ -65,11 +65,12 @@ class Book implements PolledApiKeys {
       },
       onBack: () => log.info('stored keys can be read again'),
       pollMs,
+      clock,
     })
   }
 
   get ageMs(): number {
-    return this.#now() - this.#freshMs
+    return this.#clock.now() - this.#freshMs
   }
 
   find(sha256: string): Principal | undefined {
@@ -111,7 +112,7 @@ class Book implements PolledApiKeys {
 
   async #read(): Promise<void> {
     const { keys } = this.#options
-    const beganMs = this.#now()
+    const beganMs = this.#clock.now()
     // Before the list: a change in between is then read once more, and never missed.
     const version = await keys.version()
     if (this.#stored !== null && version === this.#version) {

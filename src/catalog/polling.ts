@@ -1,4 +1,5 @@
 import { oneAtATime } from '../one-at-a-time.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 
 /** With the time that the state may take to answer, what was changed there is in force on every node within 5 s. */
 const POLL_MS = 1500
@@ -13,6 +14,7 @@ export interface PollingOptions {
   /** The first one that did not, after one that failed. */
   readonly onBack: () => void
   readonly pollMs: number | undefined
+  readonly clock?: Clock | undefined
 }
 
 /** Reads something of the state again and again, until `close`. Keeps no process alive. */
@@ -24,10 +26,16 @@ export interface Polling {
   close(): void
 }
 
-export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: PollingOptions): Polling {
+export function startPolling({
+  read,
+  onAway,
+  onBack,
+  pollMs = POLL_MS,
+  clock = systemClock,
+}: PollingOptions): Polling {
   let away = false
   let closed = false
-  let timer: NodeJS.Timeout | undefined
+  let timer: Timer | null = null
 
   async function attempt(): Promise<void> {
     if (closed) return
@@ -47,8 +55,7 @@ export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: Polling
     await refresh()
     if (closed) return
     const spread = 1 + JITTER * (Math.random() - 0.5)
-    timer = setTimeout(() => void poll(), pollMs * spread)
-    timer.unref()
+    timer = clock.after(pollMs * spread, () => void poll()).unref()
   }
 
   const first = poll()
@@ -57,7 +64,7 @@ export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: Polling
     refresh,
     close() {
       closed = true
-      clearTimeout(timer)
+      timer?.close()
     },
   }
 }

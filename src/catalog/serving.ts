@@ -12,6 +12,7 @@ import { type CatalogStore, type PublishedCatalog, recordId } from '../contracts
 import type { ModelsInForce, ModelTable, StoredModels } from '../contracts/models.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import type { Clock } from '../time.ts'
 import { type Polling, startPolling } from './polling.ts'
 import type { ProviderContext } from './provider.ts'
 import { NOTHING_SHARED, shareWith } from './sharing.ts'
@@ -230,13 +231,21 @@ interface PublishedPollOptions {
   readonly readModels: (stored: StoredModels | null) => ModelsInForce
   readonly log: Logger
   readonly pollMs?: number
+  readonly clock?: Clock
 }
 
 /**
  * Has the catalog served that is published in the state, and served anew whenever that changes. While the state is away
  * the last known one stays in force.
  */
-export function pollPublished({ serving, store, readModels, log, pollMs }: PublishedPollOptions): Polling {
+export function pollPublished({
+  serving,
+  store,
+  readModels,
+  log,
+  pollMs,
+  clock,
+}: PublishedPollOptions): Polling {
   /** Version that was read last, in force or not; null: it has to be read. */
   let version: string | null = null
 
@@ -282,6 +291,7 @@ export function pollPublished({ serving, store, readModels, log, pollMs }: Publi
     },
     onBack: () => log.info('the published catalog can be read again'),
     pollMs,
+    clock,
   })
 }
 

@@ -3,6 +3,7 @@ import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { LineCounter, parseDocument } from 'yaml'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 import type { ProviderContext } from './provider.ts'
 import { type CatalogText, type Offered, openServing, type Serving } from './serving.ts'
 import { buildSnapshot, type Reading } from './snapshot.ts'
@@ -23,6 +24,7 @@ export interface CatalogSource {
 
 export interface CatalogOptions extends Omit<ProviderContext, 'readSecret'> {
   readonly path: string
+  readonly clock?: Clock
   /** Default: files, a relative path being one from the folder of the configuration. */
   readonly readSecret?: ProviderContext['readSecret']
 }
@@ -43,13 +45,17 @@ export class CatalogError extends Error {
  *
  * @throws CatalogError when it is missing or faulty
  */
-export async function openCatalog({ path, ...outside }: CatalogOptions): Promise<CatalogSource> {
+export async function openCatalog({
+  path,
+  clock = systemClock,
+  ...outside
+}: CatalogOptions): Promise<CatalogSource> {
   const file = await readFileText(path)
   if ('issues' in file) throw new CatalogError(path, file.issues)
   const readSecret = (named: string) => readFileSync(resolve(dirname(path), named), 'utf8')
   const serving = openServing(file, { readSecret, ...outside })
   if ('issues' in serving) throw new CatalogError(path, serving.issues)
-  return new WatchedCatalog(path, serving)
+  return new WatchedCatalog(path, serving, clock)
 }
 
 async function readFileText(path: string): Promise<CatalogText | { readonly issues: readonly string[] }> {
@@ -69,11 +75,13 @@ class WatchedCatalog implements CatalogSource {
   readonly #path: string
   #last: Promise<unknown> = Promise.resolve()
   #watcher: FSWatcher | null = null
-  #rest: NodeJS.Timeout | undefined
+  #rest: Timer | null = null
+  readonly #clock: Clock
   #closed = false
 
-  constructor(path: string, serving: Serving) {
+  constructor(path: string, serving: Serving, clock: Clock) {
     this.#path = path
+    this.#clock = clock
     this.serving = serving
   }
 
@@ -96,12 +104,9 @@ class WatchedCatalog implements CatalogSource {
       // Many editors, and every careful tool, put a new file in the old one's place: the folder is watched, because a
       // watch on the file would stay with the old one. Kubernetes swaps a link named `..data` beside it.
       if (file !== null && file !== name && file !== '..data') return
-      clearTimeout(this.#rest)
-      this.#rest = setTimeout(
-        () => void this.reload().then((outcome) => this.#closed || onReload(outcome)),
-        REST_MS,
-      )
-      this.#rest.unref()
+      this.#rest?.close()
+      const reload = () => void this.reload().then((outcome) => this.#closed || onReload(outcome))
+      this.#rest = this.#clock.after(REST_MS, reload).unref()
     }
     const failed = (error: unknown) => {
       this.#watcher?.close()
@@ -118,7 +123,7 @@ class WatchedCatalog implements CatalogSource {
 
   close(): void {
     this.#closed = true
-    clearTimeout(this.#rest)
+    this.#rest?.close()
     this.#watcher?.close()
   }
 }

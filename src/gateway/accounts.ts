@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Principal } from '../contracts/catalog.ts'
 import type {
   Accounts,
@@ -12,6 +11,7 @@ import type {
 import type { HeldEntry, MoneySource, UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep, systemClock, type Timer } from '../time.ts'
 import type { MoneyLeases } from './money-leases.ts'
 
 /** Pauses between tries while the state does not answer. */
@@ -42,7 +42,7 @@ export interface Settlements {
   close(): Promise<void>
 }
 
-export function createSettlements(ledger: CallLedger, log: Logger): Settlements {
+export function createSettlements(ledger: CallLedger, log: Logger, clock: Clock = systemClock): Settlements {
   const firstTries = new Set<Promise<void>>()
   const backlogs = new Map<string, Backlog>()
   const closing = new AbortController()
@@ -51,7 +51,7 @@ export function createSettlements(ledger: CallLedger, log: Logger): Settlements 
   function tryLater(workspace: string, end: PendingEnd): void {
     let backlog = backlogs.get(workspace)
     if (backlog === undefined) {
-      backlog = new Backlog(log, closing.signal, () => void backlogs.delete(workspace))
+      backlog = new Backlog({ log, clock }, closing.signal, () => void backlogs.delete(workspace))
       backlogs.set(workspace, backlog)
     }
     backlog.add(end)
@@ -60,7 +60,7 @@ export function createSettlements(ledger: CallLedger, log: Logger): Settlements 
   return {
     settle(settlement, forMs) {
       const { token, workspace } = settlement
-      const untilMs = performance.now() + forMs
+      const untilMs = clock.now() + forMs
       const first = ledger.settle(settlement).catch(() => null)
       const tried = first.then((settled) => {
         firstTries.delete(tried)
@@ -72,7 +72,7 @@ export function createSettlements(ledger: CallLedger, log: Logger): Settlements 
     },
     cancel(cancellation) {
       const { token, workspace } = cancellation
-      const untilMs = performance.now() + CANCEL_MS
+      const untilMs = clock.now() + CANCEL_MS
       tryLater(workspace, { what: 'withdrawal', token, untilMs, send: () => ledger.cancel(cancellation) })
     },
     during(call) {
@@ -98,7 +98,7 @@ export function createSettlements(ledger: CallLedger, log: Logger): Settlements 
 interface PendingEnd {
   readonly what: 'end' | 'withdrawal'
   readonly token: string
-  /** When it is given up, on the clock of `performance.now()`. */
+  /** When it is given up, on the node's clock. */
   readonly untilMs: number
   readonly send: () => Promise<unknown>
 }
@@ -113,11 +113,17 @@ class Backlog {
   /** In the order of their last try, oldest first. */
   readonly #waiting = new Set<PendingEnd>()
   readonly #log: Logger
+  readonly #clock: Clock
   readonly #stop: AbortSignal
 
   /** @param onDone called when nothing is left: a later end needs another backlog */
-  constructor(log: Logger, stop: AbortSignal, onDone: () => void) {
+  constructor(
+    { log, clock }: { readonly log: Logger; readonly clock: Clock },
+    stop: AbortSignal,
+    onDone: () => void,
+  ) {
     this.#log = log
+    this.#clock = clock
     this.#stop = stop
     this.done = this.#work(onDone)
   }
@@ -133,7 +139,7 @@ class Backlog {
   async #work(onDone: () => void): Promise<void> {
     let pauseMs = FIRST_PAUSE_MS
     do {
-      await sleep(pauseMs, undefined, { signal: this.#stop }).catch(() => {})
+      await sleep(this.#clock, pauseMs, { signal: this.#stop }).catch(() => {})
       this.#giveUp()
       let most = TRIED_AWAY
       while (await this.#try(most)) {
@@ -169,7 +175,7 @@ class Backlog {
 
   /** Forgets ends whose time is over; all of them when the node stops. */
   #giveUp(): void {
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     const over = [...this.#waiting].filter(({ untilMs }) => this.#stop.aborted || untilMs <= nowMs)
     for (const end of over) this.#waiting.delete(end)
     const [first] = over
@@ -198,14 +204,16 @@ export function createUsageBuffer(
   accounts: Pick<Accounts, 'addUsage'>,
   log: Logger,
   keeper?: UsageKeeper,
+  clock: Clock = systemClock,
 ): UsageBuffer {
-  return new BatchingUsageBuffer(accounts, log, keeper)
+  return new BatchingUsageBuffer(accounts, log, keeper, clock)
 }
 
 class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   readonly #accounts: Pick<Accounts, 'addUsage'>
   readonly #log: Logger
   readonly #keeper: UsageKeeper | undefined
+  readonly #clock: Clock
   /** By workspace: the next batch, with micro-USD by key. */
   #noted = new Map<string, { readonly token: string; readonly spent: Map<string, number> }>()
   /** Batches that are being sent. */
@@ -213,13 +221,19 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   #hasChanged = false
   /** A batch that the state may have taken: it is sent again unchanged, under its token. */
   #unsure: UsageBatch | null = null
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   #flushing: Promise<void> = Promise.resolve()
 
-  constructor(accounts: Pick<Accounts, 'addUsage'>, log: Logger, keeper: UsageKeeper | undefined) {
+  constructor(
+    accounts: Pick<Accounts, 'addUsage'>,
+    log: Logger,
+    keeper: UsageKeeper | undefined,
+    clock: Clock,
+  ) {
     this.#accounts = accounts
     this.#log = log
     this.#keeper = keeper
+    this.#clock = clock
     keeper?.keepMoney(this)
   }
 
@@ -244,7 +258,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
 
   async close(): Promise<void> {
     await this.#flushing
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.close()
     await this.#flush()
     if (this.#unsure !== null) this.#log.error('the usage of the last calls is lost')
   }
@@ -256,7 +270,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
         if (this.#unsure !== null || this.#noted.size > 0) this.#schedule()
       })
     }
-    this.#timer = setTimeout(flush, FLUSH_MS).unref()
+    this.#timer = this.#clock.after(FLUSH_MS, flush).unref()
   }
 
   async #flush(): Promise<void> {
@@ -314,7 +328,7 @@ export interface AccountViews {
 export function createAccountViews(
   accounts: Pick<Accounts, 'show'>,
   giveBack: MoneyLeases['giveBack'] = () => null,
-  now: () => number = () => performance.now(),
+  clock: Clock = systemClock,
 ): AccountViews {
   interface Look {
     readonly atMs: number
@@ -344,7 +358,7 @@ export function createAccountViews(
 
   return {
     of(workspace) {
-      const nowMs = now()
+      const nowMs = clock.now()
       const known = looks.get(workspace.id)
       const { view, coming } = known && nowMs - known.atMs < FRESH_MS ? known : look(workspace, nowMs)
       return view === undefined ? coming : view

@@ -68,7 +68,7 @@ export function attemptSource<K extends OperationName>(
   const { services, context, call, signal, job } = active
   const { candidate, deadlineAtMs, resumes, placed } = attempt
   const { entry } = candidate
-  const { send, timing } = services
+  const { send, timing, clock } = services
   const memory = leaseMemory(services.budget, context)
   const operation = operationAt(services, call.operation, candidate)
   const adapted = adapt(call, entry, operation)
@@ -76,7 +76,7 @@ export function attemptSource<K extends OperationName>(
   const checkpoint =
     job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, target, resumes) : null
   const traceContext = traceContextOf(context)
-  const options = { send, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
+  const options = { send, clock, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
   const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
   const { payload } = adapted
   const ending = entry.pull

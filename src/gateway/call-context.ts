@@ -7,6 +7,7 @@ import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
 import type { RecordedCall } from '../contracts/sample.ts'
 import type { Trace } from '../contracts/tracing.ts'
 import type { GatewayError } from '../errors.ts'
+import type { Clock } from '../time.ts'
 import type { Call } from './call.ts'
 import { requirementsFor } from './eligibility.ts'
 import type { Metered, Usage } from './meter.ts'
@@ -210,13 +211,13 @@ export class CallContext {
     return recordedCall(this.#selected, this.principal)
   }
 
-  /** Counts the wait for somebody who is neither this node nor one of its stores. */
-  async externalWait<Value>(awaited: Promise<Value>): Promise<Value> {
-    const startMs = performance.now()
+  /** Counts a wait for something that is neither this node nor one of its stores. */
+  async externalWait<Value>(awaited: Promise<Value>, clock: Clock): Promise<Value> {
+    const startMs = clock.now()
     try {
       return await awaited
     } finally {
-      this.upstreamWaitMs += performance.now() - startMs
+      this.upstreamWaitMs += clock.now() - startMs
     }
   }
 }

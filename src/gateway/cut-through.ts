@@ -192,10 +192,19 @@ export class EarlyAttempt {
 
   /** The entry that would be tried first, if it takes audio while it comes and nothing speaks against it. */
   #pick(call: Call<TranscriptionTask>): Candidate | null {
-    const { providers, random, latency, health } = this.#services
+    const { providers, random, latency, health, clock } = this.#services
     const { principal } = this.#context
-    const nowMs = performance.now()
-    const { selection } = select({ principal, call, providers, random, latency, health, nowMs })
+    const nowMs = clock.now()
+    const { selection } = select({
+      principal,
+      call,
+      providers,
+      random,
+      latency,
+      health,
+      nowMs,
+      wallMs: clock.wallNow(),
+    })
     const candidate = selection?.candidates[0]
     if (candidate === undefined || candidate.lastResort || !candidate.entry.cutThrough) return null
     // A slow upload would hold one of its slots.
@@ -244,10 +253,10 @@ export class EarlyAttempt {
     Object.assign(this.#audio!, { durationSeconds, channels })
     this.#body.confirm()
     this.#context.cutThrough = 'used'
-    const leftMs = Math.max(0, attempt.deadlineAtMs - performance.now())
-    const deadline = setTimeout(() => this.#leaving.abort(new Late()), leftMs)
+    const leftMs = Math.max(0, attempt.deadlineAtMs - this.#services.clock.now())
+    const deadline = this.#services.clock.after(leftMs, () => this.#leaving.abort(new Late()))
     const ended = (await this.#ended) as Awaited<ReturnType<typeof attemptWhole<K>>> | null
-    clearTimeout(deadline)
+    deadline.close()
     if (ended === null) {
       if (this.#leaving.reason instanceof Late) return { failure: LATE, blamed: true, unknown: false }
       this.#leaving.throwIfAborted()

@@ -2,6 +2,7 @@ import type { AlertTerms } from '../contracts/alerts.ts'
 import type { Snapshot } from '../contracts/catalog.ts'
 import type { EndUserSample } from '../contracts/console.ts'
 import type { EndUserBudget, Settled } from '../contracts/ledger.ts'
+import { type Clock, systemClock } from '../time.ts'
 import type { AdmittedContext } from './call-context.ts'
 
 /** End users that are named in a step: samples are kept for an hour. */
@@ -19,16 +20,16 @@ type Shares = readonly { readonly workspace: string | null; readonly share: numb
  */
 export class EndUserWatch {
   readonly #snapshot: () => Pick<Snapshot, 'alerts'>
-  readonly #nowMs: () => number
+  readonly #clock: Clock
   #alerts: AlertTerms | undefined
   #shares: Shares = []
   #named: EndUserSample[] = []
   /** By workspace, account and whether it was refused: when it was named last. */
   readonly #namedAtMs = new Map<string, number>()
 
-  constructor(snapshot: () => Pick<Snapshot, 'alerts'>, nowMs: () => number = Date.now) {
+  constructor(snapshot: () => Pick<Snapshot, 'alerts'>, clock: Clock = systemClock) {
     this.#snapshot = snapshot
-    this.#nowMs = nowMs
+    this.#clock = clock
   }
 
   /** A call has ended that was charged to a budget. @param settled null: not known yet; never rejects */
@@ -71,7 +72,7 @@ export class EndUserWatch {
     if (this.#named.length === NAMED_MAX) return
     const workspace = context.principal.workspace.id
     const key = `${workspace} ${account} ${isRefused}`
-    const nowMs = this.#nowMs()
+    const nowMs = this.#clock.now()
     const namedAtMs = this.#namedAtMs.get(key)
     if (namedAtMs !== undefined && nowMs - namedAtMs < NAMED_AGAIN_MS) return
     if (this.#namedAtMs.size === KNOWN_MAX) this.#namedAtMs.clear()

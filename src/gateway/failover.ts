@@ -5,6 +5,7 @@ import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { SlotLease } from '../contracts/slots.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import type { AttemptOutcome } from '../contracts/watch.ts'
+import type { Clock } from '../time.ts'
 import type { Call, JobContext } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
@@ -13,14 +14,14 @@ import { type AttemptFailure, entryKey } from './operation.ts'
 import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
 import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from './replicas.ts'
 import { type Candidate, isUnhealthy, type Selection, toCandidate } from './selection.ts'
-import type { ActiveCall, Services } from './services.ts'
+import { type ActiveCall, leftMsOf, type Services } from './services.ts'
 import { exhausted, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
 import type { Verdict } from './verdict.ts'
 
 /** One attempt at an entry. */
 export interface Attempt {
   readonly candidate: Candidate
-  /** On the clock of `performance.now()`. */
+  /** On the node's clock. */
   readonly deadlineAtMs: number
   /** No other entry can be tried after it. */
   readonly last: boolean
@@ -116,7 +117,7 @@ class Failover<Active extends ActiveCall, Got> {
     const candidates = this.#candidates
     for (let index = this.#index; index < candidates.length; index += 1) {
       const candidate = candidates[index]!
-      const startMs = performance.now()
+      const startMs = services.clock.now()
       if (startMs >= deadlineAtMs) break
       // A caller who left before pays for no attempt.
       signal.throwIfAborted()
@@ -138,16 +139,17 @@ class Failover<Active extends ActiveCall, Got> {
       return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
     }
     if (this.#goBack()) return this.tryNext()
-    throw exhausted(context, this.#failure, deadlineAtMs, unhealthyMs(this.#considered))
+    throw exhausted(context, this.#failure, leftMsOf(this.#active), unhealthyMs(this.#considered))
   }
 
   /** Begins again with those whose breakers are open. @returns false: there is none */
   #goBack(): boolean {
     const passedOver = this.#passedOver
     if (passedOver === null) return false
-    const nowMs = performance.now()
+    const { health, clock } = this.#active.services
+    const nowMs = clock.now()
     const open = passedOver.flatMap((candidate) => {
-      const { state, openedAtMs } = this.#active.services.health.view(candidate.entry, nowMs)
+      const { state, openedAtMs } = health.view(candidate.entry, nowMs)
       return state === 'cooling' ? [] : { candidate, openedAtMs: openedAtMs ?? 0 }
     })
     this.#passedOver = null
@@ -164,13 +166,13 @@ class Failover<Active extends ActiveCall, Got> {
     const workspace = context.principal.workspace.id
     const waitMs = Math.min(job === null ? slot.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
     const lease = await services.state.slots.wait(slot.limit, { workspace, waitMs, signal })
-    if (slot.queueMs > 0) services.watch?.waited(candidate.entry, performance.now() - askedMs)
+    if (slot.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
     if (signal.aborted) {
       lease?.release()
       services.health.released(candidate.entry)
     }
     signal.throwIfAborted()
-    const startMs = performance.now()
+    const startMs = services.clock.now()
     if (lease === null) {
       const failure = { failure: slot.busy, blamed: false, unknown: false }
       return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
@@ -198,14 +200,14 @@ class Failover<Active extends ActiveCall, Got> {
   }
 
   #goOn(attempt: Attempt, recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
-    const { context } = this.#active
+    const { context, services } = this.#active
     const { failure } = ended
     this.#failure = failure
     const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
     if (placed !== null) {
       const slot = recorder.replaced(failure)
       context.estimate = null
-      return this.#run({ ...attempt, resumes: false, placed }, performance.now(), slot)
+      return this.#run({ ...attempt, resumes: false, placed }, services.clock.now(), slot)
     }
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
@@ -225,7 +227,7 @@ class Failover<Active extends ActiveCall, Got> {
     const { failure, blamed, unknown } = ended
     if (!blamed || unknown || !isOfServer(failure) || signal.aborted) return null
     if (failure.kind !== 'connect' && createsOnce(services, call.operation, entry)) return null
-    const leftMs = attempt.deadlineAtMs - performance.now()
+    const leftMs = attempt.deadlineAtMs - services.clock.now()
     this.#tried ??= []
     this.#tried.push(replica)
     if (this.#tried.length >= TRIES_MAX || leftMs < RETRY_LEAST_MS) return null
@@ -261,7 +263,7 @@ function beginAttempt(
   const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot, placed)
   context.noteRoute(candidate.route)
   context.forPurpose = candidate.forPurpose
-  context.estimate = new AttemptEstimate(entry, call)
+  context.estimate = new AttemptEstimate(entry, call, services.clock)
   return recorder
 }
 
@@ -294,20 +296,22 @@ function createsOnce({ providers }: Services, operation: OperationName, { provid
   return operationOf(providers.get(provider.kind), operation)?.createsOnce === true
 }
 
-type RecorderServices = Pick<Services, 'health' | 'latency' | 'watch'>
+type RecorderServices = Pick<Services, 'clock' | 'health' | 'latency' | 'watch'>
 
 /** Cost of an attempt as far as it can be told before its answer: computed when it is asked for, most are not. */
 class AttemptEstimate {
   readonly entry: Entry
   readonly #call: Call
+  readonly #clock: Clock
 
-  constructor(entry: Entry, call: Call) {
+  constructor(entry: Entry, call: Call, clock: Clock) {
     this.entry = entry
     this.#call = call
+    this.#clock = clock
   }
 
   metered(): Metered {
-    return estimateOf(this.entry, this.#call)
+    return estimateOf(this.entry, this.#call, this.#clock.wallNow())
   }
 }
 
@@ -377,7 +381,7 @@ class AttemptRecorder implements AttemptRecord {
   }
 
   get milliseconds(): number {
-    return this.#milliseconds ?? Math.round(performance.now() - this.#startedMs)
+    return this.#milliseconds ?? Math.round(this.#services.clock.now() - this.#startedMs)
   }
 
   /**
@@ -387,7 +391,7 @@ class AttemptRecorder implements AttemptRecord {
    */
   answered(streamed = false): void {
     this.#answered = true
-    const nowMs = performance.now()
+    const nowMs = this.#services.clock.now()
     const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
     const milliseconds = this.#note(200, 'ok', null, nowMs)
@@ -399,7 +403,7 @@ class AttemptRecorder implements AttemptRecord {
   succeeded(): void {
     if (!this.#close('ok')) return
     this.#context.trace?.attemptEnded(200, null)
-    this.#services.health.succeeded(this.#candidate.entry, performance.now())
+    this.#services.health.succeeded(this.#candidate.entry, this.#services.clock.now())
   }
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
@@ -408,7 +412,7 @@ class AttemptRecorder implements AttemptRecord {
     const wasAnswered = this.#answered
     if (!this.#closeFailed(failure, blamed)) return
     if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
-      this.#services.health.failed(this.#candidate.entry, failure, performance.now())
+      this.#services.health.failed(this.#candidate.entry, failure, this.#services.clock.now())
     else this.#services.health.released(this.#candidate.entry)
   }
 
@@ -450,7 +454,7 @@ class AttemptRecorder implements AttemptRecord {
       entry: this.#candidate.entry,
       operation: this.#operation,
       outcome,
-      milliseconds: performance.now() - this.#startedMs,
+      milliseconds: this.#services.clock.now() - this.#startedMs,
       firstDeltaMs: this.#firstDeltaMs,
       failover: this.#failover,
     })
@@ -458,14 +462,19 @@ class AttemptRecorder implements AttemptRecord {
   }
 
   /** Counts the time since it began as waiting. @returns that time, ms */
-  #waited(nowMs = performance.now()): number {
+  #waited(nowMs = this.#services.clock.now()): number {
     const passedMs = nowMs - this.#startedMs
     this.#context.upstreamWaitMs += passedMs
     return passedMs
   }
 
   /** @returns milliseconds since it began */
-  #note(status: number | null, reason: string, failure: Failure | null, nowMs = performance.now()): number {
+  #note(
+    status: number | null,
+    reason: string,
+    failure: Failure | null,
+    nowMs = this.#services.clock.now(),
+  ): number {
     this.status = status
     this.reason = reason
     this.failure = failure

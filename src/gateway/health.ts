@@ -29,7 +29,7 @@ export interface EntryHealth {
   readonly state: 'closed' | 'half_open' | 'open' | 'cooling'
   /**
    * When it may be tried again, in the past for a half-open breaker whose trial is free; null when closed. On the clock
-   * of `performance.now()`, as every time here.
+   * of the node, as every time here.
    */
   readonly untilMs: number | null
   /** When the breaker opened, the last time; null while it is closed. */
@@ -204,7 +204,7 @@ interface CallWindow {
   clear(): void
 }
 
-/** Times are on a clock that never goes back, such as `performance.now()`. */
+/** Times are on the node's clock. */
 function createCallWindow(): CallWindow {
   const seconds = new Float64Array(WINDOW_SECONDS).fill(Number.NEGATIVE_INFINITY)
   const calls = new Uint32Array(WINDOW_SECONDS)
@@ -247,8 +247,8 @@ const RECENT_MS = 300_000
 
 /** Recent latencies of each entry on this node, for routes with the strategy `lowest_latency`. */
 export interface LatencyTracker {
-  /** Times are on the clock of `performance.now()`. */
-  note(entry: Entry, milliseconds: number, nowMs?: number): void
+  /** Times are on the node's clock. */
+  note(entry: Entry, milliseconds: number, nowMs: number): void
   /** Median of the newest answers; 0 for an entry without any, so that it gets tried. */
   medianMs(entry: Entry, nowMs: number): number
 }
@@ -263,7 +263,7 @@ export function createLatencyTracker(): LatencyTracker {
   // Latencies vanish with their entry, when a reload puts another in its place.
   const answers = new WeakMap<Entry, Answers>()
   return {
-    note(entry, milliseconds, nowMs = performance.now()) {
+    note(entry, milliseconds, nowMs) {
       let known = answers.get(entry)
       if (known === undefined) {
         known = { newest: [], median: null }

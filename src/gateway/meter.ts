@@ -7,6 +7,7 @@ import type { EmbeddingInput } from '../contracts/generation.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import type { TokenUsage } from '../contracts/usage.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
+import { systemClock } from '../time.ts'
 import type { Call } from './call.ts'
 import { priceFor } from './facts-for.ts'
 import {
@@ -99,7 +100,7 @@ export function meter<K extends OperationName>(
   call: Call<K>,
   reported: ReportedUsage,
   price: Price | null,
-  atMs = Date.now(),
+  atMs = systemClock.wallNow(),
 ): Metered {
   return meterAt(call, reported, priceOf(price, reported, atMs))
 }
@@ -130,7 +131,7 @@ function exactCost<K extends OperationName>(
   call: Call<K>,
   reported: ReportedUsage,
   price: Price | null,
-  atMs = Date.now(),
+  atMs = systemClock.wallNow(),
 ): number {
   const effective = priceOf(price, reported, atMs)
   const cost = exactCostOf(METERS[call.operation](call.payload, reported, effective).terms)
@@ -411,15 +412,15 @@ const VIDEO_SECONDS = 8
 const AUDIO_BYTES_PER_SECOND = 16_000
 
 /** Estimates a call at an entry. */
-export function estimateOf<K extends OperationName>(entry: Entry, call: Call<K>): Metered {
+export function estimateOf<K extends OperationName>(entry: Entry, call: Call<K>, atMs?: number): Metered {
   const price = priceFor(entry, call)
-  return meter(call, ESTIMATES[call.operation](call.payload, price ?? {}), price)
+  return meter(call, ESTIMATES[call.operation](call.payload, price ?? {}), price, atMs)
 }
 
 /** Expected cost of a call at an entry, not rounded, so that entries compare; Infinity when it is not known. */
-export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K>): number {
+export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K>, atMs?: number): number {
   const price = priceFor(entry, call)
-  return exactCost(call, ESTIMATES[call.operation](call.payload, price ?? {}), price)
+  return exactCost(call, ESTIMATES[call.operation](call.payload, price ?? {}), price, atMs)
 }
 
 /**
@@ -429,7 +430,7 @@ export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K
 export function highestCost<K extends OperationName>(
   entry: Entry,
   call: Call<K>,
-  atMs = Date.now(),
+  atMs = systemClock.wallNow(),
 ): number | null {
   const { payload } = call
   const costs = pricesOfTiers(priceOn(priceFor(entry, call) ?? {}, atMs), payload).flatMap((price) => {

@@ -10,6 +10,7 @@ import type {
 import type { HeldEntry, MoneySource, UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 
 /*
  * Leases of money. A node reserves money for the calls of a key in advance and hands it out in memory, so that a call
@@ -83,12 +84,16 @@ export interface LeaseParts {
   /** Takes back a beginning whose answer was lost. */
   readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
   readonly log: Logger
+  readonly clock: Clock
   /** Absent: no record is kept of what calls came to. */
   readonly usageKeeper?: UsageKeeper | undefined
 }
 
-export function createMoneyLeases(parts: LeaseParts): MoneyLeases {
-  return new NodeLeases(parts)
+export function createMoneyLeases({
+  clock = systemClock,
+  ...parts
+}: Omit<LeaseParts, 'clock'> & { readonly clock?: Clock }): MoneyLeases {
+  return new NodeLeases({ ...parts, clock })
 }
 
 class NodeLeases implements MoneyLeases, MoneySource {
@@ -97,8 +102,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
   readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
   /** By workspace: every lease that is not over. */
   readonly #leases = new Map<string, Set<MoneyLease>>()
-  #timer: NodeJS.Timeout | null = null
-
+  #timer: Timer | null = null
   /** Leases that are over, since the journal was told last. */
   #over: string[] = []
 
@@ -118,7 +122,8 @@ class NodeLeases implements MoneyLeases, MoneySource {
     let key = this.#keys.get(principal)
     if (key === undefined) {
       const begin = (terms: ReservationTerms) => this.#begin(principal.workspace.id, terms)
-      key = { platform: new KeyMoney(begin), own: new KeyMoney(begin) }
+      const { clock } = this.#parts
+      key = { platform: new KeyMoney(begin, clock), own: new KeyMoney(begin, clock) }
       this.#keys.set(principal, key)
     }
     // Calls without platform money need no purse, and a lease has one purse.
@@ -133,14 +138,14 @@ class NodeLeases implements MoneyLeases, MoneySource {
   }
 
   report(): number {
-    const nowMs = performance.now()
+    const nowMs = this.#parts.clock.now()
     const unreported = this.#all().filter(({ isReported }) => !isReported)
     for (const lease of unreported) lease.report(nowMs)
     return unreported.length
   }
 
   async close(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer?.close()
     this.#timer = null
     await Promise.all([...this.#leases.keys()].map((workspace) => this.giveBack(workspace)))
     if (this.#all().some(({ hasCharges }) => hasCharges))
@@ -160,15 +165,15 @@ class NodeLeases implements MoneyLeases, MoneySource {
       if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
     })
     leases.add(lease)
-    this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+    this.#timer ??= this.#parts.clock.every(TICK_MS, () => this.#tick()).unref()
     return lease
   }
 
   #tick(): void {
-    const nowMs = performance.now()
+    const nowMs = this.#parts.clock.now()
     for (const lease of this.#all()) lease.tick(nowMs)
     if (this.#leases.size > 0 || this.#timer === null) return
-    clearInterval(this.#timer)
+    this.#timer.close()
     this.#timer = null
   }
 }
@@ -176,20 +181,22 @@ class NodeLeases implements MoneyLeases, MoneySource {
 /** Leased money of a key: the lease that is handed out, one after the other. */
 class KeyMoney {
   readonly #begin: (terms: ReservationTerms) => MoneyLease
+  readonly #clock: Clock
   #lease: MoneyLease | null = null
   #scarceUntilMs = 0
   /** Sums of what calls wait for. */
   #platformWaited = 0
   #spendWaited = 0
 
-  constructor(begin: (terms: ReservationTerms) => MoneyLease) {
+  constructor(begin: (terms: ReservationTerms) => MoneyLease, clock: Clock) {
     this.#begin = begin
+    this.#clock = clock
   }
 
   take(money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null> {
     // A call whose cost nobody knows before would be no part of a lease.
     if (money.spendMicros === 0) return null
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     const taken = this.#lease?.take(money, nowMs) ?? null
     if (taken !== null) return taken
     // One that would take most of the largest lease is better off by itself.
@@ -204,11 +211,11 @@ class KeyMoney {
     try {
       // The first renewal may have been sent before this call came, and another call may be faster.
       for (let tries = 0; tries < 3; tries++) {
-        if (performance.now() < this.#scarceUntilMs) return null
+        if (this.#clock.now() < this.#scarceUntilMs) return null
         const lease = this.#usable(money)
         if (lease === null) return null
         const filled = await lease.fill(money, this.#platformWaited, this.#spendWaited)
-        const taken = lease.take(money, performance.now())
+        const taken = lease.take(money, this.#clock.now())
         if (taken !== null) return taken
         if (filled === 'failed') throw lease.failure
         if (filled === 'scarce') await this.#giveUp(lease)
@@ -227,7 +234,7 @@ class KeyMoney {
   }
 
   async #giveUp(lease: MoneyLease): Promise<void> {
-    this.#scarceUntilMs = performance.now() + SCARCE_MS
+    this.#scarceUntilMs = this.#clock.now() + SCARCE_MS
     await lease.giveBack()
   }
 }
@@ -241,7 +248,7 @@ class MoneyLease {
   readonly #workspace: string
   readonly #terms: ReservationTerms
   readonly #onOver: () => void
-  readonly #bornMs = performance.now()
+  readonly #bornMs: number
   /** Null until the lease has begun. */
   #token: string | null = null
   #state: 'open' | 'draining' | 'over' = 'open'
@@ -268,13 +275,15 @@ class MoneyLease {
   /** The reservation that expired before it was renewed; null: none has. */
   #expired: string | null = null
   #failure: unknown = null
-  #renewedMs = performance.now()
+  #renewedMs: number
 
   constructor(parts: LeaseParts, workspace: string, terms: ReservationTerms, onOver: () => void) {
     this.#parts = parts
     this.#workspace = workspace
     this.#terms = terms
     this.#onOver = onOver
+    this.#bornMs = parts.clock.now()
+    this.#renewedMs = this.#bornMs
   }
 
   get keyId(): string {
@@ -431,7 +440,7 @@ class MoneyLease {
 
   /** How much the lease should have free: for some calls at once, and for what was spent of late. */
   #aim(money: ReservationTerms | null): Charge {
-    const sinceMs = Math.max(REFILL_MS, performance.now() - this.#renewedMs)
+    const sinceMs = Math.max(REFILL_MS, this.#parts.clock.now() - this.#renewedMs)
     const { platformMicros, spendMicros } = money ?? this.#terms
     const most = (spentMicros: number, callMicros: number) =>
       Math.ceil(Math.min(MOST_MICROS, Math.max(CALLS_AHEAD * callMicros, (spentMicros * AHEAD_MS) / sinceMs)))
@@ -453,7 +462,7 @@ class MoneyLease {
 
   /** Settles a lease that has expired, at what its calls came to. */
   async #recover(): Promise<Filled> {
-    this.#renewedMs = performance.now()
+    this.#renewedMs = this.#parts.clock.now()
     this.#parts.usageKeeper?.beforeReport()
     const [workspace, token, charge] = [this.#workspace, this.#expired ?? '', { ...this.#charge }]
     try {
@@ -496,9 +505,9 @@ class MoneyLease {
   }
 
   async #exchange(leasing: Leasing): Promise<Filled> {
-    const { ledger, settlements, usageKeeper } = this.#parts
+    const { ledger, settlements, usageKeeper, clock } = this.#parts
     const { token, workspace, from, held, more } = leasing
-    const sentMs = performance.now()
+    const sentMs = clock.now()
     this.#renewedMs = sentMs
     this.#taken = 0
     this.#sent = leasing

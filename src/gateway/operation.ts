@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { type CancelSignal, toAbortSignal } from '../cancellation.ts'
+import type { CancelSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { OperationName, Results } from '../contracts/operations.ts'
@@ -13,6 +12,7 @@ import {
   type UpstreamReply,
   type UpstreamRequest,
 } from '../contracts/upstream.ts'
+import { type Clock, sleep } from '../time.ts'
 import { Interrupted, type JobContext } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
@@ -47,10 +47,11 @@ export interface AttemptFailure {
 /** Conditions under which an operation sends its requests. */
 export interface AttemptOptions {
   readonly send: Send
+  readonly clock: Clock
   readonly signal: CancelSignal
   readonly timing?: CallTiming | undefined
   readonly traceContext: TraceContext | undefined
-  /** Deadline of the last step, on the clock of `performance.now()`. */
+  /** Deadline of the last step, on the node's clock. */
   readonly deadlineAtMs: number
   /** Memory of the newest answer. */
   readonly memory: MemoryLease
@@ -312,8 +313,8 @@ function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamR
 
 /** Sends the request of a step once. */
 function sendStep(step: RequestStep, options: AttemptOptions, signal: CancelSignal): Promise<UpstreamReply> {
-  const { send, deadlineAtMs, memory, traceContext } = options
-  const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - performance.now()))
+  const { send, clock, deadlineAtMs, memory, traceContext } = options
+  const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - clock.now()))
   return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge })
 }
 
@@ -327,19 +328,19 @@ async function answerInTime(
   signal: CancelSignal,
 ): Promise<UpstreamReply> {
   const { request } = step
-  const { deadlineAtMs, memory } = options
+  const { clock, deadlineAtMs, memory } = options
   for (let resends = 0; ; resends += 1) {
     try {
       const reply = await sendStep(step, options, signal)
-      if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
+      if (!isUnderWay(request, reply) || clock.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
       memory.release()
-      await sleep(UNDER_WAY_MS, undefined, { signal: toAbortSignal(signal) })
+      await sleep(clock, UNDER_WAY_MS, { signal })
     } catch (error) {
       const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
       if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
       const waitMs = (options.timing?.resendMs ?? FIRST_RESEND_MS) * 2 ** resends
-      if (performance.now() + waitMs >= deadlineAtMs) throw error
-      await sleep(waitMs, undefined, { signal: toAbortSignal(signal) })
+      if (clock.now() + waitMs >= deadlineAtMs) throw error
+      await sleep(clock, waitMs, { signal })
     }
   }
 }
@@ -359,12 +360,12 @@ function isUnderWay(request: Pick<UpstreamRequest, 'headers'>, reply: UpstreamRe
  * Signal for a request that may be an order. When another claim resumes the job, the answer is still waited for:
  * without it nobody would know of the order, and it would be placed, and paid for, twice.
  */
-function orderSignal({ signal, checkpoint }: AttemptOptions): CancelSignal {
+function orderSignal({ signal, checkpoint, clock }: AttemptOptions): CancelSignal {
   if (checkpoint === null) return signal
   const order = new AbortController()
   const abort = () => order.abort(signal.reason)
   const leave = () => {
-    if (signal.reason instanceof Interrupted) setTimeout(abort, ORDER_GRACE_MS).unref()
+    if (signal.reason instanceof Interrupted) clock.after(ORDER_GRACE_MS, abort).unref()
     else abort()
   }
   signal.addEventListener('abort', leave, { once: true })
@@ -378,10 +379,10 @@ function deadlineMsOf(step: RequestStep): number {
 }
 
 /** @throws UpstreamFailure at the deadline, when the wait would outlast it */
-async function pause(pollMs: number, { deadlineAtMs, signal, timing }: AttemptOptions): Promise<void> {
+async function pause(pollMs: number, { clock, deadlineAtMs, signal, timing }: AttemptOptions): Promise<void> {
   const waitMs = Math.min(pollMs, timing?.pollMs ?? pollMs)
-  const leftMs = Math.max(0, deadlineAtMs - performance.now())
-  await sleep(Math.min(waitMs, leftMs), undefined, { signal: toAbortSignal(signal) })
+  const leftMs = Math.max(0, deadlineAtMs - clock.now())
+  await sleep(clock, Math.min(waitMs, leftMs), { signal })
   if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
 }
 

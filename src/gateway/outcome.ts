@@ -49,7 +49,7 @@ export function buildOutcome<K extends OperationName>(
   const { entry, route } = candidate
   const { result } = answer
   context.trace?.begin('settle')
-  const metered = meter(call, reportedBy(result), priceFor(entry, call))
+  const metered = meter(call, reportedBy(result), priceFor(entry, call), services.clock.wallNow())
   context.usage = metered.usage
   context.costUsd = metered.costUsd
   context.trace?.metered(metered)
@@ -166,8 +166,11 @@ export function headOf(
 }
 
 /** Meters a call before its answer is there: by what goes into it. */
-export function meterUnanswered(call: Call, { entry }: Candidate): Pick<Envelope, 'usage' | 'cost_usd'> {
-  const { usage, costUsd } = meter(call, NOTHING_REPORTED, priceFor(entry, call))
+export function meterUnanswered(
+  { call, services }: Pick<ActiveCall, 'call' | 'services'>,
+  { entry }: Candidate,
+): Pick<Envelope, 'usage' | 'cost_usd'> {
+  const { usage, costUsd } = meter(call, NOTHING_REPORTED, priceFor(entry, call), services.clock.wallNow())
   return { usage, cost_usd: costUsd }
 }
 

@@ -162,7 +162,7 @@ export function run(
   | Streaming<StreamedName>
   | Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
   try {
-    const nowMs = performance.now()
+    const nowMs = services.clock.now()
     const selected = leftOf(selectEntries(services, context, request, nowMs), request)
     const early = request.mode === 'whole' ? (request.early ?? null) : null
     const selection = early === null ? selected : early.prefer(selected, request.call)
@@ -212,7 +212,7 @@ function answer(
 
 /** Selects the entries to try, and notes their route on the context. @throws GatewayError as `select` refuses */
 export function selectEntries(
-  { providers, random, latency, health }: Services,
+  { providers, random, latency, health, clock }: Services,
   context: AdmittedContext,
   request: CallRequest,
   nowMs: number,
@@ -227,6 +227,7 @@ export function selectEntries(
     latency,
     health: mode === 'preview' ? HEALTHY : health,
     nowMs,
+    wallMs: clock.wallNow(),
   })
   context.noteRoute(assigned)
   context.purpose = purpose

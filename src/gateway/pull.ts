@@ -31,8 +31,8 @@ export async function runPulled<K extends OperationName, Result>(
   // What an earlier claim of a job has begun is followed as it is.
   const isResumed = options.checkpoint !== null && options.checkpoint.resumed !== null
   if (audioLinks !== undefined && object !== null && !isResumed) {
-    const nowSeconds = Math.floor(Date.now() / 1000)
-    const leftSeconds = Math.max(1, Math.floor((options.deadlineAtMs - performance.now()) / 1000))
+    const nowSeconds = Math.floor(options.clock.wallNow() / 1000)
+    const leftSeconds = Math.max(1, Math.floor((options.deadlineAtMs - options.clock.now()) / 1000))
     const audioUrl = await audioLinks.sign(object, nowSeconds + leftSeconds)
     const ended = await runOperation(operation, payload, { ...target, audioUrl }, options)
     if ('result' in ended) return ended

@@ -2,6 +2,7 @@ import type { ConfiguredProvider } from '../contracts/catalog.ts'
 import type { Provider } from '../contracts/provider.ts'
 import { type OpenStream, UpstreamFailure, type UpstreamRequest } from '../contracts/upstream.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, type Timer, timed } from '../time.ts'
 import { isGood } from './operation.ts'
 import type { Replica, ReplicaPool, ReplicaPools } from './replicas.ts'
 
@@ -19,6 +20,7 @@ export interface ProbeParts {
   /** Uniform in [0, 1): probes of several nodes and replicas shall not meet. */
   readonly random: () => number
   readonly log: Logger
+  readonly clock: Clock
 }
 
 /**
@@ -28,21 +30,21 @@ export interface ProbeParts {
  */
 export class ReplicaProbes {
   readonly #parts: ProbeParts
-  readonly #looking: NodeJS.Timeout
+  readonly #looking: Timer
   readonly #stopped = new AbortController()
   #inForce: readonly ConfiguredProvider[] = []
   #probing = new Map<Replica, Probing>()
 
   constructor(parts: ProbeParts) {
     this.#parts = parts
-    this.#looking = setInterval(() => this.#look(), LOOK_MS)
+    this.#looking = parts.clock.every(LOOK_MS, () => this.#look())
     this.#looking.unref()
     this.#look()
   }
 
   /** Probes no more. What is under way is broken off. Idempotent. */
   stop(): void {
-    clearInterval(this.#looking)
+    this.#looking.close()
     for (const probing of this.#probing.values()) probing.stop()
     this.#probing.clear()
     this.#stopped.abort(new Error('the node leaves'))
@@ -75,7 +77,7 @@ class Probing {
   readonly #signal: AbortSignal
   #pool: ReplicaPool | null = null
   #index = 0
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   #isStopped = false
   /** Probes in a row that said the other thing than what counts. */
   #contrary = 0
@@ -96,13 +98,12 @@ class Probing {
 
   stop(): void {
     this.#isStopped = true
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.close()
   }
 
   #after(waitMs: number): void {
     if (this.#isStopped) return
-    this.#timer = setTimeout(() => void this.#probe(), waitMs)
-    this.#timer.unref()
+    this.#timer = this.#parts.clock.after(waitMs, () => void this.#probe()).unref()
   }
 
   async #probe(): Promise<void> {
@@ -116,18 +117,22 @@ class Probing {
   /** @returns null when it is well, else why not */
   async #ask(request: UpstreamRequest): Promise<string | null> {
     const { timeoutMs } = this.#pool!.settings.probe
-    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(timeoutMs)])
     try {
-      const answer = await this.#parts.open(request, { deadlineMs: timeoutMs, signal })
-      let bytes = 0
-      for await (const chunk of answer.chunks) {
-        bytes += chunk.byteLength
-        if (bytes > ANSWER_BYTES_MAX) break
-      }
-      return isGood(answer) ? null : `answers ${answer.status}`
+      return await timed(timeoutMs, this.#signal, (signal) => this.#read(request, signal), this.#parts.clock)
     } catch (error) {
       return error instanceof UpstreamFailure ? error.failure.reason : 'no answer in time'
     }
+  }
+
+  async #read(request: UpstreamRequest, signal: AbortSignal): Promise<string | null> {
+    const { timeoutMs } = this.#pool!.settings.probe
+    const answer = await this.#parts.open(request, { deadlineMs: timeoutMs, signal })
+    let bytes = 0
+    for await (const chunk of answer.chunks) {
+      bytes += chunk.byteLength
+      if (bytes > ANSWER_BYTES_MAX) break
+    }
+    return isGood(answer) ? null : `answers ${answer.status}`
   }
 
   #note(trouble: string | null): void {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { ConfiguredProvider, PoolSettings } from '../contracts/catalog.ts'
 import type { Failure, FailureKind } from '../contracts/upstream.ts'
+import { type Clock, systemClock } from '../time.ts'
 
 /**
  * Replicas of a provider: servers that answer alike, of which each call is made at the one with the fewest under way.
@@ -34,7 +35,7 @@ export function replicaKey(baseUrl: string): string {
   return hash('sha256', baseUrl).slice(0, 16)
 }
 
-/** What is known of a replica. Times are on the clock of `performance.now()`. */
+/** What is known of a replica. Times are on the node's clock. */
 export class Replica {
   readonly baseUrl: string
   /** Calls and live sessions of this node that are under way. */
@@ -106,12 +107,13 @@ export class PlacedAttempt {
   /** Its place among `base_urls`. */
   readonly index: number
   readonly #pool: ReplicaPool
-  readonly #begunMs = performance.now()
+  readonly #begunMs: number
   readonly #isTrial: boolean
   #isOver = false
 
   constructor(pool: ReplicaPool, index: number) {
     this.#pool = pool
+    this.#begunMs = pool.clock.now()
     this.index = index
     this.replica = pool.replicas[index]!
     this.#isTrial = this.replica.begin()
@@ -123,7 +125,7 @@ export class PlacedAttempt {
   }
 
   failed(failure: Failure): void {
-    if (isOfServer(failure)) this.replica.failed(this.#begunMs, performance.now(), failure.retryAfterMs)
+    if (isOfServer(failure)) this.replica.failed(this.#begunMs, this.#pool.clock.now(), failure.retryAfterMs)
   }
 
   /** Whether calls are made at any replica of the pool. */
@@ -144,23 +146,25 @@ export class ReplicaPool {
   readonly provider: ConfiguredProvider
   readonly settings: PoolSettings
   readonly replicas: readonly Replica[]
+  readonly clock: Clock
   readonly #random: () => number
 
   constructor(
     provider: ConfiguredProvider,
     settings: PoolSettings,
     replicas: readonly Replica[],
-    random: () => number,
+    { random, clock }: { readonly random: () => number; readonly clock: Clock },
   ) {
     this.provider = provider
     this.settings = settings
     this.replicas = replicas
     this.#random = random
+    this.clock = clock
   }
 
   /** Whether calls are made at any of them. */
   get isUp(): boolean {
-    const nowMs = performance.now()
+    const nowMs = this.clock.now()
     return this.replicas.some((replica) => replica.isUp(nowMs))
   }
 
@@ -169,7 +173,7 @@ export class ReplicaPool {
    * Those that are well come first, and before those that are down the ones whose calls have failed.
    */
   place(): PlacedAttempt {
-    const nowMs = performance.now()
+    const nowMs = this.clock.now()
     let index = this.#leastLoaded((replica) => replica.isFree(nowMs))
     if (index < 0) index = this.#leastLoaded((replica) => !replica.isDown)
     return new PlacedAttempt(this, index < 0 ? this.#leastLoaded(() => true) : index)
@@ -177,7 +181,7 @@ export class ReplicaPool {
 
   /** Places an attempt of a call that has failed at the replicas `tried`. Null: no other is well. */
   placeAgain(tried: readonly Replica[]): PlacedAttempt | null {
-    const nowMs = performance.now()
+    const nowMs = this.clock.now()
     const index = this.#leastLoaded((replica) => replica.isFree(nowMs) && !tried.includes(replica))
     return index < 0 ? null : new PlacedAttempt(this, index)
   }
@@ -208,11 +212,11 @@ export class ReplicaPools {
   readonly #pools = new WeakMap<ConfiguredProvider, ReplicaPool>()
   /** By the name of their provider, the one that was asked for last. */
   readonly #newest = new Map<string, ReplicaPool>()
-  readonly #random: () => number
+  readonly #parts: { readonly random: () => number; readonly clock: Clock }
 
   /** @param random uniform in [0, 1) */
-  constructor(random: () => number) {
-    this.#random = random
+  constructor(random: () => number, clock: Clock = systemClock) {
+    this.#parts = { random, clock }
   }
 
   /** The pool of a provider; null: it has one address. */
@@ -224,7 +228,7 @@ export class ReplicaPools {
     const replicas = provider.pool.baseUrls.map(
       (baseUrl) => before.find((replica) => replica.baseUrl === baseUrl) ?? new Replica(baseUrl),
     )
-    const pool = new ReplicaPool(provider, provider.pool, replicas, this.#random)
+    const pool = new ReplicaPool(provider, provider.pool, replicas, this.#parts)
     this.#pools.set(provider, pool)
     this.#newest.set(provider.name, pool)
     return pool

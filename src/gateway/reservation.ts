@@ -156,7 +156,7 @@ function moneyFor(active: ActiveCall, { candidates }: Selection): ReservationTer
   let platformMicros = 0
   let spendMicros = 0
   for (const { entry } of candidates) {
-    const micros = chargeable(entry, highestCost(entry, call))
+    const micros = chargeable(entry, highestCost(entry, call, active.services.clock.wallNow()))
     spendMicros = Math.max(spendMicros, micros)
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
   }

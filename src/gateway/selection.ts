@@ -54,8 +54,10 @@ export interface SelectionInput {
   readonly random: () => number
   readonly latency: Pick<LatencyTracker, 'medianMs'>
   readonly health: Pick<CircuitBreakers, 'view'>
-  /** On the clock of `performance.now()`. */
+  /** On the node's clock. */
   readonly nowMs: number
+  /** Epoch milliseconds, for prices that change; default: now. */
+  readonly wallMs?: number
 }
 
 type SelectionResult = SelectionFacts &
@@ -288,12 +290,12 @@ function orderGroups(drafts: readonly VerdictDraft[], inputs: RankingInputs): re
 }
 
 function rankingInputs(input: SelectionInput): RankingInputs {
-  const { random, latency, nowMs, call } = input
+  const { random, latency, nowMs, wallMs, call } = input
   return {
     random,
     latency,
     nowMs,
-    estimateUsd: (entry) => expectedCost(entry, call),
+    estimateUsd: (entry) => expectedCost(entry, call, wallMs),
   }
 }
 

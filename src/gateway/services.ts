@@ -117,6 +117,11 @@ export interface ActiveCall<K extends OperationName = OperationName> {
   readonly job: JobContext | null
   /** How long it may take. */
   readonly deadlineMs: number
-  /** When its answer has to be whole, on the clock of `performance.now()`. */
+  /** When its answer has to be whole, on the node's clock. */
   readonly deadlineAtMs: number
+}
+
+/** Milliseconds until the answer of a call has to be whole; 0 or less: it is too late. */
+export function leftMsOf({ services, deadlineAtMs }: ActiveCall): number {
+  return deadlineAtMs - services.clock.now()
 }

@@ -12,6 +12,7 @@ import type {
 } from '../contracts/shadow.ts'
 import type { AttemptOutcome } from '../contracts/watch.ts'
 import type { Logger } from '../log.ts'
+import type { Clock } from '../time.ts'
 import { attemptWhole } from './attempt.ts'
 import type { Call } from './call.ts'
 import { CallContext } from './call-context.ts'
@@ -59,6 +60,7 @@ interface ShadowParts {
   /** Keeps both texts where a route says so; absent: none does. */
   readonly references?: Pick<References, 'keep' | 'forget'>
   readonly log: Logger
+  readonly clock?: Clock
   /** Uniform in [0, 1): not that of the routes, whose draws must not depend on it. */
   readonly random?: () => number
 }
@@ -88,7 +90,7 @@ export class Shadows implements ShadowAsker {
   constructor(parts: ShadowParts) {
     this.#parts = parts
     this.#random = parts.random ?? Math.random
-    this.#replicas = new ReplicaPools(this.#random)
+    this.#replicas = new ReplicaPools(this.#random, parts.clock)
   }
 
   /** Calls that are under way or wait. */
@@ -143,8 +145,8 @@ export class Shadows implements ShadowAsker {
     if (exclusionOf(entry, services.providers.get(entry.provider.kind), demand) !== null) return 'entry'
     if (!('text' in result) || result.text.length > TEXT_MAX) return 'text'
     if (this.#waiting.length >= WAITING_MAX) return 'busy'
-    const { state, untilMs } = this.#health.view(entry, performance.now())
-    if (state !== 'closed' && (untilMs ?? 0) > performance.now()) return 'health'
+    const { state, untilMs } = this.#health.view(entry, services.clock.now())
+    if (state !== 'closed' && (untilMs ?? 0) > services.clock.now()) return 'health'
     const leaving = new AbortController()
     const release = this.#hold(active, leaving)
     if (typeof release === 'string') return release
@@ -202,36 +204,37 @@ export class Shadows implements ShadowAsker {
   async #run(call: ShadowCall): Promise<void> {
     const { active, shadow, pair, text, leaving, release } = call
     const { entry } = shadow
-    const startMs = performance.now()
+    const { clock } = active.services
+    const startMs = clock.now()
     if (leaving.signal.aborted) return this.#end(pair, 'abandoned', null)
     if (!this.#health.admit(entry, startMs)) return this.#skip('health')
     const tooLate = () => leaving.abort(new Error('the shadow took too long'))
-    const timer = setTimeout(tooLate, active.deadlineMs + GRACE_MS)
+    const timer = clock.after(active.deadlineMs + GRACE_MS, tooLate)
     let answer: Answer<TranscriptionTask>
     try {
       const ended = await this.#ask(call, startMs)
       if ('failure' in ended) {
-        if (ended.blamed) this.#health.failed(entry, ended.failure, performance.now())
+        if (ended.blamed) this.#health.failed(entry, ended.failure, clock.now())
         else this.#health.released(entry)
         return this.#end(pair, ended.failure.kind, null)
       }
       answer = ended.got
-      this.#health.succeeded(entry, performance.now())
+      this.#health.succeeded(entry, clock.now())
     } catch {
       // It was given up, or a store failed.
       this.#health.released(entry)
       return this.#end(pair, 'abandoned', null)
     } finally {
-      clearTimeout(timer)
+      timer.close()
       release()
     }
-    const milliseconds = performance.now() - startMs
+    const milliseconds = clock.now() - startMs
     const { result } = answer
     answer.release()
     const errors = result.text.length > TEXT_MAX ? null : await countWordErrors(text, result.text)
     if (errors === null) return this.#end(pair, 'ok', null)
     await this.#keep(call, result.text)
-    const { costUsd } = meter(active.call, reportedBy(result), priceFor(entry, active.call))
+    const { costUsd } = meter(active.call, reportedBy(result), priceFor(entry, active.call), clock.wallNow())
     this.#end(pair, 'ok', {
       ...errors,
       milliseconds: bothSides(call.milliseconds, milliseconds),

@@ -236,11 +236,11 @@ async function answerInFlight(cached: CachedCall): Promise<SpeechAnswer> {
 /** @returns null when the call that was joined has failed for a reason of its own caller */
 async function join(cached: CachedCall, flight: Flight): Promise<SpeechAnswer | null> {
   const { active, selection, mode } = cached
-  const { context, signal } = active
+  const { services, context, signal } = active
   const leave = flight.enter()
   try {
     const begun = mode === 'whole' ? flight.ended : flight.begun
-    const entry = await context.externalWait(unlessAborted(signal, begun))
+    const entry = await context.externalWait(unlessAborted(signal, begun), services.clock)
     // It may have failed over to one that this caller's may not.
     const candidate = selection.candidates.find((one) => versionOf(one.entry) === versionOf(entry))
     if (candidate !== undefined) {
@@ -345,10 +345,13 @@ async function fly(cached: CachedCall, flight: Flight, leader: Leader): Promise<
  */
 function leaseFor({ active, place }: CachedCall): Promise<SlotLease | null> {
   const { services, context, signal, deadlineAtMs } = active
-  const waitMs = Math.max(0, (deadlineAtMs - performance.now()) / 2)
+  const waitMs = Math.max(0, (deadlineAtMs - services.clock.now()) / 2)
   const limit = { name: `cache:${place.digest}`, most: 1 }
   const { slots } = services.state
-  return context.externalWait(slots.wait(limit, { workspace: place.workspace, waitMs, signal }))
+  return context.externalWait(
+    slots.wait(limit, { workspace: place.workspace, waitMs, signal }),
+    services.clock,
+  )
 }
 
 /** Makes the call at its entries. Its audio is read as fast as it comes, since several wait for it. */

@@ -11,6 +11,7 @@ import {
   type UpstreamRequest,
   type UpstreamStream,
 } from '../contracts/upstream.ts'
+import type { Clock } from '../time.ts'
 import { attemptSource, operationAt } from './attempt.ts'
 import { adapt, targetOf } from './eligibility.ts'
 import type { Attempt, AttemptSuccess } from './failover.ts'
@@ -33,7 +34,7 @@ import {
   type Outcome,
 } from './outcome.ts'
 import type { Reservation } from './reservation.ts'
-import type { ActiveCall } from './services.ts'
+import { type ActiveCall, leftMsOf } from './services.ts'
 import { encodedDeltas } from './speech-encoding.ts'
 import { type Encoding, encodingAt } from './speech-format.ts'
 import { isGated, suspectEmpty } from './transcript-quality.ts'
@@ -74,7 +75,7 @@ export function deliver(
   const delivery = new Delivery(active, reservation, answered)
   return {
     head: headOf(context, reservation.selection, recorder.candidate),
-    expected: meterUnanswered(call, recorder.candidate),
+    expected: meterUnanswered(active, recorder.candidate),
     warnings: joined(call.warnings, reservation.selection.warnings, got.warnings),
     payload: call.payload,
     deltas: new CancellableStream(delivery.deltas(), () => delivery.leave()),
@@ -153,7 +154,7 @@ class Delivery {
     }
     const { failure } = error
     this.#giveUp(() => recorder.failed(failure, true))
-    return brokenOff(this.#active.context, failure, this.#active.deadlineAtMs)
+    return brokenOff(this.#active.context, failure, leftMsOf(this.#active))
   }
 
   #giveUp(judge: () => void): void {
@@ -229,6 +230,7 @@ export async function openAttempt(
     payload: adapted.payload,
     target,
     open: services.open,
+    clock: services.clock,
     signal: ended,
     deadlineAtMs: active.deadlineAtMs,
     memory,
@@ -237,7 +239,7 @@ export async function openAttempt(
   })
   const rest = inFormat(active, answer, adapted.encoding, ended)
   const late = () => left.abort(new UpstreamFailure(LATE))
-  const timer = setTimeout(late, Math.max(1, attempt.deadlineAtMs - performance.now()))
+  const timer = services.clock.after(Math.max(1, attempt.deadlineAtMs - services.clock.now()), late)
   try {
     const first = await rest.next()
     const suspect =
@@ -257,7 +259,7 @@ export async function openAttempt(
     if (error instanceof UpstreamFailure) return { failure: error.failure, blamed: true, unknown: false }
     throw error
   } finally {
-    clearTimeout(timer)
+    timer.close()
   }
 }
 
@@ -303,6 +305,7 @@ interface StreamSource {
   readonly payload: Calls[StreamedName]
   readonly target: Target
   readonly open: OpenStream
+  readonly clock: Clock
   readonly signal: AbortSignal
   readonly deadlineAtMs: number
   /** Memory of the deltas, kept for the whole result. */
@@ -316,7 +319,7 @@ interface StreamSource {
 /** Sends the request and reads its answer, delta by delta on demand. @throws UpstreamFailure */
 async function* readAnswer(reading: StreamSource): AsyncGenerator<Delta, Results[StreamedName], void> {
   const { streamed, upstream, payload, target, open, signal, memory, unread, waiting } = reading
-  const deadlineMs = Math.max(1, reading.deadlineAtMs - performance.now())
+  const deadlineMs = Math.max(1, reading.deadlineAtMs - reading.clock.now())
   const stream = await open(upstream, { deadlineMs, signal, onHeld: waiting.charge })
   if (!isGood(stream)) throw new UpstreamFailure(streamed.refused(await readError(stream)))
   const reader = streamed.read(stream, payload, target)

@@ -46,18 +46,19 @@ function rejectionIn({ kind, rejection }: Failure): Rejection {
  * that were tried are rate limited, the error says when the first of those that could serve may be tried again, as does
  * the refusal of any call before that.
  *
+ * @param leftMs until the deadline of the call, here and below
  * @param unhealthyMs how long each entry that was excluded for its health is not tried
  */
 export function exhausted(
   context: CallContext,
   failure: Failure | null,
-  deadlineAtMs: number,
+  leftMs: number,
   unhealthyMs: readonly number[] = [],
 ): GatewayError {
   // A call that is over a limit everywhere, or could not even be sent, is itself at fault: a retry would not help.
   if (failure !== null && context.attempts.every(isInvalidEverywhere)) return rejected(context, failure)
   if (failure !== null && context.attempts.every(isBusy)) return busy(context, failure)
-  const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
+  const late = leftMs <= TIMER_SLACK_MS
   const waitsMs = context.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
   const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unhealthyMs))
   const extra = errorExtra(context, failure)
@@ -100,8 +101,8 @@ export function isUpstream(thrown: unknown): thrown is GatewayError {
 }
 
 /** A streamed answer broke off after the caller had part of it. */
-export function brokenOff(context: CallContext, failure: Failure, deadlineAtMs: number): GatewayError {
-  const { code, extra } = exhausted(context, failure, deadlineAtMs)
+export function brokenOff(context: CallContext, failure: Failure, leftMs: number): GatewayError {
+  const { code, extra } = exhausted(context, failure, leftMs)
   return new GatewayError(code, 'the answer of the provider broke off', extra)
 }
 

@@ -5,6 +5,7 @@ import type { BooksGap } from '../contracts/ledger.ts'
 import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import { callLimit, type Slots } from '../contracts/slots.ts'
 import type { UsageFigures } from '../contracts/usage-segment.ts'
+import type { Clock } from '../time.ts'
 import type { Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
@@ -41,6 +42,7 @@ export interface NodeParts {
   readonly slots: Pick<Slots, 'held' | 'waiting'>
   /** The servers of a provider; null: it has one. */
   readonly replicas: { of(provider: ConfiguredProvider): { readonly replicas: readonly Replica[] } | null }
+  readonly clock: Clock
   readonly snapshot: () => Snapshot
   readonly healthOf: (entry: Entry) => keyof typeof HEALTH
   readonly bodies: () => BodyCounts
@@ -80,7 +82,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
           gauge('larkway_live_held_bytes', 'Bytes of audio kept for them to be replayed.', live.heldBytes),
           gauge('larkway_live_held_limit_bytes', 'Bytes of audio that may be kept.', live.heldBytesMax),
         ]),
-    ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs)]),
+    ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs - parts.clock.wallNow())]),
     ...(jobs === undefined
       ? []
       : [gauge('larkway_jobs_running', 'Jobs that this process runs.', jobs.running)]),
@@ -179,9 +181,9 @@ function differenceReading(
   }
 }
 
-function expiry(notAfterMs: number): Reading {
+function expiry(leftMs: number): Reading {
   const help = 'Until the TLS certificate in force expires; below 0: since it has.'
-  return gauge('larkway_tls_certificate_expiry_seconds', help, Math.floor((notAfterMs - Date.now()) / 1_000))
+  return gauge('larkway_tls_certificate_expiry_seconds', help, Math.floor(leftMs / 1_000))
 }
 
 /** Reads the figures that all nodes share. @param figures null when the state does not answer */
@@ -267,8 +269,8 @@ function providersOf(snapshot: Snapshot): Map<string, ConfiguredProvider> {
 }
 
 /** Providers that have several servers alone. */
-function replicaReadings({ snapshot, replicas }: NodeParts): Reading[] {
-  const nowMs = performance.now()
+function replicaReadings({ snapshot, replicas, clock }: NodeParts): Reading[] {
+  const nowMs = clock.now()
   const pools = [...providersOf(snapshot()).values()].flatMap((provider) => {
     const pool = replicas.of(provider)
     return pool === null ? [] : [{ name: provider.name, replicas: pool.replicas }]

@@ -24,7 +24,7 @@ export function createScrape(
 
   async function scrape(): Promise<string> {
     const [figures, ofProcess] = await Promise.all([
-      within(STATE_MS, node.figures()).catch(() => null),
+      within(STATE_MS, node.figures(), node.clock).catch(() => null),
       registry.metrics(),
     ])
     const told = [requests, calls, live, shadows, work, tenants, ...(node.usage === undefined ? [] : [usage])]

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import type { CertificateFiles } from '../inbound/apps.ts'
 import { type Logger, messageOf } from '../log.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
+import type { Clock } from '../time.ts'
 import type { Environment } from './config.ts'
 
 const DAY_MS = 86_400_000
@@ -109,18 +110,18 @@ export interface WatchedCertificate {
  */
 export async function openCertificate(
   files: CertificateFiles,
-  log: Logger,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
   apply: () => void,
 ): Promise<WatchedCertificate> {
   let current = await readCertificate(files)
-  warnOfDates(current, log)
+  warnOfDates(current, clock.wallNow(), log)
 
   async function renew(): Promise<void> {
     try {
       const renewed = await replaced()
       const expires_at = new Date(current.notAfterMs).toISOString()
       log.info({ changed: renewed, expires_at }, 'TLS certificate read')
-      warnOfDates(current, log)
+      warnOfDates(current, clock.wallNow(), log)
     } catch (error) {
       log.error({ reason: messageOf(error) }, 'TLS certificate refused, the old one stays')
     }
@@ -141,8 +142,8 @@ export async function openCertificate(
   return { files, current: () => current, renew: oneAtATime(renew) }
 }
 
-function warnOfDates(certificate: ServerCertificate, log: Logger): void {
-  const remark = dateRemark(certificate, Date.now())
+function warnOfDates(certificate: ServerCertificate, nowMs: number, log: Logger): void {
+  const remark = dateRemark(certificate, nowMs)
   const expires_at = new Date(certificate.notAfterMs).toISOString()
   if (remark !== null) log.warn({ expires_at, reason: remark }, 'look after the TLS certificate')
 }

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { EdgeServer } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep } from '../time.ts'
 
 /** Durations of a node's leaving, in ms. */
 export interface DrainTimes {
@@ -50,24 +50,24 @@ export async function drain(
   server: EdgeServer,
   pending: () => number,
   times: DrainTimes,
-  log: Logger,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
 ): Promise<void> {
   server.closeConnections()
-  if (times.listenMs > 0) await quiet(server, times)
+  if (times.listenMs > 0) await quiet(server, times, clock)
   server.stopListening()
   log.info({ in_flight: server.inFlight, connections: server.connections }, 'not listening')
-  if (await runOut(server, pending, times)) return
+  if (await runOut(server, pending, times, clock)) return
   server.refuse()
   const refused = () => server.inFlight + server.connections === 0
-  await ended(refused, REFUSED_MS)
+  await ended(refused, REFUSED_MS, clock)
 }
 
 /** Resolves when `isOver` says so, at the latest after `ms`. */
-export async function ended(isOver: () => boolean, ms: number): Promise<boolean> {
-  const untilMs = performance.now() + ms
+export async function ended(isOver: () => boolean, ms: number, clock: Clock): Promise<boolean> {
+  const untilMs = clock.now() + ms
   while (!isOver()) {
-    if (performance.now() >= untilMs) return false
-    await sleep(LOOK_MS)
+    if (clock.now() >= untilMs) return false
+    await sleep(clock, LOOK_MS)
   }
   return true
 }
@@ -77,13 +77,17 @@ export async function ended(isOver: () => boolean, ms: number): Promise<boolean>
  * stands still waits in the kernel and is read after the look that is then due, so between two looks only a moment
  * counts.
  */
-async function quiet(server: EdgeServer, { listenMs, quietMs, extraMs }: DrainTimes): Promise<void> {
-  const startMs = performance.now()
+async function quiet(
+  server: EdgeServer,
+  { listenMs, quietMs, extraMs }: DrainTimes,
+  clock: Clock,
+): Promise<void> {
+  const startMs = clock.now()
   let accepted = server.accepted
   let lookedMs = startMs
   let passedMs = 0
   const isQuiet = () => {
-    const nowMs = performance.now()
+    const nowMs = clock.now()
     passedMs += Math.min(nowMs - lookedMs, MOST_LOOK_MS)
     lookedMs = nowMs
     const seen = server.accepted
@@ -91,7 +95,7 @@ async function quiet(server: EdgeServer, { listenMs, quietMs, extraMs }: DrainTi
     accepted = seen
     return nowMs - startMs >= listenMs && passedMs >= quietMs
   }
-  await ended(isQuiet, listenMs + extraMs)
+  await ended(isQuiet, listenMs + extraMs, clock)
 }
 
 /** Resolves to whether everything is answered, and no connection is left that somebody may still use. */
@@ -99,13 +103,14 @@ function runOut(
   server: EdgeServer,
   pending: () => number,
   { answerMs, idleMs }: DrainTimes,
+  clock: Clock,
 ): Promise<boolean> {
-  let busyMs = performance.now()
+  let busyMs = clock.now()
   const isOver = () => {
-    const nowMs = performance.now()
+    const nowMs = clock.now()
     if (server.inFlight + pending() > 0) busyMs = nowMs
     else if (server.connections === 0) return true
     return nowMs - busyMs >= idleMs
   }
-  return ended(isOver, answerMs)
+  return ended(isOver, answerMs, clock)
 }

@@ -75,7 +75,7 @@ export function startJobWork(parts: Node): JobWork {
     models: () => parts.catalog.desk.models(),
     log,
     onEvent: () => signals.ended(),
-    nowMs: Date.now,
+    clock: parts.clock,
     timing: timing.alerts ?? {},
   })
   const purge = startPurge({ state, objects, log, timing: timing.purge ?? {} })

@@ -85,14 +85,14 @@ export async function openNode(
   closers: Closer[],
   { timing, clock }: { readonly timing: Timing; readonly clock: Clock },
 ) {
-  const tracing = await startTracing(env, log)
+  const tracing = await startTracing(env, log, clock)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
   const state = await openState(environment, log, timing.redis)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)
-  const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
+  const sources = { environment, env, log, clock, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const metrics = openMetrics(environment, catalog)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB, undefined, clock)
@@ -113,9 +113,13 @@ export async function openNode(
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const signals = openSignals(state)
-    const keys = await openKeyBook(catalog, state, log, closers)
+    const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const kept = { objects, budget, secretKeys, clock }
-    const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
+    const { tally, ...compared } = openShadows(
+      { holds, log, clock, slots: state.slots, kept },
+      metrics,
+      closers,
+    )
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
       ...openUpstream(reader, sandbox, clock, closers),
@@ -127,7 +131,7 @@ export async function openNode(
       ...(usage === null ? {} : { usageKeeper: usage.ledger }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
-    const recorded = { state, log, timing, live, usage, shadows: () => tally.take() }
+    const recorded = { state, log, clock, timing, live, usage, shadows: () => tally.take() }
     return {
       budget,
       spool,
@@ -281,11 +285,13 @@ function openShadows(
   {
     holds,
     log,
+    clock,
     slots,
     kept,
   }: {
     readonly holds: HeldBodies
     readonly log: Logger
+    readonly clock: Clock
     readonly slots: State['slots']
     readonly kept: KeptPairsOptions
   },
@@ -295,7 +301,7 @@ function openShadows(
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
   const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
-  const shadows = new Shadows({ holds, log, watches, references })
+  const shadows = new Shadows({ holds, log, clock, watches, references })
   closers.push(() => shadows.close())
   return { shadows, references, tally }
 }
@@ -329,13 +335,13 @@ async function sweep(
 }
 
 function openReplicaProbes(
-  { replicas: pools, providers: protocols, open, random }: Services,
+  { replicas: pools, providers: protocols, open, random, clock }: Services,
   catalog: Catalog,
   log: Logger,
   closers: Closer[],
 ): ReplicaProbes {
   const inForce = () => catalog.desk.good().providers
-  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log })
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log, clock })
   closers.push(() => probes.stop())
   return probes
 }
@@ -346,6 +352,7 @@ function openRecorder(
   {
     state,
     log,
+    clock,
     timing,
     live,
     usage,
@@ -353,6 +360,7 @@ function openRecorder(
   }: {
     readonly state: State
     readonly log: Logger
+    readonly clock: Clock
     readonly timing: Timing
     readonly live: LiveSessions
     /** Null: nothing is recorded for good. */
@@ -363,7 +371,13 @@ function openRecorder(
 ): BatchingRecorder | LedgerRecorder {
   const endUsers = () => endUserWatch?.take() ?? []
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows, endUsers }
-  const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
+  const recorder = new BatchingRecorder({
+    state: state.console,
+    node,
+    log,
+    clock,
+    timing: timing.recorder ?? {},
+  })
   closers.push(() => recorder.close())
   if (usage === null) return recorder
   return new LedgerRecorder(recorder, usage.ledger)
@@ -372,10 +386,10 @@ function openRecorder(
 async function openKeyBook(
   { current: snapshot, isWhole }: Catalog,
   state: State,
-  log: Logger,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
   closers: Closer[],
 ): Promise<PolledApiKeys> {
-  const keys = createApiKeys({ snapshot, isWhole, keys: state.keys, log })
+  const keys = createApiKeys({ snapshot, isWhole, keys: state.keys, log, clock })
   closers.push(() => keys.close())
   await keys.ready()
   return keys
@@ -409,12 +423,12 @@ function openServices(
     | 'timing'
   >,
 ): Services {
-  const settlements = createSettlements(state.ledger, log)
+  const { usageKeeper, clock } = outside
+  const settlements = createSettlements(state.ledger, log, clock)
   closers.push(() => settlements.close())
-  const { usageKeeper } = outside
-  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, usageKeeper })
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, clock, usageKeeper })
   closers.push(() => moneyLeases.close())
-  const usage = createUsageBuffer(state.accounts, log, usageKeeper)
+  const usage = createUsageBuffer(state.accounts, log, usageKeeper, clock)
   closers.push(() => usage.close())
   return {
     ...outside,
@@ -425,11 +439,11 @@ function openServices(
     settlements,
     moneyLeases,
     usage,
-    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id)),
+    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id), clock),
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
-    replicas: new ReplicaPools(Math.random),
-    endUserWatch: new EndUserWatch(snapshot),
+    replicas: new ReplicaPools(Math.random, clock),
+    endUserWatch: new EndUserWatch(snapshot, clock),
   }
 }

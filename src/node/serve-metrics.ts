@@ -41,6 +41,7 @@ export async function serveMetrics(
     ...(server === null ? {} : { server, live: parts.live }),
     ...(jobs === null ? {} : { jobs }),
     ...(certificate === null ? {} : { certificate: certificate.current }),
+    clock: services.clock,
     budget,
     settlements: services.settlements,
     keys,
@@ -50,7 +51,7 @@ export async function serveMetrics(
     memory: state.memory,
     replicas: services.replicas,
     snapshot: catalog.current,
-    healthOf: (entry) => services.health.view(entry, performance.now()).state,
+    healthOf: (entry) => services.health.view(entry, services.clock.now()).state,
     bodies: () => spool.stats(),
     async figures() {
       const [figures, isHealthy] = await Promise.all([state.jobs.figures(), state.healthy()])

@@ -81,7 +81,7 @@ export async function openServer(
   const accepting = { value: true }
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
-  const certificate = files === undefined ? null : await openCertificate(files, log, renewCertificate)
+  const certificate = files === undefined ? null : await openCertificate(files, parts, renewCertificate)
   const questions = usageQuestions(parts, closers)
   const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
@@ -145,7 +145,7 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
     objects: parts.jobObjects,
     signals: parts.signals,
     refreshKeys: () => parts.keys.refresh(),
-    nowMs: Date.now,
+    nowMs: parts.clock.wallNow,
   }
 }
 
@@ -154,7 +154,7 @@ interface UsageQuestions extends UsageAdminContext {
 }
 
 /** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store, state }: Node, closers: Closer[]): UsageQuestions {
+function usageQuestions({ usage, store, state, clock }: Node, closers: Closer[]): UsageQuestions {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
   const lake = usage?.files.lake ?? new UsageLake(store.objects)
@@ -169,7 +169,7 @@ function usageQuestions({ usage, store, state }: Node, closers: Closer[]): Usage
   return {
     reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
     log,
-    nowMs: Date.now,
+    nowMs: clock.wallNow,
     completeUntilMs: () => progress.until(),
   }
 }
@@ -284,7 +284,7 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, replicaProbes, live, log, timing }, server }: Stoppable,
+  { parts: { catalog, services, replicaProbes, live, log, clock, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
@@ -293,8 +293,8 @@ async function leave(
   live.goAway(LIVE_GRACE_SECONDS)
   replicaProbes.stop()
   const pending = () => settlements.pending || moneyLeases.report()
-  if (server === null) await ended(() => pending() === 0, answerMs)
-  else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)
+  if (server === null) await ended(() => pending() === 0, answerMs, clock)
+  else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, { log, clock })
 }
 
 /** The last line of the log says what is still held: memory that is held then was leaked. */

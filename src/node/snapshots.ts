@@ -14,6 +14,7 @@ import { modelKeys, modelsInForce } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { BuiltInSandbox } from '../sandbox/thread.ts'
 import { open as unseal } from '../sealing.ts'
+import type { Clock } from '../time.ts'
 import type { Environment } from './config.ts'
 
 const DEFAULT_CONFIG = 'larkway.yaml'
@@ -44,6 +45,7 @@ export interface CatalogParts {
   readonly secretKeys: readonly Buffer[]
   /** Serves providers of the kind `sandbox` that have no address. */
   readonly sandbox: BuiltInSandbox
+  readonly clock: Clock
 }
 
 /** The configuration file or the demo, without the published part. */
@@ -56,16 +58,16 @@ type Source = Pick<Catalog, 'isDemo' | 'reload' | 'greeting' | 'sandboxUrl'> & {
  * @throws Error that names the mistake in the file
  */
 export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Promise<Catalog> {
-  const { environment, log, store } = parts
+  const { environment, log, store, clock } = parts
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
   const { serving, ...own } = source
   const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
-  const polling = pollPublished({ serving, store, readModels, log })
+  const polling = pollPublished({ serving, store, readModels, log, clock })
   closers.push(() => polling.close())
   await polling.ready()
-  warnOfModels(serving, log)
+  warnOfModels(serving, clock.wallNow(), log)
   return {
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),
@@ -75,10 +77,9 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
 }
 
 /** Logs what is stale of the facts of models, and of the models that entries lead to. */
-function warnOfModels(serving: Serving, log: Logger): void {
+function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
   const table = serving.models()
   const { routes } = serving.good()
-  const nowMs = Date.now()
   const linesOf = (remarks: readonly ModelRemark[]) => remarks.map(({ name, remark }) => `${name} ${remark}`)
   const ended = linesOf(endedModels(routes, table, nowMs))
   if (ended.length > 0) log.warn({ models: ended }, 'models of entries have ended, and calls to them fail')
@@ -90,7 +91,7 @@ function warnOfModels(serving: Serving, log: Logger): void {
 
 async function fileSource(path: string, parts: CatalogParts, closers: Closer[]): Promise<Source> {
   const { log } = parts
-  const source = await openCatalog({ path, ...surroundingsOf(parts) })
+  const source = await openCatalog({ path, ...surroundingsOf(parts), clock: parts.clock })
   closers.push(() => source.close())
   const report = (outcome: Offered): void => {
     if ('issues' in outcome)

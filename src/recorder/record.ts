@@ -161,18 +161,20 @@ function figure(value: unknown): number | null {
  * Record of a request that is over. Tells what its line in the log tells, no more.
  *
  * @param addedMs null: the recorder did not look closely when the answer was there
+ * @param atMs    epoch milliseconds, here and below
  */
 export function requestRecord(
   exchange: EndedExchange,
   call: EndedCall,
   addedMs: number | null,
+  atMs: number,
 ): RequestRecord {
   const { requestId, method, pattern, status, elapsedMs, receivedBytes, sentBytes } = exchange
   const { workspace = '', app = '', key_id: keyId = '', ...called } = recordedFacts(call)
   return {
     recordId: newId('rec'),
     id: requestId,
-    atMs: Date.now(),
+    atMs,
     workspace,
     app,
     keyId,
@@ -192,12 +194,17 @@ export function requestRecord(
 }
 
 /** Record of a run of a job. The node's own time is not told apart, since it works on several runs at once. */
-export function runRecord(job: RecordedJob, call: EndedCall, milliseconds: number): RequestRecord {
+export function runRecord(
+  job: RecordedJob,
+  call: EndedCall,
+  milliseconds: number,
+  atMs: number,
+): RequestRecord {
   const { workspace: _, app: __, key_id: ___, ...called } = recordedFacts(call)
   return {
     recordId: newId('rec'),
     id: job.requestId,
-    atMs: Date.now(),
+    atMs,
     workspace: job.workspace,
     app: job.app,
     keyId: job.keyId,

@@ -27,6 +27,7 @@ import { ERRORS } from '../errors.ts'
 import { inTurns } from '../in-turns.ts'
 import type { Logger } from '../log.ts'
 import { routesOf } from '../metrics/node-readings.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 import { Allowance } from './allowance.ts'
 import { requestRecord, runRecord } from './record.ts'
 import { KeyTally, Tallies, TOLD_MODELS_MAX, type WorkspaceTally } from './tally.ts'
@@ -40,7 +41,7 @@ const REFUSED_BUDGETS_MAX = 100
 /** Live sessions that a sample names: samples are kept for an hour. */
 const SESSIONS_MAX = 50
 
-/** Health of entries, on the clock of `performance.now()`. */
+/** Health of entries, on the node's clock. */
 interface Health {
   condition(
     entry: Entry,
@@ -100,10 +101,12 @@ interface UnwellEntry extends Pick<BreakerView, 'workspace' | 'route' | 'state' 
 }
 
 /** Entries that are not closed. */
-function unwellEntries({ snapshot, health }: Pick<SampledNode, 'snapshot' | 'health'>): UnwellEntry[] {
-  const nowMs = performance.now()
-  // Health is on the clock of `performance.now()`.
-  const epochMs = Date.now() - nowMs
+function unwellEntries(
+  { snapshot, health }: Pick<SampledNode, 'snapshot' | 'health'>,
+  clock: Clock,
+): UnwellEntry[] {
+  const nowMs = clock.now()
+  const epochMs = clock.wallNow() - nowMs
   const unwell: UnwellEntry[] = []
   for (const { workspace, name: route, entries } of routesOf(snapshot())) {
     for (const entry of entries) {
@@ -253,6 +256,7 @@ export interface RecorderParts {
   readonly state: ConsoleState
   readonly node: Omit<SampledNode, 'inFlight'>
   readonly log: Logger
+  readonly clock?: Clock
   readonly timing?: Partial<RecorderTiming>
 }
 
@@ -263,7 +267,8 @@ export interface RecorderParts {
 export class BatchingRecorder implements Recorder {
   readonly #parts: RecorderParts
   readonly #timing: RecorderTiming
-  readonly #tallies = new Tallies()
+  readonly #clock: Clock
+  readonly #tallies: Tallies
   readonly #looks = new Allowance(LOOKS)
   readonly #failovers = new Allowance(LOOKS)
   readonly #failures = new Allowance(FAILURES)
@@ -272,16 +277,19 @@ export class BatchingRecorder implements Recorder {
   readonly #refusedBudgets = new Map<string, BudgetName>()
   #records: RequestRecord[] = []
   #inFlight = () => 0
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   /** The last sample had no room for all models. */
   #isCut = false
   /** Which step this is, in multiples since 1970. */
   #step: number
-  /** On the clock of `performance.now()`. */
-  #stepStartMs = performance.now()
+  /** On the node's clock. */
+  #stepStartMs: number
 
   constructor(parts: RecorderParts) {
     this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+    this.#tallies = new Tallies(this.#clock)
+    this.#stepStartMs = this.#clock.now()
     this.#timing = { ...TIMING, ...parts.timing }
     this.#step = this.#stepAt(this.#currentTick())
     this.#writes = new Writes(parts.log)
@@ -323,14 +331,17 @@ export class BatchingRecorder implements Recorder {
     workspace.attempted(call.attempts)
     if (look !== null || (failed && this.#failures.take(workspace.failures))) {
       workspace.recorded += 1
-      this.#records.push(requestRecord(exchange, call, look === null ? null : look.addedMs))
+      this.#records.push(
+        requestRecord(exchange, call, look === null ? null : look.addedMs, this.#clock.wallNow()),
+      )
     } else if (failed) workspace.failuresDropped += 1
   }
 
   wentOn(exchange: EndedExchange, call: EndedCall): void {
     if (call.principal === null) return
     const { workspace } = this.#tallies.ofKey(call.principal)
-    if (this.#failures.take(workspace.failures)) this.#records.push(requestRecord(exchange, call, null))
+    if (this.#failures.take(workspace.failures))
+      this.#records.push(requestRecord(exchange, call, null, this.#clock.wallNow()))
   }
 
   ran(job: RecordedJob, call: EndedCall, { milliseconds }: EndedRun): void {
@@ -339,14 +350,14 @@ export class BatchingRecorder implements Recorder {
     this.#noteBudget(call)
     const plain = this.#looks.take(workspace.looks)
     if (plain || this.#isRemarkable(workspace, call.failure !== null, call))
-      this.#records.push(runRecord(job, call, milliseconds))
+      this.#records.push(runRecord(job, call, milliseconds, this.#clock.wallNow()))
   }
 
   /** Writes what is left. Resolves also when the state does not take it. */
   async close(): Promise<void> {
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.close()
     this.#putRecords()
-    this.#putSample(Date.now())
+    this.#putSample(this.#clock.wallNow())
     await this.#writes.close()
   }
 
@@ -368,7 +379,8 @@ export class BatchingRecorder implements Recorder {
 
   /** Ticks with the clock, so that the steps of all nodes end together. */
   #schedule(tick: number): void {
-    this.#timer = setTimeout(() => this.#onTick(), (tick + 1) * this.#timing.tickMs - Date.now()).unref()
+    const waitMs = (tick + 1) * this.#timing.tickMs - this.#clock.wallNow()
+    this.#timer = this.#clock.after(waitMs, () => this.#onTick()).unref()
   }
 
   #onTick(): void {
@@ -386,7 +398,7 @@ export class BatchingRecorder implements Recorder {
 
   /** The nearest one: timers fire a little early, too. */
   #currentTick(): number {
-    return Math.round(Date.now() / this.#timing.tickMs)
+    return Math.round(this.#clock.wallNow() / this.#timing.tickMs)
   }
 
   #stepAt(tick: number): number {
@@ -410,13 +422,13 @@ export class BatchingRecorder implements Recorder {
     if (used.length > 0) this.#writes.put(() => keyUses.note(uses))
     this.#tallies.clear()
     this.#refusedBudgets.clear()
-    this.#stepStartMs = performance.now()
+    this.#stepStartMs = this.#clock.now()
   }
 
   #sample(atMs: number): NodeSample {
     const node = { ...this.#parts.node, inFlight: this.#inFlight }
-    const stepMs = Math.round(performance.now() - this.#stepStartMs)
-    const entries = unwellEntries(node)
+    const stepMs = Math.round(this.#clock.now() - this.#stepStartMs)
+    const entries = unwellEntries(node, this.#clock)
     const models = modelsOf(entries.filter(({ isUntried }) => !isUntried))
     const untried = modelsOf(entries.filter(({ isUntried }) => isUntried)).slice(0, TOLD_MODELS_MAX)
     const refusedBudgets = [...this.#refusedBudgets.values()]

@@ -10,6 +10,7 @@ import type {
 import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { FailureKind } from '../contracts/upstream.ts'
 import { inTurns } from '../in-turns.ts'
+import { type Clock, systemClock } from '../time.ts'
 import { Share } from './allowance.ts'
 
 /** By nearest rank; of nothing it is 0. @param sorted ascending */
@@ -53,6 +54,11 @@ export class Tallies {
   readonly #keys = new Map<string, KeyTally>()
   readonly #workspaces = new Map<string, WorkspaceTally>()
   readonly #all = new Map<string, UpstreamTally>()
+  readonly #clock: Clock
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock
+  }
 
   ofKey({ key, workspace }: Principal): KeyTally {
     const known = this.#keys.get(key.id)
@@ -65,7 +71,7 @@ export class Tallies {
   ofWorkspace(id: string): WorkspaceTally {
     const known = this.#workspaces.get(id)
     if (known !== undefined) return known
-    const tally = new WorkspaceTally(this.#all)
+    const tally = new WorkspaceTally(this.#all, this.#clock)
     this.#workspaces.set(id, tally)
     return tally
   }
@@ -152,19 +158,21 @@ export class WorkspaceTally {
   addedMs: number[] = []
   readonly #upstream = new Map<string, UpstreamTally>()
   readonly #all: Map<string, UpstreamTally>
+  readonly #clock: Clock
   /** The provider that was asked last: mostly it is asked again. */
   #last: UpstreamTally | null = null
 
   /** @param all of all workspaces together */
-  constructor(all: Map<string, UpstreamTally>) {
+  constructor(all: Map<string, UpstreamTally>, clock: Clock) {
     this.#all = all
+    this.#clock = clock
   }
 
   attempted(attempts: readonly AttemptRecord[]): void {
     for (const attempt of attempts) {
       const { provider } = attempt
       const tally = this.#last?.provider === provider ? this.#last : this.#find(provider)
-      tally.add(attempt)
+      tally.add(attempt, this.#clock)
     }
   }
 
@@ -251,7 +259,7 @@ class UpstreamTally {
     this.#all = all
   }
 
-  add(attempt: AttemptRecord): void {
+  add(attempt: AttemptRecord, clock: Clock): void {
     this.#count(attempt)
     if (this.#all === null) return
     this.#all.#count(attempt)
@@ -267,7 +275,7 @@ class UpstreamTally {
     tally.failed += 1
     if (failure.kind === 'busy') tally.unsent += 1
     else if (!OF_THE_CALL.has(failure.kind)) tally.blamed += 1
-    tally.lastFailure = { atMs: Date.now(), status: failure.status, reason: failure.reason }
+    tally.lastFailure = { atMs: clock.wallNow(), status: failure.status, reason: failure.reason }
   }
 
   get calls(): number {

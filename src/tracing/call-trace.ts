@@ -36,6 +36,7 @@ import type {
 } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
+import type { Clock } from '../time.ts'
 import { type CallerContext, traceparentOf } from './trace-context.ts'
 
 /** Beginning of the outermost span of a trace. */
@@ -48,6 +49,7 @@ export interface Outermost {
   /** Trace that it continues; null when it begins one. */
   readonly caller: CallerContext | null
   readonly links?: Link[]
+  readonly clock: Clock
 }
 
 /** An attempt whose answer is here; what it came to is known a moment later. */
@@ -72,15 +74,18 @@ export class CallTrace implements Trace {
   /** When false only the ids are needed, which go to the providers. */
   readonly #isSampled: boolean
   readonly #tracestate: string
-  /** Added to `performance.now()` it makes epoch milliseconds: one for all, or children would begin before parents. */
-  readonly #epochMs = Date.now() - performance.now()
+  readonly #clock: Clock
+  /** Added to `Clock.now` it makes epoch milliseconds: one for all, or children would begin before parents. */
+  readonly #epochMs: number
   #step: Span | null = null
   #attempt: Span | null = null
   #attemptStartMs = 0
   #attempts = 0
   #answered: Answered | null = null
 
-  constructor(tracer: Tracer, { name, kind, facts, elapsedMs, caller, links = [] }: Outermost) {
+  constructor(tracer: Tracer, { name, kind, facts, elapsedMs, caller, links = [], clock }: Outermost) {
+    this.#clock = clock
+    this.#epochMs = clock.wallNow() - clock.now()
     const outside = caller === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, caller.span)
     const startTime = this.#nowMs() - elapsedMs
     this.#tracer = tracer
@@ -208,7 +213,7 @@ export class CallTrace implements Trace {
   }
 
   #nowMs(): number {
-    return this.#epochMs + performance.now()
+    return this.#epochMs + this.#clock.now()
   }
 }
 

@@ -31,7 +31,7 @@ import { GEN_AI_OPERATION } from '../contracts/gen-ai.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { TracedJob, TracedRequest, Tracing } from '../contracts/tracing.ts'
 import type { Logger } from '../log.ts'
-import { within } from '../time.ts'
+import { type Clock, within } from '../time.ts'
 import { CallTrace } from './call-trace.ts'
 import type { Sampling, TracingOptions } from './environment.ts'
 import { readTraceContext } from './trace-context.ts'
@@ -43,6 +43,11 @@ const TAKEN = 0
 /** Lines about lost spans are no more frequent than this. */
 const SAY_EVERY_MS = 60_000
 
+interface LossParts {
+  readonly log: Logger
+  readonly clock: Clock
+}
+
 /**
  * The way of ended spans to their receiver: a queue of bounded length, sent in batches. A receiver that is away, slow
  * or full costs spans and nothing else; how many is said in the log.
@@ -51,17 +56,17 @@ class ReportingSpanProcessor implements SpanProcessor {
   readonly #batches: BatchSpanProcessor
   readonly #exporter: SpanExporter
   readonly #queueMax: number
-  readonly #log: Logger
+  readonly #parts: LossParts
   /** Spans that the queue holds, and those that are on their way. */
   #queued = 0
   #sending = 0
   #lost = 0
   #saidMs = Number.NEGATIVE_INFINITY
 
-  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], log: Logger) {
+  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], parts: LossParts) {
     this.#exporter = exporter
     this.#queueMax = batch.maxQueueSize
-    this.#log = log
+    this.#parts = parts
     this.#batches = new BatchSpanProcessor({
       ...batch,
       exporter: {
@@ -111,12 +116,13 @@ class ReportingSpanProcessor implements SpanProcessor {
 
   #lose(count: number, reason: string): void {
     this.#lost += count
-    if (performance.now() - this.#saidMs >= SAY_EVERY_MS) this.#say(reason)
+    if (this.#parts.clock.now() - this.#saidMs >= SAY_EVERY_MS) this.#say(reason)
   }
 
   #say(reason: string): void {
-    this.#log.warn({ spans: this.#lost, reason }, 'spans were lost')
-    this.#saidMs = performance.now()
+    const { log, clock } = this.#parts
+    log.warn({ spans: this.#lost, reason }, 'spans were lost')
+    this.#saidMs = clock.now()
     this.#lost = 0
   }
 }
@@ -132,8 +138,9 @@ function reasonOf(error: Error | undefined): string {
 const CLOSE_MS = 3_000
 
 /** Makes the spans of this process and sends them by OTLP over HTTP. */
-export function openTracing(options: TracingOptions, version: string, log: Logger): Tracing {
-  const outlet = new ReportingSpanProcessor(new OTLPTraceExporter(), options.batch, log)
+export function openTracing(options: TracingOptions, version: string, parts: LossParts): Tracing {
+  const { clock } = parts
+  const outlet = new ReportingSpanProcessor(new OTLPTraceExporter(), options.batch, parts)
   const provider = new TracerProvider({
     resource: resourceOf(version),
     sampler: samplerOf(options.sampling),
@@ -144,7 +151,7 @@ export function openTracing(options: TracingOptions, version: string, log: Logge
     request: (request, route) => requestTrace(request, route),
     job: (job, operation) => jobTrace(job, operation),
     async close() {
-      await within(CLOSE_MS, provider.shutdown()).catch(() => {})
+      await within(CLOSE_MS, provider.shutdown(), clock).catch(() => {})
       outlet.giveUp()
     },
   }
@@ -161,6 +168,7 @@ export function openTracing(options: TracingOptions, version: string, log: Logge
       },
       elapsedMs,
       caller: readTraceContext(headers),
+      clock,
     })
   }
 
@@ -180,6 +188,7 @@ export function openTracing(options: TracingOptions, version: string, log: Logge
       elapsedMs: 0,
       caller: null,
       links: submission === null ? [] : [{ context: submission.span }],
+      clock,
     })
   }
 }

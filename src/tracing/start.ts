@@ -1,5 +1,6 @@
 import type { Tracing } from '../contracts/tracing.ts'
 import type { Logger } from '../log.ts'
+import type { Clock } from '../time.ts'
 import { readVersion } from '../version.ts'
 import { readTracingEnvironment } from './environment.ts'
 
@@ -10,10 +11,11 @@ import { readTracingEnvironment } from './environment.ts'
 export async function startTracing(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
+  clock: Clock,
 ): Promise<Tracing | null> {
   const { options, warnings } = readTracingEnvironment(env)
   for (const warning of warnings) log.warn(warning)
   if (options === null) return null
   const { openTracing } = await import('./exporting.ts')
-  return openTracing(options, await readVersion(), log)
+  return openTracing(options, await readVersion(), { log, clock })
 }

@@ -13,6 +13,7 @@ import { accountOfEndUser } from '../../src/gateway/end-users.ts'
 import { createLogger } from '../../src/log.ts'
 import { SHIPPED } from '../../src/providers/facts.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { systemClock } from '../../src/time.ts'
 import { configuredProvider, entry, principal, route } from '../support/catalog.ts'
 import { nodeSample } from '../support/console-record.ts'
 import { claimingOf, FAILURE, KEEP, specOf } from '../support/jobs-under-test.ts'
@@ -101,7 +102,7 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
       models: () => SHIPPED,
       log,
       onEvent: () => {},
-      nowMs: () => clock.nowMs,
+      clock: { ...systemClock, wallNow: () => clock.nowMs },
     })
   const watch = make()
   const others: AlertWatch[] = []
@@ -675,7 +676,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       models: () => SHIPPED,
       log,
       onEvent: () => {},
-      nowMs: () => rig.clock.nowMs,
+      clock: { ...systemClock, wallNow: () => rig.clock.nowMs },
     })
     const second = rig.another()
     for (let turn = 0; turn < 3; turn += 1)
@@ -726,7 +727,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       models: () => SHIPPED,
       log,
       onEvent: () => {},
-      nowMs: () => rig.clock.nowMs,
+      clock: { ...systemClock, wallNow: () => rig.clock.nowMs },
     })
     for (const ms of [0, RECOVER_MS, RECOVER_MS]) {
       rig.clock.nowMs += ms

@@ -3,17 +3,18 @@ import { createAccountViews } from '../../src/gateway/accounts.ts'
 import { createLogger } from '../../src/log.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { principal } from '../support/catalog.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 t.test('many looks within a second are one, and what was booked is seen after it', async (t) => {
   const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
   t.teardown(() => state.close())
   let looks = 0
-  let nowMs = 0
+  const clock = new VirtualClock()
   const show: typeof state.accounts.show = (...args) => {
     looks += 1
     return state.accounts.show(...args)
   }
-  const views = createAccountViews({ show }, undefined, () => nowMs)
+  const views = createAccountViews({ show }, undefined, clock)
   const { workspace } = principal()
   const first = await Promise.all(Array.from({ length: 100 }, () => views.of(workspace)))
   t.equal(new Set(first).size, 1)
@@ -21,9 +22,9 @@ t.test('many looks within a second are one, and what was booked is seen after it
   t.notOk(views.of(workspace) instanceof Promise, 'at once while it is fresh')
   t.equal(looks, 1)
   await state.accounts.addCredits(workspace.id, { id: 'more', micros: 5 })
-  nowMs = 999
+  await clock.advance(999)
   t.equal(await views.of(workspace), first[0], 'a second is not over')
-  nowMs = 1_000
+  await clock.advance(1)
   t.equal((await views.of(workspace))?.creditsMicros, (workspace.terms.grant?.micros ?? 0) + 5)
   t.equal(looks, 2)
 })

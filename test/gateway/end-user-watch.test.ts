@@ -3,6 +3,7 @@ import type { AlertTerms } from '../../src/contracts/alerts.ts'
 import type { Settled } from '../../src/contracts/ledger.ts'
 import type { AdmittedContext } from '../../src/gateway/call-context.ts'
 import { EndUserWatch } from '../../src/gateway/end-user-watch.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 const MINUTE_MS = 60_000
 const BUDGET_MICROS = 1_000
@@ -17,10 +18,10 @@ const settledAt = (endUserMicros: number): Promise<Settled | null> =>
 
 function watchOf(rules: AlertTerms['rules'] | null) {
   const catalog = { alerts: rules === null ? undefined : ({ rules } as AlertTerms) }
-  const clock = { nowMs: 0 }
+  const clock = new VirtualClock()
   const watch = new EndUserWatch(
     () => (catalog.alerts === undefined ? {} : { alerts: catalog.alerts }),
-    () => clock.nowMs,
+    clock,
   )
   const spend = async (account: string, micros: number, context = callOf('acme')) => {
     watch.charged(context, budgetOf(account), settledAt(micros))
@@ -67,7 +68,7 @@ t.test('one is named again after a while, and of many only some at a time', asyn
     for (const { account } of some) named.add(account)
   }
   t.equal(named.size, accounts.length, 'each has its turn')
-  clock.nowMs += 4 * MINUTE_MS
+  await clock.advance(4 * MINUTE_MS)
   await spend('account-7', BUDGET_MICROS)
   t.equal(watch.take().length, 1)
 })

@@ -82,7 +82,8 @@ t.test(
 
 t.test('what is known of a call before its answer is', async (t) => {
   const { candidate } = selectionOf()
+  const { services } = gatewayRig(t, { entries: [candidate.entry] })
   const { payload } = transcriptionCall({ audio: { durationSeconds: 10 } })
-  const known = meterUnanswered(callOf('transcription', payload), candidate)
+  const known = meterUnanswered({ services, call: callOf('transcription', payload) }, candidate)
   t.match(known, { usage: { audio_seconds: 10 }, cost_usd: 0.001 })
 })

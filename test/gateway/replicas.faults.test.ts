@@ -119,6 +119,7 @@ function startProbes(t: Test, { services }: Pick<GatewayRig, 'services'>, first:
     open: services.open,
     random: Math.random,
     log: createLogger('silent'),
+    clock: services.clock,
   })
   t.teardown(() => probes.stop())
   const reload = (...next: ConfiguredProvider[]) => {

@@ -7,6 +7,7 @@ import type { Tracing } from '../../src/contracts/tracing.ts'
 import { createLogger } from '../../src/log.ts'
 import { LiveMetrics } from '../../src/metrics/live-metrics.ts'
 import { requestRecord } from '../../src/recorder/record.ts'
+import { systemClock } from '../../src/time.ts'
 import { CallTrace } from '../../src/tracing/call-trace.ts'
 import { readExposition } from '../support/exposition.ts'
 import { openLive, wordsEntry } from '../support/live-rig.ts'
@@ -33,7 +34,7 @@ function watchers() {
   const tracing: Tracing = {
     request: ({ elapsedMs }, name) =>
       new CallTrace(provider.getTracer('test'), {
-        ...{ name, kind: SpanKind.SERVER, facts: {}, elapsedMs, caller: null },
+        ...{ name, kind: SpanKind.SERVER, facts: {}, elapsedMs, caller: null, clock: systemClock },
       }),
     job: () => {
       throw new Error('there are no jobs')
@@ -46,7 +47,7 @@ function watchers() {
     recorder: {
       answered: () => null,
       ended: (exchange: EndedExchange, call: EndedCall) =>
-        void records.push(requestRecord(exchange, call, null)),
+        void records.push(requestRecord(exchange, call, null, 0)),
       wentOn() {},
       ran() {},
     },

@@ -5,6 +5,7 @@ import type { JobFigures } from '../../src/contracts/jobs.ts'
 import { createMetrics } from '../../src/metrics/metrics.ts'
 import type { NodeParts } from '../../src/metrics/node-readings.ts'
 import { createScrape } from '../../src/metrics/scrape.ts'
+import { systemClock } from '../../src/time.ts'
 import { principal, route } from '../support/catalog.ts'
 import { readExposition } from '../support/exposition.ts'
 import { entryAt } from '../support/gateway-rig.ts'
@@ -21,6 +22,7 @@ function nodeParts(): NodeParts {
   ])
   return {
     version: '1.2.3',
+    clock: systemClock,
     budget: { used: 1, limit: 2, waiting: 3 },
     settlements: { pending: 4 },
     keys: { ageMs: 1_500 },

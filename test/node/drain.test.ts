@@ -2,20 +2,25 @@ import t from 'tap'
 import type { EdgeServer } from '../../src/inbound/server.ts'
 import { createLogger } from '../../src/log.ts'
 import { type DrainTimes, drain } from '../../src/node/drain.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 const log = createLogger('silent')
-const TIMES: DrainTimes = { listenMs: 200, quietMs: 300, extraMs: 700, answerMs: 1_000, idleMs: 400 }
+const TIMES: DrainTimes = { listenMs: 2_000, quietMs: 3_000, extraMs: 10_000, answerMs: 5_000, idleMs: 400 }
+/** Between two looks of a node that leaves. */
+const LOOK_MS = 50
 
 /** A server of which the test says what it has under way; notes what it is told, and when. */
 class Server implements EdgeServer {
   readonly port = 0
   readonly tlsPort = undefined
   readonly uws = ''
+  readonly clock = new VirtualClock()
+  /** How long the process stood still so far. */
+  stalledMs = 0
   inFlight = 0
   accepted = 0
   connections = 0
   readonly told: string[] = []
-  readonly #startMs = performance.now()
   stoppedMs = 0
   acceptedBefore = 0
 
@@ -24,7 +29,7 @@ class Server implements EdgeServer {
     this.told.push('close connections')
   }
   stopListening(): void {
-    this.stoppedMs = performance.now() - this.#startMs
+    this.stoppedMs = this.clock.now()
     this.acceptedBefore = this.accepted
     this.told.push('stop listening')
   }
@@ -36,33 +41,38 @@ class Server implements EdgeServer {
   close(): void {}
 }
 
-const drainedMs = async (server: Server, times: Partial<DrainTimes> = {}, pending = () => 0) => {
-  const startMs = performance.now()
-  await drain(server, pending, { ...TIMES, ...times }, log)
-  return performance.now() - startMs
+/** Drains it, while time passes. @returns how long that took */
+async function drainedMs(server: Server, times: Partial<DrainTimes> = {}, pending = () => 0) {
+  const clock = { ...server.clock, now: () => server.clock.now() + server.stalledMs }
+  let isDone = false
+  const drained = drain(server, pending, { ...TIMES, ...times }, { log, clock }).then(() => {
+    isDone = true
+  })
+  while (!isDone) await server.clock.advance(LOOK_MS)
+  await drained
+  return server.clock.now()
 }
 
-t.test('it listens until nobody has asked for a while', async (t) => {
+t.test('it listens until no one has asked for a while', async (t) => {
   const server = new Server()
   await drainedMs(server)
   t.same(server.told, ['close connections', 'stop listening'])
-  t.ok(server.stoppedMs >= 290, `${server.stoppedMs} ms: the time to listen is over, but not the quiet`)
+  t.equal(server.stoppedMs, 3_000, 'the time to listen is over before, but not the quiet')
   const asked = new Server()
-  setTimeout(() => {
+  asked.clock.after(2_010, () => {
     asked.accepted += 1
-  }, 200)
+  })
   await drainedMs(asked)
-  t.ok(asked.stoppedMs >= 480, `${asked.stoppedMs} ms: 300 after the last request`)
+  t.equal(asked.stoppedMs, 2_050 + 3_000, 'as long after the look that saw the last request')
 })
 
 t.test('what came while the node stood still is read before it stops listening', async (t) => {
   const server = new Server()
-  setTimeout(() => {
-    // Accepted in the turn after the look that is due by now, and asked for in the next one.
-    setImmediate(() => setImmediate(() => (server.accepted += 1)))
-    const startMs = performance.now()
-    while (performance.now() - startMs < 2 * TIMES.quietMs);
-  }, 20)
+  server.clock.after(20, () => {
+    server.stalledMs = 2 * TIMES.quietMs
+    // Accepted after the look that is due by now.
+    server.clock.after(LOOK_MS, () => (server.accepted += 1))
+  })
   await drainedMs(server)
   t.equal(server.acceptedBefore, 1)
 })
@@ -73,13 +83,13 @@ t.test('it does not listen for ever', async (t) => {
   // Another request by each look.
   Object.defineProperty(server, 'accepted', { get: () => (asked += 1) })
   await drainedMs(server)
-  t.ok(server.stoppedMs >= 890, `${server.stoppedMs} ms`)
+  t.equal(server.stoppedMs, 12_000)
 })
 
-t.test('where nobody balances it stops listening at once', async (t) => {
+t.test('without a balancer it stops listening at once', async (t) => {
   const server = new Server()
-  await drainedMs(server, { listenMs: 0, quietMs: 10_000, extraMs: 20_000 })
-  t.ok(server.stoppedMs < 9_000, `${server.stoppedMs} ms`)
+  await drainedMs(server, { listenMs: 0 })
+  t.equal(server.stoppedMs, 0)
 })
 
 t.test('it waits for answers, for calls without a caller, and for connections to end', async (t) => {
@@ -87,25 +97,24 @@ t.test('it waits for answers, for calls without a caller, and for connections to
     const server = new Server()
     let pending = busy === 'pending' ? 1 : 0
     if (busy !== 'pending') server[busy] = 1
-    setTimeout(() => {
+    server.clock.after(300, () => {
       pending = server.inFlight = server.connections = 0
-    }, 300)
+    })
     const ms = await drainedMs(server, { listenMs: 0 }, () => pending)
-    t.ok(ms >= 290, `${busy}: ${ms} ms`)
+    t.ok(ms >= 300 && ms <= 350, `${busy}: ${ms} ms`)
     t.notMatch(server.told, ['refuse'])
   }
 })
 
-t.test('a connection that nobody uses is not waited for as long as an answer', async (t) => {
+t.test('an idle connection is not waited for as long as an answer', async (t) => {
   const server = new Server()
   server.connections = 1
-  const ms = await drainedMs(server, { listenMs: 0, answerMs: 20_000 })
-  t.ok(ms >= 390 && ms < 10_000, `${ms} ms`)
+  t.equal(await drainedMs(server, { listenMs: 0 }), TIMES.idleMs)
 })
 
 t.test('what is not answered in time is refused', async (t) => {
   const server = new Server()
   server.inFlight = server.connections = 1
-  await drainedMs(server, { listenMs: 0, answerMs: 300 })
+  await drainedMs(server, { listenMs: 0 })
   t.same(server.told, ['close connections', 'stop listening', 'refuse'])
 })

@@ -129,11 +129,12 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     rateLimit: caller.key.rateLimit,
     audioUrlDomains: options.audioUrlDomains ?? [],
   }
+  const { clock = systemClock } = options
   const log = createLogger('silent')
   const state = createEmbeddedState({ file: ':memory:', log })
-  const settlements = createSettlements(state.ledger, log)
-  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
-  const usage = createUsageBuffer(state.accounts, log)
+  const settlements = createSettlements(state.ledger, log, clock)
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, clock })
+  const usage = createUsageBuffer(state.accounts, log, undefined, clock)
   t.teardown(async () => {
     await usage.close()
     await moneyLeases.close()
@@ -142,7 +143,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   })
   const budget = createBudget(64 * MIB)
   const services: Services = {
-    clock: options.clock ?? systemClock,
+    clock,
     snapshot: () => snapshot,
     providers: new Map([...PROVIDERS, ...providers.map((one) => [one.kind, one] as const)]),
     keys: { find: (sha256) => snapshot.keys.get(sha256) },
@@ -151,7 +152,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     settlements,
     moneyLeases,
     usage,
-    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id)),
+    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id), clock),
     slotResults: createSlotResults({ objects: NO_OBJECTS, budget }),
     send: sender.send,
     open: sender.open,
@@ -162,7 +163,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     random: () => 0.5,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
-    replicas: new ReplicaPools(() => 0.5),
+    replicas: new ReplicaPools(() => 0.5, clock),
   }
   const authorization = `Bearer ${key}`
   return {

@@ -7,6 +7,7 @@ import {
 } from '@opentelemetry/sdk-trace'
 import fc from 'fast-check'
 import t from 'tap'
+import { systemClock } from '../../src/time.ts'
 import { CallTrace } from '../../src/tracing/call-trace.ts'
 import { readTraceContext } from '../../src/tracing/trace-context.ts'
 import { entry } from '../support/catalog.ts'
@@ -39,7 +40,12 @@ function traced({ sampled = true } = {}) {
     ],
   })
   const outermost = { name: 'POST /x', kind: SpanKind.SERVER, facts: { known: 1, unknown: undefined } }
-  const trace = new CallTrace(provider.getTracer('test'), { ...outermost, elapsedMs: 100, caller: CALLER })
+  const trace = new CallTrace(provider.getTracer('test'), {
+    ...outermost,
+    elapsedMs: 100,
+    caller: CALLER,
+    clock: systemClock,
+  })
   return { trace, ended, begun: () => begun }
 }
 

@@ -104,7 +104,10 @@ export const showTranscriptionJob = endpoint({
     const id = jobIdOf(exchange, context)
     const job = visibleJob(await services.state.jobs.get(id), principal)
     if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies)
-    const later = await context.externalWait(watch.changed(job, waitMs, toAbortSignal(exchange.signal)))
+    const later = await context.externalWait(
+      watch.changed(job, waitMs, toAbortSignal(exchange.signal)),
+      dependencies.services.clock,
+    )
     return jobReply(visibleJob(later, principal), exchange, context, dependencies)
   },
 })

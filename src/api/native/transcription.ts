@@ -372,7 +372,9 @@ export async function transcribe(
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
     const coming = prepareAudio(body, exchange, { principal, selectors }, dependencies)
-    const received = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
+    const received = await (body.source.kind === 'url'
+      ? context.externalWait(coming, services.clock)
+      : coming)
     context.trace?.end()
     release = () => received.release()
     const audio = await dependencies.probe.probe(received.audio, toAbortSignal(exchange.signal))

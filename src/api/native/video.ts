@@ -174,7 +174,10 @@ export const video = endpoint({
       keepsNothing: requirementsFor(call.selectors, context.principal)?.retentionDays === 0,
       onFinished: (release: () => void) => void exchange.onFinished(release),
     }
-    const content_blocks = await context.externalWait(videoBlocks(result.videos, owner, dependencies))
+    const content_blocks = await context.externalWait(
+      videoBlocks(result.videos, owner, dependencies),
+      dependencies.services.clock,
+    )
     return jsonReply({ ...envelope, content_blocks })
   },
 })

@@ -115,11 +115,8 @@ export async function openNode(
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const kept = { objects, budget, secretKeys, clock }
-    const { tally, ...compared } = openShadows(
-      { holds, log, clock, slots: state.slots, kept },
-      metrics,
-      closers,
-    )
+    const comparing = { holds, log, clock, slots: state.slots, kept }
+    const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
       ...openUpstream(reader, sandbox, clock, closers),

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { pino } from 'pino'
@@ -13,7 +13,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
 import { watchTurns } from '../support/loop-turns.ts'
 import { storedKey } from '../support/stored-key.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 const POLL_MS = 20
 const FILE_KEY = '0a'.repeat(32)
@@ -31,7 +31,8 @@ class Keys implements Omit<StoredKeys, 'forget'> {
   readonly #keys = new Map<string, StoredKey>()
   #changes = 0
   away = false
-  answerMs = 0
+  /** What answers wait for. */
+  held: Promise<void> | null = null
   reading = 0
   readingMost = 0
   versions = 0
@@ -73,7 +74,8 @@ class Keys implements Omit<StoredKeys, 'forget'> {
     this.readingMost = Math.max(this.readingMost, this.reading)
     // What it answers is how it was before the answer was on its way.
     const answer = read()
-    await sleep(this.answerMs)
+    await nextTurn()
+    await this.held
     this.reading -= 1
     if (this.away) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
     return answer
@@ -85,7 +87,7 @@ function bookOf(
   keys: Keys,
   snapshot: () => Snapshot = always(snapshotAfter()),
   isWhole: () => boolean = () => true,
-  now?: () => number,
+  clock = new VirtualClock(),
 ) {
   const log: { level: string; msg: string }[] = []
   const book = createApiKeys({
@@ -97,10 +99,10 @@ function bookOf(
       { write: (line: string) => log.push(JSON.parse(line)) },
     ),
     pollMs: POLL_MS,
-    ...(now === undefined ? {} : { now }),
+    clock,
   })
   t.teardown(() => book.close())
-  return { book, log }
+  return { book, log, clock }
 }
 
 function always(snapshot: Snapshot): () => Snapshot {
@@ -158,75 +160,75 @@ t.test('the configuration goes first, and what it does not serve is nobody', asy
 
 t.test('what is created and revoked elsewhere is seen, and only changes are listed', async (t) => {
   const keys = new Keys()
-  const { book, log } = bookOf(t, keys)
+  const { book, log, clock } = bookOf(t, keys)
   await book.ready()
   const key = storedKey()
   t.equal(book.find(key.sha256), undefined)
   await keys.create(key)
-  t.ok(await waitUntil(() => book.find(key.sha256) !== undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(key.sha256) !== undefined)
   await keys.revoke(key.id)
-  t.ok(await waitUntil(() => book.find(key.sha256) === undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(key.sha256) === undefined)
 
   const { lists, versions } = keys
-  t.ok(await waitUntil(() => keys.versions > versions + 5))
+  await clock.advance(10 * POLL_MS)
+  t.ok(keys.versions > versions + 5)
   t.equal(keys.lists, lists, 'nothing has changed')
   t.same(log, [])
 })
 
 t.test('a change while the keys are being listed is not missed', async (t) => {
   const keys = new Keys()
-  keys.answerMs = 50
-  const { book } = bookOf(t, keys)
-  await waitUntil(() => keys.lists === 1)
+  const answers = Promise.withResolvers<void>()
+  const { book, clock } = bookOf(t, keys)
+  while (keys.lists === 0) await nextTurn()
+  keys.held = answers.promise
   const key = storedKey()
   await keys.create(key)
+  answers.resolve()
   await book.ready()
   t.equal(book.find(key.sha256), undefined, 'it came too late for this list')
-  t.ok(await waitUntil(() => book.find(key.sha256) !== undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(key.sha256) !== undefined)
   t.equal(keys.readingMost, 1, 'one question at a time')
 })
 
 t.test('while the state is away the last known keys hold, and that is said once', async (t) => {
   const [kept, revoked] = [storedKey(), storedKey()]
   const keys = new Keys(kept, revoked)
-  const { book, log } = bookOf(t, keys)
+  const { book, log, clock } = bookOf(t, keys)
   await book.ready()
   keys.away = true
   await keys.revoke(revoked.id)
   const { versions } = keys
-  t.ok(await waitUntil(() => keys.versions > versions + 5))
+  await clock.advance(10 * POLL_MS)
+  t.ok(keys.versions > versions + 5)
   t.ok(book.find(kept.sha256))
   t.ok(book.find(revoked.sha256), 'nobody could say that it is revoked')
   t.equal(book.find(hashKey(makeKey())), undefined, 'a key that is not known is refused as ever')
   t.match(log, [{ level: 'warn', msg: /^stored keys cannot be read/ }])
 
   keys.away = false
-  t.ok(await waitUntil(() => book.find(revoked.sha256) === undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(revoked.sha256) === undefined)
   t.ok(book.find(kept.sha256))
-  await waitUntil(() => log.length > 1)
   t.match(log.slice(1), [{ level: 'info', msg: 'stored keys can be read again' }])
 })
 
 t.test('a list that is older than the configuration lets it be is not gone by', async (t) => {
   const key = storedKey()
   const keys = new Keys(key)
-  let nowMs = 1_000
   const bounded = snapshotAfter((file) => file.set('/keys_stale_after_seconds', 60))
   let snapshot = bounded
-  const { book } = bookOf(
-    t,
-    keys,
-    () => snapshot,
-    undefined,
-    () => nowMs,
-  )
+  const { book, clock } = bookOf(t, keys, () => snapshot)
   await book.ready()
   keys.away = true
   await book.refresh()
-  nowMs += 60_000
+  await clock.advance(60_000)
   t.equal(book.ageMs, 60_000)
   t.ok(book.find(key.sha256), 'as old as it may be')
-  nowMs += 1
+  await clock.advance(1)
   t.throws(() => book.find(key.sha256), { code: 'DEPENDENCY_UNAVAILABLE' })
   t.throws(() => book.find(hashKey(makeKey())), { code: 'DEPENDENCY_UNAVAILABLE' }, 'it may be a new one')
   t.equal(book.find(FILE_KEY)?.key.id, 'key_web', 'keys of the file are always known')
@@ -248,7 +250,7 @@ t.test(
     const key = storedKey()
     const keys = new Keys(key)
     keys.away = true
-    const { book, log } = bookOf(t, keys)
+    const { book, log, clock } = bookOf(t, keys)
     t.throws(() => book.find(key.sha256), { code: 'DEPENDENCY_UNAVAILABLE' }, 'before the first answer')
     await book.ready()
     t.equal(book.find(FILE_KEY)?.key.id, 'key_web')
@@ -256,15 +258,8 @@ t.test(
     t.match(log, [{ level: 'warn' }])
 
     keys.away = false
-    t.ok(
-      await waitUntil(() => {
-        try {
-          return book.find(key.sha256) !== undefined
-        } catch {
-          return false
-        }
-      }),
-    )
+    await clock.advance(2 * POLL_MS)
+    t.ok(book.find(key.sha256))
   },
 )
 
@@ -272,18 +267,20 @@ t.test('a principal is the same object until its key or the configuration change
   const [key, other] = [storedKey(), storedKey()]
   const keys = new Keys(key)
   let snapshot = snapshotAfter()
-  const { book } = bookOf(t, keys, () => snapshot)
+  const { book, clock } = bookOf(t, keys, () => snapshot)
   await book.ready()
   const first = book.find(key.sha256)
   t.ok(first)
   t.equal(book.find(key.sha256), first)
 
   await keys.create(other)
-  t.ok(await waitUntil(() => book.find(other.sha256) !== undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(other.sha256) !== undefined)
   t.equal(book.find(key.sha256), first, 'another key came')
 
   await keys.create({ ...key, scopes: ['jobs'] })
-  t.ok(await waitUntil(() => book.find(key.sha256) !== first))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(key.sha256) !== first)
   const second = book.find(key.sha256)
   t.same(second?.key.scopes, ['jobs'])
 
@@ -366,7 +363,7 @@ t.test('who made or revoked a key has it known at once', async (t) => {
 t.test('ten thousand keys: each is found, and a change holds nobody up', async (t) => {
   const all = Array.from({ length: 10_000 }, () => storedKey())
   const keys = new Keys(...all)
-  const { book } = bookOf(t, keys)
+  const { book, clock } = bookOf(t, keys)
   await book.ready()
   const principals = all.map(({ sha256 }) => book.find(sha256))
   t.same(
@@ -376,7 +373,8 @@ t.test('ten thousand keys: each is found, and a change holds nobody up', async (
 
   const turns = watchTurns()
   await keys.revoke(all[0]?.id ?? '')
-  t.ok(await waitUntil(() => book.find(all[0]?.sha256 ?? '') === undefined))
+  await clock.advance(2 * POLL_MS)
+  t.ok(book.find(all[0]?.sha256 ?? '') === undefined)
   const longestMs = await turns()
   t.ok(longestMs < 1_000, `nothing else for ${longestMs.toFixed(0)} ms, the copy of the test included`)
   const same = all.filter(({ sha256 }, index) => book.find(sha256) === principals[index])
@@ -385,13 +383,15 @@ t.test('ten thousand keys: each is found, and a change holds nobody up', async (
 
 t.test('a closed book asks no more, not even after the answer that was under way', async (t) => {
   const keys = new Keys()
-  keys.answerMs = 30
-  const { book, log } = bookOf(t, keys)
+  const answer = Promise.withResolvers<void>()
+  keys.held = answer.promise
+  const { book, log, clock } = bookOf(t, keys)
   keys.away = true
   book.close()
+  answer.resolve()
   await book.ready()
   const { versions } = keys
-  await sleep(10 * POLL_MS)
+  await clock.advance(10 * POLL_MS)
   t.equal(keys.versions, versions)
   t.same(log, [])
 })

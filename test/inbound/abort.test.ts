@@ -39,7 +39,7 @@ const busy: EdgeRoute = {
   },
 }
 
-/** Refuses at once, so that aborts also hit the discarding and the lingering behind it. */
+/** Refuses at once, so that aborts also hit the discarding and the lingering after it. */
 const refusing: EdgeRoute = {
   method: 'POST',
   path: '/refusing',

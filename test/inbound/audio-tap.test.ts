@@ -35,7 +35,7 @@ async function receive(request: FakeRequest, limits: Partial<Limits> = {}) {
 
 const JSON_TYPE = 'application/json'
 
-/** Bodies and what stands in them as audio. */
+/** Bodies, and the audio in them as it was sent. */
 function bodiesOf(audio: Buffer): { name: string; contentType: string; body: Buffer; tapped: Buffer }[] {
   const parts = [
     { name: 'language', body: 'de' },
@@ -63,7 +63,7 @@ function bodiesOf(audio: Buffer): { name: string; contentType: string; body: Buf
   ]
 }
 
-t.test('a tap gets the audio as it stands in the body, and nothing else', async (t) => {
+t.test('a tap gets the audio as it was sent, and nothing else', async (t) => {
   for (const { name, contentType, body, tapped } of bodiesOf(noise(500))) {
     for (const chunks of cutsOf(body)) {
       const { received, passing, stored } = await receive({ contentType, chunks })

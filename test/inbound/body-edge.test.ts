@@ -62,7 +62,7 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     },
   }
   const edge = await startEdge(t, [transcription, speech])
-  /** Nothing is left of any request: no memory, no object, no upload. */
+  /** Asserts that no memory, object or upload of any request is left. */
   async function settles(t: Test, message: string) {
     const left = async () => {
       const { arriving, uploading } = rig.spool.stats()

@@ -157,7 +157,7 @@ t.test('tells what was sent', async (t) => {
   t.equal(json({}).string('constructor'), null)
 })
 
-t.test('lists what nobody asked for', async (t) => {
+t.test('lists the fields that were not asked for', async (t) => {
   const sent = json({ language: 'de', audio: { provider: 'x', colour: 1 }, temperature: 0, mode: null })
   sent.string('language')
   sent.has('audio.provider')

@@ -2,12 +2,12 @@
 export type Vector = readonly [id: string, raw: string, direct: string, behindNginx?: string]
 
 /**
- * Requests as bytes, and what the edge makes of each when it faces the client itself; behind it, where that differs,
+ * Requests as bytes, and what the edge makes of each when it faces the client itself; after it, where that differs,
  * what comes of the same bytes behind nginx as it is deployed. `⏎` is CR LF; `G¹` and `P¹` begin a GET or POST of `/`
  * with a Host; `C¹` is `P¹` with a chunked body; `CL` and `TE` are Content-Length and Transfer-Encoding; `<a×n>` is n
  * letters, `<n hdrs>` n headers.
  *
- * - `200 n`: one request, answered, with n bytes of body; `close` when the connection was closed behind it
+ * - `200 n`: one request, answered, with n bytes of body; `close` when the connection was closed after it
  * - a status: that answer and a closed connection; `open` when it serves on
  * - `cut`: closed without an answer; `silent`: neither answer nor close for as long as the test looks
  * - two of these: two answers, for nginx takes what follows a whole request as the next one, as it should

@@ -23,7 +23,7 @@ const BYTES: Readonly<Record<string, string>> = {
   'an emoji': '\xf0\x9f\x98\x80',
 }
 
-/** Where they stand in a value. */
+/** Their places in a value. */
 const PLACES: Readonly<Record<string, (bytes: string) => string>> = {
   'at the end': (bytes) => `order-${bytes}`,
   'at the beginning': (bytes) => `${bytes}order`,
@@ -50,7 +50,7 @@ async function start(t: Test) {
   return { ...(await startEdge(t, routes)), handled }
 }
 
-/** What is answered to the lines of a head behind its Host, and a body. */
+/** The answer to the lines of a head after its Host, and a body. */
 async function ask(client: RawClient, lines: readonly string[], body = '', method = 'GET') {
   const head = [`${method} /v1/me?x=y HTTP/1.1`, 'Host: a', ...lines, '', ''].join('\r\n')
   await client.send(head + body)
@@ -81,7 +81,7 @@ t.test('a header that decides something is refused with any byte but visible ASC
 })
 
 t.test(
-  'so is it with a body behind the head, of any bytes, and in the last of several segments',
+  'so is it with a body after the head, of any bytes, and in the last of several segments',
   async (t) => {
     const { port, handled } = await start(t)
     const body = Buffer.from(Array.from({ length: 4096 }, (_, i) => i % 256)).toString('latin1')
@@ -155,7 +155,7 @@ t.test('blanks, other headers and what stood in the memory before are no reason'
   }
 })
 
-t.test('a method that nobody knows is answered in JSON, and none that is no token', async (t) => {
+t.test('an unknown method is answered in JSON, and so is one that is not a token', async (t) => {
   const { port, handled } = await start(t)
   const client = await RawClient.connect(port)
   t.teardown(() => client.destroy())

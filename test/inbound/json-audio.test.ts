@@ -166,7 +166,7 @@ t.test('decodes to what Buffer decodes, and says what can be read from the middl
     ['escaped line ends', 'QUJD\\r\\nQUJD\\n', false],
     ['raw line ends', 'QUJD\r\nQUJD\n\tQQ = = ', false],
     ['blanks in front', ' QUJD', false],
-    ['nonzero bits behind the last byte', 'QR==', true],
+    ['nonzero bits after the last byte', 'QR==', true],
   ]
   for (const [name, text, canonical] of texts) {
     for (const [kind, long] of Object.entries({ short: text, long: `${'QUJD'.repeat(20_000)}${text}` })) {

@@ -4,7 +4,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { JsonStructure } from '../../src/inbound/json-structure.ts'
 import { fragment, slices } from '../support/bodies.ts'
 
-/** Whether a body passes, its chunks scanned one by one. */
+/** True if a body passes, its chunks scanned one by one. */
 function passes(chunks: readonly Buffer[]): boolean {
   const structure = new JsonStructure()
   try {

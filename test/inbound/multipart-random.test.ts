@@ -52,7 +52,7 @@ t.test('finds every offset in random forms, however they are cut', async (t) => 
   t.doesNotThrow(() => fc.assert(property, { numRuns: 2000 }))
 })
 
-/** Whether content holds a whole delimiter line, also with the line end that stands before and behind it. */
+/** True if content holds a whole delimiter line, also with the line end before and after it. */
 function holdsDelimiter(content: Buffer, boundary: string): boolean {
   const text = `\r\n${content.toString('latin1')}\r\n--${boundary}`
   const escaped = boundary.replace(/[^\w]/g, '\\$&')

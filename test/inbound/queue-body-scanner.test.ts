@@ -215,7 +215,7 @@ t.test('what it takes of damaged bodies is JSON for the parser, too, and the sam
   t.ok(taken > numRuns / 50 && refused > numRuns / 5, `${taken} were taken, ${refused} refused`)
 })
 
-/** What comes of a body by the scanner and a parser of its parts; null when it is refused. */
+/** The parts of a body by the scanner and a parser; null when it is refused. */
 function takenOf(raw: Buffer): Record<string, unknown> | null {
   try {
     const span = scan([raw])
@@ -238,7 +238,7 @@ function parsedOf(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Whether one of the scanner's members is there twice, which JSON.parse does not tell. */
+/** One of the scanner's members is there twice, which JSON.parse does not tell. */
 function hasTwice(text: string): boolean {
   return ['endpoint', 'payload', 'mode', 'idempotency_key'].some((name) => countTop(text, name) > 1)
 }

@@ -67,7 +67,7 @@ t.test('a refused body gives back what it held', async (t) => {
   const cases: [string, Partial<FakeRequest>, { code: string; extra?: object }][] = [
     ['another type', { contentType: 'text/json' }, { code: 'UNSUPPORTED_MEDIA_TYPE' }],
     ['no JSON', { chunks: chunks('{"payload":{}') }, { code: 'INVALID_REQUEST' }],
-    ['no JSON behind it', { chunks: chunks('{"payload":{}}}') }, { code: 'INVALID_REQUEST' }],
+    ['no JSON after it', { chunks: chunks('{"payload":{}}}') }, { code: 'INVALID_REQUEST' }],
     ['two of them', { chunks: chunks('{"payload":{}}{"payload":{}}') }, { code: 'INVALID_REQUEST' }],
     ['an end within the payload', { chunks: chunks('{"payload":{"a":1') }, { code: 'INVALID_REQUEST' }],
     [

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Reply, WholeReply } from '../../src/inbound/exchange.ts'
+import type { Exchange, Reply, WholeReply } from '../../src/inbound/exchange.ts'
 import { commonHeaders, prepareAnswer, SLICE_BYTES } from '../../src/inbound/reply.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { whenStill } from '../support/stands-still.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
@@ -201,7 +203,7 @@ t.test('large answers of every kind arrive whole, and the connection lives on', 
   client.destroy()
 })
 
-t.test('behind a chunked request a large answer is whole and its connection is closed', async (t) => {
+t.test('after a chunked request a large answer is whole and its connection is closed', async (t) => {
   const audio = noise(5 * MIB)
   const edge = await startEdge(
     t,
@@ -261,7 +263,7 @@ t.test('the end of an answer is not lost with its connection', async (t) => {
   t.same(short, [])
 })
 
-t.test('a draining server closes each connection behind its answer', async (t) => {
+t.test('a draining server closes each connection after its answer', async (t) => {
   const edge = await startEdge(
     t,
     answering('/x', () => ({ status: 200, body: '{}' })),
@@ -312,21 +314,28 @@ t.test('a slow reader of a 20 MB base64 answer costs one slice, not the answer',
 })
 
 t.test('a client that reads nothing for long is given up', async (t) => {
+  const clock = new VirtualClock()
+  let exchange: Exchange | null = null
   const audio = noise(20 * MIB)
   const edge = await startEdge(
     t,
     answering('/audio', () => ({ status: 200, headers: { 'content-type': 'audio/mpeg' }, body: audio })),
-    { timing: { writeStallMs: 300, sweepMs: 50 } },
+    { clock, observe: (made) => (exchange = made) },
   )
   const client = await RawClient.connect(edge.port)
   client.socket.pause()
   await client.send('GET /audio HTTP/1.1\r\nHost: a\r\n\r\n')
-  t.ok(await waitUntil(() => edge.server.inFlight === 1))
+  await whenStill(() => exchange?.sentBytes ?? 0)
+  await clock.advance(59_000)
+  t.equal(edge.server.inFlight, 1)
+  await clock.advance(3_000)
   t.ok(await waitUntil(() => edge.server.inFlight === 0))
   client.destroy()
 })
 
 t.test('a large answer whose reader is slow can be taken back, whole or streamed', async (t) => {
+  const clock = new VirtualClock()
+  let exchange: Exchange | null = null
   const finished: string[] = []
   async function* endless(): AsyncGenerator<Uint8Array> {
     for (;;) yield noise(100_000)
@@ -343,19 +352,21 @@ t.test('a large answer whose reader is slow can be taken back, whole or streamed
       },
     }),
   )
-  const { port, origin, budget } = await startEdge(t, routes, { timing: { sweepMs: 50 } })
+  const observe = (made: Exchange) => (exchange = made)
+  const { port, origin, budget } = await startEdge(t, routes, { clock, observe })
   await (await fetch(`${origin}/small`)).arrayBuffer()
-  t.equal(budget.holders.size, 0, 'what is out at once holds nothing')
+  t.equal(budget.holders.size, 0, 'an answer that is out at once holds nothing')
   for (const name of ['whole', 'streamed']) {
     const client = await RawClient.connect(port)
     await client.send(`GET /${name} HTTP/1.1\r\nHost: a\r\n\r\n`)
     await client.receives(5_000)
     const [holder] = budget.holders
     t.equal(holder?.workspace, 'acme')
-    t.equal(holder?.pace(performance.now()), null, 'too early to tell')
+    t.equal(holder?.pace(clock.now()), null, 'too early to tell')
     client.socket.pause()
-    await sleep(2_500)
-    const { bytesPerSecond = 0, bytesLeft = 0 } = holder?.pace(performance.now()) ?? {}
+    await whenStill(() => exchange?.sentBytes ?? 0)
+    await clock.advance(2_500)
+    const { bytesPerSecond = 0, bytesLeft = 0 } = holder?.pace(clock.now()) ?? {}
     t.ok(bytesPerSecond > 1_000 && bytesLeft > MIB, `${bytesPerSecond} B/s, ${bytesLeft} left`)
     t.notOk(finished.includes(name))
     holder?.end()

@@ -153,7 +153,7 @@ t.test('bodies of every size and split arrive whole, by length and chunked', asy
   t.equal(edge.server.inFlight, 0)
 })
 
-t.test('a body waits behind its first chunk for its consumer, and comes in order', async (t) => {
+t.test('a body waits after its first chunk for its consumer, and comes in order', async (t) => {
   const late: EdgeRoute = {
     method: 'POST',
     path: '/late',

@@ -58,7 +58,7 @@ t.test('pauses of more than a minute, and readers that rest at the end', { timeo
     client.destroy()
     t.ok(await waitUntil(() => finished.includes('/left'), 1_500), 'a client that leaves is noticed')
   }
-  // Nothing of the last bytes is lost on a reader that takes none of them for longer than uWS's timer.
+  // A reader that takes none of the last bytes for longer than uWS's timer loses none of them.
   const resting = async () => {
     const client = await RawClient.connect(edge.port)
     client.socket.pause()

@@ -217,7 +217,7 @@ t.test('no request fails while the certificate is renewed 100 times', async (t) 
   for (let index = 0; index < 100; index++) {
     await edge.renew()
     edge.server.renewCertificate()
-    // One of them at least began behind the renewal.
+    // One of them at least began after the renewal.
     const before = answered
     t.ok(await waitUntil(() => answered > before + callers))
   }
@@ -286,7 +286,7 @@ t.test('every app has what was registered, whenever that was', async (t) => {
   sessions.push(await hello(`wss://localhost:${secure.port}/live`))
   t.same(sessions[1]?.messages, ['true', 'hello'])
   before.socket.send('still here')
-  t.ok(await waitUntil(() => before.messages.at(-1) === 'still here'), 'an open session goes on')
+  t.ok(await waitUntil(() => before.messages.at(-1) === 'still here'), 'an open session continues')
   t.equal(apps.connections, 3)
   t.equal(apps.size, 3)
   for (const { socket } of [...sessions, before]) socket.close()

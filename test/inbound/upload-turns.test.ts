@@ -61,7 +61,7 @@ t.test('whoever had its turn is not held up by uploads that have nothing to be r
   t.equal(busy.held, false)
 })
 
-t.test('an upload that leaves is let go, and holds nobody up', async (t) => {
+t.test('an upload that leaves is let go, and holds no one up', async (t) => {
   const turns = new UploadTurns()
   const uploads = Array.from({ length: 4 }, () => new FakeUpload()) as [
     FakeUpload,
@@ -116,6 +116,6 @@ t.test('the edge takes no more than that of many uploads in one turn', async (t)
     client.socket.destroy()
   }
   t.ok(most > 256 * KIB, 'several came at a time')
-  // The one that is being read goes on while it has whole reads of 512 KiB.
+  // The one that is being read continues while it has whole reads of 512 KiB.
   t.ok(most <= 2 * MIB + length, `${most} bytes in one turn`)
 })

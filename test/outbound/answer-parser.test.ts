@@ -2,14 +2,14 @@ import t from 'tap'
 import { headersOf, MalformedAnswer } from '../../src/outbound/answer-head.ts'
 import { AnswerParser } from '../../src/outbound/answer-parser.ts'
 
-/** What was read of an answer: as soon as it was whole, or when its bytes and then the connection ended. */
+/** An answer as it was read: as soon as it was whole, or when its bytes and then the connection ended. */
 interface Read {
   readonly status: number
   readonly body: string
   readonly headers: Readonly<Record<string, string>>
   /** Whole, broken off, or malformed. */
   readonly end: string
-  /** Bytes behind the answer. */
+  /** Bytes after the answer. */
   readonly behind: number
   readonly keepsAlive: boolean
 }
@@ -115,7 +115,7 @@ const HOSTILE: Record<string, string> = {
   'a status of four digits': 'HTTP/1.1 2000 OK\r\n\r\n',
   'an upgrade': 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n',
   'an empty line first': `\r\n${OK}Content-Length: 0\r\n\r\n`,
-  'a bare LF behind the status': 'HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n',
+  'a bare LF after the status': 'HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n',
   'a bare LF behind a header': `${OK}Content-Length: 0\nA: b\r\n\r\n`,
   'a bare LF for the empty line': `${OK}Content-Length: 0\r\n\n`,
   'a bare CR in a header': `${OK}A: b\rContent-Length: 5\r\nContent-Length: 0\r\n\r\n`,
@@ -158,7 +158,7 @@ const HOSTILE: Record<string, string> = {
 
 t.test('hostile answers, wherever they are split', async (t) => {
   for (const [name, text] of Object.entries(HOSTILE)) {
-    // Of long ones every byte would be looked at a million times.
+    // Every byte of a long one would be looked at a million times.
     const ways = text.length < 500 ? splits(text) : [[text], [text.slice(0, 20_000), text.slice(20_000)]]
     const ends = new Set(ways.map((parts) => readParts(parts).end))
     t.notOk(ends.has('whole') || ends.has('broken off'), `${name}: ${[...ends].join(', ')}`)

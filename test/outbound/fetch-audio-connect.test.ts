@@ -26,7 +26,7 @@ async function fetchOver(t: Test, options: TlsOptions, parts: FetchParts = {}) {
 }
 
 t.test('certificates and versions of TLS', async (t) => {
-  // What would make Node take any certificate.
+  // Makes Node take any certificate elsewhere.
   const { NODE_TLS_REJECT_UNAUTHORIZED: before } = process.env
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
   t.teardown(() => {

@@ -329,7 +329,7 @@ t.test('over TLS', async (t) => {
 
   for (const [name, certificate] of Object.entries({
     'of another name': authority.issue(['other.example']),
-    'that nobody vouches for': selfSigned(['localhost']),
+    'without an authority': selfSigned(['localhost']),
     'of last week': authority.issue(['localhost'], { from: new Date(0), to: new Date(Date.now() - 1_000) }),
   })) {
     const host = await serve(certificate)

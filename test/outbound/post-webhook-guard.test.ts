@@ -42,7 +42,7 @@ async function internet(t: Test) {
 /** A delivery in a word: its status, or how it came to none. */
 const inAWord = (posted: Posted) => (posted.kind === 'answered' ? String(posted.status) : posted.kind)
 
-t.test('addresses: those that are not public are never dialled, whatever stands beside them', async (t) => {
+t.test('addresses: those that are not public are never dialled, whatever is beside them', async (t) => {
   const { dial, dialled, sentinels } = await internet(t)
   let addresses: readonly string[] = []
   const post = createWebhookPoster({

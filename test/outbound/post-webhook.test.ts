@@ -172,7 +172,7 @@ t.test('an answer of 10 GB is left after 64 KiB', async (t) => {
   t.ok(performance.now() - beganMs < 20_000, 'none of them is waited for')
   t.ok(await waitUntil(() => receiver.connections.open === 0))
   const perDelivery = sent.bytes / DELIVERIES
-  // What fits into the buffers of the system on both sides; receiving takes up to 6 MiB of them by default.
+  // The buffers of the system on both sides take that much; receiving takes up to 6 MiB of them by default.
   t.ok(perDelivery < 16 * 1024 * 1024, `${Math.round(perDelivery / 1024)} KiB went into the socket`)
   await sleep(50)
   const grownMib = (process.memoryUsage().rss - before.rss) / 1024 / 1024
@@ -217,7 +217,7 @@ t.test('without an authority of the test, that of the test is unknown', async (t
   t.match(await post(URL_OF_HOOK, MESSAGE), { kind: 'failed', reason: /no connection/ })
 })
 
-t.test('nobody who listens, and the next address', async (t) => {
+t.test('no listener, and the next address', async (t) => {
   const { post, dialled } = await startHook(t, answering(200), { resolve: async () => ['1.1.1.1'] })
   t.same(await post(URL_OF_HOOK, MESSAGE), { kind: 'failed', reason: 'no connection (ECONNREFUSED)' })
   t.same(dialled, ['1.1.1.1 443'])
@@ -243,7 +243,7 @@ t.test('for development http goes to this machine, and nowhere else', async (t) 
     t.match(receiver.received.at(-1), { path: '/a?b', headers: { host: `${host}:${receiver.port}` } })
     t.match(await secure(url, MESSAGE), { kind: 'refused', reason: 'the URL must begin with https://' })
   }
-  t.same(resolved, [], 'nobody is asked where this machine is')
+  t.same(resolved, [], 'no resolver is asked where this machine is')
   const count = receiver.received.length
   for (const host of ['127.0.0.2', '[::1]', 'hooks.example', 'a.localhost', '0.0.0.0', '10.0.0.1'])
     t.match(await insecure(`http://${host}:${receiver.port}/`, MESSAGE), { kind: 'refused' }, host)

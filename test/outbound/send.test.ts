@@ -103,9 +103,9 @@ t.test('what kind of failure it was', async (t) => {
   }
 
   const closed = createServer()
-  const nobody = await listen(t, closed)
+  const unheard = await listen(t, closed)
   closed.close()
-  t.equal(await failure(upload(nobody, 1000)), 'connect', 'nobody listens')
+  t.equal(await failure(upload(unheard, 1000)), 'connect', 'no one listens')
   t.equal(await failure(upload('http://does-not-exist.invalid', 1000)), 'connect', 'no such host')
   const plain = await serveHttp(t, (_, res) => res.end())
   t.equal(await failure(upload(plain.replace('http:', 'https:'), 1000)), 'connect', 'no TLS over there')

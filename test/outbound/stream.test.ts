@@ -41,7 +41,7 @@ const get = (origin: string): UpstreamRequest => ({
 })
 const staying = { deadlineMs: 20_000, signal: new AbortController().signal }
 
-/** What was thrown: the kind and reason of the attempt's failure, or the error itself. */
+/** The kind and reason of the attempt's failure, or the thrown error itself. */
 function thrown(error: unknown): unknown {
   return error instanceof UpstreamFailure ? `${error.failure.kind}: ${error.failure.reason}` : error
 }
@@ -145,7 +145,7 @@ t.test('a slow reader holds the provider back', async (t) => {
 
   let read = 0
   for (let step = await iterator.next(); !step.done; step = await iterator.next()) read += step.value.length
-  t.ok(read > bytes - 256 * 1024 && read <= bytes, `${read} bytes came whole behind the first chunk`)
+  t.ok(read > bytes - 256 * 1024 && read <= bytes, `${read} bytes came whole after the first chunk`)
 })
 
 t.test('no more than a bounded part waits for the reader', async (t) => {
@@ -199,9 +199,9 @@ t.test('no answer at all', async (t) => {
   const failing = (origin: string, deadlineMs = 20_000) =>
     open(get(origin), { ...staying, deadlineMs }).then(() => null, thrown)
   const closed = createServer()
-  const nobody = await listen(t, closed)
+  const unheard = await listen(t, closed)
   closed.close()
-  t.equal(await failing(nobody), 'connect: no connection')
+  t.equal(await failing(unheard), 'connect: no connection')
   const cutting = await serveHttp(t, (req) => void req.socket.destroy())
   t.equal(await failing(cutting), 'ambiguous: the connection broke')
   const garbled = await listen(

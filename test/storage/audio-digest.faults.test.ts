@@ -38,7 +38,7 @@ async function start(
   const { blocks, budget } = rig
   const digester = createAudioDigester({ reader, hasher, blocks, budget })
 
-  /** Puts `audio` into a body, `offset` bytes behind its beginning. */
+  /** Puts `audio` into a body, `offset` bytes after its beginning. */
   async function keep(audio: Buffer, form: string, tier: Tier, offset = 0) {
     const text = asText(audio, form)
     const body = Buffer.concat([noise(offset), text, noise(11)])
@@ -268,7 +268,7 @@ t.test('aborted digests give everything back and end with the reason', async (t:
         await t.rejects(digester.digest(ref, controller.signal), reason, name)
         t.equal(hashing, 0, 'no worker reads the blocks any more')
         t.equal(started, last, 'and none is asked again')
-        // What was read into rests for a moment, as chunks of it may be on a socket that is being closed.
+        // The memory that was read into rests for a moment, as chunks of it may be on a socket that is being closed.
         t.ok(await waitUntil(() => budget.used === before), `${name}: all is given back`)
       }
       release()

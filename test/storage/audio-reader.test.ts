@@ -60,7 +60,7 @@ async function drain(chunks: AsyncGenerator<Uint8Array>): Promise<{ bytes: Buffe
     if (inUse.length > 1) inUse.shift()
     await new Promise(setImmediate)
   }
-  for (const { view, copy } of inUse) if (!copy.equals(view)) throw new Error('overwritten behind the end')
+  for (const { view, copy } of inUse) if (!copy.equals(view)) throw new Error('overwritten after the end')
   return { bytes: Buffer.concat(copies), sizes: copies.map(({ length }) => length) }
 }
 

@@ -140,7 +140,7 @@ t.test('a body that may still be needed takes no more than any other', { timeout
   t.same(await keysOf(objects), [], 'no object is left')
 })
 
-/** What can be wrong with a body, and what it is answered with. */
+/** Faulty bodies, and the answers to them. */
 function brokenBodies(): Record<string, { contentType: string; body: Buffer; code: string | null }> {
   const json = (text: string) => ({ contentType: 'application/json', body: Buffer.from(text) })
   const form = multipart([{ name: 'file', body: noise(1_000) }])

@@ -7,7 +7,7 @@ import { syncFolder } from '../../src/storage/folder.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { watchSyncs } from '../support/watch-syncs.ts'
 
-t.test('many share a sync, and each has one that began behind its call', async (t: Test) => {
+t.test('many share a sync, and each has one that began after its call', async (t: Test) => {
   const folder = await tempFolder(t)
   let begun = 0
   let newestDone = 0
@@ -69,7 +69,7 @@ t.test('folders do not wait for one another', async (t: Test) => {
   t.equal(most, 2)
 })
 
-t.test('a sync that fails fails for those who share it, and for nobody after them', async (t: Test) => {
+t.test('a sync that fails fails for those who share it, and for none after them', async (t: Test) => {
   const folder = join(await tempFolder(t), 'folder')
   const missing = Array.from({ length: 3 }, () => syncFolder(folder))
   for (const result of await Promise.allSettled(missing)) t.equal(result.status, 'rejected')

@@ -27,7 +27,7 @@ async function read(objects: Objects, key: string, start: number, end: number): 
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 
-/** What every object store does; run against the folder and against a real S3 server. */
+/** The contract of every object store; run against the folder and against a real S3 server. */
 export async function testObjects(t: Test, objects: Objects): Promise<void> {
   const keys = async (prefix: string) => (await keysOf(objects, prefix)).sort()
 

@@ -51,7 +51,7 @@ test('audio that is read ahead is asked of the store once, and before it is want
   t.equal(budget.used, 0)
 })
 
-test('a part of it is another reading, and what nobody wanted is forgotten', async (t) => {
+test('a part of it is another reading, and one that was not wanted is forgotten', async (t) => {
   const { ahead, budget, read, asked } = rigOf()
   const stop = ahead.begin(audioOf(), SIGNAL)
   t.equal(await read(4, 9), 'audio')

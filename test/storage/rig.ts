@@ -57,7 +57,7 @@ export async function whenReady(writer: BodyWriter): Promise<void> {
   })
 }
 
-/** Sends `body` the way a socket does: in chunks of changing size that vanish behind the call, stopping when asked. */
+/** Sends `body` the way a socket does: in chunks of changing size that vanish after the call, stopping when asked. */
 export async function send(writer: BodyWriter, body: Uint8Array, chunkBytes = 200_000): Promise<void> {
   for (let at = 0; at < body.length; at += chunkBytes) {
     const chunk = Uint8Array.from(body.subarray(at, at + chunkBytes))

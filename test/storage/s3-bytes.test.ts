@@ -199,7 +199,7 @@ t.test('answers that are no use', async (t) => {
   }
 })
 
-t.test('bytes behind the announced ones reach nobody', async (t) => {
+t.test('bytes after the announced ones reach no one', async (t) => {
   for (const length of [3, 100_000, 300_000, 700_000]) {
     const body = noise(length)
     const { endpoint, connections } = await sayer(t, (socket) => {

@@ -104,7 +104,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
       (writer) =>
         new Promise<number>((resolve) => {
           let sent = MIB
-          // Each sender goes on as long as it may: the system's own buffers take some megabytes yet.
+          // Each sender sends as long as it may: the system's own buffers take some megabytes yet.
           const feed = () => {
             for (; sent < body.length && writer.ready; sent += 65_536)
               writer.write(body.subarray(sent, sent + 65_536))

@@ -32,10 +32,10 @@ function keyOf({ body }: StoredResult): string {
   return body.object
 }
 
-/** What `keep` hands out goes through the state as JSON. */
+/** The result of `keep` goes through the state as JSON. */
 const throughState = (result: StoredResult): StoredResult => JSON.parse(JSON.stringify(result))
 
-/** Texts around what stands inline, by their bytes. */
+/** Texts around the longest inline one, by their bytes. */
 const TEXTS: Record<string, { text: string; inline: boolean }> = {
   'the limit': { text: 'x'.repeat(INLINE_BYTES), inline: true },
   'one byte more': { text: 'x'.repeat(INLINE_BYTES + 1), inline: false },

@@ -1,4 +1,4 @@
-/** How a client may write base64: each takes canonical text and returns what stands in the JSON string. */
+/** How a client may write base64: each takes canonical text and returns the text of the JSON string. */
 export const SPELLINGS: Readonly<Record<string, (text: string) => string>> = {
   canonical: (text) => text,
   unpadded: (text) => text.replace(/=+$/, ''),

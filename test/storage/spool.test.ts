@@ -1,8 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { BLOCK_BYTES } from '../../src/contracts/audio.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { testAborts } from './aborts.ts'
 import { bytesOf, createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
 
@@ -74,14 +75,12 @@ t.test('what arrives before the start is kept and charged', async (t: Test) => {
 })
 
 t.test('a body waits for memory a while, then it goes to the store', async (t: Test) => {
-  const { budget, objects, open } = await createRig(t, {
-    budgetBytes: 8 * MIB,
-    timing: { memoryWaitMs: 300 },
-  })
+  const clock = new VirtualClock()
+  const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, clock })
   const first = await store(open(7 * MIB), noise(7 * MIB))
   const waiting = open(4 * MIB)
   const started = waiting.start()
-  await sleep(30)
+  await clock.advance(400)
   t.equal(waiting.ready, true, 'the sender may show its speed')
   waiting.write(noise(64 * KIB))
   t.equal(waiting.ready, false, 'and is paused then')
@@ -90,7 +89,9 @@ t.test('a body waits for memory a while, then it goes to the store', async (t: T
   await send(waiting, noise(4 * MIB - 64 * KIB))
   const second = await waiting.finish()
   t.equal(second.source.kind, 'memory', 'memory came free in time')
-  const third = await store(open(5 * MIB), noise(5 * MIB))
+  const storing = store(open(5 * MIB), noise(5 * MIB))
+  await clock.advance(500)
+  const third = await storing
   t.equal(third.source.kind, 'object', 'and here it did not')
   t.equal(budget.used, 4 * MIB)
   for (const { release } of [second, third]) release()
@@ -98,16 +99,13 @@ t.test('a body waits for memory a while, then it goes to the store', async (t: T
   t.equal((await keysOf(objects)).length <= 1, true)
 })
 
-t.test('an overdrawn budget is for the store at once, one overdrawn twice for nobody', async (t: Test) => {
-  const { budget, spool, open } = await createRig(t, {
-    budgetBytes: 4 * MIB,
-    timing: { memoryWaitMs: 10_000 },
-  })
+t.test('an overdrawn budget is for the store at once, one overdrawn twice for none', async (t: Test) => {
+  const clock = new VirtualClock()
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 4 * MIB, clock })
   budget.charge(4 * MIB + 1)
-  const startMs = performance.now()
   const stored = await store(open(MIB), noise(MIB))
   t.equal(stored.source.kind, 'object')
-  t.ok(performance.now() - startMs < 5_000, 'nobody waited')
+  t.equal(clock.now(), 0, 'without a wait')
   budget.charge(4 * MIB)
   const refused = open(MIB)
   refused.write(noise(1_000))
@@ -118,13 +116,15 @@ t.test('an overdrawn budget is for the store at once, one overdrawn twice for no
 })
 
 t.test('upload slots are limited, and the next one waits for them', async (t: Test) => {
-  const timing = { memoryWaitMs: 0, slotWaitMs: 600 }
-  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 2, timing })
+  const clock = new VirtualClock()
+  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 2, clock })
   const [first, second, third, fourth] = [1, 2, 3, 4].map(() => open(MIB))
-  await Promise.all([first!.start(), second!.start()])
-  await t.rejects(third!.start(), overloaded)
+  const started = [first!, second!].map((writer) => writer.start())
+  await clock.advance(500)
+  await Promise.all(started)
+  await Promise.all([t.rejects(third!.start(), overloaded), clock.advance(2_500)])
   const waits = fourth!.start()
-  await sleep(20)
+  await clock.advance(600)
   await first!.abort()
   await waits
   t.equal(spool.stats().uploading, 2)
@@ -133,15 +133,15 @@ t.test('upload slots are limited, and the next one waits for them', async (t: Te
 })
 
 t.test('a slow sender loses its memory to others, and its body is whole all the same', async (t: Test) => {
-  const timing = { slowWindowMs: 120, tickMs: 15 }
-  const { budget, objects, spool, open } = await createRig(t, { timing })
+  const clock = new VirtualClock()
+  const { budget, objects, spool, open } = await createRig(t, { clock })
   const body = noise(6 * MIB)
   const slow = open(body.length)
   await slow.start()
   await send(slow, body.subarray(0, 3 * MIB))
   t.equal(budget.used, 6 * MIB)
-  for (let left = 200; left > 0 && budget.used > 0; left -= 1) await sleep(20)
-  t.equal(budget.used, 0, 'the beginning is in the store')
+  await clock.advance(1_500)
+  t.ok(await waitUntil(() => budget.used === 0), 'the beginning is in the store')
   t.equal(spool.stats().demoted, 1)
   await send(slow, body.subarray(3 * MIB), 50_000)
   const stored = await slow.finish()
@@ -151,8 +151,8 @@ t.test('a slow sender loses its memory to others, and its body is whole all the 
 })
 
 t.test('small bodies, complete ones and those without a slot are not moved', async (t: Test) => {
-  const timing = { slowWindowMs: 60, tickMs: 10 }
-  const { budget, spool, open } = await createRig(t, { timing, uploadSlots: 0 })
+  const clock = new VirtualClock()
+  const { budget, spool, open } = await createRig(t, { clock, uploadSlots: 0 })
   const writers = [open(64 * KIB), open(MIB), open(2 * MIB)]
   await Promise.all(writers.map((writer) => writer.start()))
   await Promise.all([
@@ -160,7 +160,7 @@ t.test('small bodies, complete ones and those without a slot are not moved', asy
     send(writers[1]!, noise(MIB)),
     send(writers[2]!, noise(MIB)),
   ])
-  await sleep(200)
+  await clock.advance(3_000)
   t.equal(spool.stats().demoted, 0)
   t.ok(budget.used > 3 * MIB)
   for (const writer of writers) await writer.abort()
@@ -168,31 +168,40 @@ t.test('small bodies, complete ones and those without a slot are not moved', asy
 })
 
 t.test('a crawling upload gives its slot to one that waits, and only then', async (t: Test) => {
-  const timing = { memoryWaitMs: 0, crawlWindowMs: 100, tickMs: 10, slotWaitMs: 5_000 }
-  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, timing })
+  const clock = new VirtualClock()
+  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, clock })
   const crawling = open(MIB)
   const failed = new Promise<Error>((resolve) => {
     crawling.onFailure = resolve
   })
-  await crawling.start()
+  const started = crawling.start()
+  await clock.advance(500)
+  await started
   crawling.write(noise(100))
-  await sleep(300)
-  t.equal(spool.stats().uploading, 1, 'nobody wanted the slot')
+  await clock.advance(31_000)
+  t.equal(spool.stats().uploading, 1, 'the slot was not wanted')
   const next = open(MIB)
-  await next.start()
+  const starting = next.start()
+  await clock.advance(800)
+  await starting
   t.match(await failed, { code: 'REQUEST_TIMEOUT' })
   await t.rejects(crawling.finish(), { code: 'REQUEST_TIMEOUT' })
   await next.abort()
 })
 
 t.test('an upload may take so long and no longer', async (t: Test) => {
-  const timing = { memoryWaitMs: 0, uploadDeadlineMs: 100, tickMs: 10 }
-  const { open } = await createRig(t, { budgetBytes: 0, timing })
+  const clock = new VirtualClock()
+  const { budget, open } = await createRig(t, { budgetBytes: 0, clock, timing: { tickMs: 60_000 } })
   const writer = open(MIB)
   const failed = new Promise<Error>((resolve) => {
     writer.onFailure = resolve
   })
-  await writer.start()
+  const started = writer.start()
+  await clock.advance(500)
+  await started
+  writer.write(noise(100))
+  t.ok(await waitUntil(() => budget.used === 0), 'the store waits for the sender')
+  await clock.advance(16 * 60_000)
   t.match(await failed, { code: 'REQUEST_TIMEOUT' })
   await writer.abort()
 })
@@ -202,7 +211,6 @@ t.test('a body is no object before it is finished, even when all of it has arriv
   const writer = open(MIB)
   await writer.start()
   await send(writer, noise(MIB))
-  await sleep(100)
   t.same(await keysOf(objects), [])
   await writer.abort()
   await spool.close()
@@ -229,8 +237,8 @@ t.test('ids that callers made up cannot reach outside the spool', async (t: Test
 })
 
 t.test('a chunked body waits for the memory of a part, then it is refused', async (t: Test) => {
-  const timing = { partMemoryWaitMs: 150 }
-  const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, timing })
+  const clock = new VirtualClock()
+  const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, clock })
   const body = noise(9 * MIB)
   const [first, refused, second] = [open(null), open(null), open(null)] as const
   for (const writer of [first, refused, second]) await writer.start()
@@ -241,8 +249,9 @@ t.test('a chunked body waits for the memory of a part, then it is refused', asyn
   })
   refused.write(body.subarray(0, MIB + 1))
   t.equal(refused.ready, false, 'the sender is to be paused')
+  await clock.advance(5_000)
   t.match(await failed, overloaded)
-  t.equal(refused.ready, true, 'what still comes is dropped')
+  t.equal(refused.ready, true, 'later bytes are dropped')
   await t.rejects(refused.finish(), overloaded)
 
   second.write(body.subarray(0, MIB + 1))
@@ -276,7 +285,7 @@ t.test('chunked bodies whose beginnings fill the memory get on one after the oth
 })
 
 t.test(
-  'the store behind a fast sender: the writer asks for a pause, and memory stays small',
+  'the store after a fast sender: the writer asks for a pause, and memory stays small',
   async (t: Test) => {
     const { budget, objects, open } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
     const body = noise(24 * MIB)
@@ -360,14 +369,15 @@ t.test(
 )
 
 t.test('a body that must be stored waits for an upload slot, and is refused without one', async (t: Test) => {
-  const { budget, spool } = await createRig(t, { uploadSlots: 1, timing: { slotWaitMs: 300 } })
+  const clock = new VirtualClock()
+  const { budget, spool } = await createRig(t, { uploadSlots: 1, clock })
   const open = () =>
     spool.open({ workspace: 'acme', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
   const first = open()
   await first.start()
   const refused = open()
   refused.write(noise(1_000))
-  await t.rejects(refused.start(), overloaded)
+  await Promise.all([t.rejects(refused.start(), overloaded), clock.advance(2_000)])
   const waiting = open()
   const started = waiting.start()
   await first.abort()

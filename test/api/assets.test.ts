@@ -13,7 +13,7 @@ t.test('a client gets what it takes, and nothing that it has', async (t) => {
     return TEXT
   }
   const answer = serveAsset({ type: 'text/css', load, headers: { 'x-more': '1' } })
-  t.equal(loaded, 0, 'nothing is read before somebody asks')
+  t.equal(loaded, 0, 'nothing is read before the first request')
 
   const plain = await answer(exchange({}))
   t.match(plain, {

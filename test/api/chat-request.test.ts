@@ -153,7 +153,7 @@ t.test('what is left out is told, but for what would choose the route', async (t
   t.ok(many.join('').length < 3_000)
 })
 
-/** What a hostile or mistaken caller sends, and the field that the refusal names. */
+/** Fields of a hostile or mistaken caller, and the one that the refusal names. */
 const REFUSED: [unknown, string | undefined, RegExp?][] = [
   [null, undefined, /not a JSON object/],
   [[], undefined],

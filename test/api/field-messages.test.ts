@@ -27,7 +27,7 @@ const REQUESTS = [
   [visionRequest, { messages: [{ role: 'user', content: [PICTURE] }] }],
 ] as const
 
-/** What hardly any field takes. */
+/** Values that hardly any field takes. */
 const WRONG = ['', 'no such value', 'x'.repeat(200_000), -1, 1.5, 1e300, true, [], [1], [''], {}, { a: 1 }]
 
 /** The one style: the name, then what its value must be. */

@@ -229,7 +229,7 @@ function agree(value: unknown): void {
   } else if (parts.length > 0) object[key] = parts.map(({ text }) => text).join(' ')
 }
 
-/** A word as it stands in a text. */
+/** A word within a text. */
 export function spelled(word: Schema): string {
   return `${word.punctuated_word ?? word.word ?? word.text ?? ''}`
 }

@@ -64,7 +64,7 @@ function transcriptsOf(options: TranscriptionOptions, given: JobDoor): object[] 
 
 /**
  * As it is sent, without what newer types of AssemblyAI's client have (assemblyai 4.41.5, openapi.generated.d.ts), and
- * without a language that nobody knows: null in the file's own examples, and not in its schema.
+ * without a language that is unknown: null in the file's own examples, and not in its schema.
  */
 function onWire(answer: object): object {
   const { dual_channel: _, ...rest } = JSON.parse(JSON.stringify(answer)) as Record<string, unknown>
@@ -75,7 +75,7 @@ function onWire(answer: object): object {
 
 const SUBMIT: DoorEndpoint = {
   ...{ door, method: 'POST', path: '/v2/transcript', bodyAs: 'json' },
-  // What newer clients always send. The header's two options go together.
+  // Options that newer clients always send. The header's two options go together.
   always: { ...AUDIO, speech_models: ['universal'] },
   besides: ['webhook_auth_header_name', 'webhook_auth_header_value'],
   table: TRANSCRIPT_OPTIONS,

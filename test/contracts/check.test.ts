@@ -12,7 +12,7 @@ import { type DoorCase, type DoorEndpoint, doorCases, requestTo } from './doors.
 import { main } from './main.ts'
 import type { Vendor } from './vendors.ts'
 
-// A contract of nobody's, in the words of OpenAPI 3.0, and adapters that keep it or break it in one way each.
+// A contract of no vendor, in the words of OpenAPI 3.0, and adapters that keep it or break it in one way each.
 
 const string = { type: 'string' }
 const CONTRACT = {

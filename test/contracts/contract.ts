@@ -207,7 +207,7 @@ function opened(schema: Schema): Schema {
   return closed === false || closed === undefined ? open : schema
 }
 
-/** References that stand in an `allOf` anywhere. */
+/** References within an `allOf` anywhere. */
 function partsIn(value: unknown, found = new Set<string>()): Set<string> {
   if (typeof value !== 'object' || value === null) return found
   for (const part of listOf((value as Schema).allOf)) if (typeof part.$ref === 'string') found.add(part.$ref)

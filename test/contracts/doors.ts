@@ -19,7 +19,7 @@ export interface DoorCase {
   /** Body of an answer of 4xx; null: it is not refused. */
   readonly refusal: object | null
   readonly events: readonly object[]
-  /** What the door did against its own table. */
+  /** Breaches of the door's own table. */
   readonly wrong: readonly string[]
 }
 
@@ -39,7 +39,7 @@ export interface DoorEndpoint {
   readonly bodyAs: 'json' | 'form' | 'audio' | null
   /** Members of the body that every request has. */
   readonly always: Readonly<Record<string, unknown>>
-  /** What becomes of each option. */
+  /** Fates of the options. */
   readonly table: DoorOptions
   /** Documented names that are no options: where the audio is, for one. */
   readonly besides: readonly string[]

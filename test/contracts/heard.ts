@@ -43,7 +43,7 @@ export const RESULTS: readonly TranscriptionResult[] = [
   ]),
 ]
 
-/** What is answered with each of them. */
+/** Answers to each of them. */
 export function answersOf(options: TranscriptionOptions, answer: TranscriptionAnswer): object[] {
   return RESULTS.flatMap((result) =>
     [1, 2, null].map((channels) => {

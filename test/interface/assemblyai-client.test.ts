@@ -20,7 +20,7 @@ function today(): string {
   return new Date().toISOString().slice(0, 10)
 }
 
-/** What the client throws holds the text of the answer alone. */
+/** The client's error has the text of the answer alone. */
 async function refusal(call: Promise<unknown>): Promise<string> {
   return (await rejectedWith(Error, call)).message
 }

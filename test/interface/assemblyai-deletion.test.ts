@@ -7,7 +7,7 @@ import { filledWav } from '../support/wav.ts'
 
 const TRANSCRIPT = '/assemblyai/v2/transcript'
 const NATIVE = '/v1/transcription/jobs'
-const SECRET = 'a name that nobody else may read'
+const SECRET = 'a name that no one else may read'
 const FACTS = { policy_version_id: null, lk_applied_purpose: null, lk_purpose_source: 'none' }
 
 interface Transcript {
@@ -99,7 +99,7 @@ t.test('one that is processing is cancelled, and keeps nothing that its worker b
   t.match(await erase(api, id), { status: 'processing', text: 'Deleted by user.', keyterms_prompt: [] })
   t.match((await api.jobs.get(id))?.work, work, 'its worker has what it needs')
   const shown = await api.ask('GET', `${TRANSCRIPT}/${id}`)
-  t.notMatch(shown.text, SECRET, 'and nobody else')
+  t.notMatch(shown.text, SECRET, 'and no one else')
   t.notMatch((await api.ask('GET', TRANSCRIPT)).text, 'larkway.invalid')
   const ended = await api.end(id, await succeed(api, id))
   t.match(ended, { status: 'cancelled', result: null, erased: true })

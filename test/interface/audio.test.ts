@@ -161,7 +161,7 @@ t.test('speech', async (t) => {
     t.equal(streamed.headers.get('content-type'), 'audio/wav', kind)
     t.equal((await streamed.arrayBuffer()).byteLength, spoken, kind)
   }
-  // What would choose a provider is ignored by speech; the rest that it does not know is named.
+  // Fields that would choose a provider are ignored by speech; other unknown ones are named.
   const more = { task: 'speech', input: 'sos', model: 'mine', provider: 'x', language: 'en' }
   for (const [kind, body] of Object.entries(withoutAudio(more))) {
     t.same((await answerOf(await post(gateway, body))).warnings, ['language: unknown field, ignored'], kind)

@@ -20,7 +20,7 @@ const WAV = filledWav(1_000_000, 3)
 const WAV_USD = Number((((WAV.length - 44) / 32_000 / 3_600) * 1).toFixed(6))
 
 interface Options {
-  /** Of each provider in turn; default: a single one that answers. */
+  /** Behaviour of each provider in turn; default: a single one that answers. */
   readonly ears?: readonly EarOptions[]
   readonly entry?: object
   readonly workspace?: object
@@ -231,9 +231,9 @@ t.test('a form is sent on from where its file begins, if that is its last part',
   t.equal(ear.requests.length, 2, 'once each')
 
   const others = {
-    'a field behind the file': multipart([file, language]).body,
-    'no line end behind the form': last.body.subarray(0, -2),
-    'more behind the form': Buffer.concat([last.body, Buffer.from('\r\n')]),
+    'a field after the file': multipart([file, language]).body,
+    'no line end after the form': last.body.subarray(0, -2),
+    'more after the form': Buffer.concat([last.body, Buffer.from('\r\n')]),
   }
   for (const [name, body] of Object.entries(others)) {
     const before = ear.requests.length
@@ -328,7 +328,7 @@ t.test('a provider gets no byte beyond the length that was declared', async (t: 
     await waitUntil(() => ear.requests.every((one) => one.received <= one.length && one.length === 500_000)),
   )
   client.destroy()
-  t.equal((await read(await begin(WAV, WAV.length))).status, 200, 'and nobody is blamed')
+  t.equal((await read(await begin(WAV, WAV.length))).status, 200, 'and no entry is blamed')
 })
 
 t.test('a call without money is refused, and the provider gets no whole request', async (t: Test) => {
@@ -346,7 +346,7 @@ t.test('a call without money is refused, and the provider gets no whole request'
 
 t.test('the format of the whole counts', async (t: Test) => {
   const { ear, begin } = await start(t)
-  // Behind a tag that is longer than what is looked at first stands another format than such tags stand for.
+  // A tag that is longer than the first look is followed by another format than such tags announce.
   const tag = Buffer.alloc(200_000)
   tag.write('ID3\x04', 'latin1')
   const size = tag.length - 10
@@ -402,7 +402,7 @@ t.test('a provider that dies, or answers, before the body is whole', async (t: T
       const { ears, gateway, begin } = await start(t, { ears: [{ onPart: once }, {}] })
       const client = await begin(WAV, half(WAV).length)
       t.ok(await waitUntil(() => ears[0]?.requests[0]?.closed === true), 'it has no more of it')
-      t.notOk(client.closed, 'and the caller goes on')
+      t.notOk(client.closed, 'and the caller continues')
       await client.send(WAV.subarray(half(WAV).length))
       const { status, body } = await read(client)
       t.equal(status, 200)

@@ -11,7 +11,7 @@ interface Visit {
   readonly page: Page
   /** Origins that the page asked. */
   readonly asked: ReadonlySet<string>
-  /** What the browser complained of, refusals of the content security policy among them. */
+  /** Complaints of the browser, refusals of the content security policy among them. */
   readonly complaints: readonly string[]
 }
 
@@ -99,7 +99,7 @@ t.test(
     t.equal(heard, '200', transcript)
     t.match(transcript, /"content": "sos"/)
 
-    t.same([...asked], [larkway.url], 'nobody else was asked')
+    t.same([...asked], [larkway.url], 'no one else was asked')
     t.same(complaints, [])
     t.same(await page.evaluate('[localStorage.length, document.cookie]'), [0, ''], 'the key is kept nowhere')
   },
@@ -142,7 +142,7 @@ t.test(
   },
 )
 
-/** What reaches beyond the window. */
+/** Elements that reach beyond the window. */
 const WIDE = `[...document.querySelectorAll('#reference *')]
   .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
   .map((one) => one.tagName + '.' + one.className).slice(0, 5).join(' ')`

@@ -48,7 +48,7 @@ t.test('a file of 25 MB by its path and from memory, in flat memory', { timeout:
   await sendLargeFile(t, warm, send, 2)
 })
 
-/** A gateway with ElevenLabs as its vendor, and Deepgram behind it for what the first cannot do here. */
+/** A gateway with ElevenLabs as its vendor, and Deepgram after it for what the first cannot do here. */
 async function startVendors(t: Test) {
   const elevenlabs = await startUpstream(t, { dialect: elevenlabsDialect() })
   const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
@@ -394,7 +394,7 @@ t.test('speech with times fails closed', { timeout: 60_000 }, async (t) => {
     t.equal(statusCode, 502)
     t.match(body, { detail: { code: 'UPSTREAM_ERROR' } })
   }
-  t.equal(deepgram.received.length, 1, 'and for the times nobody else was asked')
+  t.equal(deepgram.received.length, 1, 'and for the times no one else was asked')
 
   const other = await start([silent])
   for (const path of ['with-timestamps', 'stream/with-timestamps']) {

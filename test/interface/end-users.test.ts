@@ -152,7 +152,7 @@ t.test('end users at one node', { timeout: 120_000 }, async (t) => {
     )
     t.ok(
       (await outcomes(undefined, 5)).every(({ status }) => status === 200),
-      'nobody named is nobody capped',
+      'no one named is no one capped',
     )
     const at = '/openai/v1/chat/completions'
     t.match(await ask('capped', at, { ...CHAT, user: 'ann' }), { status: 402 }, 'one budget at every door')

@@ -21,7 +21,7 @@ function largestSpeech(): Buffer {
   return wav
 }
 
-/** The fields stand behind the file: whoever sends on what has arrived so far would not know them. */
+/** The fields come after the file: whoever sends on the bytes so far would not know them. */
 function bodiesOf(wav: Buffer): Record<'multipart' | 'base64', { type: string; body: Buffer }> {
   const form = multipart([
     { name: 'file', filename: 'a.wav', type: 'audio/wav', body: wav },
@@ -55,7 +55,7 @@ for (const [tier, memory] of [
           const answer = (await response.json()) as { content: string; segments: unknown[] }
           t.equal(response.status, 200, kind)
           t.equal(answer.content, TEXT, kind)
-          t.ok(answer.segments.length > 0, `${kind}: the field behind the audio is heeded`)
+          t.ok(answer.segments.length > 0, `${kind}: the field after the audio is heeded`)
           const calls = await gateway.calls()
           t.same(
             calls.map(({ status, bytes }) => [status, bytes]),

@@ -35,7 +35,7 @@ t.test('a provider that asked to be left alone is, and the caller is told for ho
   const { details = {} } = second.error ?? {}
   t.equal(Math.ceil(Number(details.retry_after_ms) / 1000), seconds)
   t.match(details, { policy_version_id: /^pv_/, entries: [{ left: 'cooling' }, { left: 'cooling' }] })
-  t.equal((await gateway.calls()).length, 2, 'nobody was called')
+  t.equal((await gateway.calls()).length, 2, 'no one was called')
 })
 
 t.test('an entry that keeps failing is passed over, unless every other fails as well', async (t) => {

@@ -231,7 +231,7 @@ t.test('a known failure frees the key; an unknown one burns it', async (t) => {
 })
 
 t.test(
-  'an entry that fails for good makes up for none that nobody knows about; one that answers does',
+  'an entry that fails for good makes up for none of unknown outcome; one that answers does',
   async (t) => {
     const entries = [TRANSCRIPTION_ENTRY, { ...TRANSCRIPTION_ENTRY, model: 'second' }]
     const { upstream, gateway } = await start(t, {}, entries)
@@ -434,7 +434,7 @@ t.test('streams pass a key by, other endpoints ignore it, and malformed ones are
       t.ok(refused.headers.get(name), `${name}: the caller was admitted first`)
     }
     const headers = { authorization: `Bearer ${KEY_FAR}` }
-    t.match(await send(gateway, key, { headers }), { status: 401 }, 'and nobody else is told')
+    t.match(await send(gateway, key, { headers }), { status: 401 }, 'and no one else is told')
   }
   t.match(await send(gateway, 'k'.repeat(256)), { status: 200 })
   const calls = upstream.received.length

@@ -106,7 +106,7 @@ t.test('requests that no handler gets have their line', async (t) => {
   await client.closes()
   client.destroy()
   const refused = () => gateway.log.some(({ msg, status }) => msg === 'request' && status === 400)
-  t.ok(await waitUntil(refused), 'nor is one left out whose end nobody can tell')
+  t.ok(await waitUntil(refused), 'nor is one left out whose end is unknown')
 })
 
 t.test('probes have none', async (t) => {

@@ -48,7 +48,7 @@ function madeUp(node: MeteredNode, i: number) {
 
 async function seriesOf(node: MeteredNode): Promise<Set<string>> {
   const { samples } = await node.scrape()
-  // What is open, and how often what was collected, is up to Node.
+  // Node decides how many are open, and how often it collects.
   const own = samples.filter(({ name }) => !name.startsWith('nodejs_'))
   return new Set(own.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`))
 }

@@ -92,7 +92,7 @@ t.test('audio', { timeout: 60_000 }, async (t) => {
     timestamp_granularities: ['word'],
   })
   t.equal(words.words?.length, 2)
-  t.notOk('segments' in words, 'which nobody asked for')
+  t.notOk('segments' in words, 'which was not asked for')
   t.match(
     await openai.audio.transcriptions.create({ ...ask, file: file(), response_format: 'diarized_json' }),
     {

@@ -198,7 +198,7 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** What other tests of this file provoke, and what no caller of this door is answered. */
+/** Errors that other tests of this file provoke, and those that no caller of this door is answered. */
 const ELSEWHERE: readonly ErrorCode[] = [
   'RATE_LIMITED',
   'PROVIDERS_COOLING_DOWN',
@@ -215,7 +215,7 @@ const NEVER: Readonly<Partial<Record<ErrorCode, string>>> = {
   LENGTH_REQUIRED: 'every client of HTTP/1.1 says how long a body is',
   AUDIO_URL_FETCH_FAILED:
     'nothing but a host on the internet fails like that; a retryable 502 as UPSTREAM_ERROR is',
-  CLIENT_CLOSED: 'nobody is there to be answered',
+  CLIENT_CLOSED: 'no one is there to be answered',
   INTERNAL: 'nothing provokes it',
 }
 
@@ -231,7 +231,7 @@ function assertError(
     { status, code, type: category },
     code,
   )
-  // What no endpoint is asked for has its id in the body alone.
+  // A request to no endpoint has its id in the body alone.
   if (code !== 'METHOD_NOT_ALLOWED') t.equal(error.requestID, idOf(error), 'the id of the request')
   t.equal(client.headers().get('x-should-retry'), String(ERRORS[code].retryable))
   t.equal(error.message, `${status} ${(error.error as { message: string }).message}`)

@@ -108,7 +108,7 @@ const PLAIN: Readonly<Record<string, Fields>> = {
   'images/generations': { prompt: 'a' },
 }
 
-/** What is sent with an option, by its name or by that of its endpoint and its own. */
+/** Fields that are sent with an option, by its name or by that of its endpoint and its own. */
 const SAMPLES: Readonly<Record<string, Fields>> = {
   n: { n: 2 },
   logprobs: { logprobs: true },
@@ -222,7 +222,7 @@ function sampleOf(path: string, name: string, { fate, neutral }: DoorOption): Fi
   const given = table[`${path} ${name}`] ?? table[name]
   if (given !== undefined) return given
   if (fate === 'kept') return {}
-  // Whatever is refused or has no effect.
+  // Options that are refused or have no effect.
   return { [name]: neutral?.[0] === false ? true : 'x' }
 }
 
@@ -262,7 +262,7 @@ function linesIn(text: string): readonly string[] | undefined {
   }
 }
 
-/** Whether what was received has the option as it was sent. */
+/** True where the option was received as it was sent. */
 function arrived({ body, fields }: ReceivedRequest, name: string, option: DoorOption, sent: Fields): unknown {
   if (name === 'messages[].name') return body?.messages
   const last = name.split('.').at(-1) ?? name

@@ -14,7 +14,7 @@ const MESSAGES = [{ role: 'user' as const, content: 'hello' }]
 interface Rig {
   readonly larkway: Gateway
   readonly ears: Upstream
-  /** Of an app without purposes, whose plan has a model less. */
+  /** Key of an app without purposes, whose plan has a model less. */
   readonly bareKey: string
 }
 

@@ -19,7 +19,7 @@ const PRICE = {
   per_video_second_usd: 1,
 }
 
-/** What the route of each app meets at the sandbox. */
+/** Faults that the route of each app meets at the sandbox. */
 const FATES = {
   ok: {},
   failing: { options: { status: 500 } },

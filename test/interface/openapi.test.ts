@@ -10,7 +10,7 @@ const TEXT_LENGTH_MAX = 160
 const TEXT_LENGTH_SHOWN = 64
 const NUMBERS_MAX = 4
 
-/** What differs from run to run, and what always stands in its place. A secret in full would alarm scanners. */
+/** Values that differ from run to run, and their replacements. A secret in full would alarm scanners. */
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/(?<![a-z])req_[0-9a-z]{26}\b/g, 'req_01m7vpxmwhcxyhwv0c3a668m1h'],
   [/\b(tj|qj)_[0-9a-z]{26,}\b/g, '$1_01m7vpxmwhcxyhwv0c3a668m1h'],

@@ -221,7 +221,7 @@ t.test('the record of the first job is gone', async (t) => {
   const beforeMs = Date.now()
   const first = await api.post({ ...SPEECH, idempotency_key: 'k' })
   const createdAtMs = Date.parse(first.body.job?.created_at ?? '')
-  t.ok(createdAtMs >= beforeMs && createdAtMs <= Date.now(), 'when it was made stands in its id')
+  t.ok(createdAtMs >= beforeMs && createdAtMs <= Date.now(), 'its id has when it was made')
   const again = await api.post({ ...SPEECH, idempotency_key: 'k' })
   t.ok(isReplay(again))
   t.strictSame(again.body, first.body)

@@ -13,7 +13,7 @@ function bodyOf(payloadBytes: number): Buffer {
 }
 
 interface Sending {
-  /** What Content-Length says; null: chunked coding, undefined: the truth. */
+  /** Content-Length; null: chunked coding, undefined: the truth. */
   readonly declared?: number | null | undefined
   /** Bytes of the body that are sent at all. */
   readonly sent?: number

@@ -29,7 +29,7 @@ interface Node extends Larkway {
   /** The log line of the job's last claim, once it has ended as it should. */
   ended(id: string, status?: string): Promise<Readonly<Record<string, unknown>>>
   calls(): Promise<readonly ReceivedCall[]>
-  /** What a command prints that looks into the node's state from another process, which is this one. */
+  /** Output of a command that looks into the node's state from another process, which is this one. */
   printed(command: typeof jobs, ...args: string[]): Promise<string>
 }
 
@@ -142,7 +142,7 @@ const LOOK_MS = 50
 
 t.test('a job of every endpoint runs, and is metered and paid for as the call itself', async (t) => {
   const node = await startNode(t)
-  // What a node has set aside for the calls of a key counts as spent until it is given back.
+  // Money that a node has set aside for the calls of a key counts as spent until it is given back.
   const state = await openState({ LARKWAY_DATA: node.dataFolder }, pino({ level: 'silent' }))
   t.teardown(() => state.close())
   const spent = async (): Promise<number> => {
@@ -229,7 +229,7 @@ t.test('what was acknowledged is done after a kill; modes are served 6 : 3 : 1',
     for (let i = 0; i < 12; i++) modes.set(await door.enqueue('speech', { input: `${i}` }, { mode }), mode)
   t.ok(
     door.log.every(({ msg }) => msg !== 'job'),
-    'nobody works here',
+    'no worker is here',
   )
   await door.signal('SIGKILL')
 

@@ -12,7 +12,7 @@ import { QUEUE_KEY, type QueueApi, startQueueApi } from '../support/queue-api.ts
 const PIXEL =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
-/** What each endpoint takes, with all that it knows. */
+/** A body for each endpoint, with all fields that it knows. */
 const PAYLOADS = {
   chat: [
     chatRequest,
@@ -76,7 +76,7 @@ const PAYLOADS = {
   video: [videoRequest, { prompt: 'a lark', duration_seconds: 1.5, size: '64x64', seed: 0 }],
 } as const
 
-/** What a worker reads back. */
+/** The call as a worker reads it back. */
 async function readBack({ dependencies }: QueueApi, { work }: Job): Promise<unknown> {
   if ('audio' in work) throw new Error('it is about audio')
   const json = await dependencies.jobs.objects.open(work.payload)

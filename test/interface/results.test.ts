@@ -62,7 +62,7 @@ t.test('a result is opened by its URL alone, whole or in part', async (t) => {
     const body = Buffer.from(await response.arrayBuffer())
     t.ok(body.equals(film.subarray(from, to + 1)), `${range}: ${body.length} bytes`)
   }
-  // What cannot be satisfied, or is more than one range, may be ignored (RFC 9110, section 14.2).
+  // A range that cannot be satisfied, or more than one, may be ignored (RFC 9110, section 14.2).
   for (const range of [
     'bytes=300000-',
     'bytes=9-2',
@@ -102,7 +102,7 @@ t.test('what is forged, over, elsewhere or gone is one and the same 404', async 
   const object = { key: 'result/acme/vid_a/0', bytes: 4, mediaType: 'video/mp4' }
   const other = proof.startsWith('A') ? 'B' : 'A'
   const reclaimed = Buffer.from(JSON.stringify(['spool/acme/x/0', 4, 'text/html', 4e9])).toString('base64url')
-  // Of the last of 43 characters only four bits count: its successor decodes to the same bytes.
+  // Only four bits of the last of 43 characters count: its successor decodes to the same bytes.
   const twin = proof.slice(0, -1) + String.fromCharCode(proof.charCodeAt(proof.length - 1) + 1)
   const bad: Record<string, string> = {
     'another signature': `/results/${claims}.${other}${proof.slice(1)}`,
@@ -111,7 +111,7 @@ t.test('what is forged, over, elsewhere or gone is one and the same 404', async 
     'an empty one': `/results/${claims}.`,
     'a tail': `${path}.x`,
     'a blank': `${path}%20`,
-    'padding behind it': `${path}=`,
+    'padding after it': `${path}=`,
     'a twin of the last character': `/results/${claims}.${twin}`,
     nothing: '/results/',
     'a dot': '/results/.',

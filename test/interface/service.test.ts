@@ -6,8 +6,8 @@ import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
 import { filledWav } from '../support/wav.ts'
 
-// What the service promises as a whole, statement by statement: each is shown by one call or a few, over the real
-// process. What an endpoint promises in detail is in the file of that endpoint.
+// Promises of the service as a whole, statement by statement: each is shown by one call or a few, over the real
+// process. Details of an endpoint are in the file of that endpoint.
 
 /** A second of audio. */
 const AUDIO = { base64: filledWav(32_044, 1).toString('base64') }
@@ -149,7 +149,7 @@ const speak = (app: string, more: Body = {}, init: RequestInit = {}) =>
   ask(app, '/v1/speech', { input: 'sos sos', ...more }, init)
 const hear = (app: string, more: Body = {}) => ask(app, '/v1/transcription', { audio: AUDIO, ...more })
 
-/** What every answer of a provider's work has. */
+/** Members of every answer of a provider's work. */
 function holdsEnvelope(t: Test, { status, headers, body }: Answered, name: string): void {
   t.equal(status, 200, name)
   t.match(
@@ -241,7 +241,7 @@ t.test('5. the way of a request', async (t) => {
   const { body } = await speak('filtered')
   t.equal(body.provider, 'platform', 'capability, plan and limits leave one entry')
   t.equal((await speak('cheapest')).body.provider, 'platform', 'in the order of the strategy')
-  t.equal(await service.calls(), 4, 'nobody else was asked')
+  t.equal(await service.calls(), 4, 'no one else was asked')
 })
 
 t.test('6. the next entry is tried, and the client gets one response', async (t) => {

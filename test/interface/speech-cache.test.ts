@@ -14,7 +14,7 @@ import { waitUntil } from '../support/wait-until.ts'
 /** A provider of speech that makes other audio each time it is asked. */
 interface Mouth {
   readonly url: string
-  /** What it was asked for, in order. */
+  /** Requests to it, in order. */
   readonly asked: Readonly<Record<string, unknown>>[]
   /** Answers a request; the whole of its audio at once unless a test says otherwise. */
   answer: (response: ServerResponse, audio: Buffer) => void
@@ -194,7 +194,7 @@ t.test('what was made once is given again, free, and its characters are counted'
   await waitUntil(() => gateway.log.some(({ request_id: id }) => id === again.id))
   const line = gateway.log.find(({ request_id: id }) => id === again.id)
   t.match(line, { cache: 'hit', cost_usd: 0, usage: { audio_output_characters: 5 } })
-  t.notOk(line?.attempts, 'nobody was asked')
+  t.notOk(line?.attempts, 'no one was asked')
   await assertStopsClean(t, gateway)
 })
 
@@ -445,7 +445,7 @@ t.test('a queue job finds what is kept, and fills it', async (t) => {
   t.equal(mouth.asked.length, 1)
 })
 
-/** What a caller gets that is not of this one request alone. */
+/** The part of an answer that is not of this one request alone. */
 async function lasting(response: Response) {
   const own = /^(?:x-lk-request-id|x-request-id|x-ratelimit-.*|date)$/
   const headers = [...response.headers].filter(([name]) => !own.test(name))

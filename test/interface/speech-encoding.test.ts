@@ -344,7 +344,7 @@ t.test('an entry that fails is followed by one that makes something else', async
       headers: { 'xi-api-key': gateway.key },
     })
     t.same([response.status, header('x-lk-provider')], [200, 'sandbox'], format)
-    // What others call mp3 alone is the default of this door.
+    // Mp3, as others call it, is the default of this door.
     t.equal(header('x-lk-encoded-from'), format === 'mp3_44100_128' ? null : 'wav', format)
     t.equal(heardIn(await decodeSpeech(bytes, format)), TEXT, format)
   }

@@ -236,7 +236,7 @@ t.test('before the first byte another entry takes over, or the error is plain JS
 })
 
 t.test(
-  'what breaks off later is cut, so that nobody takes it for the whole',
+  'what breaks off later is cut, so that no one takes it for the whole',
   { timeout: 60_000 },
   async (t) => {
     const { gateway, upstream } = await start(t, [entry('first'), entry('second')])
@@ -308,7 +308,7 @@ t.test('a slow listener holds the provider back, not the memory', { timeout: 120
   t.ok(await waitUntil(() => settled(upstream), 30_000), 'nothing moves any more')
   const most = Math.max(...upstream.received.map(({ written }) => written))
   const size = count * piece.length
-  // What the sockets between hold: some megabytes on either side.
+  // The sockets between hold some megabytes on either side.
   t.ok(most < 24 * MIB, `the provider was held at ${Math.round(most / MIB)} of ${size / MIB} MiB`)
   const whole = sha256(Buffer.concat(Array(count).fill(piece)))
   const heard = await Promise.all(
@@ -333,7 +333,7 @@ async function openAnswer(gateway: RouteGateway): Promise<IncomingMessage> {
   return response
 }
 
-/** Whether no answer of an upstream has moved for half a second. */
+/** True where no answer of an upstream has moved for half a second. */
 async function settled({ received }: Upstream): Promise<boolean> {
   const written = () => received.map((request) => request.written).join()
   const before = written()

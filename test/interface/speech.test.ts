@@ -16,7 +16,7 @@ const MODELS = {
 } as const
 type Name = keyof typeof MODELS
 
-/** What OpenAI's own speech endpoint is sent: told back as the audio. */
+/** The request to OpenAI's own speech endpoint, told back as the audio. */
 function startOpenaiSpeech(t: Test): Promise<string> {
   return serveHttp(t, (request, response) => {
     let text = ''
@@ -81,7 +81,7 @@ const FORMATS = ['mp3', 'wav', 'opus', 'flac', 'aac', 'pcm']
 const NATIVE = ['mp3_44100_128', 'mp3_22050_32', 'opus_48000_96', 'pcm_16000', 'wav_44100', 'ulaw_8000']
 const NOWHERE = ['ogg', 'MP3', 'mp3_44100', 'mp3_44100_999', 'mp3 ', 'constructor', '__proto__']
 
-/** What each provider makes, and the type of it; everything else it refuses. */
+/** Formats that each provider makes, and their types; it refuses all others. */
 const MAKES: Readonly<Record<Name, Readonly<Record<string, string>>>> = {
   sandbox: { wav: 'audio/wav', mp3: 'audio/mpeg' },
   openai: {

@@ -165,7 +165,7 @@ t.test('every option of a transcription is taken', async (t) => {
     }
   }
   const unknown = await answerOf(await gateway.post('/v1/transcription', { audio: AUDIO, colour: 'red' }))
-  t.match(unknown.warnings?.join(), /colour/, 'a field that nobody knows is named')
+  t.match(unknown.warnings?.join(), /colour/, 'an unknown field is named')
   const named = await gateway.post('/v1/transcription', {
     audio: { ...AUDIO, media_type: 'audio/mpeg', filename: 'b.mp3' },
   })
@@ -338,7 +338,7 @@ t.test('the limits, and their defaults', async (t) => {
   }
   const { limits } = await answerOf(response)
   t.same(limits, { ...DEFAULT_LIMITS })
-  // What stands beside them is of live sessions.
+  // The others are of live sessions.
   const others = ([name]: readonly [string, unknown]) => !name.startsWith('live_')
   t.same(Object.fromEntries(Object.entries(DEFAULT_LIMITS).filter(others)), expected)
 })

@@ -203,7 +203,7 @@ t.test('a break behind the first piece is an event, and no end follows', async (
     usage: { input_tokens: 2, output_tokens: 1_000 },
     estimated: true,
   })
-  t.equal(gateway.upstream.received.length, 1, 'nobody else was asked')
+  t.equal(gateway.upstream.received.length, 1, 'no one else was asked')
   await assertStopsClean(t, gateway)
 })
 

@@ -30,7 +30,7 @@ t.test("OpenAI's client speaks and transcribes over HTTPS", async (t) => {
   const untrusted = { cause: { cause: { code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' } } }
   await t.rejects(openai.models.list(), untrusted)
 
-  // What NODE_EXTRA_CA_CERTS does for a process.
+  // As NODE_EXTRA_CA_CERTS does for a process.
   const trusted = getCACertificates('default')
   setDefaultCACertificates([...trusted, certificate.ca])
   t.teardown(() => setDefaultCACertificates(trusted))
@@ -86,7 +86,7 @@ t.test('SIGHUP renews the certificate, and what cannot be used changes nothing',
   t.equal(
     (await askTls(port, certificate.ca, '/readyz', { agent })).shown,
     before.shown,
-    'an open connection goes on',
+    'an open connection continues',
   )
 
   const { cert } = selfSigned(['localhost'])

@@ -27,7 +27,7 @@ async function traced(t: Test, options: DemoRouteOptions = {}): Promise<Traced> 
   return { receiver, gateway: await startDemoProcess(t, { ...options, env }) }
 }
 
-/** Of the tests whose routes have one entry without faults: what those before were told is forgotten. */
+/** Gateway of the tests whose routes have one entry without faults: spans of those before are forgotten. */
 let plain: Traced | undefined
 
 async function tracedPlainly(): Promise<Traced> {
@@ -272,7 +272,7 @@ t.test('a client that leaves', async (t) => {
   const { root, children } = await receiver.tree(isRequest, 5)
   const attempt = children[3]!
   t.match(attempt.attributes, { 'http.response.status_code': 200, 'larkway.usage.audio_seconds': 1.999 })
-  t.ok(attempt.endNs > root.endNs, 'with a key the call goes on, and so does its span')
+  t.ok(attempt.endNs > root.endNs, 'with a key the call continues, and so does its span')
   t.equal(children[4]?.name, 'settle')
   await gateway.signal('SIGTERM')
 })
@@ -413,7 +413,11 @@ t.test('when nobody asks for traces', async (t) => {
     const gateway = await startDemoProcess(t, { env: { ...WATCHED, ...env } })
     const traceparent = `00-${TRACE}-${CALLER}-01`
     t.equal((await transcribe(gateway, { traceparent })).status, 200)
-    t.equal((await gateway.calls())[0]?.traceparent, traceparent, 'the caller’s context goes on as it is')
+    t.equal(
+      (await gateway.calls())[0]?.traceparent,
+      traceparent,
+      'the caller’s context is passed on as it is',
+    )
     t.equal(loads(gateway), 0, 'and no package of OpenTelemetry is loaded')
     t.match(
       gateway.log.map(({ msg }) => String(msg)).filter((msg) => msg.startsWith('OTEL_')),

@@ -171,7 +171,7 @@ t.test('the key of a job that is purged names it all the same', async (t) => {
   t.equal((await api.ask('GET', `${PATH}/${id}`)).status, 404)
 })
 
-/** A state whose answers to submissions get lost, behind the deed or before it. */
+/** A state whose answers to submissions get lost, after the deed or before it. */
 function losing(times: number, behind: boolean, jobs: Jobs): Jobs & { tries: number } {
   const away = () => new GatewayError('DEPENDENCY_UNAVAILABLE')
   return {

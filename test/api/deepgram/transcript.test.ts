@@ -18,7 +18,7 @@ interface Paragraph {
   readonly sentences: readonly { readonly text: string }[]
 }
 
-/** What a client reads. */
+/** The answer as a client reads it. */
 const listenResponse = (heard: Heard, view: ListenView) => JSON.parse(JSON.stringify(response(heard, view)))
 
 const spoken = (word: string, start: number, more: object = {}) => ({

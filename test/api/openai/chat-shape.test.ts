@@ -24,7 +24,7 @@ function resultOf(overrides: Partial<ChatResult> = {}): ChatResult {
 function streamingOf(call: Partial<ChatCall> = {}): Streaming<'chat'> {
   const { usage: _usage, cost_usd: _cost, ...head } = ENVELOPE
   const never = () => {
-    throw new Error('nobody reads it')
+    throw new Error('it is not read')
   }
   const expected = { usage: {}, cost_usd: null }
   async function* none(): AsyncGenerator<ChatDelta, void, void> {}

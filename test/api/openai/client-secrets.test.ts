@@ -10,7 +10,7 @@ import { LiveClient, type LiveRig, openLive, wordsEntry } from '../../support/li
 import { serveWords } from '../../support/live-words.ts'
 
 const SECRET_KEYS = [Buffer.alloc(32, 5)]
-/** Of which the rig's services hash end users. */
+/** A workspace whose end users the rig's services hash. */
 const RIG_SECRET = Buffer.alloc(32, 7)
 const clientOf = ({ origin, authorization }: LiveRig) =>
   new OpenAI({ baseURL: `${origin}/openai/v1`, apiKey: authorization.slice('Bearer '.length), maxRetries: 0 })

@@ -49,7 +49,7 @@ t.test('OpenAI’s words become the gateway’s, in forms and in JSON', (t) => {
     ['nothing', form(['known_speaker_names', ''], ['temperature', '']), { warnings: [] }],
     ['null', json({ include: null, known_speaker_names: [] }), { warnings: [] }],
     [
-      'what goes on as it was sent',
+      'the options that are passed on as they were sent',
       form(['include[]', 'logprobs'], ['known_speaker_names[]', 'Ann'], ['temperature', '0.5']),
       {
         options: {

@@ -18,7 +18,7 @@ import { DocumentUnderTest, type OpenApi } from '../../support/openapi-document.
 const document = (await openApiDocument(ENDPOINTS)) as unknown as OpenApi
 const text = JSON.stringify(document)
 
-// Nobody goes through them. The paths of the console are for its page, not for applications.
+// No request goes through them. The paths of the console are for its page, not for applications.
 const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
 const routes = (links: ResultLinks | null) =>
   createRoutes({ ...context, links }).map(({ method, path }) => `${method} ${path}`)
@@ -40,7 +40,7 @@ function inlined(part: unknown, whole: object): unknown {
   return Object.fromEntries(Object.entries(found).map(([name, one]) => [name, inlined(one, whole)]))
 }
 
-/** Objects and longer unions of a document that stand in two places at least. */
+/** Objects and longer unions of a document that are in two places at least. */
 function repeated(part: unknown, seen = new Set<string>()): string[] {
   if (typeof part !== 'object' || part === null) return []
   const { type, properties, example } = Object(part)

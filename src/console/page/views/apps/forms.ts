@@ -84,7 +84,7 @@ export function EditApp(props: {
     toast(`App ${fields.id} ${before === null ? 'created' : 'saved'}`)
     onClose()
   }
-  const { fields: form, set, issue, submit, busy, error } = useForm(start, check, save)
+  const { fields: form, set, submit, busy, error, bind } = useForm(start, check, save)
   return h(
     FormDialog,
     {
@@ -102,24 +102,20 @@ export function EditApp(props: {
       before === null
         ? h(TextInput, {
             label: 'ID',
-            value: form.id,
-            onInput: (id: string) => set({ id }),
+            ...bind('id'),
             mono: true,
             autofocus: true,
             required: true,
             maxLength: 64,
             placeholder: 'web',
             hint: 'Used by keys and in logs. Can’t be changed later.',
-            error: issue('id'),
           })
         : null,
       h(Select, {
         label: 'Route',
-        value: form.route,
-        onChange: (route: string) => set({ route }),
+        ...bind('route'),
         options: optionsOf('Choose a route', published, form.route),
         hint: 'Handles its requests unless a route below applies.',
-        error: issue('route'),
       }),
       h(Others, { form, set, published, known }),
     ),
@@ -219,7 +215,7 @@ export function EditPurpose(props: {
   const { known, before, onSaved, onClose } = props
   const { id, purposes } = known.workspace
   const taken = purposes.map((one) => one.purpose)
-  const { fields, set, issue, submit, busy, error } = useForm<PurposeForm>(
+  const { fields, set, submit, busy, error, bind } = useForm<PurposeForm>(
     () => ({
       purpose: before?.purpose ?? '',
       description: before?.description ?? '',
@@ -250,15 +246,12 @@ export function EditPurpose(props: {
       { class: 'stack' },
       before === null
         ? h(Label, {
-            value: fields.purpose,
-            onInput: (purpose: string) => set({ purpose }),
-            error: issue('purpose'),
+            ...bind('purpose'),
           })
         : null,
       h(TextInput, {
         label: 'Description',
-        value: fields.description,
-        onInput: (description: string) => set({ description }),
+        ...bind('description'),
         optional: true,
         maxLength: 1024,
         rows: 2,

@@ -81,7 +81,7 @@ function KeyForm(
     (fields) => keyIssues(fields, Date.now()),
     save,
   )
-  const { fields, set, issue, busy, error } = form
+  const { fields, set, issue, busy, error, bind } = form
   const submit = () => {
     // An issue in a closed section would not be seen.
     setMore(more || Object.keys(keyIssues(fields, Date.now())).some((name) => name in UNLIMITED))
@@ -93,9 +93,7 @@ function KeyForm(
     h(TextInput, {
       label: 'Name',
       hint: 'What it is for, e.g. ci or voice-bot.',
-      value: fields.name,
-      onInput: (name: string) => set({ name }),
-      error: issue('name'),
+      ...bind('name'),
       maxLength: KEY_NAME_MAX,
       autofocus: true,
     }),
@@ -188,7 +186,7 @@ function More(props: {
 }
 
 function Limits({ form }: { readonly form: Form<KeyFields> }) {
-  const { fields, set, issue } = form
+  const { bind } = form
   return h(
     'div',
     { class: 'key-limits' },
@@ -197,35 +195,27 @@ function Limits({ form }: { readonly form: Form<KeyFields> }) {
       optional: true,
       inputMode: 'numeric',
       placeholder: '600',
-      value: fields.requestsPerMinute,
-      onInput: (requestsPerMinute: string) => set({ requestsPerMinute }),
-      error: issue('requestsPerMinute'),
+      ...bind('requestsPerMinute'),
     }),
     h(TextInput, {
       label: 'Burst',
       optional: true,
       inputMode: 'numeric',
       placeholder: '100',
-      value: fields.burst,
-      onInput: (burst: string) => set({ burst }),
-      error: issue('burst'),
+      ...bind('burst'),
     }),
     h(TextInput, {
       label: 'Monthly budget',
       optional: true,
       inputMode: 'decimal',
       suffix: 'USD',
-      value: fields.budgetUsd,
-      onInput: (budgetUsd: string) => set({ budgetUsd }),
-      error: issue('budgetUsd'),
+      ...bind('budgetUsd'),
     }),
     h(TextInput, {
       label: 'Expires on',
       optional: true,
       type: 'date',
-      value: fields.expires,
-      onInput: (expires: string) => set({ expires }),
-      error: issue('expires'),
+      ...bind('expires'),
     }),
   )
 }

@@ -102,21 +102,19 @@ function Account(
   },
 ) {
   const { before, kinds, workspace, setsAddress, form } = props
-  const { fields, set, issue } = form
+  const { fields, bind } = form
   const kind = kinds.find((one) => one.kind === fields.kind)
   const stored = before !== null && before.credential !== 'none' && before.kind === fields.kind
   return [
     h(Select, {
       label: 'Provider type',
-      value: fields.kind,
-      onChange: (value: string) => set({ kind: value }),
+      ...bind('kind'),
       options: kinds.map((one) => one.kind),
     }),
     before === null
       ? h(TextInput, {
           label: 'Name',
-          value: fields.name,
-          onInput: (value: string) => set({ name: value }),
+          ...bind('name'),
           mono: true,
           autofocus: true,
           required: true,
@@ -126,21 +124,18 @@ function Account(
             workspace === null
               ? 'Used in routes. Can’t be changed later.'
               : `Full name: ${wholeName(workspace, fields.name || fields.kind)}. Can’t be changed later.`,
-          error: issue('name'),
         })
       : null,
     h(TextInput, {
       label: 'API key',
       type: 'password',
-      value: fields.credential,
-      onInput: (value: string) => set({ credential: value }),
+      ...bind('credential'),
       autocomplete: 'new-password',
       optional: kind?.needs_credential === false,
       placeholder: stored ? '••••••••' : '',
       hint: stored
         ? 'Leave empty to keep the saved key.'
         : 'Encrypted at rest. You won’t be able to see it again.',
-      error: issue('credential'),
     }),
     setsAddress ? h(Address, { kind, form }) : null,
   ]
@@ -148,47 +143,41 @@ function Account(
 
 function Address(props: { readonly kind: KindAnswer | undefined; readonly form: Form<ProviderForm> }) {
   const { kind, form } = props
-  const { fields, set, issue } = form
+  const { bind } = form
   if (kind?.base_url === null) return h(Addresses, { form })
   return h(TextInput, {
     label: 'Base URL',
     type: 'url',
-    value: fields.baseUrl,
-    onInput: (value: string) => set({ baseUrl: value }),
+    ...bind('baseUrl'),
     mono: true,
     optional: true,
     placeholder: kind?.base_url ?? 'https://speech.example.com/v1',
     hint: 'Leave empty for the default.',
-    error: issue('baseUrl'),
   })
 }
 
 /** Fields of a kind without an address of its own: one server, or several equal ones. */
 function Addresses({ form }: { readonly form: Form<ProviderForm> }) {
-  const { fields, set, issue } = form
+  const { fields, bind } = form
   const addresses = addressesIn(fields.baseUrl)
   return [
     h(TextInput, {
       label: 'Base URL',
       rows: Math.max(2, addresses.length + 1),
-      value: fields.baseUrl,
-      onInput: (value: string) => set({ baseUrl: value }),
+      ...bind('baseUrl'),
       mono: true,
       placeholder: 'https://speech.example.com/v1',
       hint: 'Required. For several servers that answer alike, one per line: the least busy gets the next call.',
-      error: issue('baseUrl'),
     }),
     addresses.length < 2
       ? null
       : h(TextInput, {
           label: 'Health check path',
-          value: fields.healthPath,
-          onInput: (value: string) => set({ healthPath: value }),
+          ...bind('healthPath'),
           mono: true,
           optional: true,
           placeholder: '/health',
           hint: 'From the root of each server. Leave empty to ask for the list of models.',
-          error: issue('healthPath'),
         }),
   ]
 }

@@ -188,7 +188,7 @@ function CreateRoute(props: {
 }) {
   const { workspace, models, onClose } = props
   const [taken, setTaken] = useState(props.taken)
-  const { fields, set, issue, tried, submit, busy, error } = useForm<NewRoute>(
+  const { fields, set, issue, tried, submit, busy, error, bind } = useForm<NewRoute>(
     () => ({ name: '', picked: null }),
     ({ name, picked }) => ({
       name: nameIssue(name, { workspace, taken }),
@@ -223,15 +223,13 @@ function CreateRoute(props: {
       { class: 'stack' },
       h(TextInput, {
         label: 'Name',
-        value: fields.name,
-        onInput: (name: string) => set({ name }),
+        ...bind('name'),
         mono: true,
         autofocus: true,
         required: true,
         maxLength: 64,
         placeholder: 'voice',
         hint: `Full name: ${wholeName(workspace, fields.name || 'voice')}. Can’t be changed later.`,
-        error: issue('name'),
       }),
       h(FirstEntry, {
         workspace,

@@ -161,7 +161,7 @@ function Account(props: {
     else setTrouble(check.trouble ?? 'no reason given')
   }
   const form = useForm<ProviderForm>(start, issuesOf, save)
-  const { fields, set, issue, tried, busy, error } = form
+  const { fields, set, issue, tried, busy, error, bind } = form
   const submit = (event: Event) => {
     event.preventDefault()
     form.submit()
@@ -179,8 +179,7 @@ function Account(props: {
       label: 'API key',
       type: 'password',
       autocomplete: 'new-password',
-      value: fields.credential,
-      onInput: (credential: string) => set({ credential }),
+      ...bind('credential'),
       hint: 'Encrypted at rest. You won’t be able to see it again.',
       error: tried ? issue('credential') : null,
     }),
@@ -189,8 +188,7 @@ function Account(props: {
           label: 'Base URL',
           type: 'url',
           mono: true,
-          value: fields.baseUrl,
-          onInput: (baseUrl: string) => set({ baseUrl }),
+          ...bind('baseUrl'),
           placeholder: 'https://speech.example.com/v1',
           error: tried ? issue('baseUrl') : null,
         })

@@ -30,7 +30,7 @@ export function EditWorkspace(props: {
     (fields) => workspaceIssues(fields, null),
     save,
   )
-  const { fields, set, submit, busy, error } = form
+  const { fields, submit, busy, error, bind } = form
   const plans = before.plans
   return h(
     FormDialog,
@@ -40,8 +40,7 @@ export function EditWorkspace(props: {
       { class: 'stack' },
       h(TextInput, {
         label: 'Name',
-        value: fields.name,
-        onInput: (name: string) => set({ name }),
+        ...bind('name'),
         optional: true,
         maxLength: 1024,
         placeholder: fields.id,
@@ -54,24 +53,21 @@ export function EditWorkspace(props: {
 
 function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: readonly string[] }) {
   const { form, plans } = props
-  const { fields, set, issue } = form
+  const { fields, issue, bind } = form
   const names = fields.plan === '' || plans.includes(fields.plan) ? plans : [...plans, fields.plan]
   return [
     h(Select, {
       label: 'Plan',
-      value: fields.plan,
-      onChange: (plan: string) => set({ plan }),
+      ...bind('plan'),
       options: [{ value: '', label: 'None (everything is included)' }, ...names],
     }),
     h(TextInput, {
       label: 'Budget per month',
-      value: fields.budget,
-      onInput: (budget: string) => set({ budget }),
+      ...bind('budget'),
       optional: true,
       suffix: 'USD',
       inputMode: 'decimal',
       hint: 'Caps the spending of all its keys together per calendar month (UTC).',
-      error: issue('budget'),
     }),
     h(
       'div',
@@ -81,12 +77,10 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
         null,
         h(TextInput, {
           label: 'Trial',
-          value: fields.trialAllowance,
-          onInput: (trialAllowance: string) => set({ trialAllowance }),
+          ...bind('trialAllowance'),
           optional: true,
           suffix: 'USD',
           inputMode: 'decimal',
-          error: issue('trialAllowance'),
         }),
       ),
       h(
@@ -95,8 +89,7 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
         h(TextInput, {
           label: 'Ends',
           type: 'date',
-          value: fields.trialEnds,
-          onInput: (trialEnds: string) => set({ trialEnds }),
+          ...bind('trialEnds'),
           optional: true,
           error: fields.trialAllowance !== '' || fields.trialEnds !== '' ? issue('trialEnds') : null,
         }),
@@ -109,17 +102,15 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
 
 /** Its own customers, whom calls name. */
 function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
-  const { fields, set, issue } = form
+  const { fields, set, bind } = form
   return [
     h(TextInput, {
       label: 'Budget per month of each end user',
-      value: fields.endUserBudget,
-      onInput: (endUserBudget: string) => set({ endUserBudget }),
+      ...bind('endUserBudget'),
       optional: true,
       suffix: 'USD',
       inputMode: 'decimal',
       hint: 'End users are named by X-LK-End-User, or by user in requests to /openai/v1.',
-      error: issue('endUserBudget'),
     }),
     h(
       'div',
@@ -129,11 +120,9 @@ function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
         null,
         h(TextInput, {
           label: 'Requests per minute of each',
-          value: fields.endUserPerMinute,
-          onInput: (endUserPerMinute: string) => set({ endUserPerMinute }),
+          ...bind('endUserPerMinute'),
           optional: true,
           inputMode: 'numeric',
-          error: issue('endUserPerMinute'),
         }),
       ),
       h(
@@ -141,11 +130,9 @@ function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
         null,
         h(TextInput, {
           label: 'Burst of each',
-          value: fields.endUserBurst,
-          onInput: (endUserBurst: string) => set({ endUserBurst }),
+          ...bind('endUserBurst'),
           optional: true,
           inputMode: 'numeric',
-          error: issue('endUserBurst'),
         }),
       ),
     ),

@@ -284,7 +284,7 @@ function AddCredits(props: {
   readonly onClose: () => void
 }) {
   const { workspace, onSaved, onClose } = props
-  const { fields, set, issue, submit, busy, error } = useForm(
+  const { fields, submit, busy, error, bind } = useForm(
     () => ({ amount: '', grantId: newGrantId(new Date(), Math.random) }),
     ({ amount, grantId }) => ({
       amount: readSum(amount) === null ? 'Enter an amount in USD, such as 25 or 12.50.' : null,
@@ -317,24 +317,20 @@ function AddCredits(props: {
       { class: 'stack' },
       h(TextInput, {
         label: 'Amount',
-        value: fields.amount,
-        onInput: (amount: string) => set({ amount }),
+        ...bind('amount'),
         suffix: 'USD',
         inputMode: 'decimal',
         autofocus: true,
         required: true,
         width: 'medium',
         hint: workspace.account === null ? '' : `Current balance: ${usd(workspace.account.credits_usd)}.`,
-        error: issue('amount'),
       }),
       h(TextInput, {
         label: 'Grant ID',
-        value: fields.grantId,
-        onInput: (grantId: string) => set({ grantId }),
+        ...bind('grantId'),
         mono: true,
         maxLength: 64,
         hint: 'Idempotency key, e.g. an invoice number.',
-        error: issue('grantId'),
       }),
     ),
   )

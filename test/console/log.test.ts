@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { resolveTraceUrl } from '../../src/catalog/console.ts'
+import { Issues, linesOf } from '../../src/catalog/issues.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { firstJobId, newId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
@@ -307,17 +309,19 @@ async function exports(t: Test, { admin, foreign, operator }: Visitors): Promise
 }
 
 t.test('the address of traces is checked', async (t) => {
-  for (const template of [
+  const refused = [
     'javascript:alert({trace_id})',
     'https://{trace_id}.example.com/',
     'https://user:secret@traces.example.com/{trace_id}',
     'https://traces.example.com/',
     'data:text/html,{trace_id}',
     '//traces.example.com/{trace_id}',
-  ])
-    await t.rejects(
-      startConsoleNode(t, { config: (same) => ({ ...same, console: { trace_url: template } }) }),
-      /trace_url/,
-      template,
-    )
+  ]
+  for (const template of refused) {
+    const issues = new Issues()
+    t.equal(resolveTraceUrl({ trace_url: template } as Parameters<typeof resolveTraceUrl>[0], issues), null)
+    t.match(linesOf(issues.found), [/trace_url/], template)
+  }
+  const config = (same: object) => ({ ...same, console: { trace_url: refused[0] } })
+  await t.rejects(startConsoleNode(t, { config }), /trace_url/, 'and no node begins with one')
 })

@@ -1,6 +1,7 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { type ConsoleNode, startConsoleNode, type Visitor } from '../support/console-node.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 let node: ConsoleNode
 
@@ -203,7 +204,7 @@ t.test('a session is worth what its key is worth at the moment', async (t) => {
   const visitor = await node.signIn(String(made.body.key))
   t.equal((await visitor.get('/workspaces/acme')).status, 200)
   t.equal((await operator.delete(`/workspaces/acme/keys/${made.body.id}`)).status, 200)
-  await until(t, async () => (await visitor.get('/workspaces/acme')).status === 401)
+  t.ok(await waitUntil(async () => (await visitor.get('/workspaces/acme')).status === 401))
   t.equal((await visitor.get('/session')).status, 401)
 
   const soon = new Date(Date.now() + 3_000).toISOString()
@@ -216,17 +217,8 @@ t.test('a session is worth what its key is worth at the moment', async (t) => {
   const brief = await node.signIn(String(short.body.key))
   const { expires_at: ends } = (await brief.get('/session')).body
   t.ok(Date.parse(String(ends)) <= Date.parse(soon) + 1_000, 'it ends with its key')
-  await until(t, async () => (await brief.get('/session')).status === 401)
+  t.ok(await waitUntil(async () => (await brief.get('/session')).status === 401))
 })
-
-async function until(t: Test, holds: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 15_000
-  while (Date.now() < endMs) {
-    if (await holds()) return
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-  t.fail('it did not come to pass in time')
-}
 
 t.test('an open console is limited by itself, whatever the key may call', async (t) => {
   const visitor = await node.signIn(node.keys.foreignAdmin)

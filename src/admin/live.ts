@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveSample, SessionEnds } from '../contracts/console.ts'
 import { GatewayError } from '../errors.ts'
 import type { LiveSessions } from '../live/sessions.ts'
+import { type Clock, sleep } from '../time.ts'
 import type { AdminActor, AdminContext } from './actor.ts'
 import { requireOwner } from './actor.ts'
 import { audit } from './audit.ts'
@@ -13,6 +13,7 @@ const LOOK_MS = 100
 /** What ending a session takes. */
 interface LiveAdminContext extends Pick<AdminContext, 'state'> {
   readonly live: Pick<LiveSessions, 'find'>
+  readonly clock: Clock
   readonly sessionEnds: SessionEnds
   /** Sessions of all nodes, as they told some seconds ago. */
   readonly elsewhere: () => Promise<readonly LiveSample[]>
@@ -27,7 +28,7 @@ interface LiveAdminContext extends Pick<AdminContext, 'state'> {
 export async function endSession(
   actor: AdminActor,
   { id, workspace }: { readonly id: string; readonly workspace: string },
-  { state, live, sessionEnds, elsewhere }: LiveAdminContext,
+  { state, live, sessionEnds, elsewhere, clock }: LiveAdminContext,
 ): Promise<void> {
   requireOwner(actor, workspace)
   const here = live.find(id)
@@ -38,17 +39,17 @@ export async function endSession(
   if (found === undefined || found.workspace !== workspace) throw new GatewayError('NOT_FOUND', ENDED)
   const detail = `of the key ${found.keyId}`
   await audit(state.catalog, actor, { action: 'live.end', workspace, target: `live/${id}`, detail })
-  if (here === null) await orderEnd(id, sessionEnds)
+  if (here === null) await orderEnd(id, sessionEnds, clock)
   else here.session.stop()
 }
 
 const ENDED = 'the session has ended'
 
 /** @throws GatewayError NOT_FOUND when no node has it any more */
-async function orderEnd(id: string, ends: SessionEnds): Promise<void> {
+async function orderEnd(id: string, ends: SessionEnds, clock: Clock): Promise<void> {
   await ends.order(id)
-  for (const untilMs = performance.now() + ORDER_MS; performance.now() < untilMs; ) {
-    await sleep(LOOK_MS)
+  for (const untilMs = clock.now() + ORDER_MS; clock.now() < untilMs; ) {
+    await sleep(clock, LOOK_MS)
     if (!(await ends.pending()).includes(id)) return
   }
   await ends.withdraw(id)

@@ -33,14 +33,14 @@ export interface WebhookSet {
 export async function setWebhook(
   actor: AdminActor,
   input: WebhookInput & { readonly url: string },
-  { state: { settings, catalog }, webhooks }: Pick<AdminContext, 'state' | 'webhooks'>,
+  { state: { settings, catalog }, webhooks, nowMs }: Pick<AdminContext, 'state' | 'webhooks' | 'nowMs'>,
 ): Promise<WebhookSet> {
   const { workspace } = input
   requireOwner(actor, workspace)
   const url = checkedUrl(input.url, webhooks.insecure)
   const signingSecret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
   const secret = seal(webhooks.secretKeys, signingSecret, webhookSecretContext(workspace))
-  const createdAtMs = Date.now()
+  const createdAtMs = nowMs()
   const before = auditedWebhook(await settings.webhook(workspace))
   const after = auditedWebhook({ url, createdAtMs })
   // The path of the URL may be a secret of the receiver.

@@ -169,7 +169,7 @@ export function createRoutes(context: ApiContext): EdgeRoute[] {
   // The node has no endpoint for results when the object store opens its URLs itself.
   const served = ENDPOINTS.filter((endpoint) => context.links !== null || endpoint !== result)
   const { services, jobs, docsLook = {}, moreOperations = [] } = context
-  const watch = createJobWatch(services.state.jobs, jobs.signals)
+  const watch = createJobWatch(services.state.jobs, jobs.signals, services.clock)
   const needs: Needs = { ...context, watch, docs: createDocs([...served, ...moreOperations], docsLook) }
   return served.map((endpoint) => endpoint.route(needs))
 }

@@ -23,6 +23,7 @@ import { open } from '../sealing.ts'
 import { findSecretKeys } from '../secrets.ts'
 import { createBudget } from '../storage/budget.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
+import { systemClock } from '../time.ts'
 import { signWebhook } from '../workers/webhook-signature.ts'
 import { CommandFailure, UsageError } from './arguments.ts'
 
@@ -216,6 +217,7 @@ export async function withAdmin<Result>(
       sending: {
         post: (...args) => createWebhookPoster({ insecure })(...args),
         signer: { sign: async (signable) => signWebhook(signable) },
+        clock: systemClock,
       },
       objects: {
         removeInput(job) {
@@ -225,7 +227,7 @@ export async function withAdmin<Result>(
       },
       signals: createJobSignals(),
       refreshKeys: async () => {},
-      nowMs: Date.now,
+      nowMs: systemClock.wallNow,
     }
     try {
       return await work({ actor: operatorBy(options.command), admin, state })

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Audio } from '../contracts/audio.ts'
 import type {
   Claimed,
@@ -10,6 +9,7 @@ import type {
   UpstreamProgress,
 } from '../contracts/jobs.ts'
 import { Interrupted } from '../gateway/call.ts'
+import { type Clock, sleep, type Timer } from '../time.ts'
 import type { JobSignals } from './watch.ts'
 
 /** The abort reason of a job whose cancellation was requested. */
@@ -21,6 +21,7 @@ interface ClaimParts {
   readonly jobs: Jobs
   readonly signals: JobSignals
   readonly timing: JobTiming
+  readonly clock: Clock
 }
 
 /**
@@ -31,10 +32,10 @@ export class Claim {
   readonly job: Job
   readonly #parts: ClaimParts
   readonly #leaving = new AbortController()
-  readonly #renewals: NodeJS.Timeout
+  readonly #renewals: Timer
   readonly #forget: () => void
-  #leaseOver: NodeJS.Timeout | undefined
-  /** On the clock of `performance.now()`, which keeps running while a process is stopped. */
+  #leaseOver: Timer | undefined
+  /** On the node's clock, which runs on while the process is stopped. */
   #leasedUntilMs = 0
   #lost = false
   #left = false
@@ -44,13 +45,13 @@ export class Claim {
   #renewing: Promise<void> | null = null
   #renewingNext: Promise<void> | null = null
 
-  /** @param askedAtMs when the state was asked for jobs, on the clock of `performance.now()` */
+  /** @param askedAtMs when the state was asked for jobs, on the node's clock */
   constructor({ job, progress }: Claimed, askedAtMs: number, parts: ClaimParts) {
     this.job = job
     this.#parts = parts
     this.#progress = progress
     this.#kept = progress
-    this.#renewals = setInterval(() => void this.#renew(), parts.timing.renewMs)
+    this.#renewals = parts.clock.every(parts.timing.renewMs, () => void this.#renew())
     // Most likely its cancellation was requested in this process; the state knows.
     this.#forget = parts.signals.onChanged(job.id, () => void this.#renew())
     this.#leasedFrom(askedAtMs)
@@ -67,7 +68,7 @@ export class Claim {
 
   /** True when another worker has, or may have, claimed the job: nothing may be written to the state any more. */
   get lost(): boolean {
-    if (performance.now() >= this.#leasedUntilMs) this.#lose()
+    if (this.#parts.clock.now() >= this.#leasedUntilMs) this.#lose()
     return this.#lost
   }
 
@@ -120,16 +121,16 @@ export class Claim {
    * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the state did not answer in time; it may have done it
    */
   async end(ending: JobEnding, keep: Retention): Promise<Job | null> {
-    const { awayMs } = this.#parts.timing
+    const { clock, timing } = this.#parts
     this.leave()
     for (let tries = 0; ; tries += 1) {
       if (this.lost && tries === 0) return null
       try {
         return await this.#endOnce(ending, keep)
       } catch (error) {
-        const pauseMs = doubled(awayMs, tries)
-        if (performance.now() + pauseMs >= this.#leasedUntilMs) throw error
-        await sleep(pauseMs)
+        const pauseMs = doubled(timing.awayMs, tries)
+        if (clock.now() + pauseMs >= this.#leasedUntilMs) throw error
+        await sleep(clock, pauseMs)
       }
     }
   }
@@ -150,8 +151,8 @@ export class Claim {
   /** Stops renewing the lease. */
   leave(): void {
     this.#left = true
-    clearInterval(this.#renewals)
-    clearTimeout(this.#leaseOver)
+    this.#renewals.close()
+    this.#leaseOver?.close()
     this.#forget()
   }
 
@@ -172,8 +173,8 @@ export class Claim {
 
   async #renewOnce(): Promise<void> {
     if (this.lost || this.#left) return
-    const { jobs, timing } = this.#parts
-    const sentAtMs = performance.now()
+    const { jobs, timing, clock } = this.#parts
+    const sentAtMs = clock.now()
     const progress = this.#progress
     const unkept = progress === this.#kept ? null : progress
     try {
@@ -190,9 +191,10 @@ export class Claim {
   }
 
   #leasedFrom(atMs: number): void {
-    this.#leasedUntilMs = atMs + this.#parts.timing.leaseMs
-    clearTimeout(this.#leaseOver)
-    this.#leaseOver = setTimeout(() => this.#lose(), this.#leasedUntilMs - performance.now())
+    const { clock, timing } = this.#parts
+    this.#leasedUntilMs = atMs + timing.leaseMs
+    this.#leaseOver?.close()
+    this.#leaseOver = clock.after(this.#leasedUntilMs - clock.now(), () => this.#lose())
   }
 
   #lose(): void {

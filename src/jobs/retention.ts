@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobObjects } from '../contracts/job-objects.ts'
 import type { Job, Retention } from '../contracts/jobs.ts'
 import type { State } from '../contracts/state.ts'
 import type { Limits } from '../limits.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep } from '../time.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -32,6 +32,7 @@ interface PurgeParts {
   readonly state: Pick<State, 'jobs'>
   readonly objects: JobObjects
   readonly log: Logger
+  readonly clock: Clock
   readonly timing?: Partial<PurgeTiming>
 }
 
@@ -44,7 +45,7 @@ interface Purge {
  * Purges expired jobs: first they become invisible, then their objects are deleted, then their record. A purge that a
  * crash or an unreachable store interrupts is repeated.
  */
-export function startPurge({ state: { jobs }, objects, log, timing }: PurgeParts): Purge {
+export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeParts): Purge {
   const { pauseMs } = { ...TIMING, ...timing }
   const stopping = new AbortController()
   const { signal } = stopping
@@ -76,7 +77,7 @@ export function startPurge({ state: { jobs }, objects, log, timing }: PurgeParts
   async function rounds(): Promise<void> {
     while (!signal.aborted) {
       const more = await round()
-      if (!more) await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {})
+      if (!more) await sleep(clock, pauseMs, { signal, ref: false }).catch(() => {})
     }
   }
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { callFacts, jobEnd } from '../call-facts.ts'
 import type { Audio } from '../contracts/audio.ts'
 import type { JobObjects } from '../contracts/job-objects.ts'
@@ -23,6 +22,7 @@ import { checkDuration } from '../media/measure.ts'
 import { isInline } from '../storage/kept-texts.ts'
 import type { BeginReading } from '../storage/read-ahead.ts'
 import { allowedDomains } from '../storage/remote-audio.ts'
+import { sleep } from '../time.ts'
 import { Cancelled, type Claim, doubled, type JobTiming, spread } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import type { JobSignals } from './watch.ts'
@@ -45,7 +45,8 @@ type Became = Job['status'] | 'lost' | 'unknown'
  * @returns deletes the objects that are no longer needed; never rejects
  */
 export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promise<void>> {
-  const startMs = performance.now()
+  const { clock } = parts.services
+  const startMs = clock.now()
   const { job, signal } = claim
   const context = new CallContext({ requestId: job.requestId, signal }, job.traceparent ?? undefined)
   context.trace = parts.tracing?.job(job, job.work.operation) ?? null
@@ -63,7 +64,7 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promi
     parts.services.usageKeeper?.ending(job, context, { became: ending.state, chargedMicros })
   const { became, tidy } = await conclude(claim, ending, worked, parts)
   context.trace?.finish(jobEnd(context, became))
-  const milliseconds = performance.now() - startMs
+  const milliseconds = clock.now() - startMs
   logClaim(job, became, context, milliseconds, parts.log)
   parts.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
   return tidy
@@ -363,7 +364,7 @@ async function fetchAudio(
     } catch (error) {
       if (!(error instanceof GatewayError && isPassing(error))) throw error
     }
-    await sleep(spread(pauseMs), undefined, { signal }).catch(() => signal.throwIfAborted())
+    await sleep(services.clock, spread(pauseMs), { signal })
   }
   return await remoteAudio.fetch(url, options)
 }

@@ -7,6 +7,7 @@ import type { Tracing } from '../contracts/tracing.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Logger } from '../log.ts'
 import type { BeginReading } from '../storage/read-ahead.ts'
+import type { Clock, Timer } from '../time.ts'
 import { Claim, doubled, type JobTiming, spread, TIMING } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import { type RunParts, runJob } from './run.ts'
@@ -89,7 +90,7 @@ class Runner {
   readonly #hinted = new Set<number>()
   #wake = () => {}
   /** Runs while free places wait for others. */
-  #gathering: NodeJS.Timeout | null = null
+  #gathering: Timer | null = null
   /** The last poll filled every free place, so more jobs may be waiting. */
   #moreWaits = false
   /** Polls in a row that found nothing. */
@@ -109,35 +110,40 @@ class Runner {
     return this.#running.size
   }
 
+  get #clock(): Clock {
+    return this.#parts.services.clock
+  }
+
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort()
     this.#call()
     await this.#looking
     const done = Promise.all(this.#running.values())
-    const timer = setTimeout(() => {
+    const timer = this.#clock.after(graceMs, () => {
       for (const claim of this.#running.keys()) claim.giveBack()
-    }, graceMs)
+    })
     await done
-    clearTimeout(timer)
+    timer.close()
     await Promise.all(this.#tidying)
   }
 
   async #look(): Promise<void> {
     const { timing } = this.#parts
-    let dueMs = performance.now()
+    const clock = this.#clock
+    let dueMs = clock.now()
     while (!this.#stopping.signal.aborted) {
       const parts = [...this.#hinted]
       this.#hinted.clear()
-      if (this.#called || performance.now() >= dueMs) {
+      if (this.#called || clock.now() >= dueMs) {
         this.#called = false
         await this.#takeUp()
         const away = this.#unanswered > 0
         const waitMs = away
           ? doubled(timing.awayMs, this.#unanswered - 1)
           : doubled(timing.pollMs, this.#empty)
-        dueMs = performance.now() + spread(waitMs)
+        dueMs = clock.now() + spread(waitMs)
       } else for (const part of parts) await this.#takeUp(part)
-      await this.#wait(dueMs - performance.now())
+      await this.#wait(dueMs - clock.now())
     }
   }
 
@@ -158,7 +164,7 @@ class Runner {
       poison: POISON,
       keep,
     }
-    const askedAtMs = performance.now()
+    const askedAtMs = this.#clock.now()
     const taken = await this.#claim(claiming)
     const isFull = taken.length === limit
     this.#moreWaits = part === undefined ? isFull : this.#moreWaits || isFull
@@ -186,7 +192,12 @@ class Runner {
     const { services, signals, timing, perWorkspace, log } = this.#parts
     const { id, workspace } = claimed.job
     signals.changed(id)
-    const claim = new Claim(claimed, askedAtMs, { jobs: services.state.jobs, signals, timing })
+    const claim = new Claim(claimed, askedAtMs, {
+      jobs: services.state.jobs,
+      signals,
+      timing,
+      clock: services.clock,
+    })
     const failed = (error: unknown) =>
       log.error({ job_id: id, err: error }, 'job abandoned until its lease ends')
     const done = runJob(claim, this.#parts)
@@ -219,11 +230,11 @@ class Runner {
   #gather(): void {
     const { places } = this.#parts
     if (this.running === 0 || places - this.running >= places * GATHERED_PART) this.#call()
-    else this.#gathering ??= setTimeout(() => this.#call(), GATHER_MS)
+    else this.#gathering ??= this.#clock.after(GATHER_MS, () => this.#call())
   }
 
   #call(part?: number): void {
-    if (this.#gathering !== null) clearTimeout(this.#gathering)
+    this.#gathering?.close()
     this.#gathering = null
     if (part === undefined) this.#called = true
     else this.#hinted.add(part)
@@ -233,13 +244,13 @@ class Runner {
   /** Waits for a call, at most `ms`. While the state is unreachable only the stop ends the pause early. */
   async #wait(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
+    const timer = this.#clock.after(ms, resolve)
     this.#wake = () => {
       if (this.#unanswered === 0 || this.#stopping.signal.aborted) resolve()
     }
     if (this.#called || this.#hinted.size > 0) this.#wake()
     await promise
-    clearTimeout(timer)
+    timer.close()
     this.#wake = () => {}
   }
 }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { toAbortSignal } from '../cancellation.ts'
 import type { Audio } from '../contracts/audio.ts'
 import type { Principal } from '../contracts/catalog.ts'
@@ -13,6 +12,7 @@ import { newId, partitionOf } from '../ids.ts'
 import { noAudio, type ReceivedAudio } from '../inbound/body.ts'
 import { checkDuration } from '../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../storage/remote-audio.ts'
+import { type Clock, sleep } from '../time.ts'
 import { preflightTranscription, type TranscriptionInput } from './preflight-transcription.ts'
 import type { JobSignals } from './watch.ts'
 
@@ -78,7 +78,7 @@ export async function submitJob(
   const spec = specOf(submission, stored.audio, context)
   const slot = key === undefined ? null : slotOf(key, stored.identity!, submission, principal)
   // When this throws the job may exist: its audio stays until the sweeper has found that it does not.
-  const submitted = await submitUntilTaken({ spec, slot }, parts.services.state.jobs)
+  const submitted = await submitUntilTaken({ spec, slot }, parts.services.state.jobs, parts.services.clock)
   const isNew = submitted.state === 'accepted' && submitted.id === id
   if (!isNew) stored.drop()
   if (submitted.state === 'reused') throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
@@ -96,16 +96,17 @@ export async function submitJob(
 export async function submitUntilTaken(
   submission: JobSubmission,
   jobs: Pick<Jobs, 'submit'>,
+  clock: Clock,
 ): Promise<Submitted> {
-  const untilMs = performance.now() + SUBMIT_MS
+  const untilMs = clock.now() + SUBMIT_MS
   for (;;) {
     try {
       return await jobs.submit(submission)
     } catch (error) {
       const isAway = error instanceof GatewayError && error.code === 'DEPENDENCY_UNAVAILABLE'
-      if (!isAway || performance.now() + PAUSE_MS > untilMs) throw error
+      if (!isAway || clock.now() + PAUSE_MS > untilMs) throw error
     }
-    await sleep(PAUSE_MS)
+    await sleep(clock, PAUSE_MS)
   }
 }
 

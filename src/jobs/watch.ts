@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import type { Job, JobStatus, Jobs } from '../contracts/jobs.ts'
-import { unlessAborted } from '../time.ts'
+import { type Clock, type Timer, unlessAborted } from '../time.ts'
 
 /**
  * Signals within this process what happens to jobs, so that waiters need not wait for their next poll: what this
@@ -53,14 +53,14 @@ export interface JobWatch {
   changed(job: Job, waitMs: number, signal: AbortSignal): Promise<Job | null>
 }
 
-export function createJobWatch(jobs: Pick<Jobs, 'get'>, signals: JobSignals): JobWatch {
+export function createJobWatch(jobs: Pick<Jobs, 'get'>, signals: JobSignals, clock: Clock): JobWatch {
   const watched = new Map<string, WatchedJob>()
   return {
     changed(job, waitMs, signal) {
       const { id } = job
       let one = watched.get(id)
       if (one === undefined) {
-        one = new WatchedJob(id, { jobs, signals, onLeft: () => void watched.delete(id) })
+        one = new WatchedJob(id, { jobs, signals, clock, onLeft: () => void watched.delete(id) })
         watched.set(id, one)
       }
       return one.wait(job, waitMs, signal)
@@ -78,6 +78,7 @@ interface Waiter {
 interface WatchParts {
   readonly jobs: Pick<Jobs, 'get'>
   readonly signals: JobSignals
+  readonly clock: Clock
   /** Called when the last waiter has left. */
   readonly onLeft: () => void
 }
@@ -88,7 +89,7 @@ class WatchedJob {
   readonly #parts: WatchParts
   readonly #waiters = new Set<Waiter>()
   readonly #unlisten: () => void
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #looking = false
   /** A signal came after the current poll had begun. */
   #stale = false
@@ -103,10 +104,10 @@ class WatchedJob {
   wait(job: Job, waitMs: number, signal: AbortSignal): Promise<Job | null> {
     const { promise, resolve, reject } = Promise.withResolvers<Job | null>()
     const waiter: Waiter = { status: job.status, seen: job, resolve, reject }
-    const timer = setTimeout(() => resolve(waiter.seen), waitMs)
+    const timer = this.#parts.clock.after(waitMs, () => resolve(waiter.seen))
     this.#waiters.add(waiter)
     return unlessAborted(signal, promise).finally(() => {
-      clearTimeout(timer)
+      timer.close()
       this.#leave(waiter)
     })
   }
@@ -114,20 +115,20 @@ class WatchedJob {
   #leave(waiter: Waiter): void {
     this.#waiters.delete(waiter)
     if (this.#waiters.size > 0) return
-    clearTimeout(this.#timer)
+    this.#timer?.close()
     this.#unlisten()
     this.#parts.onLeft()
   }
 
   #lookLater(): void {
-    this.#timer = setTimeout(() => void this.#look(), POLL_MS)
+    this.#timer = this.#parts.clock.after(POLL_MS, () => void this.#look())
   }
 
   async #look(): Promise<void> {
     this.#stale = this.#looking
     if (this.#looking) return
     this.#looking = true
-    clearTimeout(this.#timer)
+    this.#timer?.close()
     try {
       const job = await this.#parts.jobs.get(this.#id)
       for (const waiter of this.#waiters) tell(waiter, job)

@@ -56,6 +56,7 @@ export function startJobWork(parts: Node): JobWork {
     signals,
     log,
     secretKeys: parts.secretKeys,
+    clock: parts.clock,
     signer: parts.workers.signer,
     callbacks: {
       state,
@@ -78,7 +79,7 @@ export function startJobWork(parts: Node): JobWork {
     clock: parts.clock,
     timing: timing.alerts ?? {},
   })
-  const purge = startPurge({ state, objects, log, timing: timing.purge ?? {} })
+  const purge = startPurge({ state, objects, log, clock: parts.clock, timing: timing.purge ?? {} })
   return {
     get running() {
       return runner.running

@@ -135,17 +135,25 @@ function storesOf({ state, environment }: Node) {
 }
 
 /** The stores and services that the commands of the console work on. */
-function adminContext({ environment, state, catalog, secretKeys, workers, ...parts }: Node): AdminContext {
+function adminContext({
+  environment,
+  state,
+  clock,
+  catalog,
+  secretKeys,
+  workers,
+  ...parts
+}: Node): AdminContext {
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   return {
     state,
     catalog: () => catalog.desk,
     webhooks,
-    sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock: parts.clock }) },
+    sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock }), clock },
     objects: parts.jobObjects,
     signals: parts.signals,
     refreshKeys: () => parts.keys.refresh(),
-    nowMs: parts.clock.wallNow,
+    nowMs: clock.wallNow,
   }
 }
 

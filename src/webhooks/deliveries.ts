@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { EventEnding, WebhookEvent } from '../contracts/outbox.ts'
 import type { State } from '../contracts/state.ts'
 import type { Posted } from '../contracts/webhooks.ts'
 import type { Logger } from '../log.ts'
+import { sleep } from '../time.ts'
 import { attemptCallback, type CallbackParts, isForCallback } from './callbacks.ts'
 import { endingOf, reasonOf, SCHEDULE, type Schedule } from './delivery-outcome.ts'
 import { attemptWebhook, eventBody, type Sending } from './send.ts'
@@ -115,7 +115,7 @@ class Loop implements Deliveries {
       const claimed = await this.#claim()
       const lookups: Lookups = new Map()
       for (const event of claimed) this.#begin(event, lookups)
-      await sleep(GAP_MS)
+      await sleep(this.#parts.clock, GAP_MS)
       await this.#pause()
     }
   }
@@ -150,11 +150,11 @@ class Loop implements Deliveries {
     if (this.#stopping.signal.aborted || (this.#isFree() && (this.#woken || this.#more))) return
     const spreadMs = this.#timing.pollMs * (1 + JITTER * (this.#random() - 0.5))
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, spreadMs)
+    const timer = this.#parts.clock.after(spreadMs, resolve)
     this.#wake = resolve
     await promise
     this.#wake = null
-    clearTimeout(timer)
+    timer.close()
   }
 
   #isFree(): boolean {
@@ -186,7 +186,8 @@ class Loop implements Deliveries {
 
   /** Never rejects. */
   async #deliver(event: WebhookEvent, lookups: Lookups): Promise<void> {
-    const beganMs = performance.now()
+    const { clock } = this.#parts
+    const beganMs = clock.now()
     const { id, jobId, workspace, attempts: attempt } = event
     const line = { event_id: id, job_id: jobId, workspace, attempt }
     try {
@@ -197,7 +198,7 @@ class Loop implements Deliveries {
           : endingOf(posted, attempt, this.#random(), this.#timing.schedule)
       this.#parts.onOutcome?.(ending.state)
       if (posted !== null) {
-        const milliseconds = Math.round(performance.now() - beganMs)
+        const milliseconds = Math.round(clock.now() - beganMs)
         this.#parts.log.info({ ...line, ...saidOf(posted), outcome: ending.state, milliseconds }, 'webhook')
       }
       await this.#write(event, ending, beganMs + this.#timing.leaseMs)
@@ -236,13 +237,14 @@ class Loop implements Deliveries {
 
   /** Stores the outcome of this attempt; repeated writes are harmless. */
   async #write(event: WebhookEvent, ending: EventEnding, untilMs: number): Promise<void> {
+    const { clock } = this.#parts
     for (let pauseMs = WRITE_PAUSE_MS; ; pauseMs *= 2) {
       try {
         await this.#parts.state.outbox.end(event, ending)
         return
       } catch (error) {
-        if (this.#stopping.signal.aborted || performance.now() + pauseMs >= untilMs) throw error
-        await sleep(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
+        if (this.#stopping.signal.aborted || clock.now() + pauseMs >= untilMs) throw error
+        await sleep(clock, pauseMs, { signal: this.#stopping.signal }).catch(() => {})
       }
     }
   }

@@ -1,6 +1,7 @@
 import type { WebhookEvent } from '../contracts/outbox.ts'
 import type { Posted, PostWebhook, Signatures, WebhookMessage, WebhookSigner } from '../contracts/webhooks.ts'
 import { newId } from '../ids.ts'
+import type { Clock } from '../time.ts'
 import { reasonOf } from './delivery-outcome.ts'
 import type { WebhookTarget } from './target.ts'
 
@@ -53,17 +54,18 @@ export interface Announcement {
 export interface Sending {
   readonly signer: WebhookSigner
   readonly post: PostWebhook
+  readonly clock: Clock
 }
 
 /** Signs a delivery with the present time and posts it. Rejects only when signing fails. */
 export async function attemptWebhook(
   { url, secrets }: WebhookTarget,
   { id, body, headers }: Announcement,
-  { signer, post }: Sending,
+  { signer, post, clock }: Sending,
 ): Promise<Posted> {
   if (secrets.length === 0)
     return { kind: 'failed', reason: 'its secret was sealed with a key that LARKWAY_SECRET_KEYS lacks' }
-  const timestamp = Math.floor(Date.now() / 1000)
+  const timestamp = Math.floor(clock.wallNow() / 1000)
   const signed = await signer.sign({ id, timestamp, body, secrets })
   const message = webhookMessage({ id, timestamp }, body, signed)
   if (headers === undefined) return post(url, message)
@@ -86,9 +88,10 @@ export interface WebhookTrial {
 /** Delivers one event of the type `webhook.test`, through the same address guard and with the same headers as any. */
 export async function tryWebhook(target: WebhookTarget, sending: Sending): Promise<WebhookTrial> {
   const id = newId('evt')
-  const beganMs = performance.now()
-  const posted = await attemptWebhook(target, { id, body: testBody(Date.now()) }, sending)
-  const milliseconds = Math.round(performance.now() - beganMs)
+  const { clock } = sending
+  const beganMs = clock.now()
+  const posted = await attemptWebhook(target, { id, body: testBody(clock.wallNow()) }, sending)
+  const milliseconds = Math.round(clock.now() - beganMs)
   const status = statusOf(posted)
   const ok = status !== null && status >= 200 && status <= 299
   return { id, ok, status, milliseconds, reason: reasonOf(posted) }

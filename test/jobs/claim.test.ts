@@ -5,6 +5,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { Interrupted } from '../../src/gateway/call.ts'
 import { Cancelled, Claim, TIMING } from '../../src/jobs/claim.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
+import { systemClock } from '../../src/time.ts'
 
 import { audio } from '../support/call.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -46,7 +47,12 @@ function claimed(
   const { leaseMs = 30_000, renewMs = 30_000, askedAtMs = performance.now() } = options
   const timing = { ...TIMING, awayMs: [20, 50] as const, leaseMs, renewMs }
   const signals = createJobSignals()
-  const claim = new Claim({ job, progress: NONE }, askedAtMs, { jobs: jobs as Jobs, signals, timing })
+  const claim = new Claim({ job, progress: NONE }, askedAtMs, {
+    jobs: jobs as Jobs,
+    signals,
+    timing,
+    clock: systemClock,
+  })
   t.teardown(() => claim.leave())
   return { claim, signals, renewed, ends }
 }

@@ -7,6 +7,7 @@ import { createJobSignals, createJobWatch } from '../../src/jobs/watch.ts'
 
 import { createLogger } from '../../src/log.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { systemClock } from '../../src/time.ts'
 import { options } from '../support/call.ts'
 
 const KEEP = { transcriptionMs: 60_000, queueMs: 60_000, deadMs: 60_000 }
@@ -30,6 +31,7 @@ async function open(t: Test) {
       },
     },
     signals,
+    systemClock,
   )
   const spec: JobSpec = {
     ...{ id: newJobId('tj', 'acme'), kind: 'transcription', mode: 'priority', endpoint: 'transcription' },

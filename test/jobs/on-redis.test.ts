@@ -5,6 +5,7 @@ import { type JobTiming, TIMING } from '../../src/jobs/claim.ts'
 import { startPurge } from '../../src/jobs/retention.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
 import { createLogger } from '../../src/log.ts'
+import { systemClock } from '../../src/time.ts'
 import { RICH } from '../support/catalog.ts'
 import { hearingRig, patiently, SOUND } from '../support/job-rig.ts'
 import { startRedisMonitor } from '../support/redis-monitor.ts'
@@ -139,7 +140,13 @@ t.test('providers that fail, large results, and the purge', async (t) => {
   const job = await rig.ended(id)
   t.ok(job.result !== null && 'object' in job.result)
   const log = createLogger('silent')
-  const purge = startPurge({ state: rig, objects: rig.objects, log, timing: { pauseMs: 50 } })
+  const purge = startPurge({
+    state: rig,
+    objects: rig.objects,
+    log,
+    clock: systemClock,
+    timing: { pauseMs: 50 },
+  })
   t.teardown(() => purge.stop())
   t.ok(await waitUntil(async () => (await patiently(() => rig.jobs.known([id]))).size === 0))
   t.equal(await rig.job(id), null)

@@ -5,6 +5,7 @@ import type { Job } from '../../src/contracts/jobs.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { startPurge } from '../../src/jobs/retention.ts'
 import { createLogger } from '../../src/log.ts'
+import { systemClock } from '../../src/time.ts'
 import { hearingRig, patiently, SOUND } from '../support/job-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -25,7 +26,13 @@ t.test('a job whose time is over is seen no more, then its objects go, then its 
     t.same([...(await rig.jobs.known([id])).keys()], [id])
     await rig.objects.removeAll(job)
   }
-  const purge = startPurge({ state: rig, objects: { ...rig.objects, removeAll }, log, timing: HASTE })
+  const purge = startPurge({
+    state: rig,
+    objects: { ...rig.objects, removeAll },
+    log,
+    clock: systemClock,
+    timing: HASTE,
+  })
   t.teardown(() => purge.stop())
   t.ok(await waitUntil(async () => (await patiently(() => rig.jobs.known([id]))).size === 0))
   t.same(seen, [null])
@@ -64,7 +71,13 @@ const objectsWith = (removeAll: (job: Job) => Promise<void>) => ({ removeAll }) 
 
 t.test('many of them are forgotten without a pause', async (t) => {
   const { state, forgotten, looks } = expired(333, 60_000)
-  const purge = startPurge({ state, objects: objectsWith(async () => {}), log, timing: { pauseMs: 600_000 } })
+  const purge = startPurge({
+    state,
+    objects: objectsWith(async () => {}),
+    log,
+    clock: systemClock,
+    timing: { pauseMs: 600_000 },
+  })
   t.ok(await waitUntil(() => forgotten.length === 333))
   await purge.stop()
   t.equal(looks(), 7)
@@ -76,7 +89,7 @@ t.test('what a store does not delete is kept, and tried again when it is handed 
   const removeAll = async ({ id }: Job) => {
     if (isAway && id === 'tj_1') throw new GatewayError('DEPENDENCY_UNAVAILABLE')
   }
-  const purge = startPurge({ state, objects: objectsWith(removeAll), log, timing: HASTE })
+  const purge = startPurge({ state, objects: objectsWith(removeAll), log, clock: systemClock, timing: HASTE })
   t.ok(await waitUntil(() => forgotten.length === 2))
   await sleep(300)
   t.same([...forgotten].sort(), ['tj_0', 'tj_2'])
@@ -98,6 +111,7 @@ t.test('a state that is away is asked again', async (t) => {
     state: { jobs: jobs as never },
     objects: objectsWith(async () => {}),
     log,
+    clock: systemClock,
     timing: HASTE,
   })
   t.ok(await waitUntil(() => forgotten.length === 1))
@@ -112,7 +126,7 @@ t.test('stopped, it ends with the jobs that it has begun', async (t) => {
     begun += 1
     return promise
   }
-  const purge = startPurge({ state, objects: objectsWith(removeAll), log, timing: HASTE })
+  const purge = startPurge({ state, objects: objectsWith(removeAll), log, clock: systemClock, timing: HASTE })
   t.ok(await waitUntil(() => begun === 2))
   const stopped = purge.stop()
   t.equal(forgotten.length, 0)

@@ -7,6 +7,7 @@ import { dialAddress } from '../../src/outbound/connect-address.ts'
 import { createWebhookPoster } from '../../src/outbound/post-webhook.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
+import { systemClock } from '../../src/time.ts'
 import { startDeliveries } from '../../src/webhooks/deliveries.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import type { SenderOrder } from './fleet-sender.ts'
@@ -48,6 +49,7 @@ startDeliveries({
   secretKeys: [Buffer.from(secretKey, 'base64')],
   signer: createWorkers().signer,
   signals: createJobSignals(),
+  clock: systemClock,
   log,
   callbacks: {
     state,

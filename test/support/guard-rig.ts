@@ -298,6 +298,7 @@ function startWork(t: Test, parts: NodeParts, secretKeys: readonly Buffer[]): Re
   })
   const deliveries = startDeliveries({
     ...{ state: services.state, secretKeys, signals, log, signer: workers.signer, post },
+    clock: services.clock,
     timing: { pollMs: 25, schedule: { pausesMs, retryAfterMaxMs: 0 } },
   })
   t.teardown(async () => {

@@ -110,7 +110,7 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
   const { services } = rig.dependencies
   const { state } = services
   const { dependencies, admit } = openToMore(rig.dependencies, base, between)
-  const watch = createJobWatch(dependencies.services.state.jobs, dependencies.jobs.signals)
+  const watch = createJobWatch(state.jobs, dependencies.jobs.signals, services.clock)
   const opened = { open: (token: string) => links.open(token), objects }
   const edge = await startEdge(t, [
     submitTranscriptionJob.route(dependencies),

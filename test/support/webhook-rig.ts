@@ -11,6 +11,7 @@ import { createJobSignals, type JobSignals } from '../../src/jobs/watch.ts'
 import { createWebhookPoster, type PosterParts } from '../../src/outbound/post-webhook.ts'
 import { seal } from '../../src/sealing.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { type Clock, systemClock } from '../../src/time.ts'
 import { type CallbackParts, type CallbackTerms, sealCallback } from '../../src/webhooks/callbacks.ts'
 import {
   type Deliveries,
@@ -35,6 +36,8 @@ export const FAST: DeliveryTiming = {
 }
 
 export interface WebhookRigOptions {
+  /** Absent: the machine's. */
+  readonly clock?: Clock
   /** Where the addresses of hosts lie; every host is at the address that `addresses` gives it, else at 8.8.8.8. */
   readonly internet: Internet
   readonly addresses?: Readonly<Record<string, string>>
@@ -109,6 +112,7 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
         secretKeys,
         post,
         signer: workers.signer,
+        clock: options.clock ?? systemClock,
         signals,
         log,
         callbacks: {

@@ -190,7 +190,8 @@ async function enqueue(
     work,
     eventId: null,
   }
-  const submitted = await submitUntilTaken({ spec, slot }, dependencies.services.state.jobs)
+  const { state, clock } = dependencies.services
+  const submitted = await submitUntilTaken({ spec, slot }, state.jobs, clock)
   if (submitted.state === 'reused') {
     drop()
     throw new GatewayError('IDEMPOTENCY_KEY_REUSED')

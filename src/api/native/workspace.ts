@@ -133,7 +133,9 @@ export const putWebhook = endpoint({
     const { principal } = context
     const { services, webhooks } = dependencies
     const input = { workspace: principal.workspace.id, url: body.url }
-    const set = await setWebhook(workspaceAdmin(principal), input, { state: services.state, webhooks })
+    const set = await setWebhook(workspaceAdmin(principal), input, {
+      ...{ state: services.state, webhooks, nowMs: services.clock.wallNow },
+    })
     const reply = await jsonReply({
       url: set.url,
       signing_secret: set.signingSecret,

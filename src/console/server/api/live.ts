@@ -66,14 +66,14 @@ async function endOne(
   history: NodeHistory,
 ) {
   const { workspace, session: id } = params
-  const { live } = context.dependencies
+  const { live, services } = context.dependencies
   const elsewhere = async () =>
     history.latest(await history.samples(RECENT_MS)).flatMap(({ live: told }) => told?.sessions ?? [])
   const { sessionEnds } = context.state
   await endSession(
     viewer.actor,
     { id, workspace },
-    { state: context.admin.state, live, sessionEnds, elsewhere },
+    { state: context.admin.state, live, sessionEnds, elsewhere, clock: services.clock },
   )
   return {}
 }

@@ -218,7 +218,8 @@ export class BatchPieces {
 
   /** @throws GatewayError as `select` */
   #candidates(context: AdmittedContext, call: CallOf<'transcription'>): readonly Candidate[] {
-    const { candidates } = selectEntries(this.#services, context, { mode: 'whole', call }, performance.now())
+    const nowMs = this.#services.clock.now()
+    const { candidates } = selectEntries(this.#services, context, { mode: 'whole', call }, nowMs)
     return candidates.filter((candidate) => !notAllowed(candidate))
   }
 }

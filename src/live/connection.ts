@@ -17,6 +17,7 @@ import { type AttemptFailure, traceContextOf } from '../gateway/operation.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
 import { type Converter, converter } from '../media/pcm.ts'
+import type { Clock } from '../time.ts'
 
 /** How long a provider may take to accept a socket, and how long until it takes audio. */
 const HANDSHAKE_MS = 5_000
@@ -55,8 +56,8 @@ export class LiveConnection implements SocketListener {
   /** Hints that the entry lacks. */
   readonly warnings: readonly string[]
   readonly bills: 'audio' | 'session'
-  /** When it was begun, on the clock of `performance.now()`, and when it took audio for the first time. */
-  readonly begunMs = performance.now()
+  /** When it was begun, on the node's clock, and when it took audio for the first time. */
+  readonly begunMs: number
   readyMs = 0
   /** When it last said something. */
   heardMs = 0
@@ -72,6 +73,7 @@ export class LiveConnection implements SocketListener {
   /** Why its provider is to blame although it went on; null: it is not. */
   fault: Failure | null = null
   #misplaced = 0
+  readonly #clock: Clock
   readonly #listener: ConnectionListener
   readonly #live: LiveTranscription
   readonly #stepper: LiveStepper
@@ -104,6 +106,8 @@ export class LiveConnection implements SocketListener {
     this.candidate = candidate
     this.warnings = warnings
     this.bills = bills
+    this.#clock = services.clock
+    this.begunMs = services.clock.now()
     this.#listener = listener
     this.#live = live
     this.#stepper = live.connect(payload as LiveCall, target)
@@ -111,7 +115,7 @@ export class LiveConnection implements SocketListener {
     this.#speed = speed
     // Base64 is a third longer than what it says.
     this.#unreadMax = UNREAD_SECONDS * bytesPerSecond(handshake.audio) * (4 / 3)
-    const leftMs = Math.max(1, Math.min(HANDSHAKE_MS, deadlineAtMs - performance.now()))
+    const leftMs = Math.max(1, Math.min(HANDSHAKE_MS, deadlineAtMs - this.begunMs))
     const headers = traceContextOf(context) ?? {}
     this.#socket = services.openSocket(handshake, this, { handshakeMs: leftMs, headers })
   }
@@ -122,8 +126,8 @@ export class LiveConnection implements SocketListener {
    * @throws the signal's reason when the caller left
    */
   async opened(signal: CancelSignal, deadlineAtMs: number): Promise<OpenEnd> {
-    const leftMs = Math.min(HANDSHAKE_MS + READY_MS, deadlineAtMs - performance.now())
-    const late = setTimeout(() => this.fail(NOT_READY), Math.max(1, leftMs))
+    const leftMs = Math.min(HANDSHAKE_MS + READY_MS, deadlineAtMs - this.#clock.now())
+    const late = this.#clock.after(Math.max(1, leftMs), () => this.fail(NOT_READY))
     const leave = () => this.fail(LEFT)
     signal.addEventListener('abort', leave)
     try {
@@ -133,7 +137,7 @@ export class LiveConnection implements SocketListener {
         if (this.#state === 'over') resolve(unopened(LEFT))
       })
     } finally {
-      clearTimeout(late)
+      late.close()
       signal.removeEventListener('abort', leave)
       signal.throwIfAborted()
     }
@@ -224,7 +228,7 @@ export class LiveConnection implements SocketListener {
 
   onFrame(frame: LiveFrame): void {
     if (this.#state === 'over') return
-    this.heardMs = performance.now()
+    this.heardMs = this.#clock.now()
     const { events, reply } = this.#stepper.received(frame)
     if (reply !== undefined) this.#send(reply)
     // What a final says is settled by it, so that it can tell.
@@ -260,7 +264,7 @@ export class LiveConnection implements SocketListener {
   #ready(): void {
     if (this.#state !== 'opening') return
     this.#state = 'open'
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     this.readyMs = nowMs
     this.heardMs = nowMs
     this.#creditMs = nowMs

@@ -1,5 +1,6 @@
 import type { LiveAudio } from '../contracts/calls.ts'
 import { bytesPerSecond, frameBytes } from '../contracts/live-audio.ts'
+import type { Clock } from '../time.ts'
 import type { LiveConnection } from './connection.ts'
 import type { SessionMoney } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'
@@ -45,11 +46,14 @@ export class LiveFeed {
   readonly #chunkBytes: number
   #settled = 0
   #lost = 0
-  #isEnded = false
-  #pushedMs = performance.now()
+  readonly #clock: Clock
+  #endedMs: number | null = null
+  #pushedMs: number
   #soundSentMs = 0
 
-  constructor(audio: LiveAudio, memory: RingMemory, reachSeconds: number) {
+  constructor(audio: LiveAudio, memory: RingMemory, reachSeconds: number, clock: Clock) {
+    this.#clock = clock
+    this.#pushedMs = clock.now()
     this.#audio = audio
     this.bytesPerSecond = bytesPerSecond(audio)
     this.frameBytes = frameBytes(audio)
@@ -77,9 +81,13 @@ export class LiveFeed {
     return this.#lost / this.bytesPerSecond
   }
 
-  /** When audio came for the last time, and when sound was sent on, on the clock of `performance.now()`. */
+  /** When audio came for the last time, and when sound was sent on, on the node's clock. */
   get pushedMs(): number {
     return this.#pushedMs
+  }
+  /** When the caller had sent all; null: more may come. */
+  get endedMs(): number | null {
+    return this.#endedMs
   }
   get soundSentMs(): number {
     return this.#soundSentMs
@@ -98,12 +106,12 @@ export class LiveFeed {
 
   /** The caller is there, and sends no audio for now. */
   touch(): void {
-    this.#pushedMs = performance.now()
+    this.#pushedMs = this.#clock.now()
   }
 
-  /** Nothing is pushed any more. */
-  end(): void {
-    this.#isEnded = true
+  /** The caller has sent all. */
+  end(nowMs: number): void {
+    this.#endedMs = nowMs
   }
 
   /** Marks what came so far as to be settled. */
@@ -128,7 +136,7 @@ export class LiveFeed {
     for (; state === 'sent'; state = this.#sendChunk(connection, money, nowMs))
       this.#tellMarks(connection, onFinalized)
     this.#tellMarks(connection, onFinalized)
-    if (this.#isEnded && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
+    if (this.#endedMs !== null && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
     return state === 'later' || this.#ring.end > connection.place
   }
 
@@ -159,18 +167,18 @@ export class LiveFeed {
     const place = this.#settled
     const bytes = this.#ring.read(place, most)
     const [mark] = this.#marks
-    const end = mark?.place ?? (this.#isEnded ? this.#ring.end : null)
+    const end = mark?.place ?? (this.#endedMs !== null ? this.#ring.end : null)
     return { place, bytes, due: end === null ? null : end - place }
   }
 
   /** Whether something is to be settled now: the audio is over, or the caller asked for it. */
   get isDue(): boolean {
-    return this.#isEnded || this.#marks.length > 0
+    return this.#endedMs !== null || this.#marks.length > 0
   }
 
   /** All of it came, and is settled. */
   get isDone(): boolean {
-    return this.#isEnded && this.#settled >= this.#ring.end
+    return this.#endedMs !== null && this.#settled >= this.#ring.end
   }
 
   /** Everything before `place` is settled, by no connection. @returns the marks that are reached */
@@ -239,7 +247,7 @@ export class LiveFeed {
 
   /** A piece that is short waits for the rest of it, unless nothing follows. */
   #isMoreToCome(nowMs: number): boolean {
-    if (this.#isEnded || nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000) return false
+    if (this.#endedMs !== null || nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000) return false
     return !this.#marks.some(({ isSent }) => !isSent)
   }
 

@@ -92,8 +92,9 @@ export class SessionMoney {
    * @throws  GatewayError as `reserve`
    */
   async begin(selection: Selection): Promise<Selection> {
-    const reservation = await reserve(this.#active, selection)
-    this.#slice = newSlice(reservation)
+    const slice = await this.#reserve(selection)
+    const { reservation } = slice
+    this.#slice = slice
     if (this.#isOver) await this.end()
     return reservation.selection
   }
@@ -110,7 +111,7 @@ export class SessionMoney {
     const covered = slice === null ? null : without(selection, ({ entry }) => !this.#covers(slice, entry))
     if (covered !== null) return covered
     await this.#asking
-    this.#next ??= newSlice(await reserve(this.#active, selection))
+    this.#next ??= await this.#reserve(selection)
     this.#refusal = null
     const { selection: reserved } = this.#next.reservation
     this.#roll()
@@ -181,11 +182,17 @@ export class SessionMoney {
     await Promise.all([slice, next].map((one) => (one === null ? null : this.#settle(one))))
   }
 
+  /** @throws GatewayError as `reserve` */
+  async #reserve(selection: Selection): Promise<Slice> {
+    const reservation = await reserve(this.#active, selection)
+    return newSlice(reservation, this.#active.services.clock.now())
+  }
+
   async #renew(selection: Selection): Promise<void> {
     try {
-      this.#next = newSlice(await reserve(this.#active, selection))
+      this.#next = await this.#reserve(selection)
     } catch (thrown) {
-      this.#refusedMs = performance.now()
+      this.#refusedMs = this.#active.services.clock.now()
       this.#refusal =
         thrown instanceof GatewayError ? thrown : new GatewayError('INTERNAL', undefined, { cause: thrown })
     }
@@ -214,9 +221,8 @@ export class SessionMoney {
   }
 }
 
-function newSlice(reservation: Reservation): Slice {
+function newSlice(reservation: Reservation, nowMs: number): Slice {
   reservation.accrue(null, null)
-  const nowMs = performance.now()
   return { reservation, sinceMs: nowMs, entry: null, used: new Map(), usedSeconds: 0, accruedMs: nowMs }
 }
 

@@ -4,17 +4,17 @@ import type { CallOf } from '../gateway/call.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
 import type { Selection } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
-import type { LiveClock } from './clock.ts'
 import type { LiveSink } from './messages.ts'
 import type { RingMemory } from './ring.ts'
 import type { LiveGrant } from './session-counts.ts'
 import type { SpeechSink } from './speech-messages.ts'
+import type { LiveTicker } from './ticker.ts'
 
 /** Parts of a process that its sessions share. */
 export interface LiveParts {
   readonly services: Services
   readonly memory: RingMemory
-  readonly clock: LiveClock
+  readonly ticker: LiveTicker
   /** Absent: nobody counts. */
   readonly watch?: LiveWatch
 }

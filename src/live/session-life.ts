@@ -1,6 +1,7 @@
 import type { SessionEnd } from '../contracts/live.ts'
 import { GatewayError } from '../errors.ts'
 import type { Limits } from '../limits.ts'
+import type { Clock } from '../time.ts'
 import type { GoingAwayReason, LiveMessage } from './messages.ts'
 
 const USAGE_MS = 60_000
@@ -9,15 +10,19 @@ const WARNING_SECONDS = 300
 
 /** How long a session of either kind may go on, and what its caller is told of that. */
 export class SessionLife {
-  readonly startedMs = performance.now()
+  readonly startedMs: number
+  readonly #clock: Clock
   readonly #tell: (message: LiveMessage & { readonly type: 'going_away' }) => void
-  #usageMs = performance.now()
+  #usageMs: number
   /** When its input is taken to be over; null: not before the longest session. */
   #endByMs: number | null = null
   #isReady = false
   #isWarned = false
 
-  constructor(tell: (message: LiveMessage & { readonly type: 'going_away' }) => void) {
+  constructor(clock: Clock, tell: (message: LiveMessage & { readonly type: 'going_away' }) => void) {
+    this.#clock = clock
+    this.startedMs = clock.now()
+    this.#usageMs = this.startedMs
     this.#tell = tell
   }
 
@@ -29,12 +34,12 @@ export class SessionLife {
   ready(): void {
     this.#isReady = true
     if (this.#endByMs === null) return
-    this.goingAway(Math.max(0, Math.ceil((this.#endByMs - performance.now()) / 1000)), 'drain')
+    this.goingAway(Math.max(0, Math.ceil((this.#endByMs - this.#clock.now()) / 1000)), 'drain')
   }
 
   /** The node stops: the caller is to open another session within `seconds`. */
   drain(seconds: number): void {
-    this.#endByMs = performance.now() + seconds * 1000
+    this.#endByMs = this.#clock.now() + seconds * 1000
     this.goingAway(seconds, 'drain')
   }
 

@@ -5,10 +5,11 @@ import { headOf } from '../gateway/outcome.ts'
 import type { Candidate, Selection } from '../gateway/selection.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
 import type { Limits } from '../limits.ts'
+import type { Clock } from '../time.ts'
 import type { LiveConnection } from './connection.ts'
 import type { Finalized, LiveFeed } from './feed.ts'
 import { type Spent, sliceOf } from './money.ts'
-import type { LiveRequest } from './parts.ts'
+import type { LiveParts, LiveRequest } from './parts.ts'
 import { liveLimits } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
 
@@ -24,14 +25,16 @@ export class SessionMessages {
   readonly #feed: LiveFeed
   readonly #transcript: Transcript
   readonly #watch: LiveWatch | undefined
+  readonly #clock: Clock
   #seq = 0
 
-  constructor(request: LiveRequest, feed: LiveFeed, watch: LiveWatch | undefined) {
+  constructor(request: LiveRequest, feed: LiveFeed, { services, watch }: LiveParts) {
     const { live, options } = request.call.payload
     this.#request = request
     this.#feed = feed
     this.#transcript = new Transcript(live.audio, options.multichannel)
     this.#watch = watch
+    this.#clock = services.clock
   }
 
   ready(selection: Selection, limits: Limits): void {
@@ -156,7 +159,7 @@ export class SessionMessages {
     const watch = this.#watch
     if (watch === undefined || this.#request.held !== undefined) return
     const behind = this.#feed.seconds - this.#offset(connection) - end
-    const age = behind + (performance.now() - this.#feed.pushedMs) / 1000
+    const age = behind + (this.#clock.now() - this.#feed.pushedMs) / 1000
     watch.heard(connection.candidate.entry, text, Math.max(0, age))
   }
 

@@ -6,12 +6,13 @@ import { selectEntries } from '../gateway/pipeline.ts'
 import { type Selection, withUnhealthy } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import { newId } from '../ids.ts'
-import { LiveClock } from './clock.ts'
+import type { Clock, Timer } from '../time.ts'
 import type { LiveParts, LiveRequest, SpeechRequest } from './parts.ts'
 import { RingMemory } from './ring.ts'
 import { LiveSession } from './session.ts'
 import { type LiveGrant, SessionCounts } from './session-counts.ts'
 import { SpeechSession } from './speech-session.ts'
+import { LiveTicker } from './ticker.ts'
 
 /** How often a node looks whether one of its sessions is to end. */
 const ORDERS_MS = 1_000
@@ -33,7 +34,7 @@ export class LiveSessions {
   readonly #open = new Set<OpenSession>()
   readonly #counts: SessionCounts
   /** Looks for orders to end sessions; null: there are none. */
-  #looking: NodeJS.Timeout | null = null
+  #looking: Timer | null = null
   #isLeaving = false
 
   /**
@@ -43,7 +44,16 @@ export class LiveSessions {
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
     this.#counts = new SessionCounts(services.state.slots)
-    this.#parts = { services, memory, clock: new LiveClock(), ...(watch === undefined ? {} : { watch }) }
+    this.#parts = {
+      services,
+      memory,
+      ticker: new LiveTicker(services.clock),
+      ...(watch === undefined ? {} : { watch }),
+    }
+  }
+
+  get #clock(): Clock {
+    return this.#parts.services.clock
   }
 
   get count(): number {
@@ -66,7 +76,7 @@ export class LiveSessions {
 
   /** What the console shows of them. */
   samples(): readonly LiveSample[] {
-    return this.list().map(sampleOf)
+    return this.list().map((open) => sampleOf(open, this.#clock))
   }
 
   list(): readonly OpenSession[] {
@@ -81,7 +91,7 @@ export class LiveSessions {
    */
   select(context: AdmittedContext, call: LiveRequest['call'], grant?: LiveGrant): Selection {
     this.#admit(context, grant)
-    const selection = selectEntries(this.#parts.services, context, { mode: 'whole', call }, performance.now())
+    const selection = selectEntries(this.#parts.services, context, { mode: 'whole', call }, this.#clock.now())
     return withUnhealthy(selection, call.selectors.responseProfile)
   }
 
@@ -92,7 +102,7 @@ export class LiveSessions {
    */
   selectSpeech(context: AdmittedContext, call: SpeechRequest['call']): Selection {
     this.#admit(context)
-    return selectEntries(this.#parts.services, context, { mode: 'preview', call }, performance.now())
+    return selectEntries(this.#parts.services, context, { mode: 'preview', call }, this.#clock.now())
   }
 
   /** Opens a session, which counts until its end. It is to be started. */
@@ -131,7 +141,7 @@ export class LiveSessions {
     context.sessionId = opened.id
     this.#open.add(opened)
     this.#parts.services.usageKeeper?.opened(context, () => session.facts())
-    this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
+    this.#looking ??= this.#clock.every(ORDERS_MS, this.#carryOut).unref()
     return opened
   }
 
@@ -144,7 +154,7 @@ export class LiveSessions {
   #closed(opened: OpenSession): void {
     this.#open.delete(opened)
     if (this.#open.size > 0 || this.#looking === null) return
-    clearInterval(this.#looking)
+    this.#looking.close()
     this.#looking = null
   }
 
@@ -189,7 +199,7 @@ export class LiveSessions {
   }
 }
 
-function sampleOf({ id, context, session }: OpenSession): LiveSample {
+function sampleOf({ id, context, session }: OpenSession, clock: Clock): LiveSample {
   const { principal, route } = context
   const { audio_seconds: audioSeconds = 0, characters, switches } = session.facts()
   return {
@@ -199,7 +209,7 @@ function sampleOf({ id, context, session }: OpenSession): LiveSample {
     keyId: principal.key.id,
     route,
     entry: session.entry,
-    startedAtMs: Math.round(Date.now() - (performance.now() - session.startedMs)),
+    startedAtMs: Math.round(clock.wallNow() - (clock.now() - session.startedMs)),
     audioSeconds,
     ...(characters === undefined ? {} : { characters }),
     switches,

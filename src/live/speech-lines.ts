@@ -17,6 +17,7 @@ import type { Attempt } from '../gateway/failover.ts'
 import { LATE, leaseMemory, type MemoryLease, traceContextOf } from '../gateway/operation.ts'
 import type { ActiveCall } from '../gateway/services.ts'
 import { type OpenAnswer, openAttempt } from '../gateway/stream.ts'
+import type { Clock } from '../time.ts'
 
 const HANDSHAKE_MS = 5_000
 /** How long a sentence may take to its first audio before it is asked for by a request. */
@@ -67,12 +68,12 @@ export class SpeechLines {
     if (known?.isBusy === true) return null
     known?.close()
     const { services, context } = active
-    const line = new SpeechLine(live, call, warnings, (listener) =>
+    const open = (listener: SocketListener) =>
       services.openSocket(live.handshake(call, target), listener, {
         handshakeMs: HANDSHAKE_MS,
         headers: traceContextOf(context) ?? {},
-      }),
-    )
+      })
+    const line = new SpeechLine(live, call, warnings, open, services.clock)
     this.#lines.set(entry, line)
     return line
   }
@@ -80,6 +81,7 @@ export class SpeechLines {
 
 /** One connection, and the sentences that are under way on it. */
 class SpeechLine implements SocketListener {
+  readonly #clock: Clock
   readonly #live: LiveSpeech
   readonly #stepper: SpeechStepper
   readonly #socket: UpstreamSocket
@@ -90,7 +92,7 @@ class SpeechLine implements SocketListener {
   #unsent: LiveFrame[] | null = []
   #count = 0
   #waitingBytes = 0
-  #usedMs = performance.now()
+  #usedMs: number
   #isPaused = false
   #isOver = false
 
@@ -99,7 +101,10 @@ class SpeechLine implements SocketListener {
     call: SpeechCall,
     warnings: readonly string[],
     open: (listener: SocketListener) => UpstreamSocket,
+    clock: Clock,
   ) {
+    this.#clock = clock
+    this.#usedMs = clock.now()
     this.#live = live
     this.#stepper = live.connect(call)
     this.#mediaType = live.mediaType(call)
@@ -116,7 +121,7 @@ class SpeechLine implements SocketListener {
   get isFree(): boolean {
     if (this.#isOver || this.isBusy) return false
     const isIdle = this.#sentences.size === 0
-    return !isIdle || performance.now() - this.#usedMs <= this.#live.idleMs * IDLE_PART
+    return !isIdle || this.#clock.now() - this.#usedMs <= this.#live.idleMs * IDLE_PART
   }
 
   /**
@@ -133,18 +138,16 @@ class SpeechLine implements SocketListener {
     this.#sentences.set(name, audio)
     this.#send(this.#stepper.speak(name, (call.payload as SpeechCall).input))
     const leave = () => this.#drop(name, audio)
-    const first = await audio.first(
-      signal,
-      Math.min(attempt.deadlineAtMs, performance.now() + FIRST_AUDIO_MS),
-    )
+    const firstMs = Math.min(attempt.deadlineAtMs - this.#clock.now(), FIRST_AUDIO_MS)
+    const first = await audio.first(signal, firstMs, this.#clock)
     if (signal.aborted || first === null) {
       leave()
       signal.throwIfAborted()
       return null
     }
-    const late = setTimeout(() => audio.fail(LATE), Math.max(1, deadlineAtMs - performance.now()))
+    const late = this.#clock.after(Math.max(1, deadlineAtMs - this.#clock.now()), () => audio.fail(LATE))
     const release = () => {
-      clearTimeout(late)
+      late.close()
       memory.release()
     }
     const left = () => {
@@ -185,7 +188,7 @@ class SpeechLine implements SocketListener {
     if (audio === undefined) return
     if (event.kind === 'spoken') {
       this.#sentences.delete(event.sentence)
-      this.#usedMs = performance.now()
+      this.#usedMs = this.#clock.now()
       return void audio.end()
     }
     this.#waitingBytes += event.bytes.length
@@ -216,7 +219,7 @@ class SpeechLine implements SocketListener {
   }
 
   #send(frames: readonly LiveFrame[]): void {
-    this.#usedMs = performance.now()
+    this.#usedMs = this.#clock.now()
     if (this.#unsent !== null) this.#unsent.push(...frames)
     else for (const frame of frames) this.#socket.send(frame)
   }
@@ -279,9 +282,13 @@ class SentenceAudio implements AsyncIterator<Delta, SpeechResult> {
   }
 
   /** The first audio; null: none comes, or not in time. */
-  async first(signal: CancelSignal, untilMs: number): Promise<IteratorResult<Delta, SpeechResult> | null> {
+  async first(
+    signal: CancelSignal,
+    limitMs: number,
+    clock: Clock,
+  ): Promise<IteratorResult<Delta, SpeechResult> | null> {
     const stop = () => this.fail(LATE)
-    const timer = setTimeout(stop, Math.max(1, untilMs - performance.now()))
+    const timer = clock.after(Math.max(1, limitMs), stop)
     signal.addEventListener('abort', stop)
     try {
       const first = await this.next()
@@ -289,7 +296,7 @@ class SentenceAudio implements AsyncIterator<Delta, SpeechResult> {
     } catch {
       return null
     } finally {
-      clearTimeout(timer)
+      timer.close()
       signal.removeEventListener('abort', stop)
     }
   }

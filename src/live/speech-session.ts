@@ -11,12 +11,12 @@ import type { Candidate } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Streaming } from '../gateway/stream.ts'
 import { isUpstream } from '../gateway/upstream-errors.ts'
-import type { Ticking } from './clock.ts'
 import { JoinedAudio, OtherFormat } from './joined-audio.ts'
 import type { LiveParts, SpeechRequest } from './parts.ts'
 import { SentenceCutter } from './sentences.ts'
 import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
 import { SpeechLines } from './speech-lines.ts'
+import type { LiveTicker, Ticking } from './ticker.ts'
 
 /** Audio that may wait for the caller; the provider is not read beyond. */
 const WAITING_BYTES_MAX = 256 * 1024
@@ -62,7 +62,7 @@ export class SpeechSession implements Ticking {
   readonly #watch: LiveWatch | null
   readonly #request: SpeechRequest
   readonly #closed: () => void
-  readonly #leaveClock: () => void
+  readonly #ticker: LiveTicker
   readonly #over = new Cancellation()
   readonly #cutter = new SentenceCutter()
   readonly #audio = new JoinedAudio()
@@ -85,7 +85,7 @@ export class SpeechSession implements Ticking {
   #micros: number | null = 0
   #last: Envelope | null = null
   #switches = 0
-  #heardMs = performance.now()
+  #heardMs: number
   /** Since when the caller reads nothing; null: it reads. */
   #stalledMs: number | null = null
   #wake: (() => void) | null = null
@@ -97,13 +97,15 @@ export class SpeechSession implements Ticking {
   #isOver = false
 
   /** @param closed called once, before its sink is told that it is over */
-  constructor({ services, clock, watch }: LiveParts, request: SpeechRequest, closed: () => void) {
+  constructor({ services, ticker, watch }: LiveParts, request: SpeechRequest, closed: () => void) {
     this.#services = services
     this.#watch = watch ?? null
     this.#request = request
     this.#closed = closed
-    this.#life = new SessionLife((message) => request.sink.send(message))
-    this.#leaveClock = clock.add(this)
+    this.#life = new SessionLife(services.clock, (message) => request.sink.send(message))
+    this.#ticker = ticker
+    this.#heardMs = this.#life.startedMs
+    ticker.add(this)
     this.#warn(request.call.warnings)
     this.#warn(request.selection.warnings)
   }
@@ -146,8 +148,8 @@ export class SpeechSession implements Ticking {
   text(text: string): void {
     if (this.#isOver || this.#cutFor !== null) return
     if (this.#isEnded)
-      return void this.fail(new GatewayError('INVALID_REQUEST', 'text came behind the message `end`'))
-    this.#heardMs = performance.now()
+      return void this.fail(new GatewayError('INVALID_REQUEST', 'text came after the message `end`'))
+    this.#heardMs = this.#services.clock.now()
     for (const sentence of this.#cutter.push(text)) this.#enqueue(sentence)
     this.#checkWaiting()
     this.#goOn()
@@ -156,7 +158,7 @@ export class SpeechSession implements Ticking {
   /** Has what is there spoken, without waiting for the end of a sentence. */
   flush(id: string | null): void {
     if (this.#isOver || this.#cutFor !== null) return
-    this.#heardMs = performance.now()
+    this.#heardMs = this.#services.clock.now()
     this.#flushRest()
     this.#queue.push({ flushed: id })
     this.#queued += 1
@@ -170,7 +172,7 @@ export class SpeechSession implements Ticking {
    */
   clear(): void {
     if (this.#isOver) return
-    this.#heardMs = performance.now()
+    this.#heardMs = this.#services.clock.now()
     this.#cutter.flush()
     this.#queued = 0
     for (const sentence of [this.#speaking, ...this.#queue.splice(0)]) {
@@ -183,7 +185,7 @@ export class SpeechSession implements Ticking {
 
   /** The caller is there and writes nothing for now. */
   keepAlive(): void {
-    this.#heardMs = performance.now()
+    this.#heardMs = this.#services.clock.now()
   }
 
   /** No more text comes: the rest is spoken, and `done` is the last message. */
@@ -245,7 +247,7 @@ export class SpeechSession implements Ticking {
         this.#speaking = next
         await this.#speak(next)
         this.#speaking = null
-        this.#heardMs = performance.now()
+        this.#heardMs = this.#services.clock.now()
       }
     }
   }
@@ -292,9 +294,15 @@ export class SpeechSession implements Ticking {
         leaveOut: ({ entry }: Candidate) => failed.has(entryName(entry.provider.name, entry.model)),
       }),
     })
-    const asked: SentenceCall = { context, cancel, streaming, askedMs: performance.now(), heardMs: null }
+    const asked: SentenceCall = {
+      context,
+      cancel,
+      streaming,
+      askedMs: this.#services.clock.now(),
+      heardMs: null,
+    }
     const heard = () => {
-      asked.heardMs = performance.now()
+      asked.heardMs = this.#services.clock.now()
     }
     void streaming.then(heard, () => {})
     this.#running.set(context, asked)
@@ -334,7 +342,7 @@ export class SpeechSession implements Ticking {
   /** Waits until the caller has read what it was sent, but for what may wait. */
   async #room(): Promise<void> {
     while (this.#request.sink.bufferedBytes > WAITING_BYTES_MAX) {
-      this.#stalledMs ??= performance.now()
+      this.#stalledMs ??= this.#services.clock.now()
       await this.#wait()
     }
     this.#over.throwIfAborted()
@@ -360,7 +368,7 @@ export class SpeechSession implements Ticking {
   #count(spoken: Envelope, { askedMs, heardMs }: SentenceCall, { characters }: Sentence): void {
     const { context } = this.#request
     const before = this.#last
-    this.#watch?.spoke(spoken, characters, ((heardMs ?? performance.now()) - askedMs) / 1000)
+    this.#watch?.spoke(spoken, characters, ((heardMs ?? this.#services.clock.now()) - askedMs) / 1000)
     if (before === null || (before.provider === spoken.provider && before.model === spoken.model)) return
     this.#switches += 1
     this.#watch?.revoiced(before)
@@ -429,7 +437,7 @@ export class SpeechSession implements Ticking {
 
   #sayReady(): void {
     const { context, call, selection, sink } = this.#request
-    this.#heardMs = performance.now()
+    this.#heardMs = this.#services.clock.now()
     sink.send({
       type: 'ready',
       ...headOf(context, selection, selection.candidates[0]!),
@@ -493,7 +501,7 @@ export class SpeechSession implements Ticking {
   #finish(error: GatewayError | null): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#leaveClock()
+    this.#ticker.remove(this)
     const { context, sink } = this.#request
     const reason = error ?? new GatewayError('CLIENT_CLOSED')
     for (const call of [...this.#running.values()]) this.#leaveCall(call, reason)

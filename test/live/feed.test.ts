@@ -3,6 +3,7 @@ import type { LiveConnection } from '../../src/live/connection.ts'
 import { LiveFeed } from '../../src/live/feed.ts'
 import type { SessionMoney } from '../../src/live/money.ts'
 import { AudioRing, RingMemory } from '../../src/live/ring.ts'
+import { systemClock } from '../../src/time.ts'
 
 const AUDIO = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 } as const
 const BYTES_PER_MS = 32
@@ -16,7 +17,7 @@ function feeding() {
     sendAudio: (bytes: Uint8Array) => sent.push(bytes.length / BYTES_PER_MS),
   } as unknown as LiveConnection
   const money = { leftSeconds: 60, spend() {} } as unknown as SessionMoney
-  const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), 30)
+  const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), 30, systemClock)
   feed.begin(connection)
   const send = (nowMs: number) => feed.send(connection, money, nowMs, () => {})
   const push = (ms: number, nowMs: number) => {

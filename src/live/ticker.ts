@@ -1,33 +1,39 @@
-/** How often what waits to be sent is looked at, ms. */
+import type { Clock, Timer } from '../time.ts'
+
+/** How often sessions with something left to send are looked at, ms. */
 const TICK_MS = 100
 /** Ticks in which every session is looked at once. */
 const SLOTS = 10
 
 export interface Ticking {
-  /** Once a second. @param nowMs on the clock of `performance.now()` */
+  /** Once a second. @param nowMs on the node's clock */
   tick(nowMs: number): void
   /** After about 100 ms, where it was asked for. */
   pump(nowMs: number): void
 }
 
 /** One timer for all sessions of a process, instead of several for each. It runs as long as there is a session. */
-export class LiveClock {
+export class LiveTicker {
+  readonly #clock: Clock
   readonly #slots: readonly Set<Ticking>[] = Array.from({ length: SLOTS }, () => new Set())
   #hurried = new Set<Ticking>()
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   #turn = 0
   #count = 0
 
-  /** @returns takes it out again */
-  add(session: Ticking): () => void {
-    const slot = this.#slots[this.#count % SLOTS]!
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  add(session: Ticking): void {
+    this.#slots[this.#count % SLOTS]!.add(session)
     this.#count += 1
-    slot.add(session)
-    this.#timer ??= setInterval(() => this.#tick(), TICK_MS)
-    return () => {
-      slot.delete(session)
-      this.#hurried.delete(session)
-    }
+    this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick())
+  }
+
+  remove(session: Ticking): void {
+    for (const slot of this.#slots) slot.delete(session)
+    this.#hurried.delete(session)
   }
 
   /** Has a session looked at in the next tick. */
@@ -36,14 +42,14 @@ export class LiveClock {
   }
 
   #tick(): void {
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     const hurried = this.#hurried
     this.#hurried = new Set()
     for (const session of hurried) session.pump(nowMs)
     this.#turn = (this.#turn + 1) % SLOTS
     for (const session of this.#slots[this.#turn]!) session.tick(nowMs)
     if (this.#turn !== 0 || this.#timer === null || this.#slots.some(({ size }) => size > 0)) return
-    clearInterval(this.#timer)
+    this.#timer.close()
     this.#timer = null
   }
 }

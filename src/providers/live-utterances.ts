@@ -5,7 +5,6 @@ import {
   broken,
   type CommitPace,
   commitPace,
-  FINALIZING_MAX,
   isCommitDue,
   LiveLog,
   NO_FRAMES,
@@ -78,19 +77,23 @@ export class Utterances {
     return this.#text
   }
 
-  /** More is held back than a provider that works would let come together. */
-  get failure(): LiveEvent | null {
+  /** Calls of `finalize` that wait for their answer. */
+  get waiting(): number {
+    return this.#finalizing.length
+  }
+
+  /**
+   * The provider has said something.
+   *
+   * @returns a failure if more is held back than a provider that works would let come together; null: all is well
+   */
+  hear(): LiveEvent | null {
+    this.#heard = this.log.sent
     return this.#isOverfull ? OVERFULL : null
   }
 
-  /** The provider has said something. */
-  hear(): void {
-    this.#heard = this.log.sent
-  }
-
+  /** Takes audio that is counted already. */
   audio(bytes: Uint8Array): readonly LiveFrame[] {
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.log.count(bytes)
     if (this.#until !== null) {
       this.#hold(bytes)
       return NO_FRAMES
@@ -102,9 +105,8 @@ export class Utterances {
     return isQuiet || isDue ? [frame, ...this.#finish()] : [frame]
   }
 
-  /** @returns null when there is nothing to settle */
-  finalize(): readonly LiveFrame[] | null {
-    if (this.log.sent <= this.log.settled || this.#finalizing.length >= FINALIZING_MAX) return null
+  /** @returns empty when an answer is to come without another frame */
+  finalize(): readonly LiveFrame[] {
     this.#finalizing.push(this.log.sent)
     // While an utterance is being finished, the next one will be as well.
     return this.#until === null ? this.#finish() : NO_FRAMES

@@ -1,6 +1,6 @@
 import type { LiveAudio, LiveTerms, Segment, TranscriptionOptions, Word } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveStepper } from '../contracts/live.ts'
+import type { LiveEvent, LiveFrame } from '../contracts/live.ts'
 import { bytesPerSecond } from '../contracts/live-audio.ts'
 import type { Target, Unsupported } from '../contracts/provider.ts'
 import { toMilliseconds } from '../contracts/seconds.ts'
@@ -285,27 +285,6 @@ export function isCommitDue(
 
 /** Most calls of `finalize` that wait for their answer; more are not passed on. */
 export const FINALIZING_MAX = 64
-
-/** The same stepper, which begins with these warnings: of hints that could not be sent. */
-export function withWarnings(stepper: LiveStepper, warnings: readonly string[]): LiveStepper {
-  if (warnings.length === 0) return stepper
-  let isTold = false
-  return {
-    opened: () => stepper.opened(),
-    audio: (bytes) => stepper.audio(bytes),
-    finalize: () => stepper.finalize(),
-    keepAlive: () => stepper.keepAlive(),
-    end: () => stepper.end(),
-    closed: (code, reason) => stepper.closed(code, reason),
-    received(frame) {
-      const received = stepper.received(frame)
-      if (isTold) return received
-      isTold = true
-      const told = warnings.map((text): LiveEvent => ({ kind: 'warning', text }))
-      return { ...received, events: [...received.events, ...told] }
-    },
-  }
-}
 
 /**
  * What an error that a provider sends as a message means. One that it blames on the request without saying what is

@@ -1,29 +1,23 @@
 import type { LiveAudio, LiveCall } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveStepper } from '../contracts/live.ts'
-import type { LiveTranscription } from '../contracts/provider.ts'
-import type { Failure } from '../contracts/upstream.ts'
-import { classify } from './failure.ts'
+import type { LiveEvent, LiveFrame } from '../contracts/live.ts'
+import { defineLive, type LiveWire } from './define-live.ts'
 import { asObject } from './json.ts'
 import { type LanguageHint, languageCode, languageHint, whisperLanguage } from './language.ts'
 import {
   base64Of,
   type CommitPace,
-  closeFailure,
   commitPace,
-  FINALIZING_MAX,
   failureInside,
   isCommitDue,
   LiveLog,
   NO_FRAMES,
   NOTHING,
-  objectIn,
   type Received,
   socketUrl,
   TEXT_MAX,
   textOnly,
   UNREADABLE,
-  withWarnings,
 } from './live.ts'
 import { secondsOf } from './numbers.ts'
 import { headersOf } from './openai/wire.ts'
@@ -42,21 +36,17 @@ function audioFor({ live: { audio } }: LiveCall): LiveAudio {
  * never change and belong to no utterance; the whole of it comes once, when the session is over.
  * @mistralai/mistralai 2.7.0 src/extra/realtime, models/components/realtimetranscription*.ts
  */
-export const mistralLive: LiveTranscription = {
+export const mistralLive = defineLive({
   unsupported: ({ options }, { model }) => textOnly(options, takesSettings(model)),
   handshake(call, target) {
     const { accept: _accept, ...headers } = headersOf(target, () => ({}))
     const url = socketUrl(target, `/audio/transcriptions/realtime?model=${encodeURIComponent(target.model)}`)
-    return { url, protocols: [], headers, audio: audioFor(call) }
+    return { url, headers, audio: audioFor(call) }
   },
-  refused: classify,
   tellsTurns: takesSettings,
-  connect: (call, target) =>
-    withWarnings(
-      new MistralStepper(call, takesSettings(target.model)),
-      takesSettings(target.model) ? hintOf(call).warnings : [],
-    ),
-}
+  hint: (call, { model }) => (takesSettings(model) ? hintOf(call) : null),
+  wire: (call, { model }) => new MistralWire(call, takesSettings(model)),
+})
 
 /** The model before these knows none of the settings of Voxtral 3, which a session refuses then. */
 function takesSettings(model: string): boolean {
@@ -92,11 +82,11 @@ function settingsOf(call: LiveCall): JsonObject {
   }
 }
 
-class MistralStepper implements LiveStepper {
+class MistralWire implements LiveWire {
   readonly #settings: JsonObject
   readonly #audio: LiveAudio
   readonly #pace: CommitPace
-  readonly #log: LiveLog
+  readonly log: LiveLog
   #isReady = false
   #isEnding = false
   #isOver = false
@@ -116,38 +106,36 @@ class MistralStepper implements LiveStepper {
     this.#settings = hasSettings ? settingsOf(call) : {}
     this.#audio = audioFor(call)
     this.#pace = commitPace(call.live)
-    this.#log = new LiveLog(this.#audio)
+    this.log = new LiveLog(this.#audio)
   }
 
-  opened(): readonly LiveFrame[] {
-    return NO_FRAMES
+  get waiting(): number {
+    return this.#finalizing
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.#log.count(bytes)
+  get isWhole(): boolean {
+    return this.#isOver
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     const append = `{"type":"input_audio.append","audio":"${base64Of(bytes)}"}`
-    const at = { sent: this.#log.sent, committed: this.#committed, written: this.#written }
+    const at = { sent: this.log.sent, committed: this.#committed, written: this.#written }
     if (!isCommitDue(this.#pace, at)) return [append]
     // The last words are kept back by the model until it is told to let them go.
-    this.#flushed = this.#log.sent
-    this.#committed = this.#log.sent
+    this.#flushed = this.log.sent
+    this.#committed = this.log.sent
     return [append, FLUSH]
   }
 
   /** Answered by the words that a flush lets go. Behind a silence there are none, and all was told. */
   finalize(): readonly LiveFrame[] {
-    const { sent } = this.#log
+    const { sent } = this.log
     const isSilent = this.#text.trim() === '' && sent - this.#written > LAG_SECONDS
-    if (isSilent || sent <= this.#log.settled || this.#finalizing >= FINALIZING_MAX) return NO_FRAMES
+    if (isSilent) return NO_FRAMES
     this.#finalizing += 1
     this.#flushed = sent
     this.#committed = sent
     return [FLUSH]
-  }
-
-  keepAlive(): readonly LiveFrame[] {
-    return NO_FRAMES
   }
 
   end(): readonly LiveFrame[] {
@@ -155,9 +143,7 @@ class MistralStepper implements LiveStepper {
     return END
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
+  read(message: JsonObject): Received {
     switch (message.type) {
       case 'session.created':
         return this.#isReady ? NOTHING : { events: [], reply: [this.#update()] }
@@ -180,10 +166,6 @@ class MistralStepper implements LiveStepper {
     }
   }
 
-  closed(code: number, reason: string): Failure | null {
-    return this.#isOver ? null : closeFailure(code, reason)
-  }
-
   #update(): string {
     const { encoding, sampleRate } = this.#audio
     const audio_format = { encoding: ENCODINGS[encoding], sample_rate: sampleRate }
@@ -199,14 +181,14 @@ class MistralStepper implements LiveStepper {
   #delta({ text }: JsonObject): Received {
     if (typeof text !== 'string') return UNREADABLE
     if (text === '') return NOTHING
-    const { sent } = this.#log
+    const { sent } = this.log
     // What comes soon behind a flush are the words that were kept back.
     const isLate = this.#flushed !== null && sent - this.#flushed > LAG_SECONDS
     const before = isLate ? this.#told(this.#flushed ?? sent) : []
     this.#text = (this.#text + text).slice(0, TEXT_MAX)
     this.#written = sent
     const after = this.#flushed === null ? [] : [...this.#told(this.#flushed), ...this.#answers()]
-    const rest = this.#log.partial(this.#from, this.#text.trim())
+    const rest = this.log.partial(this.#from, this.#text.trim())
     return { events: [...before, ...after, ...(this.#text.trim() === '' ? [] : [rest])] }
   }
 
@@ -230,9 +212,9 @@ class MistralStepper implements LiveStepper {
     if (text === '') return []
     this.#text = this.#text.slice(length)
     this.#toldLength += length
-    const final = this.#log.final({ start: this.#from, end, text, language: this.#language })
-    this.#from = Math.min(this.#log.sent, end)
-    return [...final, ...this.#log.settle(end - LAG_SECONDS)]
+    const final = this.log.final({ start: this.#from, end, text, language: this.#language })
+    this.#from = Math.min(this.log.sent, end)
+    return [...final, ...this.log.settle(end - LAG_SECONDS)]
   }
 
   #heard({ audio_language: language }: JsonObject): Received {
@@ -242,27 +224,27 @@ class MistralStepper implements LiveStepper {
 
   #turnStarted({ time_s: time }: JsonObject): Received {
     const seconds = secondsOf(time)
-    return seconds === null ? UNREADABLE : { events: [this.#log.speechStarted(seconds)] }
+    return seconds === null ? UNREADABLE : { events: [this.log.speechStarted(seconds)] }
   }
 
   /** The text so far is that of the turn, and nothing of it goes on. */
   #turnEnded({ time_s: time }: JsonObject): Received {
     const seconds = secondsOf(time)
     if (seconds === null) return UNREADABLE
-    return { events: [...this.#tell(this.#text.length, seconds), this.#log.utteranceEnd(seconds)] }
+    return { events: [...this.#tell(this.#text.length, seconds), this.log.utteranceEnd(seconds)] }
   }
 
   /** The whole transcript: what of it was not told yet is its end. */
   #done({ text }: JsonObject): Received {
     const rest = (typeof text === 'string' ? text.slice(this.#toldLength) : this.#text).trim()
-    const { sent } = this.#log
+    const { sent } = this.log
     const language = this.#language
-    const finals = rest === '' ? [] : this.#log.final({ start: this.#from, end: sent, text: rest, language })
+    const finals = rest === '' ? [] : this.log.final({ start: this.#from, end: sent, text: rest, language })
     this.#text = ''
     this.#from = sent
     if (!this.#isEnding) return { events: finals }
     this.#isOver = true
-    return { events: [...finals, ...this.#log.settle(sent), ...this.#answers(), { kind: 'ended' }] }
+    return { events: [...finals, ...this.log.settle(sent), ...this.#answers(), { kind: 'ended' }] }
   }
 
   /** The code is a number of its own, and not a status. */

@@ -1,15 +1,12 @@
 import type { LiveAudio, LiveCall } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
-import type { LiveFrame, LiveStepper } from '../contracts/live.ts'
+import type { LiveFrame } from '../contracts/live.ts'
 import type { LiveTranscription } from '../contracts/provider.ts'
-import type { Failure } from '../contracts/upstream.ts'
-import { classify } from './failure.ts'
+import { defineLive, type LiveWire } from './define-live.ts'
 import {
-  closeFailure,
   failureInside,
-  NO_FRAMES,
+  type LiveLog,
   NOTHING,
-  objectIn,
   type Received,
   socketUrl,
   textOnly,
@@ -28,16 +25,16 @@ const AUDIO: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 
  * vllm-project/vllm vllm/frontend/entrypoints/speech_to_text/realtime/connection.py
  */
 export function vllmLive(extra: ExtraHeaders): LiveTranscription {
-  return {
+  return defineLive({
     unsupported: ({ options }) => textOnly(options),
     handshake(_call, target) {
       const { accept: _accept, ...headers } = headersOf(target, extra)
-      return { url: socketUrl(target, '/realtime'), protocols: [], headers, audio: AUDIO }
+      return { url: socketUrl(target, '/realtime'), headers, audio: AUDIO }
     },
-    refused: classify,
     answersWithinMs: UTTERANCE_ANSWER_MS,
-    connect: (call, { model }) => new VllmStepper(call, model),
-  }
+    hint: () => null,
+    wire: (call, { model }) => new VllmWire(call, model),
+  })
 }
 
 const BEGIN = ['{"type":"input_audio_buffer.commit"}']
@@ -51,7 +48,7 @@ const OF_REQUEST: ReadonlySet<string> = new Set([
   'invalid_audio',
 ])
 
-class VllmStepper implements LiveStepper {
+class VllmWire implements LiveWire {
   readonly #update: string
   readonly #utterances: Utterances
   #isReady = false
@@ -62,22 +59,26 @@ class VllmStepper implements LiveStepper {
     this.#utterances = new Utterances(AUDIO, live, { begin: BEGIN, finish: FINISH, append: appendFrame })
   }
 
-  opened(): readonly LiveFrame[] {
-    return NO_FRAMES
+  get log(): LiveLog {
+    return this.#utterances.log
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
+  get waiting(): number {
+    return this.#utterances.waiting
+  }
+
+  get isWhole(): boolean {
+    return this.#utterances.isOver
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     return this.#utterances.audio(bytes)
   }
 
   finalize(): readonly LiveFrame[] {
     const frames = this.#utterances.finalize()
     // A frame that changes nothing says that an answer is to come.
-    return frames === null ? NO_FRAMES : frames.length > 0 ? frames : [this.#update]
-  }
-
-  keepAlive(): readonly LiveFrame[] {
-    return NO_FRAMES
+    return frames.length > 0 ? frames : [this.#update]
   }
 
   end(): readonly LiveFrame[] {
@@ -85,11 +86,8 @@ class VllmStepper implements LiveStepper {
     return this.#utterances.end()
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
-    this.#utterances.hear()
-    const { failure } = this.#utterances
+  read(message: JsonObject): Received {
+    const failure = this.#utterances.hear()
     if (failure !== null) return { events: [failure] }
     const { type, delta, text } = message
     switch (type) {
@@ -107,10 +105,6 @@ class VllmStepper implements LiveStepper {
       default:
         return NOTHING
     }
-  }
-
-  closed(code: number, reason: string): Failure | null {
-    return this.#utterances.isOver ? null : closeFailure(code, reason)
   }
 
   /** A server that was given no audio at all has nothing to finish. */

@@ -1,24 +1,13 @@
 import type { LiveAudio, LiveCall, Redaction, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake } from '../../contracts/live.ts'
 import { bytesPerSecond } from '../../contracts/live-audio.ts'
-import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
+import type { Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
-import { classify } from '../failure.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode, languageHint } from '../language.ts'
-import {
-  closeFailure,
-  FINALIZING_MAX,
-  LiveLog,
-  NO_FRAMES,
-  NOTHING,
-  objectIn,
-  type Received,
-  silence,
-  UNREADABLE,
-  withWarnings,
-} from '../live.ts'
+import { closeFailure, LiveLog, NO_FRAMES, silence, UNREADABLE } from '../live.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -34,16 +23,16 @@ const KEEP_ALIVE_MS = 10_000
  * Streaming v3: `GET /v3/ws` as a WebSocket at a host of its own, options in the query, audio as binary frames.
  * assemblyai 4.41.5 src/services/streaming/service.ts, src/types/streaming/index.ts
  */
-export const live: LiveTranscription = {
+export const live = defineLive({
   unsupported: ({ options }) => unsupported(options),
   handshake,
-  refused: classify,
-  connect: (call) => withWarnings(new StreamingStepper(call), hintOf(call).warnings),
+  hint: hintOf,
+  wire: (call) => new StreamingWire(call),
   keepAliveMs: KEEP_ALIVE_MS,
   tellsTurns: () => true,
   // Turns, silence about every second, and heartbeats, of which its pages do not say how often they come.
   answersWithinMs: 10_000,
-}
+})
 
 /** The kinds whose policies are all among those that streaming has; of medical ones it lacks injuries. */
 const REDACTED: readonly Redaction[] = ['pii', 'pci', 'numbers']
@@ -73,7 +62,7 @@ function hintOf({ options }: LiveCall) {
   return languageHint(options, (code) => (code.length === 2 ? code : null))
 }
 
-function handshake(call: LiveCall, { baseUrl, credential, model }: Target): LiveHandshake {
+function handshake(call: LiveCall, { baseUrl, credential, model }: Target): Omit<LiveHandshake, 'protocols'> {
   const { options, live: terms } = call
   const audio = audioFor(call)
   const { language } = hintOf(call)
@@ -105,7 +94,6 @@ function handshake(call: LiveCall, { baseUrl, credential, model }: Target): Live
   if (terms.endpointingMs !== null) query.set('max_turn_silence', String(terms.endpointingMs))
   return {
     url: `${streamingUrl(baseUrl)}/v3/ws?${query}`,
-    protocols: [],
     headers: credential === null ? {} : { authorization: credential },
     audio,
   }
@@ -136,10 +124,10 @@ const TERMINATE = '{"type":"Terminate"}'
 const FORCE_ENDPOINT = ['{"type":"ForceEndpoint"}']
 const KEEP_ALIVE = ['{"type":"KeepAlive"}']
 
-class StreamingStepper implements LiveStepper {
+class StreamingWire implements LiveWire {
   readonly #options: LiveCall['options']
   readonly #audio: LiveAudio
-  readonly #log: LiveLog
+  readonly log: LiveLog
   readonly #least: number
   /** Seconds that are silent behind a turn that ended by itself. */
   readonly #turnSilence: number
@@ -158,25 +146,27 @@ class StreamingStepper implements LiveStepper {
   constructor(call: LiveCall) {
     this.#options = call.options
     this.#audio = audioFor(call)
-    this.#log = new LiveLog(this.#audio)
+    this.log = new LiveLog(this.#audio)
     this.#turnSilence = Math.min(TURN_SILENCE_SECONDS, (call.live.endpointingMs ?? 1000) / 1000)
     this.#least = Math.ceil(MESSAGE_MIN_SECONDS * bytesPerSecond(this.#audio))
   }
 
-  opened(): readonly LiveFrame[] {
-    return NO_FRAMES
+  get waiting(): number {
+    return this.#finalizing.length
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    this.#log.count(bytes)
+  get isWhole(): boolean {
+    return this.#ended
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     const whole = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
     this.#rest = whole.byteLength < this.#least ? whole.slice() : null
     return this.#rest === null ? [whole] : NO_FRAMES
   }
 
   finalize(): readonly LiveFrame[] {
-    if (this.#log.sent <= this.#log.settled || this.#finalizing.length >= FINALIZING_MAX) return NO_FRAMES
-    this.#finalizing.push(this.#log.sent)
+    this.#finalizing.push(this.log.sent)
     return [...this.#flushRest(), ...FORCE_ENDPOINT]
   }
 
@@ -189,15 +179,8 @@ class StreamingStepper implements LiveStepper {
     return [...this.#flushRest(), TERMINATE]
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
-    const events = this.#read(message)
-    return events.length === 0 ? NOTHING : { events }
-  }
-
-  closed(code: number, reason: string): Failure | null {
-    return this.#ended ? null : failureOf(code, reason)
+  failureOf(code: number, reason: string): Failure {
+    return failureOf(code, reason)
   }
 
   /** Fills up what is too short with silence: the provider would end the session for it. */
@@ -209,7 +192,7 @@ class StreamingStepper implements LiveStepper {
     return [filled]
   }
 
-  #read(message: JsonObject): readonly LiveEvent[] {
+  read(message: JsonObject): readonly LiveEvent[] {
     switch (message.type) {
       case 'Begin':
         return [{ kind: 'ready' }]
@@ -251,31 +234,31 @@ class StreamingStepper implements LiveStepper {
   #partial(turn: JsonObject): LiveEvent {
     const words = this.#words(turn)
     const text = words.length === 0 ? String(turn.transcript) : words.map(({ word }) => word).join(' ')
-    return this.#log.partial(words[0]?.start ?? this.#log.settled, text.trim(), 0, words.at(-1)?.end)
+    return this.log.partial(words[0]?.start ?? this.log.settled, text.trim(), 0, words.at(-1)?.end)
   }
 
   #final(turn: JsonObject): readonly LiveEvent[] {
     this.#isOpen = false
     const text = String(turn.transcript).trim()
     const words = this.#words(turn)
-    const last = words.at(-1)?.end ?? this.#log.settled
-    const end = this.#log.isBeyond(last) ? this.#log.settled : last
+    const last = words.at(-1)?.end ?? this.log.settled
+    const end = this.log.isBeyond(last) ? this.log.settled : last
     const language = typeof turn.language_code === 'string' ? languageCode(turn.language_code) : null
     const told = { language, languageConfidence: fractionOf(turn.language_confidence) }
     const finals =
       text === ''
-        ? [this.#log.partial(end, '')]
+        ? [this.log.partial(end, '')]
         : words.length === 0
-          ? this.#log.final({ start: this.#log.settled, end: this.#log.sent, text, ...told })
+          ? this.log.final({ start: this.log.settled, end: this.log.sent, text, ...told })
           : groupWords(words, text).flatMap(({ segment, words: group }) =>
-              this.#log.final({ ...segment, ...told, words: group }),
+              this.log.final({ ...segment, ...told, words: group }),
             )
     // A turn whose end was forced may go on at once.
     const silence = this.#finalizing.length > 0 ? 0 : this.#turnSilence
     return [
       ...finals,
-      ...this.#log.settle(end + silence),
-      this.#log.utteranceEnd(end),
+      ...this.log.settle(end + silence),
+      this.log.utteranceEnd(end),
       ...this.#answer(end + FORCED_SECONDS),
     ]
   }
@@ -287,7 +270,7 @@ class StreamingStepper implements LiveStepper {
       if (span === null || typeof text !== 'string' || text.trim() === '') return []
       const sure = fractionOf(confidence)
       const name = item.speaker ?? turn.speaker_label
-      const speaker = wantsSpeakers(this.#options) ? this.#log.speaker(name) : undefined
+      const speaker = wantsSpeakers(this.#options) ? this.log.speaker(name) : undefined
       return [
         {
           word: text.trim(),
@@ -301,14 +284,14 @@ class StreamingStepper implements LiveStepper {
 
   #speechStarted({ timestamp }: JsonObject): readonly LiveEvent[] {
     const at = secondsOf(fromMilliseconds(timestamp))
-    return at === null ? [] : [this.#log.speechStarted(at)]
+    return at === null ? [] : [this.log.speechStarted(at)]
   }
 
   /** Nothing was said up to its end, unless a turn is not over. */
   #silence({ end_ms: end }: JsonObject): readonly LiveEvent[] {
     const at = secondsOf(fromMilliseconds(end))
     if (at === null || this.#isOpen || this.#unformatted !== null) return []
-    const settled = this.#log.settle(at)
+    const settled = this.log.settle(at)
     return [...settled, ...this.#answer(at + MESSAGE_MIN_SECONDS)]
   }
 
@@ -325,7 +308,7 @@ class StreamingStepper implements LiveStepper {
     this.#unformatted = null
     if (!this.#ending) return rest
     this.#ended = true
-    const settled = this.#log.settle(this.#log.sent)
+    const settled = this.log.settle(this.log.sent)
     return [...rest, ...settled, ...this.#answer(Number.POSITIVE_INFINITY), { kind: 'ended' }]
   }
 
@@ -334,7 +317,7 @@ class StreamingStepper implements LiveStepper {
     const events: LiveEvent[] = []
     for (let [asked] = this.#finalizing; asked !== undefined && asked <= until; [asked] = this.#finalizing) {
       this.#finalizing.shift()
-      events.push(...this.#log.settle(asked), { kind: 'finalized' })
+      events.push(...this.log.settle(asked), { kind: 'finalized' })
     }
     return events
   }

@@ -1,24 +1,12 @@
 import type { LiveAudio, LiveCall, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake } from '../../contracts/live.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
-import type { Failure } from '../../contracts/upstream.ts'
 import { AddedSilence } from '../added-silence.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { objectsIn } from '../json.ts'
 import { type LanguageHint, languageCode, languageHint } from '../language.ts'
-import {
-  closeFailure,
-  FINALIZING_MAX,
-  failureInside,
-  LiveLog,
-  NO_FRAMES,
-  NOTHING,
-  objectIn,
-  type Received,
-  socketUrl,
-  UNREADABLE,
-  withWarnings,
-} from '../live.ts'
+import { failureInside, LiveLog, NOTHING, type Received, socketUrl, UNREADABLE } from '../live.ts'
 import { secondsOf } from '../numbers.ts'
 import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -33,11 +21,12 @@ import { deepgramHeaders, optOut } from './wire.ts'
  * `TurnInfo` about every quarter of a second. https://developers.deepgram.com/reference/speech-to-text/listen-flux;
  * @deepgram/sdk 5.13.0, listen/resources/v2
  */
-const flux: Pick<LiveTranscription, 'unsupported' | 'handshake' | 'connect'> = {
+const flux = defineLive({
   unsupported: ({ options }) => unsupported(options),
   handshake,
-  connect: (call, target) => withWarnings(new FluxStepper(call, target), hintOf(call, target).warnings),
-}
+  hint: hintOf,
+  wire: (call, target) => new FluxWire(call, target),
+})
 
 function isFlux(model: string): boolean {
   return model.startsWith('flux-')
@@ -96,7 +85,7 @@ function audioFor({ live: { audio } }: LiveCall): LiveAudio {
  */
 const TIMEOUT_MS = { least: 500, most: 60_000, manual: 30_000 } as const
 
-function handshake(call: LiveCall, target: Target): LiveHandshake {
+function handshake(call: LiveCall, target: Target): Omit<LiveHandshake, 'protocols'> {
   const { options, live: terms } = call
   const { encoding, sampleRate, channels } = audioFor(call)
   const query = new URLSearchParams({
@@ -122,7 +111,6 @@ function handshake(call: LiveCall, target: Target): LiveHandshake {
   for (const [name, value] of Object.entries(optOut(target))) query.set(name, value)
   return {
     url: socketUrl(target, `/v2/listen?${query}`),
-    protocols: [],
     headers: deepgramHeaders(target),
     audio: { encoding, sampleRate, channels },
   }
@@ -151,9 +139,9 @@ interface Turn {
  * It is told of silence by audio alone: there is no `KeepAlive`. Neither does it say that all is transcribed, so that a
  * little silence is sent behind what has to be, until it has heard that.
  */
-class FluxStepper implements LiveStepper {
+class FluxWire implements LiveWire {
   readonly #options: LiveCall['options']
-  readonly #log: LiveLog
+  readonly log: LiveLog
   readonly #added: AddedSilence
   /** Language of what does not say it; null: not known. */
   readonly #language: string | null
@@ -170,24 +158,21 @@ class FluxStepper implements LiveStepper {
   constructor(call: LiveCall, { model }: Target) {
     const audio = audioFor(call)
     this.#options = call.options
-    this.#log = new LiveLog(audio)
+    this.log = new LiveLog(audio)
     this.#added = new AddedSilence(audio)
     this.#language = model === MULTILINGUAL ? null : 'en'
   }
 
-  opened(): readonly LiveFrame[] {
-    return NO_FRAMES
+  get waiting(): number {
+    return this.#finalizing.length
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.#log.count(bytes)
-    return [bytes]
+  get isWhole(): boolean {
+    return this.#ended || (this.#ending !== null && !this.#isOpen && this.#isSettled)
   }
 
   finalize(): readonly LiveFrame[] {
-    if (this.#log.sent <= this.#log.settled || this.#finalizing.length >= FINALIZING_MAX) return NO_FRAMES
-    this.#finalizing.push({ place: this.#log.sent, sent: this.#sent })
+    this.#finalizing.push({ place: this.log.sent, sent: this.#sent })
     return [this.#silence(PADDING_SECONDS)]
   }
 
@@ -202,29 +187,22 @@ class FluxStepper implements LiveStepper {
     return this.#isSettled ? [CLOSE_STREAM] : [this.#silence(PADDING_SECONDS), CLOSE_STREAM]
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
+  read(message: JsonObject): Received {
     if (message.type === 'TurnInfo') return this.#turnInfo(message)
     return message.type === 'Error' ? { events: [failed(message)] } : NOTHING
   }
 
-  closed(code: number, reason: string): Failure | null {
-    const isWhole = this.#ended || (this.#ending !== null && !this.#isOpen && this.#isSettled)
-    return isWhole ? null : closeFailure(code, reason)
-  }
-
   /** Seconds of all audio, silence of ours as well. */
   get #sent(): number {
-    return this.#log.sent + this.#added.seconds
+    return this.log.sent + this.#added.seconds
   }
 
   get #isSettled(): boolean {
-    return this.#log.settled >= this.#log.sent - ROUNDING
+    return this.log.settled >= this.log.sent - ROUNDING
   }
 
   #silence(seconds: number): Uint8Array {
-    return this.#added.make(seconds, this.#log.sent)
+    return this.#added.make(seconds, this.log.sent)
   }
 
   #turnInfo(message: JsonObject): Received {
@@ -233,11 +211,11 @@ class FluxStepper implements LiveStepper {
     const isStart = message.event === 'StartOfTurn'
     this.#isOpen ||= isStart || turn.text !== ''
     const start = this.#added.placeOf(turn.words[0]?.start ?? turn.from)
-    const events: LiveEvent[] = isStart ? [this.#log.speechStarted(start)] : []
+    const events: LiveEvent[] = isStart ? [this.log.speechStarted(start)] : []
     const isLast = this.#ending !== null && turn.until >= this.#ending - ROUNDING
     if (message.event === 'EndOfTurn' || (isLast && this.#isOpen)) events.push(...this.#end(turn))
     else if (this.#isOpen) events.push(...this.#unfinished(turn, start))
-    else events.push(...this.#log.settle(this.#added.placeOf(turn.until) - BEGINNING_SECONDS))
+    else events.push(...this.log.settle(this.#added.placeOf(turn.until) - BEGINNING_SECONDS))
     if (isLast) return { events: [...events, ...this.#over()] }
     const due = this.#finalizing.some(({ sent }) => sent <= turn.until + ROUNDING)
     if (!due) return { events }
@@ -264,7 +242,7 @@ class FluxStepper implements LiveStepper {
     // That updates are redacted, its pages do not say.
     if (text === this.#partial || this.#options.redaction.length > 0) return []
     this.#partial = text
-    return [this.#log.partial(start, text, 0, this.#added.placeOf(until))]
+    return [this.log.partial(start, text, 0, this.#added.placeOf(until))]
   }
 
   #end({ text, words: heard, from, until, language }: Turn): readonly LiveEvent[] {
@@ -277,14 +255,14 @@ class FluxStepper implements LiveStepper {
     const finals =
       words.length > 0
         ? groupWords(words, text).flatMap(({ segment, words: group }) =>
-            this.#log.final({ ...segment, language, words: group }),
+            this.log.final({ ...segment, language, words: group }),
           )
         : text === ''
-          ? [this.#log.partial(end, '')]
-          : this.#log.final({ start: place(from), end, text, language })
+          ? [this.log.partial(end, '')]
+          : this.log.final({ start: place(from), end, text, language })
     // The next turn may have begun within the last update.
     const settled = Math.max(words.at(-1)?.end ?? 0, end - UPDATE_SECONDS)
-    return [...finals, ...this.#log.settle(settled), this.#log.utteranceEnd(end)]
+    return [...finals, ...this.log.settle(settled), this.log.utteranceEnd(end)]
   }
 
   /** Answers each `finalize` before a place of all audio. */
@@ -293,7 +271,7 @@ class FluxStepper implements LiveStepper {
     for (let [asked] = this.#finalizing; asked !== undefined; [asked] = this.#finalizing) {
       if (asked.sent > until + ROUNDING) break
       this.#finalizing.shift()
-      events.push(...this.#log.settle(asked.place), { kind: 'finalized' })
+      events.push(...this.log.settle(asked.place), { kind: 'finalized' })
     }
     return events
   }
@@ -302,7 +280,7 @@ class FluxStepper implements LiveStepper {
     if (this.#ended) return []
     this.#ended = true
     const answers = this.#answer(Number.POSITIVE_INFINITY)
-    return [...answers, ...this.#log.settle(this.#log.sent), { kind: 'ended' }]
+    return [...answers, ...this.log.settle(this.log.sent), { kind: 'ended' }]
   }
 }
 

@@ -1,23 +1,13 @@
 import type { LiveCall, LiveEncoding, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake } from '../../contracts/live.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { classify } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import {
-  closeFailure,
-  FINALIZING_MAX,
-  LiveLog,
-  NO_FRAMES,
-  NOTHING,
-  objectIn,
-  type Received,
-  socketUrl,
-  UNREADABLE,
-  withWarnings,
-} from '../live.ts'
+import { LiveLog, socketUrl, UNREADABLE } from '../live.ts'
 import { fractionOf, secondsOf } from '../numbers.ts'
 import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -50,15 +40,16 @@ interface ListenTerms {
  * https://developers.deepgram.com/reference/speech-to-text/listen-streaming; @deepgram/sdk 5.13.0, listen/resources/v1
  */
 export function liveOperation(terms: ListenTerms): LiveTranscription {
-  return {
+  return defineLive({
     unsupported,
     handshake: (call, target) => handshake(call, target, terms),
     refused,
-    connect: (call, target) => withWarnings(new DeepgramStepper(call, target), hintOf(call.options).warnings),
+    hint: ({ options }) => hintOf(options),
+    wire: (call, target) => new DeepgramWire(call, target),
     readyWhenOpen: true,
     keepAliveMs: KEEP_ALIVE_MS,
     answersWithinMs: ANSWER_MS,
-  }
+  })
 }
 
 /** Live it redacts English only, and in what it takes for English without being told so nobody knows what it missed. */
@@ -74,7 +65,7 @@ function handshake(
   { options, live: terms }: LiveCall,
   target: Target,
   { path, headers, options: extra }: ListenTerms,
-): LiveHandshake {
+): Omit<LiveHandshake, 'protocols'> {
   const { encoding, sampleRate, channels: given } = terms.audio
   const channels = options.multichannel ? given : 1
   const query = optionsQuery(options, target.model)
@@ -92,7 +83,6 @@ function handshake(
   for (const [name, value] of Object.entries(extra?.(target) ?? {})) query.set(name, value)
   return {
     url: socketUrl(target, `${path}?${query}`),
-    protocols: [],
     headers: headers(target),
     audio: { encoding, sampleRate, channels },
   }
@@ -113,9 +103,9 @@ const KEEP_ALIVE = ['{"type":"KeepAlive"}']
 const FINALIZE = ['{"type":"Finalize"}']
 const CLOSE_STREAM = ['{"type":"CloseStream"}']
 
-class DeepgramStepper implements LiveStepper {
+class DeepgramWire implements LiveWire {
   readonly #options: LiveCall['options']
-  readonly #log: LiveLog
+  readonly log: LiveLog
   /** Language of what does not say it; null: not known. */
   readonly #language: string | null
   /** Up to where each channel has its final results, seconds. */
@@ -130,7 +120,7 @@ class DeepgramStepper implements LiveStepper {
     this.#language = language !== null ? languageCode(language) : MULTILINGUAL.test(model) ? null : 'en'
     const channels = options.multichannel ? audio.channels : 1
     this.#options = options
-    this.#log = new LiveLog({ ...audio, channels })
+    this.log = new LiveLog({ ...audio, channels })
     this.#until = Array.from({ length: channels }, () => 0)
   }
 
@@ -139,16 +129,17 @@ class DeepgramStepper implements LiveStepper {
     return KEEP_ALIVE
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    // An empty frame would close the stream.
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.#log.count(bytes)
-    return [bytes]
+  get waiting(): number {
+    return this.#finalizing.length
+  }
+
+  /** It closes after the summary; without one, what was not final may be lost. */
+  get isWhole(): boolean {
+    return this.#ended || (this.#ending && this.log.settled >= this.log.sent - ROUNDING)
   }
 
   finalize(): readonly LiveFrame[] {
-    if (this.#log.sent <= this.#log.settled || this.#finalizing.length >= FINALIZING_MAX) return NO_FRAMES
-    this.#finalizing.push(this.#log.sent)
+    this.#finalizing.push(this.log.sent)
     return FINALIZE
   }
 
@@ -161,78 +152,70 @@ class DeepgramStepper implements LiveStepper {
     return CLOSE_STREAM
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
+  read(message: JsonObject): readonly LiveEvent[] {
     switch (message.type) {
       case 'Results':
-        return { events: this.#results(message) }
+        return this.#results(message)
       case 'SpeechStarted':
-        return { events: this.#speechStarted(message) }
+        return this.#speechStarted(message)
       case 'Metadata':
-        return { events: this.#metadata() }
+        return this.#metadata()
       default:
-        return NOTHING
+        return []
     }
-  }
-
-  closed(code: number, reason: string): Failure | null {
-    // It closes behind the summary; without one, what was not final may be lost.
-    const isWhole = this.#ended || (this.#ending && this.#log.settled >= this.#log.sent - ROUNDING)
-    return isWhole ? null : closeFailure(code, reason)
   }
 
   #results(message: JsonObject): readonly LiveEvent[] {
     const [channel] = Array.isArray(message.channel_index) ? (message.channel_index as unknown[]) : [0]
     const [start, length] = [secondsOf(message.start), secondsOf(message.duration)]
     const [best] = objectsIn(asObject(message.channel)?.alternatives)
-    if (!this.#log.has(channel) || start === null || length === null) return UNREADABLE.events
+    if (!this.log.has(channel) || start === null || length === null) return UNREADABLE.events
     if (best === undefined || typeof best.transcript !== 'string') return UNREADABLE.events
     const text = best.transcript.trim()
     if (message.is_final !== true) {
       // That interim results are redacted, its pages do not say.
       if (this.#options.redaction.length > 0) return []
-      if (text === '') return [this.#log.partial(start, '', channel)]
+      if (text === '') return [this.log.partial(start, '', channel)]
       const [first] = objectsIn(best.words)
-      return [this.#log.partial(secondsOf(first?.start) ?? start, text, channel, start + length)]
+      return [this.log.partial(secondsOf(first?.start) ?? start, text, channel, start + length)]
     }
     return [
       ...this.#finals(best, text, channel, start, start + length),
       ...this.#settle(channel, start + length, message.from_finalize === true),
-      ...(message.speech_final === true ? [this.#log.utteranceEnd(start + length, channel)] : []),
+      ...(message.speech_final === true ? [this.log.utteranceEnd(start + length, channel)] : []),
     ]
   }
 
   #finals(best: JsonObject, text: string, channel: number, start: number, end: number): readonly LiveEvent[] {
-    if (text === '') return [this.#log.partial(start, '', channel)]
+    if (text === '') return [this.log.partial(start, '', channel)]
     const items = objectsIn(best.words)
     const words = items.flatMap((item) => readWord(item, 0, { ...this.#options, multichannel: false }))
     const [heard] = Array.isArray(best.languages) ? (best.languages as unknown[]) : []
     const language = typeof heard === 'string' ? languageCode(heard) : this.#language
     const named = words.map((word): Word => {
       const { speaker: given, ...rest } = word
-      const speaker = wantsSpeakers(this.#options) ? this.#log.speaker(given) : undefined
+      const speaker = wantsSpeakers(this.#options) ? this.log.speaker(given) : undefined
       return speaker === undefined ? rest : { ...rest, speaker }
     })
     if (named.length === 0) {
       const confidence = fractionOf(best.confidence)
-      return this.#log.final({ channel, start, end, text, language, confidence })
+      return this.log.final({ channel, start, end, text, language, confidence })
     }
     return groupWords(named, text).flatMap(({ segment, words: group }) =>
-      this.#log.final({ channel, language, ...segment, words: group }),
+      this.log.final({ channel, language, ...segment, words: group }),
     )
   }
 
   /** What is final on every channel is settled; all that was sent before a `Finalize` when it is answered. */
   #settle(channel: number, until: number, isAnswer: boolean): LiveEvent[] {
-    if (!this.#log.isBeyond(until))
-      this.#until[channel] = Math.max(this.#until[channel] ?? 0, Math.min(this.#log.sent, until))
-    const settled = [...this.#log.settle(Math.min(...this.#until))]
+    if (!this.log.isBeyond(until))
+      this.#until[channel] = Math.max(this.#until[channel] ?? 0, Math.min(this.log.sent, until))
+    const settled = [...this.log.settle(Math.min(...this.#until))]
     // Where little was buffered, no result is marked as the answer.
-    const answered = (at: number) => this.#log.settled >= at - ROUNDING
+    const answered = (at: number) => this.log.settled >= at - ROUNDING
     let isMarked = isAnswer && this.#until.length === 1
     while (this.#finalizing[0] !== undefined && (isMarked || answered(this.#finalizing[0]))) {
-      settled.push(...this.#log.settle(this.#finalizing[0]), { kind: 'finalized' })
+      settled.push(...this.log.settle(this.#finalizing[0]), { kind: 'finalized' })
       this.#finalizing.shift()
       isMarked = false
     }
@@ -242,7 +225,7 @@ class DeepgramStepper implements LiveStepper {
   #speechStarted({ channel, timestamp }: JsonObject): readonly LiveEvent[] {
     const [at] = Array.isArray(channel) ? (channel as unknown[]) : [0]
     const seconds = secondsOf(timestamp)
-    return this.#log.has(at) && seconds !== null ? [this.#log.speechStarted(seconds, at)] : []
+    return this.log.has(at) && seconds !== null ? [this.log.speechStarted(seconds, at)] : []
   }
 
   /** The summary comes last, and once. */
@@ -250,7 +233,7 @@ class DeepgramStepper implements LiveStepper {
     if (!this.#ending || this.#ended) return []
     this.#ended = true
     const finalized = this.#finalizing.splice(0).map((): LiveEvent => ({ kind: 'finalized' }))
-    return [...this.#log.settle(this.#log.sent), ...finalized, { kind: 'ended' }]
+    return [...this.log.settle(this.log.sent), ...finalized, { kind: 'ended' }]
   }
 }
 

@@ -1,29 +1,21 @@
 import type { LiveAudio, LiveCall, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
-import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
-import type { Failure } from '../../contracts/upstream.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake } from '../../contracts/live.ts'
+import type { Target, Unsupported } from '../../contracts/provider.ts'
 import { AddedSilence } from '../added-silence.ts'
-import { classify } from '../failure.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { objectsIn } from '../json.ts'
 import { type LanguageHint, languageCode, languageHint } from '../language.ts'
 import {
   base64Of,
   type CommitPace,
-  closeFailure,
   commitPace,
-  FINALIZING_MAX,
   failureInside,
   isCommitDue,
   LiveLog,
-  NO_FRAMES,
-  NOTHING,
-  objectIn,
-  type Received,
   silence,
   socketUrl,
   UNREADABLE,
-  withWarnings,
 } from '../live.ts'
 import { fractionOf, spanOf } from '../numbers.ts'
 import { groupWords } from '../segments.ts'
@@ -43,15 +35,15 @@ const KEEP_ALIVE_SECONDS = 0.05
  * says what an utterance is (`commit_strategy=manual`): so it knows which audio a transcript is of.
  * elevenlabs-js 2.73.0 wrapper/realtime/scribe.js, wrapper/realtime/connection.d.ts
  */
-export const live: LiveTranscription = {
+export const live = defineLive({
   unsupported: ({ options }) => unsupported(options),
   handshake,
-  refused: classify,
   // A commit of silence, and time for its answer.
   answersWithinMs: 8_000,
   keepAliveMs: KEEP_ALIVE_MS,
-  connect: (call) => withWarnings(new ScribeStepper(call), hintOf(call).warnings),
-}
+  hint: hintOf,
+  wire: (call) => new ScribeWire(call),
+})
 
 function unsupported(options: LiveCall['options']): Unsupported | null {
   return lackedFeatures([
@@ -75,7 +67,7 @@ function hintOf({ options }: LiveCall): LanguageHint {
   return languageHint(options, (code) => code)
 }
 
-function handshake(call: LiveCall, target: Target): LiveHandshake {
+function handshake(call: LiveCall, target: Target): Omit<LiveHandshake, 'protocols'> {
   const audio = audioFor(call)
   const query = new URLSearchParams({
     model_id: target.model,
@@ -90,7 +82,6 @@ function handshake(call: LiveCall, target: Target): LiveHandshake {
   for (const term of call.options.keyterms) query.append('keyterms', term)
   return {
     url: socketUrl(target, `/v1/speech-to-text/realtime?${query}`),
-    protocols: [],
     headers: elevenlabsHeaders(target),
     audio,
   }
@@ -113,10 +104,10 @@ interface Commit {
   readonly answers: LiveEvent[]
 }
 
-class ScribeStepper implements LiveStepper {
+class ScribeWire implements LiveWire {
   readonly #audio: LiveAudio
   readonly #pace: CommitPace
-  readonly #log: LiveLog
+  readonly log: LiveLog
   readonly #language: string | null
   readonly #commits: Commit[] = []
   /** Seconds that were sent before the last commit. */
@@ -136,55 +127,43 @@ class ScribeStepper implements LiveStepper {
     const { language } = hintOf(call)
     this.#audio = audioFor(call)
     this.#pace = commitPace(call.live)
-    this.#log = new LiveLog(this.#audio)
+    this.log = new LiveLog(this.#audio)
     this.#added = new AddedSilence(this.#audio)
     this.#language = language === null ? null : languageCode(language)
   }
 
-  opened(): readonly LiveFrame[] {
-    return NO_FRAMES
+  get waiting(): number {
+    return this.#commits.length
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.#log.count(bytes)
+  get isWhole(): boolean {
+    return this.#ended || (this.#ending && this.log.settled >= this.log.sent - COMMIT_MIN_SECONDS)
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     const chunk = this.#chunk(bytes)
     return this.#isDue() ? [chunk, this.#commit([])] : [chunk]
   }
 
   finalize(): readonly LiveFrame[] {
-    const isSettled = this.#log.sent <= this.#log.settled
-    if (isSettled || this.#commits.length >= FINALIZING_MAX) return NO_FRAMES
     return [this.#commit([{ kind: 'finalized' }])]
   }
 
   keepAlive(): readonly LiveFrame[] {
-    return [this.#chunk(this.#added.make(KEEP_ALIVE_SECONDS, this.#log.sent))]
+    return [this.#chunk(this.#added.make(KEEP_ALIVE_SECONDS, this.log.sent))]
   }
 
   end(): readonly LiveFrame[] {
     this.#ending = true
-    const left = this.#log.sent - this.#committed
+    const left = this.log.sent - this.#committed
     // What is too short to be committed would be lost.
     const missing = left > 0 && left < COMMIT_MIN_SECONDS ? COMMIT_MIN_SECONDS - left : 0
     const filled = missing > 0 ? [this.#chunk(silence(this.#audio, missing))] : []
     return [...filled, this.#commit([{ kind: 'ended' }])]
   }
 
-  received(frame: LiveFrame): Received {
-    const message = objectIn(frame)
-    if (message === null) return UNREADABLE
-    this.#heard = this.#log.sent
-    const events = this.#read(message)
-    return events.length === 0 ? NOTHING : { events }
-  }
-
-  closed(code: number, reason: string): Failure | null {
-    const isWhole = this.#ended || (this.#ending && this.#log.settled >= this.#log.sent - COMMIT_MIN_SECONDS)
-    return isWhole ? null : closeFailure(code, reason)
-  }
-
-  #read(message: JsonObject): readonly LiveEvent[] {
+  read(message: JsonObject): readonly LiveEvent[] {
+    this.#heard = this.log.sent
     const { message_type: type, text } = message
     switch (type) {
       case 'session_started':
@@ -204,9 +183,9 @@ class ScribeStepper implements LiveStepper {
   }
 
   #changed(text: string): readonly LiveEvent[] {
-    if (text !== this.#partial) this.#written = this.#log.sent
+    if (text !== this.#partial) this.#written = this.log.sent
     this.#partial = text
-    return [this.#log.partial(this.#log.settled, text)]
+    return [this.log.partial(this.log.settled, text)]
   }
 
   /** The text alone comes first; its times come in a message of their own, and silence has none. */
@@ -217,7 +196,7 @@ class ScribeStepper implements LiveStepper {
     const before = this.#untimed === null ? [] : this.#told(this.#untimed, [], null)
     this.#untimed = text === '' ? null : text
     if (text !== '') return before
-    const stale = this.#partial === '' ? [] : [this.#log.partial(this.#log.settled, '')]
+    const stale = this.#partial === '' ? [] : [this.log.partial(this.log.settled, '')]
     return [...before, ...stale, ...this.#answer(true)]
   }
 
@@ -239,14 +218,14 @@ class ScribeStepper implements LiveStepper {
 
   #told(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {
     const language = heard ?? this.#language
-    const end = this.#commits[0]?.end ?? this.#log.sent
+    const end = this.#commits[0]?.end ?? this.log.sent
     const finals =
       words.length === 0
-        ? this.#log.final({ start: this.#log.settled, end, text, language })
+        ? this.log.final({ start: this.log.settled, end, text, language })
         : groupWords(words, text).flatMap(({ segment, words: group }) =>
-            this.#log.final({ ...segment, language, words: group }),
+            this.log.final({ ...segment, language, words: group }),
           )
-    return [...finals, ...this.#answer(true), this.#log.utteranceEnd(end)]
+    return [...finals, ...this.#answer(true), this.log.utteranceEnd(end)]
   }
 
   /** The answer to the oldest commit. @param isWhole there was enough to be committed */
@@ -256,7 +235,7 @@ class ScribeStepper implements LiveStepper {
     this.#partial = ''
     const isEnd = commit.answers.some(({ kind }) => kind === 'ended')
     this.#ended ||= isEnd
-    return [...(isWhole || isEnd ? this.#log.settle(commit.end) : []), ...commit.answers]
+    return [...(isWhole || isEnd ? this.log.settle(commit.end) : []), ...commit.answers]
   }
 
   #failed(type: string, said: string): LiveEvent {
@@ -266,7 +245,7 @@ class ScribeStepper implements LiveStepper {
 
   #isDue(): boolean {
     if (this.#commits.length >= COMMITS_MAX) return false
-    const { sent } = this.#log
+    const { sent } = this.log
     const isQuiet = this.#partial === '' && this.#commits.length === 0 && sent - this.#heard >= QUIET_SECONDS
     const at = { sent, committed: this.#committed, written: this.#written }
     return (isQuiet && sent - this.#committed >= QUIET_SECONDS) || isCommitDue(this.#pace, at)
@@ -278,8 +257,8 @@ class ScribeStepper implements LiveStepper {
   }
 
   #commit(answers: LiveEvent[]): string {
-    this.#commits.push({ end: this.#log.sent, answers })
-    this.#committed = this.#log.sent
+    this.#commits.push({ end: this.log.sent, answers })
+    this.#committed = this.log.sent
     return `{"message_type":"input_audio_chunk","audio_base_64":"",${this.#rest(true)}}`
   }
 

@@ -1,9 +1,9 @@
 import type { LiveAudio, LiveCall } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveFrame, LiveStepper } from '../../contracts/live.ts'
-import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
+import type { LiveFrame } from '../../contracts/live.ts'
+import type { Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
-import { classify } from '../failure.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { asObject } from '../json.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
 import {
@@ -11,14 +11,11 @@ import {
   broken,
   closeFailure,
   failureInside,
-  NO_FRAMES,
+  type LiveLog,
   NOTHING,
-  objectIn,
   type Received,
   socketUrl,
   TEXT_MAX,
-  UNREADABLE,
-  withWarnings,
 } from '../live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from '../live-utterances.ts'
 import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
@@ -37,19 +34,19 @@ const PATH = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGene
  * asked for. https://ai.google.dev/gemini-api/docs/live-api/live-transcribe; @google/genai 3.1.0,
  * AudioTranscriptionConfig
  */
-export const geminiLive: LiveTranscription = {
+export const geminiLive = defineLive({
   unsupported: ({ options }) => unsupported(options),
   handshake: (_call, target) => ({
     // The version of the API is a part of the name of the method here.
     url: `${socketUrl({ ...target, baseUrl: target.baseUrl.replace(/\/v\d\w*$/, '') }, PATH)}`,
-    protocols: [],
     headers: headersOf(target),
     audio: AUDIO,
   }),
-  refused: classify,
   answersWithinMs: UTTERANCE_ANSWER_MS,
-  connect: (call, target) => withWarnings(new GeminiStepper(call, target), hintOf(call).warnings),
-}
+  readsBytes: true,
+  hint: hintOf,
+  wire: (call, target) => new GeminiWire(call, target),
+})
 
 function unsupported(options: LiveCall['options']): Unsupported | null {
   return lackedFeatures([
@@ -89,7 +86,7 @@ function append(bytes: Uint8Array): string {
   return `{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"${base64Of(bytes)}"}}}`
 }
 
-class GeminiStepper implements LiveStepper {
+class GeminiWire implements LiveWire {
   readonly #setup: string
   readonly #utterances: Utterances
   #isReady = false
@@ -102,34 +99,38 @@ class GeminiStepper implements LiveStepper {
     this.#utterances = new Utterances(AUDIO, call.live, { begin: BEGIN, finish: FINISH, append })
   }
 
+  get log(): LiveLog {
+    return this.#utterances.log
+  }
+
+  get waiting(): number {
+    return this.#utterances.waiting
+  }
+
+  get isWhole(): boolean {
+    return this.#utterances.isOver
+  }
+
   opened(): readonly LiveFrame[] {
     return [this.#setup]
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     return this.#utterances.audio(bytes)
   }
 
   finalize(): readonly LiveFrame[] {
     // Another end of what has ended changes nothing, and says that an answer is to come.
     const frames = this.#utterances.finalize()
-    return frames === null ? NO_FRAMES : frames.length > 0 ? frames : FINISH
-  }
-
-  keepAlive(): readonly LiveFrame[] {
-    return NO_FRAMES
+    return frames.length > 0 ? frames : FINISH
   }
 
   end(): readonly LiveFrame[] {
     return this.#utterances.end()
   }
 
-  received(frame: LiveFrame): Received {
-    // Its text frames come as binary ones.
-    const message = objectIn(typeof frame === 'string' ? frame : Buffer.from(frame).toString())
-    if (message === null) return UNREADABLE
-    this.#utterances.hear()
-    const { failure } = this.#utterances
+  read(message: JsonObject): Received {
+    const failure = this.#utterances.hear()
     if (failure !== null) return { events: [failure] }
     if (message.setupComplete !== undefined) return this.#begin()
     if (message.goAway !== undefined) return this.#goAway()
@@ -139,8 +140,8 @@ class GeminiStepper implements LiveStepper {
     return this.#content(message)
   }
 
-  closed(code: number, reason: string): Failure | null {
-    return this.#utterances.isOver ? null : failureOf(code, reason)
+  failureOf(code: number, reason: string): Failure {
+    return failureOf(code, reason)
   }
 
   #begin(): Received {

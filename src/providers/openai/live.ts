@@ -1,31 +1,25 @@
 import type { LiveAudio, LiveCall } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake } from '../../contracts/live.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
-import type { Failure } from '../../contracts/upstream.ts'
-import { classify } from '../failure.ts'
+import { defineLive, type LiveWire } from '../define-live.ts'
 import { asObject } from '../json.ts'
 import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import {
   base64Of,
   broken,
   type CommitPace,
-  closeFailure,
   commitPace,
-  FINALIZING_MAX,
   failureInside,
   isCommitDue,
   LiveLog,
-  NO_FRAMES,
   NOTHING,
-  objectIn,
   type Received,
   silence,
   socketUrl,
   TEXT_MAX,
   textOnly,
   UNREADABLE,
-  withWarnings,
 } from '../live.ts'
 import { secondsOf } from '../numbers.ts'
 import { unsupportedField } from '../unsupported.ts'
@@ -93,17 +87,13 @@ const FORMATS = {
  */
 export function liveOperation(extra: ExtraHeaders, terms: LiveTerms = OPENAI): LiveTranscription {
   const { shapeOf } = terms
-  return {
+  return defineLive({
     unsupported: ({ options }, { model }) => unsupported(options, shapeOf(model)),
     handshake: (call, target) => handshake(call, target, extra, terms),
-    refused: classify,
     answersWithinMs: ANSWER_MS,
-    connect: (call, target) =>
-      withWarnings(
-        new TranscriptionStepper(call, target, terms),
-        hintOf(call, shapeOf(target.model)).warnings,
-      ),
-  }
+    hint: (call, { model }) => hintOf(call, shapeOf(model)),
+    wire: (call, target) => new TranscriptionWire(call, target, terms),
+  })
 }
 
 function unsupported(options: LiveCall['options'], { keywords }: LiveShape): Unsupported | null {
@@ -118,11 +108,11 @@ function handshake(
   target: Target,
   extra: ExtraHeaders,
   { dialect }: LiveTerms,
-): LiveHandshake {
+): Omit<LiveHandshake, 'protocols'> {
   const { accept: _accept, ...headers } = headersOf(target, extra)
   const model = dialect === 'speaches' ? `&model=${encodeURIComponent(target.model)}` : ''
   const url = socketUrl(target, `/realtime?intent=transcription${model}`)
-  return { url, protocols: [], headers, audio: audioFor(call, dialect) }
+  return { url, headers, audio: audioFor(call, dialect) }
 }
 
 function hintOf({ options }: LiveCall, { language }: LiveShape): LanguageHint {
@@ -198,13 +188,13 @@ interface Commit {
   readonly answers: readonly Answer[]
 }
 
-class TranscriptionStepper implements LiveStepper {
+class TranscriptionWire implements LiveWire {
   readonly #update: string
   readonly #dialect: Dialect
   readonly #vad: boolean
   readonly #pace: CommitPace
   readonly #audio: LiveAudio
-  readonly #log: LiveLog
+  readonly log: LiveLog
   #isReady = false
   #ending = false
   #ended = false
@@ -233,35 +223,35 @@ class TranscriptionStepper implements LiveStepper {
     this.#vad = detectsTurns(call, terms.shapeOf(target.model))
     this.#pace = commitPace(call.live)
     this.#audio = audioFor(call, terms.dialect)
-    this.#log = new LiveLog(this.#audio)
+    this.log = new LiveLog(this.#audio)
   }
 
   opened(): readonly LiveFrame[] {
     return [this.#update]
   }
 
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
-    if (bytes.byteLength === 0) return NO_FRAMES
-    this.#log.count(bytes)
+  get waiting(): number {
+    return this.#commits.length + this.#probes.length
+  }
+
+  get isWhole(): boolean {
+    return this.#ended || (this.#ending && this.log.settled >= this.log.sent - COMMIT_MIN_SECONDS)
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     const append = appendFrame(bytes)
     if (this.#isDue()) return [append, this.#commit([])]
-    if (this.#log.sent - this.#heard < PROBE_SECONDS || this.#probes.length > 0) return [append]
+    if (this.log.sent - this.#heard < PROBE_SECONDS || this.#probes.length > 0) return [append]
     return [append, this.#probe([])]
   }
 
   finalize(): readonly LiveFrame[] {
-    const waiting = this.#commits.length + this.#probes.length
-    if (this.#log.sent <= this.#log.settled || waiting >= FINALIZING_MAX) return NO_FRAMES
     return [this.#ask(FINALIZED)]
-  }
-
-  keepAlive(): readonly LiveFrame[] {
-    return NO_FRAMES
   }
 
   end(): readonly LiveFrame[] {
     this.#ending = true
-    const left = this.#log.sent - this.#committed
+    const left = this.log.sent - this.#committed
     // What is too short to be committed would be lost.
     const missing = left > 0 && left < COMMIT_MIN_SECONDS ? COMMIT_MIN_SECONDS - left : 0
     // And speech that has only just begun may be heard by what comes behind it.
@@ -270,23 +260,11 @@ class TranscriptionStepper implements LiveStepper {
     return [...frames, this.#ask(ENDED)]
   }
 
-  received(frame: LiveFrame): Received {
-    const event = objectIn(frame)
-    if (event === null) return UNREADABLE
-    this.#heard = this.#log.sent
-    if (event.type === 'session.updated') return this.#updated()
-    const events = this.#read(event)
-    return events.length === 0 ? NOTHING : { events }
-  }
-
-  closed(code: number, reason: string): Failure | null {
-    if (this.#ended) return null
-    const isWhole = this.#ending && this.#log.settled >= this.#log.sent - COMMIT_MIN_SECONDS
-    return isWhole ? null : closeFailure(code, reason)
-  }
-
-  #read(event: JsonObject): readonly LiveEvent[] {
+  read(event: JsonObject): Received | readonly LiveEvent[] {
+    this.#heard = this.log.sent
     switch (event.type) {
+      case 'session.updated':
+        return this.#updated()
       case 'input_audio_buffer.speech_started':
         return this.#speechStarted(event)
       case 'input_audio_buffer.speech_stopped':
@@ -323,7 +301,7 @@ class TranscriptionStepper implements LiveStepper {
       this.#items.push(nothingCommitted(answers))
       return NOTHING
     }
-    const settled = this.#log.settle(answers.length > 0 ? at : at - DETECTION_SECONDS)
+    const settled = this.log.settle(answers.length > 0 ? at : at - DETECTION_SECONDS)
     return { events: [...settled, ...this.#answered(answers)] }
   }
 
@@ -332,7 +310,7 @@ class TranscriptionStepper implements LiveStepper {
     if (!isId(id) || at === null || this.#open.size >= ITEMS_MAX) return UNREADABLE.events
     this.#speech = at
     this.#open.set(id, newItem(id, at))
-    return [this.#log.speechStarted(at)]
+    return [this.log.speechStarted(at)]
   }
 
   #speechStopped({ item_id: id, audio_end_ms: end }: JsonObject): readonly LiveEvent[] {
@@ -343,7 +321,7 @@ class TranscriptionStepper implements LiveStepper {
     this.#open.set(id, item)
     this.#speech = null
     item.end = at
-    return [this.#log.utteranceEnd(at)]
+    return [this.log.utteranceEnd(at)]
   }
 
   /** Audio of which the end of speech is known was committed by the provider, all other by the session. */
@@ -355,7 +333,7 @@ class TranscriptionStepper implements LiveStepper {
     this.#open.delete(id)
     if (Number.isNaN(item.end)) {
       const commit = this.#commits.shift()
-      item.end = commit?.end ?? this.#log.sent
+      item.end = commit?.end ?? this.log.sent
       item.answers = commit?.answers ?? []
     }
     this.#queued = Math.max(this.#queued, item.end)
@@ -378,7 +356,7 @@ class TranscriptionStepper implements LiveStepper {
     const added = delta.slice(0, room)
     item.text += added
     this.#textLength += added.length
-    this.#written = this.#log.sent
+    this.#written = this.log.sent
     return this.#partial()
   }
 
@@ -425,12 +403,12 @@ class TranscriptionStepper implements LiveStepper {
       wasWritten ||= item.text !== ''
       const { start, end, transcript: text } = item
       if (text !== '') {
-        events.push(...this.#log.final({ start, end, text }))
+        events.push(...this.log.final({ start, end, text }))
         wasWritten = false
       }
       // Where the end is taken from what was sent when it was told, more may have been on its way.
       const margin = this.#dialect === 'speaches' ? DETECTION_SECONDS : 0
-      if (item.id !== null) events.push(...this.#log.settle(end - margin))
+      if (item.id !== null) events.push(...this.log.settle(end - margin))
       events.push(...this.#answered(item.answers))
     }
     const isRest = [...this.#items, ...this.#open.values()].some(({ text }) => text !== '')
@@ -441,20 +419,20 @@ class TranscriptionStepper implements LiveStepper {
   #answered(answers: readonly Answer[]): readonly LiveEvent[] {
     if (!answers.includes(ENDED)) return answers
     this.#ended = true
-    return [...this.#log.settle(this.#log.sent), ...answers]
+    return [...this.log.settle(this.log.sent), ...answers]
   }
 
   /** All unfinished text is one partial: items overlap, and a partial replaces the one before. */
   #partial(): readonly LiveEvent[] {
     const written = [...this.#items, ...this.#open.values()].filter(({ text }) => text !== '')
     const text = written.map((item) => item.transcript ?? item.text).join(' ')
-    return [this.#log.partial(written[0]?.start ?? this.#log.settled, text.trim())]
+    return [this.log.partial(written[0]?.start ?? this.log.settled, text.trim())]
   }
 
   /** Whether the audio since the last commit is to be committed. */
   #isDue(): boolean {
     if (this.#commits.length >= ITEMS_MAX) return false
-    const { sent } = this.#log
+    const { sent } = this.log
     if (!this.#vad)
       return isCommitDue(this.#pace, { sent, committed: this.#committed, written: this.#written })
     // A speaker who makes no pause would be heard only at the end.
@@ -474,17 +452,17 @@ class TranscriptionStepper implements LiveStepper {
   #placeOf(value: unknown): number | null {
     const at = typeof value === 'number' ? secondsOf(value / 1000) : null
     if (at === null) return null
-    return this.#dialect === 'speaches' ? this.#log.sent : Math.min(this.#log.sent, at)
+    return this.#dialect === 'speaches' ? this.log.sent : Math.min(this.log.sent, at)
   }
 
   #commit(answers: readonly Answer[]): string {
-    this.#commits.push({ end: this.#log.sent, answers })
-    this.#committed = this.#log.sent
+    this.#commits.push({ end: this.log.sent, answers })
+    this.#committed = this.log.sent
     return COMMIT
   }
 
   #probe(answers: readonly Answer[]): string {
-    this.#probes.push({ at: this.#log.sent, answers })
+    this.#probes.push({ at: this.log.sent, answers })
     return PROBES[this.#dialect]
   }
 }

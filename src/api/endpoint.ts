@@ -313,7 +313,7 @@ function admitCaller(
   const authorization =
     door?.authorization === undefined ? headers.authorization : door.authorization(headers)
   if (limited === false) {
-    const admitted = authenticate(services.keys, context, authorization)
+    const admitted = authenticate(services, context, authorization)
     requireScope(admitted.principal, scope, operator)
     soundOf(admitted, noteHead(services, admitted, exchange))
     context.trace?.end()
@@ -333,7 +333,7 @@ async function admitToWorkspace(
   context: CallContext,
   services: Services,
 ): Promise<AdmittedContext> {
-  const admitted = authenticate(services.keys, context, exchange.headers.authorization)
+  const admitted = authenticate(services, context, exchange.headers.authorization)
   const fault = noteHead(services, admitted, exchange)
   await takeToken(services, admitted)
   soundOf(admitted, fault)

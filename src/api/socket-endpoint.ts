@@ -93,7 +93,7 @@ function answer(
     const { services } = dependencies
     const authorization = definition.authorization(exchange)
     const sender = definition.authenticate?.(authorization, context, dependencies) ?? null
-    const admitted = sender ?? authenticate(services.keys, context, authorization)
+    const admitted = sender ?? authenticate(services, context, authorization)
     requireScope(admitted.principal, definition.scope)
     // Only the holder of a key may say whom the session is for.
     const fault = sender === null ? noteHead(services, admitted, exchange) : exchange.headFault

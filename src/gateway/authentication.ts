@@ -10,6 +10,7 @@ import type { JobSpec } from '../contracts/jobs.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { RateDecision } from '../contracts/rate-limit.ts'
 import { GatewayError } from '../errors.ts'
+import type { Clock } from '../time.ts'
 import type { AdmittedContext, CallContext } from './call-context.ts'
 import { noteEndUser } from './end-users.ts'
 import { slotIdOf } from './idempotency.ts'
@@ -51,12 +52,12 @@ export interface IdempotencyKey {
  * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED, that of the head
  */
 export function admit(
-  services: Pick<Services, 'keys' | 'state' | 'endUserHash'>,
+  services: Pick<Services, 'clock' | 'keys' | 'state' | 'endUserHash'>,
   context: CallContext,
   authorization: string | undefined,
   { scope = 'inference', operator, idempotency, head = EMPTY_HEAD }: AdmissionOptions = {},
 ): AdmittedContext | Promise<AdmittedContext> {
-  const admitted = authenticate(services.keys, context, authorization)
+  const admitted = authenticate(services, context, authorization)
   requireScope(admitted.principal, scope, operator)
   const fault = noteHead(services, admitted, head)
   const taken = takeToken(services, admitted, fault === null ? idempotency : undefined)
@@ -86,6 +87,8 @@ export function soundOf(context: AdmittedContext, fault: GatewayError | null): A
   return context
 }
 
+type KeyServices = Pick<Services, 'keys' | 'clock'>
+
 /**
  * Authenticates a caller by its key: one look into memory by its hash; no I/O. The check digits of a key that is found
  * are not computed, which takes as long as the hash. Nothing keeps the key itself. Leaves the principal and the version
@@ -94,7 +97,7 @@ export function soundOf(context: AdmittedContext, fault: GatewayError | null): A
  * @throws GatewayError UNAUTHENTICATED (one answer for every reason), DEPENDENCY_UNAVAILABLE as `ApiKeys.find`
  */
 export function authenticate(
-  keys: ApiKeys,
+  services: KeyServices,
   context: CallContext,
   authorization: string | undefined,
 ): AdmittedContext {
@@ -102,7 +105,7 @@ export function authenticate(
   const key = authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]
   if (key?.length !== KEY_LENGTH) throw unauthenticated()
   try {
-    return identify(keys, context, hashKey(key))
+    return identify(services, context, hashKey(key))
   } catch (error) {
     // The state is not needed to refuse a key that was mistyped.
     throw looksLikeKey(key) ? error : unauthenticated()
@@ -111,16 +114,20 @@ export function authenticate(
 
 /** Authenticates who has a secret that stands for a key, as `authenticate`. @param sha256 of the key; null: none */
 export function authenticateGrant(
-  keys: ApiKeys,
+  services: KeyServices,
   context: CallContext,
   sha256: string | null,
 ): AdmittedContext {
   context.trace?.begin('admit')
-  return identify(keys, context, sha256)
+  return identify(services, context, sha256)
 }
 
-function identify(keys: ApiKeys, context: CallContext, sha256: string | null): AdmittedContext {
-  const principal = sha256 === null ? null : holderOf(keys, sha256)
+function identify(
+  { keys, clock }: KeyServices,
+  context: CallContext,
+  sha256: string | null,
+): AdmittedContext {
+  const principal = sha256 === null ? null : holderOf(keys, sha256, clock.wallNow)
   if (principal === null) throw unauthenticated()
   context.noteRoute(principal.route)
   return context.identify(principal)
@@ -131,7 +138,7 @@ function identify(keys: ApiKeys, context: CallContext, sha256: string | null): A
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE as `ApiKeys.find`
  */
-export function holderOf(keys: ApiKeys, sha256: string, nowMs = Date.now): Principal | null {
+export function holderOf(keys: ApiKeys, sha256: string, nowMs: Clock['wallNow']): Principal | null {
   const principal = keys.find(sha256)
   if (principal === undefined) return null
   const { expiresAtMs } = principal.key

@@ -10,12 +10,14 @@ import { GatewayError } from '../../src/errors.ts'
 import { authenticate } from '../../src/gateway/authentication.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/key-memory.ts', import.meta.url))
 
 t.test('whether a key is in force is asked at each request', (t) => {
   const key = makeKey()
-  const expiresAtMs = Date.now() + 60_000
+  const clock = new VirtualClock()
+  const expiresAtMs = clock.wallNow() + 60_000
   const holder = (expiresAtMs: number) =>
     ({ route: { name: 'a', version: 'pv_1' }, key: { expiresAtMs } }) as unknown as Principal
   let inForce: Principal | undefined = holder(expiresAtMs)
@@ -26,11 +28,15 @@ t.test('whether a key is in force is asked at each request', (t) => {
   }
   const keys = { find } as unknown as ApiKeys
   const ask = (authorization = `Bearer ${key}`, from = keys) =>
-    authenticate(from, new CallContext({ requestId: 'r', signal: new Cancellation() }), authorization)
+    authenticate(
+      { keys: from, clock },
+      new CallContext({ requestId: 'r', signal: new Cancellation() }),
+      authorization,
+    )
 
   t.equal(ask().principal, inForce)
   t.equal(ask().principal, inForce)
-  inForce = holder(Date.now() - 1)
+  inForce = holder(clock.wallNow())
   t.throws(() => ask(), { code: 'UNAUTHENTICATED' }, 'expired')
   inForce = undefined
   t.throws(() => ask(), { code: 'UNAUTHENTICATED' }, 'revoked')

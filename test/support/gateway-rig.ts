@@ -170,11 +170,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     services,
     authorization,
     request: (operation, payload, signal = new AbortController().signal) => ({
-      context: authenticate(
-        services.keys,
-        new CallContext({ requestId: 'req_given', signal }),
-        authorization,
-      ),
+      context: authenticate(services, new CallContext({ requestId: 'req_given', signal }), authorization),
       call: callOf(operation, payload),
     }),
   }

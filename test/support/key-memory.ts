@@ -6,6 +6,7 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { ApiKeys, Principal } from '../../src/contracts/catalog.ts'
 import { authenticate } from '../../src/gateway/authentication.ts'
 import { CallContext } from '../../src/gateway/call-context.ts'
+import { systemClock } from '../../src/time.ts'
 
 // Authenticates keys, tells the first one, and writes what is in memory then: node --expose-gc key-memory.ts FILE
 
@@ -20,7 +21,7 @@ function use(isTold: boolean): string {
   const keys = { find: () => principal } as unknown as ApiKeys
   const context = new CallContext({ requestId: 'r', signal: new Cancellation() })
   // As it comes from a socket: no other text is a part of it.
-  authenticate(keys, context, Buffer.from(`Bearer ${key}`).toString('latin1'))
+  authenticate({ keys, clock: systemClock }, context, Buffer.from(`Bearer ${key}`).toString('latin1'))
   if (isTold) writeSync(1, key)
   return hashKey(key)
 }

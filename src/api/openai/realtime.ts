@@ -58,7 +58,7 @@ export const realtime = socketEndpoint({
     const sent = bearerOf(authorization)
     if (!looksLikeSecret(sent)) return null
     const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
-    const admitted = authenticateGrant(services.keys, context, secret?.keySha256 ?? null)
+    const admitted = authenticateGrant(services, context, secret?.keySha256 ?? null)
     // The holder of a secret is an end user, named by whoever made the secret.
     if (secret?.endUser !== undefined)
       context.endUser = keptEndUser(services, admitted.principal, secret.endUser)

@@ -82,7 +82,7 @@ export function sessionOf({ session }: Pick<Viewer, 'session'>): KeptSession {
  * @throws GatewayError UNAUTHENTICATED; PERMISSION_DENIED for a key that manages nothing
  */
 export function callerByKey(exchange: Exchange, call: CallContext, { dependencies }: ConsoleContext): Viewer {
-  const { principal } = authenticate(dependencies.services.keys, call, exchange.headers.authorization)
+  const { principal } = authenticate(dependencies.services, call, exchange.headers.authorization)
   call.trace?.end()
   const role = roleOf(principal)
   if (role === null) requireScope(principal, 'admin')

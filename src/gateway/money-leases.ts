@@ -1,16 +1,10 @@
 import type { Principal } from '../contracts/catalog.ts'
-import type {
-  CallLedger,
-  Charge,
-  HeldMoney,
-  LeaseCharge,
-  Leasing,
-  ReservationTerms,
-} from '../contracts/ledger.ts'
+import type { CallLedger, Charge, Leasing, ReservationTerms } from '../contracts/ledger.ts'
 import type { HeldEntry, MoneySource, UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { type Clock, systemClock, type Timer } from '../time.ts'
+import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
 
 /*
  * Leases of money. A node reserves money for the calls of a key in advance and hands it out in memory, so that a call
@@ -20,7 +14,7 @@ import { type Clock, systemClock, type Timer } from '../time.ts'
  *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so
  *    that it can be sent again. Sums are exact after each; a purse or a budget is never overdrawn by more than before.
  * 2. The state adds at most a hundredth of what is left of purse and budgets. A call that a lease does not cover is
- *    reserved by itself, so that the last credits can be spent; then the node gives back what nobody was handed.
+ *    reserved by itself, so that the last credits can be spent; then the node gives back what was not handed out.
  * 3. Each call takes its estimate out of the lease and gives back what it did not cost. What it costs above that is
  *    overage, as without a lease.
  * 4. Renewed within a second, and ended in the second in which no call came: figures lag by that at most.
@@ -37,7 +31,7 @@ const TICK_MS = 250
 const USE_MS = 1_500
 /** How long calls are reserved one by one after a lease did not cover one: trips for nothing are few then. */
 const SCARCE_MS = 1_000
-/** Shortest pause between renewals that nobody waits for. */
+/** Shortest pause between renewals that no call waits for. */
 const REFILL_MS = 25
 /** After so long another lease takes over: what was lost track of expires with the old one. */
 const LEASE_AGE_MS = 60_000
@@ -48,9 +42,9 @@ const MOST_MICROS = 5_000_000
 
 /** Money that one call takes out of a lease. */
 export interface LeasedMoney {
-  /** Charges the call, once: now nobody has to be waited for. */
+  /** Charges the call, once; waits for nothing. */
   settle(charge: Charge): void
-  /** Says what the call came to so far: that is charged if this node dies, and not the estimate. */
+  /** Tells what the call cost so far: if this node dies, that is charged in place of the estimate. */
   accrue(charge: Charge): void
 }
 
@@ -62,7 +56,7 @@ export interface MoneyLeases {
    */
   take(principal: Principal, money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null>
   /**
-   * Reports what calls of the workspace came to, and gives back what none was handed.
+   * Reports what calls of the workspace cost, and gives back what was not handed out.
    *
    * @param keyId only of this key
    * @returns null when there is nothing; else, once that is done, whether anything was given back
@@ -159,11 +153,12 @@ class NodeLeases implements MoneyLeases, MoneySource {
   #begin(workspace: string, terms: ReservationTerms): MoneyLease {
     const leases = this.#leases.get(workspace) ?? new Set()
     this.#leases.set(workspace, leases)
-    const lease = new MoneyLease(this.#parts, workspace, terms, () => {
+    const onOver = () => {
       leases.delete(lease)
       if (this.#parts.usageKeeper !== undefined) this.#over.push(lease.key)
       if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
-    })
+    }
+    const lease = new MoneyLease(this.#parts, { workspace, terms, onOver })
     leases.add(lease)
     this.#timer ??= this.#parts.clock.every(TICK_MS, () => this.#tick()).unref()
     return lease
@@ -194,7 +189,7 @@ class KeyMoney {
   }
 
   take(money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null> {
-    // A call whose cost nobody knows before would be no part of a lease.
+    // A call of unknown cost cannot take part in a lease.
     if (money.spendMicros === 0) return null
     const nowMs = this.#clock.now()
     const taken = this.#lease?.take(money, nowMs) ?? null
@@ -242,31 +237,27 @@ class KeyMoney {
 /** How a renewal went for those who wait for money. */
 type Filled = 'filled' | 'scarce' | 'failed'
 
+interface LeaseOrigin {
+  readonly workspace: string
+  /** Terms of its first call. */
+  readonly terms: ReservationTerms
+  readonly onOver: () => void
+}
+
 /** A reservation that goes from token to token. */
 class MoneyLease {
   readonly #parts: LeaseParts
-  readonly #workspace: string
-  readonly #terms: ReservationTerms
-  readonly #onOver: () => void
+  readonly #origin: LeaseOrigin
   readonly #bornMs: number
+  readonly #entry: LeaseEntry
+  readonly balance = new LeaseBalance()
   /** Null until the lease has begun. */
   #token: string | null = null
   #state: 'open' | 'draining' | 'over' = 'open'
-  /** Handed out to calls under way. */
-  readonly #out = { platformMicros: 0, spendMicros: 0 }
-  /** Can be handed out until `#useUntilMs`. */
-  readonly #free = { platformMicros: 0, spendMicros: 0 }
+  /** Until when free money may be handed out. */
   #useUntilMs = 0
-  /** What ended calls came to, since the last report. */
-  #charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
-  /** Calls since then. */
+  /** Calls since the last report. */
   #taken = 0
-  readonly key = newId('call')
-  /** What calls came to so far that are under way, and what they were handed. */
-  readonly #accrued = { platformMicros: 0, spendMicros: 0 }
-  readonly #accruedOut = { platformMicros: 0, spendMicros: 0 }
-  /** What the journal was told last. */
-  #told = ''
   /** A renewal that is under way, or in doubt. */
   #sent: Leasing | null = null
   /** A renewal that the state may have taken: it is sent again unchanged. */
@@ -277,20 +268,24 @@ class MoneyLease {
   #failure: unknown = null
   #renewedMs: number
 
-  constructor(parts: LeaseParts, workspace: string, terms: ReservationTerms, onOver: () => void) {
+  constructor(parts: LeaseParts, origin: LeaseOrigin) {
     this.#parts = parts
-    this.#workspace = workspace
-    this.#terms = terms
-    this.#onOver = onOver
+    this.#origin = origin
+    this.#entry = new LeaseEntry(origin.workspace)
     this.#bornMs = parts.clock.now()
     this.#renewedMs = this.#bornMs
   }
 
-  get keyId(): string {
-    return this.#terms.keyId
+  /** Names it in the journal. */
+  get key(): string {
+    return this.#entry.key
   }
 
-  /** Whether it takes calls. */
+  get keyId(): string {
+    return this.#origin.terms.keyId
+  }
+
+  /** True while it takes calls. */
   get isOpen(): boolean {
     return this.#state === 'open'
   }
@@ -303,10 +298,9 @@ class MoneyLease {
     return this.#renewing === null && !this.hasCharges
   }
 
-  /** Whether there is something to report, or to report again. */
+  /** True while something is to be reported, or reported again. */
   get hasCharges(): boolean {
-    const { spendMicros, platformMicros, overageMicros } = this.#charge
-    return this.#unsure !== null || spendMicros > 0 || platformMicros > 0 || overageMicros > 0
+    return this.#unsure !== null || this.balance.hasCharges
   }
 
   /** Why the last renewal failed. */
@@ -316,78 +310,37 @@ class MoneyLease {
 
   /** A renewal may be as old as this when a call begins. */
   get #leaseMs(): number {
-    return this.#terms.leaseMs + USE_MS
+    return this.#origin.terms.leaseMs + USE_MS
   }
 
-  /** Whether its reservation is certain to outlast the call. */
+  /** True when its reservation is certain to outlast the call. */
   lasts({ leaseMs }: ReservationTerms): boolean {
-    return leaseMs <= this.#terms.leaseMs
+    return leaseMs <= this.#origin.terms.leaseMs
   }
 
   /** @returns null: it does not cover the call, or not any more */
   take(money: ReservationTerms, nowMs: number): LeasedMoney | null {
     const { platformMicros, spendMicros } = money
-    const free = this.#free
-    const covers = free.platformMicros >= platformMicros && free.spendMicros >= spendMicros
-    if (!covers || nowMs >= this.#useUntilMs || this.#state !== 'open' || !this.lasts(money)) return null
-    this.#move(platformMicros, spendMicros)
+    const balance = this.balance
+    const isUsable = nowMs < this.#useUntilMs && this.#state === 'open' && this.lasts(money)
+    if (!balance.covers(money) || !isUsable) return null
+    balance.hand(platformMicros, spendMicros)
     this.#taken += 1
     const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
-    const isLow = free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
+    const isLow = balance.free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
     if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
     return new CallMoney(this, platformMicros, spendMicros)
   }
 
-  /** What the state is to settle if this process dies now, if that has changed. */
+  /** Its entry of the journal, if that has changed. */
   entries(isAll: boolean): HeldEntry[] {
-    const { platformMicros, spendMicros } = this.#out
-    const { from = null, token: next = null } = this.#sent ?? {}
-    const current = this.#expired ?? this.#token
-    const now = this.#charge
-    const told = [current, next, now.platformMicros, now.spendMicros, now.overageMicros, spendMicros]
-    const text = [...told, this.#accrued.spendMicros].join()
-    if (!isAll && text === this.#told) return []
-    this.#told = text
-    const charge = plus(now, { ...this.#accrued, overageMicros: 0 })
-    const estimate = {
-      platformMicros: Math.max(0, platformMicros - this.#accruedOut.platformMicros),
-      spendMicros: Math.max(0, spendMicros - this.#accruedOut.spendMicros),
-    }
-    const held = { workspace: this.#workspace, charge, estimate }
-    const money: HeldMoney[] = []
-    // The older one first: a renewal that comes only then finds nothing.
-    if (current !== null)
-      money.push({ ...held, token: current, charge: from === null ? charge : plus(charge, from.charge) })
-    if (next !== null) money.push({ ...held, token: next })
-    return [{ key: this.key, money }]
+    return this.#entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
   }
 
-  /** Changes what a call under way came to so far. */
-  accrue(handed: Charge, charge: Charge, sign: 1 | -1): void {
-    this.#accrued.platformMicros += sign * Math.min(handed.platformMicros, charge.platformMicros)
-    this.#accrued.spendMicros += sign * charge.spendMicros
-    this.#accruedOut.platformMicros += sign * handed.platformMicros
-    this.#accruedOut.spendMicros += sign * handed.spendMicros
-  }
-
-  /** Moves money from what is free to what calls have. */
-  #move(platformMicros: number, spendMicros: number): void {
-    this.#free.platformMicros -= platformMicros
-    this.#free.spendMicros -= spendMicros
-    this.#out.platformMicros += platformMicros
-    this.#out.spendMicros += spendMicros
-  }
-
-  settle({ platformMicros, spendMicros }: Charge, charge: Charge): void {
-    const paidMicros = Math.min(platformMicros, charge.platformMicros)
-    this.#move(-platformMicros, -spendMicros)
-    this.#free.platformMicros -= paidMicros
-    this.#free.spendMicros -= charge.spendMicros
-    this.#charge.platformMicros += paidMicros
-    this.#charge.spendMicros += charge.spendMicros
-    this.#charge.overageMicros += charge.platformMicros - paidMicros
+  settle(handed: Charge, charge: Charge): void {
+    this.balance.settle(handed, charge)
     // The last call of a lease that takes no more.
-    if (this.#state === 'draining' && this.#out.spendMicros === 0) void this.#renew(NOTHING)
+    if (this.#state === 'draining' && this.balance.out.spendMicros === 0) void this.#renew(NOTHING)
   }
 
   /** Renews the lease for calls that wait for so much. */
@@ -406,7 +359,7 @@ class MoneyLease {
     if (this.#state === 'open') this.#state = 'draining'
     await this.#renewing
     if (this.#isOver) return false
-    const gives = this.#free.platformMicros > 0 || this.#free.spendMicros > 0
+    const gives = this.balance.hasFree
     if (this.#isDue()) await this.#renew(NOTHING)
     // One that was in doubt was sent again instead, and only now the rest can follow.
     if (!this.#isOver && this.#unsure === null && this.#isDue()) await this.#renew(NOTHING)
@@ -424,30 +377,21 @@ class MoneyLease {
     if (this.#renewing !== null || sinceMs < REPORT_MS) return
     const isIdle = this.#taken === 0 || nowMs - this.#bornMs > LEASE_AGE_MS
     if (isIdle && this.#state === 'open') this.#state = 'draining'
-    if (this.#state === 'open') void this.#renew(this.#aim(null))
+    if (this.#state === 'open') void this.#renew(this.#aim(this.#origin.terms))
     else if (this.#isDue()) void this.#renew(NOTHING)
     // Calls that never end keep nothing: their reservation has expired.
     else if (sinceMs > this.#leaseMs) void this.#giveUp()
   }
 
-  /** Whether the state has anything to be told of a lease that takes no calls any more. */
+  /** True when a lease that takes no more calls has something to report. */
   #isDue(): boolean {
-    const { platformMicros, spendMicros } = this.#out
-    const isUsed = platformMicros > 0 || spendMicros > 0
+    const { isUsed, hasFree } = this.balance
     if (this.#expired !== null) return !isUsed
-    return !isUsed || this.hasCharges || this.#free.platformMicros > 0 || this.#free.spendMicros > 0
+    return !isUsed || this.hasCharges || hasFree
   }
 
-  /** How much the lease should have free: for some calls at once, and for what was spent of late. */
-  #aim(money: ReservationTerms | null): Charge {
-    const sinceMs = Math.max(REFILL_MS, this.#parts.clock.now() - this.#renewedMs)
-    const { platformMicros, spendMicros } = money ?? this.#terms
-    const most = (spentMicros: number, callMicros: number) =>
-      Math.ceil(Math.min(MOST_MICROS, Math.max(CALLS_AHEAD * callMicros, (spentMicros * AHEAD_MS) / sinceMs)))
-    return {
-      platformMicros: most(this.#charge.platformMicros, platformMicros),
-      spendMicros: most(this.#charge.spendMicros, spendMicros),
-    }
+  #aim(money: ReservationTerms): Charge {
+    return aimOf(this.balance.charge, money, this.#parts.clock.now() - this.#renewedMs)
   }
 
   /** @param aim what should be free afterwards; nothing: what is free is given back */
@@ -464,7 +408,8 @@ class MoneyLease {
   async #recover(): Promise<Filled> {
     this.#renewedMs = this.#parts.clock.now()
     this.#parts.usageKeeper?.beforeReport()
-    const [workspace, token, charge] = [this.#workspace, this.#expired ?? '', { ...this.#charge }]
+    const { workspace } = this.#origin
+    const [token, charge] = [this.#expired ?? '', { ...this.balance.charge }]
     try {
       await this.#parts.ledger.recover({ workspace, token, charge, estimate: NOTHING })
       this.#end()
@@ -482,25 +427,19 @@ class MoneyLease {
   }
 
   #next(aim: Charge): Leasing {
-    const free = this.#free
-    free.platformMicros = Math.min(free.platformMicros, aim.platformMicros)
-    // Costs above the estimates may have used up more than there was.
-    free.spendMicros = Math.max(0, Math.min(free.spendMicros, aim.spendMicros))
-    const charge = this.#charge
-    this.#charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
+    const { workspace, terms } = this.#origin
+    const { free, out } = this.balance
+    const more = this.balance.trim(aim)
+    const charge = this.balance.takeCharge()
     const held = {
-      ...this.#terms,
+      ...terms,
       leaseMs: this.#leaseMs,
-      platformMicros: this.#out.platformMicros + free.platformMicros,
-      spendMicros: this.#out.spendMicros + free.spendMicros,
+      platformMicros: out.platformMicros + free.platformMicros,
+      spendMicros: out.spendMicros + free.spendMicros,
     }
     return {
-      ...{ token: newId('call'), workspace: this.#workspace, held, useMs: USE_MS, used: { ...this.#out } },
+      ...{ token: newId('call'), workspace, held, useMs: USE_MS, used: { ...out }, more },
       from: this.#token === null ? null : { token: this.#token, charge },
-      more: {
-        platformMicros: aim.platformMicros - free.platformMicros,
-        spendMicros: aim.spendMicros - free.spendMicros,
-      },
     }
   }
 
@@ -524,8 +463,7 @@ class MoneyLease {
       this.#token = token
       this.#useUntilMs = sentMs + leased.useMs
       if (leased.useMs === 0 && this.isOpen) this.#state = 'draining'
-      this.#free.platformMicros += leased.more.platformMicros
-      this.#free.spendMicros += leased.more.spendMicros
+      this.balance.add(leased.more)
       const isEmpty = leased.more.platformMicros === 0 && leased.more.spendMicros === 0
       if (isEmpty && held.platformMicros === 0 && held.spendMicros === 0) this.#end()
       const isWhole = leased.more.platformMicros === more.platformMicros
@@ -544,18 +482,32 @@ class MoneyLease {
 
   /** The state has charged it by guess: it is settled once its last call is over. */
   #expire({ token, charge }: NonNullable<Leasing['from']>): void {
-    this.#parts.log.error({ workspace: this.#workspace }, 'a lease of money was not renewed in time')
+    this.#parts.log.error({ workspace: this.#origin.workspace }, 'a lease of money was not renewed in time')
     this.#expired = token
     this.#sent = null
     this.#state = 'draining'
-    this.#free.platformMicros = 0
-    this.#free.spendMicros = 0
-    this.#charge = plus(this.#charge, charge)
+    this.balance.clearFree()
+    this.balance.putBack(charge)
   }
 
   #end(): void {
     this.#state = 'over'
-    this.#onOver()
+    this.#origin.onOver()
+  }
+}
+
+/**
+ * How much a lease should have free: for some calls at once, and for what was spent of late.
+ *
+ * @param charge spent since the last report, `sinceMs` ago
+ */
+function aimOf(charge: Charge, call: Charge, sinceMs: number): Charge {
+  const perMs = AHEAD_MS / Math.max(REFILL_MS, sinceMs)
+  const most = (spentMicros: number, callMicros: number) =>
+    Math.ceil(Math.min(MOST_MICROS, Math.max(CALLS_AHEAD * callMicros, spentMicros * perMs)))
+  return {
+    platformMicros: most(charge.platformMicros, call.platformMicros),
+    spendMicros: most(charge.spendMicros, call.spendMicros),
   }
 }
 
@@ -573,23 +525,15 @@ class CallMoney implements LeasedMoney, Charge {
   }
 
   accrue(charge: Charge): void {
-    if (this.#accrued !== null) this.#lease.accrue(this, this.#accrued, -1)
+    if (this.#accrued !== null) this.#lease.balance.accrue(this, this.#accrued, -1)
     this.#accrued = charge
-    this.#lease.accrue(this, charge, 1)
+    this.#lease.balance.accrue(this, charge, 1)
   }
 
   settle(charge: Charge): void {
-    if (this.#accrued !== null) this.#lease.accrue(this, this.#accrued, -1)
+    if (this.#accrued !== null) this.#lease.balance.accrue(this, this.#accrued, -1)
     this.#accrued = null
     this.#lease.settle(this, charge)
-  }
-}
-
-function plus(one: LeaseCharge, other: LeaseCharge): LeaseCharge {
-  return {
-    platformMicros: one.platformMicros + other.platformMicros,
-    spendMicros: one.spendMicros + other.spendMicros,
-    overageMicros: one.overageMicros + other.overageMicros,
   }
 }
 

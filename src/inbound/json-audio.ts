@@ -3,7 +3,7 @@ import { Base64Text } from './base64-text.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import { declaredMediaType } from './header-value.ts'
 import { isObject, readJsonSource } from './json-body.ts'
-import { readKey } from './json-structure.ts'
+import { JsonString, readKey } from './json-structure.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
 
@@ -18,7 +18,6 @@ const URL_FRONT_LENGTH = 6
 /** A byte order mark may stand before the body; the decoder drops it. */
 const BOM_BYTES = 3
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const COMMA = 0x2c
 /** Put into the skeleton in the place of the audio string. */
 const PLACEHOLDER = Buffer.from('null')
@@ -55,7 +54,7 @@ export class JsonAudioScanner implements BodyScanner {
   #keyNext = false
   /** Start of the key being read in the skeleton; -1 within other strings. */
   #keyStart = -1
-  #escaped = false
+  readonly #string = new JsonString()
   readonly #keys = new AudioKeys()
   readonly #prefix = new DataUrlPrefix()
   readonly #text = new Base64Text()
@@ -163,20 +162,14 @@ export class JsonAudioScanner implements BodyScanner {
   }
 
   #scanText(view: Buffer, from: number): number {
-    for (let at = from; at < view.length; at++) {
-      const byte = view[at]!
-      if (this.#escaped) this.#escaped = false
-      else if (byte === BACKSLASH) this.#escaped = true
-      else if (byte === QUOTE) {
-        this.#keep(view, from, at + 1)
-        if (this.#keyStart !== -1)
-          this.#keys.take(this.#open.length, this.#skeleton.bytes().subarray(this.#keyStart))
-        this.#state = 'outside'
-        return at + 1
-      }
-    }
-    this.#keep(view, from, view.length)
-    return view.length
+    const quote = this.#string.endIn(view, from)
+    const end = quote === -1 ? view.length : quote + 1
+    this.#keep(view, from, end)
+    if (quote === -1) return end
+    if (this.#keyStart !== -1)
+      this.#keys.take(this.#open.length, this.#skeleton.bytes().subarray(this.#keyStart))
+    this.#state = 'outside'
+    return end
   }
 
   #scanPrefix(view: Buffer, from: number): number {

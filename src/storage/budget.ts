@@ -1,6 +1,7 @@
 import { BLOCK_BYTES } from '../contracts/audio.ts'
 import type { ByteBudget, MemoryHolder, ReserveOptions } from '../contracts/budget.ts'
 import { type Clock, systemClock, type Timer } from '../time.ts'
+import { attempt } from './failure.ts'
 
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
@@ -32,6 +33,16 @@ export function isScarce({ used, limit }: Pick<ByteBudget, 'used' | 'limit'>): b
 
 /** Accounts with nothing in them that are kept: making one for each call of a workspace costs more than booking. */
 const EMPTY_ACCOUNTS = 1_000
+
+/** Accounts for `bytes` while `act` has them. @throws as `unavailable` makes it of any failure */
+export async function accounted<Value>(
+  budget: ByteBudget,
+  bytes: number,
+  act: () => Promise<Value>,
+): Promise<Value> {
+  budget.charge(bytes)
+  return attempt(act).finally(() => budget.refund(bytes))
+}
 
 interface Account {
   held: number

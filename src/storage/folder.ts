@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
 import { type Clock, systemClock } from '../time.ts'
-import { untilAborted } from './body-bytes.ts'
+import { chunksOf, untilAborted } from './body-bytes.ts'
 import { attempt, failureOf, unavailable } from './failure.ts'
 import { checkKey, OBJECT_KINDS } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
@@ -75,7 +75,7 @@ export async function createFileObjects(
     },
     async get(key, start, end, signal) {
       const path = pathOf(key)
-      if (start >= end) return nothing()
+      if (start >= end) return chunksOf()
       return readRange(path, start, end, { signal, memory })
     },
     fileOf: pathOf,
@@ -115,8 +115,6 @@ interface ReadOptions {
   readonly signal: AbortSignal
   readonly memory: StoreMemory | undefined
 }
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 async function readRange(
   path: string,

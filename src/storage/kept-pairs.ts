@@ -5,7 +5,7 @@ import type { KeptPair, KeptPairs, PairOwner } from '../contracts/shadow.ts'
 import { open, type SealContext, seal } from '../sealing.ts'
 import { type Clock, systemClock } from '../time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
-import { unavailable } from './failure.ts'
+import { accounted } from './budget.ts'
 import { keySegment } from './key.ts'
 
 /** How long the store may take with one pair. */
@@ -33,29 +33,18 @@ export function createKeptPairs({
 }: KeptPairsOptions): KeptPairs {
   async function put(key: string, workspace: string, value: object, signal: AbortSignal): Promise<void> {
     const bytes = Buffer.from(seal(secretKeys, JSON.stringify(value), contextOf(workspace, key)))
-    await accounted(bytes.length, () => objects.put(key, chunksOf(bytes), bytes.length, { signal }))
+    await accounted(budget, bytes.length, () => objects.put(key, chunksOf(bytes), bytes.length, { signal }))
   }
 
   /** Null: it was sealed with a key that is no longer there. */
   async function read({ key, bytes }: ObjectInfo, workspace: string): Promise<unknown> {
-    return await accounted(bytes, async () => {
+    return await accounted(budget, bytes, async () => {
       const signal = AbortSignal.timeout(STORE_MS)
       const chunks = objectBytes(objects, key, 0, bytes, signal)
       const sealed = Buffer.from(await copyBytes(untilAborted(chunks, signal), bytes)).toString()
       const text = open(secretKeys, sealed, contextOf(workspace, key))
       return text === null ? null : JSON.parse(text)
     })
-  }
-
-  async function accounted<Value>(bytes: number, act: () => Promise<Value>): Promise<Value> {
-    budget.charge(bytes)
-    try {
-      return await act()
-    } catch (error) {
-      throw unavailable(error)
-    } finally {
-      budget.refund(bytes)
-    }
   }
 
   return {

@@ -4,7 +4,7 @@ import type { KeptText, Objects } from '../contracts/objects.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import { newId } from '../ids.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
-import { unavailable } from './failure.ts'
+import { accounted } from './budget.ts'
 import { keySegment } from './key.ts'
 
 /** Longest text that is kept in the state itself, bytes of UTF-8; most transcripts are far below. */
@@ -39,17 +39,8 @@ interface KeptTexts {
 }
 
 export function createKeptTexts({ objects, budget, withinMs }: KeptTextsOptions): KeptTexts {
-  /** Accounts for `bytes` of text while `act` has them. */
-  async function within<Value>(bytes: number, act: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
-    budget.charge(bytes)
-    try {
-      return await act(AbortSignal.timeout(withinMs(bytes)))
-    } catch (error) {
-      throw unavailable(error)
-    } finally {
-      budget.refund(bytes)
-    }
-  }
+  const within = <Value>(bytes: number, act: (signal: AbortSignal) => Promise<Value>) =>
+    accounted(budget, bytes, () => act(AbortSignal.timeout(withinMs(bytes))))
 
   return {
     async keep(text, nameObject) {

@@ -33,8 +33,7 @@ export function sealObjects(objects: Objects): SealedObjects {
   }
 
   const store: Objects = {
-    put: (name, body, length, options) => objects.put(name, body, length, options),
-    upload: (name, options) => objects.upload(name, options),
+    ...objects,
     async get(name, start, end, signal) {
       const bytes = await objects.get(name, start, end, signal)
       const key = keys.get(name)
@@ -44,11 +43,7 @@ export function sealObjects(objects: Objects): SealedObjects {
       keys.delete(name)
       await objects.remove(name)
     },
-    list: (prefix) => objects.list(prefix),
     fileOf: (name) => (keys.has(name) ? null : objects.fileOf(name)),
-    abortUploads: (prefix, before) => objects.abortUploads(prefix, before),
-    ping: (signal) => objects.ping(signal),
-    close: () => objects.close(),
   }
   return {
     ...store,

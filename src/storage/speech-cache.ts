@@ -6,7 +6,7 @@ import type { Slots } from '../contracts/slots.ts'
 import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
 import { type Clock, systemClock } from '../time.ts'
 import { chunksOf, copyBytes, objectBytes } from './body-bytes.ts'
-import { isScarce } from './budget.ts'
+import { accounted, isScarce } from './budget.ts'
 
 /** Part of the memory of the process that speech may hold, and the most that one answer may. */
 const MEMORY_SHARE = 1 / 16
@@ -66,11 +66,12 @@ class TieredSpeechCache implements SpeechCache {
   readonly #clock: Clock
   #pausedUntilMs = 0
 
-  constructor({ objects, budget, slots, watch, clock = systemClock }: SpeechCacheOptions) {
+  constructor(options: SpeechCacheOptions) {
+    const { objects, budget, clock = systemClock } = options
     this.#objects = objects
     this.#budget = budget
     this.#memory = new SpeechMemory(budget)
-    this.#room = new RoomKeeper(objects, slots, watch, clock)
+    this.#room = new RoomKeeper({ ...options, clock })
     this.#clock = clock
   }
 
@@ -124,14 +125,11 @@ class TieredSpeechCache implements SpeechCache {
     )
     if (head === null) return null
     const { bytes, sha256, mediaType, keptAtMs } = head
-    this.#budget.charge(bytes)
-    try {
+    return await accounted(this.#budget, bytes, async () => {
       const rest = objectBytes(this.#objects, name, HEAD_BYTES, HEAD_BYTES + bytes, signal)
       const audio = await copyBytes(rest, bytes)
       return hash('sha256', audio) === sha256 ? { audio, mediaType, keptAtMs } : null
-    } finally {
-      this.#budget.refund(bytes)
-    }
+    })
   }
 
   #isFresh({ keptAtMs }: DatedSpeech, { ttlSeconds }: CacheTerms): boolean {
@@ -264,22 +262,11 @@ interface Sum {
  * most, until the next look. The oldest go first.
  */
 class RoomKeeper {
-  readonly #objects: Objects
-  readonly #slots: Pick<Slots, 'take'>
-  readonly #watch: Pick<CacheWatch, 'evicted'> | undefined
-  readonly #clock: Clock
+  readonly #parts: SpeechCacheOptions & { readonly clock: Clock }
   readonly #sums = new Map<string, Sum>()
 
-  constructor(
-    objects: Objects,
-    slots: Pick<Slots, 'take'>,
-    watch: Pick<CacheWatch, 'evicted'> | undefined,
-    clock: Clock,
-  ) {
-    this.#objects = objects
-    this.#slots = slots
-    this.#watch = watch
-    this.#clock = clock
+  constructor(parts: SpeechCacheOptions & { readonly clock: Clock }) {
+    this.#parts = parts
   }
 
   /** Notes that this node has kept so much more. Never rejects. */
@@ -308,17 +295,17 @@ class RoomKeeper {
 
   #isDue({ seenBytes, seenAtMs, addedBytes }: Sum, { maxBytes }: CacheTerms): boolean {
     if (seenBytes === null || seenBytes + addedBytes > maxBytes) return true
-    return addedBytes >= maxBytes * LOOK_SHARE || this.#clock.wallNow() - seenAtMs >= LOOK_MS
+    return addedBytes >= maxBytes * LOOK_SHARE || this.#parts.clock.wallNow() - seenAtMs >= LOOK_MS
   }
 
   async #look(workspace: string, sum: Sum, terms: CacheTerms): Promise<void> {
-    const taken = await this.#slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
+    const taken = await this.#parts.slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
     // Another node is at it; this one looks when it keeps the next.
     if ('full' in taken) return
     try {
       do {
         sum.addedBytes = 0
-        sum.seenAtMs = this.#clock.wallNow()
+        sum.seenAtMs = this.#parts.clock.wallNow()
         sum.seenBytes = await this.#makeRoom(workspace, terms)
         // Answers that were kept meanwhile may exceed it again.
       } while (sum.seenBytes + sum.addedBytes > terms.maxBytes)
@@ -331,7 +318,7 @@ class RoomKeeper {
   async #makeRoom(workspace: string, { maxBytes }: CacheTerms): Promise<number> {
     const objects: ObjectInfo[] = []
     let left = 0
-    for await (const object of this.#objects.list(prefixOf(workspace))) {
+    for await (const object of this.#parts.objects.list(prefixOf(workspace))) {
       objects.push(object)
       left += object.bytes
     }
@@ -339,9 +326,9 @@ class RoomKeeper {
     objects.sort((a, b) => a.modifiedAt.getTime() - b.modifiedAt.getTime())
     for (const { key, bytes } of objects) {
       if (left <= maxBytes * LEFT_SHARE) break
-      await this.#objects.remove(key)
+      await this.#parts.objects.remove(key)
       left -= bytes
-      this.#watch?.evicted()
+      this.#parts.watch?.evicted()
     }
     return left
   }

@@ -130,6 +130,8 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
   const { clock = systemClock, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
   /** An object that was of use for `seconds` and appeared before this is of none any more. */
   const outlived = (seconds: number) => new Date(clock.wallNow() - seconds * 1000 - staleMs)
+  const removeOutlived = async (prefix: string, seconds: number | undefined) =>
+    seconds === undefined ? 0 : await removeOlder(objects, prefix, outlived(seconds))
   const receivedBefore = () => new Date(clock.wallNow() - Math.max(staleMs, longestCallMs() + RECEIVING_MS))
   let rounds = 0
   const orphansOf = async () => {
@@ -140,13 +142,10 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     try {
       const swept = await sweep(objects, before)
       const results = await sweepResults(objects, outlived(RESULT_SECONDS))
-      const ahead = await removeOlder(objects, 'upload/', outlived(UPLOAD_SECONDS))
-      const slots =
-        slotTtlSeconds === undefined
-          ? 0
-          : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
-      const speech =
-        cacheTtlSeconds === undefined ? 0 : await removeOlder(objects, 'cache/', outlived(cacheTtlSeconds()))
+      const ahead = await removeOutlived('upload/', UPLOAD_SECONDS)
+      const slotSeconds = slotTtlSeconds && slotTtlSeconds() + SLOT_LATE_SECONDS
+      const slots = await removeOutlived('slot/', slotSeconds)
+      const speech = await removeOutlived('cache/', cacheTtlSeconds?.())
       const pairs = await removeOlder(
         objects,
         'pair/',
@@ -201,15 +200,6 @@ export function sweepResults(objects: Objects, before: Date): Promise<number> {
     before,
     ({ key }) => key.split('/')[2]?.startsWith(`${RESULT_ID_PREFIX}_`) === true,
   )
-}
-
-/**
- * Deletes answers that no slot replays any more.
- *
- * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
- */
-function sweepSlots(objects: Objects, before: Date): Promise<number> {
-  return removeOlder(objects, 'slot/', before)
 }
 
 async function removeOlder(

@@ -88,7 +88,7 @@ export async function openNode(
   const tracing = await startTracing(env, log, clock)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
-  const state = await openState(environment, log, timing.redis)
+  const state = await openState(environment, log, { timing: timing.redis, clock })
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)

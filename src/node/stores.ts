@@ -26,14 +26,14 @@ export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_UR
 export async function openState(
   { REDIS_URL: url, LARKWAY_DATA: folder }: Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>,
   log: Logger,
-  timing?: Timing['redis'],
+  { timing, clock = systemClock }: { readonly timing?: Timing['redis']; readonly clock?: Clock } = {},
 ): Promise<State> {
   if (url !== undefined) {
     const { createRedisState } = await import('../state/redis/state.ts')
-    return createRedisState({ url, log, timing })
+    return createRedisState({ url, log, timing, clock })
   }
   const { openEmbeddedState } = await import('../state/embedded/state.ts')
-  return openEmbeddedState({ file: join(folder, STATE_FILE), log })
+  return openEmbeddedState({ file: join(folder, STATE_FILE), log, clock })
 }
 
 /** Stores of bodies and results, and the opener of a result by its URL. */

@@ -1,5 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
-
 /** Read in about two milliseconds. */
 const TURN_CHARACTERS = 256 * 1024
 
@@ -12,7 +10,7 @@ export async function parseInTurns<Value>(texts: readonly string[]): Promise<Val
     characters += text.length
     if (characters < TURN_CHARACTERS) continue
     characters = 0
-    await nextTurn()
+    await new Promise((resolve) => setImmediate(resolve))
   }
   return values
 }

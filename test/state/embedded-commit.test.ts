@@ -27,7 +27,7 @@ const WORKSPACE = 'acme'
 /** The operations on a file, and what runs groups of them. */
 async function open(t: Test) {
   const file = join(await tempFolder(t), 'state.sqlite')
-  const db = openDatabase(file, 1_500)
+  const db = openDatabase(file, { busyMs: 1_500 })
   t.teardown(() => db.close())
   let nowMs = Date.now()
   const parts = createOperations(db, () => nowMs)

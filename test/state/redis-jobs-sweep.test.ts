@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PARTITIONS } from '../../src/ids.ts'
 import { createSweep } from '../../src/state/redis/partitions.ts'
+import { systemClock } from '../../src/time.ts'
 
 /** Partitions that hold so many items each, and what they were asked. */
 function partitionsWith(counts: Readonly<Record<number, number>>) {
@@ -24,7 +25,7 @@ function partitionsWith(counts: Readonly<Record<number, number>>) {
 t.test('every partition is asked, as many at a time as there may be items', async (t) => {
   for (const limit of [1, 5, 16, 40]) {
     const { ask, asked, busy } = partitionsWith({})
-    t.same(await createSweep()(limit, ask), [])
+    t.same(await createSweep(systemClock)(limit, ask), [])
     t.same(
       asked.map(({ partition }) => partition).sort(),
       Array.from({ length: PARTITIONS }, (_, i) => i).sort(),
@@ -36,7 +37,7 @@ t.test('every partition is asked, as many at a time as there may be items', asyn
 
 t.test('there are never more items than asked for, and as many as there are', async (t) => {
   for (const limit of [1, 2, 7, 16, 33, 100]) {
-    const sweep = createSweep()
+    const sweep = createSweep(systemClock)
     const { ask, asked } = partitionsWith({ 2: 50, 3: 1, 11: 9 })
     const sums: number[] = []
     for (let left = 60; left > 0; left -= limit) sums.push((await sweep(limit, ask)).length)
@@ -53,7 +54,7 @@ t.test('there are never more items than asked for, and as many as there are', as
 })
 
 t.test('partitions take turns, wherever they are', async (t) => {
-  const sweep = createSweep()
+  const sweep = createSweep(systemClock)
   const { ask } = partitionsWith({ 4: 1000, 5: 1000, 15: 1000 })
   const taken: number[] = []
   for (let i = 0; i < 30; i++) taken.push(...(await sweep(1, ask)))
@@ -64,7 +65,7 @@ t.test('partitions take turns, wherever they are', async (t) => {
 })
 
 t.test('partitions that had more give several at a time, and the others still have their turn', async (t) => {
-  const sweep = createSweep()
+  const sweep = createSweep(systemClock)
   const { ask, asked } = partitionsWith(
     Object.fromEntries(Array.from({ length: PARTITIONS }, (_, i) => [i, 1000])),
   )
@@ -87,7 +88,7 @@ t.test('partitions that had more give several at a time, and the others still ha
 
 t.test('with a limit of 0 each is asked once, for nothing', async (t) => {
   const { ask, asked } = partitionsWith({ 1: 5 })
-  t.same(await createSweep()(0, ask), [])
+  t.same(await createSweep(systemClock)(0, ask), [])
   t.equal(asked.length, PARTITIONS)
   t.ok(asked.every(({ limit }) => limit === 0))
 })
@@ -99,7 +100,7 @@ t.test('a partition that is away keeps none of the others waiting', async (t) =>
     if (partition < 8) throw away
     return ask(partition, limit, isFirst)
   }
-  const sweep = createSweep()
+  const sweep = createSweep(systemClock)
   t.same(await sweep(1, failing), [9])
   t.same(await sweep(16, failing), [9, 9])
   await t.rejects(sweep(16, failing), away, 'where nothing is found that is told')
@@ -111,6 +112,6 @@ t.test('a sweep comes to an end while partitions are slow', async (t) => {
     await sleep(400)
     return ask(...args)
   }
-  t.same(await createSweep()(1, slow), [])
+  t.same(await createSweep(systemClock)(1, slow), [])
   t.ok(asked.length < PARTITIONS, `${asked.length} were asked`)
 })

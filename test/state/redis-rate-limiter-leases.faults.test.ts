@@ -4,6 +4,7 @@ import t from 'tap'
 import type { RateDecision, RateLimit, RateLimiter } from '../../src/contracts/rate-limit.ts'
 import { keys } from '../../src/state/redis/key-names.ts'
 import { TokenLeases } from '../../src/state/redis/token-leases.ts'
+import { systemClock } from '../../src/time.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -215,10 +216,10 @@ t.test(
 t.test('keys that rest take no memory, and the book counts by its own clock', async (t) => {
   let nowMs = 0
   const returned: string[] = []
-  const book = new TokenLeases(
-    ({ keyId }, tokens) => returned.push(`${keyId} ${tokens}`),
-    () => nowMs,
-  )
+  const book = new TokenLeases(({ keyId }, tokens) => returned.push(`${keyId} ${tokens}`), {
+    ...systemClock,
+    now: () => nowMs,
+  })
   const take = (keyId: string) => book.use(keyId, FROZEN, false)
   for (let i = 0; i < 50_000; i += 1) {
     book.begin(taking(`key_${i}`, FROZEN), 20)

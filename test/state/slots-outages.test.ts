@@ -29,7 +29,7 @@ interface Node {
 async function openNode(t: Test, url: string, options?: RedisSlotsOptions): Promise<Node> {
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(line) })
-  const redis = redisConnector(url, log, CALM_MS)('test')
+  const redis = redisConnector(url, log, { calmMs: CALM_MS })('test')
   t.ok(await waitUntil(() => redis.status === 'ready'))
   const slots = new RedisSlots(redis, log, { leaseMs: LEASE_MS, calmMs: CALM_MS, ...options })
   t.teardown(async () => {

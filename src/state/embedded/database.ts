@@ -1,6 +1,7 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { type Clock, systemClock } from '../../time.ts'
 import { copyState, removeOldCopies } from './copies.ts'
 import { MIGRATIONS } from './migrations.ts'
 
@@ -22,25 +23,30 @@ const NEVER = new Int32Array(new SharedArrayBuffer(4))
 const WAL_BYTES = 16 * 1024 * 1024
 const PAGE_BYTES = 4096
 
+interface OpenOptions {
+  /** Longest that a write waits for another process. */
+  readonly busyMs?: number | undefined
+  /** Called with the path of the copy that is made of the file before a migration. */
+  readonly onCopied?: (path: string) => void
+  readonly clock?: Clock
+}
+
 /**
  * Opens the state's file, and makes it when there is none.
  *
- * @param file   a path, or `:memory:`
- * @param busyMs longest that a write waits for another process
- * @param onCopied called with the path of the copy that is made of the file before a migration
+ * @param file a path, or `:memory:`
  * @throws Error that says which file it is and what is wrong with it
  */
 export function openDatabase(
   file: string,
-  busyMs = BUSY_MS,
-  onCopied: (path: string) => void = () => {},
+  { busyMs = BUSY_MS, onCopied = () => {}, clock = systemClock }: OpenOptions = {},
 ): DatabaseSync {
   try {
     if (file !== ':memory:') makeFile(file)
     const db = new DatabaseSync(file, { enableForeignKeyConstraints: false })
     try {
       prepare(db, onCopied)
-      if (file !== ':memory:') removeOldCopies(file, Date.now())
+      if (file !== ':memory:') removeOldCopies(file, clock.wallNow())
       db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       return db
     } catch (error) {
@@ -129,14 +135,14 @@ export function createBeginnings(db: DatabaseSync): { read(): void; write(): voi
 
 /** Takes what another process may have, and looks often until it is free. @throws what `take` threw last */
 function takeWhenFree(take: () => void, busyMs: number): void {
-  const deadlineMs = performance.now() + busyMs
+  const deadlineMs = systemClock.now() + busyMs
   for (;;) {
     try {
       take()
       return
     } catch (error) {
       const { errcode = 0 } = error as { readonly errcode?: number }
-      if (errcode % 256 !== BUSY || performance.now() > deadlineMs) throw error
+      if (errcode % 256 !== BUSY || systemClock.now() > deadlineMs) throw error
       Atomics.wait(NEVER, 0, 0, LOOK_MS)
     }
   }

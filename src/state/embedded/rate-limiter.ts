@@ -5,6 +5,7 @@ import type {
   RateLimiter,
   Take,
 } from '../../contracts/rate-limit.ts'
+import { type Clock, systemClock } from '../../time.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 
 /** Below this many buckets nothing is pruned: they take less memory than the pruning takes time. */
@@ -21,7 +22,7 @@ export class EmbeddedRateLimiter implements RateLimiter {
   #decisions = 0
 
   /** @param clockUs monotonic, in whole microseconds; a test injects its own */
-  constructor(clockUs: () => number = monotonicUs) {
+  constructor(clockUs: () => number = microsecondsOf(systemClock)) {
     this.#clockUs = clockUs
   }
 
@@ -65,6 +66,7 @@ export class EmbeddedRateLimiter implements RateLimiter {
   }
 }
 
-function monotonicUs(): number {
-  return Math.floor(performance.now() * 1000)
+/** The time of a clock in whole microseconds. */
+export function microsecondsOf(clock: Clock): () => number {
+  return () => Math.floor(clock.now() * 1000)
 }

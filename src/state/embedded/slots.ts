@@ -1,5 +1,5 @@
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
-import { LONGEST_TIMER_MS } from '../../time.ts'
+import { type Clock, LONGEST_TIMER_MS, systemClock } from '../../time.ts'
 
 /** Somebody in the queue. */
 interface Waiting {
@@ -13,6 +13,11 @@ interface Waiting {
 export class EmbeddedSlots implements Slots {
   readonly #held = new Map<string, number>()
   readonly #queues = new Map<string, FairQueue>()
+  readonly #clock: Clock
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock
+  }
 
   async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
     const full = limits.find(({ name, most }) => this.#count(name) >= most)
@@ -40,12 +45,12 @@ export class EmbeddedSlots implements Slots {
     return new Promise((resolve) => {
       const queue = this.#queueOf(name)
       const leave = () => waiting.end(null)
-      const timer = setTimeout(leave, Math.min(waitMs, LONGEST_TIMER_MS))
+      const timer = this.#clock.after(Math.min(waitMs, LONGEST_TIMER_MS), leave)
       const waiting: Waiting = {
         limit,
         workspace,
         end: (lease) => {
-          clearTimeout(timer)
+          timer.close()
           signal.removeEventListener('abort', leave)
           if (lease === null) queue.remove(waiting, false)
           if (queue.size === 0) this.#queues.delete(name)

@@ -2,11 +2,11 @@ import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../..
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
-import { within } from '../../time.ts'
+import { type Clock, systemClock, within } from '../../time.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
-import { EmbeddedRateLimiter } from './rate-limiter.ts'
+import { EmbeddedRateLimiter, microsecondsOf } from './rate-limiter.ts'
 import { EmbeddedSlots } from './slots.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
@@ -22,7 +22,7 @@ const HEALTH_MS = 2_000
  *                     when that fails, so does the use, and `healthy` answers false
  */
 export function createEmbeddedState(options: ThreadOptions): State {
-  return stateOf(new StateThread(options))
+  return stateOf(new StateThread(options), options.clock)
 }
 
 /**
@@ -33,18 +33,18 @@ export function createEmbeddedState(options: ThreadOptions): State {
 export async function openEmbeddedState(options: ThreadOptions): Promise<State> {
   const thread = new StateThread(options)
   await thread.open()
-  return stateOf(thread)
+  return stateOf(thread, options.clock)
 }
 
 /** The state whose file `runner` has. */
-export function stateOf(runner: Runner): State {
+export function stateOf(runner: Runner, clock: Clock = systemClock): State {
   const { jobs, sessions, requests, samples, keyUses, health, ...rest } = subjectsOf(runner)
   const withToken = createClaimTokens()
   return {
     kind: 'embedded',
     ...rest,
-    rateLimiter: rateLimiterOf(rest.ledger),
-    slots: new EmbeddedSlots(),
+    rateLimiter: rateLimiterOf(rest.ledger, clock),
+    slots: new EmbeddedSlots(clock),
     memory: null,
     jobs: {
       ...jobs,
@@ -60,7 +60,7 @@ export function stateOf(runner: Runner): State {
     },
     healthy: () => {
       const look = runner.blocked() === null ? health.ping() : health.write()
-      return within(HEALTH_MS, look).catch(() => false)
+      return within(HEALTH_MS, look, clock).catch(() => false)
     },
     blocked: () => runner.blocked(),
     close: () => runner.close(),
@@ -89,8 +89,8 @@ function createUsageMarks(): UsageMarks {
   }
 }
 
-function rateLimiterOf(ledger: Subjects['ledger']): RateLimiter {
-  const limiter = new EmbeddedRateLimiter()
+function rateLimiterOf(ledger: Subjects['ledger'], clock: Clock): RateLimiter {
+  const limiter = new EmbeddedRateLimiter(microsecondsOf(clock))
   const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
     try {
       return (await ledger.look(workspace, slotId)).state !== 'free'

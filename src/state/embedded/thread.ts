@@ -2,9 +2,10 @@ import { Worker } from 'node:worker_threads'
 import type { Blocked } from '../../contracts/state.ts'
 import { GatewayError } from '../../errors.ts'
 import { type Logger, messageOf } from '../../log.ts'
+import { type Clock, systemClock, type Timer } from '../../time.ts'
 import type { Call, Committed } from './commit.ts'
 import type { Runner, SubjectName } from './subjects.ts'
-import type { WorkerOptions } from './worker.ts'
+import type { Calls, WorkerOptions } from './worker.ts'
 
 /**
  * Longest that a caller waits. A disk, or a machine, that stands still for a few seconds costs time and no refusals;
@@ -32,6 +33,7 @@ export interface ThreadOptions extends WorkerOptions {
   readonly log: Logger
   /** Longest that a caller waits, ms. */
   readonly limitMs?: number
+  readonly clock?: Clock
 }
 
 /**
@@ -42,19 +44,21 @@ export class StateThread implements Runner {
   readonly #options: WorkerOptions
   readonly #limitMs: number
   readonly #log: Logger
+  readonly #clock: Clock
   readonly #pending = new Map<number, Pending>()
   /** Calls of this turn. */
   #unsent: Call[] = []
   #worker: Worker | null = null
   #opened: Promise<void> = Promise.resolve()
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   #lastId = 0
   #closed = false
   #failing = false
   #blocked: Blocked | null = null
   #pause = { untilMs: 0, reason: '' }
 
-  constructor({ log, limitMs = LIMIT_MS, ...options }: ThreadOptions) {
+  constructor({ log, limitMs = LIMIT_MS, clock = systemClock, ...options }: ThreadOptions) {
+    this.#clock = clock
     this.#options = options
     this.#limitMs = limitMs
     this.#log = log
@@ -78,7 +82,7 @@ export class StateThread implements Runner {
    */
   call(subject: SubjectName, method: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closed) return Promise.reject(unavailable('the state is closed'))
-    if (performance.now() < this.#pause.untilMs) return Promise.reject(unavailable(this.#pause.reason))
+    if (this.#clock.now() < this.#pause.untilMs) return Promise.reject(unavailable(this.#pause.reason))
     if (this.#pending.size >= PENDING_MAX) {
       const reason = `over ${PENDING_MAX} calls wait for the state`
       this.#went(reason, null)
@@ -91,7 +95,7 @@ export class StateThread implements Runner {
       const looks = subject === 'health' && method === 'write'
       this.#pending.set(this.#lastId, {
         looks,
-        deadlineMs: performance.now() + this.#limitMs,
+        deadlineMs: this.#clock.now() + this.#limitMs,
         resolve,
         reject,
       })
@@ -111,7 +115,7 @@ export class StateThread implements Runner {
     this.#unsent = []
     if (calls.length === 0) return
     try {
-      this.#worker?.postMessage(calls satisfies readonly Call[])
+      this.#worker?.postMessage({ atMs: this.#clock.wallNow(), calls } satisfies Calls)
     } catch (error) {
       // One of them cannot be cloned. The others are none the worse for it.
       if (calls.length > 1) for (const call of calls) this.#sendAlone(call)
@@ -133,12 +137,12 @@ export class StateThread implements Runner {
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
     this.#flush()
     worker.postMessage('close')
-    const late = setTimeout(() => {
+    const late = this.#clock.after(CLOSE_MS, () => {
       this.#log.error('the state could not be closed in time')
       void worker.terminate()
-    }, CLOSE_MS)
+    })
     await ended
-    clearTimeout(late)
+    late.close()
   }
 
   #start(): Worker {
@@ -169,7 +173,7 @@ export class StateThread implements Runner {
       worker.on('exit', () => {
         this.#worker = null
         reject(new Error(reason))
-        if (!isOpen) this.#pause = { untilMs: performance.now() + PAUSE_MS, reason }
+        if (!isOpen) this.#pause = { untilMs: this.#clock.now() + PAUSE_MS, reason }
         if (!this.#closed) this.#log.error({ reason }, 'the thread of the state has ended')
         this.#failAll(reason)
       })
@@ -214,7 +218,7 @@ export class StateThread implements Runner {
     if (this.#timer || !oldest) return
     const late = () => {
       this.#timer = null
-      const nowMs = performance.now()
+      const nowMs = this.#clock.now()
       const reason = `no answer within ${this.#limitMs} ms`
       for (const [id, { deadlineMs }] of this.#pending) {
         if (deadlineMs > nowMs) break
@@ -224,8 +228,8 @@ export class StateThread implements Runner {
       this.#watch()
     }
     // After a long task of this process the timer fires before answers that have arrived are read: they count.
-    this.#timer = setTimeout(() => setImmediate(late), Math.max(0, oldest.deadlineMs - performance.now()))
-    this.#timer.unref()
+    const leftMs = Math.max(0, oldest.deadlineMs - this.#clock.now())
+    this.#timer = this.#clock.after(leftMs, () => setImmediate(late)).unref()
   }
 
   #went(reason: string, blocked: Blocked | null): void {

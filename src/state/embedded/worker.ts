@@ -11,20 +11,31 @@ export interface WorkerOptions {
   readonly busyMs?: number | undefined
 }
 
+/** Calls of one turn of the node, and the moment of its clock, epoch ms: the thread has no time of its own. */
+export interface Calls {
+  readonly atMs: number
+  readonly calls: readonly Call[]
+}
+
 /** Most calls that share a flush: the first of them waits for the last one. */
 const GROUP_MAX = 500
 
 const port = parentPort!
 const { file, busyMs } = workerData as WorkerOptions
-const db = openDatabase(file, busyMs, (copied) => port.postMessage({ copied }))
-const commit = createCommit(db, createOperations(db, Date.now))
+let nowMs = 0
+const db = openDatabase(file, { busyMs, onCopied: (copied) => port.postMessage({ copied }) })
+const commit = createCommit(
+  db,
+  createOperations(db, () => nowMs),
+)
 
-port.on('message', (first: readonly Call[] | 'close') => {
+port.on('message', (first: Calls | 'close') => {
   const calls: Call[] = []
   // Calls that came while the last group was flushed are one group.
-  for (let next: { message: readonly Call[] | 'close' } | undefined = { message: first }; next; ) {
+  for (let next: { message: Calls | 'close' } | undefined = { message: first }; next; ) {
     if (next.message === 'close') return close(calls)
-    calls.push(...next.message)
+    nowMs = next.message.atMs
+    calls.push(...next.message.calls)
     next = calls.length < GROUP_MAX ? receiveMessageOnPort(port) : undefined
   }
   answer(calls)

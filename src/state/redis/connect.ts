@@ -1,6 +1,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { type Logger, messageOf } from '../../log.ts'
-import { OutageLog } from './outage-log.ts'
+import { type Clock, systemClock } from '../../time.ts'
+import { OutageLog, type OutageTiming } from './outage-log.ts'
 
 /** One server, the primary that Sentinels name, or a cluster: scripts and commands are sent to it alike. */
 export type RedisConnection = Redis | Cluster
@@ -30,11 +31,13 @@ export type Connect = (name: string) => RedisConnection
  *
  * @param url as `parseRedisAddress` reads it; throws as that does
  */
-export function redisConnector(url: string, log: Logger, calmMs?: number): Connect {
+export function redisConnector(url: string, log: Logger, timing: OutageTiming = {}): Connect {
   const address = parseRedisAddress(url)
-  const outage = new Outage(log, calmMs)
+  const { clock = systemClock } = timing
+  const outage = new Outage(log, timing)
   return (name) => {
-    const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
+    const connection =
+      address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name, clock)
     outage.watch(connection, name)
     return connection
   }
@@ -63,9 +66,9 @@ class Outage {
   /** Those that are not ready, from their first error or close on. */
   readonly #broken = new Set<RedisConnection>()
 
-  constructor(log: Logger, calmMs: number | undefined) {
+  constructor(log: Logger, timing: OutageTiming) {
     this.#log = log
-    this.#lines = new OutageLog(log, { away: 'Redis is away', back: 'Redis is back' }, calmMs)
+    this.#lines = new OutageLog(log, { away: 'Redis is away', back: 'Redis is back' }, timing)
   }
 
   watch(connection: RedisConnection, name: string): void {
@@ -118,7 +121,7 @@ function nodeOptions({ tls, username, password }: RedisAddress, name: string) {
   } satisfies RedisOptions
 }
 
-function connectOne(address: Exclude<RedisAddress, { mode: 'cluster' }>, name: string): Redis {
+function connectOne(address: Exclude<RedisAddress, { mode: 'cluster' }>, name: string, clock: Clock): Redis {
   let relocatedMs = Number.NEGATIVE_INFINITY
   const options = {
     ...nodeOptions(address, name),
@@ -127,7 +130,7 @@ function connectOne(address: Exclude<RedisAddress, { mode: 'cluster' }>, name: s
     enableOfflineQueue: false,
     // A primary that became a replica refuses writes; the address may lead to the new one by now.
     reconnectOnError: ({ message }) => {
-      const nowMs = performance.now()
+      const nowMs = clock.now()
       if (!message.startsWith('READONLY') || nowMs < relocatedMs + RELOCATE_MS) return false
       relocatedMs = nowMs
       return true

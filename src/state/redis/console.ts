@@ -12,6 +12,7 @@ import type {
   SessionPerson,
 } from '../../contracts/console.ts'
 import type { UsageMark, UsageMarks } from '../../contracts/usage-lake.ts'
+import type { Clock } from '../../time.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { keys } from './key-names.ts'
 import { type Ask, replyInteger, replyText, script } from './script.ts'
@@ -41,10 +42,10 @@ const noteKeyUses = script('console/note_key_uses', {
 })
 
 /** State of the console in Redis. */
-export function createRedisConsole(ask: Ask): ConsoleState {
+export function createRedisConsole(ask: Ask, clock: Clock): ConsoleState {
   return {
-    sessions: createSessions(ask),
-    requests: createRedisRequests(ask),
+    sessions: createSessions(ask, clock),
+    requests: createRedisRequests(ask, clock),
     samples: createSamples(ask),
     keyUses: createKeyUses(ask),
     sessionEnds: createSessionEnds(ask),
@@ -98,7 +99,7 @@ const SESSIONS_AT_ONCE = 200
 /** How much the clock of Redis may differ from that of a node when lists of sessions are cut. */
 const CLOCKS_MS = 3_600_000
 
-function createSessions(ask: Ask): ConsoleSessions {
+function createSessions(ask: Ask, clock: Clock): ConsoleSessions {
   const find = (id: string) =>
     ask(async (redis) => sessionOf(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
   return {
@@ -120,7 +121,7 @@ function createSessions(ask: Ask): ConsoleSessions {
       // They are in other slots of a cluster: a session that is in no list can be used all the same.
       for (const list of [keys.consoleSessions(null), keys.consoleSessions(holder)]) {
         await ask((redis) => redis.zadd(list, untilMs, id))
-        await ask((redis) => redis.zremrangebyscore(list, '-inf', Date.now() - CLOCKS_MS))
+        await ask((redis) => redis.zremrangebyscore(list, '-inf', clock.wallNow() - CLOCKS_MS))
         await ask((redis) => redis.expire(list, Math.ceil((ttlMs + CLOCKS_MS) / 1000), 'GT'))
         await ask((redis) => redis.expire(list, Math.ceil((ttlMs + CLOCKS_MS) / 1000), 'NX'))
       }
@@ -242,7 +243,7 @@ interface Entry {
   readonly cameMs: number
 }
 
-function createRedisRequests(ask: Ask): RequestRecords {
+function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
   return {
     async add(token, records) {
       const ofWorkspaces = Map.groupBy(records, ({ workspace }) => workspace)
@@ -273,7 +274,7 @@ function createRedisRequests(ask: Ask): RequestRecords {
       const found = await Promise.all(
         wanted.map(async (failed) => {
           const newest = new Newest(filter)
-          for await (const page of pagesOf(ask, placeOf(workspace, failed)))
+          for await (const page of pagesOf(ask, placeOf(workspace, failed), clock))
             if (!page.every((one) => newest.take(one))) break
           return newest.found
         }),
@@ -284,7 +285,7 @@ function createRedisRequests(ask: Ask): RequestRecords {
 
     async get(workspace, recordId) {
       for (const failed of [true, false])
-        for await (const page of pagesOf(ask, placeOf(workspace, failed))) {
+        for await (const page of pagesOf(ask, placeOf(workspace, failed), clock)) {
           const found = page.find(({ facts }) => facts.recordId === recordId)
           if (found !== undefined) return requestOf(found)
         }
@@ -327,8 +328,8 @@ class Newest {
 }
 
 /** The entries of a place, day by day, the one that came last first. */
-async function* pagesOf(ask: Ask, place: string): AsyncGenerator<readonly Entry[]> {
-  const today = Math.floor(Date.now() / DAY_MS)
+async function* pagesOf(ask: Ask, place: string, clock: Clock): AsyncGenerator<readonly Entry[]> {
+  const today = Math.floor(clock.wallNow() / DAY_MS)
   for (let day = today + DAYS.ahead; day >= today - DAYS.back; day -= 1) {
     const stream = `${place}:${day}`
     let before = '+'

@@ -1,6 +1,7 @@
 import { type Logger, messageOf } from '../../log.ts'
+import { type Clock, systemClock } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
-import { OutageLog } from './outage-log.ts'
+import { OutageLog, type OutageTiming } from './outage-log.ts'
 
 /** While Redis is away one request, or one question, in this time asks it; everything else is decided at once. */
 export const TRIAL_MS = 250
@@ -12,6 +13,7 @@ export const TRIAL_MS = 250
 export class Fallback {
   readonly #redis: RedisConnection
   readonly #outage: OutageLog
+  readonly #clock: Clock
   #away = false
   #nextTrialMs = 0
 
@@ -20,10 +22,11 @@ export class Fallback {
     redis: RedisConnection,
     log: Logger,
     words: { readonly away: string; readonly back: string },
-    calmMs?: number,
+    timing: OutageTiming = {},
   ) {
     this.#redis = redis
-    this.#outage = new OutageLog(log, words, calmMs)
+    this.#clock = timing.clock ?? systemClock
+    this.#outage = new OutageLog(log, words, timing)
   }
 
   get isAway(): boolean {
@@ -37,7 +40,7 @@ export class Fallback {
       return false
     }
     if (!this.#away) return true
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     if (nowMs < this.#nextTrialMs) return false
     this.#nextTrialMs = nowMs + TRIAL_MS
     return true
@@ -48,7 +51,7 @@ export class Fallback {
     this.#outage.began({ reason: messageOf(error) })
     if (this.#away) return
     this.#away = true
-    this.#nextTrialMs = performance.now() + TRIAL_MS
+    this.#nextTrialMs = this.#clock.now() + TRIAL_MS
   }
 
   /** Notes an answer. */

@@ -3,6 +3,7 @@ import type { GenerationWitness, StateMemory } from '../../contracts/state.ts'
 import { GatewayError } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
+import type { Clock, Timer } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
 import type { Ask } from './script.ts'
@@ -37,18 +38,25 @@ export class RedisGeneration implements StateMemory {
   readonly #lookMs: number
   #witness: GenerationWitness | null = null
   #isWatched = false
-  #timer: NodeJS.Timeout | null = null
+  readonly #clock: Clock
+  #timer: Timer | null = null
   #known: string | null = null
   #isNoted = false
   #isLost = false
   /** Terms whose grant is booked → the same without it. */
   #booked = new WeakMap<AccountTerms, AccountTerms>()
 
-  constructor(redis: RedisConnection, ask: Ask, log: Logger, lookMs = LOOK_MS) {
+  constructor(
+    redis: RedisConnection,
+    ask: Ask,
+    log: Logger,
+    { lookMs = LOOK_MS, clock }: { readonly lookMs?: number | undefined; readonly clock: Clock },
+  ) {
     this.#redis = redis
     this.#ask = ask
     this.#log = log
     this.#lookMs = lookMs
+    this.#clock = clock
   }
 
   get isLost(): boolean {
@@ -60,7 +68,7 @@ export class RedisGeneration implements StateMemory {
     this.#isWatched = true
     await this.#look()
     if (witness === null) return
-    this.#timer = setInterval(this.#look, this.#lookMs).unref()
+    this.#timer = this.#clock.every(this.#lookMs, this.#look).unref()
     this.#redis.on('ready', this.#look)
   }
 
@@ -73,7 +81,7 @@ export class RedisGeneration implements StateMemory {
   }
 
   close(): void {
-    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer?.close()
     this.#redis.off('ready', this.#look)
   }
 

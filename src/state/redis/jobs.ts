@@ -27,6 +27,7 @@ import type {
 import type { KeptText } from '../../contracts/objects.ts'
 import { jobPartition, PARTITIONS, partitionOf } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
+import type { Clock } from '../../time.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { type Ended, endedJobOf, type Made, submittedOf } from '../new-job.ts'
 import type { Connect, RedisConnection } from './connect.ts'
@@ -107,10 +108,10 @@ const recordedJob = script('jobs/recorded_job', { ...partitioned, args: ['id'], 
 const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
-export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
-  const claims = createSweep()
-  const expiries = createSweep()
-  const abandoned = createSweep()
+export function createRedisJobs(ask: Ask, clock: Clock, listen: Jobs['listen']): Jobs {
+  const claims = createSweep(clock)
+  const expiries = createSweep(clock)
+  const abandoned = createSweep(clock)
   const tokens = ALL_PARTITIONS.map(createClaimTokens)
 
   const claim = async (partition: number, limit: number, isFirst: boolean, claiming: Claiming) => {

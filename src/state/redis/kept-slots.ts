@@ -1,4 +1,5 @@
 import type { SlotLimit } from '../../contracts/slots.ts'
+import type { Clock, Timer } from '../../time.ts'
 
 /** How long a node keeps slots at least without having heard from Redis that nobody waits. */
 const KEPT_MS = 25
@@ -18,7 +19,7 @@ interface Kept {
   readonly limit: SlotLimit
   readonly tokens: string[]
   readonly untilMs: number
-  readonly timer: NodeJS.Timeout
+  readonly timer: Timer
 }
 
 /**
@@ -36,12 +37,14 @@ export class KeptSlots {
   /** Until when slots of a name may go to those who wait here. */
   readonly #handedOnUntilMs = new Map<string, number>()
   readonly #giveBack: (limit: SlotLimit, tokens: readonly string[]) => void
+  readonly #clock: Clock
   #tripMs = 0
   #isClosed = false
 
   /** @param giveBack gives slots back to Redis that are kept no longer; not called without any */
-  constructor(giveBack: (limit: SlotLimit, tokens: readonly string[]) => void) {
+  constructor(giveBack: (limit: SlotLimit, tokens: readonly string[]) => void, clock: Clock) {
     this.#giveBack = giveBack
+    this.#clock = clock
   }
 
   get #keptMs(): number {
@@ -65,19 +68,19 @@ export class KeptSlots {
     const isFar = tripMs > KEPT_MS
     const keeps = contention === 'calm' || (isFar && contention === 'none')
     if (isFar && contention !== 'others' && most >= LEAST)
-      this.#handedOnUntilMs.set(name, performance.now() + 2 * tripMs)
+      this.#handedOnUntilMs.set(name, this.#clock.now() + 2 * tripMs)
     else this.#handedOnUntilMs.delete(name)
     const kept = this.#names.get(name)
     if (kept !== undefined && (!keeps || kept.limit.most !== most)) this.#end(kept)
     if (!keeps || !mayKeep || this.#isClosed || this.#names.has(name)) return
-    const timer = setTimeout(() => this.#end(begun), this.#keptMs).unref()
-    const begun: Kept = { limit, tokens: [], untilMs: performance.now() + this.#keptMs, timer }
+    const timer = this.#clock.after(this.#keptMs, () => this.#end(begun)).unref()
+    const begun: Kept = { limit, tokens: [], untilMs: this.#clock.now() + this.#keptMs, timer }
     this.#names.set(name, begun)
   }
 
   /** Whether a slot that is given back may go to whoever waits here. */
   mayHandOn({ name }: SlotLimit): boolean {
-    return performance.now() < (this.#handedOnUntilMs.get(name) ?? 0)
+    return this.#clock.now() < (this.#handedOnUntilMs.get(name) ?? 0)
   }
 
   /** Keeps a slot for the next call. False: it has to go back. */
@@ -101,11 +104,11 @@ export class KeptSlots {
   /** Null: nothing may be kept, or its time is over. A process that was stopped may find that before its timer does. */
   #keptOf({ name, most }: SlotLimit): Kept | null {
     const kept = this.#names.get(name)
-    return kept?.limit.most === most && performance.now() < kept.untilMs ? kept : null
+    return kept?.limit.most === most && this.#clock.now() < kept.untilMs ? kept : null
   }
 
   #end(kept: Kept): void {
-    clearTimeout(kept.timer)
+    kept.timer.close()
     this.#names.delete(kept.limit.name)
     if (kept.tokens.length > 0) this.#giveBack(kept.limit, kept.tokens)
   }

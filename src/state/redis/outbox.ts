@@ -1,5 +1,6 @@
 import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../contracts/outbox.ts'
 import { eventPartition, jobPartition } from '../../ids.ts'
+import type { Clock } from '../../time.ts'
 import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
 import { type Ask, replyInteger, replyList, replyText, replyTexts, script } from './script.ts'
 
@@ -34,8 +35,8 @@ const countGivenUp = script('outbox/count_given_up', {
 })
 
 /** Events in Redis, each in the partition of its job. */
-export function createRedisOutbox(ask: Ask): Outbox {
-  const sweep = createSweep()
+export function createRedisOutbox(ask: Ask, clock: Clock): Outbox {
+  const sweep = createSweep(clock)
   return {
     claim: ({ limit, leaseMs, perWorkspace, perAiling }) =>
       sweep<WebhookEvent>(limit, async (partition, share) => {

@@ -1,5 +1,6 @@
 import { ALERTS_WORKSPACE } from '../../contracts/alerts.ts'
 import { ALERTS_PARTITION, PARTITIONS, partitionOf } from '../../ids.ts'
+import type { Clock } from '../../time.ts'
 import { keys } from './key-names.ts'
 
 /** Shape that all scripts of jobs and events share: see `jobs/job_steps.lua`. */
@@ -89,7 +90,7 @@ type AskPartition<Item> = (partition: number, limit: number, isFirst: boolean) =
  * The function throws the rejection of a partition only when nothing was found: one that is away keeps no other one
  * waiting.
  */
-export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) => Promise<Item[]> {
+export function createSweep(clock: Clock): <Item>(limit: number, ask: AskPartition<Item>) => Promise<Item[]> {
   let first = 0
   const rich = new Set<number>()
   /** How many of the partitions most likely have so many items; all of them when none is to be taken. */
@@ -105,7 +106,7 @@ export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) =>
   return async <Item>(limit: number, ask: AskPartition<Item>) => {
     const order = Array.from({ length: PARTITIONS }, (_, i) => (first + i) % PARTITIONS)
     first = (first + 1) % PARTITIONS
-    const until = performance.now() + SWEEP_MS
+    const until = clock.now() + SWEEP_MS
     const found: Item[] = []
     const failures: unknown[] = []
     const seen = new Set<number>()
@@ -133,7 +134,7 @@ export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) =>
       }
     }
     do await askSome()
-    while (found.length < limit && order.length > 0 && performance.now() < until)
+    while (found.length < limit && order.length > 0 && clock.now() < until)
     if (found.length === 0 && failures.length > 0) throw failures[0]
     return found
   }

@@ -6,9 +6,9 @@ import type {
   Take,
 } from '../../contracts/rate-limit.ts'
 import type { Logger } from '../../log.ts'
-import { within } from '../../time.ts'
+import { type Clock, systemClock, within } from '../../time.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
-import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
+import { EmbeddedRateLimiter, microsecondsOf } from '../embedded/rate-limiter.ts'
 import type { RedisConnection } from './connect.ts'
 import { Fallback } from './fallback.ts'
 import { keys } from './key-names.ts'
@@ -50,6 +50,7 @@ export interface RedisRateLimiterOptions {
   /** How often the nodes count themselves. */
   readonly beatMs?: number
   readonly calmMs?: number | undefined
+  readonly clock?: Clock
 }
 
 /**
@@ -61,25 +62,29 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #redis: RedisConnection
   readonly #fallback: Fallback
   readonly #timeoutMs: number
-  readonly #local = new EmbeddedRateLimiter()
+  readonly #clock: Clock
+  readonly #local: EmbeddedRateLimiter
   readonly #nodes: LeaseNodes
-  readonly #leases = new TokenLeases((lease, tokens) => this.#giveBack(lease, tokens))
+  readonly #leases: TokenLeases
   readonly #decisions = { redis: 0, leases: 0, local: 0 }
 
   /** @param redis a connection of its own, which never sends a command twice: a take is not idempotent */
   constructor(
     redis: RedisConnection,
     log: Logger,
-    { timeoutMs = TIMEOUT_MS, beatMs, calmMs }: RedisRateLimiterOptions = {},
+    { timeoutMs = TIMEOUT_MS, beatMs, calmMs, clock = systemClock }: RedisRateLimiterOptions = {},
   ) {
     this.#redis = redis
     const words = {
       away: 'Redis does not answer: this node keeps the rate limits alone',
       back: 'Redis answers again: the nodes share the rate limits',
     }
-    this.#fallback = new Fallback(redis, log, words, calmMs)
+    this.#fallback = new Fallback(redis, log, words, { calmMs, clock })
     this.#timeoutMs = timeoutMs
-    this.#nodes = new LeaseNodes(redis, beatMs)
+    this.#clock = clock
+    this.#local = new EmbeddedRateLimiter(microsecondsOf(clock))
+    this.#leases = new TokenLeases((lease, tokens) => this.#giveBack(lease, tokens), clock)
+    this.#nodes = new LeaseNodes(redis, clock, beatMs)
   }
 
   take(take: Take): RateDecision | Promise<RateDecision> {
@@ -100,7 +105,7 @@ export class RedisRateLimiter implements RateLimiter {
   /** Returns what is leased and leaves the other nodes. Never rejects, and takes no longer than a take. */
   async close(): Promise<void> {
     this.#leases.close()
-    await within(this.#timeoutMs, this.#nodes.close()).catch(() => {})
+    await within(this.#timeoutMs, this.#nodes.close(), this.#clock).catch(() => {})
   }
 
   async #ask(take: Take): Promise<RateDecision> {
@@ -117,6 +122,7 @@ export class RedisRateLimiter implements RateLimiter {
           burst: bucket.burst,
           wanted: lease?.wanted ?? 0,
         }),
+        this.#clock,
       )
       this.#fallback.came()
       if (lease !== null) this.#leases.fill(lease, leased, fullInUs)

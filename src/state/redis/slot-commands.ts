@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { SlotLimit } from '../../contracts/slots.ts'
-import { within } from '../../time.ts'
+import { type Clock, systemClock, within } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
 import type { Contention } from './kept-slots.ts'
 import { keys } from './key-names.ts'
@@ -57,6 +57,7 @@ export interface SlotTimes {
   readonly timeoutMs?: number
   /** How long a node that has asked for slots is taken to be waiting. */
   readonly seenMs?: number
+  readonly clock?: Clock
 }
 
 /** What a node asks Redis about slots. Every method rejects when there is no answer in time, or a refusal. */
@@ -67,17 +68,19 @@ export class SlotCommands {
   tripMs = 0
   readonly #redis: RedisConnection
   readonly #seenMs: number
+  readonly #clock: Clock
   readonly #node = randomUUID()
   #tokens = 0
 
   constructor(
     redis: RedisConnection,
-    { leaseMs = LEASE_MS, timeoutMs = TIMEOUT_MS, seenMs = SEEN_MS }: SlotTimes,
+    { leaseMs = LEASE_MS, timeoutMs = TIMEOUT_MS, seenMs = SEEN_MS, clock = systemClock }: SlotTimes,
   ) {
     this.#redis = redis
     this.leaseMs = leaseMs
     this.timeoutMs = timeoutMs
     this.#seenMs = seenMs
+    this.#clock = clock
   }
 
   newToken(): string {
@@ -123,10 +126,10 @@ export class SlotCommands {
     run: (redis: RedisConnection, inputs: Inputs & { slots: string; lease_ms: number }) => Promise<Reply>,
     own: Inputs,
   ): Promise<Reply> {
-    const askedMs = performance.now()
+    const askedMs = this.#clock.now()
     const all = { ...own, slots: keys.slots, lease_ms: this.leaseMs }
-    const reply = await within(this.timeoutMs, run(this.#redis, all))
-    this.tripMs = performance.now() - askedMs
+    const reply = await within(this.timeoutMs, run(this.#redis, all), this.#clock)
+    this.tripMs = this.#clock.now() - askedMs
     return reply
   }
 }

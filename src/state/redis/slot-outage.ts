@@ -1,7 +1,9 @@
 import type { SlotLimit } from '../../contracts/slots.ts'
 import type { Logger } from '../../log.ts'
+import { type Clock, systemClock, type Timer } from '../../time.ts'
 import type { RedisConnection } from './connect.ts'
 import { Fallback, TRIAL_MS } from './fallback.ts'
+import type { OutageTiming } from './outage-log.ts'
 
 /**
  * Tells Redis what this node holds and what it does not hold any more.
@@ -21,18 +23,20 @@ export class SlotOutage {
   readonly #fallback: Fallback
   readonly #tell: TellRedis
   readonly #astray = new Map<string, SlotLimit>()
-  #trying: NodeJS.Timeout | null = null
+  readonly #clock: Clock
+  #trying: Timer | null = null
   #isTrying = false
   #isClosed = false
 
-  constructor(redis: RedisConnection, log: Logger, tell: TellRedis, calmMs?: number) {
+  constructor(redis: RedisConnection, log: Logger, tell: TellRedis, timing: OutageTiming = {}) {
     this.#redis = redis
     this.#tell = tell
     const words = {
       away: 'Redis gives no slots: this node counts slots alone',
       back: 'Redis gives slots again: the nodes share their slots',
     }
-    this.#fallback = new Fallback(redis, log, words, calmMs)
+    this.#fallback = new Fallback(redis, log, words, timing)
+    this.#clock = timing.clock ?? systemClock
   }
 
   /** Whether this node counts alone. */
@@ -45,7 +49,7 @@ export class SlotOutage {
   went(error: unknown, limits: readonly SlotLimit[]): void {
     for (const limit of limits) this.#astray.set(limit.name, limit)
     this.#fallback.went(error)
-    if (!this.#isClosed) this.#trying ??= setInterval(this.#try, TRIAL_MS).unref()
+    if (!this.#isClosed) this.#trying ??= this.#clock.every(TRIAL_MS, this.#try).unref()
   }
 
   /** Tells Redis nothing any more. */
@@ -71,7 +75,7 @@ export class SlotOutage {
 
   #stop(): void {
     this.#astray.clear()
-    if (this.#trying !== null) clearInterval(this.#trying)
+    this.#trying?.close()
     this.#trying = null
   }
 }

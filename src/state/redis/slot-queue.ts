@@ -1,4 +1,5 @@
 import type { SlotLease, SlotLimit } from '../../contracts/slots.ts'
+import type { Clock, Timer } from '../../time.ts'
 
 /** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
 const LOOK_MS = { least: 20, most: 250 }
@@ -29,14 +30,16 @@ export class SlotQueue {
   isAstray = false
   /** When the last one came. */
   #newestMs = 0
-  #timer: NodeJS.Timeout | null = null
+  readonly #clock: Clock
+  #timer: Timer | null = null
   /** By workspace, in the order in which this node serves them itself. */
   readonly #lines = new Map<string, Line>()
   /** Place → its workspace. */
   readonly #places = new Map<string, string>()
 
-  constructor(limit: SlotLimit) {
+  constructor(limit: SlotLimit, clock: Clock) {
     this.limit = limit
+    this.#clock = clock
   }
 
   get size(): number {
@@ -50,7 +53,7 @@ export class SlotQueue {
 
   add(waiting: Waiting, place: string): void {
     const { workspace } = waiting
-    this.#newestMs = performance.now()
+    this.#newestMs = this.#clock.now()
     const line = this.#lines.get(workspace) ?? { waiting: new Set(), places: [] }
     line.waiting.add(waiting)
     line.places.push(place)
@@ -95,16 +98,16 @@ export class SlotQueue {
   /** Has it asked after a while, as long as somebody waits. */
   lookAgain(look: (queue: SlotQueue) => Promise<void>): void {
     if (this.size === 0 || this.#timer !== null) return
-    const ageMs = performance.now() - this.#newestMs
+    const ageMs = this.#clock.now() - this.#newestMs
     const afterMs = Math.min(Math.max(ageMs / 10, LOOK_MS.least), LOOK_MS.most)
-    this.#timer = setTimeout(() => {
+    this.#timer = this.#clock.after(afterMs, () => {
       this.#timer = null
       void look(this)
-    }, afterMs)
+    })
   }
 
   stopLooking(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.close()
     this.#timer = null
   }
 

@@ -1,6 +1,6 @@
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
 import { type Logger, messageOf } from '../../log.ts'
-import { LONGEST_TIMER_MS, within } from '../../time.ts'
+import { type Clock, LONGEST_TIMER_MS, systemClock, type Timer, within } from '../../time.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
 import { KeptSlots } from './kept-slots.ts'
@@ -24,7 +24,8 @@ export class RedisSlots implements Slots {
   readonly #outage: SlotOutage
   readonly #commands: SlotCommands
   /** Counts what this node holds, whoever gave it. */
-  readonly #own = new EmbeddedSlots()
+  readonly #own: EmbeddedSlots
+  readonly #clock: Clock
   readonly #kept: KeptSlots
   /** The tokens that are renewed, also those of slots that are kept. */
   readonly #held = new Map<string, readonly SlotLimit[]>()
@@ -32,16 +33,22 @@ export class RedisSlots implements Slots {
   readonly #asked = new Set<string>()
   readonly #queues = new Map<string, SlotQueue>()
   readonly #returning = new Set<Promise<void>>()
-  #renewing: NodeJS.Timeout | null = null
+  #renewing: Timer | null = null
 
   /** @param redis a connection that never sends a command twice, and sends those of one server in order */
-  constructor(redis: RedisConnection, log: Logger, { calmMs, ...times }: RedisSlotsOptions = {}) {
+  constructor(
+    redis: RedisConnection,
+    log: Logger,
+    { calmMs, clock = systemClock, ...times }: RedisSlotsOptions = {},
+  ) {
     this.#log = log
-    this.#commands = new SlotCommands(redis, times)
+    this.#clock = clock
+    this.#own = new EmbeddedSlots(clock)
+    this.#commands = new SlotCommands(redis, { ...times, clock })
     this.#kept = new KeptSlots((limit, tokens) => {
       for (const some of partsOf(tokens)) this.#return(some, [limit], true)
-    })
-    this.#outage = new SlotOutage(redis, log, this.#tell, calmMs)
+    }, clock)
+    this.#outage = new SlotOutage(redis, log, this.#tell, { calmMs, clock })
   }
 
   async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
@@ -81,12 +88,12 @@ export class RedisSlots implements Slots {
         waiting.end(null)
         this.#return([last], [limit])
       }
-      const timer = setTimeout(leave, Math.min(waitMs, LONGEST_TIMER_MS))
+      const timer = this.#clock.after(Math.min(waitMs, LONGEST_TIMER_MS), leave)
       const waiting: Waiting = {
         workspace,
         mayKeep,
         end: (lease) => {
-          clearTimeout(timer)
+          timer.close()
           signal.removeEventListener('abort', leave)
           if (queue.size === 0) this.#close(limit.name, queue)
           resolve(lease)
@@ -108,11 +115,11 @@ export class RedisSlots implements Slots {
 
   /** Stops renewing, and lets Redis know what was given back. Never rejects, and takes no longer than an answer may. */
   async close(): Promise<void> {
-    if (this.#renewing !== null) clearInterval(this.#renewing)
+    this.#renewing?.close()
     this.#outage.close()
     for (const [name, queue] of this.#queues) this.#close(name, queue)
     this.#kept.close()
-    await within(this.#commands.timeoutMs, Promise.all(this.#returning)).catch(() => {})
+    await within(this.#commands.timeoutMs, Promise.all(this.#returning), this.#clock).catch(() => {})
   }
 
   readonly #tell: TellRedis = async (limits, isFirst) => {
@@ -141,7 +148,7 @@ export class RedisSlots implements Slots {
   #hold(token: string, limits: readonly SlotLimit[], mayKeep = false): SlotLease {
     const own = this.#own.hold(limits)
     this.#held.set(token, limits)
-    this.#renewing ??= setInterval(this.#renew, this.#commands.leaseMs / 3).unref()
+    this.#renewing ??= this.#clock.every(this.#commands.leaseMs / 3, this.#renew).unref()
     let isHeld = true
     return {
       release: () => {
@@ -205,7 +212,7 @@ export class RedisSlots implements Slots {
   }
 
   #queueOf(limit: SlotLimit): SlotQueue {
-    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit)
+    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit, this.#clock)
     queue.limit = limit
     this.#queues.set(limit.name, queue)
     return queue

@@ -1,6 +1,6 @@
 import type { State } from '../../contracts/state.ts'
 import { type Logger, messageOf } from '../../log.ts'
-import { within } from '../../time.ts'
+import { type Clock, systemClock, within } from '../../time.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
@@ -33,20 +33,21 @@ export async function createRedisState(options: {
   readonly url: string
   readonly log: Logger
   readonly timing?: Partial<RedisTiming> | undefined
+  readonly clock?: Clock
 }): Promise<State> {
-  const { url, log, timing: { calmMs, lookMs } = {} } = options
+  const { url, log, timing: { calmMs, lookMs } = {}, clock = systemClock } = options
   // The limiter gives up early and often: its commands must not wait behind others, nor others behind its.
-  const connect = redisConnector(url, log, calmMs)
+  const connect = redisConnector(url, log, { calmMs, clock })
   const limiter = connect('larkway-limiter')
   const state = connect('larkway-state')
   const listeners: RedisConnection[] = []
   const checked = connected(state).then(() => warnOfLosses(state, log))
-  await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)])).catch(() => {})
+  await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)]), clock).catch(() => {})
 
-  const rateLimiter = new RedisRateLimiter(limiter, log, { calmMs })
-  const slots = new RedisSlots(limiter, log, calmMs === undefined ? {} : { calmMs })
+  const rateLimiter = new RedisRateLimiter(limiter, log, { calmMs, clock })
+  const slots = new RedisSlots(limiter, log, { ...(calmMs === undefined ? {} : { calmMs }), clock })
   const ask = askOf(state)
-  const generation = new RedisGeneration(state, ask, log, lookMs)
+  const generation = new RedisGeneration(state, ask, log, { lookMs, clock })
   return {
     kind: 'redis',
     rateLimiter,
@@ -55,14 +56,14 @@ export async function createRedisState(options: {
     ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
-    jobs: createRedisJobs(ask, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
-    outbox: createRedisOutbox(ask),
+    jobs: createRedisJobs(ask, clock, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
+    outbox: createRedisOutbox(ask, clock),
     alerts: createRedisAlerts(ask),
     catalog: createRedisCatalog(ask),
-    console: createRedisConsole(ask),
+    console: createRedisConsole(ask, clock),
     async healthy() {
       try {
-        return (await within(HEALTH_TIMEOUT_MS, state.ping())) === 'PONG'
+        return (await within(HEALTH_TIMEOUT_MS, state.ping(), clock)) === 'PONG'
       } catch {
         return false
       }

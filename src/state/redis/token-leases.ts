@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { RateDecision, RateLimit, Take } from '../../contracts/rate-limit.ts'
+import { type Clock, systemClock, type Timer } from '../../time.ts'
 import { type Bucket, bucketOf, decisionOf } from '../bucket.ts'
 import type { RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
@@ -38,23 +39,22 @@ export class TokenLeases {
   /** In the order in which they end: all live equally long, and one that is renewed goes to the end. */
   readonly #leases = new Map<string, Lease>()
   readonly #giveBack: (lease: Lease, tokens: number) => void
-  readonly #clockMs: () => number
-  #timer: NodeJS.Timeout | null = null
+  readonly #clock: Clock
+  #timer: Timer | null = null
 
   /**
    * @param giveBack puts unused tokens back into the bucket; called at most once for each of them
-   * @param clockMs  monotonic
    */
-  constructor(giveBack: (lease: Lease, tokens: number) => void, clockMs = () => performance.now()) {
+  constructor(giveBack: (lease: Lease, tokens: number) => void, clock: Clock = systemClock) {
     this.#giveBack = giveBack
-    this.#clockMs = clockMs
+    this.#clock = clock
   }
 
   /** Takes a token out of the key's lease; null when it has none. */
   use(keyId: string, limit: RateLimit, slotTaken: boolean): RateDecision | null {
     const lease = this.#leases.get(keyId)
     if (lease === undefined || lease.left === 0) return null
-    if (!isSame(lease.limit, limit) || this.#clockMs() >= lease.endMs) return null
+    if (!isSame(lease.limit, limit) || this.#clock.now() >= lease.endMs) return null
     lease.left -= 1
     lease.used += 1
     return decisionOf(lease.bucket, fullInUsOf(lease), 0, false, slotTaken)
@@ -91,7 +91,7 @@ export class TokenLeases {
    */
   fill(lease: Lease, tokens: number, fullInUs: number): void {
     lease.asking = false
-    if (tokens === 0 || this.#leases.get(lease.keyId) !== lease || this.#clockMs() >= lease.endMs) return
+    if (tokens === 0 || this.#leases.get(lease.keyId) !== lease || this.#clock.now() >= lease.endMs) return
     lease.left = tokens
     lease.wanted = tokens * 2
     lease.fullInUs = fullInUs
@@ -118,16 +118,16 @@ export class TokenLeases {
   close(): void {
     for (const lease of this.#leases.values()) if (lease.left > 0) this.#giveBack(lease, lease.left)
     this.#leases.clear()
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.close()
     this.#timer = null
   }
 
   /** A whole life from now on. */
   #put(lease: Lease): void {
-    lease.endMs = this.#clockMs() + LEASE_MS
+    lease.endMs = this.#clock.now() + LEASE_MS
     this.#leases.delete(lease.keyId)
     this.#leases.set(lease.keyId, lease)
-    this.#timer ??= setTimeout(this.#onTimer, LEASE_MS).unref()
+    this.#timer ??= this.#clock.after(LEASE_MS, this.#onTimer).unref()
   }
 
   readonly #onTimer = (): void => {
@@ -135,12 +135,13 @@ export class TokenLeases {
     this.#sweep()
     const [next] = this.#leases.values()
     if (next === undefined) return
-    this.#timer = setTimeout(this.#onTimer, Math.max(next.endMs - this.#clockMs(), SWEEP_MS)).unref()
+    const afterMs = Math.max(next.endMs - this.#clock.now(), SWEEP_MS)
+    this.#timer = this.#clock.after(afterMs, this.#onTimer).unref()
   }
 
   /** Ends the leases whose time is over. How much of one was used is remembered for as long again. */
   #sweep(): void {
-    const nowMs = this.#clockMs()
+    const nowMs = this.#clock.now()
     for (const lease of this.#leases.values()) {
       if (lease.endMs > nowMs) return
       this.#leases.delete(lease.keyId)
@@ -199,15 +200,17 @@ export class LeaseNodes {
   readonly #redis: RedisConnection
   readonly #node = randomUUID()
   readonly #beatMs: number
-  readonly #timer: NodeJS.Timeout
+  readonly #clock: Clock
+  readonly #timer: Timer
   #nodes = 0
   #goodUntilMs = Number.NEGATIVE_INFINITY
   #joinedMs = Number.POSITIVE_INFINITY
 
-  constructor(redis: RedisConnection, beatMs = BEAT_MS) {
+  constructor(redis: RedisConnection, clock: Clock, beatMs = BEAT_MS) {
     this.#redis = redis
     this.#beatMs = beatMs
-    this.#timer = setInterval(this.#beat, beatMs).unref()
+    this.#clock = clock
+    this.#timer = clock.every(beatMs, this.#beat).unref()
     redis.on('ready', this.#beat)
     if (redis.status === 'ready') void this.#beat()
   }
@@ -220,14 +223,14 @@ export class LeaseNodes {
   /** How many tokens of such a bucket this node may hold; 0 while the count is not known. */
   most(burst: number): number {
     if (burst < SHARE) return 0
-    const nowMs = performance.now()
+    const nowMs = this.#clock.now()
     if (nowMs >= this.#goodUntilMs || nowMs < this.#joinedMs + this.#goodForMs + LEASE_MS) return 0
     return Math.floor(burst / (SHARE * this.#nodes))
   }
 
   /** Leaves, so that the others need not wait until this node counts as dead. Never rejects. */
   async close(): Promise<void> {
-    clearInterval(this.#timer)
+    this.#timer.close()
     this.#redis.off('ready', this.#beat)
     this.#goodUntilMs = Number.NEGATIVE_INFINITY
     await this.#redis.zrem(keys.nodes, this.#node).catch(() => {})
@@ -238,7 +241,7 @@ export class LeaseNodes {
   }
 
   readonly #beat = async (): Promise<void> => {
-    const sentMs = performance.now()
+    const sentMs = this.#clock.now()
     try {
       const deadAfterMs = this.#beatMs * DEAD_AFTER_BEATS
       const { nodes, joined } = await noteNode(this.#redis, {
@@ -246,7 +249,7 @@ export class LeaseNodes {
         node: this.#node,
         dead_after_ms: deadAfterMs,
       })
-      if (joined || this.#joinedMs === Number.POSITIVE_INFINITY) this.#joinedMs = performance.now()
+      if (joined || this.#joinedMs === Number.POSITIVE_INFINITY) this.#joinedMs = this.#clock.now()
       this.#nodes = nodes
       this.#goodUntilMs = sentMs + this.#goodForMs
     } catch {

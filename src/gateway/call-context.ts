@@ -29,7 +29,7 @@ export interface CallOrigin extends Partial<EndedExchange> {
   readonly requestId: string
   /** The call that this one is a part of, such as a live session; absent: none. What it costs is that one's, too. */
   readonly partOf?: CallContext
-  /** Aborts when nobody waits for the call any more. Made when it is first read, which most requests never do. */
+  /** Aborts when the caller has left. Made when it is first read, which most requests never do. */
   readonly signal: CancelSignal
 }
 
@@ -46,11 +46,11 @@ export class CallContext {
   trace: Trace | null = null
   /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
   readonly headers: Record<string, string> = {}
-  /** What the bucket of the key has left, which every answer tells; null: it was not asked. */
+  /** State of the key's bucket, which every answer tells; null: it was not asked. */
   bucket: RateDecision | null = null
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
-  /** Whom the call is for; null: the caller has not said. */
+  /** The end user of the call; null: the caller named none. */
   endUser: EndUser | null = null
   /** Slot of the caller's idempotency key; null without one. */
   slot: SlotSeen | null = null
@@ -60,18 +60,18 @@ export class CallContext {
   operation: OperationName | null = null
   /** The job that the request is about; null: none. */
   jobId: string | null = null
-  /** Of the route that served the call, or would have: every answer names it. Null until it is known. */
+  /** Version of the route that served the call, or would have, which every answer names. Null until it is known. */
   policyVersionId: string | null = null
   /** Name of the route of that version; null where only the version is known. */
   route: string | null = null
   /** Null until a route was chosen. */
   purpose: PurposeResolution | null = null
-  /** Whether the entry that was asked last stands for the purpose. */
+  /** True when the entry that was asked last belongs to the purpose. */
   forPurpose = false
   attempts: AttemptRecord[] = []
-  /** What became of an attempt that was begun while its audio came; null: none was. */
+  /** Outcome of an attempt that was begun while its audio came; null: none was. */
   cutThrough: 'used' | 'dropped' | null = null
-  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  /** `hit`: the answer is speech that was made for another call; null: its route keeps none. */
   cache: 'hit' | 'miss' | null = null
   /** Format of the provider that the speech of the answer was made of here; null: it is as the provider made it. */
   encodedFrom: string | null = null
@@ -87,11 +87,11 @@ export class CallContext {
    * Computed when it is asked for, since most calls end well.
    */
   estimate: { readonly entry: Entry; metered(): Metered } | null = null
-  /** What became of a live session, beside what every call has; null: it is none. */
+  /** Facts of a live session, beside those of every call; null: it is none. */
   live: SessionFacts | null = null
   /** Id of the live session; null: it is none. */
   sessionId: string | null = null
-  /** What its reservations were settled at so far, micro-USD. */
+  /** Sum at which its reservations were settled so far, micro-USD. */
   chargedMicros = 0
   accruedMicros = 0
   /** See `OpenCall`. */
@@ -116,7 +116,7 @@ export class CallContext {
     return this.trace?.traceId ?? this.traceparent?.slice(...TRACE_ID) ?? null
   }
 
-  /** Aborts when nobody waits for the call any more. */
+  /** Aborts when the caller has left. */
   get signal(): CancelSignal {
     return this.#origin.signal
   }
@@ -131,7 +131,7 @@ export class CallContext {
     return this.#origin.partOf?.whole ?? this
   }
 
-  /** Whether no reservation of the call is to be settled still. */
+  /** True when every reservation of the call is settled. */
   get isSettled(): boolean {
     return this.#unsettled === 0
   }
@@ -142,7 +142,7 @@ export class CallContext {
     this.#origin.partOf?.reserved()
   }
 
-  /** What a part of it has come to so far that is not settled. */
+  /** Notes the cost so far of a part that is not settled. */
   accrued(micros: number): void {
     this.accruedMicros = micros
     this.#origin.partOf?.accrued(micros)

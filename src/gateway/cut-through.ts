@@ -69,7 +69,7 @@ export interface EarlyCall {
 /** An attempt is over; null: it was the gateway that could not go on. */
 type Ended = { readonly got: Answer<OperationName> } | AttemptFailure | null
 
-/** Whether any route that calls of a principal may lead to has an entry that takes audio while it comes. */
+/** True when a route of the principal has an entry that takes audio while it comes. */
 export function mayCutThrough({ route, capabilityRoutes, purposes }: Principal): boolean {
   if (asksForIt(route)) return true
   for (const override of capabilityRoutes.values()) if (asksForIt(override)) return true
@@ -89,7 +89,7 @@ export class EarlyAttempt {
   /** Its audio: what is only known of the whole is filled in before the last byte goes out. */
   #audio: Audio | null = null
   #call: Call<TranscriptionTask> | null = null
-  /** Whom it is made at; null: nobody, as long as the first bytes are not here, or at all. */
+  /** The entry that is asked; null: none, or the first bytes are not here yet. */
   #candidate: Candidate | null = null
   #ended: Promise<Ended> | null = null
   #over = false
@@ -100,7 +100,7 @@ export class EarlyAttempt {
     this.#context = context
     this.#body = early.body
     context.signal.addEventListener('abort', this)
-    // What goes wrong here comes again when the call is made with its whole body, and is answered then.
+    // An error here occurs again when the call is made with its whole body, and is answered then.
     this.#beginning = this.#begin(early)
       .catch(() => {})
       .then(() => {

@@ -7,7 +7,7 @@ import type { AdmittedContext } from './call-context.ts'
 
 /** End users that are named in a step: samples are kept for an hour. */
 const NAMED_MAX = 50
-/** Who goes on calling is named again after so long, for those who listen since later. */
+/** An end user who keeps calling is named again after so long, for receivers that came later. */
 const NAMED_AGAIN_MS = 4 * 60_000
 /** End users of whom it is known when they were named. */
 const KNOWN_MAX = 10_000
@@ -43,12 +43,12 @@ export class EndUserWatch {
     })
   }
 
-  /** A budget does not cover a call. It may have been spent before anybody asked for alerts. */
+  /** A budget does not cover a call. It may have been spent before alerts were configured. */
   refused(context: AdmittedContext, { account }: EndUserBudget): void {
     if (this.#shareFor(context.principal.workspace.id) !== null) this.#name(context, account, true)
   }
 
-  /** Those who were named since it was called last. */
+  /** End users who were named since it was called last. */
   take(): readonly EndUserSample[] {
     const named = this.#named
     if (named.length > 0) this.#named = []

@@ -78,16 +78,16 @@ type RunAttempt<Active, Got> = (
   attempt: Attempt,
 ) => Promise<{ readonly got: Got } | AttemptFailure>
 
-/** The tries of one call, which go on where one of them failed. */
+/** The tries of one call: each continues where the one before failed. */
 class Failover<Active extends ActiveCall, Got> {
   readonly #active: Active
   readonly #considered: readonly Verdict[]
   #candidates: readonly Candidate[]
-  /** What an earlier claim of the job has begun with; null: nothing. */
+  /** Entry at which an earlier claim of the job began; null: none. */
   readonly #begun: Candidate | null
   readonly #attempt: RunAttempt<Active, Got>
   readonly #slotOf: SlotOf
-  /** Those whose health did not admit them; null: they are not tried when all others have failed. */
+  /** Candidates that their health did not admit; null: they are not tried when all others have failed. */
   #passedOver: Candidate[] | null
   /** Those are tried now, in spite of their health. */
   #triesOpen = false
@@ -218,8 +218,8 @@ class Failover<Active extends ActiveCall, Got> {
 
   /**
    * Another replica for a call that failed at one: where the call might go to another entry, and the server may be to
-   * blame. It has what is left of the entry's time, so one that hung until the end of that was the last. What a server
-   * took an order for and did not do, another one like it would not do either.
+   * blame. It has what is left of the entry's time, so one that hung until the end of that was the last. An order
+   * that one replica accepted and failed is not placed at another.
    */
   #placeAgain(attempt: Attempt, { replica }: PlacedAttempt, ended: AttemptFailure): PlacedAttempt | null {
     const { services, call, signal } = this.#active

@@ -40,7 +40,7 @@ export interface AttemptFailure {
   readonly failure: Failure
   /** False when the entry is not to blame: nothing was sent to it, or it did answer. */
   readonly blamed: boolean
-  /** The provider may have accepted an order and nobody can know: no other entry is tried. */
+  /** The provider may have accepted an order, which cannot be known: no other entry is tried. */
   readonly unknown: boolean
 }
 
@@ -265,7 +265,7 @@ function failed(end: AttemptFailure, checkpoint: Checkpoint | null): AttemptFail
   return end
 }
 
-/** Whether another claim of the job resumes what this attempt has begun. */
+/** True when another claim of the job resumes the work of this attempt. */
 function isTakenOver({ signal, checkpoint }: AttemptOptions): boolean {
   return signal.aborted && signal.reason instanceof Interrupted && checkpoint?.kept === true
 }
@@ -345,7 +345,7 @@ async function answerInTime(
   }
 }
 
-/** Whether the provider recognizes the request when it is sent again. */
+/** True when the provider recognizes the request when it is sent again. */
 function hasKey({ headers }: Pick<UpstreamRequest, 'headers'>): boolean {
   for (const name of KEY_HEADERS) if (headers[name] !== undefined) return true
   return false
@@ -358,7 +358,7 @@ function isUnderWay(request: Pick<UpstreamRequest, 'headers'>, reply: UpstreamRe
 
 /**
  * Signal for a request that may be an order. When another claim resumes the job, the answer is still waited for:
- * without it nobody would know of the order, and it would be placed, and paid for, twice.
+ * without it the order would be unknown, and it would be placed, and paid for, twice.
  */
 function orderSignal({ signal, checkpoint, clock }: AttemptOptions): CancelSignal {
   if (checkpoint === null) return signal

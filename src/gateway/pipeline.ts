@@ -107,8 +107,8 @@ export interface CachedStreamRequest extends StreamedRequest<'speech'> {
 }
 
 /**
- * Nobody is called: whether a call that is made later could be served, by what the configuration says now. Health and
- * money are for then.
+ * Tells whether a call that is made later could be served by the configuration of now, without calling a provider.
+ * Health and money are for then.
  */
 export interface PreviewRequest<K extends OperationName> {
   readonly mode: 'preview'
@@ -117,7 +117,7 @@ export interface PreviewRequest<K extends OperationName> {
   readonly call: Call<K>
 }
 
-/** Stands in for the health of entries, which may be another one by the time of the call. */
+/** In place of the health of entries, which may have changed by the time of the call. */
 export const HEALTHY = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }) as const }
 
 /**
@@ -238,7 +238,7 @@ export function selectEntries(
   return selection
 }
 
-/** What stays of a call beyond its answer; null: nothing does. */
+/** Says what is kept of a call beyond its answer; null: nothing is. */
 function keptOf(request: CallRequest): string | null {
   if (request.mode === 'idempotent') return 'the answer under an idempotency key is kept to be given again'
   const isJob = request.mode === 'job' || (request.mode === 'preview' && request.asJob === true)
@@ -385,7 +385,8 @@ async function answerStreamed(
   return deliver(active, reservation, answered)
 }
 
-/** Offers an answered call to the shadow of its route. What was begun before, or while it came, took another time. */
+/** Offers an answered call to the shadow of its route. Latency is
+ * compared only if the attempt began after the whole body was here. */
 function offerShadow(
   active: ActiveCall,
   { candidate, milliseconds }: AttemptSuccess<unknown>['recorder'],

@@ -35,7 +35,7 @@ export function replicaKey(baseUrl: string): string {
   return hash('sha256', baseUrl).slice(0, 16)
 }
 
-/** What is known of a replica. Times are on the node's clock. */
+/** Health and load of a replica. Times are on the node's clock. */
 export class Replica {
   readonly baseUrl: string
   /** Calls and live sessions of this node that are under way. */
@@ -44,7 +44,7 @@ export class Replica {
   failures = 0
   /** How often it was passed over because a call had failed. */
   ejections = 0
-  /** What its probes say. Without one that has ended it is taken to be well. */
+  /** Result of its probes; it counts as well until one has ended. */
   isDown = false
   /** Why the last probe failed, in our words; null: it did not. */
   trouble: string | null = null
@@ -56,12 +56,12 @@ export class Replica {
     this.baseUrl = baseUrl
   }
 
-  /** Whether calls are made at it, or at least one that tries it out. */
+  /** True when calls are made at it, or at least one that tries it out. */
   isUp(nowMs: number): boolean {
     return !this.isDown && nowMs >= this.#ejectedUntilMs
   }
 
-  /** Whether the next call may be made at it. */
+  /** True when the next call may be made at it. */
   isFree(nowMs: number): boolean {
     return this.isUp(nowMs) && (this.failures === 0 || !this.#isTried)
   }
@@ -128,7 +128,7 @@ export class PlacedAttempt {
     if (isOfServer(failure)) this.replica.failed(this.#begunMs, this.#pool.clock.now(), failure.retryAfterMs)
   }
 
-  /** Whether calls are made at any replica of the pool. */
+  /** True when calls are made at any replica of the pool. */
   get isPoolUp(): boolean {
     return this.#pool.isUp
   }
@@ -162,7 +162,7 @@ export class ReplicaPool {
     this.clock = clock
   }
 
-  /** Whether calls are made at any of them. */
+  /** True when calls are made at any of them. */
   get isUp(): boolean {
     const nowMs = this.clock.now()
     return this.replicas.some((replica) => replica.isUp(nowMs))

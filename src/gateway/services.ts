@@ -27,7 +27,7 @@ import type { Candidate } from './selection.ts'
 
 /** Everything the gateway works with; built once by `main`. */
 export interface Services {
-  /** What everything in the way of a call waits and measures by. */
+  /** The clock by which every step of a call waits and measures. */
   readonly clock: Clock
   /** The configuration in force; read anew by every call. */
   readonly snapshot: () => Snapshot
@@ -61,11 +61,11 @@ export interface Services {
   readonly health: CircuitBreakers
   /** The servers of providers that have several. */
   readonly replicas: ReplicaPools
-  /** Absent: nobody counts. */
+  /** Absent: nothing is counted. */
   readonly watch?: CallWatch
-  /** Absent: nobody counts. */
+  /** Absent: nothing is counted. */
   readonly cacheWatch?: CacheWatch
-  /** Absent: nobody wants to know of budgets of end users. */
+  /** Absent: budgets of end users are not watched. */
   readonly endUserWatch?: EndUserWatch
   /** Absent: no record is kept of what calls came to. */
   readonly usageKeeper?: UsageKeeper

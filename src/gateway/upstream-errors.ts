@@ -42,7 +42,7 @@ function rejectionIn({ kind, rejection }: Failure): Rejection {
 
 /**
  * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. RATE_LIMITED
- * when all of them have as many calls at once as they may, so that nobody was asked. When all entries
+ * when all of them have as many calls at once as they may, so that none was asked. When all entries
  * that were tried are rate limited, the error says when the first of those that could serve may be tried again, as does
  * the refusal of any call before that.
  *
@@ -77,25 +77,25 @@ function busy(context: CallContext, failure: Failure): GatewayError {
   return new GatewayError('RATE_LIMITED', message, extra)
 }
 
-/** A provider may have done the work, and nobody can tell. */
+/** A provider may have done the work, and its outcome is unknown. */
 export function outcomeUnknown(context: CallContext, failure: Failure | null): GatewayError {
   return new GatewayError('UPSTREAM_OUTCOME_UNKNOWN', undefined, errorExtra(context, failure))
 }
 
-/** Whether a provider may have done the work of a failed call: one of the attempts has no known end. */
+/** True when a provider may have done the work of a failed call: one of the attempts has no known end. */
 export function isUnknown({ attempts, estimate }: CallContext): boolean {
   return estimate !== null || attempts.some(({ failure }) => failure?.kind === 'ambiguous')
 }
 
 /**
- * Whether the failure of a store ended an attempt while the audio was being sent: the provider has a body that is cut
+ * True when the failure of a store ended an attempt while the audio was being sent: the provider has a body that is cut
  * short, and does not work on it.
  */
 export function isCutShort(thrown: unknown): boolean {
   return thrown instanceof GatewayError && thrown.code === 'DEPENDENCY_UNAVAILABLE'
 }
 
-/** Whether it is the providers that failed. */
+/** True when the providers failed, and not the gateway. */
 export function isUpstream(thrown: unknown): thrown is GatewayError {
   return thrown instanceof GatewayError && thrown.code.startsWith('UPSTREAM_')
 }

@@ -1,9 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { CallLedger, Settlement } from '../../src/contracts/ledger.ts'
 import { createSettlements } from '../../src/gateway/accounts.ts'
 import { createLogger } from '../../src/log.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 
 const SETTLEMENT: Settlement = { token: 'call_1', workspace: 'acme', slot: null, charge: null }
 
@@ -23,28 +22,32 @@ function ledgerAwayFor(commands: number) {
       answer('cancel')
     },
   }
-  return { seen, settlements: createSettlements(ledger as CallLedger, createLogger('silent')) }
+  const clock = new VirtualClock()
+  return { seen, clock, settlements: createSettlements(ledger as CallLedger, createLogger('silent'), clock) }
 }
 
 t.test('what the state takes at once is not sent again', async (t) => {
-  const { seen, settlements } = ledgerAwayFor(0)
+  const { seen, clock, settlements } = ledgerAwayFor(0)
   t.same(await settlements.settle(SETTLEMENT, 10_000), { slotHeld: true, charged: false })
-  t.ok(await waitUntil(() => settlements.pending === 0))
+  await clock.advance(1_000)
+  t.equal(settlements.pending, 0)
   t.same(seen, ['settle'])
 })
 
 t.test('the caller waits for one try; the others go on behind', async (t) => {
-  const { seen, settlements } = ledgerAwayFor(3)
+  const { seen, clock, settlements } = ledgerAwayFor(3)
   t.equal(await settlements.settle(SETTLEMENT, 10_000), null)
   t.equal(settlements.pending, 1)
-  t.ok(await waitUntil(() => settlements.pending === 0))
+  await clock.advance(1_000)
+  t.equal(settlements.pending, 0)
   t.same(seen, ['settle', 'settle', 'settle', 'settle'])
 })
 
 t.test('a begin whose answer was lost is taken back until the state takes that', async (t) => {
-  const { seen, settlements } = ledgerAwayFor(2)
+  const { seen, clock, settlements } = ledgerAwayFor(2)
   settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: 'ab' })
-  t.ok(await waitUntil(() => settlements.pending === 0))
+  await clock.advance(1_000)
+  t.equal(settlements.pending, 0)
   t.same(seen, ['cancel', 'cancel', 'cancel'])
 })
 
@@ -57,14 +60,16 @@ t.test('however many wait, few are tried while the state is away, and all when i
     if (away) throw new Error('the state is away')
     cancelled.add(token)
   }
-  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'))
+  const clock = new VirtualClock()
+  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'), clock)
   for (let call = 0; call < 1_000; call++)
     settlements.cancel({ token: `call_${call}`, workspace: 'acme', slotId: null })
-  await sleep(1_000)
-  t.ok(tries > 0 && tries < 50, `${tries} tries in a second`)
+  await clock.advance(1_000)
+  t.equal(tries, 3 * 4, 'after 100, 300 and 700 ms, four at a time')
   t.equal(settlements.pending, 1_000)
   away = false
-  t.ok(await waitUntil(() => settlements.pending === 0))
+  await clock.advance(1_000)
+  t.equal(settlements.pending, 0)
   t.equal(cancelled.size, 1_000)
 })
 
@@ -74,11 +79,13 @@ t.test('what the state never takes keeps nothing else back', async (t) => {
     if (token.startsWith('bad')) throw new Error('the state does not take it')
     taken.push(token)
   }
-  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'))
+  const clock = new VirtualClock()
+  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'), clock)
   for (let call = 0; call < 10; call++)
     settlements.cancel({ token: `bad_${call}`, workspace: 'acme', slotId: null })
   settlements.cancel({ token: 'good', workspace: 'acme', slotId: null })
-  t.ok(await waitUntil(() => taken.length === 1))
+  await clock.advance(700)
+  t.same(taken, ['good'])
   t.equal(settlements.pending, 10)
   await settlements.close()
   t.equal(settlements.pending, 0)
@@ -87,8 +94,9 @@ t.test('what the state never takes keeps nothing else back', async (t) => {
 t.test('it gives up when its time is over, and when the node stops', async (t) => {
   const short = ledgerAwayFor(Number.POSITIVE_INFINITY)
   t.equal(await short.settlements.settle(SETTLEMENT, 500), null)
-  t.ok(await waitUntil(() => short.settlements.pending === 0))
-  t.ok(short.seen.length >= 2 && short.seen.length < 6, `${short.seen.length} tries`)
+  await short.clock.advance(999)
+  t.equal(short.settlements.pending, 0)
+  t.equal(short.seen.length, 3, 'at once, after 100 ms and 200 ms more; after 400 ms more its time is over')
 
   const stopped = ledgerAwayFor(Number.POSITIVE_INFINITY)
   await stopped.settlements.settle(SETTLEMENT, 60_000)

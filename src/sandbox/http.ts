@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, sleep } from '../time.ts'
 
 /** A whole answer; in chunks when it is one that OpenAI streams. */
 export interface Answer {
@@ -96,11 +96,15 @@ export function first(body: CallBody, name: string): string | undefined {
 /**
  * Reads a whole body.
  *
- * @param bytesPerSecond reads no faster than this; null: as fast as it comes
+ * @param bytesPerSecond reads no faster than this by the clock; null: as fast as it comes
  * @throws Refusal 413 over the largest body; the stream's error when the caller leaves
  */
-export async function readBody(request: IncomingMessage, bytesPerSecond: number | null): Promise<Buffer> {
-  const startedMs = performance.now()
+export async function readBody(
+  request: IncomingMessage,
+  bytesPerSecond: number | null,
+  clock: Clock,
+): Promise<Buffer> {
+  const startedMs = clock.now()
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -111,7 +115,7 @@ export async function readBody(request: IncomingMessage, bytesPerSecond: number 
     chunks.push(chunk)
     if (bytesPerSecond === null) continue
     const dueMs = (bytes / bytesPerSecond) * 1000
-    await sleep(Math.max(0, startedMs + dueMs - performance.now()))
+    await sleep(clock, Math.max(0, startedMs + dueMs - clock.now()))
   }
   return Buffer.concat(chunks)
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, sleep, systemClock } from '../time.ts'
 import { speech, timedSpeech, transcription } from './audio.ts'
 import { chat, completion } from './chat.ts'
 import { embeddings } from './embeddings.ts'
@@ -19,6 +19,8 @@ export interface SandboxOptions {
   readonly host?: string
   /** 0, the default, picks a free one. */
   readonly port?: number
+  /** By which it waits and dates; default: the machine's. */
+  readonly clock?: Clock
 }
 
 export interface Sandbox {
@@ -40,15 +42,20 @@ const LOGGED_VALUE_MAX_LENGTH = 200
  *
  * @throws the listener's error, EADDRINUSE for one
  */
-export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOptions = {}): Promise<Sandbox> {
-  const context: SandboxContext = { book: new FaultRules(), log: new CallLog(), videos: new VideoJobs() }
+export async function startSandbox({
+  host = '127.0.0.1',
+  port = 0,
+  clock = systemClock,
+}: SandboxOptions = {}): Promise<Sandbox> {
+  const videos = new VideoJobs(clock)
+  const context: SandboxContext = { book: new FaultRules(), log: new CallLog(), videos, clock }
   const server = createServer((request, response) => {
     void serve(request, response, context)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
-  const live = new LiveSessions(context.book)
+  const live = new LiveSessions(context.book, clock)
   server.on('upgrade', (request, socket, head) => {
-    const call = received(request, ordersOf(request.headers, request.url ?? ''))
+    const call = received(request, ordersOf(request.headers, request.url ?? ''), clock)
     context.log.add(call)
     void live.upgrade({ request, socket: socket as Socket, head, call })
   })
@@ -76,6 +83,7 @@ interface SandboxContext {
   readonly book: FaultRules
   readonly log: CallLog
   readonly videos: VideoJobs
+  readonly clock: Clock
 }
 
 /** Answers one request; whatever is thrown becomes an answer, or nothing when the caller has left. */
@@ -85,26 +93,26 @@ async function serve(
   context: SandboxContext,
 ): Promise<void> {
   const target = ordersOf(request.headers, request.url ?? '')
-  if (target.path === '/sandbox/calls') return serveCalls(request, response, context.log)
+  if (target.path === '/sandbox/calls') return serveCalls(request, response, context)
   const gone = new AbortController()
   response.once('close', () => gone.abort())
-  const call = received(request, target)
+  const call = received(request, target, context.clock)
   context.log.add(call)
   response.setHeader('x-request-id', call.request_id)
   try {
     const faults = context.book.read(target.orders)
-    const body = await heed(request, call, faults, gone.signal)
+    const body = await heed(request, call, faults, { clock: context.clock, signal: gone.signal })
     const answer =
       body === null ? early(faults) : (failureOf(faults) ?? (await route(call, body, context, faults.empty)))
     call.status = answer.status
-    await send(response, answer, faults)
+    await send(response, answer, faults, context.clock)
   } catch (error) {
     if (gone.signal.aborted || response.headersSent) return void response.destroy()
     const refusal = error instanceof Refusal ? error : new Refusal(500, 'The server had an error.')
     call.status = refusal.status
     // A body that was not read to its end would be taken for the next request.
     const headers = request.complete ? {} : { connection: 'close' }
-    await send(response, json(refusal.status, refusal.body, headers), SOUND)
+    await send(response, json(refusal.status, refusal.body, headers), SOUND, context.clock)
   }
 }
 
@@ -113,16 +121,16 @@ async function heed(
   request: IncomingMessage,
   call: LoggedCall,
   faults: Faults,
-  gone: AbortSignal,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<CallBody | null> {
   if (faults.early) return null
-  const body = await bodyOf(request, faults.readBytesPerSecond)
+  const body = await bodyOf(request, faults.readBytesPerSecond, clock)
   note(call, body)
-  if (faults.delayMs > 0) await sleep(faults.delayMs, undefined, { signal: gone })
+  if (faults.delayMs > 0) await sleep(clock, faults.delayMs, { signal })
   if (faults.hang) {
-    gone.throwIfAborted()
-    await once(gone, 'abort')
-    throw gone.reason
+    signal.throwIfAborted()
+    await once(signal, 'abort')
+    throw signal.reason
   }
   return body
 }
@@ -172,8 +180,12 @@ function failureOf({ status, code, retryAfter }: Faults): Answer | null {
   return json(status, refusal.body, retryAfter === null ? {} : { 'retry-after': retryAfter })
 }
 
-async function bodyOf(request: IncomingMessage, bytesPerSecond: number | null): Promise<CallBody> {
-  const raw = await readBody(request, bytesPerSecond)
+async function bodyOf(
+  request: IncomingMessage,
+  bytesPerSecond: number | null,
+  clock: Clock,
+): Promise<CallBody> {
+  const raw = await readBody(request, bytesPerSecond, clock)
   const contentType = request.headers['content-type'] ?? ''
   if (raw.length === 0) return { fields: new Map(), file: null, json: null, raw }
   if (contentType.startsWith('multipart/form-data')) return readForm(raw, contentType)
@@ -184,11 +196,12 @@ async function bodyOf(request: IncomingMessage, bytesPerSecond: number | null): 
 function received(
   request: IncomingMessage,
   { path, query }: Pick<ReturnType<typeof ordersOf>, 'path' | 'query'>,
+  clock: Clock,
 ): LoggedCall {
   const { traceparent } = request.headers
   const names = [...new Set(query.keys())]
   return {
-    time: new Date().toISOString(),
+    time: new Date(clock.wallNow()).toISOString(),
     request_id: `req_${randomBytes(16).toString('hex')}`,
     method: request.method ?? 'GET',
     path,
@@ -219,7 +232,12 @@ type Sending = Pick<Faults, 'cut' | 'pieceDelayMs'>
 const SOUND: Sending = { cut: false, pieceDelayMs: 0 }
 
 /** Sends an answer; a cut one breaks the connection half-way through what was promised. */
-async function send(response: ServerResponse, answer: Answer, { cut, pieceDelayMs }: Sending): Promise<void> {
+async function send(
+  response: ServerResponse,
+  answer: Answer,
+  { cut, pieceDelayMs }: Sending,
+  clock: Clock,
+): Promise<void> {
   const { status, headers, body, chunks } = answer
   if (chunks === undefined) {
     response.writeHead(status, { ...headers, 'content-length': String(body.length) })
@@ -231,7 +249,7 @@ async function send(response: ServerResponse, answer: Answer, { cut, pieceDelayM
   for (const chunk of cut ? chunks.slice(0, Math.ceil(chunks.length / 2)) : chunks) {
     if (response.destroyed) return
     await written(response, chunk)
-    if (pieceDelayMs > 0) await sleep(pieceDelayMs)
+    if (pieceDelayMs > 0) await sleep(clock, pieceDelayMs)
   }
   if (cut) response.destroy()
   else response.end()
@@ -241,9 +259,14 @@ function written(response: ServerResponse, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => response.write(bytes, () => resolve()))
 }
 
-async function serveCalls(request: IncomingMessage, response: ServerResponse, log: CallLog): Promise<void> {
-  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), SOUND)
-  if (request.method !== 'DELETE') return send(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND)
+async function serveCalls(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { log, clock }: SandboxContext,
+): Promise<void> {
+  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), SOUND, clock)
+  if (request.method !== 'DELETE')
+    return send(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND, clock)
   log.clear()
   response.writeHead(204).end()
 }

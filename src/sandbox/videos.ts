@@ -1,3 +1,4 @@
+import type { Clock } from '../time.ts'
 import { type Answer, type CallBody, first, json, Refusal, sha256 } from './http.ts'
 import { sizeOf } from './images.ts'
 import { modelFor } from './models.ts'
@@ -23,8 +24,13 @@ interface Job {
 
 /** `/v1/videos`: films of a lamp that blinks the prompt. Jobs live in memory; the oldest are forgotten. */
 export class VideoJobs {
+  readonly #clock: Clock
   readonly #jobs = new Map<string, Job>()
   #count = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   /**
    * `POST /v1/videos`
@@ -40,11 +46,11 @@ export class VideoJobs {
     const { width, height } = sizeOf(body, DEFAULT_SIZE, SIDE_MAX)
     this.#count += 1
     const id = `video_${sha256(Buffer.from(`${this.#count} ${prompt}`)).slice(0, 32)}`
-    const job: Job = { id, model, prompt, seconds, width, height, startedMs: performance.now() }
+    const job: Job = { id, model, prompt, seconds, width, height, startedMs: this.#clock.now() }
     this.#jobs.set(id, job)
     const [oldest] = this.#jobs.keys()
     if (this.#jobs.size > JOBS_MAX && oldest !== undefined) this.#jobs.delete(oldest)
-    return json(200, describe(job))
+    return json(200, describe(job, 0))
   }
 
   /**
@@ -59,26 +65,25 @@ export class VideoJobs {
       this.#jobs.delete(id)
       return json(200, { id, object: 'video.deleted', deleted: true })
     }
-    if (!content) return json(200, describe(job))
-    const film = isDone(job) ? filmMorse(job.prompt, job.width, job.height, Number(job.seconds)) : null
+    const workedMs = this.#clock.now() - job.startedMs
+    if (!content) return json(200, describe(job, workedMs))
+    const film =
+      workedMs >= WORK_MS ? filmMorse(job.prompt, job.width, job.height, Number(job.seconds)) : null
     if (film === null) throw new Refusal(400, 'Video is not ready yet.')
     return { status: 200, headers: { 'content-type': 'video/quicktime' }, body: film }
   }
 }
 
-function describe(job: Job): object {
+function describe(job: Job, workedMs: number): object {
+  const isDone = workedMs >= WORK_MS
   const { id, model, seconds, width, height, prompt } = job
-  const failed = isDone(job) && filmMorse(prompt, 16, 16, 1) === null
+  const failed = isDone && filmMorse(prompt, 16, 16, 1) === null
   const error = failed
     ? { code: 'invalid_prompt', message: 'The prompt has nothing that Morse code can say.' }
     : null
-  const status = failed ? 'failed' : isDone(job) ? 'completed' : 'in_progress'
-  const progress = Math.min(100, Math.round(((performance.now() - job.startedMs) / WORK_MS) * 100))
+  const status = failed ? 'failed' : isDone ? 'completed' : 'in_progress'
+  const progress = Math.min(100, Math.round((workedMs / WORK_MS) * 100))
   return { id, object: 'video', status, progress, model, seconds, size: `${width}x${height}`, prompt, error }
-}
-
-function isDone({ startedMs }: Job): boolean {
-  return performance.now() - startedMs >= WORK_MS
 }
 
 /** Frames per second; a unit of Morse code is one frame. */

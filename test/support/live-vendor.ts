@@ -8,6 +8,7 @@ import { FaultRules, ordersOf } from '../../src/sandbox/faults.ts'
 import { type HeardWord, MorseListener, type WordSink } from '../../src/sandbox/live/morse-listener.ts'
 import { type AudioFormat, SampleReader } from '../../src/sandbox/live/samples.ts'
 import { type LiveProtocol, LiveSession } from '../../src/sandbox/live/session.ts'
+import { systemClock } from '../../src/time.ts'
 import type { Certificate } from './certificates.ts'
 
 /** What a vendor is asked to open a socket with. */
@@ -173,7 +174,7 @@ export async function serveVendor(
         const send = ws.send.bind(ws)
         ws.send = (data: unknown) => send(Buffer.from(String(data)))
       }
-      const live = new LiveSession(ws, socket, faults, Number.POSITIVE_INFINITY)
+      const live = new LiveSession(ws, socket, faults, { sessionMs: Infinity, clock: systemClock })
       const session = new VendorSession(live, handshake)
       sessions.push(session)
       socket.once('close', () => {

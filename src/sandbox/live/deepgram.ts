@@ -135,7 +135,7 @@ export class DeepgramListen implements LiveProtocol {
   readonly #session: LiveSession
   readonly #options: ListenOptions
   readonly #requestId = randomUUID()
-  readonly #created = new Date().toISOString()
+  readonly #created: string
   readonly #idleMs: number
   #format: AudioFormat | null
   #reader: SampleReader | null = null
@@ -145,6 +145,7 @@ export class DeepgramListen implements LiveProtocol {
   #ended = false
 
   constructor(session: LiveSession, options: ListenOptions) {
+    this.#created = new Date(session.clock.wallNow()).toISOString()
     this.#session = session
     this.#options = options
     this.#format = options.format

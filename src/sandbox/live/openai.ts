@@ -94,7 +94,7 @@ interface Item {
 export class OpenAiRealtime implements LiveProtocol {
   readonly #session: LiveSession
   readonly #id = `sess_${randomBytes(12).toString('hex')}`
-  readonly #expiresAt = Math.floor(Date.now() / 1000) + SESSION_MS / 1000
+  readonly #expiresAt: number
   /** Why the session is refused, in the way of OpenAI only once it is open. */
   readonly #refusal: EventError | null
   /** Told of the model that the client chooses. */
@@ -119,6 +119,7 @@ export class OpenAiRealtime implements LiveProtocol {
 
   constructor(session: LiveSession, refusal: EventError | null, onModel: (model: string) => void) {
     this.#session = session
+    this.#expiresAt = Math.floor(session.clock.wallNow() / 1000) + SESSION_MS / 1000
     this.#refusal = refusal
     this.#onModel = onModel
   }
@@ -372,11 +373,12 @@ export class OpenAiRealtime implements LiveProtocol {
       return void send(held)
     }
     this.#held = body
-    setTimeout(() => {
+    const late = () => {
       if (this.#held !== body) return
       this.#held = null
       send(body)
-    }, DISORDER_MS).unref()
+    }
+    this.#session.clock.after(DISORDER_MS, late).unref()
   }
 
   #clear(): void {

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { type Clock, sleep, type Timer } from '../../time.ts'
 import { type FaultRules, type Faults, ordersOf } from '../faults.ts'
 import { Refusal } from '../http.ts'
 import * as deepgram from './deepgram.ts'
@@ -90,10 +90,12 @@ export class LiveSessions {
   readonly #sockets = new Set<Socket>()
   readonly #sessions = new Set<LiveSession>()
   readonly #servers = new Map<Vendor, WebSocketServer>()
-  #timer: NodeJS.Timeout | null = null
+  readonly #clock: Clock
+  #timer: Timer | null = null
 
-  constructor(rules: FaultRules) {
+  constructor(rules: FaultRules, clock: Clock) {
     this.#rules = rules
+    this.#clock = clock
   }
 
   /** Answers a request for an upgrade, as ordered. */
@@ -110,7 +112,7 @@ export class LiveSessions {
       const { path, query, orders } = ordersOf(request.headers, request.url ?? '')
       const faults = this.#rules.read(orders)
       if (faults.live.refuse) return void socket.resetAndDestroy()
-      if (faults.delayMs > 0) await sleep(faults.delayMs, undefined, { signal: gone.signal })
+      if (faults.delayMs > 0) await sleep(this.#clock, faults.delayMs, { signal: gone.signal })
       if (faults.hang) return void (await once(gone.signal, 'abort'))
       const vendor = Object.hasOwn(VENDORS, path) ? VENDORS[path] : undefined
       if (vendor === undefined) throw new Refusal(404, `Invalid URL (GET ${path})`, { code: 'unknown_url' })
@@ -129,7 +131,7 @@ export class LiveSessions {
   /** Breaks every connection. */
   close(): void {
     for (const socket of this.#sockets) socket.destroy()
-    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer?.close()
     this.#timer = null
   }
 
@@ -140,13 +142,13 @@ export class LiveSessions {
     faults: Faults,
   ): void {
     this.#serverOf(vendor).handleUpgrade(request, socket, head, (ws: WebSocket) => {
-      const session = new LiveSession(ws, socket, faults, vendor.sessionMs)
+      const session = new LiveSession(ws, socket, faults, { sessionMs: vendor.sessionMs, clock: this.#clock })
       call.status = 101
       call.live = session.record
       call.received = () => ({ sha256: session.sha256, bytes: session.bytes })
       this.#sessions.add(session)
       socket.once('close', () => this.#sessions.delete(session))
-      this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+      this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick()).unref()
       session.start(protocolOf(session))
     })
     // A handshake that is no WebSocket's is answered by the server itself.

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { RawData, WebSocket } from 'ws'
+import type { Clock } from '../../time.ts'
 import type { Faults } from '../faults.ts'
 import { type AudioFormat, bytesPerSecond, frameBytes } from './samples.ts'
 
@@ -49,22 +50,32 @@ export class LiveSession {
   }
   readonly #ws: WebSocket
   readonly #socket: Socket
-  readonly #startedMs = performance.now()
+  readonly clock: Clock
+  readonly #startedMs: number
   readonly #sha256 = createHash('sha256')
   readonly #sessionMs: number
   #protocol: LiveProtocol | null = null
   #bytes = 0
   #silent: boolean
   #over = false
-  #activeMs = performance.now()
+  #activeMs: number
   #audioMs = 0
   #lead = 0
-  #readMs = performance.now()
+  #readMs: number
   /** Faults that are still to come, soonest first. */
   #due: { readonly ms: number; readonly fire: () => void }[]
 
-  /** @param sessionMs longest time that the vendor keeps a session open, unless another is ordered */
-  constructor(ws: WebSocket, socket: Socket, faults: Faults, sessionMs: number) {
+  /** @param options.sessionMs longest time that the vendor keeps a session open, if no other is ordered */
+  constructor(
+    ws: WebSocket,
+    socket: Socket,
+    faults: Faults,
+    { sessionMs, clock }: { readonly sessionMs: number; readonly clock: Clock },
+  ) {
+    this.clock = clock
+    this.#startedMs = clock.now()
+    this.#activeMs = this.#startedMs
+    this.#readMs = this.#startedMs
     this.#ws = ws
     this.#socket = socket
     this.faults = faults
@@ -128,7 +139,7 @@ export class LiveSession {
 
   /** What has come keeps the session from being ended as idle. */
   keep(): void {
-    this.#activeMs = performance.now()
+    this.#activeMs = this.clock.now()
   }
 
   send(message: object): void {
@@ -136,7 +147,7 @@ export class LiveSession {
     this.record.messages += 1
     const text = JSON.stringify(message)
     const { pieceDelayMs } = this.faults
-    if (pieceDelayMs > 0) setTimeout(() => this.#send(text), pieceDelayMs).unref()
+    if (pieceDelayMs > 0) this.clock.after(pieceDelayMs, () => this.#send(text)).unref()
     else this.#send(text)
   }
 
@@ -154,7 +165,7 @@ export class LiveSession {
     if (this.#over) return
     this.#over = true
     const { pieceDelayMs } = this.faults
-    if (pieceDelayMs > 0) setTimeout(() => this.#close(code, reason), pieceDelayMs).unref()
+    if (pieceDelayMs > 0) this.clock.after(pieceDelayMs, () => this.#close(code, reason)).unref()
     else this.#close(code, reason)
     this.#closed('sandbox', code, reason)
   }
@@ -168,7 +179,7 @@ export class LiveSession {
 
   tick(): void {
     if (this.#over) return
-    const nowMs = performance.now()
+    const nowMs = this.clock.now()
     if (nowMs - this.#startedMs >= this.#sessionMs) this.#protocol?.expired()
     else this.#protocol?.tick?.(nowMs - this.#activeMs)
   }
@@ -191,19 +202,19 @@ export class LiveSession {
   #readSlowly(bytes: number): void {
     const { readBytesPerSecond } = this.faults
     if (readBytesPerSecond === null) return
-    this.#readMs = Math.max(this.#readMs, performance.now()) + (bytes / readBytesPerSecond) * 1000
+    this.#readMs = Math.max(this.#readMs, this.clock.now()) + (bytes / readBytesPerSecond) * 1000
     if (!this.#ws.isPaused) this.#waitToRead()
   }
 
   #waitToRead(): void {
-    const waitMs = this.#readMs - performance.now()
+    const waitMs = this.#readMs - this.clock.now()
     if (waitMs < 1) return void this.#ws.resume()
     this.#ws.pause()
-    setTimeout(() => this.#waitToRead(), waitMs).unref()
+    this.clock.after(waitMs, () => this.#waitToRead()).unref()
   }
 
   #watchSpeed(seconds: number): void {
-    const nowMs = performance.now()
+    const nowMs = this.clock.now()
     const speed = (this.faults.live.maxSpeedPercent ?? REPLAY_SPEED * 100) / 100
     const elapsed = this.#audioMs === 0 ? 0 : (nowMs - this.#audioMs) / 1000
     this.#audioMs = nowMs
@@ -220,7 +231,7 @@ export class LiveSession {
 
   #close(code: number, reason: string): void {
     this.#ws.close(code, reason)
-    setTimeout(() => this.#socket.destroy(), CLOSE_TIMEOUT_MS).unref()
+    this.clock.after(CLOSE_TIMEOUT_MS, () => this.#socket.destroy()).unref()
   }
 
   #closed(by: 'client' | 'sandbox', code: number, reason: string): void {

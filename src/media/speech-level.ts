@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AudioReader, AudioRef } from '../contracts/audio.ts'
+import { type Clock, nextTurn, systemClock } from '../time.ts'
 import { converter, samplesOf, WholeFrames } from './pcm.ts'
 import { readWavHead } from './wav-head.ts'
 
@@ -31,6 +31,7 @@ export async function speechSeconds(
   reader: AudioReader,
   audio: AudioRef,
   signal: AbortSignal,
+  clock: Clock = systemClock,
 ): Promise<number | null> {
   if (audio.decodedBytes > AUDIO_MAX_BYTES) return null
   const head = readWavHead(Buffer.from(await reader.range(audio, 0, HEAD_BYTES, signal)))
@@ -41,7 +42,7 @@ export async function speechSeconds(
   const levels = new Levels(Math.max(1, Math.round(sampleRate / FRAMES_PER_SECOND)))
   const end = head.bytes === null ? audio.decodedBytes : head.start + head.bytes
   let at = 0
-  let sliceStartedMs = performance.now()
+  let sliceStartedMs = clock.now()
   for await (const chunk of reader.bytes(audio, signal)) {
     const [from, to] = [Math.max(0, head.start - at), Math.min(chunk.length, end - at)]
     at += chunk.length
@@ -49,9 +50,9 @@ export async function speechSeconds(
       const whole = frames.take(chunk.subarray(from, to))
       levels.push(samplesOf(convert === null ? whole : convert(whole)))
     }
-    if (performance.now() - sliceStartedMs <= SLICE_MS) continue
+    if (clock.now() - sliceStartedMs <= SLICE_MS) continue
     await nextTurn()
-    sliceStartedMs = performance.now()
+    sliceStartedMs = clock.now()
   }
   return levels.speechFrames() / FRAMES_PER_SECOND
 }

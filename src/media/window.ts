@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AudioReader, AudioRef } from '../contracts/audio.ts'
+import { type Clock, nextTurn, systemClock } from '../time.ts'
 
 /** Largest range that is asked of the reader at once. */
 export const RANGE_BYTES = 256 * 1024
@@ -53,9 +53,12 @@ export class AudioWindow {
   #latest: Span = this.#head
   #scan: AsyncGenerator<Uint8Array> | null = null
   #scanned: Span = this.#head
-  #sliceStartedMs = performance.now()
+  readonly #clock: Clock
+  #sliceStartedMs: number
 
-  constructor(reader: AudioReader, audio: AudioRef, signal: AbortSignal) {
+  constructor(reader: AudioReader, audio: AudioRef, signal: AbortSignal, clock: Clock = systemClock) {
+    this.#clock = clock
+    this.#sliceStartedMs = clock.now()
     this.#reader = reader
     this.#audio = audio
     this.#signal = signal
@@ -74,7 +77,7 @@ export class AudioWindow {
   async from(offset: number, atLeast = 1): Promise<Uint8Array> {
     if (this.#stepsLeft-- <= 0) throw new OutOfReach('too many steps')
     if (offset >= this.size) return NOTHING
-    if (performance.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
+    if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
     const end = Math.min(this.size, offset + atLeast)
     const held = [this.#head, this.#tail, this.#latest, this.#scanned].find((span) =>
       covers(span, offset, end),
@@ -116,7 +119,7 @@ export class AudioWindow {
     while (this.#scanned.start + this.#scanned.bytes.length < end) {
       const next = await this.#scan!.next()
       if (next.done) break
-      if (performance.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
+      if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
       const { start, bytes } = this.#scanned
       const passed = Math.min(Math.max(offset - start, 0), bytes.length)
       this.#scanned = { start: start + passed, bytes: join(bytes.subarray(passed), next.value) }
@@ -127,7 +130,7 @@ export class AudioWindow {
   async #yieldTurn(): Promise<void> {
     await nextTurn()
     this.#signal.throwIfAborted()
-    this.#sliceStartedMs = performance.now()
+    this.#sliceStartedMs = this.#clock.now()
   }
 
   async #restart(): Promise<void> {

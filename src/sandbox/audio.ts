@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { speechForm, speechMediaType } from '../media/speech-form.ts'
 import { SpeechTranscoder } from '../media/speech-transcoder.ts'
+import { nextTurn } from '../time.ts'
 import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, json, Refusal, sha256 } from './http.ts'
 
 import { modelFor } from './models.ts'

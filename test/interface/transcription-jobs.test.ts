@@ -5,6 +5,7 @@ import { newJobId } from '../../src/ids.ts'
 import { linkEndOf } from '../../src/jobs/results.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -268,51 +269,59 @@ t.test('cancelling in every state', async (t) => {
 
 const POISON: JobError = { code: 'INTERNAL', message: 'internal error', param: null, details: {} }
 
-t.test('a wait ends with the next status, told or not', async (t) => {
-  const api = await startJobsApi(t)
-  const id = await submit(api)
-  const timed = async <Value>(work: Promise<Value>) => {
-    const startMs = performance.now()
-    const value = await work
-    return { value, ms: performance.now() - startMs }
-  }
-  const first = timed(show(api, id, '?wait=30'))
-  await sleep(100)
-  await api.claim(id)
-  const { value: processing, ms } = await first
-  t.match(processing.job, { status: 'processing' })
-  t.ok(ms < 5_000, `${ms} ms`)
+/** Resolves when so many callers wait for so long. */
+async function waiting(clock: VirtualClock, ms: number, count: number): Promise<void> {
+  while (clock.dueInMs.filter((due) => due === ms).length !== count) await new Promise(setImmediate)
+}
 
-  const many = Array.from({ length: 40 }, () => timed(show(api, id, '?wait=30')))
-  await sleep(700)
+t.test('a wait ends with the next status, told or not', async (t) => {
+  const clock = new VirtualClock()
+  const api = await startJobsApi(t, { clock })
+  const id = await submit(api)
+  const first = show(api, id, '?wait=30')
+  await waiting(clock, 30_000, 1)
+  await api.claim(id)
+  t.match((await first).job, { status: 'processing' }, 'no time has passed')
+
+  const many = Array.from({ length: 40 }, () => show(api, id, '?wait=30'))
+  await waiting(clock, 30_000, 40)
   // As another process does it: without a word to this one.
   await api.jobs.end(id, 1, { state: 'failed', error: POISON, facts: FACTS }, KEEP)
-  for (const { value, ms } of await Promise.all(many)) {
-    t.match(value.job, { status: 'failed' })
-    t.ok(ms < 10_000, `${ms} ms`)
-  }
-  const over = await timed(show(api, id, '?wait=30'))
-  t.ok(over.ms < 5_000, 'a job that has ended is not waited for')
+  await clock.advance(500)
+  for (const { job } of await Promise.all(many)) t.match(job, { status: 'failed' })
+  t.match(
+    (await show(api, id, '?wait=30')).job,
+    { status: 'failed' },
+    'a job that has ended is not waited for',
+  )
 
   const still = await submit(api)
-  const { value, ms: waited } = await timed(show(api, still, '?wait=1'))
-  t.match([value.status, value.job.status, value.headers.get('retry-after')], [200, 'queued', '2'])
-  t.ok(waited >= 990, `${waited} ms`)
-  // Longer than uWebSockets.js leaves a silent connection alone.
-  const long = await timed(show(api, still, '?wait=14'))
-  t.match(long.value.job, { status: 'queued' })
-  t.ok(long.ms >= 13_900, `${long.ms} ms`)
-  const stopping = timed(show(api, still, '?wait=30'))
-  await sleep(100)
+  const short = show(api, still, '?wait=1')
+  await waiting(clock, 1_000, 1)
+  await clock.advance(1_000)
+  const { status, job, headers } = await short
+  t.match([status, job.status, headers.get('retry-after')], [200, 'queued', '2'])
+  const stopping = show(api, still, '?wait=30')
+  await waiting(clock, 30_000, 1)
   await cancel(api, still)
-  t.match((await stopping).value.job, { status: 'cancelled' })
+  t.match((await stopping).job, { status: 'cancelled' })
+})
+
+t.test('a wait may be longer than uWebSockets.js leaves a silent connection alone', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  const fromMs = performance.now()
+  t.match((await show(api, id, '?wait=14')).job, { status: 'queued' })
+  t.ok(performance.now() - fromMs >= 13_900)
 })
 
 const KEEP = { transcriptionMs: 259_200_000, queueMs: 86_400_000, deadMs: 604_800_000 }
 
 t.test('a wait ends when its client leaves', async (t) => {
   let looks = 0
+  const clock = new VirtualClock()
   const api = await startJobsApi(t, {
+    clock,
     between: (jobs) => ({
       ...jobs,
       get(id) {
@@ -327,20 +336,19 @@ t.test('a wait ends when its client leaves', async (t) => {
     const left = api.ask('GET', `${PATH}/${id}?wait=30`, { signal: leaving.signal }).catch(() => 'left')
     return { leaving, left }
   })
-  t.ok(await waitUntil(() => looks >= 20))
+  await waiting(clock, 30_000, 20)
   looks = 0
-  const fromMs = performance.now()
-  t.ok(await waitUntil(() => looks >= 4), 'the job is looked at')
-  const halfSeconds = (performance.now() - fromMs) / 500
-  t.ok(looks <= halfSeconds + 2, `twenty who wait cost ${looks} looks in ${halfSeconds} half seconds`)
+  for (let halves = 1; halves <= 4; halves += 1) {
+    await clock.armed(500)
+    await clock.advance(500)
+    t.equal(looks, halves, 'twenty who wait cost one look each half second')
+  }
   for (const { leaving } of clients) leaving.abort()
   t.same(new Set(await Promise.all(clients.map(({ left }) => left))), new Set(['left']))
-  const nobodyLooks = async () => {
-    looks = 0
-    await sleep(1_200)
-    return looks === 0
-  }
-  t.ok(await waitUntil(nobodyLooks, 20_000), 'nobody looks any more')
+  await waiting(clock, 28_000, 0)
+  looks = 0
+  await clock.advance(5_000)
+  t.equal(looks, 0, 'no one looks any more')
 })
 
 t.test('a wait is whole seconds from 1 to 30', async (t) => {

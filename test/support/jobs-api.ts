@@ -17,6 +17,7 @@ import type { Objects } from '../../src/contracts/objects.ts'
 import { retentionOf } from '../../src/jobs/retention.ts'
 import { createJobWatch } from '../../src/jobs/watch.ts'
 import type { Limits } from '../../src/limits.ts'
+import type { Clock } from '../../src/time.ts'
 import { principal, route } from './catalog.ts'
 import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
@@ -72,6 +73,8 @@ export interface JobsApiOptions {
   readonly limits?: Partial<Limits>
   readonly domains?: readonly string[]
   readonly memoryMib?: number
+  /** Moved by the test; absent: the machine's. */
+  readonly clock?: Clock
   /** Stands between the endpoints and the state. */
   readonly between?: (jobs: Jobs) => Jobs
   /** Stands between everything and the store. */
@@ -93,6 +96,7 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     limits,
     domains = [],
     memoryMib,
+    clock,
     between,
     inFrontOf,
   } = options
@@ -104,13 +108,14 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     audioUrlDomains: domains,
     ...(limits && { limits }),
     ...(memoryMib && { memoryMib }),
+    ...(clock && { clock }),
     ...(inFrontOf && { inFrontOf }),
   })
   const { objects, links, authorization, budgetUsed } = rig
   const { services } = rig.dependencies
   const { state } = services
   const { dependencies, admit } = openToMore(rig.dependencies, base, between)
-  const watch = createJobWatch(state.jobs, dependencies.jobs.signals, services.clock)
+  const watch = createJobWatch(dependencies.services.state.jobs, dependencies.jobs.signals, services.clock)
   const opened = { open: (token: string) => links.open(token), objects }
   const edge = await startEdge(t, [
     submitTranscriptionJob.route(dependencies),

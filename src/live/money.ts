@@ -227,12 +227,13 @@ function newSlice(reservation: Reservation, nowMs: number): Slice {
 }
 
 /** Cost of a slice at what each entry was paid of it. */
-function priced({ call }: ActiveCall<'transcription'>, { used }: Slice): Spent {
+function priced({ call, services }: ActiveCall<'transcription'>, { used }: Slice): Spent {
+  const atMs = services.clock.wallNow()
   let billableSeconds = 0
   let micros: number | null = 0
   for (const [entry, seconds] of used) {
     const part = sliceOf(call as CallOf<'transcription'>, seconds)
-    const { usage, costUsd } = meter(part, NOTHING_REPORTED, priceFor(entry, part))
+    const { usage, costUsd } = meter(part, NOTHING_REPORTED, priceFor(entry, part), atMs)
     billableSeconds += usage.billable_audio_seconds ?? seconds
     micros = micros === null || costUsd === null ? null : micros + microsOf(costUsd)
   }

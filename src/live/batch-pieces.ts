@@ -193,7 +193,7 @@ export class BatchPieces {
     if (this.#isOver) return
     if (heard instanceof GatewayError) return void this.#listener.onPieceFailed(heard)
     this.#seconds += heard.seconds
-    // What a final says is settled by it, so that it can tell.
+    // Settled first: a final tells up to where its audio is settled.
     this.#listener.onPiece({ ...heard, finalized: this.#feed.settleTo(end) })
   }
 

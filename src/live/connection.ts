@@ -231,7 +231,7 @@ export class LiveConnection implements SocketListener {
     this.heardMs = this.#clock.now()
     const { events, reply } = this.#stepper.received(frame)
     if (reply !== undefined) this.#send(reply)
-    // What a final says is settled by it, so that it can tell.
+    // Settled first: a final tells up to where its audio is settled.
     for (const event of events) {
       if (event.kind !== 'settled') continue
       this.#misplaced = 0
@@ -254,7 +254,7 @@ export class LiveConnection implements SocketListener {
     else if (this.#state === 'open') this.#listener.onEvent(event, this)
   }
 
-  /** What it says can still be of use, unless it has lost count of the audio. */
+  /** The rest of its text can be of use, unless it has lost count of the audio. */
   #noteMisplaced(): void {
     this.fault = MISPLACED
     this.#misplaced += 1

@@ -20,7 +20,7 @@ interface FinalizeMark {
   isSent: boolean
 }
 
-/** What is settled where the caller asked for it. */
+/** A place that is settled because the caller asked for it. */
 export interface Finalized {
   readonly id: string | null
 }
@@ -76,12 +76,12 @@ export class LiveFeed {
     return (this.#ring.end - Math.max(this.#settled, this.#ring.start)) / this.bytesPerSecond
   }
 
-  /** Seconds that nobody could send any more. */
+  /** Seconds that could not be sent any more. */
   get lostSeconds(): number {
     return this.#lost / this.bytesPerSecond
   }
 
-  /** When audio came for the last time, and when sound was sent on, on the node's clock. */
+  /** When audio came for the last time, on the node's clock. */
   get pushedMs(): number {
     return this.#pushedMs
   }
@@ -89,6 +89,8 @@ export class LiveFeed {
   get endedMs(): number | null {
     return this.#endedMs
   }
+
+  /** When sound was sent on for the last time, on the same clock. */
   get soundSentMs(): number {
     return this.#soundSentMs
   }
@@ -156,7 +158,7 @@ export class LiveFeed {
   }
 
   /**
-   * What is not settled, from its first byte that is still here; its bytes are valid until the next call.
+   * The unsettled audio, from its first byte that is still here; its bytes are valid until the next call.
    *
    * @param most bytes at most
    * @returns its place, and how much there is behind it that is to be settled together: up to where the caller asked
@@ -171,7 +173,7 @@ export class LiveFeed {
     return { place, bytes, due: end === null ? null : end - place }
   }
 
-  /** Whether something is to be settled now: the audio is over, or the caller asked for it. */
+  /** Something is to be settled now: the audio is over, or the caller asked for it. */
   get isDue(): boolean {
     return this.#endedMs !== null || this.#marks.length > 0
   }
@@ -237,7 +239,7 @@ export class LiveFeed {
     return 'sent'
   }
 
-  /** What is not settled and no longer here is lost. @returns bytes of it */
+  /** Counts unsettled audio that is no longer here as lost. @returns bytes of it */
   #giveUpLost(): number {
     const lost = Math.max(0, this.#ring.start - this.#settled)
     this.#lost += lost

@@ -113,7 +113,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
     return candidate === null ? null : entryOf(candidate)
   }
 
-  /** What connections and pieces came to. */
+  /** Cost of the connections and of the pieces. */
   get spent(): Spent {
     const spent = this.#of.money.spent()
     return this.#pieces === null ? spent : addSpent(spent, this.#pieces.spent)
@@ -357,7 +357,7 @@ class LiveRetry {
     this.#pauseMs = Math.min(LIVE_AGAIN_MAX_MS, 2 * this.#pauseMs)
   }
 
-  /** Whether it is time to; true once in a pause. */
+  /** It is time to; true once in a pause. */
   isDue(nowMs: number): boolean {
     if (nowMs < this.#atMs) return false
     this.#atMs = nowMs + this.#pauseMs

@@ -36,7 +36,7 @@ interface Slice {
   accruedMs: number
 }
 
-/** What a session has been charged. */
+/** Charges of a session. */
 export interface Spent {
   readonly billableSeconds: number
   /** Null: a price is not known. */
@@ -155,7 +155,7 @@ export class SessionMoney {
     })
   }
 
-  /** What was spent so far, this slice included. */
+  /** Spent so far, with the slice under way. */
   spent(): Spent {
     const under = this.#slice === null ? null : priced(this.#active, this.#slice)
     return {

@@ -15,11 +15,11 @@ export interface LiveParts {
   readonly services: Services
   readonly memory: RingMemory
   readonly ticker: LiveTicker
-  /** Absent: nobody counts. */
+  /** Absent: nothing is counted. */
   readonly watch?: LiveWatch
 }
 
-/** What a session is made of when its caller is admitted. */
+/** Parts of one session, when its caller is admitted. */
 export interface LiveRequest {
   readonly context: AdmittedContext
   readonly call: CallOf<'transcription'> & { readonly payload: LiveCall }
@@ -28,15 +28,15 @@ export interface LiveRequest {
   /** Resolves when the key's bucket has given a token, or rejects. */
   readonly admitted: Promise<unknown> | undefined
   /**
-   * Audio that comes faster than it can be sent on is no reason to end: its sender is held back, and this is called
-   * when some was sent on. Absent: nobody can be held back.
+   * Holds the sender back instead of failing when audio comes faster than it can be sent on: called when some was sent
+   * on. Absent: the sender cannot be held back.
    */
   readonly held?: () => void
   /** Absent: the caller has the key itself. */
   readonly grant?: LiveGrant | undefined
 }
 
-/** What a session that speaks is made of when its caller is admitted. */
+/** Parts of one session that speaks, when its caller is admitted. */
 export interface SpeechRequest {
   readonly context: AdmittedContext
   /** Its input is what each sentence stands in for. */
@@ -45,6 +45,6 @@ export interface SpeechRequest {
   readonly sink: SpeechSink
   /** Resolves when the key's bucket has given a token, or rejects. */
   readonly admitted: Promise<unknown> | undefined
-  /** Its protocol has no message of a caller that writes nothing for now: that it is there its connection says. */
+  /** The protocol has no keep-alive; an open connection counts as one. */
   readonly mayBeSilent?: boolean
 }

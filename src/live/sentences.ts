@@ -5,7 +5,7 @@ const SENTENCE_MAX = 1_000
 const CUT_FROM = SENTENCE_MAX / 2
 
 const STOPS = new Set('.!?…')
-/** Nothing has to follow these. */
+/** Ends of a sentence after which no space has to follow. */
 const WIDE_STOPS = new Set('。！？｡')
 const CLOSERS = new Set('"\'”’»)]}」』）》')
 const SPACE = /\s/u

@@ -63,7 +63,7 @@ export class SessionLife {
     return null
   }
 
-  /** Whether the caller is to be told what was used; true once in a minute. */
+  /** It is time to tell the caller its usage; true once in a minute. */
   isUsageDue(nowMs: number): boolean {
     if (!this.#isReady || nowMs - this.#usageMs < USAGE_MS) return false
     this.#usageMs = nowMs

@@ -13,7 +13,7 @@ import type { LiveParts, LiveRequest } from './parts.ts'
 import { liveLimits } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
 
-/** What has heard some audio: a connection, or a file. */
+/** Whoever heard some audio: a connection, or a file. */
 export type Heard = Pick<LiveConnection, 'candidate' | 'base'>
 
 /**
@@ -144,7 +144,7 @@ export class SessionMessages {
     })
   }
 
-  /** What was left out of the request, hints that the entry lacks among it. */
+  /** Options left out of the request, with hints that the entry lacks. */
   #warningsOf({ entry }: Candidate, selection: Selection): readonly string[] {
     const { call } = this.#request
     return [...call.warnings, ...selection.warnings, ...adapt(call, entry).warnings]

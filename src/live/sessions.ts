@@ -39,7 +39,7 @@ export class LiveSessions {
 
   /**
    * @param memoryBytes that all sessions together may keep of audio
-   * @param watch       undefined: nobody counts
+   * @param watch       undefined: nothing is counted
    */
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
@@ -74,7 +74,7 @@ export class LiveSessions {
     return this.list().find((open) => open.id === id) ?? null
   }
 
-  /** What the console shows of them. */
+  /** The sessions as the console shows them. */
   samples(): readonly LiveSample[] {
     return this.list().map((open) => sampleOf(open, this.#clock))
   }
@@ -158,7 +158,7 @@ export class LiveSessions {
     this.#looking = null
   }
 
-  /** Ends sessions that somebody ends in the console of another node. */
+  /** Ends sessions that an operator ends in the console of another node. */
   readonly #carryOut = async (): Promise<void> => {
     const { sessionEnds } = this.#parts.services.state.console
     try {

@@ -33,7 +33,7 @@ interface Sentence {
   call: SentenceCall | null
   /** Sent to the caller. */
   audioBytes: number
-  /** Nothing more of it is sent. */
+  /** Its rest is not sent. */
   isDropped: boolean
 }
 
@@ -131,12 +131,12 @@ export class SpeechSession implements Ticking {
     return this.#last
   }
 
-  /** What it came to so far; null: a price is not known. */
+  /** Its cost so far; null: a price is not known. */
   get costUsd(): number | null {
     return this.#spent().cost_usd
   }
 
-  /** What became of it so far, for its line in the log and for the console. */
+  /** Its state so far, for its line in the log and for the console. */
   facts(): SessionFacts {
     return {
       characters: this.#spent().audio_output_characters,
@@ -196,7 +196,7 @@ export class SpeechSession implements Ticking {
     this.#goOn()
   }
 
-  /** Somebody ends the session from outside: what was sent is spoken. */
+  /** An operator ends the session: all text that came is spoken. */
   stop(): void {
     if (this.#isOver || this.#isEnded) return
     this.#life.goingAway(0, 'operator')

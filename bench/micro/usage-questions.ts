@@ -8,6 +8,7 @@ import { askSql } from '../../src/cli/usage-sql.ts'
 import { newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
+import { systemClock } from '../../src/time.ts'
 import type { UsageQuestion } from '../../src/usage/answer.ts'
 import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
@@ -130,7 +131,13 @@ async function make(): Promise<void> {
   const worker = createUsageWorker()
   const startedMs = performance.now()
   await new CompactionRounds({
-    ...{ lake, worker, log: createLogger('silent'), graceMs: 0, now: () => Date.now() + 2 * HOUR_MS },
+    ...{
+      lake,
+      worker,
+      log: createLogger('silent'),
+      graceMs: 0,
+      clock: { ...systemClock, wallNow: () => Date.now() + 2 * HOUR_MS },
+    },
     slots: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),

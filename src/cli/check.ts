@@ -9,6 +9,7 @@ import { createSender } from '../outbound/send.ts'
 import { documentAge, endedModels, fadingModels, notesOn, SHIPPED } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
+import { systemClock } from '../time.ts'
 import { table as columns } from './arguments.ts'
 import { secretOpener } from './context.ts'
 
@@ -30,7 +31,7 @@ export interface CheckOptions {
  * @throws CatalogError with every fault
  */
 export async function check(
-  { path, env, providers, nowMs = Date.now() }: CheckOptions,
+  { path, env, providers, nowMs = systemClock.wallNow() }: CheckOptions,
   print: Print,
 ): Promise<number> {
   const { serving } = await openCatalog({

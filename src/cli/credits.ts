@@ -6,6 +6,7 @@ import type { Snapshot } from '../contracts/catalog.ts'
 import type { AccountTerms, AccountView } from '../contracts/ledger.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
 import { GatewayError } from '../errors.ts'
+import { systemClock } from '../time.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError } from './arguments.ts'
 import {
   type CliContext,
@@ -118,7 +119,7 @@ async function show(args: readonly string[], context: CliContext): Promise<void>
     const stored = await state.keys.list()
     const workspaces = wanted === undefined ? [...snapshot.apps.keys()] : [wanted]
     const place = { accounts: state.accounts, catalog: serving }
-    const books = await booksOf(await chargesOf(workspaces, { nowMs: Date.now }, place), context)
+    const books = await booksOf(await chargesOf(workspaces, { nowMs: systemClock.wallNow }, place), context)
     const read: Account[] = []
     for (const book of books) {
       const { workspace } = book
@@ -139,7 +140,9 @@ async function booksOf(charges: readonly Charged[], context: CliContext): Promis
     const recorded =
       untilMs === 0
         ? []
-        : await withLake(context, ({ reader }) => recordedFor(charges, { reader, nowMs: Date.now }))
+        : await withLake(context, ({ reader }) =>
+            recordedFor(charges, { reader, nowMs: systemClock.wallNow }),
+          )
     return charges.map((charged, at) => {
       const micros = recorded[at]
       return { ...charged, recorded: micros === undefined ? null : { micros, completeUntilMs: untilMs } }
@@ -201,7 +204,7 @@ function bookRows({ sinceMs, bookedMicros, recorded }: CliBook): string[][] {
 type Trial = NonNullable<AccountTerms['trial']>
 
 function trialText(spentMicros: number, { allowanceMicros, expiresAtMs }: Trial): string {
-  const verb = expiresAtMs <= Date.now() ? 'ended' : 'ends'
+  const verb = expiresAtMs <= systemClock.wallNow() ? 'ended' : 'ends'
   return `${formatUsd(spentMicros)} of ${formatUsd(allowanceMicros)} USD, ${verb} ${rfc3339(expiresAtMs)}`
 }
 

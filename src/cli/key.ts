@@ -20,6 +20,7 @@ import { formatUsd } from '../catalog/terms.ts'
 import { CatalogError } from '../catalog/watch.ts'
 import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
+import { systemClock } from '../time.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
 import {
   type CliContext,
@@ -178,7 +179,7 @@ async function rotate(args: readonly string[], context: CliContext): Promise<voi
   const { plain, stored } = await withAdmin(context, options, ({ actor, admin }) =>
     rotateKey(actor, { id, workspace: null }, overlap, admin),
   )
-  const former = formerInForce(stored, Date.now())
+  const former = formerInForce(stored, systemClock.wallNow())
   const old = former === null ? 'refused' : `${former.prefix}… until ${rfc3339(former.untilMs)}`
   context.print(`key  ${plain}\nid   ${id}\nold  ${old}\n`)
 }
@@ -247,7 +248,7 @@ function fileRows({ keys }: Snapshot): Row[] {
 
 function storedRow(stored: StoredKey, { apps }: Snapshot): Row {
   const { sha256: _, kind: _kind, former: _former, ...key } = stored
-  const former = formerInForce(stored, Date.now())
+  const former = formerInForce(stored, systemClock.wallNow())
   const served = apps.get(key.workspace)?.has(key.app) === true
   const ended = key.revokedAtMs !== null ? 'revoked' : isExpired(key.expiresAtMs) ? 'expired' : null
   const state = ended ?? (served ? 'active' : 'unserved')
@@ -256,7 +257,7 @@ function storedRow(stored: StoredKey, { apps }: Snapshot): Row {
 }
 
 function isExpired(expiresAtMs: number | null): boolean {
-  return expiresAtMs !== null && expiresAtMs <= Date.now()
+  return expiresAtMs !== null && expiresAtMs <= systemClock.wallNow()
 }
 
 function keyTable(rows: readonly Row[], { rateLimit: fallback }: Snapshot): string {

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, STATUS_CODES } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { LiveAudio } from '../contracts/calls.ts'
 import { bytesPerSecond, frameBytes } from '../contracts/live-audio.ts'
+import { sleep, systemClock } from '../time.ts'
 import { CommandFailure } from './arguments.ts'
 
 const PROTOCOL = 'larkway.v1'
@@ -114,7 +114,7 @@ export class LiveStream {
   async #send(chunks: AsyncIterable<Buffer>, { speed, aheadSeconds }: Pace): Promise<void> {
     const size = Math.ceil(this.#options.audio.sampleRate * FRAME_SECONDS) * this.#sample
     const frames = framesOf(chunks, size, this.#sample)[Symbol.asyncIterator]()
-    const startedMs = performance.now()
+    const startedMs = systemClock.now()
     for (;;) {
       const next = await this.#unlessOver(frames.next())
       if (next === null || next.done === true) return
@@ -122,8 +122,8 @@ export class LiveStream {
       const seconds = (this.#tape.end + next.value.length) / this.#second
       const dueMs = startedMs + ((seconds - aheadSeconds) / speed) * 1000
       while (this.#mustWait(dueMs)) {
-        const waitMs = Math.max(5, Math.min(100, dueMs - performance.now()))
-        if ((await this.#unlessOver(sleep(waitMs, true))) === null) return
+        const waitMs = Math.max(5, Math.min(100, dueMs - systemClock.now()))
+        if ((await this.#unlessOver(sleep(systemClock, waitMs).then(() => true))) === null) return
       }
       const session = await this.#connected()
       this.#tape.push(next.value)
@@ -138,7 +138,7 @@ export class LiveStream {
 
   #mustWait(dueMs: number): boolean {
     const waiting = this.#session?.socket.bufferedAmount ?? 0
-    return performance.now() < dueMs || waiting > WAITING_SECONDS * this.#second
+    return systemClock.now() < dueMs || waiting > WAITING_SECONDS * this.#second
   }
 
   async #finish(): Promise<void> {
@@ -146,7 +146,7 @@ export class LiveStream {
     for (;;) {
       const session = await this.#connected()
       session.socket.send('{"type":"end"}')
-      const late = sleep(END_TIMEOUT_MS, 'late', { ref: false })
+      const late = sleep(systemClock, END_TIMEOUT_MS, { ref: false }).then(() => 'late')
       const said = await Promise.race([session.closed, late, this.#failed.promise])
       if (session.isDone) return
       if (said === 'late')
@@ -156,16 +156,16 @@ export class LiveStream {
 
   /** The session that is open; opens one where none is. @throws CommandFailure */
   async #connected(): Promise<Session> {
-    const deadlineMs = performance.now() + AWAY_MAX_MS
+    const deadlineMs = systemClock.now() + AWAY_MAX_MS
     while (this.#session === null) {
       try {
         if (this.#failure !== null) throw this.#failure
         await this.#open()
       } catch (error) {
         const isFirst = this.#sockets.length === 1
-        const mayRetry = error instanceof Refused && error.isPassing && performance.now() < deadlineMs
+        const mayRetry = error instanceof Refused && error.isPassing && systemClock.now() < deadlineMs
         if (isFirst || !mayRetry) throw error
-        await sleep(RETRY_MS)
+        await sleep(systemClock, RETRY_MS)
       }
     }
     return this.#session
@@ -221,11 +221,11 @@ export class LiveStream {
   /** Changes to another session; the one that is left hears no more. */
   #leave(session: Session, { seconds, reason }: Message): void {
     const { screen, complain } = this.#options
-    const isAgain = performance.now() - this.#leftMs < LEAVING_AGAIN_MS
+    const isAgain = systemClock.now() - this.#leftMs < LEAVING_AGAIN_MS
     const stays = this.#ending || isAgain || reason === 'credits' || session !== this.#session
     complain(`the node ends this session in ${seconds} s (${reason})`)
     if (stays) return
-    this.#leftMs = performance.now()
+    this.#leftMs = systemClock.now()
     session.isLeft = true
     this.#session = null
     session.socket.send('{"type":"end"}')

@@ -6,6 +6,7 @@ import type { State } from '../contracts/state.ts'
 import { newId } from '../ids.ts'
 import { documentAge, SHIPPED } from '../providers/facts.ts'
 import { DOCUMENT_BYTES_MAX, modelsInForce, readFeed } from '../providers/feed.ts'
+import { systemClock } from '../time.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
 import { type CliContext, environmentOf, modelKeysOf, operatorBy, withState } from './context.ts'
 
@@ -41,7 +42,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
       return 0
     }
     if (text === null) {
-      context.print(statusOf(before.table, Date.now()))
+      context.print(statusOf(before.table, systemClock.wallNow()))
       return 0
     }
     const table = readOrFail(() => readFeed(text, keys), from ?? '')

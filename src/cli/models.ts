@@ -3,6 +3,7 @@ import type { DatedModel } from '../contracts/models.ts'
 import { type PriceOfDay, priceOn } from '../gateway/price.ts'
 import { factsOf, SHIPPED, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
+import { systemClock } from '../time.ts'
 import { parse, table, UsageError } from './arguments.ts'
 
 /**
@@ -14,7 +15,7 @@ import { parse, table, UsageError } from './arguments.ts'
 export function listKnownModels(
   args: readonly string[],
   print: (text: string) => void,
-  nowMs = Date.now(),
+  nowMs = systemClock.wallNow(),
 ): number {
   const { values, positionals } = parse(args, { stale: { type: 'boolean' } }, 1)
   const [wanted] = positionals

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { certificateFiles } from '../node/certificate.ts'
 import { type Environment, readEnvironment } from '../node/config.ts'
 import { isEmbedded } from '../node/stores.ts'
+import { sleep, systemClock, type Timer } from '../time.ts'
 import { UsageError } from './arguments.ts'
 
 const PROCESSES_MAX = 64
@@ -144,7 +144,7 @@ class Processes {
       earlyEnds = settled ? 0 : earlyEnds + 1
       if (this.#isHopeless(earlyEnds)) return this.#giveUp()
       const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, earlyEnds - 1), LONGEST_PAUSE_MS)
-      await sleep(pauseMs, undefined, { signal }).catch(() => {})
+      await sleep(systemClock, pauseMs, { signal }).catch(() => {})
     }
   }
 
@@ -153,16 +153,16 @@ class Processes {
     const { env, print, complain } = this.#options
     const running: Running = { process: startServing(withMetricsPort(env, number), print), state: 'starting' }
     this.#running.add(running)
-    let settling: NodeJS.Timeout | undefined
+    let settling: Timer | undefined
     void running.process.listening.then((greeting) => {
       running.state = 'listening'
-      settling = setTimeout(() => {
+      settling = systemClock.after(SETTLED_MS, () => {
         running.state = 'settled'
-      }, SETTLED_MS)
+      })
       this.#welcome(number, running.process, greeting)
     })
     const end = await running.process.ended
-    clearTimeout(settling)
+    settling?.close()
     this.#running.delete(running)
     const stopped = this.#stopping.signal.aborted
     // One that was stopped before it listened had nothing to finish.

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { type Environment, usageFolder } from '../node/config.ts'
 import { openObjects } from '../node/stores.ts'
+import { systemClock } from '../time.ts'
 import { oldestSegmentMs } from '../usage/backlog.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { UsageProgress } from '../usage/progress.ts'
@@ -21,9 +22,9 @@ export async function completeUntilMs(environment: Environment): Promise<number>
   const { REDIS_URL, S3_BUCKET } = environment
   if (REDIS_URL !== undefined)
     return withState(environment, ({ console: { usageMarks: marks } }) =>
-      new UsageProgress({ marks, writer: null }).until(),
+      new UsageProgress({ marks, writer: null, clock: systemClock }).until(),
     )
-  const nowMs = Date.now() - IN_MEMORY_MS
+  const nowMs = systemClock.wallNow() - IN_MEMORY_MS
   try {
     return Math.min(nowMs, ((await oldestSegmentMs(usageFolder(environment))) ?? nowMs) - 1)
   } catch {

@@ -3,6 +3,7 @@ import { askUsage } from '../admin/usage.ts'
 import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
 import { CatalogError } from '../catalog/watch.ts'
 import { GatewayError } from '../errors.ts'
+import { systemClock } from '../time.ts'
 import { type CsvCell, csvLine } from '../usage/csv.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import type { UsageLake } from '../usage/lake.ts'
@@ -108,7 +109,11 @@ interface Asked {
 }
 
 async function ask({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
-  const usage = { reader, nowMs: Date.now, completeUntilMs: () => completeUntilMs(environmentOf(context)) }
+  const usage = {
+    reader,
+    nowMs: systemClock.wallNow,
+    completeUntilMs: () => completeUntilMs(environmentOf(context)),
+  }
   const report = await askUsage(operatorBy('usage'), inputOf(values), usage)
   if (format === 'json') return json(usageJson(report))
   if (format === 'csv') return usageCsv(report)
@@ -145,7 +150,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
 
 async function focus({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
-  const question = readUsageQuestion(inputOf(values), Date.now())
+  const question = readUsageQuestion(inputOf(values), systemClock.wallNow())
   // What end users cost is not known by provider and model.
   if (question.where.end_user !== undefined) throw new UsageError('--focus excludes --where end_user')
   const names = await workspaceNames(context)
@@ -176,7 +181,7 @@ interface SqlAsked extends Pick<Asked, 'values' | 'format' | 'context'> {
 
 async function sql(query: string, { lake, values, format, context }: SqlAsked): Promise<string> {
   if (format === 'parquet') throw new UsageError("--sql writes Parquet by itself: COPY (…) TO 'file.parquet'")
-  const { fromMs, toMs } = readUsageQuestion(inputOf(values), Date.now())
+  const { fromMs, toMs } = readUsageQuestion(inputOf(values), systemClock.wallNow())
   const { S3_BUCKET, LARKWAY_DATA: folder } = environmentOf(context)
   const local = S3_BUCKET === undefined ? folder : null
   const { names, rows } = await askSql(query, { lake, fromMs, toMs, folder: local })

@@ -101,7 +101,7 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
   await keepStore(store, state, closers)
   await sweep(store, state, catalog, { log, clock }, closers)
-  const usage = await openUsage({ environment, log, timing, store, state, catalog, metrics }, closers)
+  const usage = await openUsage({ environment, log, timing, clock, store, state, catalog, metrics }, closers)
   const gateway = await openGateway()
   const own = { environment, log, timing, clock }
   return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
@@ -169,6 +169,7 @@ interface UsageParts {
   readonly environment: Environment
   readonly log: Logger
   readonly timing: Timing
+  readonly clock: Clock
   readonly store: Pick<Store, 'objects'>
   readonly state: State
   readonly catalog: Catalog
@@ -180,7 +181,7 @@ interface UsageParts {
  * asks for it.
  */
 async function openUsage(
-  { environment, log, timing, store, state, catalog, metrics }: UsageParts,
+  { environment, log, timing, clock, store, state, catalog, metrics }: UsageParts,
   closers: Closer[],
 ) {
   const { LARKWAY_USAGE_BACKLOG_MIB } = environment
@@ -192,6 +193,7 @@ async function openUsage(
     retention: () => usageRetention(catalog),
     log,
     watch: metrics?.usage,
+    clock,
     ...timing.usageFiles,
   })
   closers.push(() => files.close())
@@ -201,7 +203,8 @@ async function openUsage(
     roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
-    settle: (journal) => settleJournal(journal, state),
+    settle: (journal) => settleJournal(journal, state, clock),
+    clock,
     timing: timing.usage ?? {},
   }).catch((cause: Error) => {
     const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
@@ -210,15 +213,15 @@ async function openUsage(
     })
   })
   const { usageMarks: marks } = state.console
-  const progress = new UsageProgress({ marks, writer: rows, ...timing.usageFiles })
+  const progress = new UsageProgress({ marks, writer: rows, clock, ...timing.usageFiles })
   closers.push(() => progress.close())
   closers.push(() => rows.close())
   await progress.start()
-  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn, calls: CALLS })
-  const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, ...timing.usageFiles })
+  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn, calls: CALLS, clock })
+  const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, clock, ...timing.usageFiles })
   closers.push(() => abandoned.stop())
   const lost = recordLostMoney({
-    ...{ accounts: state.accounts, slots: state.slots, ledger, log },
+    ...{ accounts: state.accounts, slots: state.slots, ledger, log, clock },
     workspaces: () => catalog.current().apps.keys(),
     appOf: async (keyId) => {
       const configured = [...catalog.current().keys.values()].find(({ key }) => key.id === keyId)

@@ -173,7 +173,7 @@ function usageQuestions({ usage, store, state, clock }: Node, closers: Closer[])
     () => log.close(),
   )
   const { usageMarks: marks } = state.console
-  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null })
+  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null, clock })
   return {
     reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
     log,

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Jobs } from '../contracts/jobs.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep } from '../time.ts'
 import type { UsageLedger } from './ledger.ts'
 
 /** Jobs recorded at a time. */
@@ -16,13 +16,14 @@ interface AbandonedParts extends Partial<AbandonedTiming> {
   readonly jobs: Pick<Jobs, 'takeAbandoned' | 'recorded'>
   readonly ledger: Pick<UsageLedger, 'abandoned'>
   readonly log: Logger
+  readonly clock: Clock
 }
 
 /**
  * Records jobs that no worker has ended, whoever cancelled them or gave them up. The state hands each out until it is
  * told that it was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
-export function recordAbandonedJobs({ jobs, ledger, log, abandonedMs = PAUSE_MS }: AbandonedParts) {
+export function recordAbandonedJobs({ jobs, ledger, log, clock, abandonedMs = PAUSE_MS }: AbandonedParts) {
   const stopping = new AbortController()
   const { signal } = stopping
   let away = false
@@ -46,7 +47,7 @@ export function recordAbandonedJobs({ jobs, ledger, log, abandonedMs = PAUSE_MS 
   async function rounds(): Promise<void> {
     while (!signal.aborted) {
       const more = await round()
-      if (!more) await sleep(abandonedMs, undefined, { signal, ref: false }).catch(() => {})
+      if (!more) await sleep(clock, abandonedMs, { signal, ref: false }).catch(() => {})
     }
   }
 

@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path'
 import type { ClosedSegment, RollSegment } from '../contracts/usage-segment.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 import { type JournalledMoney, journalPath, readJournal } from './money-journal.ts'
 import { adoptOpenRows } from './open-rows.ts'
 import { SEGMENT_SUFFIX } from './open-segment.ts'
@@ -21,6 +22,7 @@ export interface BacklogParts {
   readonly log: Logger
   readonly settle?: ((money: JournalledMoney) => Promise<void>) | undefined
   readonly retryMs: RetryMs
+  readonly clock?: Clock
 }
 
 /** How often in a row something has failed before others go on without it: stores, and disks, are away more often. */
@@ -42,13 +44,13 @@ export class Backlog {
   readonly #segments: ClosedSegment[] = []
   #rolling: Promise<void> | null = null
   /** Null: segments may be tried. */
-  #retry: NodeJS.Timeout | null = null
+  #retry: Timer | null = null
   /** How often in a row none could be handed on. */
   #failed = 0
   /** Those that could not be handed on while others could. */
   readonly #aside = new Set<ClosedSegment>()
   /** Null: those may be tried. */
-  #asideRetry: NodeJS.Timeout | null = null
+  #asideRetry: Timer | null = null
   /** How often in a row some of those could not be handed on. */
   #asideFailed = 0
   /** How often what a dead process has left could not be taken over, by its folder. */
@@ -63,6 +65,10 @@ export class Backlog {
 
   constructor(parts: BacklogParts) {
     this.#parts = parts
+  }
+
+  get #clock(): Clock {
+    return this.#parts.clock ?? systemClock
   }
 
   /** Epoch milliseconds; null: there is none. */
@@ -149,16 +155,14 @@ export class Backlog {
 
   /** Tries once more to hand on what there is, at most for so long. What is left stays for the next process. */
   async close(graceMs: number): Promise<void> {
-    for (const retry of [this.#retry, this.#asideRetry]) if (retry !== null) clearTimeout(retry)
+    for (const retry of [this.#retry, this.#asideRetry]) retry?.close()
     this.#retry = null
     this.#asideRetry = null
     this.#roll()
-    const timer = { late: null as NodeJS.Timeout | null }
-    const late = new Promise<void>((resolve) => {
-      timer.late = setTimeout(resolve, graceMs)
-    })
-    await Promise.race([this.#rolling, late])
-    if (timer.late !== null) clearTimeout(timer.late)
+    const late = Promise.withResolvers<void>()
+    const timer = this.#clock.after(graceMs, late.resolve)
+    await Promise.race([this.#rolling, late.promise])
+    timer.close()
     this.#isClosed = true
   }
 
@@ -251,20 +255,22 @@ export class Backlog {
   }
 
   #laterAside(): void {
-    this.#asideRetry = setTimeout(() => {
+    const again = () => {
       this.#asideRetry = null
       this.#roll()
-    }, this.#pauseMs(this.#asideFailed)).unref()
+    }
+    this.#asideRetry = this.#clock.after(this.#pauseMs(this.#asideFailed), again).unref()
     this.#asideFailed += 1
   }
 
   #later(error: unknown): void {
     if (this.#failed === 0)
       this.#parts.log.warn({ err: error }, 'usage: a segment cannot be handed on; it is kept and tried again')
-    this.#retry = setTimeout(() => {
+    const again = () => {
       this.#retry = null
       this.#roll()
-    }, this.#pauseMs(this.#failed)).unref()
+    }
+    this.#retry = this.#clock.after(this.#pauseMs(this.#failed), again).unref()
     this.#failed += 1
   }
 

@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { SlotLimit, Slots } from '../contracts/slots.ts'
 import type { UsageRetention, UsageWatch } from '../contracts/usage-lake.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep, systemClock } from '../time.ts'
 import { ageInDays, type PlannedMerge, planDay, retentions } from './compaction.ts'
 import type { UsageLake } from './lake.ts'
 import { HOUR_MS, isMerged, type UsageObject } from './names.ts'
@@ -34,7 +34,7 @@ export interface CompactorOptions extends Partial<CompactorTiming> {
   readonly retention: () => UsageRetention
   readonly log: Logger
   readonly watch?: UsageWatch | undefined
-  readonly now?: () => number
+  readonly clock?: Clock
   readonly mergeBytes?: number
 }
 
@@ -45,13 +45,13 @@ export interface Compactor {
 
 /** Merges files of usage once an hour, on whichever node takes the lease first. */
 export function startCompactor(options: CompactorOptions): Compactor {
-  const { intervalMs = HOUR_MS } = options
+  const { intervalMs = HOUR_MS, clock = systemClock } = options
   const stopping = new AbortController()
   const rounds = new CompactionRounds(options, stopping.signal)
   const loop = async () => {
     while (!stopping.signal.aborted) {
       const pauseMs = intervalMs * (1 + JITTER * (Math.random() - 0.5))
-      await sleep(pauseMs, undefined, { signal: stopping.signal, ref: false }).catch(() => {})
+      await sleep(clock, pauseMs, { signal: stopping.signal, ref: false }).catch(() => {})
       if (!stopping.signal.aborted) await rounds.run()
     }
   }
@@ -117,8 +117,8 @@ export class CompactionRounds {
   }
 
   async #round(): Promise<void> {
-    const { lake, retention, now = Date.now, log } = this.#options
-    const nowMs = now()
+    const { lake, retention, clock = systemClock, log } = this.#options
+    const nowMs = clock.wallNow()
     const round: Round = { kept: retention(), nowMs, merged: [], removed: 0, failures: new Map() }
     const listed = await lake.listed()
     await this.#attempt(round, ORPHANS, async () => {
@@ -190,9 +190,9 @@ export class CompactionRounds {
 
   /** Deletes what merged files took the place of. */
   async #removeInputs(round: Round): Promise<void> {
-    const { lake, graceMs = GRACE_MS } = this.#options
+    const { lake, graceMs = GRACE_MS, clock = systemClock } = this.#options
     if (round.merged.length === 0) return
-    await sleep(graceMs, undefined, { signal: this.#signal })
+    await sleep(clock, graceMs, this.#signal === undefined ? {} : { signal: this.#signal })
     for (const { date, inputs } of round.merged)
       for (const input of inputs) await this.#attempt(round, date, () => lake.remove(input))
   }

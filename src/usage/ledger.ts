@@ -17,6 +17,7 @@ import type {
 } from '../contracts/recorder.ts'
 import type { GatewayError } from '../errors.ts'
 import { idTimeMs } from '../ids.ts'
+import { type Clock, systemClock } from '../time.ts'
 import type { UsageRow } from './encoder.ts'
 import type { KeptPlace } from './open-segment.ts'
 import type { WriteAhead } from './write-ahead.ts'
@@ -50,6 +51,7 @@ export interface LedgerParts {
   readonly paramOf: (failure: GatewayError) => string | null
   /** Endpoints whose requests have records, such as `POST /v1/chat`. */
   readonly calls: ReadonlySet<string>
+  readonly clock?: Clock
 }
 
 /**
@@ -64,6 +66,7 @@ export class UsageLedger implements UsageKeeper {
   readonly #rows: WriteAhead
   readonly #paramOf: LedgerParts['paramOf']
   readonly #calls: LedgerParts['calls']
+  readonly #clock: Clock
   /** Of the record that is being written. */
   readonly #row: UsageRow
   /**
@@ -71,19 +74,22 @@ export class UsageLedger implements UsageKeeper {
    * rest of a record.
    */
   readonly #charged: OpenCall[] = []
-  readonly #waiting = new WaitingCalls()
+  readonly #waiting: WaitingCalls
   /** Live sessions that have no record yet, and what each knows of itself; null: it is over, but for its money. */
   readonly #sessions = new Map<OpenCall, (() => SessionFacts) | null>()
   /** What the journal was told that each of them came to. */
   readonly #toldOfSessions = new WeakMap<OpenCall, number>()
-  readonly #held = new HeldCalls()
+  readonly #held: HeldCalls
   /** Those that were met, by method and pattern. */
   readonly #endpoints = new Map<string, Map<string, Endpoint>>()
   #lastEndpoint: Endpoint = { method: '', pattern: '', text: ' ', isCall: false }
   /** The reasons that came last of one attempt. */
   #lastReason = { provider: '', model: '', reason: '', text: '' }
 
-  constructor({ rows, node, paramOf, calls }: LedgerParts) {
+  constructor({ rows, node, paramOf, calls, clock = systemClock }: LedgerParts) {
+    this.#clock = clock
+    this.#waiting = new WaitingCalls(clock)
+    this.#held = new HeldCalls(clock)
     this.#rows = rows
     this.#paramOf = paramOf
     this.#calls = calls
@@ -260,7 +266,7 @@ export class UsageLedger implements UsageKeeper {
 
   /** Writes what is known of a call that is not over. */
   #keep(exchange: EndedExchange, call: OpenCall): void {
-    this.#fill(exchange, call, Date.now(), exchange.elapsedMs)
+    this.#fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
     const before = call.usagePlace as KeptPlace | null
     if (before === null) call.usagePlace = this.#rows.addKept(this.#row)
     else this.#rows.addAgain(this.#row, before, true)
@@ -298,7 +304,7 @@ export class UsageLedger implements UsageKeeper {
   #fillOpen(call: OpenCall, facts: (() => SessionFacts) | null): void {
     const exchange = call.exchange as EndedExchange
     const row = this.#row
-    this.#fill(exchange, call, Date.now(), exchange.elapsedMs)
+    this.#fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
     // That of its handshake, which may be on its way.
     row.status ??= 101
     if (facts !== null) {
@@ -355,7 +361,7 @@ export class UsageLedger implements UsageKeeper {
     row.kind = 'job'
     row.request_id = job.requestId
     row.job_id = job.id
-    row.ended_at = Date.now()
+    row.ended_at = this.#clock.wallNow()
     row.started_at = Math.min(job.createdAtMs, row.ended_at)
     row.total_ms = row.ended_at - row.started_at
     row.workspace = job.workspace
@@ -451,8 +457,13 @@ const HELD_MS = 3_600_000
 
 /** Calls that the state settles by themselves, until it has. */
 class HeldCalls implements MoneySource {
+  readonly #clock: Clock
   readonly #held = new Map<string, HeldMoney>()
   #changed = new Set<string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   hold(money: HeldMoney): void {
     this.#held.set(money.token, money)
@@ -469,7 +480,7 @@ class HeldCalls implements MoneySource {
     // What the state has never taken has expired there.
     if (isAll)
       for (const token of this.#held.keys()) {
-        if (idTimeMs(token) > Date.now() - HELD_MS) break
+        if (idTimeMs(token) > this.#clock.wallNow() - HELD_MS) break
         this.#held.delete(token)
       }
     return [...(isAll ? this.#held.keys() : changed)].map((key) => {
@@ -481,10 +492,15 @@ class HeldCalls implements MoneySource {
 
 /** Calls that are over, of which no record was made yet. */
 class WaitingCalls {
+  readonly #clock: Clock
   readonly #calls: (OpenCall | null)[] = Array.from({ length: WAITING_MAX }, () => null)
   readonly #endedAtMs = new Float64Array(WAITING_MAX)
   readonly #elapsedMs = new Float64Array(WAITING_MAX)
   #count = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
 
   get isFull(): boolean {
     return this.#count === WAITING_MAX
@@ -494,7 +510,7 @@ class WaitingCalls {
   add(call: OpenCall, elapsedMs: number): void {
     const at = this.#count
     this.#calls[at] = call
-    this.#endedAtMs[at] = Date.now()
+    this.#endedAtMs[at] = this.#clock.wallNow()
     this.#elapsedMs[at] = elapsedMs
     this.#count = at + 1
   }

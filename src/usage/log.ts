@@ -1,4 +1,5 @@
 import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
+import { systemClock } from '../time.ts'
 import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
 import { applyTests, type LogId, type LogTest, markId } from './log-filter.ts'
 import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
@@ -100,7 +101,7 @@ class LogSearch {
   constructor(question: LogQuestion, source: LogSource, bounds: LogBounds) {
     this.#question = question
     this.#bounds = bounds
-    this.#untilMs = performance.now() + bounds.milliseconds
+    this.#untilMs = systemClock.now() + bounds.milliseconds
     this.#sign = question.isNewestFirst ? -1 : 1
     this.#id = question.id === null ? null : Buffer.from(question.id.value)
     this.#known = this.#end
@@ -302,7 +303,7 @@ class LogSearch {
   #isSpent(ms: number): boolean {
     if (this.#sign * (ms - this.#nearest(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)) <= 0)
       return false
-    return this.#bytes >= this.#bounds.bytes || performance.now() >= this.#untilMs
+    return this.#bytes >= this.#bounds.bytes || systemClock.now() >= this.#untilMs
   }
 
   /** Adds the records of a row group that may be in the answer. */

@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Accounts, CallLedger } from '../contracts/ledger.ts'
 import type { Slots } from '../contracts/slots.ts'
 import { idTimeMs } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, sleep } from '../time.ts'
 import type { UsageLedger } from './ledger.ts'
 import type { JournalledMoney } from './money-journal.ts'
 
@@ -25,6 +25,7 @@ interface LostParts extends Partial<LostTiming> {
   /** The app of a key; empty: there is no such key any more. */
   readonly appOf: (keyId: string) => Promise<string>
   readonly log: Logger
+  readonly clock: Clock
 }
 
 /**
@@ -32,7 +33,7 @@ interface LostParts extends Partial<LostTiming> {
  * recorded: a crash in between writes its record twice, with the same `record_id`.
  */
 export function recordLostMoney(parts: LostParts) {
-  const { accounts, slots, ledger, workspaces, appOf, log, lostMs = PAUSE_MS } = parts
+  const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = parts
   const stopping = new AbortController()
   const { signal } = stopping
   let away = false
@@ -62,7 +63,7 @@ export function recordLostMoney(parts: LostParts) {
   async function rounds(): Promise<void> {
     while (!signal.aborted) {
       await round()
-      await sleep(lostMs, undefined, { signal, ref: false }).catch(() => {})
+      await sleep(clock, lostMs, { signal, ref: false }).catch(() => {})
     }
   }
 
@@ -84,8 +85,9 @@ export function recordLostMoney(parts: LostParts) {
 export async function settleJournal(
   { money, usage }: JournalledMoney,
   state: { readonly ledger: Pick<CallLedger, 'recover'>; readonly accounts: Pick<Accounts, 'addUsage'> },
+  clock: Clock,
 ): Promise<void> {
   for (const held of money) await state.ledger.recover(held)
   for (const batch of usage)
-    if (idTimeMs(batch.token) > Date.now() - USAGE_MS) await state.accounts.addUsage(batch)
+    if (idTimeMs(batch.token) > clock.wallNow() - USAGE_MS) await state.accounts.addUsage(batch)
 }

@@ -2,6 +2,7 @@ import { renameSync, rmSync } from 'node:fs'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { idTimeMs, newId } from '../ids.ts'
+import type { Clock } from '../time.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { OpenSegment, SEGMENT_SUFFIX } from './open-segment.ts'
 import { sourceOf } from './packing.ts'
@@ -31,14 +32,16 @@ export interface OpenRecords {
 export class OpenRows {
   readonly #folder: string
   readonly #records: OpenRecords
+  readonly #clock: Clock
   /** Null: there is none. */
   #file: OpenSegment | null = null
   /** How many were open when it was written; null: what was appended last may be cut off. */
   #count: number | null = null
 
-  constructor(folder: string, records: OpenRecords) {
+  constructor(folder: string, records: OpenRecords, clock: Clock) {
     this.#folder = folder
     this.#records = records
+    this.#clock = clock
   }
 
   /** The records in the file ended then or later, epoch milliseconds; infinity: there is none. */
@@ -50,7 +53,7 @@ export class OpenRows {
   add(row: UsageRow): void {
     const file = this.#file
     if (file === null || this.#count === null) {
-      this.tick(Date.now())
+      this.tick(this.#clock.wallNow())
       return
     }
     try {

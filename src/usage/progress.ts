@@ -1,4 +1,5 @@
 import type { UsageMarks } from '../contracts/usage-lake.ts'
+import type { Clock, Timer } from '../time.ts'
 
 /** A process that has said nothing for so long is counted on no more: its disk must be gone. */
 const SILENT_MS = 86_400_000
@@ -25,6 +26,7 @@ interface ProgressParts extends Partial<ProgressTiming> {
   readonly marks: UsageMarks
   /** Null: this process writes none. */
   readonly writer: UsageWriter | null
+  readonly clock: Clock
 }
 
 /**
@@ -33,7 +35,7 @@ interface ProgressParts extends Partial<ProgressTiming> {
  */
 export class UsageProgress {
   readonly #parts: ProgressParts
-  #timer: NodeJS.Timeout | null = null
+  #timer: Timer | null = null
   #noting: Promise<void> = Promise.resolve()
   /** Of the others, when the state was read last; of those that began later nothing is older. */
   #othersMs = 0
@@ -46,10 +48,11 @@ export class UsageProgress {
 
   /** Begins to tell the others. Resolves once they know that there is this process, or the state does not answer. */
   async start(): Promise<void> {
-    const { noteMs = NOTE_MS } = this.#parts
-    this.#timer = setInterval(() => {
+    const { noteMs = NOTE_MS, clock } = this.#parts
+    const note = () => {
       this.#noting = this.#noting.then(() => this.#note())
-    }, noteMs).unref()
+    }
+    this.#timer = clock.every(noteMs, note).unref()
     await this.#note()
   }
 
@@ -58,8 +61,8 @@ export class UsageProgress {
    * milliseconds. 0: the state has never answered. To be asked before the store is.
    */
   async until(): Promise<number> {
-    const { marks, writer } = this.#parts
-    const nowMs = Date.now()
+    const { marks, writer, clock } = this.#parts
+    const nowMs = clock.wallNow()
     const ownMs = writer?.doneUntilMs ?? nowMs
     try {
       const others = [...(await marks.read())].filter(([name]) => name !== writer?.name)
@@ -73,7 +76,7 @@ export class UsageProgress {
 
   /** Tells the others how far it came in the end; to be called when no record is written or put any more. */
   async close(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer?.close()
     await this.#noting
     const { marks, writer } = this.#parts
     if (writer?.isDone !== true) return this.#note()
@@ -82,11 +85,11 @@ export class UsageProgress {
 
   /** Never rejects: it is said again. */
   async #note(): Promise<void> {
-    const { marks, writer } = this.#parts
+    const { marks, writer, clock } = this.#parts
     if (writer === null) return
     this.#adopted.push(...writer.takeAdopted())
     try {
-      await marks.note(writer.name, { doneUntilMs: writer.doneUntilMs, notedAtMs: Date.now() })
+      await marks.note(writer.name, { doneUntilMs: writer.doneUntilMs, notedAtMs: clock.wallNow() })
       if (this.#adopted.length === 0) return
       // Only now: from the one moment to the next one of the two has said it.
       await marks.forget(this.#adopted)

@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises'
+import { systemClock, type Timer } from '../time.ts'
 import { AggregateBuilder, type UsageAggregate } from './aggregate.ts'
 import { encodeAggregate } from './aggregate-file.ts'
 import { FOOTER_PAIRS } from './lake.ts'
@@ -107,15 +108,17 @@ function borrowRoom(): RollRoom {
 
 /** Null: there is none, or it is in use. */
 let spareRoom: RollRoom | null = null
-let forgetting: NodeJS.Timeout | null = null
+let forgetting: Timer | null = null
 
 function keep(room: RollRoom): void {
   if (room.columns.rows > KEPT_ROWS) return
   spareRoom = room
-  if (forgetting !== null) clearTimeout(forgetting)
-  forgetting = setTimeout(() => {
-    spareRoom = null
-  }, KEPT_MS).unref()
+  forgetting?.close()
+  forgetting = systemClock
+    .after(KEPT_MS, () => {
+      spareRoom = null
+    })
+    .unref()
 }
 
 interface MadeFile extends Pick<RolledFile, 'rows' | 'file'> {

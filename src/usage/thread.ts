@@ -1,9 +1,9 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { Piscina } from 'piscina'
 import type { CancelSignal } from '../cancellation.ts'
 import { GatewayError } from '../errors.ts'
+import { nextTurn } from '../time.ts'
 
 /*
  * A thread that runs tasks of a module. A thread has no connection to anything: what a task needs of the store it asks

@@ -4,6 +4,7 @@ import type { MoneySource } from '../contracts/recorder.ts'
 import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import { type Clock, systemClock, type Timer } from '../time.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
 import type { UsageRow } from './encoder.ts'
 import { type JournalledMoney, MoneyJournal } from './money-journal.ts'
@@ -61,6 +62,7 @@ export interface WriteAheadParts {
   /** Settles the money that a dead process held, before its records are taken over; absent: the state does not. */
   readonly settle?: ((money: JournalledMoney) => Promise<void>) | undefined
   readonly timing?: Partial<WriteAheadTiming>
+  readonly clock?: Clock
 }
 
 /**
@@ -72,6 +74,7 @@ export interface WriteAheadParts {
 export class WriteAhead {
   readonly #parts: WriteAheadParts
   readonly #timing: WriteAheadTiming
+  readonly #clock: Clock
   readonly #folder: string
   readonly #free: () => Promise<void>
   readonly #backlog: Backlog
@@ -81,9 +84,9 @@ export class WriteAhead {
   /** Segments that only take records which they have had before. */
   readonly #kept = new Set<OpenSegment>()
   readonly #closing = new Map<OpenSegment, Promise<void>>()
-  readonly #timers: readonly NodeJS.Timeout[]
+  readonly #timers: readonly Timer[]
   /** Fires when what was gathered is to be written. One for all: making one takes longer than a record. */
-  readonly #gathering: NodeJS.Timeout
+  readonly #gathering: Timer
   #adopting: Promise<void> = Promise.resolve()
   /** Has records be added that wait for that. */
   #gather = () => {}
@@ -105,16 +108,18 @@ export class WriteAhead {
     this.#timing = { ...TIMING, ...parts.timing }
     this.#folder = folder
     this.#free = free
-    const { roll, log, settle } = parts
-    this.#backlog = new Backlog({ folder, roll, log, settle, retryMs: this.#timing.retryMs })
+    const { roll, log, settle, clock = systemClock } = parts
+    this.#clock = clock
+    this.#backlog = new Backlog({ folder, roll, log, settle, clock, retryMs: this.#timing.retryMs })
     this.#journal = new MoneyJournal(folder)
     const { gatherMs, segmentMs, syncMs } = this.#timing
-    this.#gathering = setTimeout(this.flush, gatherMs)
+    this.#gathering = clock.after(gatherMs, this.flush)
+    const adopt = () => {
+      this.#adopting = this.#adopting.then(() => this.#adopt())
+    }
     this.#timers = [
-      setInterval(() => {
-        this.#adopting = this.#adopting.then(() => this.#adopt())
-      }, segmentMs).unref(),
-      setInterval(() => this.#tick(), Math.min(syncMs, segmentMs)).unref(),
+      clock.every(segmentMs, adopt).unref(),
+      clock.every(Math.min(syncMs, segmentMs), () => this.#tick()).unref(),
     ]
   }
 
@@ -136,7 +141,7 @@ export class WriteAhead {
   expect(): void {
     if (this.#isDue) return
     this.#isDue = true
-    this.#dueSinceMs = Date.now()
+    this.#dueSinceMs = this.#clock.wallNow()
     this.#gathering.refresh()
   }
 
@@ -191,7 +196,7 @@ export class WriteAhead {
 
   /** Keeps what is known of these, until each adds its record. */
   keepOpen(records: OpenRecords): void {
-    this.#openRows = new OpenRows(this.#folder, records)
+    this.#openRows = new OpenRows(this.#folder, records, this.#clock)
   }
 
   /** Has money be settled that this process holds when it dies. */
@@ -239,7 +244,7 @@ export class WriteAhead {
       written: this.#written,
       lost: this.#lost,
       backlogBytes: this.#bytes,
-      oldestMs: Number.isFinite(oldest) ? Math.max(0, Date.now() - oldest) : 0,
+      oldestMs: Number.isFinite(oldest) ? Math.max(0, this.#clock.wallNow() - oldest) : 0,
       rolled: this.#backlog.rolled,
     }
   }
@@ -253,7 +258,11 @@ export class WriteAhead {
   get doneUntilMs(): number {
     this.#gather()
     // A record may be a moment older than the segment that was made for it. One of an open session is put if we die.
-    return Math.min(Date.now(), this.#oldestMs - 1, (this.#openRows?.writtenMs ?? Date.now()) - 1)
+    return Math.min(
+      this.#clock.wallNow(),
+      this.#oldestMs - 1,
+      (this.#openRows?.writtenMs ?? this.#clock.wallNow()) - 1,
+    )
   }
 
   /** Whether everything was handed on. */
@@ -269,9 +278,9 @@ export class WriteAhead {
 
   /** Writes, closes and hands on what there is, which stays for the next process where that takes too long. */
   async close(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer)
+    for (const timer of this.#timers) timer.close()
     this.flush()
-    clearTimeout(this.#gathering)
+    this.#gathering.close()
     for (const segment of this.#open) this.#close(segment)
     this.#openRows?.close()
     this.#journal.close()
@@ -332,7 +341,7 @@ export class WriteAhead {
       this.#written -= rows
       this.#lost += rows
       this.#isAway = true
-      this.#pausedUntilMs = performance.now() + this.#timing.pauseMs
+      this.#pausedUntilMs = this.#clock.now() + this.#timing.pauseMs
       this.#parts.log.error({ err: error, count: rows }, 'usage: records cannot be written, and are lost')
       return false
     }
@@ -340,8 +349,8 @@ export class WriteAhead {
 
   #tick(): void {
     const { segmentMs, keptMs } = this.#timing
-    const nowMs = Date.now()
-    if (this.#isAway && performance.now() >= this.#pausedUntilMs) this.#isAway = false
+    const nowMs = this.#clock.wallNow()
+    if (this.#isAway && this.#clock.now() >= this.#pausedUntilMs) this.#isAway = false
     this.flush()
     for (const segment of this.#open) {
       const ageMs = nowMs - segment.openedAtMs

@@ -8,6 +8,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import type { Test } from 'tap'
 import { createLogger } from '../../src/log.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
+import { systemClock } from '../../src/time.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { createUsageWorker } from '../../src/usage/worker.ts'
@@ -123,7 +124,7 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
     healthy: async () => true,
     retention: () => ({ days: 100_000, byWorkspace: new Map() }),
     log: createLogger('silent'),
-    now: () => Date.now() + HOUR_MS,
+    clock: { ...systemClock, wallNow: () => Date.now() + HOUR_MS },
     graceMs: 0,
   })
   await rounds.run()

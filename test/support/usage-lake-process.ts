@@ -11,6 +11,7 @@ import { openUsageStore } from '../../src/usage/store.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Dice } from './dice.ts'
 import { randomRecord, recordsIn } from './usage-lake.ts'
+import { clockAhead } from './virtual-clock.ts'
 
 /** What a process of the test is told. */
 export interface LakeProcessTask {
@@ -76,8 +77,8 @@ async function main(task: LakeProcessTask): Promise<void> {
   })
   const { lake, worker } = store
   // Time goes faster here, so that what was rolled is of a past hour.
-  const now = () => Date.now() + 3_600_000
-  const rounds = new CompactionRounds({ ...options, lake, worker, now, graceMs: 200 })
+  const clock = clockAhead(3_600_000)
+  const rounds = new CompactionRounds({ ...options, lake, worker, clock, graceMs: 200 })
   let compacting: Promise<void> | null = null
   process.stdout.write(`${written}\n`)
   while (written < task.count) {

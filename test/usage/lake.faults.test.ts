@@ -5,6 +5,7 @@ import type { UsageRetention } from '../../src/contracts/usage-lake.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createLogger } from '../../src/log.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
+import { systemClock } from '../../src/time.ts'
 import { mergeAggregates } from '../../src/usage/aggregate.ts'
 import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { CompactionRounds, type CompactorOptions } from '../../src/usage/compactor.ts'
@@ -93,7 +94,7 @@ t.test('a crash at any step of rolling and merging loses nothing and doubles not
     let crashes = 0
     for (let failAt = 1; ; failAt += 1) {
       const { store, failing } = failingObjects(await createFileObjects(await tempFolder(t)))
-      const node = nodeOver(store, segments, { now })
+      const node = nodeOver(store, segments, { clock: { ...systemClock, wallNow: now } })
       failing.failAt = failAt
       failing.doesBefore = doesBefore
       for (const id of segments.keys()) await node.roll(id).catch(() => node.roll(id))
@@ -109,7 +110,7 @@ t.test('a crash at any step of rolling and merging loses nothing and doubles not
       const hasCrashed = failing.calls >= failAt
       failing.failAt = Number.POSITIVE_INFINITY
       // Another process, which remembers nothing.
-      const next = nodeOver(store, segments, { now })
+      const next = nodeOver(store, segments, { clock: { ...systemClock, wallNow: now } })
       await next.compact()
       const { files, totals, sums } = await readAll(t, next.lake, fromMs, toMs)
       t.same(
@@ -134,7 +135,7 @@ t.test('a segment that is rolled again after its file was merged adds nothing', 
     ['seg_a', 'seg_b'].map((id) => [id, traffic(new Dice(3), 50, fromMs, fromMs + 1000, id)]),
   )
   const objects = await createFileObjects(await tempFolder(t))
-  const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+  const node = nodeOver(objects, segments, { clock: { ...systemClock, wallNow: () => nowMs + 2 * HOUR_MS } })
   for (const id of segments.keys()) await node.roll(id)
   await node.compact()
   await node.roll('seg_a')
@@ -156,7 +157,9 @@ t.test(
       ids.map((id) => [id, traffic(new Dice(5), 50, fromMs, fromMs + 1000, id)]),
     )
     const objects = await createFileObjects(await tempFolder(t))
-    const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+    const node = nodeOver(objects, segments, {
+      clock: { ...systemClock, wallNow: () => nowMs + 2 * HOUR_MS },
+    })
     for (const id of ids) await node.roll(id)
     const hiding = (hidden: string): Objects => ({
       ...objects,
@@ -167,7 +170,9 @@ t.test(
       async remove() {},
     })
     for (const hidden of ['seg_a', 'seg_c'])
-      await nodeOver(hiding(hidden), segments, { now: () => nowMs + 2 * HOUR_MS }).compact()
+      await nodeOver(hiding(hidden), segments, {
+        clock: { ...systemClock, wallNow: () => nowMs + 2 * HOUR_MS },
+      }).compact()
     const twice = await readAll(t, node.lake, fromMs, nowMs, false)
     t.equal(twice.files.length, 2)
     t.equal(twice.totals.count, 200, 'seg_b is in both')
@@ -186,7 +191,10 @@ t.test(
     const segments: Segments = new Map()
     const objects = await createFileObjects(await tempFolder(t))
     let retention: UsageRetention = { days: 30, byWorkspace: new Map([['ws-1', 3]]) }
-    const node = nodeOver(objects, segments, { now: () => nowMs, retention: () => retention })
+    const node = nodeOver(objects, segments, {
+      clock: { ...systemClock, wallNow: () => nowMs },
+      retention: () => retention,
+    })
     for (const age of [0, 3, 4, 30, 31]) {
       const fromMs = today - age * DAY_MS
       segments.set(`seg_${age}`, traffic(new Dice(age), 200, fromMs, fromMs + DAY_MS, `use_${age}`))
@@ -261,7 +269,7 @@ t.test(
     const rounds: boolean[] = []
     const watch = { rolled() {}, merged() {}, compacted: (isDone: boolean) => void rounds.push(isDone) }
     const retention: UsageRetention = { days: 30, byWorkspace: new Map([['ws-1', 10]]) }
-    const options = { now: () => clockMs, retention: () => retention, watch }
+    const options = { clock: { ...systemClock, wallNow: () => clockMs }, retention: () => retention, watch }
     const node = nodeOver(objects, segments, options)
     const ages = { seg_bad: 20, seg_aging: 15, seg_a: 21, seg_b: 21, seg_c: 2, seg_d: 2 }
     await rollAged(node, segments, { today, ages, records: 100 })
@@ -295,7 +303,7 @@ t.test('compaction goes on where a file cannot be deleted, and comes back to it'
       await stored.remove(key)
     },
   }
-  const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+  const node = nodeOver(objects, segments, { clock: { ...systemClock, wallNow: () => nowMs + 2 * HOUR_MS } })
   const ages = { seg_a: 20, seg_b: 20, seg_c: 19, seg_d: 19 }
   await rollAged(node, segments, { today, ages, records: 50 })
   const counts = async () => [...(await node.lake.listed()).values()].map(({ length }) => length).sort()
@@ -325,7 +333,10 @@ t.test(
         const segments: Segments = new Map()
         const { store, failing } = failingObjects(await createFileObjects(await tempFolder(t)))
         let clockMs = nowMs
-        const node = nodeOver(store, segments, { now: () => clockMs, mergeBytes: 1024 * 1024 })
+        const node = nodeOver(store, segments, {
+          clock: { ...systemClock, wallNow: () => clockMs },
+          mergeBytes: 1024 * 1024,
+        })
         for (const one of steps) {
           if ('roll' in one && !segments.has(`seg_${one.roll}`)) {
             segments.set(

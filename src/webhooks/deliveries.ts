@@ -115,7 +115,7 @@ class Loop implements Deliveries {
       const claimed = await this.#claim()
       const lookups: Lookups = new Map()
       for (const event of claimed) this.#begin(event, lookups)
-      await sleep(this.#parts.clock, GAP_MS)
+      await sleep(this.#parts.clock, GAP_MS, { signal: this.#stopping.signal }).catch(() => {})
       await this.#pause()
     }
   }

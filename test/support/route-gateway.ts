@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { Timing } from '../../src/node/timing.ts'
+import type { Clock } from '../../src/time.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { RawClient } from './raw-client.ts'
@@ -17,6 +18,7 @@ export interface RouteGatewayOptions {
   readonly config?: Fields
   readonly env?: Readonly<Record<string, string>>
   readonly timing?: Timing
+  readonly clock?: Clock
 }
 
 /** An answer whose body is taken at the test's own pace; see `RawClient` for what follows. */
@@ -71,8 +73,14 @@ async function routeGateway<Started extends Gateway>(
     },
     ...options.config,
   }
-  const { env, timing } = options
-  const larkway = await start(t, { key, config, ...(env && { env }), ...(timing && { timing }) })
+  const { env, timing, clock } = options
+  const larkway = await start(t, {
+    key,
+    config,
+    ...(env && { env }),
+    ...(timing && { timing }),
+    ...(clock && { clock }),
+  })
   const authorization = `Bearer ${key}`
   return {
     ...larkway,

@@ -48,7 +48,7 @@ function tierOf(file) {
 }
 
 /** Tells whether a file measures speed or fills the machine: it runs while no other does, or either would be wrong. */
-const isAlone = (file) => /\.alone\.test\.m?[jt]s$/.test(file)
+const isAlone = (file) => /\.alone\.(long\.)?test\.m?[jt]s$/.test(file)
 
 /** Functions that measure the process of a file, which then has to be new. */
 const MEASURES = /\b(memoryUsage|cpuUsage|eventLoopUtilization|monitorEventLoopDelay)\b/

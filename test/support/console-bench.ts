@@ -52,7 +52,7 @@ export const STORES: readonly (readonly ['embedded' | 'redis', { readonly skip: 
 ]
 
 export interface BenchOptions {
-  /** Default: the embedded one; `redis.faults.test.ts` runs what leaves it open with Redis, too. */
+  /** Default: the embedded one; `redis.long.test.ts` runs what leaves it open with Redis, too. */
   readonly store?: 'embedded' | 'redis'
   readonly env?: Readonly<Record<string, string>>
 }

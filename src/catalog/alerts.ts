@@ -5,7 +5,7 @@ import type { Issues, Path } from './issues.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
 const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/
-/** Of a key, as Standard Webhooks asks for it. */
+/** Length of a key, as Standard Webhooks asks for it. */
 const SECRET_BYTES = { least: 24, most: 64 }
 
 export interface AlertContext {

@@ -108,7 +108,7 @@ const SCOPES = ['openid', 'profile', 'email']
 const PATH: Path = ['console']
 
 /**
- * How people come into the console. Adds to `issues` what cannot work, and what would leave nobody who can sign in as
+ * How people come into the console. Adds to `issues` what cannot work, and what would leave no one able to sign in as
  * an operator.
  */
 export function resolveSignIn(

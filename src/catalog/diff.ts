@@ -74,7 +74,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
   return lines.length === 0 && before.version === after.version ? null : { ...common, lines }
 }
 
-/** What is written of a route stands at each of its entries. */
+/** True when the route encodes; the setting of a route is copied to each of its entries. */
 function encodes({ entries }: Route): boolean {
   return entries.some(({ encode }) => encode === true)
 }

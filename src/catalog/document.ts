@@ -21,7 +21,7 @@ export interface WorkspaceKey {
 
 /** A document in parts: the reverse of merging. */
 interface SplitDocument {
-  /** Those of a kind in the order of the document. */
+  /** Records of the same kind keep the order of the document. */
   readonly records: readonly MergedRecord[]
   readonly keys: readonly WorkspaceKey[]
 }
@@ -160,8 +160,8 @@ const HEADING = ` The catalog that Larkway serves, as \`larkway export\` writes 
  with the LARKWAY_SECRET_KEYS of the servers that it comes from.`
 
 /**
- * A document as a file: of documents that say the same, the same text. Keys stand in the order of the documentation,
- * names in that of the alphabet.
+ * A document as a file: equal documents give the same text. Keys are in the order of the documentation, names in
+ * alphabetical order.
  *
  * @param notes sentences for the head of the file
  */

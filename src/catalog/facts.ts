@@ -18,7 +18,7 @@ const UNKNOWN_MODEL: Omit<ModelFacts, 'capabilities'> = {
   translates: false,
 }
 
-/** What is known of a model beside what the file declares of it. */
+/** Knowledge of a model besides what the file declares of it. */
 export interface KnownOfModel {
   /** Its facts in the built-in table; undefined: it lacks the model. */
   readonly table: ModelFacts | undefined

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox'
 
-// What shapes of parts of the configuration are made of.
+// Building blocks for the shapes of the configuration's parts.
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
 export const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'

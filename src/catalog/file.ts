@@ -42,7 +42,7 @@ const BudgetShape = strict(
   'cap on what calls may come to',
 )
 
-/** What end users may spend and ask, in all or one of them. */
+/** Limits on what end users may spend and ask, in all or one of them. */
 const END_USER_TERMS = {
   budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
   rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
@@ -60,7 +60,7 @@ const EndUsersShape = strict({
   ),
 })
 
-/** Of the workspaces that say nothing else, or of one. */
+/** Settings for the workspaces that say nothing else, or for one. */
 const UsageShape = (otherwise: string) =>
   strict(
     {
@@ -114,7 +114,7 @@ const facts = partial(FACT_SHAPES)
 
 const Model = Type.String({ minLength: 1, maxLength: 256 })
 
-/** Prices of a contract: each stands in place of the whole built-in price of its model. */
+/** Prices of a contract: each replaces the whole built-in price of its model. */
 const PricesShape = Type.Record(
   Model,
   strict({ ...PriceShape.properties, live: optional(PriceShape, 'what is agreed for live audio') }),

@@ -40,7 +40,7 @@ export type ImportedRecord = MergedRecord & {
 
 /** Changes that an import would make. */
 export interface ImportPlan {
-  /** Those that are not there already. */
+  /** Records that are not there already. */
   readonly records: readonly ImportedRecord[]
   readonly recordsThere: number
   readonly keys: readonly StoredKey[]

@@ -70,7 +70,7 @@ interface NewKey {
   readonly stored: StoredKey
 }
 
-/** Makes a key; nobody knows it until it is stored. */
+/** Makes a key, which is unknown until it is stored. */
 export function newKey({ name, ...settings }: KeySettings, nowMs: number): NewKey {
   // Told by their ids alone: a record of usage outlives the key that it names.
   const id = newId(settings.kind === 'playground' ? 'pgk' : 'key')

@@ -7,7 +7,7 @@ import type { Issues, Path } from './issues.ts'
 /** Prices by model that a provider or a workspace has agreed upon. */
 type Prices = NonNullable<ProviderFields['prices']>
 
-/** What is agreed upon for a model; empty: nothing. */
+/** The prices agreed upon for a model; empty: none. */
 export function agreedIn(
   prices: Prices | undefined,
   model: string,

@@ -119,7 +119,7 @@ function poolOf(
 ): Address | null {
   const at = [...path, 'base_urls']
   if (base_url !== undefined) issues.add(at, 'must be left out beside base_url')
-  // What is ordered at a vendor's own address is known at all of its servers.
+  // An order placed at a vendor's own address is known at all of its servers.
   if (typeof protocol?.baseUrl === 'string')
     issues.add(at, `must be left out: the kind "${kind}" has an address of its own`)
   const read = texts.map((text, index) => baseUrlOf(text, [...at, index], issues))

@@ -15,7 +15,7 @@ export interface RouteContext {
   readonly plans: ReadonlyMap<string, unknown>
   /** Workspace → the labels that it declares. */
   readonly purposes: Named<ReadonlySet<string>>
-  /** Of the route's workspace. */
+  /** Prices of the route's workspace. */
   readonly prices: WorkspaceFields['prices']
   readonly surroundings: ProviderContext
 }
@@ -223,7 +223,7 @@ function checkCutThrough(
   if (pull === true) issues.add(at, 'must be left out beside pull: the audio is either sent or fetched')
 }
 
-/** By their fields, which nobody changes: a catalog is made anew with every change of it, mostly of the same ones. */
+/** By their fields, which never change: every change makes a new catalog, mostly of the same fields. */
 const entryTexts = new WeakMap<EntryFields, string>()
 
 /** Canonical JSON of an entry. */

@@ -54,8 +54,8 @@ export function isOfSameApp(one: AppPrincipal, other: AppPrincipal): boolean {
 }
 
 /**
- * An entry that stayed, though others of its route did not: it may have moved. Found by its text, since a route has as
- * many entries as somebody likes.
+ * An entry that stayed, though others of its route did not: it may have moved. Found by its text, since a route may
+ * have any number of entries.
  */
 function sharedEntries(before: Route, made: Route): Entry[] {
   const rest = Map.groupBy(before.entries, canonicalJson)

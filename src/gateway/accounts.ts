@@ -34,7 +34,7 @@ export interface Settlements {
   settle(settlement: Settlement, forMs: number): Promise<Settled | null>
   /** Takes back a `begin` whose answer was lost. */
   cancel(cancellation: Cancellation): void
-  /** Counts a call that goes on when its caller leaves as pending. Settles as `call` does. */
+  /** Counts a call that continues when its caller leaves as pending. Settles as `call` does. */
   during<Value>(call: Promise<Value>): Promise<Value>
   /** Number of such calls, and of ends that the state has not taken yet. */
   readonly pending: number

@@ -30,7 +30,7 @@ export interface AdmissionOptions {
   readonly head?: CallHead
 }
 
-/** What the head of a request says beside its key. */
+/** The contents of a request's head other than its key. */
 export interface CallHead {
   readonly headers: Readonly<Record<string, string>>
   /** Null: none was found. */
@@ -46,8 +46,8 @@ export interface IdempotencyKey {
  * Admits a caller: authenticates it, checks its scope and takes one token of the key's bucket. Done once per request,
  * before anything of its body is stored. At once, unless the token has to be asked for elsewhere.
  *
- * What is wrong with the rest of the head is said to callers who are admitted, so that the call is recorded as theirs
- * and limited like any other.
+ * Other errors in the head are reported only to callers who are admitted, so that the call is recorded as theirs and
+ * limited like any other.
  *
  * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED, that of the head
  */

@@ -14,7 +14,7 @@ import type { Metered, Usage } from './meter.ts'
 import { recordedCall } from './sample.ts'
 import type { PurposeResolution } from './selection.ts'
 
-/** Where the trace id stands in a `traceparent`: W3C Trace Context, 3.2. */
+/** Start and end of the trace id in a `traceparent`: W3C Trace Context, 3.2. */
 const TRACE_ID = [3, 35] as const
 
 /** An idempotency slot as it was when its request came. */

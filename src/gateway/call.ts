@@ -14,7 +14,7 @@ export interface CallOf<K extends OperationName> {
   readonly again?: CallAgain
 }
 
-/** What was found out of a call that may be made again and again, and follows from its payload. */
+/** Results that follow from the payload alone, kept for a call that may be made again and again. */
 export interface CallAgain {
   /** The payload that it follows from: a door may make another call of the same body, such as one in another format. */
   readonly payload: object
@@ -22,11 +22,11 @@ export interface CallAgain {
   accepted: object | null
   /** Where the speech is kept that an entry makes of it; null: it was not looked for. */
   place: EntryPlace | null
-  /** What is metered of it, in wire names. */
+  /** The metered quantities, in wire names. */
   usage: Readonly<Record<string, number | null>> | null
 }
 
-/** What was found out of a call with this very payload; undefined: nothing is noted of it. */
+/** Results noted for a call with this very payload; undefined: none are kept. */
 export function againOf({ again, payload }: Call): CallAgain | undefined {
   return again?.payload === payload ? again : undefined
 }
@@ -55,7 +55,7 @@ export interface JobContext {
   /** State of the upstream work that an earlier claim began; null: there is none. */
   readonly progress: UpstreamProgress | null
   /**
-   * Records what the provider is working on. The call goes on meanwhile, even when recording fails. Null: there is
+   * Records what the provider is working on. The call continues meanwhile, even when recording fails. Null: there is
    * nothing left to resume.
    */
   note(progress: UpstreamProgress | null): void

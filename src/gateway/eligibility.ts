@@ -35,14 +35,14 @@ import { type Exclusion, overLimit } from './verdict.ts'
 export interface Demand extends TranscriptionDemand {
   readonly call: Call
   readonly capabilities: readonly Capability[]
-  /** What it requires of the protocol of an entry. */
+  /** Features that the entry's protocol must have. */
   readonly protocolFeatures: readonly ProtocolFeature[]
   /** Options of OpenAI's format that an entry has to take. */
   readonly extras: readonly ExtraOption[]
   /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
-  /** What is demanded of the handling of its content; null: nothing. */
+  /** Demands on how its content is handled; null: none. */
   readonly require: Requirements | null
 }
 
@@ -196,7 +196,7 @@ function holderOf({ payload }: Call): WithExtras {
   return ('options' in payload ? payload.options : payload) as WithExtras
 }
 
-/** What the caller calls an option of OpenAI's format. */
+/** The name by which the caller knows an option of OpenAI's format. */
 export function calledName({ name, param = name }: ExtraOption): string {
   return param
 }
@@ -414,7 +414,7 @@ interface Adapted<K extends OperationName> {
   readonly payload: Calls[K]
   /** One line per hint that was left out. */
   readonly warnings: readonly string[]
-  /** What becomes of its speech; null: it stays as it is made. */
+  /** The encoding that its speech is given; null: it stays as it is made. */
   readonly encoding: Encoding | null
 }
 

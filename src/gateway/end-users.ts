@@ -17,10 +17,10 @@ export const END_USER_LENGTH_MAX = 128
 /** Keeps the key of this use apart from all others that are made of the same secret. */
 const DERIVATION = 'larkway end users 1'
 const KEY_BYTES = 32
-/** Of a keyed hash: 192 bits in base64url. */
+/** Length of a keyed hash: 192 bits in base64url. */
 const HASH_LENGTH = 32
 
-/** The keyed hash of an id within a workspace: nobody without the secret can try names. */
+/** The keyed hash of an id within a workspace: names can be tried only with the secret. */
 export type EndUserHash = (workspace: string, id: string) => string
 
 /**
@@ -42,9 +42,9 @@ export function createEndUserHash(secretKeys: readonly Buffer[]): EndUserHash {
 /**
  * Notes whom a call is for, as its caller names it.
  *
- * @param sent  undefined: nobody is named
+ * @param sent  undefined: no end user is named
  * @param param where it was sent
- * @returns INVALID_REQUEST naming `param`, after which nobody is noted; null: it is an id
+ * @returns INVALID_REQUEST naming `param`, after which no end user is noted; null: it is an id
  */
 export function noteEndUser(
   { endUserHash }: { readonly endUserHash: EndUserHash },

@@ -53,7 +53,7 @@ export interface CircuitBreakers {
   condition(entry: Entry, nowMs: number): EntryCondition
   /**
    * Whether an attempt may begin. Takes the one trial of a half-open breaker, which `succeeded`, `failed` or `released`
-   * gives back; an open breaker and a cooling entry admit nobody.
+   * gives back; an open breaker and a cooling entry admit no attempt.
    */
   admit(entry: Entry, nowMs: number): boolean
   succeeded(entry: Entry, nowMs: number): void

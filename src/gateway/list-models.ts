@@ -7,7 +7,7 @@ const LIST_DEADLINE_MS = 15_000
 
 /** A provider's list of models. */
 export interface ListedModels {
-  /** Of several replicas, what all have that answer. Empty also where the protocol has no list. */
+  /** With several replicas, the models that all answering ones have. Empty also where the protocol has no list. */
   readonly listed: readonly string[]
   /** Why there is no list, in our words; of each replica that has none, by its place. Null when all have one. */
   readonly trouble: string | null

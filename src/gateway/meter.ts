@@ -105,7 +105,7 @@ export function meter<K extends OperationName>(
   return meterAt(call, reported, priceOf(price, reported, atMs))
 }
 
-/** What a call comes to before anybody answers it: what goes into it. */
+/** The usage of a call before it is answered: its input. */
 export function usageOf<K extends OperationName>({ operation, payload }: Call<K>): Usage {
   return METERS[operation](payload as Calls[K], NOTHING_REPORTED, {}).usage
 }
@@ -172,7 +172,7 @@ const METERS: {
   vision: meterTokens,
   complete: meterTokens,
   embeddings({ input: given }, { usage }, price) {
-    // What came as tokens is counted already.
+    // Input that came as tokens is counted already.
     const input_tokens = usage?.input_tokens ?? tokensIn(given)
     const counted = input_tokens === null ? null : { input_tokens, output_tokens: null }
     return {
@@ -206,8 +206,8 @@ const METERS: {
 }
 
 /**
- * Meters audio by the seconds of its file, whatever the provider reports. Only where the file does not tell them the
- * provider's figure stands in, with a warning.
+ * Meters audio by the seconds of its file, whatever the provider reports. The provider's figure is used only where the
+ * file does not tell them, with a warning.
  */
 function meterAudio(call: TranscriptionCall, reported: ReportedUsage, price: PriceOfDay): Metering {
   const { durationSeconds } = call.audio
@@ -408,7 +408,7 @@ const ANSWER_TOKENS = 1_000
 /** Audio whose file tells neither duration nor channels. */
 const UNKNOWN_AUDIO: ReportedUsage = { ...NOTHING_REPORTED, seconds: 60, channels: 2 }
 const VIDEO_SECONDS = 8
-/** Of a message's audio, whose length is not looked up: an mp3 of 128 kbit/s. */
+/** Assumed for a message's audio, whose length is not looked up: an mp3 of 128 kbit/s. */
 const AUDIO_BYTES_PER_SECOND = 16_000
 
 /** Estimates a call at an entry. */

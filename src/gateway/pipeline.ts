@@ -76,7 +76,7 @@ export interface JobRequest<K extends OperationName> {
 
 /**
  * A caller waits for the whole answer, and gets the same bytes when it asks again under the same key. From the moment
- * the slot is claimed the call goes on when its caller leaves: the answer is there for whoever asks again.
+ * the slot is claimed the call continues when its caller leaves: the answer is there for whoever asks again.
  */
 export interface IdempotentRequest<K extends OperationName> {
   readonly mode: 'idempotent'
@@ -327,7 +327,7 @@ function answerWhole(
   }, fail)
 }
 
-/** Claims the slot of the caller's key, and goes on without the caller; or replays what the slot holds. */
+/** Claims the slot of the caller's key, and continues without the caller; or replays what the slot holds. */
 async function answerIdempotent(
   active: ActiveCall,
   selection: Selection,

@@ -111,7 +111,7 @@ function smallCostOf(terms: readonly Term[]): number | null {
     sum += digits * quantity * scale
   }
   const doubled = 2 * sum * 10 ** DECIMALS + divisor
-  // What is not below 2^53 may have been rounded on the way, which only makes it larger than that.
+  // A number of 2^53 or more may have been rounded on the way, but never to less than 2^53.
   if (!priced || sum < 0 || !Number.isSafeInteger(doubled) || !Number.isSafeInteger(divisor)) return null
   const micros = (doubled - (doubled % (2 * divisor))) / (2 * divisor)
   return sum === 0 ? 0 : Math.max(1, micros)

@@ -28,7 +28,7 @@ export async function runPulled<K extends OperationName, Result>(
 ): Promise<{ readonly result: Result } | AttemptFailure> {
   const object =
     'audio' in payload && operation.takesAudioUrl === true ? wholeObject(payload.audio as Audio) : null
-  // What an earlier claim of a job has begun is followed as it is.
+  // Work that an earlier claim of a job has begun is followed as it is.
   const isResumed = options.checkpoint !== null && options.checkpoint.resumed !== null
   if (audioLinks !== undefined && object !== null && !isResumed) {
     const nowSeconds = Math.floor(options.clock.wallNow() / 1000)

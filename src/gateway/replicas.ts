@@ -170,7 +170,7 @@ export class ReplicaPool {
 
   /**
    * Places an attempt at the replica with the fewest calls under way; one of them by chance where several have as few.
-   * Those that are well come first, and before those that are down the ones whose calls have failed.
+   * Healthy replicas come first, then the ones whose calls have failed, then replicas that are down.
    */
   place(): PlacedAttempt {
     const nowMs = this.clock.now()

@@ -251,7 +251,7 @@ export class Reservation {
   }
 
   /**
-   * Ends a call that no entry answered, or whose caller left: charges the attempt of which nobody knows the end, frees
+   * Ends a call that no entry answered, or whose caller left: charges the attempt whose end is unknown, frees
    * the rest. A slot is free again when it is certain that nothing was executed.
    *
    * @returns what the caller is told
@@ -285,14 +285,14 @@ export class Reservation {
     if (this.#leased !== null) this.#leased.accrue(charge)
     else {
       const held = job === null ? this.#heldFor(charge) : null
-      // Without a reservation nobody could tell the state.
+      // Without a reservation the state cannot be told.
       if (held === null) return
       services.usageKeeper?.holds(held)
     }
     if (entry !== null) context.accrued(charge.spendMicros)
   }
 
-  /** What the state is to settle if this node dies now; null: it knows of no money of the call. */
+  /** The money that the state settles if this node dies now; null: it knows of no money of the call. */
   #heldFor(charge: Charge): HeldMoney | null {
     const { token, reservation } = this.#asked
     const { context, services } = this.#active

@@ -157,7 +157,7 @@ interface Told {
 }
 
 /**
- * What selection looks at of a call, without its content. A label, a voice and a format are told where the
+ * The parts of a call that selection looks at, without its content. A label, a voice and a format are told where the
  * configuration or a list of ours has them: any other text is the caller's own.
  */
 export function recordedCall(

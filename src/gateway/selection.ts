@@ -322,7 +322,7 @@ interface Listing {
 
 /**
  * Lists the routes that a call leads to, with the entries that the routes themselves exclude. A purpose that cannot be
- * used does not change the routing: it never stands in for a capability.
+ * used does not change the routing: it never substitutes for a capability.
  */
 function listRoutes(
   principal: Principal,

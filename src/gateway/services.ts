@@ -111,7 +111,7 @@ export interface ActiveCall<K extends OperationName = OperationName> {
   readonly services: Services
   readonly context: AdmittedContext
   readonly call: Call<K>
-  /** Aborts the call: that of its context, unless the call goes on without its caller. */
+  /** Aborts the call: that of its context, unless the call continues without its caller. */
   readonly signal: CancelSignal
   /** The job that it is made for; null: a caller waits for it. */
   readonly job: JobContext | null

@@ -13,7 +13,7 @@ export class ShadowTally implements ShadowWatch {
 
   ended({ pair, outcome, comparison }: ShadowEnd): void {
     const sums = this.#of(pair)
-    // What was given up says nothing of it.
+    // An abandoned call says nothing about the shadow.
     if (sums === null || outcome === 'abandoned') return
     sums.calls += 1
     if (outcome !== 'ok') sums.failed += 1

@@ -44,7 +44,7 @@ interface ShadowCall {
   readonly active: ActiveCall<TranscriptionTask>
   readonly shadow: Shadow
   readonly pair: ShadowPair
-  /** What the caller got. */
+  /** The text that the caller got. */
   readonly text: string
   readonly milliseconds: number | null
   readonly costUsd: number | null
@@ -71,7 +71,7 @@ interface ShadowParts {
  * money is reserved or charged for it; its health and latency are kept apart from those of entries, it takes no slots
  * of an account (`checkShadow` refuses providers that have any), and draws its own random numbers.
  *
- * What it holds is bounded: a few calls at once, a few that wait, bodies of a sixteenth of the memory. It never waits
+ * Its holdings are bounded: a few calls at once, a few that wait, bodies of a sixteenth of the memory. It never waits
  * for any of them. Under memory pressure, and when the node is to stop, calls of shadows are given up.
  */
 export class Shadows implements ShadowAsker {
@@ -117,13 +117,13 @@ export class Shadows implements ShadowAsker {
     }
   }
 
-  /** Takes nothing more. Resolves when nothing is under way and nobody reads a body any more. */
+  /** Takes nothing more. Resolves when nothing is under way and no body is being read any more. */
   close(): Promise<void> {
     this.#ended = true
     return this.giveUp('the node stops')
   }
 
-  /** Gives up what is under way or waits. Resolves when nobody reads its bodies any more. */
+  /** Gives up what is under way or waits. Resolves when its bodies are no longer read. */
   async giveUp(why: string): Promise<void> {
     for (const { pair, release } of this.#waiting.splice(0)) {
       release()
@@ -263,7 +263,7 @@ export class Shadows implements ShadowAsker {
     }
   }
 
-  /** Asks the shadow as a call of its own would, whose caller is nobody. */
+  /** Asks the shadow as a call of its own would, one without a caller. */
   #ask({ active, shadow, leaving, pair }: ShadowCall, startMs: number) {
     const { services, context, call, deadlineMs } = active
     const own = new CallContext({ requestId: context.id, signal: leaving.signal })

@@ -73,7 +73,7 @@ export function answerCached(
     const again = againOf(call)
     if (again !== undefined) again.place = place
     const found = hit(cached, first, audioOf(kept))
-    // Nothing is waited for where nobody has to wait.
+    // The answer is synchronous where no wait is needed.
     return found instanceof WholeStreaming ? found : Promise.resolve(found)
   }
   return mode === 'job' ? answerJob(cached) : answerInFlight(cached)
@@ -185,7 +185,7 @@ async function* deltasOf({ audio, mediaType }: SpeechResult): AsyncGenerator<Del
       yield { bytes: bytes.subarray(start, start + DELTA_BYTES), mediaType }
 }
 
-/** A job finds what is kept and keeps what it makes, but waits for nobody: it is not in a hurry, nor others for it. */
+/** A job uses and fills the cache but waits for no other call: it is not in a hurry, nor do others wait for it. */
 async function answerJob(cached: CachedCall): Promise<SpeechAnswer> {
   const { active, cache, place, terms, first } = cached
   const found = await cache.find(place, terms)
@@ -281,7 +281,7 @@ function joinedStreaming(
   return { head: envelope, expected: envelope, warnings, payload, deltas, outcome: () => outcome }
 }
 
-/** Makes the call for everybody who asks for the same meanwhile. It goes on when its own caller leaves. */
+/** Makes the call for everybody who asks for the same meanwhile. It continues when its own caller leaves. */
 function lead(cached: CachedCall): Promise<SpeechAnswer> {
   const { active, cache, place } = cached
   const { services, context, signal } = active
@@ -322,7 +322,7 @@ async function fly(cached: CachedCall, flight: Flight, leader: Leader): Promise<
   let kept = await cache.find(place, terms)
   const lease = kept === null ? await leaseFor(cached) : null
   try {
-    // Who held the lease until now has kept what it got.
+    // The previous holder of the lease has kept what it got.
     kept ??= await cache.find(place, terms)
     if (kept !== null) {
       flight.push(first.entry, kept.audio, kept.mediaType)
@@ -388,7 +388,7 @@ class Flight {
 
   constructor(memory: MemoryLease) {
     this.#memory = memory
-    // Nobody may wait for either.
+    // Perhaps no one waits for either.
     this.#begun.promise.catch(() => {})
     this.#ended.promise.catch(() => {})
   }
@@ -435,7 +435,7 @@ class Flight {
     this.#settle()
   }
 
-  /** Somebody reads it from now on, or waits to. @returns what to call when nobody does any more; idempotent */
+  /** Adds a reader, or one that waits to read. @returns what to call when it no longer does; idempotent */
   enter(): () => void {
     this.#readers += 1
     let isIn = true
@@ -447,7 +447,7 @@ class Flight {
     }
   }
 
-  /** The audio from its beginning, for somebody who has entered, and leaves with the end of it. */
+  /** The audio from its beginning, for a reader who has entered, and leaves with the end of it. */
   read(leave: () => void): AsyncGenerator<Deltas['speech'], void, void> {
     return new CancellableStream(this.#deltas(leave), async () => leave())
   }

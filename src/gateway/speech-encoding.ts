@@ -17,7 +17,7 @@ import type { Encoding } from './speech-format.ts'
 const SLICE_BYTES = 64 * 1024
 const NOTHING = new Uint8Array(0)
 
-/** What encoding a call's speech takes beside the speech. */
+/** Everything besides the speech itself that encoding a call's speech needs. */
 export interface EncodingRoom {
   readonly encoders: SpeechEncoders
   readonly memory: MemoryLease

@@ -112,7 +112,7 @@ async function judgeByRules<K extends OperationName>(
   return refusal(reason)
 }
 
-/** What the audio holds is no fault of the entry, and a caller chooses it: it must not open the entry's breaker. */
+/** The caller chooses the audio, so its contents are not the entry's fault and must not open its breaker. */
 function refusal(reason: string): AttemptFailure {
   const failure: Failure = { kind: 'server', status: 200, reason, retryAfterMs: null, providerMessage: null }
   return { failure, blamed: false, unknown: false }

@@ -3,7 +3,7 @@ import type { TranscriptionTask } from '../contracts/operations.ts'
 import { renderTranscript } from '../media/render.ts'
 import type { Outcome } from './outcome.ts'
 
-/** Builds the JSON envelope of a transcript for every format; a rendered text stands in `content`. */
+/** Builds the JSON envelope of a transcript for every format; a rendered text is in `content`. */
 export function transcriptEnvelope({
   envelope,
   payload: { audio, options },

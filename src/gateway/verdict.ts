@@ -35,7 +35,7 @@ export type Exclusion =
       readonly why: 'limits'
       readonly param: string
       readonly message: string
-      /** Of a format that it does not make: those that it makes. */
+      /** Formats that it makes, where the requested one is not among them. */
       readonly made?: readonly string[]
     }
   /** Its provider has limited the rate, and sent a `Retry-After`. */

@@ -43,13 +43,13 @@ export interface WebhookOptions {
   readonly insecure: boolean
 }
 
-/** What a key may do; null: it manages nothing. */
+/** The role that a key gives; null: it manages nothing. */
 export function roleOf({ key: { scopes } }: Principal): Role | null {
   if (scopes.includes('operator')) return 'operator'
   return scopes.includes('admin') ? 'admin' : null
 }
 
-/** Who gives a command by a key. */
+/** The actor who gives a command by a key. */
 export function keyActor(
   { workspace, key }: Principal,
   role: Role,

@@ -16,14 +16,14 @@ interface WatchParts {
 }
 
 /**
- * Compares books as long as somebody looks at it, at most every half hour, and keeps no caller waiting. What was
- * charged is read first, and its records once all of that time are in the store, so that calls under way make no
- * difference: what was charged before has to be in them, and what is in them has to be charged behind that.
+ * Compares books while the result is being looked at, at most every half hour, and keeps no caller waiting. Charges
+ * are read first, and the records once all of that time are in the store, so that calls under way make no difference:
+ * earlier charges have to be in the records, and the records have to be charged by a later reading.
  */
 export class BooksWatch {
   readonly #parts: WatchParts
   #gaps: readonly BooksGap[] | null = null
-  /** What was charged until `#readMs`; null: that is still to be read. */
+  /** Charges until `#readMs`; null: they are still to be read. */
   #charges: readonly Charged[] | null = null
   #readMs = 0
   /** Records beside these charges, and when they were read; null: they are still to be read. */
@@ -35,7 +35,7 @@ export class BooksWatch {
     this.#parts = parts
   }
 
-  /** What the last comparison found; null: none has come to its end, or the last one failed. */
+  /** The gaps that the last comparison found; null: none has come to its end, or the last one failed. */
   look(): readonly BooksGap[] | null {
     if (!this.#isBusy && this.#parts.usage.nowMs() >= this.#nextMs) {
       this.#isBusy = true

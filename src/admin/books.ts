@@ -10,7 +10,7 @@ const FOR_GOOD = 36_500
 /** Workspaces that are asked about over one listing of the store. */
 const ASKED_AT_ONCE = 100
 
-/** What a workspace was charged. */
+/** The amount that a workspace was charged. */
 export interface Charged {
   readonly workspace: string
   /** Since when that is counted, epoch milliseconds; 0: nothing was charged yet. */
@@ -72,7 +72,7 @@ export interface ChargesPlace {
   readonly catalog: Parameters<typeof accountTerms>[0]
 }
 
-/** What workspaces were charged since records tell all of it. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+/** Charges of workspaces since records tell all of them. @throws GatewayError DEPENDENCY_UNAVAILABLE */
 export async function chargesOf(
   workspaces: Iterable<string>,
   { nowMs }: Pick<UsageAdminContext, 'nowMs'>,
@@ -84,7 +84,7 @@ export async function chargesOf(
     const { booked, reservedMicros } = await accounts.show(workspace, accountTerms(catalog, workspace))
     const keptDays = kept === undefined ? FOR_GOOD : (kept.byWorkspace.get(workspace) ?? kept.days)
     const keptSinceMs = endMs(nowMs()) - keptDays * DAY_MS
-    // Of a month that has lost records, nothing can be compared.
+    // A month that has lost records cannot be compared.
     const months = booked.months.filter(
       ({ month }) => monthMs(month) >= keptSinceMs || booked.sinceMs >= keptSinceMs,
     )
@@ -97,7 +97,7 @@ export async function chargesOf(
   return charges
 }
 
-/** What the records of the same time cost, micro-USD, in the same order. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+/** Cost of the records of the same time, micro-USD, in the same order. @throws GatewayError DEPENDENCY_UNAVAILABLE */
 export async function recordedFor(
   charges: readonly Pick<Charged, 'workspace' | 'sinceMs'>[],
   { reader, nowMs }: Pick<UsageAdminContext, 'reader' | 'nowMs'>,

@@ -40,8 +40,8 @@ export async function putWorkspace(
       throw invalidField('workspace', 'must be a name of 1 to 40 letters, digits, ".", "_" or "-"')
     if (typeof fields.name === 'string' && hasUnseen(fields.name))
       throw invalidField('name', 'must have no characters that are invisible or turn the text direction')
-    // What is set elsewhere stays: what calls have to demand and what was agreed to be paid would else be gone with the
-    // next name, and so would be records that are to be kept for longer.
+    // Settings made elsewhere stay: otherwise the next name would drop the demands on calls and the agreed prices, as
+    // well as records that are to be kept for longer.
     const { credits_usd, grant_id, require, usage, prices } = part?.fields ?? {}
     const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage, prices })
     const change = { record, fields: published, action: 'workspace.publish', skipsSame: true }
@@ -53,7 +53,7 @@ export async function putWorkspace(
 
 /**
  * Removes an empty workspace: whatever it holds has to be removed by name first. Its settings go before it, so
- * that they are nobody else's if a workspace of this name is made again.
+ * that a later workspace of this name does not inherit them.
  *
  * @throws GatewayError PERMISSION_DENIED, NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
@@ -112,7 +112,7 @@ export async function putApp(
 }
 
 /**
- * Removes an app that has no valid keys: they would stand for nobody, and work again for the next app of this name.
+ * Removes an app that has no valid keys: they would be orphaned, and valid again for the next app of this name.
  *
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */

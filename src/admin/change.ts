@@ -48,7 +48,7 @@ export interface PartChange {
 
 /**
  * Publishes a change of the catalog: checks it against all that is served, stores it with a line on the audit list, and
- * makes this node serve it. It is checked again when somebody else has published in between.
+ * makes this node serve it. It is checked again when someone else has published in between.
  *
  * @param decide gives the change; asked again for each try. Null: there is nothing to change
  * @throws GatewayError INVALID_REQUEST with `details.issues`, NOT_FOUND for a part to be removed, CONFLICT,
@@ -131,7 +131,7 @@ export async function changeDraft(
 }
 
 /**
- * Whether nobody has published anything, perhaps this very part, that this node has not read. Else it reads it.
+ * Whether this node has read everything published, which may include this very part. If not, it reads it.
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE
  */
@@ -184,7 +184,7 @@ export function requireRoom(catalog: CatalogService, { kind, workspace }: Record
 }
 
 export function conflict(): GatewayError {
-  return new GatewayError('CONFLICT', 'somebody else has changed it in the meantime: load it again')
+  return new GatewayError('CONFLICT', 'someone else changed it; reload and try again')
 }
 
 function stepsOf({ record, fields, note = null, draft, keepsDraft = false }: PartChange): CatalogStep[] {
@@ -251,7 +251,7 @@ export function operatorFacts(catalog: CatalogService, record: RecordName, field
   }
 }
 
-/** Calls of a shadow are charged to nobody: those at a provider of the platform are at the expense of its operator. */
+/** Calls of a shadow are never charged: those at a provider of the platform are at the expense of its operator. */
 function shadowFacts(platform: ReadonlySet<string>, fields: RecordFields, before: RecordFields): string[] {
   const [shadow, known] = [at(fields, 'shadow'), at(before, 'shadow')]
   if (shadow === undefined || isDeepStrictEqual(shadow, known)) return []

@@ -13,7 +13,7 @@ import { GatewayError } from '../errors.ts'
 import { type AdminActor, type AdminContext, requireOperator } from './actor.ts'
 import { keepKeys, requireRoomForKeys } from './keys.ts'
 
-/** How often the plan is made again because somebody else has published something. */
+/** How often the plan is made again because someone else has published something. */
 const TRIES_MAX = 5
 
 export interface ImportInput {

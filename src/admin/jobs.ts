@@ -41,7 +41,7 @@ export async function cancelForApp(
 /**
  * Queues a failed job of the queue again, with all its tries.
  *
- * @returns the job after that; not queued when somebody else was quicker
+ * @returns the job after that; not queued when someone else was quicker
  * @throws GatewayError JOB_NOT_FOUND, INVALID_REQUEST for any other job, DEPENDENCY_UNAVAILABLE
  */
 export async function retryJob(actor: AdminActor, name: JobName, context: JobContext): Promise<Job> {

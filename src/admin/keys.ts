@@ -25,7 +25,7 @@ export const KEYS_MAX = 5_000
 
 const HOUR_MS = 60 * 60 * 1000
 const PLAYGROUND_NAME = 'playground'
-/** What the ids of keys of the playground begin with: what they have called is told by it, long after they are gone. */
+/** Prefix of the ids of playground keys: it identifies their calls long after the keys are gone. */
 export const PLAYGROUND_IDS = 'pgk_'
 const PLAYGROUND_SCOPES = ['inference', 'jobs', 'queue'] as const
 const PLAYGROUND_LIFE_MS = HOUR_MS
@@ -33,7 +33,7 @@ const PLAYGROUND_LIFE_MS = HOUR_MS
 const PLAYGROUND_KEEP_MS = 24 * HOUR_MS
 /** Playground keys of one workspace that are valid at a time: each open page has one. */
 const PLAYGROUND_MAX = 20
-/** Expired playground keys that are deleted while somebody waits for a new one. */
+/** Expired playground keys that are deleted while a person waits for a new one. */
 const FORGOTTEN_AT_ONCE = 5
 
 /** How long a rotated key may go on beside the new one, seconds. */
@@ -125,7 +125,7 @@ export interface KeyName {
   readonly workspace: string | null
 }
 
-/** What can be changed of a key; what is absent stays, as does a part of a rate limit that is null beside another. */
+/** Changes to a key; absent fields stay, as does a part of a rate limit that is null beside another. */
 export type KeyChange = Partial<Pick<KeyInput, 'scopes' | 'rateLimit' | 'budgetUsd' | 'expiresAt'>> & {
   readonly name?: string
 }

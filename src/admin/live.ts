@@ -10,7 +10,7 @@ import { audit } from './audit.ts'
 const ORDER_MS = 3_000
 const LOOK_MS = 100
 
-/** What ending a session takes. */
+/** The parts that ending a session needs. */
 interface LiveAdminContext extends Pick<AdminContext, 'state'> {
   readonly live: Pick<LiveSessions, 'find'>
   readonly clock: Clock

@@ -28,8 +28,8 @@ export function routeRecord({ workspace, name }: RouteInput): RouteName {
 }
 
 /**
- * Saves a draft of a route, whatever issues it has. Only its beginning is on the audit list: it serves nobody, and the
- * page saves it with every change.
+ * Saves a draft of a route, whatever issues it has. Only its beginning is on the audit list: it serves no calls, and
+ * the page saves it with every change.
  *
  * @param revision of the draft that is replaced; null: there is none
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
@@ -97,10 +97,10 @@ export async function publishRoute(
   await changePart(actor, decide, context)
 }
 
-/** What a route is to be, for `putRoute`. */
+/** The intended state of a route, for `putRoute`. */
 export interface RoutePut extends RouteInput {
   readonly fields: RecordFields
-  /** Of the published version that is replaced; null: there is none; undefined: whichever there is. */
+  /** Number of the published version that is replaced; null: there is none; undefined: whichever there is. */
   readonly number: number | null | undefined
   /** As of `publishRoute`. */
   readonly note: string
@@ -110,7 +110,7 @@ export interface RoutePut extends RouteInput {
 
 /**
  * Makes fields the published ones of a route, in one step. Where they are, nothing is changed, whatever else was asked:
- * it may be sent again. A draft of the same fields is published by it; one of other fields is somebody's work, and
+ * it may be sent again. A draft of the same fields is published by it; one of other fields is someone's work, and
  * would undo this when it is published.
  *
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT for another version or a draft, DEPENDENCY_UNAVAILABLE

@@ -4,7 +4,7 @@ import { CALL_DIMENSIONS, USAGE_MEASURES, type UsageDimension } from '../usage/a
 import { isOfEndUsers, tableFor, USAGE_STEPS, type UsageQuestion } from '../usage/answer.ts'
 import { DAY_MS, HOUR_MS } from '../usage/names.ts'
 
-/** What can be asked by, and filtered by. */
+/** Dimensions to group by and to filter by. */
 export const USAGE_DIMENSIONS: readonly UsageDimension[] = [...CALL_DIMENSIONS, 'end_user']
 
 /** A question as a door has it: the values of each parameter, as they were sent. */

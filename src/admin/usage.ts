@@ -6,11 +6,11 @@ import type { UsageReport } from '../usage/report.ts'
 import type { AdminActor } from './actor.ts'
 import { readUsageQuestion, type UsageInput } from './usage-question.ts'
 
-/** What questions of usage are answered with. */
+/** The parts that answer questions about usage. */
 export interface UsageAdminContext {
   readonly reader: UsageReader
   readonly nowMs: () => number
-  /** Up to when the records of all nodes are in the store; 0: nobody knows. */
+  /** Up to when the records of all nodes are in the store; 0: unknown. */
   readonly completeUntilMs: () => Promise<number>
 }
 

@@ -73,7 +73,7 @@ const testing = new WeakMap<Pick<WorkspaceSettings, 'webhook'>, Set<string>>()
 
 /**
  * Delivers one test event, past the same address guard and with the same headers as any other. One at a time, so that
- * nobody keeps many connections busy with targets that do not answer.
+ * no one keeps many connections busy with targets that do not answer.
  *
  * @throws GatewayError NOT_FOUND, RATE_LIMITED, DEPENDENCY_UNAVAILABLE
  */
@@ -120,8 +120,8 @@ export async function redeliver(
 /**
  * The URL of a webhook as it will be called.
  *
- * Whatever the text itself gives away is refused here, as a service to its author. It protects nothing: a public name
- * may resolve to any address, today or later, so every delivery checks the address again after the look-up.
+ * Addresses that the text itself gives away are refused here, as a service to its author. It protects nothing: a public
+ * name may resolve to any address, today or later, so every delivery checks the address again after the look-up.
  */
 function checkedUrl(text: string, insecure: boolean): string {
   const judged = judgeWebhookUrl(text, insecure)

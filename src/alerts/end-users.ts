@@ -7,11 +7,12 @@ import { inTurns } from '../in-turns.ts'
 import type { Finding } from './findings.ts'
 
 /*
- * Budgets of end users. There may be a million of them, so nobody reads all: nodes name those whom a call has brought
- * near the end of their budget, and the state is asked what these have spent by now, and those of open incidents.
+ * Budgets of end users. There may be a million of them, so they are never all read: nodes name the end users whom a
+ * call has brought near the end of their budget, and the state is asked what these, and those of open incidents, have
+ * spent so far.
  */
 
-/** How far back nodes are listened to. A node names an end user who goes on calling twice within that. */
+/** How far back nodes are listened to. A node names an end user who keeps calling twice within that. */
 export const NAMED_MS = 10 * 60_000
 /** End users that the state is asked about in a round. */
 const ASKED_MAX = 1_000

@@ -45,7 +45,7 @@ export class Figures {
   /** Workspaces with a budget, and those of them that this round has looked at. */
   #budgeted = new Set<string>()
   #looked = new Set<string>()
-  /** Where the next round goes on. */
+  /** Where the next round continues. */
   #nextAccount = 0
 
   constructor(sources: FigureSources) {
@@ -105,14 +105,14 @@ export class Figures {
   }
 
   /**
-   * Whether that nothing was found of the subject says that it is well: of an account only if it was looked at, of a
-   * model in use not because nobody calls it.
+   * Whether finding nothing about the subject means that it is well: for an account only if it was looked at, for a
+   * model in use not because it gets no calls.
    */
   covers(rule: AlertRule, incident: Incident): boolean {
     const { workspace = '', provider = '', model = '' } = incident.subject
     if (rule.kind === 'budget') return this.#looked.has(workspace) || !this.#budgeted.has(workspace)
     if (rule.kind !== 'error_share' && rule.kind !== 'breaker_open') return true
-    // What only counts others has no model.
+    // An incident that only counts others has no model.
     if (!isRouted(this.#sources.routes(), incident)) return true
     return rule.kind === 'breaker_open' && this.#window.isClosed(this.#nowMs, provider, model)
   }

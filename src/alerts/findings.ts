@@ -18,7 +18,7 @@ export interface Finding {
   readonly owner?: string
   /** The less of it the worse: what is left of something. */
   readonly falls?: true
-  /** Of a budget: nothing is left, or it did not cover a call. Absent: it is none. */
+  /** True when nothing is left of a budget, or it did not cover a call. Absent: the finding is not about a budget. */
   readonly isExhausted?: boolean
 }
 
@@ -182,8 +182,9 @@ export function backlogFindings(
 }
 
 /**
- * Days that are left of models of entries whose end is announced; below 0: it has come. What a workspace says of its
- * own provider or in its own route is told in its name, so that nobody takes it for what is known of the platform.
+ * Days that are left of models of entries whose end is announced; below 0: it has come. Statements of a
+ * workspace about its own provider or in its own route are told in its name, so that they are not mistaken for facts
+ * about the platform.
  */
 export function endingFindings(
   { days: threshold }: Condition<'model_ends'>,

@@ -5,20 +5,21 @@ import { type Finding, OWNER_GONE, standingOf } from './findings.ts'
 /*
  * How many incidents a rule may have open. Each rule has room of its own, and in it what belongs to a workspace has no
  * more than its share: else one of them could make so many, with small budgets of keys or ends of models in its routes,
- * that nobody is told any more of the others or of the platform.
+ * that the others and the platform are no longer reported.
  */
 
 /** Incidents of a rule that are open at a time, each by what it is of; those that count others not among them. */
 export const ROOM = {
-  /** What workspaces do not make themselves, such as their own budgets and models of the platform. */
+  /** Incidents that workspaces do not make themselves, such as their own budgets and models of the platform. */
   ofNobody: 500,
   ofWorkspaces: 500,
   ofEachWorkspace: 100,
 }
 
 /**
- * What a rule may have incidents of: what has one already, of the other findings that break it the worst, and one
- * finding that counts the rest, of each workspace that has used up its share and of all others together.
+ * The findings that a rule may have incidents of: the ones that have an incident already, the worst of the others that
+ * break it, and one finding that counts the rest, for each workspace that has used up its share and for all others
+ * together.
  *
  * @param open incidents of the rule
  */

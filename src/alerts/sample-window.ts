@@ -22,14 +22,14 @@ export interface EntryStretch {
   readonly ms: number
 }
 
-/** What rules go by of a sample: samples of a busy node are large, and a window holds hundreds. */
+/** The parts of a sample that rules use: samples of a busy node are large, and a window holds hundreds. */
 interface Slice {
   readonly node: string
   readonly atMs: number
   readonly models: readonly ModelCalls[]
   /** Models with an entry that is not closed, `UnwellModel` as JSON. */
   readonly open: ReadonlySet<string>
-  /** The same of those that nobody tries. */
+  /** The same, for models that get no attempts. */
   readonly untried: ReadonlySet<string>
   readonly refusedBudgets: readonly BudgetName[]
   readonly endUsers: readonly EndUserSample[]
@@ -116,7 +116,7 @@ export class SampleWindow {
     )
   }
 
-  /** Of models whose breaker is not closed on a node that is alive, the longest stretch up to its last sample. */
+  /** The longest time that each model's breaker has not been closed on a live node, up to the node's last sample. */
   stretches(nowMs: number): EntryStretch[] {
     const longest = new Map<string, number>()
     const nodes = Map.groupBy(this.#slices.values(), ({ node }) => node)
@@ -147,7 +147,7 @@ function sliceOf(sample: NodeSample): Slice {
   return { node, atMs, models, open: named(unwell), untried: named(untried), endUsers, refusedBudgets }
 }
 
-/** What a node of an earlier version shows, which may not be all. */
+/** The models that a node of an earlier version shows, which may not be all. */
 function shownUnwell({ atMs, breakers }: NodeSample): UnwellModel[] {
   return breakers
     .filter(({ state, sinceMs = atMs }) => state !== 'half_open' || atMs - sinceMs < UNTRIED_MS)

@@ -211,7 +211,7 @@ class Watch implements AlertWatch {
 
   /** Keeps the figure of now, and tells when a budget is exhausted. @returns the incident as it is kept */
   async #update(incident: Incident, { value, isExhausted }: Finding): Promise<Incident> {
-    // Who has no money left makes no more calls that are refused: that lasts until the figure falls.
+    // Without money left no more calls are made and refused, so exhaustion lasts until the figure falls.
     const stays = incident.isExhausted === true && value >= incident.value
     const exhausted = isExhausted === undefined ? {} : { isExhausted: isExhausted || stays }
     const updated: Incident = { ...incident, value, ...exhausted }
@@ -239,7 +239,7 @@ class Watch implements AlertWatch {
   }
 }
 
-/** What is told: names of the configuration, ids of end users as they are kept, and figures. */
+/** The event that is sent: names of the configuration, ids of end users as they are kept, and figures. */
 function eventOf(
   { id, rule, kind, subject, openedAtMs, threshold, isExhausted }: Incident,
   type: 'alert.opened' | 'alert.exhausted' | 'alert.recovered',

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Scrapers at a time: it is one or two, and nobody else should come here. */
+/** Scrapers at a time: it is one or two, and no one else should come here. */
 const CONNECTIONS_MAX = 32
 /** Longest that a request may take to arrive. */
 const REQUEST_MS = 10_000

@@ -11,7 +11,7 @@ import type { Reading } from './family.ts'
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
 const HEALTH = { closed: 0, half_open: 1, open: 2, cooling: 3 } as const
 
-/** What is read of a server of a provider. */
+/** Readings of a provider's server. */
 interface Replica {
   readonly underWay: number
   readonly ejections: number
@@ -48,7 +48,7 @@ export interface NodeParts {
   readonly bodies: () => BodyCounts
 }
 
-/** Those that are arriving, those of them that go into the store, and what became of the others. */
+/** Bodies that are arriving, the ones among them that go into the store, and what became of the others. */
 type BodyCounts = Readonly<
   Record<'arriving' | 'uploading' | 'held' | 'stored' | 'demoted' | 'refused' | 'failed', number>
 >

@@ -3,7 +3,7 @@ import { type Counter, Counters, type Histogram, Histograms, type Rendered } fro
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const OVERHEAD_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
-/** The route of what has none: a path or a method that nobody serves, or a request that is refused as it stands. */
+/** The route of requests without one: a path or method that is not served, or a request refused as it is. */
 const NO_ROUTE = 'none'
 
 /** An HTTP request and its answer, as far as they are counted. */
@@ -49,7 +49,7 @@ export class RequestMetrics {
    * @param upstreamWaitMs of its context
    */
   answered({ pattern, method, status, elapsedMs, bodyMs }: WatchedExchange, upstreamWaitMs: number): void {
-    // Its client has left: it is answered all the same, to nobody.
+    // Its client has left: it is answered all the same, but no one reads the answer.
     if (status !== null) return
     this.#of(pattern, method).overhead.observe(Math.max(0, elapsedMs - bodyMs - upstreamWaitMs) / 1000)
   }

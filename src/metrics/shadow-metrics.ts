@@ -96,7 +96,7 @@ function makeFamilies() {
     ),
     spent: new Counters(
       'larkway_shadow_cost_usd_total',
-      'USD that each side of a comparison comes to by its price; that of the shadow is charged to nobody.',
+      'USD that each side of a comparison comes to by its price; that of the shadow is never charged.',
       [...OF_PAIR, 'side'],
     ),
     references: new Counters(

@@ -2,7 +2,7 @@ import type { TenantLabel } from '../contracts/catalog.ts'
 import type { EndedCall } from '../contracts/recorder.ts'
 import { type Counter, Counters, type Rendered } from './family.ts'
 
-/** What tenants are told apart by, and how many of them. */
+/** The dimensions that tell tenants apart, and how many tenants are counted apart. */
 export interface TenantTerms {
   readonly labels: readonly TenantLabel[]
   readonly most: number

@@ -1,7 +1,7 @@
 import type { UsageWatch } from '../contracts/usage-lake.ts'
 import { Counters, type Rendered } from './family.ts'
 
-/** What becomes of the files of the usage ledger. */
+/** Metrics of what becomes of the files of the usage ledger. */
 export class UsageMetrics implements UsageWatch {
   readonly #files = new Counters(
     'larkway_usage_files_total',

@@ -25,7 +25,7 @@ export function callFacts(call: EndedCall) {
     cut_through: call.cutThrough ?? undefined,
     cache: call.cache ?? undefined,
     cost_usd: costUsd ?? undefined,
-    // Nobody saw the end of the attempt: these figures are supposed, not measured.
+    // The end of the attempt is unknown: these figures are estimated, not measured.
     estimated: estimate === null ? undefined : true,
     ...liveFacts(call),
   }

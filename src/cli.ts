@@ -42,7 +42,7 @@ async function sandbox(args: string[]): Promise<number> {
   return 0
 }
 
-/** Go on when nobody reads their log any more. */
+/** Commands that keep running when their log is no longer read. */
 const SERVING = ['serve', 'worker']
 
 // Whoever reads the output may have read enough, as `head` has.

@@ -61,7 +61,7 @@ function draw(): void {
   used = 0
 }
 
-/** Workspaces are spread over so many partitions of the jobs; it stands in the ids of jobs, so it never changes. */
+/** Workspaces are spread over so many partitions of the jobs; it is part of the ids of jobs, so it never changes. */
 export const PARTITIONS = 16
 
 /**

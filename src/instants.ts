@@ -3,7 +3,7 @@ export const INSTANT = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[
 const FORM = new RegExp(INSTANT)
 /** The same, where seconds may be left out, or a date. */
 const MOMENT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/
-/** What `momentMs` takes, as errors say it. */
+/** The texts that `momentMs` takes, as errors say it. */
 export const MOMENT_EXAMPLES = 'a date such as `2026-11-01`, or a time such as `2026-11-01T12:00:00Z`'
 
 /**
@@ -16,7 +16,7 @@ export function instantMs(text: string): number | null {
 }
 
 /**
- * The same of what somebody asks from or until: seconds may be left out, and a date is when its day begins in UTC.
+ * The same for the start or end of a question: seconds may be left out, and a date is when its day begins in UTC.
  *
  * @returns null also for what was before 1970
  */

@@ -12,7 +12,7 @@ export interface Limits {
   readonly stt_job_result_ttl_seconds: number
   /** Longest live session. */
   readonly live_max_session_seconds: number
-  /** How long a live session goes on without audio. */
+  /** How long a live session may last without audio. */
   readonly live_idle_seconds: number
   /** Audio that a live session keeps: what is not settled, and what could not be sent on yet. */
   readonly live_buffer_seconds: number

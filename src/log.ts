@@ -63,7 +63,7 @@ export interface LogFields {
   readonly cost_usd?: number | undefined
   readonly estimated?: boolean | undefined
   readonly replayed?: boolean | undefined
-  /** What became of an attempt that was begun while its audio came. */
+  /** Outcome of an attempt that was begun while its audio came. */
   readonly cut_through?: 'used' | 'dropped' | undefined
   /** Whether the answer is speech that was made for another call. */
   readonly cache?: 'hit' | 'miss' | undefined
@@ -80,7 +80,7 @@ export interface LogFields {
   readonly event_id?: string
   readonly attempt?: number
   readonly outcome?: string
-  /** Of an alert, and the name of its rule. */
+  /** Id of the incident that an alert is about, and the name of its rule. */
   readonly incident?: string
   readonly rule?: string
 
@@ -276,7 +276,7 @@ function createOutput(): LogOutput {
   }
   systemClock.every(FLUSH_MS, flush).unref()
   process.once('exit', flush)
-  // Nobody reads any more: that is no reason to stop serving.
+  // A log that is no longer read is no reason to stop serving.
   process.stdout.on('error', () => {})
   return {
     write(line) {

@@ -61,7 +61,7 @@ function logOfProcess({ LOG_LEVEL }: Environment, shared: boolean): Logger {
 
 /**
  * Greets the newcomer, or lets the parent of `larkway serve --processes` do it. When that parent dies, even of
- * SIGKILL, the channel to it closes, and this process stops instead of living on with nobody to stop it.
+ * SIGKILL, the channel to it closes, and this process stops instead of living on with nothing to stop it.
  */
 function greet(greeting: string, shared: boolean): void {
   if (!shared) return void process.stdout.write(greeting)

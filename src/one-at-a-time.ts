@@ -4,7 +4,7 @@
  */
 export function oneAtATime(run: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | null = null
-  /** Not begun yet; null: nobody waits for one. */
+  /** Not begun yet; null: none is waited for. */
   let next: Promise<void> | null = null
 
   function begin(): Promise<void> {

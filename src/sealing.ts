@@ -76,7 +76,7 @@ function sealingKey(secret: Buffer): SealingKey {
   return { key: derived.subarray(0, KEY_BYTES), id: derived.toString('hex', KEY_BYTES) }
 }
 
-/** As JSON: whatever stands in one member, two contexts never have the same bytes. */
+/** As JSON: whatever a member contains, two contexts never have the same bytes. */
 function additional({ purpose, workspace }: SealContext): Buffer {
   return Buffer.from(JSON.stringify([purpose, workspace]))
 }

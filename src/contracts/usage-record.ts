@@ -20,7 +20,7 @@ export const USAGE_COLUMNS = [
   column('started_at', 'time', 'When its request came.'),
   column('ended_at', 'time', 'When it was over. Its partition is the day of this, in UTC.'),
   column('node', 'word', 'Process that wrote it.'),
-  // Who
+  // Caller
   column('workspace', 'word', 'Id of the workspace.'),
   column('app', 'word', 'Id of the app.'),
   column('key_id', 'word', 'Id of the key.'),

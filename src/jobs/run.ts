@@ -202,7 +202,7 @@ interface WorkParts extends JobAudioParts {
 
 /** Result of the work. */
 interface Worked {
-  /** Null for jobs of the queue, whose output nobody reads. */
+  /** Null for jobs of the queue, whose output is never read. */
   readonly result: KeptText | null
   readonly facts: JobFacts
 }

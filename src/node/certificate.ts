@@ -9,14 +9,14 @@ import type { Environment } from './config.ts'
 const DAY_MS = 86_400_000
 /** A certificate is renewed earlier than that; half of the renewals of one of 90 days have failed by then. */
 const SOON_MS = 14 * DAY_MS
-/** Of one that is made for a few days it is this part of its life. */
+/** For a certificate made for a few days, the limit is this part of its life. */
 const SOON_PART = 1 / 4
 /** Kinds of keys that every client knows. */
 const KEY_KINDS: readonly (string | undefined)[] = ['rsa', 'ec']
-/** How often the files are read again because somebody was writing them. */
+/** How often the files are read again because they were being written. */
 const READS_MAX = 3
 
-/** What is known of a certificate and its key. */
+/** Facts about a certificate and its key. */
 export interface ServerCertificate {
   readonly notBeforeMs: number
   readonly notAfterMs: number
@@ -83,7 +83,7 @@ function parsedKey(pem: string): KeyObject {
   }
 }
 
-/** What is wrong with the dates of a certificate, or will be soon; null: nothing. */
+/** Describes a current or near problem with the dates of a certificate; null: there is none. */
 export function dateRemark(
   { notBeforeMs, notAfterMs }: Pick<ServerCertificate, 'notBeforeMs' | 'notAfterMs'>,
   nowMs: number,
@@ -127,7 +127,7 @@ export async function openCertificate(
     }
   }
 
-  /** What is checked here is read again by uWS: files that change in between are checked anew. */
+  /** uWS reads the checked files again: files that change in between are checked anew. */
   async function replaced(): Promise<boolean> {
     const { hash: before } = current
     for (let reads = 0; reads < READS_MAX; reads++) {

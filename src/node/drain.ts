@@ -4,7 +4,7 @@ import { type Clock, sleep } from '../time.ts'
 
 /** Durations of a node's leaving, in ms. */
 export interface DrainTimes {
-  /** How long it goes on listening at least; 0: not at all. */
+  /** How long it keeps listening at least; 0: not at all. */
   readonly listenMs: number
   /**
    * Without a new request for so long, nothing is on its way any more: longer than a balancer takes to connect, shorter
@@ -21,7 +21,7 @@ export interface DrainTimes {
 
 /**
  * An idle connection is closed by the proxy in front (nginx.conf: after 5 s) or by uWebSockets.js (after 8 to 12 s).
- * Without a balancer nobody waits for that; answers that are still being delivered get a moment all the same.
+ * Without a balancer that wait is skipped; answers that are still being delivered get a moment all the same.
  */
 const IDLE_MS = { patient: 13_000, hurried: 1_000 }
 
@@ -32,16 +32,16 @@ const LOOK_MS = 50
 /** A node that looks later than that did not see what came meanwhile. */
 const MOST_LOOK_MS = 2 * LOOK_MS
 
-/** @param listenMs as configured; 0 for a node that nobody balances, or that a person waits for */
+/** @param listenMs as configured; 0 for a node without a balancer, or one that a person waits for */
 export function drainTimes(listenMs: number, answerMs: number): DrainTimes {
   const idleMs = listenMs > 0 ? IDLE_MS.patient : IDLE_MS.hurried
   return { listenMs, quietMs: 3_000, extraMs: 10_000, answerMs, idleMs }
 }
 
 /**
- * Takes a server out of service without an error for anybody who asks it. It goes on listening while balancers learn
- * from `/readyz` that it leaves, and every answer closes its connection. It stops listening in a moment in which nobody
- * connects: connections the kernel has accepted by then but the server has not would be reset, and a proxy may
+ * Takes a server out of service without an error for anybody who asks it. It keeps listening while balancers learn
+ * from `/readyz` that it leaves, and every answer closes its connection. It stops listening in a moment without new
+ * connections: connections the kernel has accepted by then but the server has not would be reset, and a proxy may
  * not repeat a POST that it has sent. Then what is in flight is answered, and the last connections run out.
  *
  * @param pending calls that go on without their caller
@@ -98,7 +98,7 @@ async function quiet(
   await ended(isQuiet, listenMs + extraMs, clock)
 }
 
-/** Resolves to whether everything is answered, and no connection is left that somebody may still use. */
+/** Resolves to whether everything is answered, and no connection is left that may still be used. */
 function runOut(
   server: EdgeServer,
   pending: () => number,

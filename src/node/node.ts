@@ -66,7 +66,7 @@ import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
 
 const MIB = 1024 * 1024
-/** Of this process, as the console shows it. */
+/** Name of this process, as the console shows it. */
 export const NODE_NAME = `${hostname()}:${process.pid}`
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
@@ -177,8 +177,8 @@ interface UsageParts {
 }
 
 /**
- * Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. Null: nobody
- * asks for it.
+ * Opens the ledger of usage and the files of its records. It is closed after everything that has calls. Null: it is
+ * not asked for.
  */
 async function openUsage(
   { environment, log, timing, clock, store, state, catalog, metrics }: UsageParts,
@@ -237,7 +237,7 @@ function paramIn({ extra }: GatewayError): string | null {
   return documentedParam(extra.param)
 }
 
-/** Null: nobody asks for them. */
+/** Null: they are not asked for. */
 function openMetrics({ LARKWAY_METRICS_PORT: port }: Environment, catalog: Catalog): Metrics | null {
   if (port === undefined) return null
   const metrics = createMetrics()
@@ -252,7 +252,7 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
   return { speechCache, slotResults: createSlotResults(options) }
 }
 
-/** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
+/** Opens what bodies of requests are in. Those in the store are kept as long as they are read. */
 function openBodies(
   store: Store,
   parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log' | 'clock'>,

@@ -43,7 +43,7 @@ type Variables = Readonly<Record<string, string | undefined>>
 export interface RunningNode {
   /** Undefined for a worker. */
   readonly port: number | undefined
-  /** Of HTTPS; undefined: it is not asked for. */
+  /** Port of HTTPS; undefined: it is not asked for. */
   readonly tlsPort: number | undefined
   readonly sandboxUrl: string | undefined
   /** Tells a newcomer how to make a first call; empty where there is a configuration file. */
@@ -57,8 +57,8 @@ export interface RunningNode {
 }
 
 /**
- * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` is to stand in the
- * environment of the process by then.
+ * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` must already be in
+ * the environment of the process.
  *
  * @param options.shared whether other processes listen on the same port
  * @param options.timing durations that tests change
@@ -161,7 +161,7 @@ interface UsageQuestions extends UsageAdminContext {
   readonly log: UsageLog
 }
 
-/** What questions of usage are answered with: the files of all nodes, whether this one makes some or not. */
+/** The parts that answer questions about usage: the files of all nodes, whether this one makes some or not. */
 function usageQuestions({ usage, store, state, clock }: Node, closers: Closer[]): UsageQuestions {
   const worker = usage?.files.worker ?? createUsageWorker()
   if (usage === null) closers.push(() => worker.close())
@@ -270,7 +270,7 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
     async stop(signal) {
       onStop()
       parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
-      // Nobody waits for what they find out.
+      // No one waits for their findings.
       const shadows = parts.shadows.close()
       const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
       try {

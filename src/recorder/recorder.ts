@@ -61,7 +61,7 @@ interface SampledNode {
   readonly budget: Pick<ByteBudget, 'used' | 'limit'>
   /** Live sessions that are open. */
   readonly live: () => readonly LiveSample[]
-  /** What shadows found since it was called last. */
+  /** Findings of shadows since it was called last. */
   readonly shadows: () => readonly ShadowSample[]
   /** End users near the end of their budgets, since it was called last. */
   readonly endUsers: () => readonly EndUserSample[]
@@ -96,7 +96,7 @@ interface UnwellEntry extends Pick<BreakerView, 'workspace' | 'route' | 'state' 
   readonly entry: Entry
   /** Epoch milliseconds. */
   readonly sinceMs: number
-  /** Nobody tries it, so that it stays half-open for ever. */
+  /** No attempt is made at it, so that it stays half-open for ever. */
   readonly isUntried: boolean
 }
 
@@ -124,8 +124,8 @@ function unwellEntries(
 }
 
 /**
- * Of each workspace in turns, so that none uses up the list: those first that are sent nothing, then the youngest, and
- * behind all others those that nobody tries.
+ * Takes from each workspace in turns, so that none uses up the list: first the breakers that get no calls, then the
+ * youngest, and last the untried ones.
  */
 function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {
   const isHalfOpen = ({ state }: UnwellEntry) => Number(state === 'half_open')
@@ -450,8 +450,8 @@ export class BatchingRecorder implements Recorder {
 }
 
 /**
- * True for reads of the playground itself, such as `GET /v1/me` and the state of a job: nobody's calls. A live session
- * is a call, although its handshake is a `GET`.
+ * True for reads of the playground itself, such as `GET /v1/me` and the state of a job, which are not calls. A live
+ * session is a call, although its handshake is a `GET`.
  */
 function isOwnRead({ method }: EndedExchange, { principal }: EndedCall, status: number | null): boolean {
   return method === 'GET' && status !== 101 && principal?.key.kind === 'playground'

@@ -227,11 +227,11 @@ interface ModelTally {
   readonly model: string
   calls: number
   failed: number
-  /** Those of the failed ones that were not sent, and those that tell against the provider. */
+  /** Failed attempts that were not sent, and the ones that tell against the provider. */
   unsent: number
   blamed: number
   lastFailure: SampledFailure | null
-  /** Of the last answered attempts. */
+  /** Latencies of the last answered attempts. */
   readonly latenciesMs: number[]
   answered: number
 }
@@ -343,7 +343,7 @@ function upstreamOf(
   return shown.map((tally) => tally.sample(models(tally.provider)))
 }
 
-/** Those of several workspaces together, each model once. */
+/** Merges the models of several workspaces, each model once. */
 function modelsOf(tallies: readonly ModelTally[]): ModelSample[] {
   const merged = [...Map.groupBy(tallies, ({ model }) => model)].map(([model, same]) => ({
     model,

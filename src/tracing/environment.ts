@@ -61,7 +61,7 @@ function off(warnings: readonly string[]): TracingEnvironment {
 
 const ENDPOINTS = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'] as const
 
-/** An exporter that is named, or a receiver: without either nobody asks for traces. */
+/** An exporter that is named, or a receiver: without either, traces are not asked for. */
 function isAskedFor(env: Variables, warnings: string[]): boolean {
   const exporters = lower(env, 'OTEL_TRACES_EXPORTER')?.split(',') ?? []
   const names = exporters.map((name) => name.trim()).filter((name) => name !== '')

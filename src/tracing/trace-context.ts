@@ -5,7 +5,7 @@ import { readTraceparent } from './traceparent.ts'
 export interface CallerContext {
   readonly span: SpanContext
   /**
-   * Goes on to whoever is asked next, and into no span: what is in it is up to the caller. Empty when there is nothing.
+   * Passed to whoever is asked next, and into no span: its contents are up to the caller. Empty when there is nothing.
    */
   readonly tracestate: string
 }

@@ -13,9 +13,9 @@ export interface CallbackTerms {
   /** As `judgeCallbackUrl` returned it; null: the webhook of the workspace. */
   readonly url: string | null
   readonly method: 'POST' | 'PUT'
-  /** What the caller wants to be known by, names in lower case. */
+  /** Headers that the caller wants to be known by, names in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** What the body depends on beside the job. Plain JSON, which only its vendor's form reads. */
+  /** The body's inputs beside the job. Plain JSON, which only its vendor's form reads. */
   readonly view: unknown
 }
 
@@ -31,7 +31,7 @@ export interface CallbackForm {
   render(job: Job, result: string | null, view: unknown): Rendered | Promise<Rendered>
   /** Headers that show at the webhook of a workspace who sends it; see `Announcement`. */
   readonly signature?: (timestamp: number, signature: string) => Readonly<Record<string, string>>
-  /** Statuses after which the vendor does not try again, beside those after which nobody does. */
+  /** Statuses after which the vendor does not try again, beside those after which no vendor does. */
   isFinal(status: number): boolean
 }
 

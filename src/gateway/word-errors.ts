@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextTurn } from '../time.ts'
 import { wordsOf } from './transcript-quality.ts'
 
 /** Rows of the table that are worked on together: the bits of an integer. */

@@ -1,7 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { Jobs } from '../contracts/jobs.ts'
-import { within } from '../time.ts'
+import { nextTurn, within } from '../time.ts'
 import { renderReading } from './family.ts'
 import type { Metrics } from './metrics.ts'
 import { type NodeParts, nodeReadings, stateReadings } from './node-readings.ts'

@@ -1,7 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { GatewayError } from '../../errors.ts'
 import type { StreamedReply } from '../../inbound/exchange.ts'
-import type { Clock } from '../../time.ts'
+import { type Clock, nextTurn } from '../../time.ts'
 import type { LogFormat } from '../../usage/log-report.ts'
 
 /** Rows of an export at most, and how long it may take. */

@@ -1,11 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import type { AdminActor } from '../../../admin/actor.ts'
 import { answerUsage, askUsageAll, usageQuestion } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS, type UsageInput } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
-import type { Clock } from '../../../time.ts'
+import { type Clock, nextTurn } from '../../../time.ts'
 import { USAGE_LATENCIES, USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
 import {
   ANSWER_ROWS_MAX,

@@ -1,7 +1,7 @@
 import { type CutSource, copyCut } from './cut-copy.ts'
 
 /** Matches a statement of one line that tells a trace something, or gives a context one; under a condition or not. */
-const STATEMENT = /^ *(?:if \(.*\) )?(?:this\.#)?context\.trace(?:\?\.\w+\(.*\)| = .*)\n/gm
+const STATEMENT = /^ *(?:if \(.*\) )?(?:this\.#(?:request\.)?)?context\.trace(?:\?\.\w+\(.*\)| = .*)\n/gm
 /** Matches a member of an object that is read from a trace. */
 const MEMBER = /^ *\w+: context\.trace\?\.\w+,\n/gm
 /** Matches a value that is read from a trace first, where there is another one without it. */

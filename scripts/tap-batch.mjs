@@ -31,7 +31,8 @@ export class TapProcesses {
    * @returns what `runTapFile` returns of it; what ends the process is the fault of the file that ran
    */
   async run(file) {
-    const one = this.#idle.pop() ?? new TapProcess(this.#node, this.#options)
+    const kept = this.#idle.pop()
+    const one = kept?.hasEnded === false ? kept : new TapProcess(this.#node, this.#options)
     const result = await one.run(file)
     if (one.hasEnded || one.files >= FILES_MAX) one.end()
     else this.#idle.push(one)
@@ -78,6 +79,7 @@ class TapProcess {
     this.#group.child.stdio[3].write(`${file}\n`)
     const end = await Promise.race([marked, this.#group.ended])
     if (end !== undefined && !this.#parts.every((one) => one.ended.length > 0)) return this.#judgeEnd(end)
+    this.#group.rest() // until it gets another file
     const [out, err] = this.#parts.map((one) => one.ended.shift())
     const [status, cpuSeconds] = out.said.split(' ').map(Number)
     const output = out.text + err.text

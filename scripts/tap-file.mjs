@@ -33,7 +33,8 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
  *
  * @param options.asked whether it has a pipe as its descriptor 3, by which it is asked for work
  * @returns `ended` resolves when it has ended and all its output has been read, after it and what it started have been
- *          killed: its status, as `judge` takes it, and what it took; `prolong` gives it the whole time-out again
+ *          killed: its status, as `judge` takes it, and what it took; `rest` stops the time-out, `prolong` begins it
+ *          again
  */
 export function startGroup(node, args, { cwd, env, timeoutMs, asked = false }) {
   const child = spawn(node, ['--enable-source-maps', ...args], {
@@ -42,15 +43,21 @@ export function startGroup(node, args, { cwd, env, timeoutMs, asked = false }) {
     stdio: ['ignore', 'pipe', 'pipe', asked ? 'pipe' : 'ignore'],
     detached: true, // a group of its own, so that what it starts can be ended with it
   })
-  child.stdio[3]?.on('error', () => {}) // it has ended, which `ended` tells
+  child.stdio[3]?.on('error', () => {}).resume() // it has ended, which `ended` tells
   if (running.size === 0) cpuOfEnded() // forgets those that ended before
   running.add(child)
   let timedOut = false
-  const timer = setTimeout(() => {
-    timedOut = true
-    killGroup(child)
-  }, timeoutMs)
-  return { child, prolong: () => timer.refresh(), ended: whenEnded() }
+  let timer
+  const rest = () => clearTimeout(timer)
+  const prolong = () => {
+    rest()
+    timer = setTimeout(() => {
+      timedOut = true
+      killGroup(child)
+    }, timeoutMs)
+  }
+  prolong()
+  return { child, rest, prolong, ended: whenEnded() }
 
   async function whenEnded() {
     let cpuSeconds
@@ -62,7 +69,7 @@ export function startGroup(node, args, { cwd, env, timeoutMs, asked = false }) {
         done(code === null ? signal : code)
       })
     })
-    clearTimeout(timer)
+    rest()
     killGroup(child)
     running.delete(child)
     await closed

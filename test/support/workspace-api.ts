@@ -13,6 +13,7 @@ import type { Logger } from '../../src/log.ts'
 import { SHIPPED } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { systemClock } from '../../src/time.ts'
 import { startEdge } from './edge.ts'
 import { tempFolder } from './scratch.ts'
 
@@ -106,6 +107,7 @@ export async function startWorkspaceApi(
   // The budget is the edge's own, known once it listens.
   let budget: Services['budget'] | undefined
   const services = {
+    clock: systemClock,
     snapshot: () => snapshot,
     keys: book,
     state,

@@ -177,8 +177,8 @@ t.test('options of an entry', async (t) => {
 t.test('the table says what the protocol does', async (t) => {
   for (const model of modelsOf('assemblyai')) {
     const facts = factsOf('assemblyai', model)!
-    // Of models for live audio alone files are not sent.
-    if (facts.operations?.length === 0) continue
+    // Models for live audio alone, or for speech, are sent no files.
+    if (facts.operations?.length === 0 || !facts.capabilities.includes('audio_input')) continue
     t.same(new Set(facts.languages?.redaction), REDACTED_LANGUAGES, `${model} redacts the same languages`)
     t.equal(facts.hints.includes('prompt'), 'prompt' in created({ prompt: 'x' }, model), `${model} prompt`)
     for (const feature of facts.features) {

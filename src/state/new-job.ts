@@ -10,7 +10,7 @@ export function newJobOf(spec: JobSpec, atMs: number): Job {
   }
 }
 
-/** What a state says of a submission that has made a job: its submitter knows the rest. */
+/** A state's answer to a submission that has made a job: its submitter knows the rest. */
 export interface Made {
   readonly state: 'new'
   /** When it was submitted, on the clock of the state. */
@@ -23,7 +23,7 @@ export function submittedOf({ spec }: JobSubmission, answer: Submitted | Made): 
   return { state: 'accepted', replayed: false, job: newJobOf(spec, answer.atMs), id: spec.id }
 }
 
-/** What a state says of a job whose claim was to be ended. */
+/** A state's answer about a job whose claim was to be ended. */
 export interface Ended {
   readonly job: Job | null
   /** This very request has ended it: its result, which may be long, is not sent back to the worker that has it. */

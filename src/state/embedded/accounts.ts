@@ -113,7 +113,7 @@ function createAccountRows(db: DatabaseSync): AccountRows {
       const row = find.get(workspace) as Row | undefined
       const month = monthOf(nowMs)
       const before = figuresOf(row, month)
-      // Of an account that is new, everything is.
+      // A new account has all its bookings.
       const bookedSinceMs = row?.booked_since_ms ?? nowMs - (nowMs % HOUR_MS)
       return { workspace, month, bookedSinceMs, isBooked: nowMs >= bookedSinceMs, ...before, before }
     },
@@ -228,7 +228,7 @@ interface ReservationRow {
   readonly lease_until_ms: number
   /** Account of the end user whose spending it is as well; null: none's. */
   readonly end_user: string | null
-  /** What calls under way have of a lease; null: it is none. */
+  /** The part of a lease that calls under way use; null: the row is not a lease. */
   readonly used_platform_micros: number | null
   readonly used_spend_micros: number | null
 }
@@ -322,7 +322,7 @@ export interface Reservations {
   reservedMicros(workspace: string, nowMs: number): number
 }
 
-/** What became of a reservation. */
+/** The outcome of a reservation. */
 type Replaced = Omit<Settled, 'slotHeld'>
 
 /** Expired reservations that one `reserve` charges; each was made by one, so that they cannot pile up. */
@@ -465,7 +465,7 @@ function give(account: Account, purse: Purse, micros: number): void {
   if (purse === 'credits') account.creditsMicros += micros
 }
 
-/** What is left is leased by this part at most: so many leases can be had before a purse is much smaller. */
+/** A lease takes at most this part of the rest, so many leases fit before a purse is much smaller. */
 const LEASED_PART = 100
 
 /** Moves the money of a lease into a new reservation; see `CallLedger.lease`. */
@@ -653,7 +653,7 @@ function correct(
 ): void {
   const guessed = { platformMicros: was.platform_micros, spendMicros: was.spend_micros }
   const more = real.platformMicros - guessed.platformMicros
-  // What was given back may be spent by now.
+  // The money that was given back may have been spent since.
   const most = { trial: more, credits: Math.max(0, account.creditsMicros), none: 0 }[was.purse]
   const paid = Math.min(more, most)
   give(account, was.purse, -paid)

@@ -4,7 +4,7 @@ import { createBeginnings } from './database.ts'
 import type { createOperations } from './operations.ts'
 import { METHODS, type SubjectName } from './subjects.ts'
 
-/** A method that somebody waits for. */
+/** A method whose caller waits for the answer. */
 export interface Call {
   readonly id: number
   readonly subject: SubjectName
@@ -35,7 +35,7 @@ const OUR_FAULT = new Set([
   1 /* ERROR */, 18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */, 21 /* MISUSE */,
 ])
 
-/** Those that the disk is to blame for. */
+/** Codes for faults that the disk is to blame for. */
 const BLOCKED: ReadonlyMap<number, Blocked> = new Map([
   [13 /* FULL */, 'disk_full'],
   [8 /* READONLY */, 'disk_failed'],

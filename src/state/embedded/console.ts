@@ -35,7 +35,7 @@ export function createConsole(db: DatabaseSync, now: () => number) {
   }
 }
 
-/** Of a session that goes on. */
+/** Holds for a session that has not ended. */
 const GOES_ON = 'expires_at_ms > $now AND (idle_ms IS NULL OR seen_at_ms + idle_ms > $now)'
 
 function createSessions(db: DatabaseSync, now: () => number): Operations<ConsoleSessions> {

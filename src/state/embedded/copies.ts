@@ -32,7 +32,7 @@ export function copyState(file: string, format: number): string {
   return copy
 }
 
-/** Removes the copies of a file that nobody has gone back to for a week. @param nowMs epoch milliseconds */
+/** Removes the copies of a file that no one has gone back to for a week. @param nowMs epoch milliseconds */
 export function removeOldCopies(file: string, nowMs: number): void {
   const prefix = `${basename(file)}.format-`
   for (const name of readdirSync(dirname(file))) {

@@ -13,7 +13,7 @@ const LOOK_MS = 2
 const OPEN_MS = 10_000
 /** SQLite's code for a file that another process has; the rest of a code only refines it. */
 const BUSY = 5
-/** Nobody writes it. */
+/** Never written. */
 const NEVER = new Int32Array(new SharedArrayBuffer(4))
 /**
  * Size that the write-ahead log is cut to after a checkpoint: a burst would else leave it large for ever. A checkpoint
@@ -109,9 +109,9 @@ function copyBefore(file: string, format: number): string {
 }
 
 /**
- * What begins a transaction. Before one that writes it looks often whether another process still writes: SQLite looks
- * ever more seldom, ten times a second at last, and beside processes that write without a pause a write of 3 ms waited
- * for 1.8 s, or failed. It throws what SQLite does, where another writes for too long.
+ * The statements that begin a transaction. Before one that writes, it looks often whether another process still writes:
+ * SQLite itself looks ever more seldom, ten times a second at last, and beside processes that write without a pause a
+ * write of 3 ms waited for 1.8 s, or failed. It throws SQLite's error when another process writes for too long.
  */
 export function createBeginnings(db: DatabaseSync): { read(): void; write(): void } {
   const read = db.prepare('BEGIN')

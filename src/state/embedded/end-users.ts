@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { createPurge, query } from './database.ts'
 
-/** What end users have spent in a month. Rows are made when something is counted, and purged after the month. */
+/** The spending of end users in a month. Rows are made when something is counted, and purged after the month. */
 export interface EndUserSpending {
   /** Micro-USD in the month, reservations included. */
   spentBy(workspace: string, account: string, month: string): number

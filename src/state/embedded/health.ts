@@ -3,11 +3,11 @@ import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Operations, Subjects } from './subjects.ts'
 
-/** What a disk has to take that is not full: calls still find room in files that SQLite has made longer before. */
+/** A disk that is not full has to take this: calls still find room in files that SQLite has made longer before. */
 const ROOM_BYTES = 64 * 1024
-/** What a disk has to take that was full: with less it would be full again after a few calls. */
+/** A disk that was full has to take this: with less it would be full again after a few calls. */
 const AGAIN_BYTES = 4 * 1024 * 1024
-/** How often is looked at most, however often somebody asks. */
+/** The disk is looked at no more often than this, however often callers ask. */
 const LOOK_MS = 1_000
 const FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 /** SQLite's code for a full disk. */

@@ -12,7 +12,7 @@ type Queue = { readonly kind: JobKind; readonly mode: QueueMode }
 type End = { readonly kind: JobKind; readonly status: JobStatus }
 
 /**
- * Counts jobs as they change, since rows are too many to be counted when somebody asks. What a transaction counts is
+ * Counts jobs as they change, since there are too many rows to count on request. The counts of a transaction are
  * gathered here and written once at its end: a group of calls has one row of counters to write instead of one per job.
  */
 export interface JobCounters {

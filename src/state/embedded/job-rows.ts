@@ -85,7 +85,7 @@ export function createRows(db: DatabaseSync) {
     JSON.parse(('spec' in row ? row.spec : findSpec.get(row.number)?.spec) ?? '') as JobSpec
   /** The job as the contract shows it. @throws Error when it cannot be read */
   const view = (row: JobRow | SeenRow): Job => jobOf(row, specOf(row))
-  /** The same of many. One that cannot be read is left out, and keeps nobody from the others. */
+  /** The same of many. A job that cannot be read is left out, so the others can still be seen. */
   const viewAll = (rows: readonly JobRow[]): Job[] => rows.flatMap((row) => readable(() => view(row)) ?? [])
 
   return {
@@ -99,7 +99,7 @@ export function createRows(db: DatabaseSync) {
     at: (number: number): JobRow => at.get(number)!,
     view,
     viewAll,
-    /** What lists say of a job; none when it cannot be read. */
+    /** The fields that lists show of a job; none when it cannot be read. */
     listed(number: number): readonly ListedJob[] {
       const row = listed.get(number)
       const found = row && readable(() => listedOf(row))
@@ -127,7 +127,7 @@ function listedOf({ status, ended_at_ms, error, erased, spec }: ListedRow): List
   }
 }
 
-/** Nobody sees the job any more, whether or not the purge has come to it. */
+/** No one sees the job any more, whether or not the purge has come to it. */
 export function isGone({ marked, expires_at_ms }: JobRow, nowMs: number): boolean {
   return marked === 1 || (expires_at_ms !== null && expires_at_ms <= nowMs)
 }
@@ -190,7 +190,7 @@ export interface JobSteps {
   wake(number: number): void
   /** Begins the next claim. @param token what the claim is known by; null: nothing */
   take(number: number, token: string | null, leaseUntilMs: number, nowMs: number): SeenRow
-  /** Ends a job. @param counts without an `ending` no worker does it, and nobody has recorded its usage */
+  /** Ends a job. @param counts without an `ending` no worker does it, and its usage is not recorded */
   finish(
     row: Pick<JobRow, 'number' | 'status' | 'kind' | 'mode' | 'workspace'>,
     outcome: JobOutcome,
@@ -217,7 +217,7 @@ const newHistory = (status: string, fence = 'fence') => `
       WHEN json_array_length(history) < ${HISTORY_MAX} THEN history
       ELSE json_remove(history, '$[0]') END,
     '$[#]', json_object('atMs', CAST(:nowMs AS INTEGER), 'status', ${status}, 'fence', ${fence}))`
-/** The job is not ready, does not wait until it is due, and nobody has it. */
+/** The job is not ready, does not wait until it is due, and has no claim. */
 const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
@@ -232,7 +232,7 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
     FROM jobs WHERE number = ?`)
   const erase = createErasure(db)
 
-  /** What goes with the end of a job whose row says so by now. */
+  /** Does all that goes with the end of a job, once its row says that it has ended. */
   const finished = (row: SeenRow, nowMs: number): void => {
     counters.ended(row, row.status)
     const { event_id: id, id: jobId, workspace } = row
@@ -345,7 +345,7 @@ function createErasure(db: DatabaseSync) {
   }
 }
 
-/** Writes the end of a job. Nobody takes it over any more, so its progress goes. */
+/** Writes the end of a job. No one takes it over any more, so its progress goes. */
 function createFinish(db: DatabaseSync) {
   const sql = (job: string, seen = SEEN) => `
     UPDATE jobs SET ${LEAVE_LISTS}, status = :status, stalled = coalesce(:stalled, stalled),

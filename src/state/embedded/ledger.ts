@@ -33,8 +33,8 @@ type Row = {
 }
 
 /**
- * Idempotency slots. Nobody writes down that a lease has run out: the row says until when the slot runs and until when
- * it is remembered, and readers compare that with the time.
+ * Idempotency slots. The end of a lease is never written down: the row says until when the slot runs and until when it
+ * is remembered, and readers compare that with the time.
  */
 export function createSlots(db: DatabaseSync): Slots {
   const find = db.prepare(`

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { LOST_AT_ONCE, LOST_KEPT_MS, type LostMoney } from '../../contracts/ledger.ts'
 import { query } from './database.ts'
 
-/** What a node was charged for that died. */
+/** The charge for a node that died. */
 export interface LostRow {
   readonly token: string
   readonly recorded: 0 | 1

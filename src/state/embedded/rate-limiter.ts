@@ -31,7 +31,7 @@ export class EmbeddedRateLimiter implements RateLimiter {
     return this.decide(keyId, limit, false)
   }
 
-  /** `local` says that this node stands in for a store that all nodes share. */
+  /** `local` says that this node decides in place of a store that all nodes share. */
   decide(keyId: string, limit: RateLimit, local: boolean): RateDecision {
     const bucket = bucketOf(limit)
     this.#decisions += 1

@@ -1,7 +1,7 @@
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../contracts/slots.ts'
 import { type Clock, LONGEST_TIMER_MS, systemClock } from '../../time.ts'
 
-/** Somebody in the queue. */
+/** A call in the queue. */
 interface Waiting {
   readonly limit: SlotLimit
   readonly workspace: string
@@ -24,7 +24,7 @@ export class EmbeddedSlots implements Slots {
     return full === undefined ? { lease: this.hold(limits) } : { full }
   }
 
-  /** Takes slots whether there are any left or not: somebody else has decided that. */
+  /** Takes slots whether there are any left or not: that was decided elsewhere. */
   hold(limits: readonly SlotLimit[]): SlotLease {
     for (const { name } of limits) this.#held.set(name, this.#count(name) + 1)
     let isHeld = true

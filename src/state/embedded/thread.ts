@@ -178,7 +178,7 @@ export class StateThread implements Runner {
         this.#failAll(reason)
       })
     })
-    // `open` rejects where somebody waits for it; everybody else learns of it by the call that fails.
+    // A caller that waits for `open` sees it reject; all others learn of it by the call that fails.
     this.#opened.catch(() => {})
     worker.unref()
     return worker

@@ -154,7 +154,7 @@ function viewOf(reply: unknown): AccountView {
   }
 }
 
-/** What an end user has spent in a month. @param kept the month and the micro-USD that it spent then; null: nothing */
+/** An end user's spending in a month. @param kept the month and the micro-USD that it spent then; null: nothing */
 function spentIn(month: string, kept: string | null): number {
   const [countedIn, micros] = kept?.split(' ') ?? []
   return countedIn === month ? replyInteger(micros) : 0

@@ -63,7 +63,7 @@ function readyOf(redis: RedisConnection): Promise<void> {
 class Outage {
   readonly #log: Logger
   readonly #lines: OutageLog
-  /** Those that are not ready, from their first error or close on. */
+  /** Connections that are not ready, from their first error or close on. */
   readonly #broken = new Set<RedisConnection>()
 
   constructor(log: Logger, timing: OutageTiming) {

@@ -67,7 +67,7 @@ function createUsageMarks(ask: Ask): UsageMarks {
   }
 }
 
-/** How long an order stands at least that nobody carries out. */
+/** An order that no one carries out is kept at least this long. */
 const ORDER_MS = 30_000
 
 function createSessionEnds(ask: Ask): SessionEnds {

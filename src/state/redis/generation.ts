@@ -14,7 +14,7 @@ const LOOK_MS = 2_000
 const LOST =
   'Redis has lost what it held: nothing is granted until an operator runs larkway state accept-loss'
 
-/** What Redis says of itself. */
+/** The identity that Redis reports of itself. */
 interface Mark {
   /** The generation that it has; null: it never had one, or has lost it. */
   readonly id: string | null
@@ -156,7 +156,7 @@ export class RedisGeneration implements StateMemory {
     this.#known = remembered
     if (!this.#isLost) this.#log.error({ reason: `it does not have ${remembered}` }, LOST)
     this.#isLost = true
-    // For the command that accepts it, which has nobody's memory.
+    // For the command that accepts it, which remembers no generation.
     await this.#ask((redis) => redis.hset(keys.generation, 'missed', remembered))
   }
 }

@@ -353,7 +353,7 @@ function knownOf([id, status, kind, fence, result, spec]: readonly (string | nul
   return [replyText(id), known]
 }
 
-/** Null: a record that cannot be read, which keeps nobody from the others. */
+/** Null: the record cannot be read; the others are listed all the same. */
 function listedIn([status, ended, error, erased, spec]: readonly (string | null)[]): ListedJob | null {
   const given = readableIn<JobSpec>(spec)
   if (given === null) return null

@@ -1,16 +1,16 @@
 import type { SlotLimit } from '../../contracts/slots.ts'
 import type { Clock, Timer } from '../../time.ts'
 
-/** How long a node keeps slots at least without having heard from Redis that nobody waits. */
+/** How long a node keeps slots at least without having heard from Redis that no one waits. */
 const KEPT_MS = 25
 /** Calls that wait for less than so many times that would be refused while another node keeps a slot. */
 const PATIENCE = 4
-/** Of a name with fewer slots none are kept: each is too large a part of them. Names of one slot are without number. */
+/** A name with fewer slots keeps none: each is too large a part of them. Names of one slot are without number. */
 const LEAST = 4
 
 /**
- * Who waits for slots of a name, as Redis said it: somebody on another node; nobody there; or nobody at all, while a
- * quarter of the slots is free.
+ * The calls that wait for slots of a name, as Redis said it: some on another node; none there; or none anywhere, while
+ * a quarter of the slots is free.
  */
 export type Contention = 'others' | 'none' | 'calm'
 
@@ -24,13 +24,13 @@ interface Kept {
 
 /**
  * Slots that calls gave back and whose leases this node keeps for its next calls, which so need no trip to Redis. It
- * does so for a moment after Redis has said that a name is calm: nobody waits for one of its slots, and many are free.
- * Whoever comes to wait on another node during that moment is served at its end at the latest, when everything that is
- * kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
+ * does so for a moment after Redis has said that a name is calm: no call waits for one of its slots, and many are free.
+ * A call that comes to wait on another node during that moment is served at its end at the latest, when everything that
+ * is kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
  *
  * Where a trip takes longer than that moment, giving a slot back and asking for it again would leave it unused for as
- * long. There a node keeps slots for the length of a trip, be they many or few, and gives one directly to whoever waits
- * here, unless somebody waits on another node.
+ * long. There a node keeps slots for the length of a trip, be they many or few, and gives one directly to a call that
+ * waits here, unless a call waits on another node.
  */
 export class KeptSlots {
   readonly #names = new Map<string, Kept>()
@@ -51,16 +51,16 @@ export class KeptSlots {
     return Math.max(KEPT_MS, this.#tripMs)
   }
 
-  /** Whether the slot of somebody who would have waited for so long may be kept when it is given back. */
+  /** Whether a slot may be kept when it is given back, if its call would have waited for so long. */
   mayServe({ most }: SlotLimit, waitMs: number): boolean {
     return most >= LEAST && waitMs >= PATIENCE * this.#keptMs
   }
 
   /**
-   * Notes what Redis has said of a name. Nothing is kept for longer because it goes on saying so.
+   * Notes Redis's answer about a name. Nothing is kept for longer because Redis repeats it.
    *
    * @param tripMs  how long it took to ask
-   * @param mayKeep false: whoever asked would have waited for too short a time
+   * @param mayKeep false: the call that asked would have waited for too short a time
    */
   learn(limit: SlotLimit, contention: Contention, tripMs: number, mayKeep: boolean): void {
     const { name, most } = limit

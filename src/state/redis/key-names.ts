@@ -31,7 +31,7 @@ export const keys = {
   leases: (workspace: string) => `lk:{${workspace}}:leases`,
   /** Tokens of jobs that were charged, and until when that is remembered. */
   charged: (workspace: string) => `lk:{${workspace}}:charged`,
-  /** What dead nodes were charged for, by the tokens of their reservations. */
+  /** The charges for dead nodes, by the tokens of their reservations. */
   lost: (workspace: string) => `lk:{${workspace}}:lost`,
   /** That a batch of usage was counted. */
   usage: (workspace: string, token: string) => `lk:{${workspace}}:usage:${token}`,
@@ -73,7 +73,7 @@ export const keys = {
   jobs: (partition: number) => `lk:{jobs:${partition}}`,
   /** A key of the same hash tag that is never written. */
   noJobs: (partition: number) => `lk:{jobs:${partition}}:never`,
-  /** What alerts told of and is not over, by name. */
+  /** Incidents that alerts told of and that are not over, by name. */
   incidents: `lk:{jobs:${ALERTS_PARTITION}}:incidents`,
   job: (partition: number, id: string) => `lk:{jobs:${partition}}:job:${id}`,
   /** API keys of all workspaces, by id. */

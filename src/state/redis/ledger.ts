@@ -26,7 +26,7 @@ const NO_CLAIM = 0
 /** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
 const VOID_MS = 120_000
 
-/** What the scripts share that touch money. */
+/** The part that all scripts which touch money share. */
 export const MONEY = 'ledger/money_steps'
 
 const beginCall = script('ledger/begin_call', {

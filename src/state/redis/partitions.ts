@@ -52,7 +52,7 @@ async function lookThrough<Item>(
   limit: number,
   { idOf, look }: Records<Item>,
 ): Promise<Item[]> {
-  // By their ids: records that are added meanwhile move those behind them, and one may come twice.
+  // By their ids: records that are added meanwhile move later ones, and one may come twice.
   const found = new Map<string, Item>()
   for (let offset = 0; offset >= 0 && offset < LISTED_MAX && found.size < limit; ) {
     const [next, items] = await look(placeOf(partition), { limit: limit - found.size, offset })

@@ -60,7 +60,7 @@ export interface SlotTimes {
   readonly clock?: Clock
 }
 
-/** What a node asks Redis about slots. Every method rejects when there is no answer in time, or a refusal. */
+/** A node's questions to Redis about slots. Every method rejects when there is no answer in time, or a refusal. */
 export class SlotCommands {
   readonly leaseMs: number
   readonly timeoutMs: number

@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../../time.ts'
 /** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
 const LOOK_MS = { least: 20, most: 250 }
 
-/** Somebody who waits on this node. */
+/** A call that waits on this node. */
 export interface Waiting {
   readonly workspace: string
   /** Its slot may be kept for another call afterwards. */
@@ -13,16 +13,17 @@ export interface Waiting {
   readonly end: (lease: SlotLease | null) => void
 }
 
-/** Those of a workspace who wait, and their places in the order of all nodes, which are as many. */
+/** The waiting calls of a workspace, and their places in the order of all nodes, which are as many. */
 interface Line {
   readonly waiting: Set<Waiting>
   readonly places: string[]
 }
 
 /**
- * Those who wait on this node for a slot of one name. Their places in the order of all nodes are tokens, and belong to
- * the workspace: a slot goes to the first who waits at that moment, and whoever leaves gives up the last place. So none
- * is lost because the one who took it has just left, however long Redis takes to say that it was served.
+ * The calls that wait on this node for a slot of one name. Their places in the order of all nodes are tokens, and
+ * belong to the workspace: a slot goes to the first that waits at that moment, and a call that leaves gives up the last
+ * place. So none is lost because the one that took it has just left, however long Redis takes to say that it was
+ * served.
  */
 export class SlotQueue {
   limit: SlotLimit
@@ -61,7 +62,7 @@ export class SlotQueue {
     this.#places.set(place, workspace)
   }
 
-  /** Whoever gets the slot that Redis has given to a place; null: nobody has that place any more. */
+  /** The call that gets the slot that Redis has given to a place; null: no call has that place any more. */
   serve(place: string): Waiting | null {
     const line = this.#lines.get(this.#places.get(place) ?? '')
     if (line === undefined) return null
@@ -90,12 +91,12 @@ export class SlotQueue {
     return place
   }
 
-  /** Whether Redis will be asked who is served: somebody waits whom it did not serve at once. */
+  /** Whether Redis will be asked who is served: a call waits that it did not serve at once. */
   get isLooking(): boolean {
     return this.#timer !== null
   }
 
-  /** Has it asked after a while, as long as somebody waits. */
+  /** Has it asked after a while, as long as a call waits. */
   lookAgain(look: (queue: SlotQueue) => Promise<void>): void {
     if (this.size === 0 || this.#timer !== null) return
     const ageMs = this.#clock.now() - this.#newestMs

@@ -13,11 +13,12 @@ export type RedisSlotsOptions = SlotTimes & Partial<RedisTiming>
 
 /**
  * Slots that all nodes share. Redis has a token for each slot that is taken, with the moment at which its lease ends,
- * and for each call that waits its place in the order in which all nodes are served. Redis tells nobody: a node asks
+ * and for each call that waits its place in the order in which all nodes are served. Redis does not notify: a node asks
  * whether one of its calls is served, and is told so too when it gives a slot back.
  *
- * While Redis is away, or refuses, this node counts alone, and tries again and again to tell it what is held by now;
- * everything else that Redis has of this node is freed with that. At no time does a node hold more than there are.
+ * While Redis is away, or refuses, this node counts alone, and tries again and again to tell it what is held at that
+ * time; everything else that Redis has of this node is freed with that. At no time does a node hold more than there
+ * are.
  */
 export class RedisSlots implements Slots {
   readonly #log: Logger
@@ -175,9 +176,9 @@ export class RedisSlots implements Slots {
     return true
   }
 
-  /** Whether a slot may go from one call of this node to the next: not in front of somebody who is known to wait. */
+  /** Whether a slot may go from one call of this node to the next: not ahead of a call that is known to wait. */
   #mayUseKept({ name, most }: SlotLimit): boolean {
-    // Who has only just asked Redis does not wait yet.
+    // A call that has only just asked Redis does not wait yet.
     const isKnownToWait = this.#queues.get(name)?.isLooking === true
     return !this.#outage.isAlone && !isKnownToWait && this.#own.held(name) < most
   }
@@ -191,7 +192,7 @@ export class RedisSlots implements Slots {
   async #giveBack(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep: boolean): Promise<void> {
     try {
       if (this.#outage.isAlone) throw new Error('Redis is away')
-      // Those that wait go by what the limit is now.
+      // The calls that wait go by the present limit.
       const now = limits.map((limit) => this.#queues.get(limit.name)?.limit ?? limit)
       const { contention, granted } = await this.#commands.giveBack(tokens, now)
       for (const token of granted) this.#grant(now, token)
@@ -250,7 +251,7 @@ export class RedisSlots implements Slots {
     queue.lookAgain(this.#look)
   }
 
-  /** Gives a slot that Redis has given to whoever waits for it; one that nobody here has a place for goes back. */
+  /** Gives a slot that Redis has given to the call that waits for it; one without a place here goes back. */
   #grant(limits: readonly SlotLimit[], token: string): void {
     if (this.#held.has(token)) return
     for (const { name } of limits) {

@@ -118,7 +118,7 @@ async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> 
   }
 }
 
-/** What a setting is at each of them; undefined: it has none of that name. */
+/** The value of a setting at each of them; undefined: it has none of that name. */
 function settingsOf(servers: ReturnType<typeof primariesOf>, name: string): Promise<(string | undefined)[]> {
   return Promise.all(
     servers.map(async (server) => {

@@ -98,7 +98,8 @@ export class TokenLeases {
   }
 
   /**
-   * Notes what the bucket said to a take that went there. What a lease answers stays behind it until it is full again.
+   * Notes what the bucket said to a take that went there. A lease answers with no earlier time than that until it is
+   * full again.
    *
    * @returns microseconds until the bucket were full if it had the tokens in hand
    */

@@ -98,7 +98,7 @@ interface Account {
   readonly book: CliBook
 }
 
-/** What was charged, beside what the records of usage cost. */
+/** The charges, beside the cost of the records of usage. */
 interface CliBook extends Charged {
   /** Null: no records are to be seen from here. */
   readonly recorded: { readonly micros: number; readonly completeUntilMs: number } | null
@@ -132,7 +132,7 @@ async function show(args: readonly string[], context: CliContext): Promise<void>
   context.print(asJson === true ? json(accounts.map(jsonAccount)) : accounts.map(accountTable).join('\n'))
 }
 
-/** An account is shown also where the store does not answer, or nobody keeps records. */
+/** An account is shown also where the store does not answer, or no records are kept. */
 async function booksOf(charges: readonly Charged[], context: CliContext): Promise<CliBook[]> {
   try {
     const environment = environmentOf(context)

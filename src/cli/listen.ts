@@ -41,7 +41,7 @@ const OPTIONS = {
 } as const
 
 const PATH = '/v1/transcription/stream'
-/** What providers take of audio that does not come live, of real time, and how much of it may come at once. */
+/** The pace at which providers take audio that does not come live, and how much of it may come at once. */
 const FAST: Pace = { speed: 1.25, aheadSeconds: 10 }
 const LIVE: Pace = { speed: 1, aheadSeconds: 0 }
 
@@ -223,7 +223,7 @@ class FinalLines implements Screen {
 
 const CLEAR_LINE = '\r\u001b[K'
 
-/** A line that grows: final texts, and the unfinished one behind them. */
+/** A line that grows: final texts, followed by the unfinished one. */
 class TerminalLine implements Screen {
   readonly #print: CliContext['print']
   readonly #columns: number
@@ -255,7 +255,7 @@ class TerminalLine implements Screen {
 
   #draw(): void {
     const whole = [this.#line, this.#partial].filter((text) => text !== '').join(' ')
-    // Of a line that does not fit, the newest part is shown.
+    // When a line does not fit, its newest part is shown.
     this.#print(CLEAR_LINE + (whole.length < this.#columns ? whole : whole.slice(1 - this.#columns)))
   }
 

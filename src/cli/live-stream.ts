@@ -13,7 +13,7 @@ const END_TIMEOUT_MS = 60_000
 const MESSAGE_MAX_BYTES = 16 * 1024 * 1024
 const REFUSAL_MAX_BYTES = 64 * 1024
 const FRAME_SECONDS = 0.1
-/** What may wait in the socket before no more is read, seconds of audio. */
+/** Seconds of audio that may wait in the socket before no more is read. */
 const WAITING_SECONDS = 2
 /** Audio that is kept for another session until it is settled, seconds. */
 const KEPT_SECONDS = 60
@@ -91,7 +91,7 @@ export class LiveStream {
     this.#sample = frameBytes(options.audio)
     this.#second = bytesPerSecond(options.audio)
     this.#tape = new Tape(KEPT_SECONDS * this.#second)
-    // Nobody may be waiting when it fails.
+    // It may fail while no one waits for it.
     this.#failed.promise.catch(() => undefined)
   }
 
@@ -202,7 +202,7 @@ export class LiveStream {
       for (const warning of message.warnings) complain(String(warning))
   }
 
-  /** A session that goes on hears once more what was final on a channel while another was not settled. */
+  /** A continued session hears once more what was final on a channel while another was not settled. */
   #isNew({ base, before }: Session, { channel, segment }: Message): boolean {
     const { end = 0 } = (segment ?? {}) as { end?: number }
     const at = this.#seconds(base) + end
@@ -263,9 +263,9 @@ class Session {
   isDone = false
   /** Nothing it says counts any more. */
   isLeft = false
-  /** What the node said is wrong. */
+  /** The fault that the node named. */
   failure: string | null = null
-  /** Of the close; null while it is open. */
+  /** Code of the close; null while it is open. */
   code: number | null = null
   readonly #closed = Promise.withResolvers<null>()
 
@@ -360,7 +360,7 @@ async function opened(socket: WebSocket, url: URL): Promise<void> {
     request.destroy()
     throw new Refused(said, (reply.statusCode ?? 0) >= 500)
   })
-  // Whichever comes second belongs to nobody.
+  // The second of the two has no one to take it.
   refused.catch(() => undefined)
   try {
     await Promise.race([once(socket, 'open'), refused])

@@ -15,7 +15,7 @@ const PROCESSES_MAX = 64
 const SETTLED_MS = 5_000
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 30_000
-/** So many early ends in a row, and no process that is settled: nobody serves, and nobody will. */
+/** So many early ends in a row without a settled process mean that none serves, and none will. */
 const EARLY_ENDS_MAX = 6
 
 export interface ProcessesOptions {
@@ -114,7 +114,7 @@ class Processes {
   }
 
   async run(): Promise<number> {
-    // Nobody reads any more: that is no reason to stop serving.
+    // A closed output is no reason to stop serving.
     process.stdout.on('error', () => {})
     process.on('SIGTERM', (signal) => this.#stop(signal))
     process.on('SIGINT', (signal) => this.#stop(signal))

@@ -6,7 +6,7 @@ import type { UsageLake } from '../usage/lake.ts'
 import type { UsageObject } from '../usage/names.ts'
 import { CommandFailure } from './arguments.ts'
 
-/** What DuckDB may take, so that the process stays within 512 MiB; beyond it puts data aside on the disk. */
+/** Memory of DuckDB, so that the process stays within 512 MiB; beyond it DuckDB puts data aside on the disk. */
 const MEMORY = '384MiB'
 const THREADS = 2
 const DUCKDB = '@duckdb/node-api'

@@ -151,7 +151,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
 async function focus({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
   const question = readUsageQuestion(inputOf(values), systemClock.wallNow())
-  // What end users cost is not known by provider and model.
+  // The cost of end users is not known by provider and model.
   if (question.where.end_user !== undefined) throw new UsageError('--focus excludes --where end_user')
   const names = await workspaceNames(context)
   const rows: CsvCell[][] = []

@@ -25,7 +25,7 @@ const ATTEMPTS_MAX = 100
 
 type Final = Extract<LiveEvent, { readonly kind: 'final' }>
 
-/** What was understood of a piece. */
+/** The transcript of a piece. */
 export interface HeardPiece {
   readonly candidate: Candidate
   /** Place of its first byte. */
@@ -38,14 +38,14 @@ export interface HeardPiece {
 /** Is told what becomes of pieces. */
 export interface PieceListener {
   onPiece(piece: HeardPiece): void
-  /** What the caller asked to have settled was. */
+  /** The audio that the caller asked to have settled is settled. */
   onFinalized(finalized: readonly Finalized[]): void
-  /** Nobody could transcribe one. */
+  /** No entry could transcribe a piece. */
   onPieceFailed(error: GatewayError): void
 }
 
 /**
- * Goes on with a session that has no entry for live audio any more: cuts its audio into pieces where nobody speaks, and
+ * Continues a session that has no entry for live audio any more: cuts its audio into pieces where no one speaks, and
  * has each transcribed as a file. Each is a call of the pipeline with a context and a reservation of its own, so that
  * it is selected, attempted, paid and counted as any call is.
  */
@@ -68,7 +68,7 @@ export class BatchPieces {
     this.#request = request
     this.#feed = feed
     this.#listener = listener
-    // What comes while a piece is with a provider has to fit the ring, too.
+    // The audio that comes while a piece is with a provider has to fit the ring, too.
     const mostSeconds = Math.min(MOST_SECONDS, reach / 2)
     const leastSeconds = Math.min(LEAST_SECONDS, mostSeconds / 2)
     this.#lengths = { leastSeconds, mostSeconds, pauseSeconds: (endpointingMs ?? PAUSE_MS) / 1000 }
@@ -76,9 +76,9 @@ export class BatchPieces {
 
   /**
    * Takes over a session, where its route allows it and an entry keeps every required feature. Speakers are told apart
-   * within one file only, so that nobody takes over a session that requires them.
+   * within one file only, so a session that requires them is not taken over.
    *
-   * @returns null: nobody can go on
+   * @returns null: no entry can continue it
    */
   static begin(
     services: Services,
@@ -113,7 +113,7 @@ export class BatchPieces {
     return this.#seconds
   }
 
-  /** What the pieces came to, with the one that is under way. */
+  /** The charges for the pieces, with the one that is under way. */
   get spent(): Spent {
     const under = this.#running === null ? NOTHING_SPENT : spentOf(this.#running.context)
     return addSpent(this.#spent, under)
@@ -228,14 +228,14 @@ function notAllowed({ route }: Candidate): boolean {
   return route.liveFallback !== 'batch'
 }
 
-/** What a call was charged, or will be: its answer as metered, or the attempt that nobody saw the end of. */
+/** The charge for a call, or the one to come: its answer as metered, or the attempt without a known end. */
 function spentOf({ usage, costUsd, estimate }: CallContext): Spent {
   const spent = usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
   if (spent === null) return NOTHING_SPENT
   return { billableSeconds: spent.usage.billable_audio_seconds ?? 0, costUsd: spent.costUsd }
 }
 
-/** What a file says, as finals of a connection: each word in one of them, and no time behind the file's end. */
+/** The words of a file, as finals of a connection: each word in one of them, and no time after the file's end. */
 export function finalsOf(result: TranscriptionResult, seconds: number): readonly Final[] {
   const { language, languageConfidence } = result
   const channels = new Set([...result.segments, ...result.words].map(({ channel = 0 }) => channel))

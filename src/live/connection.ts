@@ -43,7 +43,7 @@ const ROTATION_MARGIN_SECONDS = 60
 /** Is told what a connection says. */
 export interface ConnectionListener {
   onEvent(event: LiveEvent, connection: LiveConnection): void
-  /** The connection is over without having ended. Once, and nothing behind it. */
+  /** The connection is over without having ended. Called once, and last. */
   onFailed(failure: Failure, connection: LiveConnection): void
 }
 
@@ -216,7 +216,7 @@ export class LiveConnection implements SocketListener {
   close(): void {
     if (this.#state === 'over') return
     this.#state = 'over'
-    // A provider that is not told goes on to bill for the open connection.
+    // A provider that is not told continues to bill for the open connection.
     if (!this.isEnding) this.#send(this.#stepper.end())
     this.#socket.close()
   }
@@ -300,7 +300,7 @@ function unopened(failure: Failure): AttemptFailure {
 
 const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }
 const NOT_READY: Failure = { ...PLAIN, kind: 'server', reason: 'it took no audio in time' }
-/** Seen by nobody: whoever waits is told why the call was left. */
+/** Never shown: a caller that waits is told why the call was left. */
 const LEFT: Failure = { ...PLAIN, kind: 'connect', reason: 'the caller left' }
 /** It closed before it was asked to. */
 export const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it ended before the audio did' }

@@ -161,8 +161,8 @@ export class LiveFeed {
    * The unsettled audio, from its first byte that is still here; its bytes are valid until the next call.
    *
    * @param most bytes at most
-   * @returns its place, and how much there is behind it that is to be settled together: up to where the caller asked
-   *          for it, or to the end of the audio; null: more may come
+   * @returns its place, and how much follows it that is to be settled together: up to where the caller asked for it, or
+   * to the end of the audio; null: more may come
    */
   unsettled(most: number): Unsettled {
     this.#giveUpLost()
@@ -253,7 +253,7 @@ export class LiveFeed {
     return !this.#marks.some(({ isSent }) => !isSent)
   }
 
-  /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
+  /** Audio that there was no memory for is gone: the provider's time continues after it. */
   #skipLost(connection: LiveConnection): void {
     const lost = this.#ring.start - connection.place
     if (lost <= 0) return

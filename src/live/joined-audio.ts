@@ -20,7 +20,7 @@ export const USUAL_FORMATS = ['mp3', 'wav', 'pcm'] as const
 
 export const JOINED_NAMES = [...JOINED].join(', ')
 
-/** @param format such as `mp3_44100_128`, a codec and what a provider writes behind it */
+/** @param format such as `mp3_44100_128`, a codec followed by what a provider writes */
 export function canBeJoined(format: string): boolean {
   return JOINED.has(format.split('_')[0]!)
 }
@@ -98,7 +98,7 @@ class PieceOfAudio {
     return this.#samples(begun.subarray(head.start), head)
   }
 
-  /** Samples, without the chunks that may stand behind them. */
+  /** Samples, without the chunks that may follow them. */
   #samples(bytes: Uint8Array, { audio, start }: WavHead): readonly Uint8Array[] {
     const taken = bytes.subarray(0, this.#leftBytes)
     this.#leftBytes -= taken.length

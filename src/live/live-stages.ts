@@ -22,8 +22,8 @@ const IN_PIECES = 'live: no entry for live audio is left; text comes in pieces, 
 type Stage = LiveStage | { readonly name: Exclude<StageName, 'live'> }
 
 /**
- * How a session has its audio transcribed, and where it may go from there; from everywhere it may be `over`. That its
- * caller has sent all is no stage: the one that it is in goes on until its provider has said the rest.
+ * How a session has its audio transcribed, and where it may go from there; from everywhere it may be `over`. A caller
+ * that has sent all causes no stage of its own: the present one continues until its provider has said the rest.
  */
 const NEXT = {
   /** Its money is being reserved. */

@@ -3,7 +3,7 @@ import type { LiveEntry } from '../contracts/live.ts'
 import type { GatewayError } from '../errors.ts'
 import type { EnvelopeHead } from '../gateway/outcome.ts'
 
-/** What a session tells its caller, in wire names. Seconds count from the first byte of the caller's audio. */
+/** The messages of a session to its caller, in wire names. Seconds count from the first byte of the caller's audio. */
 export type LiveMessage =
   /** The session is admitted; audio that comes before its provider is connected is kept. */
   | ({
@@ -35,7 +35,7 @@ export type LiveMessage =
       readonly channel: number
       readonly at_seconds: number
     }
-  /** What was sent before the message `finalize` with that id is settled. */
+  /** All that was sent before the message `finalize` with that id is settled. */
   | { readonly type: 'finalized'; readonly id: string | null; readonly settled_seconds: number }
   /** Another entry transcribes from `at_seconds` on. */
   | {
@@ -62,7 +62,7 @@ export type LiveMessage =
   /** The whole, in the envelope of `POST /v1/transcription`. */
   | ({ readonly type: 'done' } & object)
 
-/** `operator`: somebody ends the session in the console. */
+/** `operator`: an operator ends the session in the console. */
 export type GoingAwayReason = 'drain' | 'session_limit' | 'credits' | 'operator'
 
 /** Where a session's messages go: a door in the wire format of its callers. */

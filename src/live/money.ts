@@ -100,8 +100,8 @@ export class SessionMoney {
   }
 
   /**
-   * Prepares for another entry. The slice under way is good for it, so that a provider's death waits for nobody, unless
-   * one of the two is the platform's and the other the customer's: those are paid out of different purses.
+   * Prepares for another entry. The slice under way is good for it, so that a provider's death waits for nothing,
+   * unless one of the two is the platform's and the other the customer's: those are paid out of different purses.
    *
    * @returns the entries of the selection that are covered
    * @throws  GatewayError as `reserve`
@@ -198,7 +198,7 @@ export class SessionMoney {
     }
   }
 
-  /** Settles the slice under way, and goes on with the next one. */
+  /** Settles the slice under way, and begins the next one. */
   #roll(): void {
     const [slice, next] = [this.#slice, this.#next]
     if (next === null) return

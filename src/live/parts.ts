@@ -39,7 +39,7 @@ export interface LiveRequest {
 /** Parts of one session that speaks, when its caller is admitted. */
 export interface SpeechRequest {
   readonly context: AdmittedContext
-  /** Its input is what each sentence stands in for. */
+  /** Each sentence replaces its input. */
   readonly call: CallOf<'speech'>
   readonly selection: Selection
   readonly sink: SpeechSink

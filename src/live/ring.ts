@@ -1,6 +1,6 @@
 /** Audio is kept in blocks of half a second at 16 kHz: most sessions hold a few. */
 const BLOCK_BYTES = 16 * 1024
-/** Blocks that nobody holds and that are kept for the next session. */
+/** At most so many unused blocks are kept for the next session. */
 const FREE_MAX = 1_024
 
 /** The memory of all rings of a process. */
@@ -40,8 +40,8 @@ export class RingMemory {
 }
 
 /**
- * The audio of a session that is not settled, by its place in all that the caller has sent, in bytes. What is pushed
- * over its reach, or over the memory of the process, pushes the oldest out: that can be replayed to nobody any more.
+ * The audio of a session that is not settled, by its place in all that the caller has sent, in bytes. Audio pushed over
+ * its reach, or over the memory of the process, pushes the oldest out: that cannot be replayed any more.
  */
 export class AudioRing {
   readonly #memory: RingMemory
@@ -96,7 +96,7 @@ export class AudioRing {
     if (this.#blocks.length === 0) this.#base = this.#start
   }
 
-  /** What is held from `place` on, at most `length` bytes of it. To be read only, and before anything else is done. */
+  /** The bytes held from `place` on, at most `length` of them. To be read only, and before anything else is done. */
   read(place: number, length: number): Uint8Array {
     const from = Math.max(place, this.#start)
     const count = Math.max(0, Math.min(length, this.#end - from))

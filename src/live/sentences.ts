@@ -1,5 +1,7 @@
-/** A sentence that is longer is cut between two words: models take no input of any length, and nobody hears a word of
- * it before it is whole. Units of UTF-16. */
+/**
+ * A sentence that is longer is cut between two words: models take no input of any length, and no word of it is heard
+ * before it is whole. Units of UTF-16.
+ */
 const SENTENCE_MAX = 1_000
 /** How much of such a sentence has to stand before the cut. */
 const CUT_FROM = SENTENCE_MAX / 2
@@ -21,7 +23,7 @@ export class SentenceCutter {
   #text = ''
   /** Letters of the text that were looked at. */
   #seen = 0
-  /** What stands before the next letter: a stop, perhaps with closing quotes; the same and a space; neither. */
+  /** The characters before the next letter: a stop, perhaps with closing quotes; the same and a space; neither. */
   #behind: 'stop' | 'wide stop' | 'space' | 'line' | null = null
   /** Where the last stop is. */
   #stop = 0

@@ -51,7 +51,7 @@ export class SessionLife {
    * Announces the end when it is near.
    *
    * @param maxSeconds length of the longest session
-   * @returns why no more input is to be taken from now on; null: the session goes on
+   * @returns why no more input is to be taken from now on; null: the session continues
    */
   endOf(nowMs: number, maxSeconds: number): 'session_limit' | 'drain' | null {
     const left = maxSeconds - (nowMs - this.startedMs) / 1000

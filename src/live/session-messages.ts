@@ -87,7 +87,7 @@ export class SessionMessages {
     this.#request.sink.send({ type, channel, at_seconds })
   }
 
-  /** @param finalized null: nobody asked for it */
+  /** @param finalized null: the caller did not ask for it */
   readonly finalized = (finalized: Finalized | null): void => {
     if (finalized === null) return
     const settled_seconds = seconds(this.#feed.settledSeconds)

@@ -84,7 +84,7 @@ export class LiveSessions {
   }
 
   /**
-   * Selects the entries that may serve a session. Asks nobody: a handshake is answered in its own turn.
+   * Selects the entries that may serve a session. Waits for nothing: a handshake is answered in its own turn.
    *
    * @throws GatewayError as `select`; RATE_LIMITED when the key, the workspace or the grant has as many sessions as it
    *         may; OVERLOADED when the node is about to stop

@@ -229,7 +229,7 @@ class SpeechLine implements SocketListener {
     this.#hold()
   }
 
-  /** Audio of a sentence that nobody reads yet may be before that of one whose reader waits. */
+  /** Audio of a sentence that has no reader yet may come before that of one whose reader waits. */
   #hold(): void {
     const isStarving = [...this.#sentences.values()].some(({ isAwaited }) => isAwaited)
     const isFull = this.#waitingBytes > WAITING_BYTES_MAX && !isStarving
@@ -325,7 +325,7 @@ class SentenceAudio implements AsyncIterator<Delta, SpeechResult> {
   }
 }
 
-/** Seen by nobody: whoever waits is told why the call was left. */
+/** Never shown: a caller that waits is told why the call was left. */
 const LEFT: Failure = {
   kind: 'connect',
   status: null,

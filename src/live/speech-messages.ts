@@ -2,7 +2,7 @@ import type { GatewayError } from '../errors.ts'
 import type { EnvelopeHead } from '../gateway/outcome.ts'
 import type { LiveMessage } from './messages.ts'
 
-/** What a session that speaks tells its caller beside the audio, in wire names. */
+/** The messages of a session that speaks to its caller beside the audio, in wire names. */
 export type SpeechMessage =
   /** The session is admitted; text that comes before it is kept. */
   | ({

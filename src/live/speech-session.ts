@@ -253,8 +253,8 @@ export class SpeechSession implements Ticking {
   }
 
   /**
-   * Speaks one sentence. When it breaks off before any of its audio was sent, another entry speaks it; afterwards
-   * nobody could go on at the same place.
+   * Speaks one sentence. When it breaks off before any of its audio was sent, another entry speaks it; afterwards no
+   * entry could continue at the same place.
    */
   async #speak(sentence: Sentence): Promise<void> {
     const failed = new Set<string>()
@@ -452,7 +452,7 @@ export class SpeechSession implements Ticking {
     this.#request.sink.send({ type: 'usage', ...this.#spent() })
   }
 
-  /** All that was sent to providers, also what nobody saw the end of. */
+  /** All that was sent to providers, also attempts without a known end. */
   #spent() {
     let characters = this.#sentCharacters
     let micros = this.#micros
@@ -540,7 +540,7 @@ function entryName(provider: string, model: string): string {
   return `${provider}\n${model}`
 }
 
-/** What a call was charged, or will be: its answer as metered, or the attempt that nobody saw the end of. */
+/** The charge for a call, or the one to come: its answer as metered, or the attempt without a known end. */
 function spentOf({ usage, costUsd, estimate }: CallContext) {
   const spent = usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
   if (spent === null) return { characters: 0, micros: 0 }

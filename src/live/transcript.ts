@@ -13,8 +13,8 @@ export interface KeptFinal {
 const CHARACTERS_MAX = 4 * 1024 * 1024
 
 /**
- * What a session has understood for good. A connection that replays audio repeats words that were final before; each
- * channel takes a word once.
+ * All final words of a session. A connection that replays audio repeats words that were final before; each channel
+ * takes a word once.
  */
 export class Transcript {
   readonly #multichannel: boolean
@@ -54,7 +54,7 @@ export class Transcript {
    * Takes a final.
    *
    * @param offset seconds at which the audio of its connection begins
-   * @param most seconds of audio that came: nothing is said behind them
+   * @param most seconds of audio that came: no word is later than them
    * @returns null when all of it was there before
    */
   take(final: Final, offset: number, most: number): KeptFinal | null {

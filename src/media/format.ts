@@ -74,7 +74,7 @@ function waveForm(head: Uint8Array): AudioFormat | null {
   return latin1(head, 8, 4) === 'WAVE' ? 'wav' : null
 }
 
-/** The DocType element stands in the EBML header, which is some forty bytes long. */
+/** The DocType element is in the EBML header, which is some forty bytes long. */
 function matroskaForm(head: Uint8Array): AudioFormat | null {
   const at = indexOf(head.subarray(0, 1024), '\x42\x82', 4)
   if (at < 0) return null
@@ -83,7 +83,7 @@ function matroskaForm(head: Uint8Array): AudioFormat | null {
 }
 
 /**
- * A part of a frame may stand in front, where the file was cut out of a stream. Of MPEG systems, which mix audio with
+ * A part of a frame may come first, where the file was cut out of a stream. Among MPEG systems, which mix audio with
  * video, program streams (.mpeg, .mpg, .vob) are one of ours; transport streams (.ts) and bare video are not.
  */
 function mpegForm(head: Uint8Array): AudioFormat | null {
@@ -105,7 +105,8 @@ function isMpegSystem(head: Uint8Array): boolean {
 }
 
 /**
- * Detects the format behind an ID3v2 tag, given the first `bytes` behind it; null when such a tag does not precede it.
+ * Detects the format that follows an ID3v2 tag, given the first `bytes` after the tag; null when such a tag does not
+ * precede it.
  */
 function taggedForm(bytes: Uint8Array): 'mp3' | 'flac' | null {
   if (latin1(bytes, 0, 4) === 'fLaC') return 'flac'

@@ -249,7 +249,7 @@ function known(ticks: number): number {
   return ticks === 0xffffffff ? 0 : ticks
 }
 
-/** Entries of a table that has version and flags, a count, and entries of `entryBytes` behind them. */
+/** Entries of a table that has version and flags, a count, and then entries of `entryBytes`. */
 async function forEntries(
   window: AudioWindow,
   box: Box,

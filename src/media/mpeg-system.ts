@@ -8,7 +8,7 @@ const END = 0xb9
 /** Streams of MPEG audio, of any layer. */
 const AUDIO_FIRST = 0xc0
 const AUDIO_LAST = 0xdf
-/** Codes below are of a video stream, and stand in no packet of their own here. */
+/** Codes below are of a video stream, and begin no packet of their own here. */
 const PACKETS_FIRST = 0xbb
 /** A packet is at most its start code, a length of 16 bits, and so many bytes. */
 const PACKET_MAX_BYTES = 6 + 0xffff
@@ -74,7 +74,7 @@ function lengthOf(bytes: Uint8Array, at: number, code: number): number {
   return (first & 0xf0) === 0x20 ? 12 : 0
 }
 
-/** What a packet holds of its stream, behind its header: that of MPEG-2 has a length, that of MPEG-1 its parts. */
+/** The bytes of its stream in a packet, after its header: that of MPEG-2 has a length, that of MPEG-1 its parts. */
 function payloadOf(packet: Uint8Array): Uint8Array {
   const first = packet[6] ?? 0
   if ((first & 0xc0) === 0x80) return packet.subarray(9 + (packet[8] ?? 0))

@@ -7,7 +7,7 @@ import type { SampleEncoder } from './sample-encoder.ts'
 const RATES = [8_000, 12_000, 16_000, 24_000, 48_000] as const
 /** Packets of 20 ms. */
 const PACKETS_A_SECOND = 50
-/** Of mono speech, bits per second: up to 24 kHz, and above. */
+/** Rate of mono speech, bits per second: up to 24 kHz, and above. */
 const BITRATE = 32_000
 const FULL_BAND_BITRATE = 64_000
 /** Sounds as 10 does to most ears, for two thirds of its CPU. */
@@ -62,7 +62,7 @@ export async function createOpusEncoder(sampleRate: number, bitrate: number | nu
       return Buffer.concat([head(), writer.pages(packets(all))])
     },
     end() {
-      // What libopus holds back comes out with as much silence; players cut it off behind the last position.
+      // The samples that libopus holds back come out with as much silence; players cut it off after the last position.
       const end = preSkip + (count + rest.length) * scale
       const held = rest.length + preSkip / scale
       const padded = new Int16Array(Math.ceil(held / frameSize) * frameSize)

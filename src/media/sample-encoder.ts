@@ -13,7 +13,7 @@ export interface SampleEncoder {
 }
 
 const NOTHING = new Uint8Array(0)
-/** Of a wav file whose length is not known when it begins: all that its fields can say. */
+/** Length in the head of a wav file whose length is not known when it begins: the most that its fields can say. */
 const ENDLESS_BYTES = 0xffff_ffff - 36
 const ENCODINGS: Readonly<Partial<Record<SpeechForm['codec'], LiveEncoding>>> = {
   ulaw: 'mulaw',

@@ -5,7 +5,7 @@ import { SAMPLE_RATES } from './pcm.ts'
 /** Names without a rate, as OpenAI has them. */
 export const PLAIN_FORMS: readonly string[] = ['mp3', 'opus', 'wav', 'pcm']
 
-/** Of `pcm`, the same at every provider, Hz. */
+/** Sample rate of `pcm`, the same at every provider, Hz. */
 const PCM_RATE = 24_000
 const TELEPHONE_RATE = 8_000
 const OPUS_KILOBITS = { min: 6, max: 510 }

@@ -61,12 +61,12 @@ export class SpeechTranscoder {
 
 /** Samples of the source on their way to the rate of the form. */
 class Source {
-  /** What comes out: one channel of 16 bits. */
+  /** The output: one channel of 16 bits. */
   readonly made: LiveAudio
   readonly #audio: LiveAudio
   readonly #frames: WholeFrames
   readonly #convert: Converter | null
-  /** Of the file, that have not come; infinite where it does not say. */
+  /** Bytes of the file that have not come; infinite where it does not say. */
   #leftBytes: number
   /** Samples that came, and that were made of them. */
   #taken = 0

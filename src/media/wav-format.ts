@@ -21,7 +21,7 @@ export interface WavFormat {
   readonly samplesPerBlock: number
 }
 
-/** Reads what stands in a `fmt ` chunk; fields behind its end are 0. */
+/** Reads the fields of a `fmt ` chunk; fields after its end are 0. */
 export function readWavFormat(chunk: Uint8Array): WavFormat {
   const tag = u16le(chunk, 0)
   return {

@@ -9,9 +9,9 @@ const CHUNKS_MAX = 1000
 const SIZE_UNKNOWN = 0xffffffff
 
 /**
- * Length of the data chunk, cut to what there is, by the size of a sample. The declared bytes per second are
- * only asked for codecs whose blocks have no fixed number of samples. One range; two when chunks of 256 KiB
- * stand in front. http://soundfile.sapp.org/doc/WaveFormat, EBU Tech 3306 (RF64)
+ * Length of the data chunk, cut to what there is, by the size of a sample. The declared bytes per second are only asked
+ * for codecs whose blocks have no fixed number of samples. One range; two when chunks of 256 KiB come first.
+ * http://soundfile.sapp.org/doc/WaveFormat, EBU Tech 3306 (RF64)
  */
 export async function probeWav(window: AudioWindow): Promise<Measure> {
   let format: WavFormat | null = null

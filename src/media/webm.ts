@@ -101,8 +101,8 @@ export async function probeWebm(window: AudioWindow): Promise<Measure> {
 }
 
 /**
- * Reads elements from `at` on until `isEnough` or the end, and returns where it stopped. Where there is no
- * element it goes on with the next cluster, as players do.
+ * Reads elements from `at` on until `isEnough` or the end, and returns where it stopped. Where there is no element it
+ * continues with the next cluster, as players do.
  */
 async function read(
   window: AudioWindow,

@@ -88,7 +88,7 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       'model_decommissioned',
       'deployment_not_found',
       'UNIMPLEMENTED',
-      // Groq, with 400: nobody of the organization has agreed to the terms of the model.
+      // Groq, with 400: the organization has not agreed to the terms of the model.
       'model_terms_required',
       // Mistral, with 400; the page says the second
       'invalid_model',
@@ -203,12 +203,12 @@ export const MEANING_OF_STATUS: ReadonlyMap<number, Meaning> = new Map([
 ])
 
 /**
- * Codes with which a socket is closed, and words that stand in the reason beside them and tell more. Codes that
- * RFC 6455 defines mean the same with everybody; of the private ones no two providers here use the same for different
- * things. What is not listed is the provider's own trouble.
+ * Codes with which a socket is closed, and words in the reason beside them that tell more. Codes that RFC 6455 defines
+ * mean the same at every provider; of the private ones no two providers here use the same for different things. A code
+ * that is not listed is the provider's own trouble.
  */
 export const MEANING_OF_CLOSE: ReadonlyMap<number | string, Meaning> = new Map<number | string, Meaning>([
-  // No close frame: nobody knows what became of the audio.
+  // No close frame: it is not known what became of the audio.
   [1006, { kind: 'ambiguous' }],
   [1003, { kind: 'limit', reason: 'unsupported_format' }],
   [1007, { kind: 'limit', reason: 'bad_audio' }],

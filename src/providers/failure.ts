@@ -29,9 +29,9 @@ const REASONS: Readonly<Record<FailureKind, string>> = {
 const MESSAGE_MAX_BYTES = 2 * 1024
 
 /**
- * Classifies an answer other than 2xx for failover: by documented codes first, then by sentences that stand in for
- * codes, then by the status; any other prose decides nothing. A 404 counts against the model, not the caller, unless it
- * names the voice: another provider may have the missing path or model.
+ * Classifies an answer other than 2xx for failover: by documented codes first, then by sentences that replace codes,
+ * then by the status; any other prose decides nothing. A 404 counts against the model, not the caller, unless it names
+ * the voice: another provider may have the missing path or model.
  */
 export function classify(reply: UpstreamReply): Failure {
   return classifyComplaint(readComplaint(reply), reply)

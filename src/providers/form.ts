@@ -105,7 +105,7 @@ export function safeFilename(given: string | null, format: AudioFormat): string 
   return `${kept === '' ? 'audio' : kept}.${fitting}`.replaceAll('"', '%22')
 }
 
-/** 128 bits that nobody outside can foretell; within RFC 2046's 70 characters. */
+/** 128 bits that no outsider can foretell; within RFC 2046's 70 characters. */
 function boundaryOf(scope: string, fields: readonly FormField[], filename: string, bytes: number): string {
   const content = JSON.stringify([scope, fields, filename, bytes])
   return `larkway-${createHmac('sha256', BOUNDARY_KEY).update(content).digest('hex').slice(0, 32)}`

@@ -132,7 +132,7 @@ export function languageCode(language: string): string | null {
   return code === undefined ? null : shortest(code)
 }
 
-/** Stands in place of a language where a recording has several; it comes together with `detect_language`. */
+/** Replaces a language where a recording has several; it comes together with `detect_language`. */
 export const SEVERAL_LANGUAGES = 'multi'
 
 const LEFT_OUT = 'language: the provider does not take this language; it was left out'
@@ -150,7 +150,7 @@ const NO_HINT: LanguageHint = { language: null, warnings: [] }
  * The hint of a call in the words of a provider. One that is no language, or that the provider would refuse the whole
  * call for, is left out with a warning: a hint never ends a call.
  *
- * @param takes what is sent for a code of ISO 639, or the tag that it stood in; null: it is not taken
+ * @param takes what is sent for a code of ISO 639, or the tag that it was in; null: it is not taken
  */
 export function languageHint(
   { language, detect_language: detect }: Pick<TranscriptionOptions, 'language' | 'detect_language'>,

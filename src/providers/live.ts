@@ -13,7 +13,7 @@ import { lackedFeatures } from './unsupported.ts'
 
 export const NO_FRAMES: readonly LiveFrame[] = Object.freeze([])
 
-/** What a frame meant, and what is to be answered. */
+/** The meaning of a frame, and the answer to it. */
 export interface Received {
   readonly events: readonly LiveEvent[]
   readonly reply?: readonly LiveFrame[]
@@ -254,8 +254,8 @@ export interface CommitPace {
 }
 
 /**
- * What is not committed is not settled, and a session does not keep more than half a minute. The caller's own commits
- * are given more time.
+ * Audio that is not committed is not settled, and a session does not keep more than half a minute. The caller's own
+ * commits are given more time.
  */
 const STEP_SECONDS = { auto: 20, manual: 25 } as const
 /** Silence behind the last piece of text that ends an utterance, as long as the text may be behind the audio. */
@@ -287,7 +287,7 @@ export function isCommitDue(
 export const FINALIZING_MAX = 64
 
 /**
- * What an error that a provider sends as a message means. One that it blames on the request without saying what is
+ * The meaning of an error that a provider sends as a message. One that it blames on the request without saying what is
  * wrong with it leads to the next entry: the words of a session are ours, not the caller's.
  *
  * @param body with the error in one of the usual shapes
@@ -305,8 +305,8 @@ export function broken(reason: string, kind: Failure['kind'] = 'server'): Failur
 }
 
 /**
- * What a close means that was not asked for. A code of the provider's within the reason, such as Deepgram's `NET-0001`,
- * tells more than the code of the frame.
+ * The meaning of a close that was not asked for. A code of the provider's within the reason, such as Deepgram's
+ * `NET-0001`, tells more than the code of the frame.
  */
 export function closeFailure(code: number, reason: string): Failure {
   const said = /^[\w-]{1,64}/.exec(reason)?.[0]

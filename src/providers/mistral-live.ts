@@ -182,7 +182,7 @@ class MistralWire implements LiveWire {
     if (typeof text !== 'string') return UNREADABLE
     if (text === '') return NOTHING
     const { sent } = this.log
-    // What comes soon behind a flush are the words that were kept back.
+    // The words that come soon after a flush are those that were kept back.
     const isLate = this.#flushed !== null && sent - this.#flushed > LAG_SECONDS
     const before = isLate ? this.#told(this.#flushed ?? sent) : []
     this.#text = (this.#text + text).slice(0, TEXT_MAX)
@@ -227,7 +227,7 @@ class MistralWire implements LiveWire {
     return seconds === null ? UNREADABLE : { events: [this.log.speechStarted(seconds)] }
   }
 
-  /** The text so far is that of the turn, and nothing of it goes on. */
+  /** The text so far is that of the turn, and none of it continues. */
   #turnEnded({ time_s: time }: JsonObject): Received {
     const seconds = secondsOf(time)
     if (seconds === null) return UNREADABLE

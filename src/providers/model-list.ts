@@ -3,7 +3,7 @@ import type { UpstreamReply } from '../contracts/upstream.ts'
 import { isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 
-/** How a protocol is asked for its models, or for what stands in for such a list. */
+/** How a protocol is asked for its models, or for whatever it has in place of such a list. */
 export interface ModelListing {
   /** Below the base URL, with its query. */
   readonly path: string

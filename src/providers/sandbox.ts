@@ -15,7 +15,7 @@ import { modelsOperation } from './openai/wire.ts'
 
 const MS = { minimum: 0, maximum: 86_400_000 }
 
-/** Of live sessions; times are ms of audio received. */
+/** Faults of live sessions; times are ms of audio received. */
 const LIVE_FAULTS = {
   refuse: Type.Optional(Type.Boolean({ description: 'resets the connection in place of a handshake' })),
   silent_after_ms: Type.Optional(
@@ -151,7 +151,7 @@ export const sandbox: Provider = {
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
   transcription: { ...transcriptionOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
-  // Of the two protocols that it speaks live, the one with times of words.
+  // The one with times of words, of the two protocols that it speaks live.
   live: { ...liveOperation({ path: '/listen', headers: faultHeaders }), tellsTurns: () => true },
   translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   speech,

@@ -95,7 +95,7 @@ function findGroup(group: readonly Word[], text: string, cursor: number): Place 
   return { from, to: at }
 }
 
-/** End of the gap between two groups that belongs to the first: an opening quote belongs to the word behind it. */
+/** End of the gap between two groups that belongs to the first: an opening quote belongs to the word after it. */
 function gapEnd(text: string, from: number, to: number): number {
   const opening = /\s(\S*)$/.exec(text.slice(from, to))?.[1] ?? ''
   return to - opening.length

@@ -11,7 +11,7 @@ import { render, type Transcript, transcribe } from './transcript.ts'
 const INPUT_MAX_CHARACTERS = 4096
 /** A second of samples. */
 const SECOND_BYTES = 16_000
-/** Of sound in each format; what comes of the next one is sent as it is made. */
+/** Bytes of sound in each format; the output of the next one is sent as it is made. */
 const PIECE_BYTES: Readonly<Record<string, number>> = { wav: SECOND_BYTES, mp3: 4_000 }
 /** Transcripts that are kept for files that come again. */
 const KEPT_TRANSCRIPTS = 8
@@ -66,7 +66,7 @@ export function transcription(body: CallBody, task: 'transcribe' | 'translate', 
 const kept = new Map<string, Transcript>()
 
 /**
- * What is in a file. That follows from its bytes alone, so that a file that comes again, as it does in tests, is not
+ * The content of a file. It follows from the bytes alone, so that a file that comes again, as it does in tests, is not
  * heard again. Null when it is not audio.
  *
  * @param digest of the bytes; with another byte it is another file
@@ -114,7 +114,7 @@ export async function timedSpeech(body: CallBody): Promise<Answer> {
   )
 }
 
-/** What a body asks for, as Morse code. @throws Refusal */
+/** The speech that a body asks for, as Morse code. @throws Refusal */
 function spoken(body: CallBody) {
   modelFor('speech', body)
   const input = first(body, 'input') ?? ''

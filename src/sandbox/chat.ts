@@ -200,7 +200,7 @@ function tokens(text: string): number {
   return Math.ceil(text.length / TOKEN_CHARACTERS)
 }
 
-/** Words with the white space behind them. */
+/** Words with the white space that follows them. */
 function wordsOf(text: string): string[] {
   return text.match(/\S+\s*/g) ?? []
 }

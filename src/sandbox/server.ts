@@ -288,7 +288,7 @@ export interface ReceivedCall {
   fields: Readonly<Record<string, readonly string[]>>
   /** As answered; null while unanswered. */
   status: number | null
-  /** Of a WebSocket that was accepted. */
+  /** The record of a WebSocket that was accepted. */
   live: LiveRecord | null
 }
 

@@ -10,7 +10,7 @@ export interface EncodingTask {
   readonly form: SpeechForm
 }
 
-/** What is answered to each message: bytes of the file, or null for its end. */
+/** The answer to each message: bytes of the file, or null for its end. */
 export type EncodingAnswer = Uint8Array | { readonly unreadable: string } | { readonly failed: string }
 
 /** A task of the worker threads, by its file and this name. Many of them share a thread, a message at a time each. */

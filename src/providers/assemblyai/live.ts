@@ -16,7 +16,7 @@ import { policiesOf, REDACTED_LANGUAGES } from './redaction.ts'
 
 /** Least audio of a message; others are answered with 3007. */
 const MESSAGE_MIN_SECONDS = 0.05
-/** What is said again while nothing else is sent. */
+/** The keep-alive is repeated at this interval while nothing else is sent. */
 const KEEP_ALIVE_MS = 10_000
 
 /**
@@ -295,7 +295,7 @@ class StreamingWire implements LiveWire {
     return [...settled, ...this.#answer(at + MESSAGE_MIN_SECONDS)]
   }
 
-  /** What is final never changes, so that speakers of earlier turns stay as they were told. */
+  /** Final words never change, so speakers of earlier turns stay as they were told. */
   #revision(): readonly LiveEvent[] {
     if (this.#hasRevised) return []
     this.#hasRevised = true

@@ -59,7 +59,7 @@ export function encodeTranscript(
     ...(multichannel ? { multichannel } : {}),
     ...(keyterms.length > 0 ? { keyterms_prompt: keyterms } : {}),
     ...encodePrompt(options, model),
-    // False means that nobody asked, and who does not ask expects no text without stops and capitals.
+    // False means that the caller did not ask, and such a caller expects no text without stops and capitals.
     ...(formats ? { format_text: true, punctuate: true } : {}),
     ...(filters ? { filter_profanity: true } : {}),
     ...encodeRedaction(options),

@@ -61,8 +61,7 @@ function readItem(
   const sure = fractionOf(confidence)
   if (typeof text !== 'string' || times === null) return null
   const place = options.multichannel ? channelOf(channel) : null
-  // Channels are speakers of their own where nobody asked for any, and each channel begins with an A of its
-  // own.
+  // Channels are speakers of their own where the caller asked for none, and each channel begins with an A of its own.
   const who = wantsSpeakers(options) && typeof speaker === 'string' && speaker !== '' ? speaker : null
   return {
     text: text.trim(),

@@ -102,7 +102,7 @@ export function headersOf({ credential }: Target): Record<string, string> {
   return { accept: '*/*', ...(credential === null ? {} : { authorization: credential }) }
 }
 
-/** Goes on with what the answer to the upload names. */
+/** Continues with the URL that the answer to the upload names. */
 function createFrom(reply: UpstreamReply, call: TranscriptionCall, target: Target): TranscriptionStep {
   // A 422 is a passing trouble of theirs: https://www.assemblyai.com/blog/customer-issues-retrying-requests
   if (reply.status === 422) return failed({ ...classify(reply), kind: 'server', reason: 'the upload failed' })

@@ -44,7 +44,7 @@ export function withFlux(others: LiveTranscription): LiveTranscription {
   }
 }
 
-/** Of all that can be redacted, it takes numbers alone; https://developers.deepgram.com/changelog/2026/6/24 */
+/** Numbers are the only redaction that it takes; https://developers.deepgram.com/changelog/2026/6/24 */
 function unsupported(options: LiveCall['options']): Unsupported | null {
   const { redaction, language, detect_language: detect, multichannel } = options
   const lacked = redaction.filter((kind) => kind !== 'numbers')
@@ -221,7 +221,7 @@ class FluxWire implements LiveWire {
     if (!due) return { events }
     if (!this.#isOpen) return { events: [...events, ...this.#answer(turn.until)] }
     if (this.#isForced) return { events }
-    // What was to be settled is transcribed now, and its turn goes on.
+    // The audio that was to be settled is transcribed now, and its turn continues.
     this.#isForced = true
     return { events, reply: FORCE_END_TURN }
   }

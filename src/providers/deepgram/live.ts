@@ -52,7 +52,7 @@ export function liveOperation(terms: ListenTerms): LiveTranscription {
   })
 }
 
-/** Live it redacts English only, and in what it takes for English without being told so nobody knows what it missed. */
+/** Live it redacts English only, and where it detects English by itself, no one knows what it missed. */
 function unsupported({ options }: LiveCall, { model }: Target): Unsupported | null {
   const { keyterms, language, redaction, detect_language: detect } = options
   const code = language === null || detect ? null : languageCode(language)
@@ -206,7 +206,7 @@ class DeepgramWire implements LiveWire {
     )
   }
 
-  /** What is final on every channel is settled; all that was sent before a `Finalize` when it is answered. */
+  /** Words that are final on every channel are settled; all that was sent before a `Finalize` when it is answered. */
   #settle(channel: number, until: number, isAnswer: boolean): LiveEvent[] {
     if (!this.log.isBeyond(until))
       this.#until[channel] = Math.max(this.#until[channel] ?? 0, Math.min(this.log.sent, until))

@@ -90,7 +90,7 @@ function otherModel(metadata: unknown, asked: string): string | null {
   return null
 }
 
-/** Of several in a recording the list has the one that was spoken most at its head. */
+/** The first of several languages in a recording is the one that was spoken most. */
 function languageIn(detected: unknown, heard: unknown): string | null {
   const [first] = Array.isArray(heard) ? (heard as unknown[]) : []
   const language = detected ?? first
@@ -124,8 +124,8 @@ export function readWord(item: JsonObject, channel: number, options: Transcripti
 }
 
 /**
- * With channels each counts its speakers from 0, so a speaker is known by both. What nobody asked for is left
- * out.
+ * With channels each counts its speakers from 0, so a speaker is known by both. Anything that the caller did not ask
+ * for is left out.
  */
 function whoAndWhere(
   { speaker, confidence: given }: JsonObject,

@@ -23,8 +23,8 @@ const REGIONAL: ReadonlySet<string> = new Set([
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,
   takesAudioUrl: true,
-  // What is transcribed is the body of the request: one that is shorter than its Content-Length is no request
-  // (RFC 9112, section 8), and the price is for the seconds that were transcribed.
+  // The body of the request is what is transcribed: one that is shorter than its Content-Length is no request (RFC
+  // 9112, section 8), and the price is for the seconds that were transcribed.
   billsWholeBody: {
     source:
       'https://developers.deepgram.com/reference/speech-to-text/listen-pre-recorded; https://deepgram.com/pricing',
@@ -67,7 +67,7 @@ function queryOf(options: TranscriptionOptions, target: Target): URLSearchParams
   return query
 }
 
-/** What stands in place of a language where there are several in a recording. */
+/** Replaces a language where there are several in a recording. */
 export const MULTI = 'multi'
 
 /** Models of several languages in one recording; https://developers.deepgram.com/docs/multilingual-code-switching */

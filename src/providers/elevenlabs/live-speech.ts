@@ -24,7 +24,7 @@ export const liveSpeech: LiveSpeech = {
     if (issue !== null) return issue
     if (model.startsWith('eleven_v3')) return unsupportedField('model', 'it is not spoken over a WebSocket')
     if (call.seed !== null) return unsupportedField('seed', 'no message of the WebSocket has one')
-    // A wav head has the length of its samples, which nobody knows yet.
+    // A wav head has the length of its samples, which is not known yet.
     const isMade = /^(?:mp3|pcm|ulaw|alaw)_/.test(nativeFormat(call) ?? '')
     return isMade ? null : unsupportedField('response_format', 'the WebSocket makes mp3, pcm, ulaw and alaw')
   },

@@ -156,7 +156,7 @@ class ScribeWire implements LiveWire {
   end(): readonly LiveFrame[] {
     this.#ending = true
     const left = this.log.sent - this.#committed
-    // What is too short to be committed would be lost.
+    // Audio that is too short to be committed would be lost.
     const missing = left > 0 && left < COMMIT_MIN_SECONDS ? COMMIT_MIN_SECONDS - left : 0
     const filled = missing > 0 ? [this.#chunk(silence(this.#audio, missing))] : []
     return [...filled, this.#commit([{ kind: 'ended' }])]

@@ -33,8 +33,8 @@ const SPEED = { min: 0.7, max: 1.2 }
 const SEED_MAX = 4_294_967_295
 
 /**
- * `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made; both with `/with-timestamps`
- * behind them for a call that requires times.
+ * `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made; both end in `/with-timestamps`
+ * for a call that requires times.
  */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   takesSeed: true,

@@ -60,7 +60,7 @@ function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
   const fields: FormField[] = [
     ['model_id', model],
     ['timestamps_granularity', granularityOf(options)],
-    // Unasked for "(laughter)" would stand in the text, which is to hold what was said.
+    // Without it "(laughter)" would be in the text, which is to hold only what was said.
     ['tag_audio_events', String(tagged)],
   ]
   const { language } = hintOf(options)

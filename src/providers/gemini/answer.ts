@@ -10,7 +10,7 @@ import { asObject, objectsIn } from '../json.ts'
 export interface GeminiAnswer {
   /** Parts of the first candidate, without the model's thoughts. */
   readonly parts: readonly JsonObject[]
-  /** As Gemini names it; null while the answer goes on. */
+  /** As Gemini names it; null while the answer continues. */
   readonly finishReason: string | null
   /** Why the prompt was not let through to the model; null when it was. */
   readonly blockReason: string | null

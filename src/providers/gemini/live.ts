@@ -91,7 +91,7 @@ class GeminiWire implements LiveWire {
   readonly #utterances: Utterances
   #isReady = false
   #isLeaving = false
-  /** What is final of the utterance. */
+  /** The final part of the utterance. */
   #final = ''
 
   constructor(call: LiveCall, target: Target) {

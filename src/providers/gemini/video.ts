@@ -124,7 +124,7 @@ function readVideo({ uri, data, mime_type: mimeType }: JsonObject, target: Targe
   if (typeof data === 'string' && data !== '') return [{ kind: 'base64', base64: data, media_type }]
   const url = typeof uri === 'string' ? URL.parse(uri) : null
   if (url === null || url.username !== '' || url.password !== '') return []
-  // The key goes to nobody but the provider itself.
+  // The key is sent to the provider itself alone.
   if (url.origin === URL.parse(target.baseUrl)?.origin) {
     url.searchParams.set('alt', 'media')
     return [{ kind: 'fetch', request: getRequest(target, url.href), media_type }]

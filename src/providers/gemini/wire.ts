@@ -17,7 +17,7 @@ export function methodUrl({ baseUrl, model }: Target, method: string): string {
   return `${baseUrl}/models/${encodeURIComponent(model)}:${method}`
 }
 
-/** A POST of JSON that is already written, in pieces, since audio stands in the middle of it. */
+/** A POST of JSON that is already written, in pieces, since it has audio in the middle. */
 export function postPieces(target: Target, url: string, body: readonly Piece[]): UpstreamRequest {
   return { method: 'POST', url, headers: { ...headersOf(target), 'content-type': 'application/json' }, body }
 }

@@ -23,8 +23,8 @@ export interface ChatShape {
   /** Models that refuse any `temperature` and `top_p` but 1: there these are left out, with a warning. */
   readonly fixedSampling: RegExp | null
   /**
-   * Models that answer 400 to a chat without audio, in it or out of it: there the answer is spoken, and the speech
-   * left out when nobody asked for it, with a warning.
+   * Models that answer 400 to a chat without audio, in it or out of it: there the answer is spoken, and the speech left
+   * out when the caller did not ask for it, with a warning.
    */
   readonly audioOnly: RegExp | null
   /** How it speaks; null: it does not. */

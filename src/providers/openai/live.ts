@@ -35,14 +35,14 @@ interface LiveShape {
 }
 
 /**
- * Whose words the session speaks. `speaches` has those of OpenAI's beta: the model in the address, fields of the
- * session at its top, and times within the piece of audio that is under way, so that they cannot be told as times of
- * the session. speaches-ai/speaches src/speaches/realtime: session.py, session_event_router.py and
+ * The dialect that the session speaks. `speaches` has the words of OpenAI's beta: the model in the address, fields of
+ * the session at its top, and times within the piece of audio that is under way, so that they cannot be told as times
+ * of the session. speaches-ai/speaches src/speaches/realtime: session.py, session_event_router.py and
  * input_audio_buffer_event_router.py
  */
 type Dialect = 'openai' | 'speaches'
 
-/** What of the protocol is other at a server that is not OpenAI's. */
+/** The parts of the protocol that differ at a server that is not OpenAI's. */
 export interface LiveTerms {
   readonly dialect: Dialect
   readonly shapeOf: (model: string) => LiveShape
@@ -83,7 +83,7 @@ const FORMATS = {
 
 /**
  * Transcription sessions of the Realtime API: `GET /realtime?intent=transcription` as a WebSocket, JSON frames with
- * audio in base64. The model stands in `session.update`, and must not stand in the address.
+ * audio in base64. The model is in `session.update`, and must not be in the address.
  */
 export function liveOperation(extra: ExtraHeaders, terms: LiveTerms = OPENAI): LiveTranscription {
   const { shapeOf } = terms
@@ -168,11 +168,11 @@ interface Item {
   readonly id: string | null
   start: number
   end: number
-  /** What its deltas have said. */
+  /** The text of its deltas. */
   text: string
   /** Null: not known yet. */
   transcript: string | null
-  /** What its transcript answers. */
+  /** The answers that its transcript gives. */
   answers: readonly Answer[]
 }
 
@@ -200,11 +200,13 @@ class TranscriptionWire implements LiveWire {
   #ended = false
   /** In the order of the audio; the first ones are not whole. */
   readonly #items: Item[] = []
-  /** Items that are not committed: of speech that goes on, or of deltas that came before. */
+  /** Items that are not committed: of speech that is not over, or of deltas that came before. */
   readonly #open = new Map<string, Item>()
   /** End of the last item that was committed, seconds. */
   #queued = 0
-  /** Where the provider heard speech begin that goes on, seconds; null: it hears none, or does not say. */
+  /**
+   * Where the provider heard the beginning of speech that is not over, seconds; null: it hears none, or does not say.
+   */
   #speech: number | null = null
   readonly #commits: Commit[] = []
   /** End of what was committed, as far as it was asked for, seconds. */
@@ -252,9 +254,9 @@ class TranscriptionWire implements LiveWire {
   end(): readonly LiveFrame[] {
     this.#ending = true
     const left = this.log.sent - this.#committed
-    // What is too short to be committed would be lost.
+    // Audio that is too short to be committed would be lost.
     const missing = left > 0 && left < COMMIT_MIN_SECONDS ? COMMIT_MIN_SECONDS - left : 0
-    // And speech that has only just begun may be heard by what comes behind it.
+    // And speech that has only just begun may be heard by means of later audio.
     const padding = this.#vad && this.#speech === null ? DETECTION_SECONDS / 2 : missing
     const frames = padding > 0 ? [appendFrame(silence(this.#audio, padding))] : []
     return [...frames, this.#ask(ENDED)]
@@ -284,7 +286,7 @@ class TranscriptionWire implements LiveWire {
     }
   }
 
-  /** The answer to the configuration, or to a probe: nobody spoke before it where nothing is under way. */
+  /** The answer to the configuration, or to a probe: no speech came before it where nothing is under way. */
   #updated(): Received {
     if (!this.#isReady) {
       this.#isReady = true

@@ -82,7 +82,9 @@ export function readUsage({ usage, x_groq: groq, service_tier }: JsonObject): To
   return { input_tokens, output_tokens, ...parts }
 }
 
-/** What the format tells beside tokens; null when it is nothing. Words that are not OpenAI's are left out. */
+/**
+ * The facts that the format tells beside tokens; null when there are none. Words that are not OpenAI's are left out.
+ */
 export function readFacts(body: JsonObject): ChatFacts | null {
   const { system_fingerprint: fingerprint, service_tier: tier } = body
   const known = SERVICE_TIERS.find((one) => one === tier)

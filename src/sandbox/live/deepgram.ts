@@ -262,7 +262,7 @@ const MODEL_UUID = randomUUID()
 
 interface ChannelTerms {
   readonly index: number
-  /** Of the session. */
+  /** Number of channels of the session. */
   readonly count: number
   readonly rate: number
   readonly metadata: object
@@ -270,7 +270,7 @@ interface ChannelTerms {
 
 type Place = Readonly<{ final: boolean; speechFinal: boolean; fromFinalize?: boolean; until: number }>
 
-/** What is heard in one channel, told as Deepgram tells it. */
+/** Tells the words that are heard in one channel as Deepgram tells them. */
 class Channel implements WordSink {
   readonly index: number
   readonly #session: LiveSession

@@ -65,9 +65,9 @@ function signsOf(code: number): string {
 }
 
 /**
- * Hears Morse code in one channel of audio as it comes: characters when they are complete, words when the gap behind
+ * Hears Morse code in one channel of audio as it comes: characters when they are complete, words when the gap after
  * them is longer than one between characters. Speeds from 0.75 to 2 are read right from the first character, others
- * once a few tones have told the speed. What is said of a word depends on the samples alone, not on how they are cut.
+ * once a few tones have told the speed. The result for a word depends on the samples alone, not on how they are cut.
  */
 export class MorseListener {
   readonly #sink: WordSink
@@ -104,7 +104,7 @@ export class MorseListener {
     return this.#now
   }
 
-  /** A tone goes on that is not over. */
+  /** A tone has begun that is not over. */
   get sounding(): boolean {
     return this.#sounding
   }

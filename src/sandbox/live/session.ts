@@ -5,7 +5,7 @@ import type { Clock } from '../../time.ts'
 import type { Faults } from '../faults.ts'
 import { type AudioFormat, bytesPerSecond, frameBytes } from './samples.ts'
 
-/** What a live session has been, for tests to look at. */
+/** The record of a live session, for tests to look at. */
 export interface LiveRecord {
   audio_seconds: number
   /** Messages of audio. */
@@ -137,7 +137,7 @@ export class LiveSession {
     if (!this.#over && from < bytes.length) hear(bytes.subarray(from))
   }
 
-  /** What has come keeps the session from being ended as idle. */
+  /** A message that came keeps the session from being ended as idle. */
   keep(): void {
     this.#activeMs = this.clock.now()
   }

@@ -30,7 +30,7 @@ const PURITY = 0.6
 interface ToneSink {
   /** A tone that is over. */
   tone(start: number, end: number, hertz: number): void
-  /** The audio before `now` is heard; `sounding` while a tone goes on that is not over. */
+  /** The audio before `now` is heard; `sounding` during a tone that is not over. */
   advance(now: number, sounding: boolean): void
 }
 
@@ -46,7 +46,7 @@ export class ToneGate {
   readonly #rate: number
   readonly #stepSamples: number
   readonly #stepSeconds: number
-  /** Of the high-pass filter, which takes away what is below about 100 Hz. */
+  /** Factor of the high-pass filter, which takes away everything below about 100 Hz. */
   readonly #keep: number
 
   // Bringing down the rate, and the filter.
@@ -55,7 +55,8 @@ export class ToneGate {
   #previous = Number.NaN
   #sample = 0
   #before = 0
-  // Of the step that is under way: products of the samples with themselves, the one before and the one before that.
+  // Sums of the step that is under way: products of the samples with themselves, the one before and the one before
+  // that.
   #inStep = 0
   #r0 = 0
   #r1 = 0

@@ -28,7 +28,7 @@ const FOLDER = join(CACHE, 'program')
 const CURRENT = join(FOLDER, 'current.json')
 const SOURCES = join(ROOT, 'src')
 
-/** What a compiled program depends on besides its sources; the lock file stands for the packages. */
+/** Inputs of a compiled program besides its sources; the lock file represents the packages. */
 const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
 
 /** The browser's part of the console made ready, in the folder of a compiled program; see `packPage`. */

@@ -8,7 +8,7 @@ import { CACHE, capture, onPath, say, Unusable, withLock } from './install.mjs'
 /** Written into a folder when it is complete. */
 const DONE = '.unpacked'
 
-/** What no program here reads; a third of the bytes. */
+/** Files that no program here reads; a third of the bytes. */
 const LEFT_OUT = ['./usr/share/doc/*', './usr/share/man/*', './usr/share/locale/*', './usr/share/info/*']
 
 /**

@@ -1,4 +1,4 @@
-// What the scripts fetch, and how: npm packages at a pinned version and hash, into the git-ignored `.larkway/`.
+// Fetches what the scripts need: npm packages at a pinned version and hash, into the git-ignored `.larkway/`.
 // Plain JavaScript for Node 18 and newer: these files run before a fitting Node is there.
 
 import { spawn, spawnSync } from 'node:child_process'

@@ -35,7 +35,7 @@ const NODE_22 = {
   },
 }
 
-/** What each packaged build of uWebSockets.js needs (its own uws.js and the symbols that its binaries import). */
+/** Needs of each packaged build of uWebSockets.js (its own uws.js and the symbols that its binaries import). */
 const UWS_BUILDS = [
   { name: 'uWebSockets.js', majors: [22, 24, 26], glibc: 2.38 },
   { name: 'uWebSockets.js-glibc227', majors: [22, 23], glibc: 2.27 },
@@ -143,7 +143,7 @@ async function installPackages(node) {
   return loadsUws(node)
 }
 
-/** Spares the install where somebody ran npm by hand: npm leaves a note of what it installed. */
+/** Skips the install if a person ran npm by hand: npm leaves a note of what it installed. */
 function packagesMatchLock() {
   const read = (...path) => JSON.parse(readFileSync(join(ROOT, ...path), 'utf8')).packages
   try {

@@ -59,7 +59,7 @@ async function unpackProgram(name, debianPackage, path, versionFlag) {
   throw new Unusable(`${command[0]} does not run on this machine`)
 }
 
-/** What a developer is told who has to install something, or to do without; other failures are left as they are. */
+/** Tells a developer to install something, or to do without; other failures are left as they are. */
 function unavailable(what, instead, error) {
   if (!(error instanceof Unusable)) return error
   return new Unusable(`${what} for the tests: ${instead}, ${SKIP_HINT}\n  ${error.message}`)

@@ -2,7 +2,7 @@
 //
 //   node scripts/sign-models.ts KEY.pem [ISSUED_AT] > models-signed.json
 //
-// KEY.pem is an Ed25519 private key, PKCS #8; ISSUED_AT stands in place of the document's own, which grows with it.
+// KEY.pem is an Ed25519 private key, PKCS #8; ISSUED_AT replaces the document's own, which grows with it.
 
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'

@@ -24,7 +24,7 @@ const OidcShape = strict(
   {
     name: optional(
       Type.String({ minLength: 1, maxLength: 40 }),
-      'what the button of the sign-in page calls it: "Sign in with …"; single sign-on unless said',
+      'what the button of the sign-in page calls it: "Sign in with …"; default: single sign-on',
     ),
     issuer: Type.String({ maxLength: 2048, description: 'its URL, exactly as its ID tokens have it' }),
     client_id: Type.String({ minLength: 1, maxLength: 256, description: 'of Larkway at the issuer' }),
@@ -40,15 +40,15 @@ const OidcShape = strict(
         maxItems: 32,
         uniqueItems: true,
       }),
-      'what is asked of the issuer; openid, profile and email unless said',
+      'what is asked of the issuer; default: openid, profile and email',
     ),
     groups_claim: optional(
       Type.String({ minLength: 1, maxLength: 256 }),
-      'claim with the groups, a text or a list of texts; a.b is b within a; groups unless said',
+      'claim with the groups, a text or a list of texts; a.b is b within a; default: groups',
     ),
     name_claim: optional(
       Type.String({ minLength: 1, maxLength: 256 }),
-      'claim by which the audit list calls people; email unless said, and sub where there is none',
+      'claim by which the audit list calls people; default: email, and sub where there is none',
     ),
     session_seconds: optional(
       Type.Integer({ minimum: 60, maximum: 2_592_000 }),
@@ -61,7 +61,7 @@ const OidcShape = strict(
     }),
     issuer_logout: optional(
       Type.Boolean(),
-      'signing out also ends the session at the issuer, where that can be done; true unless said',
+      'signing out also ends the session at the issuer, where that can be done; default: true',
     ),
   },
   'single sign-on by OpenID Connect',
@@ -71,19 +71,19 @@ export const ConsoleShape = strict(
   {
     public_url: optional(
       formed('^https?://[^/?#]+$', 'an origin: scheme, host and port'),
-      'origin under which browsers reach the console, for oidc; LARKWAY_PUBLIC_URL unless said',
+      'origin under which browsers reach the console, for oidc; default: LARKWAY_PUBLIC_URL',
     ),
     key_sign_in: optional(
       Type.Boolean(),
-      'whether API keys sign in; false needs an operator in oidc.roles; true unless said',
+      'whether API keys sign in; false needs an operator in oidc.roles; default: true',
     ),
     session_seconds: optional(
       Type.Integer({ minimum: 60, maximum: 2_592_000 }),
-      'longest session; 43200, 12 hours, unless said',
+      'longest session; default: 43200, 12 hours',
     ),
     session_idle_seconds: optional(
       Type.Integer({ minimum: 60, maximum: 2_592_000 }),
-      'how long a session lasts without a request; 7200, 2 hours, unless said',
+      'how long a session lasts without a request; default: 7200, 2 hours',
     ),
     content_switch: optional(
       Type.Enum(['admin', 'operator']),

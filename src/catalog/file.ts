@@ -27,11 +27,11 @@ const RateLimitShape = strict(
   {
     requests_per_minute: optional(
       Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
-      'how fast the bucket fills; 600 unless said',
+      'how fast the bucket fills; default: 600',
     ),
     burst: optional(
       Type.Integer({ minimum: 1, maximum: BURST_MAX }),
-      'how many requests a rested key may make at once; 100 unless said',
+      'how many requests a rested key may make at once; default: 100',
     ),
   },
   'token bucket of a key',
@@ -44,14 +44,14 @@ const BudgetShape = strict(
 
 /** Limits on what end users may spend and ask, in all or one of them. */
 const END_USER_TERMS = {
-  budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
-  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
+  budget_usd: optional(BudgetShape, 'cap of each; default: none'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; default: none'),
 }
 
 const EndUsersShape = strict({
   hash: optional(
     Type.Boolean(),
-    'keeps a keyed hash in place of the id that callers send, everywhere; not unless said',
+    'keeps a keyed hash in place of the id that callers send, everywhere; default: false',
   ),
   ...END_USER_TERMS,
   overrides: optional(
@@ -66,7 +66,7 @@ const UsageShape = (otherwise: string) =>
     {
       retention_days: optional(
         Type.Integer({ minimum: 1, maximum: 36_500 }),
-        `how long records of usage are kept behind the day on which they ended; ${otherwise} unless said`,
+        `how long records of usage are kept behind the day on which they ended; default: ${otherwise}`,
       ),
     },
     'the usage ledger',
@@ -76,34 +76,34 @@ const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
 const LimitsShape = strict(
   {
-    max_request_body_bytes: optional(Bytes, 'of the raw body; 52428800 unless said'),
-    max_audio_bytes: optional(Bytes, 'of the audio after decoding; 26214400 unless said'),
-    max_audio_url_bytes: optional(Bytes, 'of audio fetched by URL; 26214400 unless said'),
+    max_request_body_bytes: optional(Bytes, 'of the raw body; default: 52428800'),
+    max_audio_bytes: optional(Bytes, 'of the audio after decoding; default: 26214400'),
+    max_audio_url_bytes: optional(Bytes, 'of audio fetched by URL; default: 26214400'),
     max_audio_seconds: optional(Seconds, 'longest audio; no limit unless set'),
-    queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; 2097152 unless said'),
+    queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; default: 2097152'),
     sync_idempotency_ttl_seconds: optional(
       Seconds,
-      'how long an idempotency key is remembered; 86400 unless said',
+      'how long an idempotency key is remembered; default: 86400',
     ),
-    stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; 259200 unless said'),
-    live_max_session_seconds: optional(Seconds, 'longest live session; 14400 unless said'),
-    live_idle_seconds: optional(Seconds, 'how long a live session goes on without audio; 60 unless said'),
+    stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; default: 259200'),
+    live_max_session_seconds: optional(Seconds, 'longest live session; default: 14400'),
+    live_idle_seconds: optional(Seconds, 'how long a live session goes on without audio; default: 60'),
     live_buffer_seconds: optional(
       Type.Integer({ minimum: 1, maximum: 300 }),
-      'audio that a live session keeps until it is settled; 30 unless said',
+      'audio that a live session keeps until it is settled; default: 30',
     ),
     live_max_message_bytes: optional(
       Type.Integer({ minimum: 1_024, maximum: 262_144 }),
-      'of a message of a live session; 262144 unless said',
+      'of a message of a live session; default: 262144',
     ),
     live_max_waiting_characters: optional(
       Type.Integer({ minimum: 1_000, maximum: 1_000_000 }),
-      'text of a live session that is not spoken yet; 20000 unless said',
+      'text of a live session that is not spoken yet; default: 20000',
     ),
-    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key at once; 1000 unless said'),
+    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key at once; default: 1000'),
     live_max_sessions_per_workspace: optional(
       Sessions,
-      'live sessions of a workspace at once; 5000 unless said',
+      'live sessions of a workspace at once; default: 5000',
     ),
   },
   'limits of the interface; GET /v1/me returns the ones in force',
@@ -125,23 +125,23 @@ const HealthShape = strict({
     formed('^/(?![/\\\\])[^\\s\\\\#]*$', 'a path from the root of the server, such as /health', {
       maxLength: 1024,
     }),
-    'path from the root of the server, such as /health; the list of models below the base URL unless said',
+    'path from the root of the server, such as /health; default: the list of models below the base URL',
   ),
   interval_ms: optional(
     Type.Integer({ minimum: 100, maximum: 600_000 }),
-    'from one probe of a server to the next, give or take a fifth; 5000 unless said',
+    'from one probe of a server to the next, give or take a fifth; default: 5000',
   ),
   timeout_ms: optional(
     Type.Integer({ minimum: 50, maximum: 60_000 }),
-    'how long a probe waits for its answer; 2000 unless said',
+    'how long a probe waits for its answer; default: 2000',
   ),
   unhealthy_after: optional(
     Type.Integer({ minimum: 1, maximum: 100 }),
-    'probes in a row that fail until a server gets no calls; 3 unless said',
+    'probes in a row that fail until a server gets no calls; default: 3',
   ),
   healthy_after: optional(
     Type.Integer({ minimum: 1, maximum: 100 }),
-    'probes in a row that succeed until it gets calls again; 1 unless said',
+    'probes in a row that succeed until it gets calls again; default: 1',
   ),
 })
 
@@ -170,7 +170,7 @@ export const ProviderShape = strict({
   ),
   queue_ms: optional(
     Type.Integer({ minimum: 0, maximum: 600_000 }),
-    'how long a call waits for one of these before the next entry is tried; 1000 unless said',
+    'how long a call waits for one of these before the next entry is tried; default: 1000',
   ),
   prices: optional(PricesShape, 'model → what the contract with the provider says; wins over `price`'),
   ...facts,
@@ -213,11 +213,11 @@ export const EntryShape = strict({
   }),
   weight: optional(
     Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 }),
-    'share of the calls under the strategy weighted; 1 unless said',
+    'share of the calls under the strategy weighted; default: 1',
   ),
   profile: optional(Type.Enum([...PROFILES]), 'what response_profile picks by'),
   purposes: optional(Type.Array(Name, { uniqueItems: true }), 'labels that it is for'),
-  plans: optional(Type.Array(Name, { uniqueItems: true }), 'plans that may use it; all unless said'),
+  plans: optional(Type.Array(Name, { uniqueItems: true }), 'plans that may use it; default: all'),
   pinned: optional(Type.Boolean(), 'entries of the route that are not pinned are no candidates'),
   voices: optional(
     Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Type.String({ minLength: 1, maxLength: 256 })),
@@ -245,10 +245,10 @@ export const EntryShape = strict({
 })
 
 const CacheShape = strict({
-  ttl_seconds: optional(Seconds, 'how long it may be given again; 86400 unless said'),
+  ttl_seconds: optional(Seconds, 'how long it may be given again; default: 86400'),
   max_bytes: optional(
     Bytes,
-    'most that the workspace keeps, where the oldest goes first; 1073741824, 1 GiB, unless said',
+    'most that the workspace keeps, where the oldest goes first; default: 1073741824, 1 GiB',
   ),
 })
 
@@ -263,17 +263,17 @@ const ShadowShape = strict({
   }),
   operations: optional(
     Type.Array(Type.Enum([...TRANSCRIPTION_TASKS]), { minItems: 1, uniqueItems: true }),
-    'calls that are meant; transcription and translation unless said',
+    'calls that are meant; default: transcription and translation',
   ),
   purposes: optional(
     Type.Array(Name, { uniqueItems: true }),
-    'labels of the calls that are meant; all unless said',
+    'labels of the calls that are meant; default: all',
   ),
   references: optional(
     strict({
-      ttl_seconds: optional(Seconds, 'how long a reference is waited for; 604800, a week, unless said'),
+      ttl_seconds: optional(Seconds, 'how long a reference is waited for; default: 604800, a week'),
     }),
-    'keeps both texts, encrypted, to be compared with a reference that the caller brings; off unless said',
+    'keeps both texts, encrypted, to be compared with a reference that the caller brings; default: off',
   ),
 })
 
@@ -281,21 +281,21 @@ export const RouteShape = strict({
   workspace: Type.With(Name, { description: 'its owner' }),
   strategy: optional(
     Type.Enum([...STRATEGIES]),
-    'how candidates are ordered; priority, the order of the entries, unless said',
+    'how candidates are ordered; default: priority, the order of the entries',
   ),
   published: optional(Type.Boolean(), 'false takes it out of service'),
   live_fallback: optional(
     Type.Enum([...LIVE_FALLBACKS]),
-    'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
+    'where no entry for live audio is left, batch sends a session to entries for files; default: none',
   ),
   accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
   cache: optional(
     CacheShape,
-    'keeps speech, for callers of the same workspace who ask for the same; off unless said',
+    'keeps speech, for callers of the same workspace who ask for the same; default: off',
   ),
   encode: optional(
     Type.Boolean(),
-    'makes speech in formats that a provider lacks out of its wav or pcm; off unless said',
+    'makes speech in formats that a provider lacks out of its wav or pcm; default: off',
   ),
   shadow: optional(
     ShadowShape,
@@ -317,16 +317,16 @@ export const KeyShape = strict({
   id: formed('^key_[A-Za-z0-9_-]{1,60}$', '"key_" and 1 to 60 letters, digits, "_" or "-"', {
     description: 'what logs call it',
   }),
-  name: optional(Text, 'shown in GET /v1/me; its id unless said'),
+  name: optional(Text, 'shown in GET /v1/me; default: its id'),
   app: Type.With(Name, { description: 'whom it stands for, an app of this workspace' }),
   sha256: formed('^[0-9a-fA-F]{64}$', 'what `larkway key hash` prints', {
     description: 'hash of the key: the key itself is never written here',
   }),
   scopes: optional(
     Type.Array(Type.Enum([...SCOPES]), { minItems: 1, uniqueItems: true }),
-    'what it may do; all but admin and operator unless said',
+    'what it may do; default: all but admin and operator',
   ),
-  expires_at: optional(Instant, 'when it ends, RFC 3339; never unless said'),
+  expires_at: optional(Instant, 'when it ends, RFC 3339; default: never'),
   rate_limit: optional(RateLimitShape, 'its own token bucket'),
   budget_usd: optional(BudgetShape, 'its own cap'),
 })
@@ -338,8 +338,8 @@ export const PurposeShape = strict({
 })
 
 export const WorkspaceShape = strict({
-  name: optional(Text, 'shown in GET /v1/me; its id unless said'),
-  plan: optional(Name, 'a plan of this file; everything is included unless said'),
+  name: optional(Text, 'shown in GET /v1/me; default: its id'),
+  plan: optional(Name, 'a plan of this file; default: everything is included'),
   require: optional(RequireShape, 'what all of its calls demand of the entries'),
   credits_usd: optional(Usd, 'a grant, booked once by its grant_id'),
   grant_id: optional(Type.String({ minLength: 1, maxLength: 64 }), 'names the grant of credits_usd'),
@@ -373,37 +373,37 @@ const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
 /** Measurements of nodes are kept for an hour. */
 const Window = Type.Integer({ minimum: 5, maximum: 3_000 })
 const Many = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
-const OfProvider = optional(Name, 'only of this provider; of all unless said')
-const OfWorkspace = optional(Name, 'only of this workspace; of all unless said')
+const OfProvider = optional(Name, 'only of this provider; default: all')
+const OfWorkspace = optional(Name, 'only of this workspace; default: all')
 
 const AlertRuleShape = strict({
   budget: optional(
-    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    strict({ share: optional(Share, 'of the budget; default: 0.8'), workspace: OfWorkspace }),
     'spending of the month, of workspaces and keys that have a budget',
   ),
   end_user_budget: optional(
-    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    strict({ share: optional(Share, 'of the budget; default: 0.8'), workspace: OfWorkspace }),
     'spending of the month, of end users that have a budget',
   ),
   error_share: optional(
     strict({
       share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),
-      window_seconds: optional(Window, 'the last so many seconds count; 300 unless said'),
-      min_calls: optional(Many, 'fewer attempts than that say nothing; 20 unless said'),
+      window_seconds: optional(Window, 'the last so many seconds count; default: 300'),
+      min_calls: optional(Many, 'fewer attempts than that say nothing; default: 20'),
       provider: OfProvider,
     }),
     "attempts at a provider's model that failed",
   ),
   breaker_open: optional(
-    strict({ seconds: optional(Window, 'without a pause; 300 unless said'), provider: OfProvider }),
+    strict({ seconds: optional(Window, 'without a pause; default: 300'), provider: OfProvider }),
     "an entry's breaker that does not close, on any node",
   ),
   dead_webhooks: optional(
     strict({
-      events: optional(Many, 'how many; 1 unless said'),
+      events: optional(Many, 'how many; default: 1'),
       window_seconds: optional(
         Type.Integer({ minimum: 5, maximum: 604_800 }),
-        'given up in the last so many seconds; 3600 unless said',
+        'given up in the last so many seconds; default: 3600',
       ),
       workspace: OfWorkspace,
     }),
@@ -418,7 +418,7 @@ const AlertRuleShape = strict({
   ),
   model_ends: optional(
     strict({
-      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; 30 unless said'),
+      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; default: 30'),
     }),
     'models of entries whose provider has announced their end',
   ),
@@ -442,7 +442,7 @@ const AlertsShape = strict(
     ),
     recover_after_seconds: optional(
       Type.Integer({ minimum: 0, maximum: 86_400 }),
-      'how long the cause has to be gone until an incident is over; 300 unless said',
+      'how long the cause has to be gone until an incident is over; default: 300',
     ),
     rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
       additionalProperties: false,
@@ -457,11 +457,11 @@ const MetricsShape = strict(
   {
     tenant_labels: optional(
       Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
-      'counts requests and spending by these as well; not unless said',
+      'counts requests and spending by these as well; default: false',
     ),
     max_tenants: optional(
       Type.Integer({ minimum: 1, maximum: 1_000 }),
-      'how many are told apart, first come; the others are counted as `other`; 100 unless said',
+      'how many are told apart, first come; the others are counted as `other`; default: 100',
     ),
   },
   'metrics for Prometheus',

@@ -25,7 +25,7 @@ const OPTIONS = Type.Object(
   {
     live_protocol: Type.Optional(
       Type.Enum(['openai', 'speaches', 'vllm'], {
-        description: 'how the server transcribes live audio; openai, transcription sessions, unless said',
+        description: 'how the server transcribes live audio; default: openai, transcription sessions',
       }),
     ),
     completion_endpoint: Type.Optional(

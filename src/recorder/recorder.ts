@@ -124,7 +124,7 @@ function unwellEntries(
 }
 
 /**
- * Takes from each workspace in turns, so that none uses up the list: first the breakers that get no calls, then the
+ * Takes from each workspace in turns, so that none uses up the list: first the ones that are not half-open, then the
  * youngest, and last the untried ones.
  */
 function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {

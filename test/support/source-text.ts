@@ -177,3 +177,46 @@ export function importsIn({ text, code }: SourceText): Import[] {
   }
   return found
 }
+
+const FIELD = /^ {2}(?:(?:static|override|readonly|private|protected|public|declare) )*#?\w+[?!]?(?=:| =)/
+
+/** The classes of a module, from their heads to the closing braces. */
+export function classesIn(code: string): { line: number; name: string; lines: number; fields: number }[] {
+  const lines = code.split('\n')
+  return lines.flatMap((head, at) => {
+    const name = /^(?:export )?(?:abstract )?class (\w+)/.exec(head)?.[1]
+    if (name === undefined) return []
+    const length = lines.slice(at).indexOf('}') + 1
+    const fields = lines.slice(at + 1, at + length).filter((line) => FIELD.test(line)).length
+    return [{ line: at + 1, name, lines: length, fields }]
+  })
+}
+
+/** The comments of a file and the parts of doc comments behind a blank line or a tag, each on one line. */
+export function commentsIn({ raw, text }: { raw: string; text: string }): { text: string; line: number }[] {
+  const found: { text: string; line: number }[] = []
+  let begun: { text: string; line: number } | null = null
+  const texts = text.split('\n')
+  for (const [at, line] of raw.split('\n').entries()) {
+    const comment = commentOf(line, texts[at] ?? '')
+    const tagged = /^@(?:param (?:\[[^\]]*\]|\S+)|returns|throws)\s*(.*)$/.exec(comment ?? '')
+    const isNew = begun === null || tagged !== null || /^\s*\/\*/.test(line)
+    if (comment === null || comment === '') begun = null
+    else if (isNew) {
+      begun = { text: tagged?.[1] ?? comment, line: at + 1 }
+      found.push(begun)
+    } else if (begun !== null) begun.text += ` ${comment}`
+  }
+  return found
+}
+
+/** @returns null: the line holds no comment */
+function commentOf(raw: string, text: string): string | null {
+  const from = text.trimEnd().length
+  const comment = raw.slice(from).trim()
+  if (comment === '' || !/^(?:\/\/|\/\*|\*)/.test(comment)) return null
+  return comment
+    .replace(/^(?:\/\/|\/\*\*?|\*\/?) ?/, '')
+    .replace(/ ?\*\/$/, '')
+    .trim()
+}

@@ -75,7 +75,6 @@ const LARGE_CLASSES: readonly string[] = [
   'src/sandbox/live/session.ts LiveSession',
   'src/sandbox/live/tones.ts ToneGate',
   'src/state/redis/slots.ts RedisSlots',
-  'src/usage/ledger.ts UsageLedger',
   'src/usage/log.ts LogSearch',
   'src/usage/parquet.ts UsageFileWriter',
   'src/usage/write-ahead.ts WriteAhead',
@@ -84,7 +83,7 @@ const LARGE_CLASSES: readonly string[] = [
 /** Comments that are left to be said plainly, by room. */
 const ODD_COMMENTS: Readonly<Record<string, number>> = {
   bench: 84,
-  'src/usage': 163,
+  'src/usage': 161,
 }
 
 /**
@@ -113,7 +112,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'src/state': 11_800,
   'src/storage': 6_100,
   'src/tracing': 700,
-  'src/usage': 11_200,
+  'src/usage': 11_250,
   'src/webhooks': 650,
   'src/workers': 450,
 }

@@ -1,4 +1,3 @@
-import { errorOf } from '../call-facts.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
 import type { HeldMoney, LostMoney } from '../contracts/ledger.ts'
 import type { SessionFacts } from '../contracts/live.ts'
@@ -18,23 +17,11 @@ import type {
 import type { GatewayError } from '../errors.ts'
 import { idTimeMs } from '../ids.ts'
 import { type Clock, systemClock } from '../time.ts'
-import type { UsageRow } from './encoder.ts'
+import { CallEndpoints } from './call-endpoints.ts'
 import type { KeptPlace } from './open-segment.ts'
+import { RecordRow } from './record-row.ts'
 import type { WriteAhead } from './write-ahead.ts'
 
-/** An endpoint that was met. */
-interface Endpoint {
-  readonly method: string
-  readonly pattern: string
-  /** `POST /v1/chat` */
-  readonly text: string
-  /** A request to it, with a key, has a record: it is a call or a live session. */
-  readonly isCall: boolean
-}
-
-/** Attempts whose reasons are recorded: a session may have any number. */
-const REASONS_MAX = 20
-const MICROS = 1_000_000
 /**
  * Records that are made one after the other: at 5,000 calls a second making one between what calls do otherwise took
  * nearly twice as long, as the caches of a CPU have lost what it needs by then.
@@ -64,11 +51,9 @@ export interface LedgerParts {
  */
 export class UsageLedger implements UsageKeeper {
   readonly #rows: WriteAhead
-  readonly #paramOf: LedgerParts['paramOf']
-  readonly #calls: LedgerParts['calls']
   readonly #clock: Clock
-  /** Of the record that is being written. */
-  readonly #row: UsageRow
+  /** The one that is being written. */
+  readonly #record: RecordRow
   /**
    * Calls that were charged and are not over; each knows its place in here. A map of them would cost as much as the
    * rest of a record.
@@ -80,20 +65,15 @@ export class UsageLedger implements UsageKeeper {
   /** What the journal was told that each of them came to. */
   readonly #toldOfSessions = new WeakMap<OpenCall, number>()
   readonly #held: HeldCalls
-  /** Those that were met, by method and pattern. */
-  readonly #endpoints = new Map<string, Map<string, Endpoint>>()
-  #lastEndpoint: Endpoint = { method: '', pattern: '', text: ' ', isCall: false }
-  /** The reasons that came last of one attempt. */
-  #lastReason = { provider: '', model: '', reason: '', text: '' }
+  readonly #endpoints: CallEndpoints
 
   constructor({ rows, node, paramOf, calls, clock = systemClock }: LedgerParts) {
     this.#clock = clock
+    this.#endpoints = new CallEndpoints(calls)
     this.#waiting = new WaitingCalls(clock)
     this.#held = new HeldCalls(clock)
     this.#rows = rows
-    this.#paramOf = paramOf
-    this.#calls = calls
-    this.#row = emptyRow(node)
+    this.#record = new RecordRow(node, this.#endpoints, paramOf, clock)
     rows.gatherFrom(() => this.#gather())
     const sessions = this.#sessions
     rows.keepMoney(this.#held)
@@ -104,8 +84,8 @@ export class UsageLedger implements UsageKeeper {
       },
       rows: (add) => {
         for (const [call, facts] of sessions) {
-          this.#fillOpen(call, facts)
-          add(this.#row)
+          this.#record.fillOpen(call, facts)
+          add(this.#record.row)
         }
       },
     })
@@ -133,8 +113,8 @@ export class UsageLedger implements UsageKeeper {
   }
 
   ending(job: RecordedJob, call: OpenCall, run: EndingRun): void {
-    this.#fillRun(job, call, run)
-    call.usagePlace = this.#rows.addKept(this.#row)
+    this.#record.fillRun(job, call, run)
+    call.usagePlace = this.#rows.addKept(this.#record.row)
     this.#rows.flush()
   }
 
@@ -145,23 +125,9 @@ export class UsageLedger implements UsageKeeper {
     // Somebody else's, or nobody's yet. Where the state did not tell, the record that another run writes replaces this.
     const isOver = became !== 'queued' && became !== 'processing' && became !== 'lost'
     if (!isOver && kept === null) return
-    this.#fillRun(job, call, run)
-    if (kept === null) this.#rows.add(this.#row)
-    else this.#rows.addAgain(this.#row, kept)
-  }
-
-  #fillRun(job: RecordedJob, call: EndedCall, { became, chargedMicros }: EndingRun): void {
-    const row = this.#row
-    this.#fillCall(call)
-    this.#fillJob(job)
-    row.outcome = became === 'cancelled' ? 'canceled' : call.failure === null ? 'ok' : 'error'
-    row.status = null
-    row.error_code = call.failure?.code ?? null
-    if (chargedMicros > 0) row.cost_usd = whole(chargedMicros)
-    row.received_bytes = 0
-    row.sent_bytes = 0
-    row.body_ms = null
-    row.first_ms = null
+    this.#record.fillRun(job, call, run)
+    if (kept === null) this.#rows.add(this.#record.row)
+    else this.#rows.addAgain(this.#record.row, kept)
   }
 
   /**
@@ -169,18 +135,10 @@ export class UsageLedger implements UsageKeeper {
    *
    * @returns false: it was lost
    */
-  abandoned({ job, chargedMicros }: AbandonedJob): boolean {
-    const row = this.#row
+  abandoned(ended: AbandonedJob): boolean {
     const { lost } = this.#rows
-    Object.assign(row, emptyRow(row.node))
-    this.#fillJob(job)
-    row.end_user = job.endUser ?? null
-    row.operation = job.work.operation
-    row.policy_version_id = job.facts?.policy_version_id ?? null
-    row.outcome = job.status === 'cancelled' ? 'canceled' : 'error'
-    row.error_code = job.error?.code ?? null
-    row.cost_usd = whole(chargedMicros)
-    this.#rows.add(row)
+    this.#record.fillAbandoned(ended)
+    this.#rows.add(this.#record.row)
     this.#rows.flush()
     return this.#rows.lost === lost
   }
@@ -191,21 +149,10 @@ export class UsageLedger implements UsageKeeper {
    * @param app that the key is of; empty: it is not known any more
    * @returns false: it was lost
    */
-  lostMoney(workspace: string, app: string, { token, keyId, spendMicros, atMs }: LostMoney): boolean {
-    const row = this.#row
+  lostMoney(workspace: string, app: string, money: LostMoney): boolean {
     const { lost } = this.#rows
-    Object.assign(row, emptyRow(row.node))
-    row.record_id = `lost_${token}`
-    row.kind = 'lease_expired'
-    row.request_id = row.record_id
-    row.started_at = atMs
-    row.ended_at = atMs
-    Object.assign(row, { workspace, app, key_id: keyId })
-    row.outcome = 'error'
-    row.error_code = 'INTERNAL'
-    row.cost_usd = whole(spendMicros)
-    row.estimated = true
-    this.#rows.add(row)
+    this.#record.fillLost(workspace, app, money)
+    this.#rows.add(this.#record.row)
     this.#rows.flush()
     return this.#rows.lost === lost
   }
@@ -266,18 +213,18 @@ export class UsageLedger implements UsageKeeper {
 
   /** Writes what is known of a call that is not over. */
   #keep(exchange: EndedExchange, call: OpenCall): void {
-    this.#fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
+    this.#record.fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
     const before = call.usagePlace as KeptPlace | null
-    if (before === null) call.usagePlace = this.#rows.addKept(this.#row)
-    else this.#rows.addAgain(this.#row, before, true)
+    if (before === null) call.usagePlace = this.#rows.addKept(this.#record.row)
+    else this.#rows.addAgain(this.#record.row, before, true)
   }
 
   /** Writes what is known of a session that has no record yet. */
   #keepOpen(call: OpenCall): void {
     const facts = this.#sessions.get(call)
     if (facts === undefined) return
-    this.#fillOpen(call, facts)
-    this.#rows.addOpen(this.#row)
+    this.#record.fillOpen(call, facts)
+    this.#rows.addOpen(this.#record.row)
   }
 
   /** Has a record be made of the call with the next ones. */
@@ -291,36 +238,17 @@ export class UsageLedger implements UsageKeeper {
       this.#recordWaiting()
   }
 
-  readonly #record = (call: OpenCall, endedAtMs: number, elapsedMs: number): void => {
-    this.#fill(call.exchange as EndedExchange, call, endedAtMs, elapsedMs)
+  readonly #recordEnded = (call: OpenCall, endedAtMs: number, elapsedMs: number): void => {
+    this.#record.fill(call.exchange as EndedExchange, call, endedAtMs, elapsedMs)
     const kept = call.usagePlace as KeptPlace | null
     call.usagePlace = null
     if (call.sessionId !== null) this.#sessions.delete(call)
-    if (kept === null) this.#rows.add(this.#row)
-    else this.#rows.addAgain(this.#row, kept)
-  }
-
-  /** The record that a session has if this process dies now. */
-  #fillOpen(call: OpenCall, facts: (() => SessionFacts) | null): void {
-    const exchange = call.exchange as EndedExchange
-    const row = this.#row
-    this.#fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
-    // That of its handshake, which may be on its way.
-    row.status ??= 101
-    if (facts !== null) {
-      const { audio_seconds, characters } = facts()
-      row.outcome = 'error'
-      row.error_code = 'INTERNAL'
-      row.audio_seconds = thousandths(audio_seconds)
-      row.characters = whole(characters)
-    }
-    // Whoever settles its money when its node has died knows better.
-    row.cost_usd = whole(call.chargedMicros + call.accruedMicros)
-    row.estimated = true
+    if (kept === null) this.#rows.add(this.#record.row)
+    else this.#rows.addAgain(this.#record.row, kept)
   }
 
   #recordWaiting(): void {
-    this.#waiting.take(this.#record)
+    this.#waiting.take(this.#recordEnded)
   }
 
   #forget(call: OpenCall): void {
@@ -332,123 +260,10 @@ export class UsageLedger implements UsageKeeper {
     call.chargedAt = -1
   }
 
-  #fill(exchange: EndedExchange, call: EndedCall, endedAtMs: number, elapsedMs: number): void {
-    const row = this.#row
-    const { status, bodyMs, firstByteMs } = exchange
-    const error = errorOf(exchange, call)
-    this.#fillCall(call)
-    row.record_id = call.sessionId ?? ''
-    row.kind = call.sessionId === null ? 'call' : 'session'
-    row.request_id = exchange.requestId
-    row.job_id = null
-    row.total_ms = Math.round(elapsedMs)
-    row.ended_at = endedAtMs
-    row.started_at = endedAtMs - row.total_ms
-    row.endpoint = this.#endpointOf(exchange).text
-    row.outcome = error === undefined ? 'ok' : error === 'CLIENT_CLOSED' ? 'left' : 'error'
-    row.status = status
-    row.error_code = error ?? null
-    row.received_bytes = exchange.receivedBytes
-    row.sent_bytes = exchange.sentBytes
-    row.body_ms = bodyMs === 0 ? null : Math.round(bodyMs)
-    row.first_ms = firstByteMs === null ? null : Math.round(firstByteMs)
-  }
-
-  /** What every job has that ends now. */
-  #fillJob(job: RecordedJob): void {
-    const row = this.#row
-    row.record_id = job.id
-    row.kind = 'job'
-    row.request_id = job.requestId
-    row.job_id = job.id
-    row.ended_at = this.#clock.wallNow()
-    row.started_at = Math.min(job.createdAtMs, row.ended_at)
-    row.total_ms = row.ended_at - row.started_at
-    row.workspace = job.workspace
-    row.app = job.app
-    row.key_id = job.keyId
-    row.endpoint = job.endpoint
-  }
-
-  /** What a call and a run of a job have in common. */
-  #fillCall(call: EndedCall): void {
-    const row = this.#row
-    const { principal, attempts, purpose, failure } = call
-    const last = attempts.length === 0 ? null : attempts[attempts.length - 1]!
-    row.session_id = call.sessionId
-    row.trace_id = call.traceId
-    row.workspace = principal === null ? '' : principal.workspace.id
-    row.app = principal === null ? '' : principal.app.id
-    row.key_id = principal === null ? '' : principal.key.id
-    row.end_user = call.keptEndUser
-    row.purpose = purpose !== null && call.forPurpose ? purpose.requested : null
-    row.operation = call.operation
-    row.route = call.route
-    row.policy_version_id = call.policyVersionId
-    row.provider = last === null ? null : last.provider
-    row.model = last === null ? null : last.model
-    row.region = last === null ? null : (last.region ?? null)
-    row.attempts = attempts.length
-    row.attempt_reasons = last === null ? null : this.#reasonsOf(attempts)
-    row.error_param = failure === null ? null : this.#paramOf(failure)
-    row.replayed = call.replayed
-    row.cache = call.cache
-    row.upstream_ms = call.upstreamWaitMs === 0 ? null : Math.round(call.upstreamWaitMs)
-    this.#fillUsage(call)
-  }
-
-  #fillUsage(call: EndedCall): void {
-    const row = this.#row
-    const estimate = call.usage === null && call.estimate !== null ? call.estimate.metered() : null
-    const { usage, costUsd } = estimate ?? call
-    row.audio_seconds = thousandths(usage?.audio_seconds)
-    row.billable_audio_seconds = thousandths(usage?.billable_audio_seconds)
-    row.video_seconds = thousandths(usage?.video_seconds)
-    row.input_tokens = whole(usage?.input_tokens)
-    row.output_tokens = whole(usage?.output_tokens)
-    row.characters = whole(usage?.audio_output_characters)
-    row.images = whole(usage?.images)
-    row.credits = whole(usage?.credits)
-    const charged = call.chargedMicros
-    // What no price is known of is charged by an estimate.
-    row.estimated = estimate !== null || (charged > 0 && costUsd === null)
-    row.cost_usd =
-      charged > 0 ? whole(charged) : costUsd !== null ? whole(costUsd * MICROS) : usage === null ? 0 : null
-  }
-
   /** A job is recorded by its runs. */
   #isCall(exchange: EndedExchange, { principal, jobId }: EndedCall): boolean {
     if (principal === null || jobId !== null || exchange.pattern === null) return false
-    return this.#endpointOf(exchange).isCall
-  }
-
-  #endpointOf(exchange: EndedExchange): Endpoint {
-    const { method } = exchange
-    const pattern = exchange.pattern ?? ''
-    const last = this.#lastEndpoint
-    if (last.pattern === pattern && last.method === method) return last
-    const known = this.#endpoints.get(method) ?? new Map<string, Endpoint>()
-    this.#endpoints.set(method, known)
-    const text = `${method} ${pattern}`
-    const endpoint = known.get(pattern) ?? { method, pattern, text, isCall: this.#calls.has(text) }
-    known.set(pattern, endpoint)
-    this.#lastEndpoint = endpoint
-    return endpoint
-  }
-
-  #reasonsOf(attempts: EndedCall['attempts']): string {
-    const [first] = attempts
-    if (attempts.length > 1 || first === undefined)
-      return attempts
-        .slice(0, REASONS_MAX)
-        .map(({ provider, model, reason }) => reasonOf(provider, model, reason))
-        .join(',')
-    const { provider, model, reason } = first
-    const last = this.#lastReason
-    if (last.provider === provider && last.model === model && last.reason === reason) return last.text
-    const text = reasonOf(provider, model, reason)
-    this.#lastReason = { provider, model, reason, text }
-    return text
+    return this.#endpoints.of(exchange).isCall
   }
 }
 
@@ -524,70 +339,6 @@ class WaitingCalls {
       this.#calls[at] = null
       record(call, this.#endedAtMs[at]!, this.#elapsedMs[at]!)
     }
-  }
-}
-
-function reasonOf(provider: string, model: string, reason: string): string {
-  return `${provider}/${model}=${reason}`.replaceAll(',', ';')
-}
-
-/** Whole, and never more than a segment can hold, whatever a price or a provider comes to. */
-function whole(value: number | null | undefined): number | null {
-  return value === undefined || value === null ? null : Math.min(Math.round(value), Number.MAX_SAFE_INTEGER)
-}
-
-function thousandths(seconds: number | null | undefined): number | null {
-  return whole(seconds == null ? seconds : seconds * 1_000)
-}
-
-/** A row that says nothing but who wrote it. */
-export function emptyRow(node: string): UsageRow {
-  return {
-    record_id: '',
-    kind: 'call',
-    request_id: '',
-    job_id: null,
-    session_id: null,
-    trace_id: null,
-    started_at: 0,
-    ended_at: 0,
-    node,
-    workspace: '',
-    app: '',
-    key_id: '',
-    end_user: null,
-    purpose: null,
-    operation: null,
-    endpoint: '',
-    route: null,
-    policy_version_id: null,
-    provider: null,
-    model: null,
-    region: null,
-    attempts: 0,
-    attempt_reasons: null,
-    outcome: 'ok',
-    status: null,
-    error_code: null,
-    error_param: null,
-    replayed: false,
-    cache: null,
-    audio_seconds: null,
-    billable_audio_seconds: null,
-    video_seconds: null,
-    input_tokens: null,
-    output_tokens: null,
-    characters: null,
-    images: null,
-    credits: null,
-    cost_usd: null,
-    estimated: false,
-    received_bytes: 0,
-    sent_bytes: 0,
-    total_ms: 0,
-    body_ms: null,
-    upstream_ms: null,
-    first_ms: null,
   }
 }
 

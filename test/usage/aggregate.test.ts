@@ -32,8 +32,8 @@ import {
   type UsageQuestion,
 } from '../../src/usage/answer.ts'
 import { BUCKETS, bucketOf, middleOf, percentile } from '../../src/usage/histogram.ts'
-import { emptyRow } from '../../src/usage/ledger.ts'
 import { dateOf, HOUR_MS } from '../../src/usage/names.ts'
+import { emptyRow } from '../../src/usage/record-row.ts'
 import { TableAnswers } from '../../src/usage/table-answers.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { Dice } from '../support/dice.ts'

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockRemovable } from '../../src/storage/folder-lock.ts'
-import { emptyRow } from '../../src/usage/ledger.ts'
+import { emptyRow } from '../../src/usage/record-row.ts'
 import { readSegmentFile } from '../../src/usage/segment-columns.ts'
 import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
 import { recordsIn } from '../support/usage-lake.ts'
@@ -213,7 +213,7 @@ t.test('a disk that takes nothing costs records, and nothing else', async (t) =>
 const WRITER = `
 import { createLogger } from './src/log.ts'
 import { lockRemovable } from './src/storage/folder-lock.ts'
-import { emptyRow } from './src/usage/ledger.ts'
+import { emptyRow } from './src/usage/record-row.ts'
 import { WriteAhead } from './src/usage/write-ahead.ts'
 const root = process.argv[1]
 const log = createLogger('silent')

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { commit, machine } from '../harness/machine.ts'
 import { median } from '../harness/result.ts'
 import { ROOT } from '../peers/install.ts'
-import { type Figure, ratio, round } from './regressions.ts'
+import { type Figure, ratio, round } from './figure.ts'
 
-/** What the quick set came to at a commit: one line of bench/history.jsonl. */
+/** The figures of the quick set at a commit: one line of bench/history.jsonl. */
 export interface Entry {
   readonly commit: string
   readonly at: string

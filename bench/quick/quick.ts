@@ -4,8 +4,9 @@ import type { Trial } from '../harness/measure.ts'
 import { cappedNetwork, systemNetwork } from '../harness/network.ts'
 import { isLarkway, type Row, type Skipped } from '../harness/result.ts'
 import { measureTogether } from '../harness/together.ts'
+import type { Figure } from './figure.ts'
 import { BASE, GROUPS, type Group, OWN } from './groups.ts'
-import { type Figure, judge, type Reference, type Verdict } from './regressions.ts'
+import { judge, type Reference, type Verdict } from './regressions.ts'
 
 /** The names of all figures of the quick set. */
 export const QUICK_FIGURES: readonly string[] = GROUPS.flatMap(({ figures }) =>

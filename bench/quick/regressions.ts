@@ -1,19 +1,10 @@
 import { median } from '../harness/result.ts'
+import { type Figure, ratio, round } from './figure.ts'
 import type { Entry } from './history.ts'
 
-/** One figure of one server of ours, measured in the same rounds for each it is compared with; less is better. */
-export interface Figure {
-  readonly name: string
-  readonly unit: string
-  /** By round. Empty: not measured. */
-  readonly own: readonly number[]
-  readonly base: readonly number[]
-  readonly peer: readonly number[]
-}
-
-/** What a figure is held against. */
+/** The commits that a figure is compared with. */
 export interface Reference {
-  /** The commit that `base` of each figure is of; null: there is none, and the history stands in for it. */
+  /** The commit that `base` of each figure is of; null: there is none, and the history is used. */
   readonly base: string | null
   readonly last: Entry | undefined
 }
@@ -21,7 +12,7 @@ export interface Reference {
 export interface Verdict {
   readonly name: string
   readonly ok: boolean
-  /** Whether another measurement could tell otherwise: it was over the bound, not missing. */
+  /** True: another measurement could pass, since the figure was over its bound and not missing. */
   readonly repeatable: boolean
   readonly line: string
 }
@@ -84,16 +75,4 @@ function verdictOf(figure: Figure, ownToPeer: number, change: number, bound: num
   const value = `${round(median(own))} ${unit}, ${round(ownToPeer)} × its peer`
   const line = `${name}: ${change.toFixed(3)} × ${to}, at most ${bound.toFixed(2)} (${value})`
   return { name, ok, repeatable: !ok, line }
-}
-
-/** The median of the ratios of the rounds; null where the other one was not measured in each of them. */
-export function ratio(own: readonly number[], other: readonly number[]): number | null {
-  if (own.length === 0 || other.length !== own.length) return null
-  const value = median(own.map((figure, index) => figure / (other[index] ?? Number.NaN)))
-  return Number.isFinite(value) ? value : null
-}
-
-/** Three digits say all that a noisy machine knows. */
-export function round(value: number): number {
-  return Number(value.toPrecision(3))
 }

@@ -1,20 +1,14 @@
 import t from 'tap'
+import { type Figure, ratio } from '../../bench/quick/figure.ts'
 import type { Entry } from '../../bench/quick/history.ts'
-import {
-  type Figure,
-  HISTORY_BOUNDS,
-  judge,
-  PAIR_BOUND,
-  type Reference,
-  ratio,
-} from '../../bench/quick/regressions.ts'
+import { HISTORY_BOUNDS, judge, PAIR_BOUND, type Reference } from '../../bench/quick/regressions.ts'
 
 const ME = 'GET /v1/me, CPU'
 const RSS = 'GET /v1/me, peak RSS'
 
 /** Rounds as a noisy machine has them: what slows one round slows all servers of that round. */
 const PACE = [1, 1.3, 0.9, 1.1, 1.6, 1]
-/** Of the servers by themselves, a few percent up and down. */
+/** Deviations of each server by itself: a few percent up and down. */
 const NOISE = [1.03, 0.97, 1, 1.04, 0.96, 1.02]
 
 const rounds = (value: number, noise = NOISE) =>
@@ -28,7 +22,7 @@ function figure(name: string, own: number, base: number, peer: number): Figure {
 
 const AT_BASE = { base: 'abc', last: undefined }
 const entry = (figures: Entry['figures']): Entry => ({ commit: 'abc', at: '', machine: '', figures })
-/** What was measured before the regressions: 12.0 µs beside 6.0, and 174 MiB beside 69. */
+/** The figures before the regressions: 12.0 µs beside 6.0, and 174 MiB beside 69. */
 const RECORDED = entry({
   [ME]: { value: 12, unit: 'µs', ratio: 12 / 6 },
   [RSS]: { value: 174, unit: 'MiB', ratio: 174 / 69 },

@@ -20,8 +20,8 @@ interface AbandonedParts extends Partial<AbandonedTiming> {
 }
 
 /**
- * Records jobs that no worker has ended, whoever cancelled them or gave them up. The state hands each out until it is
- * told that it was recorded: a crash in between writes its record twice, with the same `record_id`.
+ * Records jobs that ended without a worker, because they were cancelled or given up. The state hands each out until it
+ * is told that the job was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
 export function recordAbandonedJobs({ jobs, ledger, log, clock, abandonedMs = PAUSE_MS }: AbandonedParts) {
   const stopping = new AbortController()
@@ -32,13 +32,13 @@ export function recordAbandonedJobs({ jobs, ledger, log, clock, abandonedMs = PA
   async function round(): Promise<boolean> {
     try {
       const abandoned = await jobs.takeAbandoned(BATCH)
-      // The state hands out again what was lost.
+      // The state hands out again those whose record was lost.
       const kept = abandoned.filter((one) => ledger.abandoned(one))
       await Promise.all(kept.map(({ job }) => jobs.recorded(job.id)))
       away = false
       return abandoned.length === BATCH
     } catch (error) {
-      if (!away) log.warn({ err: error }, 'usage: jobs that nobody ran cannot be recorded')
+      if (!away) log.warn({ err: error }, 'usage: jobs that no worker ran cannot be recorded')
       away = true
       return false
     }

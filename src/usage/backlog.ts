@@ -17,7 +17,7 @@ export type RetryMs = readonly [first: number, last: number]
 export interface BacklogParts {
   /** The segments of this process. */
   readonly folder: string
-  /** Null: nobody takes segments. They stay. */
+  /** Null: segments stay. */
   readonly roll: RollSegment | null
   readonly log: Logger
   readonly settle?: ((money: JournalledMoney) => Promise<void>) | undefined
@@ -25,18 +25,18 @@ export interface BacklogParts {
   readonly clock?: Clock
 }
 
-/** How often in a row something has failed before others go on without it: stores, and disks, are away more often. */
+/** Failures in a row after which the others proceed without one: a store or a disk may well fail once or twice. */
 const SUSPECT_AFTER = 3
 
-/** What became of a segment that was to be handed on. */
+/** The outcome of handing a segment on. */
 interface Tried {
   readonly became: 'rolled' | 'gone' | 'failed'
   readonly error?: unknown
 }
 
 /**
- * Segments that are closed and not handed on yet, in files. One that cannot be handed on holds up the others for as
- * long as nobody knows whether that is its fault: where a later one can be, it is set aside and tried again by itself.
+ * Segments that are closed and not handed on yet, in files. One that cannot be handed on holds up the others until it
+ * is known to be at fault: once a later one can be handed on, it is set aside and tried again by itself.
  */
 export class Backlog {
   readonly #parts: BacklogParts
@@ -47,20 +47,20 @@ export class Backlog {
   #retry: Timer | null = null
   /** How often in a row none could be handed on. */
   #failed = 0
-  /** Those that could not be handed on while others could. */
+  /** Segments that could not be handed on while others could. */
   readonly #aside = new Set<ClosedSegment>()
-  /** Null: those may be tried. */
+  /** Null: segments that are set aside may be tried. */
   #asideRetry: Timer | null = null
-  /** How often in a row some of those could not be handed on. */
+  /** How often in a row some segments that are set aside could not be handed on. */
   #asideFailed = 0
-  /** How often what a dead process has left could not be taken over, by its folder. */
+  /** How often the folder of a dead process could not be taken over. */
   readonly #refused = new Map<string, number>()
   #isClosed = false
-  /** Sum of their sizes. */
+  /** Bytes of all segments. */
   bytes = 0
   /** Segments that were handed on. */
   rolled = 0
-  /** Names of the folders whose segments were all taken over, for whoever takes them out of here. */
+  /** Names of the folders whose segments were all taken over; their reader removes them from here. */
   readonly adopted: string[] = []
 
   constructor(parts: BacklogParts) {
@@ -87,7 +87,7 @@ export class Backlog {
   }
 
   /**
-   * Takes over the segments that processes have left which do not live any more.
+   * Takes over the segments of dead processes.
    *
    * @param root has a folder of each process
    */
@@ -99,7 +99,7 @@ export class Backlog {
       try {
         free = await lock(folder)
       } catch {
-        continue // it is in use, or somebody else takes it over
+        continue // it is in use, or another process takes it over
       }
       try {
         await this.#adoptFrom(folder).finally(free)
@@ -115,7 +115,7 @@ export class Backlog {
   #noteRefused(folder: string, error: unknown): void {
     const times = this.#refused.get(folder) ?? 0
     this.#refused.set(folder, times + 1)
-    // Another process may have come between for once.
+    // The first failure may be another process that came between.
     if (times === 1)
       this.#parts.log.warn(
         { err: error, path: basename(folder) },
@@ -124,7 +124,7 @@ export class Backlog {
   }
 
   async #adoptFrom(folder: string): Promise<void> {
-    // What cannot be read for once might tell of sessions that have ended; what never can holds up nothing.
+    // An unread file may tell of sessions that have ended, so it is tried again; but not for ever.
     const isLast = (this.#refused.get(folder) ?? 0) >= SUSPECT_AFTER
     const onUnread = (name: string, error: unknown) => {
       if (!isLast) throw error
@@ -132,7 +132,7 @@ export class Backlog {
     }
     const journal = await readJournal(folder)
     if (journal !== null) await this.#parts.settle?.(journal)
-    // As long as the segments are there that tell which of the sessions have ended.
+    // While the segments are there: they tell which of the sessions have ended.
     const costs = this.#parts.settle === undefined ? undefined : journal?.sessions
     const sessions = await adoptOpenRows(folder, this.#parts.folder, onUnread, costs)
     if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
@@ -141,7 +141,7 @@ export class Backlog {
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue
       const path = join(this.#parts.folder, name)
-      // Only one process succeeds with that.
+      // Only one process succeeds.
       await rename(join(folder, name), path)
       const { size } = await stat(path)
       if (size === 0) {
@@ -153,7 +153,7 @@ export class Backlog {
     }
   }
 
-  /** Tries once more to hand on what there is, at most for so long. What is left stays for the next process. */
+  /** Tries once more to hand segments on, for at most `graceMs`. The others stay for the next process. */
   async close(graceMs: number): Promise<void> {
     for (const retry of [this.#retry, this.#asideRetry]) retry?.close()
     this.#retry = null
@@ -182,19 +182,19 @@ export class Backlog {
         continue
       }
       const { became, error } = await this.#try(roll, segment)
-      if (became === 'failed' && !(await this.#goesOnWithout(segment, roll))) return this.#later(error)
+      if (became === 'failed' && !(await this.#proceedsWithout(segment, roll))) return this.#later(error)
       if (became === 'rolled') this.#noteTaken()
     }
   }
 
   /**
-   * Finds out whether it is the fault of a segment that it cannot be handed on, and sets it aside then.
+   * Sets a segment aside if it cannot be handed on while another can.
    *
-   * @returns whether it makes sense to go on at once
+   * @returns true: the next segment may be tried at once
    */
-  async #goesOnWithout(segment: ClosedSegment, roll: RollSegment): Promise<boolean> {
+  async #proceedsWithout(segment: ClosedSegment, roll: RollSegment): Promise<boolean> {
     const others = this.#segments.filter((one) => one !== segment && !this.#aside.has(one))
-    // Another one each time: several may be at fault.
+    // A different one each time: several may be at fault.
     const witness = others[this.#failed % others.length]
     if (witness === undefined || this.#failed < SUSPECT_AFTER || this.#isClosed) return false
     const other = await this.#try(roll, witness)
@@ -225,7 +225,7 @@ export class Backlog {
     else this.#laterAside()
   }
 
-  /** Hands a segment on, and forgets it, as it does one whose file is gone. */
+  /** Hands a segment on and forgets it; a segment whose file is gone is forgotten too. */
   async #try(roll: RollSegment, segment: ClosedSegment): Promise<Tried> {
     let tried: Tried = { became: 'rolled' }
     try {
@@ -281,7 +281,7 @@ export class Backlog {
   }
 }
 
-/** Whether there is no such file in a folder that can be read. */
+/** @returns true: the folder can be read and does not have the file */
 async function isGone(path: string): Promise<boolean> {
   try {
     return !(await readdir(dirname(path))).includes(basename(path))
@@ -291,7 +291,7 @@ async function isGone(path: string): Promise<boolean> {
 }
 
 /**
- * When the oldest of the segments below `root` was begun that are not handed on, whoever has them, epoch milliseconds.
+ * When the oldest segment below `root`, of any process, was begun; epoch milliseconds.
  *
  * @returns null when there is none
  * @throws Error when there is no such folder
@@ -314,7 +314,7 @@ export async function ownFolder(
     try {
       return { folder, free: await lock(folder) }
     } catch (error) {
-      // Who looks for leftovers may have come between its making and its lock.
+      // A process that takes over leftovers may have come between its making and its lock.
       if (tries === 3) throw error
     }
   }

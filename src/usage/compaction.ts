@@ -3,26 +3,26 @@ import type { UsageDay, UsageFooter } from './lake.ts'
 import { DAY_MS, dateMs, dateOf, HOUR_MS, isMerged, mergedName, type UsageObject } from './names.ts'
 
 /**
- * Bytes of the files that are merged at a time: they and what is made of them are in memory. Files of more than half of
- * it are as large as they get: ten million records a day are some 30 of them.
+ * Bytes of the files that are merged at a time: inputs and output are in memory. A file of more than half of it is not
+ * merged further: ten million records a day are some 30 such files.
  */
 export const MERGE_BYTES = 32 * 1024 * 1024
 
-/** What is done to the files of a day. */
+/** Work on the files of a day. */
 export interface DayPlan {
   /** Files whose records are in others. */
   readonly superseded: readonly UsageObject[]
-  /** Files of which nobody keeps a record any more. */
+  /** Files that no workspace still retains. */
   readonly outlived: readonly UsageObject[]
   readonly merges: readonly PlannedMerge[]
 }
 
 export interface PlannedMerge {
   readonly date: string
-  /** Of the file that takes the place of its inputs. */
+  /** Name of the file that replaces its inputs. */
   readonly name: string
   readonly inputs: readonly UsageObject[]
-  /** What its inputs say they have the records of, and they themselves. */
+  /** The inputs, and every file merged into them before. */
   readonly names: readonly string[]
   /** Workspaces whose records are left out. */
   readonly expired: readonly string[]
@@ -64,7 +64,7 @@ export async function planDay(date: string, day: UsageDay, options: PlanOptions)
   const merging: { readonly file: UsageObject; readonly footer: UsageFooter; readonly expired: string[] }[] =
     []
   for (const file of inOrder(day.visible)) {
-    // Of a rolled one of these days nothing has to be known.
+    // A recent rolled file is merged whatever its footer says.
     const footer = isYoung && !isMerged(file.name) ? NOTHING_KNOWN : await footerOf(file)
     const expired = footer.workspaces.filter(isOutlived)
     if (footer !== NOTHING_KNOWN && expired.length === footer.workspaces.length) {

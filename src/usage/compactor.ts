@@ -10,17 +10,17 @@ import type { UsageWorker } from './worker.ts'
 
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.2
-/** How long a file is left that a merged one took the place of, so that whoever has listed it can read it. */
+/** How long a merged input stays, so that a reader that has listed it can read it. */
 const GRACE_MS = 60_000
-/** Days for which a day is looked at for what nobody keeps any more, and for what is small: nodes may be down. */
+/** Days for which a day is searched for outlived and small files: nodes may be down. */
 const CATCH_UP_DAYS = 7
 
-/** One node at a time merges; what two of them merged at once is merged again. */
+/** One node at a time merges; files that two nodes merged at once are merged again. */
 const COMPACTION: SlotLimit = { name: 'usage-compaction', most: 1 }
 
 export interface CompactorTiming {
   readonly intervalMs: number
-  /** How long a file is left that a merged one took the place of. */
+  /** How long a merged input stays. */
   readonly graceMs: number
 }
 
@@ -28,7 +28,7 @@ export interface CompactorOptions extends Partial<CompactorTiming> {
   readonly lake: UsageLake
   readonly worker: UsageWorker
   readonly slots: Pick<Slots, 'take'>
-  /** Whether the state can be reached: without it no node knows whether another merges. */
+  /** True: the state can be reached. Without it no node knows whether another merges. */
   readonly healthy: () => Promise<boolean>
   /** Asked at each round. */
   readonly retention: () => UsageRetention
@@ -39,7 +39,7 @@ export interface CompactorOptions extends Partial<CompactorTiming> {
 }
 
 export interface Compactor {
-  /** Resolves when the round under way has ended, which it does early. */
+  /** Ends the round under way early, and resolves then. */
   stop(): Promise<void>
 }
 
@@ -64,7 +64,7 @@ export function startCompactor(options: CompactorOptions): Compactor {
   }
 }
 
-/** What becomes of a round under way. */
+/** A round under way. */
 interface Round {
   readonly kept: UsageRetention
   readonly nowMs: number
@@ -72,23 +72,23 @@ interface Round {
   readonly merged: PlannedMerge[]
   /** How many files were deleted that had nothing to be merged. */
   removed: number
-  /** The first failure of each day, by its date, and of what is done to no day. */
+  /** The first failure of each day, by its date; `ORPHANS` for files of no day. */
   readonly failures: Map<string, unknown>
 }
 
-/** What stands for the sums without a file among the failures of a round. */
+/** Key of sums without a file among the failures of a round. */
 const ORPHANS = 'orphans'
 
 /**
- * Rounds of compaction. A crash at any point leaves files that the next round, anywhere, makes good. What fails of
- * one day keeps no other day as it is.
+ * Rounds of compaction. A crash at any point leaves files that the next round, on any node, makes good. A failure of
+ * one day does not stop the others.
  */
 export class CompactionRounds {
   readonly #options: CompactorOptions
   readonly #signal: AbortSignal | undefined
   /** Retentions after which every day was looked at. */
   #appliedRetention = ''
-  /** Days of which something could not be done in the last round: they are looked at again, however old they are. */
+  /** Days with a failure in the last round: they are looked at again, however old they are. */
   #failed: ReadonlySet<string> = new Set()
 
   constructor(options: CompactorOptions, signal?: AbortSignal) {
@@ -96,7 +96,7 @@ export class CompactionRounds {
     this.#signal = signal
   }
 
-  /** One round, where no other node has the lease. Never throws: what fails is tried again with the next. */
+  /** One round, if no other node has the lease. Never throws: failures are tried again with the next. */
   async run(): Promise<void> {
     const { healthy, slots, log, watch } = this.#options
     try {
@@ -135,7 +135,7 @@ export class CompactionRounds {
     for (const failure of round.failures.values()) throw failure
   }
 
-  /** Notes a failure under a name, so that the round goes on. @throws what fails once the round has to end */
+  /** Notes a failure under a name, so that the round continues. @throws the failure once the round has to end */
   async #attempt(round: Round, name: string, act: () => Promise<void>): Promise<void> {
     try {
       await act()
@@ -145,7 +145,7 @@ export class CompactionRounds {
     }
   }
 
-  /** Whether anything can have to be done to a day: most have been merged long ago. */
+  /** @returns false: the day needs no work, as most days were merged long ago */
   #isDue(date: string, files: readonly UsageObject[], { kept, nowMs }: Round): boolean {
     const age = ageInDays(date, nowMs)
     const isAging =
@@ -161,7 +161,7 @@ export class CompactionRounds {
     const { lake, mergeBytes } = this.#options
     const { kept, nowMs } = round
     if (ageInDays(date, nowMs) > Math.max(...retentions(kept))) {
-      // Whatever is in them, and whether it can be read or not.
+      // Their content does not matter, nor whether it can be read.
       for (const file of files) await this.#attempt(round, date, () => this.#remove(file, round))
       return
     }
@@ -171,11 +171,11 @@ export class CompactionRounds {
       footerOf: (file) => lake.footer(file),
       ...(mergeBytes === undefined ? {} : { mergeBytes }),
     })
-    // Those first that would come to light when what took their place is gone.
+    // These first: they would be visible again once the file that replaced them is gone.
     for (const file of [...plan.superseded, ...plan.outlived]) await this.#remove(file, round)
     for (const merge of plan.merges) {
       this.#signal?.throwIfAborted()
-      // One that cannot be read does not keep the others as they are.
+      // An unreadable file does not stop the others.
       await this.#attempt(round, date, async () => {
         await this.#merge(merge)
         round.merged.push(merge)
@@ -188,7 +188,7 @@ export class CompactionRounds {
     round.removed += 1
   }
 
-  /** Deletes what merged files took the place of. */
+  /** Deletes the inputs of merged files. */
   async #removeInputs(round: Round): Promise<void> {
     const { lake, graceMs = GRACE_MS, clock = systemClock } = this.#options
     if (round.merged.length === 0) return

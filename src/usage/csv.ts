@@ -1,13 +1,13 @@
-/** What a spreadsheet would take for a formula, https://owasp.org/www-community/attacks/CSV_Injection. */
+/** Text that a spreadsheet would take for a formula, https://owasp.org/www-community/attacks/CSV_Injection. */
 const FORMULA = /^[=+\-@\t\r]/
 const QUOTED = /[",\r\n]/
 
-/** What a cell may have. A text is what somebody may have chosen; a number is written as it is. */
+/** A cell. Text may be chosen by a caller, and is escaped; a number is written as it is. */
 export type CsvCell = string | number | null
 
 /**
- * A line of CSV as RFC 4180 has it, with its end. A text that a spreadsheet would take for a formula gets an apostrophe
- * before it, which spreadsheets take for the sign of a text.
+ * A line of CSV as in RFC 4180, with its line break. Text that a spreadsheet would take for a formula gets an
+ * apostrophe before it, by which spreadsheets mark text.
  */
 export function csvLine(cells: readonly CsvCell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`

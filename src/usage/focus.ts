@@ -64,20 +64,20 @@ const BY = [
 
 export interface FocusQuestion extends Pick<UsageQuestion, 'fromMs' | 'toMs'> {
   readonly where: Omit<UsageQuestion['where'], 'end_user'>
-  /** Names of workspaces by their ids; the id stands for one that has none. */
+  /** Names of workspaces by their ids; one without a name is written as its id. */
   readonly names: ReadonlyMap<string, string>
 }
 
 /** Groups that are asked for at a time. */
 const PAGE = 10_000
 
-/** FOCUS wants names where Larkway knows none: of a job whose node died, nobody can say which provider was paid. */
+/** FOCUS requires names that Larkway may not know: the provider of a job whose node died is not recorded. */
 const UNKNOWN = 'unknown'
 
 /**
  * The charges of whole days, day after day, each in the order of `FOCUS_COLUMNS`.
  *
- * @param where of anything but `end_user`, of which no charge is known by provider
+ * @param where any dimension but `end_user`, whose charges are not known by provider
  * @throws TooManyGroups, GatewayError DEPENDENCY_UNAVAILABLE
  */
 export async function* focusRows(
@@ -90,7 +90,7 @@ export async function* focusRows(
     for (let offset = 0, groups = 1; offset < groups; offset += PAGE) {
       const answer = await reader.ask({ ...day, offset, limit: PAGE })
       groups = answer.groups
-      // What no provider was asked for is no charge, unless it cost something all the same.
+      // A record without a provider call is no charge unless it has a cost.
       for (const row of answer.rows)
         if (row.values[BY.indexOf('provider')] !== null || row.sums.cost_usd !== 0)
           yield chargeOf(row, dayMs, names)

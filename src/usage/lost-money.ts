@@ -7,7 +7,7 @@ import type { UsageLedger } from './ledger.ts'
 import type { JournalledMoney } from './money-journal.ts'
 
 const PAUSE_MS = 30_000
-/** One node does it at a time: what two of them recorded would count twice until their files are merged. */
+/** One node at a time: a record that two nodes wrote would count twice until their files are merged. */
 const RECORDING = { name: 'usage:lost-money', most: 1 }
 /** The state knows a batch of usage for an hour: one that is older may have been counted. */
 const USAGE_MS = 55 * 60_000
@@ -29,8 +29,8 @@ interface LostParts extends Partial<LostTiming> {
 }
 
 /**
- * Charges what dead nodes held and nobody settled, and records it. The state lists each until it is told that it was
- * recorded: a crash in between writes its record twice, with the same `record_id`.
+ * Charges unsettled money of dead nodes, and records it. The state lists each amount until it is told that the amount
+ * was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
 export function recordLostMoney(parts: LostParts) {
   const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = parts
@@ -78,7 +78,7 @@ export function recordLostMoney(parts: LostParts) {
 }
 
 /**
- * Settles in the state what a dead process held. Done again, it changes nothing.
+ * Settles the money of a dead process in the state. Doing it again changes nothing.
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer
  */

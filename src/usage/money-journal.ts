@@ -7,30 +7,30 @@ import { SEGMENT_SUFFIX } from './open-segment.ts'
 
 const FILE = 'money'
 const UNFINISHED = '.new'
-/** The file is written anew at this size, with what is held by then. */
+/** The file is written anew at this size, with the money that is held then. */
 const BYTES_MAX = 1024 * 1024
 
-/** One write: what changed of the money that is held, and when it counts. */
+/** One write: changes of the held money, and the condition under which they count. */
 interface Line {
   /** The segment whose records are written next; null: none are. */
   readonly segment: string | null
-  /** How many bytes it has with them: the line counts if it has so many, or was handed on. */
+  /** Bytes of the segment with them: the line counts if it has so many, or was handed on. */
   readonly bytes: number
   readonly entries: readonly HeldEntry[]
 }
 
-/** What a dead process held. */
+/** Money of a dead process. */
 export interface JournalledMoney {
   readonly money: readonly HeldMoney[]
   readonly usage: readonly UsageBatch[]
-  /** What each of its open sessions came to, micro-USD. */
+  /** Cost of each of its open sessions, micro-USD. */
   readonly sessions: ReadonlyMap<string, number>
 }
 
 /**
- * What this process holds of the money in the state, in a file beside its segments, so that it can be settled if the
- * process dies. A line is written before the records that it counts, and names the size that their segment has with
- * them: whoever reads it counts neither or both, wherever the process was killed. Of each key the last line counts.
+ * Journals the money that this process holds in the state, in a file beside its segments, so that it can be settled if
+ * the process dies. A line is written before the records that it counts, and names the size that their segment has with
+ * them: its reader counts neither or both, wherever the process was killed. The last line of a key counts.
  */
 export class MoneyJournal {
   readonly #folder: string
@@ -62,7 +62,7 @@ export class MoneyJournal {
     }
   }
 
-  /** Removes the file where nothing is held any more; else it is for whoever takes over the folder. */
+  /** Removes the file if no money is held any more; otherwise it stays for the process that takes over the folder. */
   close(): void {
     const isHeld = this.#sources.some((source) =>
       source.entries(true).some(({ money, usage }) => money || usage),
@@ -91,7 +91,11 @@ export class MoneyJournal {
   }
 }
 
-/** Reads what the process held whose folder it is. Null: it kept no journal. @throws Error when it cannot be read */
+/**
+ * Reads the journal of the process that had this folder. Null: it kept no journal.
+ *
+ * @throws Error when it cannot be read
+ */
 export async function readJournal(folder: string): Promise<JournalledMoney | null> {
   const names = await readdir(folder)
   if (!names.includes(FILE)) return null
@@ -102,7 +106,7 @@ export async function readJournal(folder: string): Promise<JournalledMoney | nul
   for (const text of (await readFile(join(folder, FILE), 'utf8')).split('\n')) {
     const line = lineOf(text)
     const size = line?.segment == null ? undefined : sizes.get(line.segment)
-    // A segment that begins with these records has no file if they were not written.
+    // A segment whose first records were not written has no file.
     if (line === null || (size !== undefined && size < line.bytes)) continue
     for (const entry of line.entries) last.set(entry.key, entry)
   }

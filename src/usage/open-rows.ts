@@ -11,23 +11,23 @@ import { SHAPE_COLUMNS } from './segment.ts'
 import { readingSegment, type SegmentColumns, SegmentRoom } from './segment-columns.ts'
 import { inSlices } from './slices.ts'
 
-/** A segment that nobody takes as long as its process lives. */
+/** Name of a segment that is not handed on while its process lives. */
 const FILE = 'open-sessions'
 const UNFINISHED = '.new'
 /** How often it is written anew. */
 const WRITE_MS = 2_000
 
-/** What goes on for so long that its process may die before it has a record. */
+/** Sessions: they last so long that the process may die before they have a record. */
 export interface OpenRecords {
   readonly count: number
-  /** Hands over what is known of each by now; the row is read at once. */
+  /** Hands over the present facts of each; the row is read at once. */
   rows(add: (row: UsageRow) => void): void
 }
 
 /**
- * Keeps what is known of open sessions in a file beside the segments: if the process dies it becomes a segment of
- * whoever takes over the others. It is written anew every few seconds; what is to be in the kernel at once is appended,
- * and stands behind what was known of the same session before.
+ * Keeps the facts of open sessions in a file beside the segments: if the process dies, the file becomes a segment of
+ * the process that takes over the others. It is written anew every few seconds; facts that must be in the kernel at
+ * once are appended, after the earlier ones of the same session.
  */
 export class OpenRows {
   readonly #folder: string
@@ -35,7 +35,7 @@ export class OpenRows {
   readonly #clock: Clock
   /** Null: there is none. */
   #file: OpenSegment | null = null
-  /** How many were open when it was written; null: what was appended last may be cut off. */
+  /** How many were open when it was written; null: the last append may be cut off. */
   #count: number | null = null
 
   constructor(folder: string, records: OpenRecords, clock: Clock) {
@@ -49,7 +49,7 @@ export class OpenRows {
     return this.#file?.openedAtMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** Hands to the kernel what is known of one of them by now; what it does not take, with the next tick. */
+  /** Hands the present facts of one of them to the kernel; if the disk refuses, the next tick does. */
   add(row: UsageRow): void {
     const file = this.#file
     if (file === null || this.#count === null) {
@@ -78,12 +78,12 @@ export class OpenRows {
     }
   }
 
-  /** Removes the file: what was open has ended. */
+  /** Removes the file: all sessions have ended. */
   close(): void {
     try {
       this.#remove()
     } catch {
-      // Whoever takes the segments over finds the records of these sessions there.
+      // The process that takes the segments over finds the records of these sessions there.
     }
   }
 
@@ -111,13 +111,13 @@ export class OpenRows {
   }
 }
 
-/** Rows that are looked through, or written, in one step. */
+/** Rows that are read or written in one step. */
 const STEP_ROWS = 128
 const KIND = SHAPE_COLUMNS.indexOf('kind')
 
 /**
- * Makes a segment of what a dead process knew of its open sessions, but for those that it wrote a record of in its last
- * seconds. Calls of this process go on meanwhile: other records than those of sessions are read, but not made.
+ * Makes a segment of the open sessions of a dead process, without those that it recorded in its last seconds. Calls of
+ * this process continue meanwhile: other records than those of sessions are read, but not made.
  *
  * @param costs what each of them came to, micro-USD, as far as the money of the dead process was settled; one that is
  *   not in there came to nothing. Absent: what the file says
@@ -146,7 +146,7 @@ export async function adoptOpenRows(
     return { id, path }
   }
   const { id } = open
-  // What was known last of each.
+  // The last row of each session.
   const left = await inSlices(rowsById(open, () => true))
   const room = new SegmentRoom()
   for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX))) {
@@ -167,7 +167,7 @@ export async function adoptOpenRows(
   return id === null || path === null ? null : { id, path }
 }
 
-/** Reads a segment. @param room what its columns stand in, until the next is read into it */
+/** Reads a segment. @param room memory of its columns, until the next segment is read into it */
 async function read(path: string, room: SegmentRoom): Promise<SegmentColumns> {
   return inSlices(readingSegment(await readFile(path), room))
 }
@@ -206,7 +206,7 @@ function* adding(
   }
 }
 
-/** There is all of a file, or none. */
+/** Writes a whole file, or none. */
 async function put(path: string, encoder: SegmentEncoder): Promise<void> {
   await writeFile(path + UNFINISHED, encoder.take(), { mode: 0o600 })
   await rename(path + UNFINISHED, path)

@@ -5,7 +5,7 @@ import { newId } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { placeId } from './segment.ts'
 
-/** What the files of segments end with. */
+/** End of the names of segment files. */
 export const SEGMENT_SUFFIX = '.usage'
 
 const sync = promisify(fdatasync)
@@ -14,7 +14,7 @@ const sync = promisify(fdatasync)
 export interface KeptPlace {
   readonly segment: OpenSegment
   readonly place: number
-  /** What the record costs that is there, micro-USD. */
+  /** Cost of the record as it was written, micro-USD. */
   costMicros: number | null
 }
 
@@ -64,7 +64,7 @@ export class OpenSegment {
   }
 
   /**
-   * Makes its file, and what is written to it next.
+   * Makes its file, and encodes the rows that are written next.
    *
    * @returns its size after that
    * @throws Error when it cannot be made
@@ -79,7 +79,11 @@ export class OpenSegment {
     return this.bytes + this.#encoded.length
   }
 
-  /** Hands what waits to the kernel, by one write. @throws Error when it does not take it: nothing may be added then */
+  /**
+   * Hands the waiting rows to the kernel, by one write.
+   *
+   * @throws Error when it does not take it: nothing may be added then
+   */
   write(): void {
     const bytes = this.#encoded ?? (this.#encoder.rows > 0 ? this.#encoder.take() : null)
     this.#encoded = null
@@ -94,7 +98,7 @@ export class OpenSegment {
     this.#isSynced = false
   }
 
-  /** Has the disk take what was written, in the background. Never rejects. */
+  /** Has the disk take all writes, in the background. Never rejects. */
   sync(): Promise<void> {
     if (this.#fd === null || this.#isSynced) return this.#syncing ?? Promise.resolve()
     this.#isSynced = true
@@ -111,7 +115,7 @@ export class OpenSegment {
     this.drop()
   }
 
-  /** Closes the file, whatever the disk has of it. Not while it syncs. */
+  /** Closes the file, also if the disk has not taken all of it. Not while it syncs. */
   drop(): void {
     if (this.#fd !== null) closeSync(this.#fd)
     this.#fd = null

@@ -1,19 +1,19 @@
 import type { UsageMarks } from '../contracts/usage-lake.ts'
 import type { Clock, Timer } from '../time.ts'
 
-/** A process that has said nothing for so long is counted on no more: its disk must be gone. */
+/** A process that was silent for so long is ignored: its disk must be gone. */
 const SILENT_MS = 86_400_000
 const NOTE_MS = 5_000
 
-/** What writes the records of this process. */
+/** Writes the records of this process. */
 interface UsageWriter {
   /** Unique to the process. */
   readonly name: string
   /** Everything that ended before was put; epoch milliseconds. */
   readonly doneUntilMs: number
-  /** Whether nothing is left to be put. */
+  /** True: nothing is left to be put. */
   readonly isDone: boolean
-  /** Names of dead processes whose records are its own now, once each. */
+  /** Names of dead processes whose records it has taken over; each is returned once. */
   takeAdopted(): string[]
 }
 
@@ -30,23 +30,23 @@ interface ProgressParts extends Partial<ProgressTiming> {
 }
 
 /**
- * Knows up to when the records of all processes are in the store: each says so in the state every few seconds. A dead
- * one goes on to say what it said last, until another takes its records over.
+ * Knows up to when the records of all processes are in the store: each notes it in the state every few seconds. The
+ * last note of a dead process counts until another takes its records over.
  */
 export class UsageProgress {
   readonly #parts: ProgressParts
   #timer: Timer | null = null
   #noting: Promise<void> = Promise.resolve()
-  /** Of the others, when the state was read last; of those that began later nothing is older. */
+  /** The others' progress when last read; processes that began since have nothing older. */
   #othersMs = 0
-  /** Those whose records were taken over, and who still say something. */
+  /** Dead processes whose records were taken over, and whose notes are still in the state. */
   #adopted: string[] = []
 
   constructor(parts: ProgressParts) {
     this.#parts = parts
   }
 
-  /** Begins to tell the others. Resolves once they know that there is this process, or the state does not answer. */
+  /** Begins to note the progress. Resolves once the others know of this process, or the state does not answer. */
   async start(): Promise<void> {
     const { noteMs = NOTE_MS, clock } = this.#parts
     const note = () => {
@@ -57,8 +57,8 @@ export class UsageProgress {
   }
 
   /**
-   * Everything that ended before is in the store, of all processes that have said something in the last day; epoch
-   * milliseconds. 0: the state has never answered. To be asked before the store is.
+   * All that ended before is in the store, of every process that was heard in the last day; epoch milliseconds. 0: the
+   * state has never answered. To be asked before the store is.
    */
   async until(): Promise<number> {
     const { marks, writer, clock } = this.#parts
@@ -69,12 +69,12 @@ export class UsageProgress {
       const heard = others.filter(([, { notedAtMs }]) => notedAtMs > nowMs - SILENT_MS)
       this.#othersMs = Math.min(nowMs, ...heard.map(([, { doneUntilMs }]) => doneUntilMs))
     } catch {
-      // What they said last holds.
+      // Their last notes hold.
     }
     return Math.min(ownMs, this.#othersMs)
   }
 
-  /** Tells the others how far it came in the end; to be called when no record is written or put any more. */
+  /** Notes the final progress; to be called when no record is written or put any more. */
   async close(): Promise<void> {
     this.#timer?.close()
     await this.#noting
@@ -83,7 +83,7 @@ export class UsageProgress {
     await marks.forget([writer.name, ...this.#adopted, ...writer.takeAdopted()]).catch(() => {})
   }
 
-  /** Never rejects: it is said again. */
+  /** Never rejects: the next note makes up for it. */
   async #note(): Promise<void> {
     const { marks, writer, clock } = this.#parts
     if (writer === null) return
@@ -91,7 +91,7 @@ export class UsageProgress {
     try {
       await marks.note(writer.name, { doneUntilMs: writer.doneUntilMs, notedAtMs: clock.wallNow() })
       if (this.#adopted.length === 0) return
-      // Only now: from the one moment to the next one of the two has said it.
+      // Deleted last, so that one of the two marks always exists.
       await marks.forget(this.#adopted)
       this.#adopted = []
     } catch {

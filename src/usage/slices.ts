@@ -1,9 +1,9 @@
 import { nextTurn, systemClock } from '../time.ts'
 
-/** How long calls wait for steps, where each is shorter than that. */
+/** How long calls wait for steps, if each is shorter than that. */
 const SLICE_MS = 1
 
-/** Takes steps, and has others at work in between. */
+/** Takes steps, and lets other work run in between. */
 export async function inSlices<Made>(steps: Generator<void, Made>): Promise<Made> {
   for (;;) {
     const untilMs = systemClock.now() + SLICE_MS

@@ -8,7 +8,7 @@ import { createUsageWorker, type UsageWorker } from './worker.ts'
 
 type UsageStoreOptions = Omit<CompactorOptions, 'lake' | 'worker'> & { readonly objects: Objects }
 
-/** Where records of usage are kept for years. */
+/** The store that keeps records of usage for years. */
 export interface UsageStore {
   readonly lake: UsageLake
   readonly worker: UsageWorker
@@ -41,15 +41,15 @@ interface RollerOptions {
   readonly roll?: (path: string, take: TakeFile) => Promise<void>
 }
 
-/** Loaded with the first segment: until then nobody has called. */
+/** Loaded with the first segment: before it there was no call. */
 async function rollHere(path: string, take: TakeFile): Promise<void> {
   const { roll } = await import('./rolling.ts')
   await roll(path, take)
 }
 
 /**
- * Makes what rolls a segment: when the promise resolves, its records are in the store and the segment may go. Rolling
- * it again, after a failure or a crash at any point, puts the same files under the same names.
+ * Makes a function that rolls a segment: when its promise resolves, the records are in the store and the segment may
+ * go. Rolling it again, after a failure or a crash at any point, puts the same files under the same names.
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, Error when the segment cannot be read; it stays
  */

@@ -201,7 +201,7 @@ t.test('a job has its record before the state hears of its end, and one', async 
   t.match(all[0], { record_id: 'job_1', outcome: 'canceled', cost_usd: 5 })
 })
 
-t.test('who records a job that nobody ran hears whether its record is kept', async (t) => {
+t.test('abandoned jobs: the caller learns whether a record is kept', async (t) => {
   const { ledger, rows, records } = await opened(t)
   const job = { ...JOB, work: { operation: 'transcription' }, status: 'failed', facts: null, error: null }
   const abandoned = { job, chargedMicros: 7 } as never

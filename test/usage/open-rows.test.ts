@@ -54,7 +54,7 @@ const refuse = (_name: string, error: unknown) => {
 /** A file that is there and cannot be read. */
 const putUnreadable = async (folder: string, name: string) => mkdir(join(folder, name))
 
-/** Who takes over what a dead process has left, and hands on what can be read. */
+/** Takes over the files of a dead process, and hands on those that can be read. */
 function heirOf(t: Test, { from, to }: ReturnType<typeof folders>) {
   const lines: { level: string; msg: string; path?: string }[] = []
   const rolled: unknown[] = []

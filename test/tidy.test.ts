@@ -77,13 +77,12 @@ const LARGE_CLASSES: readonly string[] = [
   'src/state/redis/slots.ts RedisSlots',
   'src/usage/log.ts LogSearch',
   'src/usage/parquet.ts UsageFileWriter',
-  'src/usage/write-ahead.ts WriteAhead',
 ]
 
 /** Comments that are left to be said plainly, by room. */
 const ODD_COMMENTS: Readonly<Record<string, number>> = {
-  bench: 84,
-  'src/usage': 161,
+  bench: 77,
+  'src/usage': 119,
 }
 
 /**
@@ -112,7 +111,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'src/state': 11_800,
   'src/storage': 6_100,
   'src/tracing': 700,
-  'src/usage': 11_250,
+  'src/usage': 11_350,
   'src/webhooks': 650,
   'src/workers': 450,
 }

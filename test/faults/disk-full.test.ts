@@ -33,7 +33,10 @@ t.test('a node whose disk is full says so, and is well again when it has room', 
   // Calls find room in files that are long enough already; an idle node finds it out as well.
   limitFiles(node.pid, 4_096)
   t.ok(await waitUntil(async () => !(await isWell()), 30_000))
-  t.same(await ready(), { status: 503, body: { status: 'unavailable', reason: 'disk_full' } })
+  // SQLite calls it full if a write crosses the limit, and failed if one begins behind it.
+  const { status, body } = await ready()
+  t.equal(status, 503)
+  t.match(body, { status: 'unavailable', reason: /^disk_(?:full|failed)$/ })
   t.equal((await node.scrape()).value('larkway_state_up'), 0)
   t.equal((await fetch(`${node.url}/healthz`)).status, 200, 'a restart would mend nothing')
   for (let looks = 0; looks < 20; looks += 1) await ready()
@@ -49,7 +52,7 @@ t.test('a node whose disk is full says so, and is well again when it has room', 
   t.same(await ready(), { status: 200, body: { status: 'ready', degraded: false } })
   t.equal((await node.scrape()).value('larkway_state_up'), 1)
   t.ok(await waitUntil(() => said(well).length > 0))
-  t.match(said(full), [{ level: 'error', reason: 'the disk is full' }], 'one line')
+  t.match(said(full), [{ level: 'error', reason: /^(?:the disk is full|disk I\/O error)$/ }], 'one line')
   t.equal(said(full).length + said(well).length, 2)
   await node.serveTraffic()
 })

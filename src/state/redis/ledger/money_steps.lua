@@ -64,9 +64,11 @@ local function begin_month(account, spent)
   return month, month_ends_ms
 end
 
--- Books what calls came to for good; less than nothing where it turns out to have been less.
+-- Books the charge of calls for good; less than nothing where it turns out to have been less. An account without a
+-- beginning of its bookings has charges of an older version only.
 local function book(account, spend)
-  if spend == 0 or now_ms < amount(account, 'booked_since_ms') then return end
+  local since_ms = redis.call('HGET', account, 'booked_since_ms')
+  if spend == 0 or not since_ms or now_ms < tonumber(since_ms) then return end
   add(account, 'booked:' .. month_of(now_ms), spend)
 end
 

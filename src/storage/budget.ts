@@ -97,6 +97,8 @@ class FairBudget implements WaitingBudget {
   readonly #within = new Set<Waiter>()
   readonly #over = new Set<Waiter>()
   #used = 0
+  /** Holders that were ended and have not given all back yet, with what is still to come of them. */
+  readonly #ended = new Map<MemoryHolder, number>()
   /** Workspace that asked last, its time, and the time at which another one did. */
   #asker = ''
   #askedAtMs = 0
@@ -158,6 +160,7 @@ class FairBudget implements WaitingBudget {
   }
 
   dismiss(holder: MemoryHolder): void {
+    this.#ended.delete(holder)
     const account = this.#accounts.get(holder.workspace)
     if (account?.holders?.delete(holder)) this.#book(holder.workspace, 0, 0)
   }
@@ -280,12 +283,16 @@ class FairBudget implements WaitingBudget {
         holder.shrink?.()
       }
     }
+    // The share of an earlier look counts while it is on its way: a store may take a second to end an upload.
     let coming = 0
+    for (const units of this.#ended.values()) coming += units
     for (const [i, account] of over.entries()) {
       for (const holder of slowest[i] ?? []) {
         if (this.#used - coming <= enough || account.held <= share) break
         account.holders?.delete(holder)
-        coming += holder.end()
+        const later = holder.end()
+        if (later > 0) this.#ended.set(holder, later)
+        coming += later
       }
     }
     if (asker !== undefined) this.#refuseWaiting(this.#used - coming - enough, asker, share)

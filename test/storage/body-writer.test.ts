@@ -186,8 +186,8 @@ t.test('upload slots and the memory of parts go from who is slow to another work
   const told = Promise.race(uploads.map(failureOf))
   const next = slots.open(MIB, 'modest')
   const starting = next.start()
-  // One look of the judge. More of them, while the store lets that upload go, would find the other one slow as well.
-  await clock.advance(100)
+  // Many looks of the judge, most of them while the store still lets that upload go.
+  await clock.advance(JUDGED_MS)
   await starting
   t.match(await told, { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })
   t.equal(slots.spool.stats().uploading, 2, 'one of the two stays')

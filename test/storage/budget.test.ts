@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { HolderPace } from '../../src/contracts/budget.ts'
+import type { HolderPace, MemoryHolder } from '../../src/contracts/budget.ts'
 import { createBudget, type WaitingBudget } from '../../src/storage/budget.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
@@ -224,24 +224,31 @@ t.test(
     const budget = createBudget(100, 0, clock)
     let pace: HolderPace | null = null
     let ended = 0
-    const holders = Array.from({ length: 4 }, () => ({
-      workspace: 'greedy',
-      pace: () => pace,
-      end() {
-        ended += 1
-        clock.after(30, () => budget.refund(25, 'greedy'))
-        return 25
-      },
-    }))
+    const later = (): MemoryHolder => {
+      const holder = {
+        workspace: 'greedy',
+        pace: () => pace,
+        end() {
+          ended += 1
+          clock.after(250, () => {
+            budget.dismiss(holder)
+            budget.refund(25, 'greedy')
+          })
+          return 25
+        },
+      }
+      return holder
+    }
+    const holders = Array.from({ length: 4 }, later)
     budget.charge(100, 'greedy')
     for (const holder of holders) budget.enrol(holder)
     const waiting = budget.reserve(40, wait('modest'))
     await clock.advance(150)
     t.equal(ended, 0)
     pace = CRAWLS
-    await clock.advance(150)
+    await clock.advance(350)
     t.equal(await waiting, true)
-    t.equal(ended, 2)
+    t.equal(ended, 2, 'looks meanwhile end no more')
   },
 )
 

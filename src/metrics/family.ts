@@ -127,6 +127,16 @@ export interface Reading {
   readonly values: Iterable<readonly [labels: LabelValues, value: number]>
 }
 
+/** A reading without labels. */
+export function gauge(name: string, help: string, value: number): Reading {
+  return { name, help, type: 'gauge', labels: [], values: [[[], value]] }
+}
+
+/** The same of a counter that something else keeps. */
+export function total(name: `${string}_total`, help: string, value: number): Reading {
+  return { ...gauge(name, help, value), type: 'counter' }
+}
+
 /** A reading in the text format of Prometheus, piece by piece, each of whole lines. */
 export function renderReading(reading: Reading): Generator<string, void> {
   const { name, labels, values } = reading

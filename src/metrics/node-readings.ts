@@ -6,7 +6,7 @@ import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import { callLimit, type Slots } from '../contracts/slots.ts'
 import type { UsageFigures } from '../contracts/usage-segment.ts'
 import type { Clock } from '../time.ts'
-import type { Reading } from './family.ts'
+import { gauge, type Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
 const HEALTH = { closed: 0, half_open: 1, open: 2, cooling: 3 } as const
@@ -365,10 +365,6 @@ function info(version: string, uws: string): Reading {
     labels: ['version', 'node', 'uws'],
     values: [[labels, 1]],
   }
-}
-
-function gauge(name: string, help: string, value: number): Reading {
-  return { name, help, type: 'gauge', labels: [], values: [[[], value]] }
 }
 
 function counted(

@@ -20,6 +20,8 @@ export interface SpoolOptions {
   readonly stored?: boolean
   /** An object that it goes into is sealed: it holds nothing that can be read once the body is released. */
   readonly sealed?: boolean
+  /** Ms for which its sender was free to send so far; absent: all the time, by the clock. */
+  readonly sendingMs?: () => number
 }
 
 /**

@@ -224,7 +224,9 @@ class Reception {
   #open(spool: Spool): BodyWriter {
     const { workspace, sealed = false } = this.#options
     const filed = filedUnder(this.#options)
-    const writer = spool.open({ workspace, contentLength: this.#exchange.contentLength, sealed, ...filed })
+    const { contentLength } = this.#exchange
+    const sendingMs = () => this.#exchange.bodyMs
+    const writer = spool.open({ workspace, contentLength, sealed, sendingMs, ...filed })
     writer.onReady = () => this.#exchange.body.resume()
     writer.onFailure = (error) => this.#failure.abort(error)
     return writer

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Limits } from '../limits.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
+import { Delimiter } from './delimiter.ts'
 import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { declaredFilename, declaredMediaType, type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { audioTooLarge, invalid, invalidField } from './refusals.ts'
@@ -51,7 +52,7 @@ type Part = { readonly kind: 'field'; readonly head: PartHead } | { readonly kin
 export class MultipartScanner implements BodyScanner {
   readonly #maxAudioBytes: number
   readonly #tap: AudioTap | undefined
-  readonly #delimiter: Buffer
+  readonly #delimiter: Delimiter
   #state: State = 'content'
   #part: Part = null
   /** Bytes of the body before the current view. */
@@ -73,7 +74,7 @@ export class MultipartScanner implements BodyScanner {
   constructor(contentType: HeaderValue, limits: Limits, tap?: AudioTap) {
     const boundary = contentType.parameters.get('boundary') ?? ''
     if (!BOUNDARY.test(boundary)) throw invalid('multipart/form-data needs a boundary of 1 to 70 characters')
-    this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
+    this.#delimiter = new Delimiter(Buffer.from(`\r\n--${boundary}`, 'latin1'))
     this.#maxAudioBytes = limits.max_audio_bytes
     this.#tap = tap
   }
@@ -96,7 +97,7 @@ export class MultipartScanner implements BodyScanner {
   foresee(contentLength: number): ForeseenAudio | null {
     if (this.#audio === null || this.#part?.kind !== 'audio') return null
     const { head, offset } = this.#audio
-    const length = contentLength - offset - this.#delimiter.length - CLOSED_LINE_BYTES
+    const length = contentLength - offset - this.#delimiter.bytes.length - CLOSED_LINE_BYTES
     if (length <= 0 || length > this.#maxAudioBytes) return null
     return { fields: { kind: 'form', values: new Map(this.#fields) }, audio: audioOf(head, offset, length) }
   }
@@ -119,7 +120,7 @@ export class MultipartScanner implements BodyScanner {
   }
 
   #scanContent(view: Buffer, at: number): number {
-    const delimiter = this.#delimiter
+    const delimiter = this.#delimiter.bytes
     if (this.#matched > 0) {
       const end = at + Math.min(delimiter.length - this.#matched, view.length - at)
       const matched = this.#matched + end - at
@@ -130,7 +131,7 @@ export class MultipartScanner implements BodyScanner {
       }
       this.#giveBack()
     }
-    const found = findDelimiter(view, at, delimiter)
+    const found = findDelimiter(view, at, this.#delimiter)
     if (found === -1) {
       const end = heldFrom(view, at, delimiter)
       this.#write(view.subarray(at, end))
@@ -234,7 +235,7 @@ export class MultipartScanner implements BodyScanner {
 
   /** The match has failed: the bytes held back are content. */
   #giveBack(): void {
-    this.#write(this.#delimiter.subarray(this.#borrowed, this.#matched))
+    this.#write(this.#delimiter.bytes.subarray(this.#borrowed, this.#matched))
     this.#write(this.#line)
     this.#matched = 0
     this.#borrowed = 0
@@ -248,10 +249,11 @@ function audioOf({ mediaType, filename }: PartHead, offset: number, length: numb
 }
 
 /** Start of the next delimiter whose line is one as far as the view goes; -1 when there is none. */
-function findDelimiter(view: Buffer, from: number, delimiter: Buffer): number {
-  let found = view.indexOf(delimiter, from)
-  while (found !== -1 && judgeLine(view, found + delimiter.length) === 'content') {
-    found = view.indexOf(delimiter, found + delimiter.length)
+function findDelimiter(view: Buffer, from: number, delimiter: Delimiter): number {
+  const { length } = delimiter.bytes
+  let found = delimiter.find(view, from)
+  while (found !== -1 && judgeLine(view, found + length) === 'content') {
+    found = delimiter.find(view, found + length)
   }
   return found
 }

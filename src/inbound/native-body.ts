@@ -32,6 +32,7 @@ export class NativeBody implements RequestBody {
   readonly #socket: Socket
   readonly #context: BodyContext
   readonly #startedMs: number
+  readonly #contentLength: number | null
   #rate: RateMeter | null = null
   #consumer: BodyConsumer | null = null
   #consumed = false
@@ -46,10 +47,11 @@ export class NativeBody implements RequestBody {
   #endedAfterMs: number | null = null
   #receivedBytes = 0
 
-  constructor(socket: Socket, context: BodyContext, startedMs: number) {
+  constructor(socket: Socket, context: BodyContext, startedMs: number, contentLength: number | null) {
     this.#socket = socket
     this.#context = context
     this.#startedMs = startedMs
+    this.#contentLength = contentLength
   }
 
   get ended(): boolean {
@@ -63,6 +65,10 @@ export class NativeBody implements RequestBody {
   /** Milliseconds for which its sender was waited for so far: pauses are ours. */
   get waitedMs(): number {
     return this.#endedAfterMs ?? this.#sentForMs(this.#socket.clock.now())
+  }
+
+  get #leftBytes(): number | null {
+    return this.#contentLength === null ? null : this.#contentLength - this.#receivedBytes
   }
 
   consume(consumer: BodyConsumer): void {
@@ -103,7 +109,7 @@ export class NativeBody implements RequestBody {
       this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
       this.#socket.bodyEnded()
       this.#context.turns.leave(this.#socket)
-    } else if (!this.#dropped) this.#context.turns.take(this.#socket, bytes.length)
+    } else if (!this.#dropped) this.#context.turns.take(this.#socket, bytes.length, this.#leftBytes)
     if (this.#dropped) this.#discarded(bytes.length, last)
     else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
     else this.#keep(bytes, last)

@@ -59,7 +59,7 @@ export class NativeExchange extends ArrivedRequest implements Exchange {
     this.#context = context
     this.#startedMs = context.clock.now()
     this.#socket = new Socket(res, context.clock, this.#startedMs)
-    this.#body = new NativeBody(this.#socket, context, this.#startedMs)
+    this.#body = new NativeBody(this.#socket, context, this.#startedMs, facts.contentLength)
     this.#place = context.open.push(this) - 1
   }
 

@@ -138,7 +138,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { chunked = 'seen', clock = systemClock } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const batches = { immediate: new ImmediateBatch(), turns: new UploadTurns() }
+  const batches = { immediate: new ImmediateBatch(), turns: new UploadTurns(budget) }
   const shared = { budget, log, timing, clock, ...batches, open: [], draining: false }
   const { uws, version } = loadUws()
   const context: ServerContext = { ...shared, accepted: 0, router, chunked, observe, shaped }

@@ -10,7 +10,7 @@ export class Socket {
   readonly clock: Clock
   #res: HttpResponse | null
   #paused = false
-  /** Paused until a later turn of the event loop, besides any other pause. */
+  /** Paused until its turn comes, besides any other pause. */
   #heldBack = false
   #readingStopped = false
   /** When uWS's timer was last known to be armed; null while it is certainly off. */
@@ -41,9 +41,8 @@ export class Socket {
 
   pause(): void {
     if (this.#res === null || this.#paused) return
-    if (!this.#heldBack) this.#res.pause()
+    if (!this.#heldBack) this.#stop(this.#res)
     this.#paused = true
-    this.#pausedAtMs = this.#armedAtMs = this.clock.now()
   }
 
   /** Pauses for good: nothing more is read from this connection. */
@@ -54,25 +53,32 @@ export class Socket {
 
   resume(): void {
     if (this.#res === null || !this.#paused || this.#readingStopped) return
-    if (!this.#heldBack) this.#res.resume()
     this.#paused = false
-    this.#armedAtMs = this.clock.now()
-    this.#pausedMs += this.#armedAtMs - this.#pausedAtMs
+    if (!this.#heldBack) this.#continue(this.#res)
   }
 
-  /** Stops reading for less than a turn of the event loop or two: no one else knows of that pause. */
+  /** Stops reading until it is let go, whatever `pause` and `resume` say meanwhile. */
   holdBack(): void {
     if (this.#res === null || this.#heldBack) return
-    if (!this.#paused) this.#res.pause()
+    if (!this.#paused) this.#stop(this.#res)
     this.#heldBack = true
   }
 
   letGo(): void {
     if (!this.#heldBack) return
     this.#heldBack = false
-    if (this.#res === null || this.#paused) return
-    this.#res.resume()
+    if (this.#res !== null && !this.#paused) this.#continue(this.#res)
+  }
+
+  #stop(res: HttpResponse): void {
+    res.pause()
+    this.#pausedAtMs = this.#armedAtMs = this.clock.now()
+  }
+
+  #continue(res: HttpResponse): void {
+    res.resume()
     this.#armedAtMs = this.clock.now()
+    this.#pausedMs += this.#armedAtMs - this.#pausedAtMs
   }
 
   /**
@@ -92,7 +98,7 @@ export class Socket {
 
   /** Ms of pauses so far. */
   pausedMs(nowMs: number): number {
-    return this.#pausedMs + (this.#paused ? nowMs - this.#pausedAtMs : 0)
+    return this.#pausedMs + (this.#paused || this.#heldBack ? nowMs - this.#pausedAtMs : 0)
   }
 
   /**

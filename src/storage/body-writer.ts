@@ -139,8 +139,9 @@ export class StoredBodyWriter implements ArrivingWriter {
     if (this.#state !== 'arriving') return
     const { isUploading } = place
     if (this.ready && this.#moving === null) {
-      this.#speed.sample(nowMs, this.#received)
-      if (isUploading) this.#checkCrawl(nowMs)
+      const sendingMs = this.#options.sendingMs?.() ?? nowMs
+      this.#speed.sample(sendingMs, this.#received)
+      if (isUploading) this.#checkCrawl(sendingMs)
       else if (place.isHeld) this.#checkSlow()
     } else this.#speed.reset()
     if (isUploading && nowMs - this.#startedMs > this.#context.timing.uploadDeadlineMs)
@@ -206,8 +207,8 @@ export class StoredBodyWriter implements ArrivingWriter {
     // Else it stays where it is, in no one's way, and is looked at again with the next tick.
   }
 
-  #checkCrawl(nowMs: number): void {
-    const crawls = this.#speed.crawls(nowMs, this.#received)
+  #checkCrawl(sendingMs: number): void {
+    const crawls = this.#speed.crawls(sendingMs, this.#received)
     if (crawls && this.#context.slots.waiting > 0) this.#place.cancel(new GatewayError('REQUEST_TIMEOUT'))
   }
 

@@ -116,7 +116,9 @@ t.test('hands over fields, source and what the spool needs to know', async (t) =
 t.test('the body of a job is filed under the job', async (t) => {
   const { spool, received } = start({ contentType: 'audio/wav', chunks: [AUDIO] }, { job: 'tj_1' })
   await received
-  t.same(spool.writers[0]?.opened, {
+  const { sendingMs, ...opened } = spool.writers[0]!.opened
+  t.type(sendingMs, 'function')
+  t.same(opened, {
     ...{ workspace: 'acme', contentLength: AUDIO.length, sealed: false },
     ...{ id: 'tj_1', kind: 'job' },
   })

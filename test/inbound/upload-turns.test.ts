@@ -8,9 +8,17 @@ import { RawClient } from '../support/raw-client.ts'
 const KIB = 1024
 const MIB = 1024 * KIB
 
+/** Much is held for bodies. */
+const FULL = { used: 1024 * MIB }
+
 class FakeUpload {
   held = false
   readBytes = 0
+  readonly length: number | null
+
+  constructor(length: number | null = null) {
+    this.length = length
+  }
 
   holdBack(): void {
     this.held = true
@@ -26,20 +34,23 @@ function poll(turns: UploadTurns, uploads: readonly FakeUpload[], bytes: number)
   let read = 0
   for (const upload of uploads) {
     if (upload.held) continue
-    turns.take(upload, bytes)
-    upload.readBytes += bytes
-    read += bytes
+    const { length } = upload
+    const some = Math.min(bytes, (length ?? Number.POSITIVE_INFINITY) - upload.readBytes)
+    upload.readBytes += some
+    read += some
+    if (upload.readBytes === length) turns.leave(upload)
+    else turns.take(upload, some, length === null ? null : length - upload.readBytes)
   }
   return read
 }
 
-t.test('a turn takes two MiB and what was under way, and all uploads have the same share', async (t) => {
-  const turns = new UploadTurns()
+t.test('a turn takes a MiB and what was under way, and all uploads have the same share', async (t) => {
+  const turns = new UploadTurns(FULL)
   const uploads = Array.from({ length: 16 }, () => new FakeUpload())
   poll(turns, uploads, 1)
-  for (let round = 0; round < 64; round += 1) {
+  for (let round = 0; round < 24; round += 1) {
     const read = poll(turns, uploads, 400 * KIB)
-    t.ok(read <= 2.5 * MIB, `${read} bytes in one turn`)
+    t.ok(read <= 1.5 * MIB, `${read} bytes in one turn`)
     await turn()
   }
   const shares = uploads.map(({ readBytes }) => readBytes)
@@ -48,7 +59,7 @@ t.test('a turn takes two MiB and what was under way, and all uploads have the sa
 })
 
 t.test('whoever had its turn is not held up by uploads that have nothing to be read', async (t) => {
-  const turns = new UploadTurns()
+  const turns = new UploadTurns(FULL)
   const [busy, ...idle] = Array.from({ length: 16 }, () => new FakeUpload()) as [FakeUpload, ...FakeUpload[]]
   poll(turns, idle, 1)
   await turn()
@@ -61,8 +72,92 @@ t.test('whoever had its turn is not held up by uploads that have nothing to be r
   t.equal(busy.held, false)
 })
 
+/** Polls until all uploads are whole. @returns most bytes of unfinished ones at a time, and the order of the ends */
+async function pollAll(turns: UploadTurns, uploads: readonly FakeUpload[]) {
+  let mostBytes = 0
+  const ended: FakeUpload[] = []
+  let left = [...uploads]
+  for (let round = 0; left.length > 0; round += 1) {
+    if (round > 10_000) throw new Error(`${left.length} uploads are never read to their end`)
+    poll(turns, left, 400 * KIB)
+    const isOver = (upload: FakeUpload) => upload.readBytes === upload.length
+    ended.push(...left.filter(isOver))
+    left = left.filter((upload) => !isOver(upload))
+    mostBytes = Math.max(
+      mostBytes,
+      left.reduce((sum, { readBytes }) => sum + readBytes, 0),
+    )
+    await turn()
+  }
+  return { mostBytes, ended }
+}
+
+t.test('of a crowd of uploads a few are read to their end before others', async (t) => {
+  const uploads = Array.from({ length: 64 }, () => new FakeUpload(25 * MIB))
+  const { mostBytes, ended } = await pollAll(new UploadTurns(FULL), uploads)
+  t.equal(ended.length, 64)
+  t.ok(mostBytes < 160 * MIB, `${mostBytes} of ${64 * 25 * MIB} bytes at a time`)
+  t.notOk(
+    uploads.some(({ held }) => held),
+    'none is left held back',
+  )
+})
+
+t.test('uploads that are not in memory are read by turns, however many', async (t) => {
+  const uploads = Array.from({ length: 64 }, () => new FakeUpload(4 * MIB))
+  const { mostBytes } = await pollAll(new UploadTurns({ used: 20 * MIB }), uploads)
+  t.ok(mostBytes > 128 * MIB, `${mostBytes} bytes at a time`)
+})
+
+t.test('in a crowd, small uploads and beginnings do not wait', async (t) => {
+  const turns = new UploadTurns(FULL)
+  const crowd = Array.from({ length: 32 }, () => new FakeUpload(25 * MIB))
+  for (let round = 0; round < 60; round += 1) {
+    poll(turns, crowd, 400 * KIB)
+    await turn()
+  }
+  t.ok(crowd.filter(({ held }) => held).length > 16)
+  const small = new FakeUpload(MIB)
+  const large = new FakeUpload(25 * MIB)
+  for (const upload of [small, large]) turns.take(upload, 100 * KIB, upload.length! - 100 * KIB)
+  await turn()
+  t.same([small.held, large.held], [false, false])
+  turns.take(large, 100 * KIB, 24 * MIB)
+  t.equal(large.held, true, 'it waits once its beginning is there')
+})
+
+t.test('a large upload is not passed by smaller ones for ever', async (t) => {
+  const turns = new UploadTurns(FULL)
+  const large = new FakeUpload(25 * MIB)
+  let uploads = [large, ...Array.from({ length: 16 }, () => new FakeUpload(8 * MIB))]
+  let passed = 0
+  while (large.readBytes < 25 * MIB && passed < 1_000) {
+    poll(turns, uploads, 400 * KIB)
+    const going = uploads.filter(({ readBytes, length }) => readBytes !== length)
+    passed += uploads.length - going.length
+    uploads = [
+      ...going,
+      ...Array.from({ length: uploads.length - going.length }, () => new FakeUpload(8 * MIB)),
+    ]
+    await turn()
+  }
+  t.ok(passed > 8 && passed < 200, `${passed} passed it`)
+})
+
+t.test('chosen uploads that bring nothing hold no one up', async (t) => {
+  const turns = new UploadTurns(FULL)
+  const crowd = Array.from({ length: 64 }, () => new FakeUpload(25 * MIB))
+  for (let round = 0; round < 120; round += 1) {
+    poll(turns, crowd, 400 * KIB)
+    await turn()
+  }
+  t.ok(crowd.filter(({ held }) => held).length > 32)
+  for (let round = 0; round < 12; round += 1) await turn()
+  t.notOk(crowd.some(({ held }) => held))
+})
+
 t.test('an upload that leaves is let go, and holds no one up', async (t) => {
-  const turns = new UploadTurns()
+  const turns = new UploadTurns(FULL)
   const uploads = Array.from({ length: 4 }, () => new FakeUpload()) as [
     FakeUpload,
     FakeUpload,
@@ -117,5 +212,5 @@ t.test('the edge takes no more than that of many uploads in one turn', async (t)
   }
   t.ok(most > 256 * KIB, 'several came at a time')
   // The one that is being read continues while it has whole reads of 512 KiB.
-  t.ok(most <= 2 * MIB + length, `${most} bytes in one turn`)
+  t.ok(most <= MIB + length, `${most} bytes in one turn`)
 })

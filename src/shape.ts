@@ -9,11 +9,18 @@ import { Value } from 'typebox/value'
  */
 const CHECKS_BEFORE = 32
 
-/** Checks values against one shape, which is compiled once many were checked. */
-export function shapeCheck<Shape extends TSchema>(shape: Shape): (value: unknown) => value is Static<Shape> {
+/**
+ * Checks values against one shape, which is compiled once many were checked.
+ *
+ * @returns a function that also takes whether the value is as large as many
+ */
+export function shapeCheck<Shape extends TSchema>(
+  shape: Shape,
+): (value: unknown, isLarge?: boolean) => value is Static<Shape> {
   let checks = 0
   let compiled: Validator | null = null
-  return (value): value is Static<Shape> => {
+  return (value, isLarge = false): value is Static<Shape> => {
+    if (compiled === null && isLarge) compiled = Compile(shape) as Validator
     if (compiled !== null) return compiled.Check(value)
     checks += 1
     if (checks > CHECKS_BEFORE) compiled = Compile(shape) as Validator

@@ -99,17 +99,23 @@ export function withoutUnknownKeys(schema: TSchema, value: unknown): unknown {
   return Value.Clean(schema, structuredClone(value))
 }
 
-const checks = new WeakMap<TSchema, (value: unknown) => boolean>()
+const checks = new WeakMap<TSchema, (value: unknown, isLarge?: boolean) => boolean>()
 
 /**
  * Whether a value has a shape. A catalog is checked whole with every change of it, on the thread that serves, so what
  * is known of a shape is kept: give shapes that stay.
+ *
+ * @param isLarge it has as many parts as make it worth compiling the shape for it alone
  */
-export function hasShape<Shape extends TSchema>(shape: Shape, value: unknown): value is Static<Shape> {
+export function hasShape<Shape extends TSchema>(
+  shape: Shape,
+  value: unknown,
+  isLarge = false,
+): value is Static<Shape> {
   let check = checks.get(shape)
   if (check === undefined) {
     check = shapeCheck(shape)
     checks.set(shape, check)
   }
-  return check(value)
+  return check(value, isLarge)
 }

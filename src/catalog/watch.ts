@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import { LineCounter, parseDocument } from 'yaml'
 import { type Clock, systemClock, type Timer } from '../time.ts'
+import { parseInThread, parseText } from './parse-text.ts'
 import type { ProviderContext } from './provider.ts'
 import { type CatalogText, type Offered, openServing, type Serving } from './serving.ts'
 import { buildSnapshot, type Reading } from './snapshot.ts'
@@ -66,7 +66,7 @@ async function readFileText(path: string): Promise<CatalogText | { readonly issu
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
     return { issues: [`/: the file cannot be read (${code})`] }
   }
-  const parsed = parseText(text)
+  const parsed = await parseInThread(text)
   return 'issues' in parsed ? parsed : { ...parsed, hash: hash('sha256', text) }
 }
 
@@ -128,35 +128,8 @@ class WatchedCatalog implements CatalogSource {
   }
 }
 
-/** A parsed document of any shape, or the reasons why the text cannot be parsed. */
-type ParsedText = { readonly document: unknown } | { readonly issues: readonly string[] }
-
 /** Reads a configuration in YAML 1.2, and so in JSON. Never throws: what cannot be parsed is a fault too. */
 export function readCatalog(text: string, surroundings: ProviderContext): Reading {
   const parsed = parseText(text)
   return 'issues' in parsed ? parsed : buildSnapshot(parsed.document, surroundings)
-}
-
-/** Parses YAML 1.2, and so JSON. Never throws. */
-export function parseText(text: string): ParsedText {
-  const lines = new LineCounter()
-  // Without `prettyErrors`, which would quote the line at fault: it may hold a secret.
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, schema: 'core' })
-  const problems = [...document.errors, ...document.warnings]
-  if (problems.length > 0) {
-    return {
-      issues: problems.map(({ code, pos }) => {
-        const { line, col } = lines.linePos(pos[0])
-        return `line ${line}, column ${col}: ${code.toLowerCase().replaceAll('_', ' ')}`
-      }),
-    }
-  }
-  try {
-    const value: unknown = document.toJS({ maxAliasCount: 100 })
-    // Throws for what holds itself, which nothing behind this is made for.
-    JSON.stringify(value)
-    return { document: value }
-  } catch {
-    return { issues: ['/: an alias (*name) leads nowhere or into itself, or there are too many of them'] }
-  }
 }

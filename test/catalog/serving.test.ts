@@ -1,7 +1,7 @@
 import t from 'tap'
 import { stringify } from 'yaml'
+import { parseText } from '../../src/catalog/parse-text.ts'
 import { openServing, type Serving } from '../../src/catalog/serving.ts'
-import { parseText } from '../../src/catalog/watch.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
 import { recordId } from '../../src/contracts/catalog-store.ts'

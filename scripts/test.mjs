@@ -2,6 +2,7 @@
 // second and the third, see `tierOf`. The last line printed is the count. With arguments, files or rooms:
 //
 //   npm test -- test/errors.test.ts   this file, of whichever tier
+//   npm test -- test/usage            files of the tier in that folder
 //   npm test -- usage                 files of the tier that test src/usage, or import from it
 //
 // LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
@@ -64,9 +65,13 @@ function chooseFiles(given, tier) {
     .sort()
   if (given.length === 0) return tests
   const chosen = given.flatMap((name) => {
-    if (existsSync(name)) return resolve(name)
-    if (!existsSync(join(ROOT, 'src', name))) throw new Error(`no such test file or room of src: ${name}`)
-    return tests.filter((file) => isOfRoom(file, name))
+    const folder = resolve(name) + sep
+    const inFolder = tests.filter((file) => file.startsWith(folder))
+    if (inFolder.length > 0) return inFolder
+    if (isTest(name) && existsSync(name)) return resolve(name)
+    const ofRoom = existsSync(join(ROOT, 'src', name)) ? tests.filter((file) => isOfRoom(file, name)) : []
+    if (ofRoom.length === 0) throw new Error(`no tests of that name: ${name}`)
+    return ofRoom
   })
   return [...new Set(chosen)]
 }
@@ -236,7 +241,7 @@ async function runAll() {
   const node = await prepare()
   const files = chooseFiles(given, tier)
   const servers = await provideServers()
-  const isTier = given.every((name) => !existsSync(name))
+  const isTier = !given.some(isTest)
   let broken = 0
   const checks = async () => {
     broken = await check(node)

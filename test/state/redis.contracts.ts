@@ -13,6 +13,21 @@ import { ledgerModelContract } from './ledger-model.contract.ts'
 import { outboxContract } from './outbox.contract.ts'
 import { settingsContract } from './settings.contract.ts'
 
+/** A sample of them: what has no time in it, and one random history for each model. */
+export async function sampleContracts(t: Test, start: () => Promise<StateUnderTest>): Promise<void> {
+  await t.test('ledger, against a model', async (t) =>
+    ledgerModelContract(t, start, { count: 1, steps: 100 }),
+  )
+  await t.test('accounts', async (t) => accountsContract(t, start))
+  await t.test('keys', async (t) => keysContract(t, start))
+  await t.test('settings', async (t) => settingsContract(t, start))
+  await t.test('jobs, against a model', async (t) => jobsModelContract(t, start, { count: 1, steps: 100 }))
+  await t.test('outbox', async (t) => outboxContract(t, start))
+  await t.test('catalog, against a model', async (t) =>
+    catalogModelContract(t, start, { count: 1, steps: 50 }),
+  )
+}
+
 /**
  * All contracts of the state but that of the rate limiter, one after the other.
  *

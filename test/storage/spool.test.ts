@@ -169,7 +169,7 @@ t.test('small bodies, complete ones and those without a slot are not moved', asy
 
 t.test('a crawling upload gives its slot to one that waits, and only then', async (t: Test) => {
   const clock = new VirtualClock()
-  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, clock })
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, clock })
   const crawling = open(MIB)
   const failed = new Promise<Error>((resolve) => {
     crawling.onFailure = resolve
@@ -178,6 +178,7 @@ t.test('a crawling upload gives its slot to one that waits, and only then', asyn
   await clock.advance(500)
   await started
   crawling.write(noise(100))
+  t.ok(await waitUntil(() => budget.used === 0), 'the store has what came')
   await clock.advance(31_000)
   t.equal(spool.stats().uploading, 1, 'the slot was not wanted')
   const next = open(MIB)

@@ -75,6 +75,8 @@ export class UploadTurns {
     progress.leftBytes = left
     if (this.#waits(upload, progress)) upload.holdBack()
     this.#arrivedBytes += bytes
+    // One alone shares with no upload, and all else has its turn after the poll: to end that costs a poll of its own.
+    if (this.#uploads.size === 1) return
     this.#read.add(upload)
     this.#bytes += bytes
     this.#endLater()

@@ -47,7 +47,7 @@ export interface LarkwayOptions {
   readonly s3?: S3Store | null
   /** `info` writes a line per request, as in production. */
   readonly logLevel?: 'warn' | 'info'
-  /** What is in the configuration file; default: of calls. */
+  /** Content of the configuration file; default: one for calls. */
   readonly configuration?: (upstreamPort: number) => object
   readonly env?: Readonly<Record<string, string>>
   /** Folder of a whole tree, whose server runs as that tree starts it; default: this project's. */

@@ -68,7 +68,7 @@ interface Row {
   readonly rows: number
   readonly axe: readonly string[]
   readonly troubles: readonly string[]
-  /** Of the machine, over a minute. */
+  /** Load of the machine over a minute. */
   readonly load: number
 }
 
@@ -123,7 +123,7 @@ class Scene {
     return this.#node === null ? 0 : Math.round(cpuSeconds(this.#node.pid) * 1_000)
   }
 
-  /** Somebody who has signed in before and has nothing of the console in the browser. */
+  /** A user who has signed in before and has nothing of the console in the browser. */
   async visitor(browser: Browser): Promise<BrowserContext> {
     const context = await browser.newContext({ baseURL: this.url, viewport: { width: 1280, height: 900 } })
     await context.addCookies(this.cookies)
@@ -200,7 +200,7 @@ interface Journey {
   readonly one_provider_ms: number
 }
 
-/** A provider goes away while calls go on; somebody looks. */
+/** A provider goes away while calls continue, and a user looks. */
 async function measureJourney(scene: Scene, browser: Browser, fail: () => Promise<void>): Promise<Journey> {
   let calling = true
   const calls = call(scene, () => calling)

@@ -203,7 +203,7 @@ function hitAgainstMe(find: Find): number | undefined {
   return over(median(ratios), 1)
 }
 
-/** What it costs to be watched. */
+/** The cost of being watched. */
 function pairGate(scenario: string, load: string, candidate: string, pair: string, limit: number): Gate {
   return {
     scenario,

@@ -1,7 +1,7 @@
 import { hashKey, makeKey } from '../src/catalog/key.ts'
 import type { RequestSpec } from './load/request.ts'
 
-/** What runs of one workspace at a time is limited, so that there are several. */
+/** The jobs of one workspace that run at a time are limited, so there are several. */
 const WORKSPACES = 16
 const KEYS_EACH = 4
 const RATE_LIMIT = { requests_per_minute: 600_000, burst: 100_000 }
@@ -45,7 +45,7 @@ export function larkwayJobsConfiguration(upstreamPort: number): object {
   }
 }
 
-/** What a node that delivers to this machine is started with. */
+/** Environment of a node that delivers to this machine. */
 export const JOBS_ENVIRONMENT = { LARKWAY_INSECURE_WEBHOOKS: 'true' }
 
 export function larkwayJob(audioBytes: number): RequestSpec {

@@ -6,10 +6,10 @@ import { OPENAI_MODEL } from './openai.ts'
 const KEYS = 64
 const RATE_LIMIT = { requests_per_minute: 600_000, burst: 100_000 }
 
-/** Of an app whose provider the customer pays, and of one that is charged for each call. */
+/** Keys of an app whose provider the customer pays, and of one that is charged for each call. */
 const OWN_KEYS = Array.from({ length: KEYS }, makeKey)
 const PLATFORM_KEYS = Array.from({ length: KEYS }, makeKey)
-/** Of an app whose route keeps speech. */
+/** Keys of an app whose route keeps speech. */
 const CACHED_KEYS = Array.from({ length: KEYS }, makeKey)
 const OPERATOR_KEY = makeKey()
 
@@ -130,7 +130,7 @@ export function larkwayLive() {
   }
 }
 
-/** Who may sign in to the console, and look at the workspace of these apps. */
+/** An operator who may sign in to the console and look at the workspace of these apps. */
 export function larkwayOperator() {
   const configured = { id: 'key_operator', app: 'own', sha256: hashKey(OPERATOR_KEY), scopes: ['operator'] }
   return { key: OPERATOR_KEY, workspace: 'bench', configured }

@@ -2,7 +2,7 @@ import type { RequestSpec } from './load/request.ts'
 
 /** The requests that peers take: OpenAI's own, under whatever path they are passed on from. */
 
-/** Of live sessions. */
+/** Model of live sessions. */
 export const OPENAI_MODEL = 'gpt-4o-transcribe'
 
 const TRANSCRIPTIONS = '/v1/audio/transcriptions'

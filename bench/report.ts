@@ -253,7 +253,7 @@ function times(ratio: number | undefined): string {
   return ratio === undefined ? '–' : `${ratio} ×`
 }
 
-/** What every reader of a benchmark asks first. */
+/** Conditions of the measurements, which every reader asks for first. */
 function conditions(results: readonly Result[]): string {
   const byMachine = Map.groupBy(results, ({ machine }) => JSON.stringify(machine))
   return [...byMachine.values()]

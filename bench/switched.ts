@@ -26,7 +26,7 @@ export function copySwitched(): string {
   return copyCut('a steady ledger', { files: 'usage/ledger.ts', cut: withSwitch, least: TELLING_LEAST })
 }
 
-/** Those that are off, by their process. */
+/** Switches that are off, by their process. */
 const off = new Set<number>()
 
 /** Turns the ledger of a server on or off, between its calls. */

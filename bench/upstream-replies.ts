@@ -1,6 +1,6 @@
 import { makeAudio, sha256 } from './load/request.ts'
 
-/** What the stand-in for a provider sends back: OpenAI's wire format. */
+/** Answer of the stand-in for a provider, in OpenAI's wire format. */
 export interface UpstreamReply {
   readonly type: string
   readonly body: string | Buffer
@@ -11,7 +11,7 @@ export const SPEECH = makeAudio(3_244)
 
 const OK: UpstreamReply = { type: 'application/json', body: '{"text":"ok"}' }
 
-/** Of a chat; for the peer whose speech does not work. */
+/** Answer to a chat; for the peer whose speech does not work. */
 const CHAT: UpstreamReply = {
   type: 'application/json',
   body: JSON.stringify({

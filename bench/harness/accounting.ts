@@ -67,7 +67,7 @@ function memoryMib(pids: readonly number[], field: 'VmHWM' | 'VmRSS'): number {
   return kib / 1024
 }
 
-/** What follows the parenthesized name in /proc/PID/stat: state, parent, … */
+/** The fields after the parenthesized name in /proc/PID/stat: state, parent, … */
 function statFields(pid: number): string[] | null {
   const text = textOf(`/proc/${pid}/stat`)
   return text ? text.slice(text.lastIndexOf(')') + 2).split(' ') : null

@@ -77,7 +77,7 @@ export class Lab {
   /**
    * Starts a fresh server, so that one run's memory and caches are not the next one's.
    *
-   * @param role `start` has all cores, as a server has that nobody calls yet
+   * @param role `start` has all cores, as a server has before its first call
    */
   async serve(candidate: Candidate, role: 'server' | 'start' = 'server'): Promise<Served> {
     const folder = join(this.#folder, `server-${++this.#servers}`)

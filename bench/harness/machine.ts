@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
 import { BENCH, PLACEMENT } from './processes.ts'
 
-/** What a reader must know to compare figures with others. */
+/** Facts that a reader needs to compare figures with others. */
 export interface Machine {
   readonly cpu: string
   readonly cores: number

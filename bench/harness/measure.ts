@@ -22,7 +22,7 @@ export interface Trial {
   run(session: Session): Promise<Run>
 }
 
-/** What a load generator says of a run. */
+/** A load generator's report of a run. */
 export interface Driven {
   readonly requests: number
   readonly bodyBytes: number
@@ -35,7 +35,7 @@ export interface Driven {
 export interface Session {
   readonly lab: Lab
   readonly port: number
-  /** Of the server. */
+  /** Process of the server. */
   readonly pid: number
   /** Accounts for what the processes use while `drive` runs. */
   measure(drive: () => Promise<Driven>): Promise<Run>
@@ -106,7 +106,7 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
   }
 }
 
-/** What trials get of a server that is up. */
+/** Access of trials to a server that is up. */
 export function sessionOf(
   lab: Lab,
   { server, port }: Pick<Served, 'server' | 'port'>,

@@ -9,7 +9,7 @@ export type NetworkKind = 'system' | 'capped'
 
 export interface Network {
   readonly kind: NetworkKind
-  /** What the results say of it. */
+  /** Its description in the results. */
   readonly description: string
   /** Put before a command, so that it runs in this network. */
   readonly prefix: readonly string[]

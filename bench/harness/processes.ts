@@ -11,8 +11,8 @@ import type { Network } from './network.ts'
 export const BENCH = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * Who runs where: the server has a core of its own, so that what it costs does not depend on who asks. One whose start
- * is measured has all of them, since nobody asks meanwhile.
+ * Placement of processes: the server has a core of its own, so that its cost does not depend on its callers. One whose
+ * start is measured has all of them, since it has no calls meanwhile.
  */
 export type Role = 'server' | 'start' | 'load' | 'pings'
 
@@ -161,7 +161,7 @@ function leaveServerCore(): void {
   spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '1', String(process.pid)])
 }
 
-/** What the results say of `placement`. */
+/** Description of `placement` in the results. */
 export const PLACEMENT = CAN_PIN
   ? `server on cpu0; load generators and upstream on cpu1${CAN_PREFER ? ', pings there with a nice value of -15' : ''}`
   : 'nothing pinned: there is one core, or no taskset'

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { ROOT } from '../peers/install.ts'
 import type { Machine } from './machine.ts'
 
-/** What the CPU figure of a scenario is divided by. */
+/** Unit by which the CPU figure of a scenario is divided. */
 export type CpuUnit = 'us/request' | 's/GB'
 
 /** Latencies of GET /healthz at a fixed rate, before the load and beside it. */
@@ -29,7 +29,7 @@ export interface Run {
   readonly clientLoad: number
   /** Since the server's start, warm-up included. */
   readonly peakRssMib: number
-  /** What the peak is over the server's memory before its first session, for each of the sessions. */
+  /** Peak over the server's memory before its first session, divided by the sessions. */
   readonly sessionKib?: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -47,7 +47,7 @@ export interface Row extends Omit<Run, 'firstFailure'> {
   readonly label: string
   /** The candidate that it is compared with, run by run. */
   readonly against?: string
-  /** What the run waited for; `neither` when both had time to spare. */
+  /** The side that the run waited for; `neither` when both had time to spare. */
   readonly bottleneck: 'server' | 'client' | 'neither'
   readonly runs: readonly Run[]
 }
@@ -66,7 +66,7 @@ export interface Result {
   readonly quick: boolean
   readonly network: string
   readonly machine: Machine
-  /** Of everything that was measured. */
+  /** Versions of all that was measured. */
   readonly versions: Readonly<Record<string, string>>
   readonly rows: readonly Row[]
   readonly skipped: readonly Skipped[]
@@ -80,7 +80,7 @@ export function isLarkway(candidate: string): boolean {
 /** The candidate that has nothing between client and provider: what others add is against it. */
 export const DIRECT = 'direct'
 
-/** What a candidate adds to the median latency of a call; undefined where the direct call was not measured. */
+/** Median latency that a candidate adds to a call; undefined where the direct call was not measured. */
 export function addedP50Ms(rows: readonly Row[], { load, candidate, p50Ms }: Row): number | undefined {
   const direct = rows.find((row) => row.load === load && row.candidate === DIRECT)
   return direct === undefined || candidate === DIRECT ? undefined : p50Ms - direct.p50Ms
@@ -99,7 +99,7 @@ export function againstPair(rows: readonly Row[], { load, against, runs }: Row):
 /** How much later the 99th percentile is than that of the candidate that a row names; undefined without either. */
 export function addedP99Ms(rows: readonly Row[], { load, against, p99Ms }: Row): number | undefined {
   const pair = rows.find((row) => row.load === load && row.candidate === against)
-  // What has no percentile, such as sessions that say nothing, is null in a file.
+  // A load without a percentile, such as sessions that say nothing, has null in a file.
   return pair === undefined || !Number.isFinite(p99Ms) ? undefined : p99Ms - pair.p99Ms
 }
 
@@ -110,7 +110,7 @@ export function median(values: readonly number[]): number {
   return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2
 }
 
-/** What an object store takes by itself, without a server before it. */
+/** Names of an object store by itself, without a server before it. */
 const STORE = 'store-'
 
 /** How many requests per second a candidate takes, as a share of the puts of its store; undefined without those. */

@@ -9,7 +9,7 @@ export type ConsolesTask =
   | {
       readonly open: number
       readonly port: number
-      /** Of an operator. */
+      /** Key of an operator. */
       readonly key: string
       readonly workspace: string
     }
@@ -21,7 +21,7 @@ export interface ConsolesReport {
   readonly firstFailure: string | null
 }
 
-/** A page that somebody looks at. */
+/** A page that a user looks at. */
 interface Console {
   close(): Promise<void>
 }

@@ -13,7 +13,7 @@ export interface LiveTask {
   readonly authorizations: readonly string[]
   readonly sessions: number
   readonly seconds: number
-  /** Whose messages they speak; default: the gateway's own, with audio in binary frames. */
+  /** Vendor whose messages they speak; default: the gateway's own, with audio in binary frames. */
   readonly protocol?: 'openai'
   /** `opened`: they stay open and say nothing. `left`: so many seconds go by over those that stayed open. */
   readonly idle?: 'opened' | 'left'

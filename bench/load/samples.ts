@@ -1,4 +1,4 @@
-/** What a run's latencies come to, in milliseconds. */
+/** Latencies of a run, in milliseconds. */
 export interface Quantiles {
   readonly count: number
   readonly p50: number

@@ -1,4 +1,4 @@
-/** What goes to a load generator over its channel, and what comes back. */
+/** Messages to a load generator over its channel, and from it. */
 export interface TaskMessage<Input> {
   readonly id: number
   readonly input: Input

@@ -53,7 +53,7 @@ interface Queue extends Opened {
   readonly jobs: Jobs
 }
 
-/** What is done with a job, what of it is counted: µs per job. */
+/** Steps of a job and what is counted of them, µs per job. */
 type Costs = Record<'submit_cpu' | 'submit_wall' | 'claim_cpu' | 'claim_wall', number>
 
 interface Row {
@@ -71,7 +71,7 @@ const teardowns: (() => unknown)[] = []
 const t = { teardown: (undo: () => unknown) => void teardowns.push(undo) }
 
 async function openRedis(): Promise<Opened> {
-  // What is forced to the disk costs the same however long the queue is, and would hide what does not.
+  // A write forced to the disk costs the same however long the queue is, and would hide the other costs.
   const server = await startRedis(t)
   const state = await createRedisState({ url: server.url, log })
   return { state, cpu: () => cpuSeconds(process.pid) + cpuSeconds(server.pid) }
@@ -154,7 +154,7 @@ async function measure(queue: Queue, limit: number): Promise<Costs> {
   return { ...claiming, ...(await costOf('submit', queue, () => submit(jobs, workspaces))) }
 }
 
-/** Of the costs of several rounds the middle one of each. */
+/** The median of each cost over several rounds. */
 function medians(rounds: readonly Costs[], digits: number): Costs {
   const names = Object.keys(rounds[0]!) as (keyof Costs)[]
   const middle = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!
@@ -215,7 +215,7 @@ try {
     console.table([{ ...row }, us_per_job, against_short])
   const result = { bench: 'claim', node: process.version, cpu: cpus()[0]?.model, rounds: ROUNDS, rows }
   console.log(JSON.stringify(result))
-  // What a shorter queue shows is no result, nor is one state alone.
+  // A shorter queue is no result, nor is one state alone.
   if (long === LONG && !only) {
     mkdirSync(RESULTS, { recursive: true })
     writeFileSync(new URL('claim.json', RESULTS), `${JSON.stringify(result, null, 2)}\n`)

@@ -11,7 +11,7 @@ import { openServer } from '../../src/node/serve.ts'
 import { median } from '../harness/result.ts'
 import { makeAudio } from '../load/request.ts'
 
-// What does a caller gain whose upload is sent on while it comes? One upload at a time, by two entries of one node that
+// Gain of a caller whose upload is sent on while it comes. One upload at a time, by two entries of one node that
 // take turns: whole bodies, and `cut_through`. Caller and provider each have a pace. What is told of both is the time
 // from the caller's first byte to the provider's, from its last byte to its answer, and CPU of all three together.
 // usage: node bench/micro/cut-through.ts [ROUNDS]

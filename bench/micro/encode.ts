@@ -1,4 +1,4 @@
-// What does it cost to make speech in another format? Encodes a minute of 24 kHz speech-like sound, in the pieces that
+// Cost of making speech in another format. Encodes a minute of 24 kHz speech-like sound, in the pieces that
 // a provider sends, and measures the CPU of each format for a second of sound; then what the encoders take of memory.
 // Run: node bench/micro/encode.ts
 

@@ -1,4 +1,4 @@
-// What does it cost a node to tell the console of its requests, while nobody looks? Nanoseconds for each of them, and
+// Cost of telling the console of requests while no page is open: nanoseconds for each of them, and
 // the CPU time of all threads in a second in which as many as may be are looked at closely and written.
 // Run: node bench/micro/recorder.ts
 
@@ -62,7 +62,7 @@ function nanosecondsPerRequest(recorder: Recorder | null): number {
   return (cpuMs(before) * 1e6) / REQUESTS
 }
 
-/** Of all threads, with the state's own. */
+/** CPU of all threads, with the state's own. */
 async function cpuMsPerSecond(recorder: Recorder | null): Promise<number> {
   const before = process.cpuUsage()
   for (let second = 0; second < SECONDS; second += 1) {

@@ -1,5 +1,5 @@
 /**
- * What scanning a body costs on the event loop, per GB of the raw body and without the copy into the spool. The goals
+ * Cost of scanning a body on the event loop, per GB of the raw body and without the copy into the spool. The goals
  * are those of the design: multipart 0.12, base64 0.25 CPU seconds per GB. `hostile` bodies are made to be slow.
  *
  *   node bench/micro/scan.ts

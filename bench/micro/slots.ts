@@ -1,5 +1,5 @@
-// What does a small chat cost at a provider with a limit of calls at once, and at one of several servers, against one
-// with neither? All in turns in one run: the gateway's own parts, without the door, to a server in another process.
+// Cost of a small chat at a provider with a limit of calls at once, and at one of several servers, against one
+// with neither. All in turns in one run: the gateway's own parts, without the door, to a server in another process.
 // Counts the CPU of this process alone, so not that of Redis. Justifies that a provider with one address and no limit
 // pays for neither, and says what a slot costs with Redis: where many are free, and where calls wait for one.
 // Run: node bench/micro/slots.ts [rounds, default 30]

@@ -167,7 +167,7 @@ async function askSums(answers: UsageAnswers): Promise<void> {
       const startedMs = performance.now()
       const { groups } = await reader.ask({ ...usual, fromMs: FROM_MS, toMs: TO_MS, ...asked })
       const ms = performance.now() - startedMs
-      // What has held the loop up until now is seen with its next turns.
+      // A delay of the loop until now is seen with its next turns.
       await sleep(5)
       delay.disable()
       say(

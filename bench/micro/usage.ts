@@ -12,7 +12,7 @@ import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Exchange } from './exchange.ts'
 
 /**
- * What a record of usage costs, CPU of all threads of the process: of so many calls in each turn of the loop, with a
+ * Cost of a record of usage, CPU of all threads of the process: for so many calls in each turn of the loop, with a
  * charge that the state is not told yet. `node bench/micro/usage.ts`
  */
 

@@ -1,4 +1,4 @@
-/** What a piece of work costs, by where it is done. */
+/** Costs of a piece of work, by the place where it is done. */
 export interface Costs {
   readonly loop_us_per_mib: number
   readonly cpu_us_per_mib: number
@@ -33,7 +33,7 @@ export async function compareWays(
   return WAYS.map((way) => ({ way, ...median(rounds[way]) }))
 }
 
-/** With a turn of the loop behind it, as whoever follows backpressure asks. */
+/** Each run with a turn of the loop after it, as backpressure demands. */
 function inTurns(task: () => void): () => Promise<unknown> {
   return () => {
     task()

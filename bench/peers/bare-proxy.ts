@@ -2,7 +2,7 @@ import type { HttpResponse } from 'uWebSockets.js'
 import { Agent } from 'undici'
 import { loadUws } from '../load/uws.ts'
 
-// What no gateway on Node can be faster than: uWebSockets.js in front, undici behind, and nothing between.
+// The bound of every gateway on Node: uWebSockets.js in front, undici behind, and nothing between.
 // usage: node bench/peers/bare-proxy.ts PORT UPSTREAM_PORT
 
 const [port, upstreamPort] = process.argv.slice(2).map(Number)

@@ -1,7 +1,7 @@
 import { WebSocket } from 'ws'
 import { loadUws } from '../load/uws.ts'
 
-// What no gateway for live audio on Node can be faster than: uWebSockets.js in front, `ws` behind, each frame as it is.
+// The bound of every gateway for live audio on Node: uWebSockets.js in front, `ws` behind, each frame as it is.
 // usage: node bench/peers/bare-relay.ts PORT UPSTREAM_PORT
 
 const [port, upstreamPort] = process.argv.slice(2).map(Number)

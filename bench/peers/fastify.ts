@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { NPM_PEERS } from './install.ts'
 
-// What a gateway looks like when it is written in the usual way: Fastify, whole bodies, FormData and fetch.
+// A gateway written in the usual way: Fastify, whole bodies, FormData and fetch.
 // usage: node bench/peers/fastify.ts PORT UPSTREAM_PORT
 
 /** The part of Fastify that is used; it is not among this project's packages, so its types are not there. */

@@ -23,7 +23,7 @@ export interface Gateway {
   readonly name: string
   readonly label: string
   readonly version: string
-  /** What has to be on this machine. */
+  /** Tools that have to be on this machine. */
   readonly tools: readonly string[]
   /** Into an empty folder that goes where it is left half done. */
   install(folder: string, version: string): Promise<void>

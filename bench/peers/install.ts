@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { npmInstall } from '../../scripts/install.mjs'
 import { provideNginx } from '../../scripts/servers.mjs'
 
-/** What the peers are installed into; git-ignored. */
+/** Folder of the installed peers; git-ignored. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FOLDER = join(ROOT, '.larkway', 'bench-peers')
 const PINNED = fileURLToPath(new URL('.', import.meta.url))

@@ -10,7 +10,7 @@ import { type Quantiles, Samples } from '../load/samples.ts'
 // The object store by itself, through the very client that Larkway uses: how often audio can be put there at most.
 // usage: node bench/peers/store-puts.ts PORT FOLDER; the variables of S3 name a bucket instead of the folder
 
-/** What `POST /` is sent, as JSON. */
+/** Body of `POST /`, as JSON. */
 export interface PutsTask {
   readonly bytes: number
   readonly connections: number
@@ -25,7 +25,7 @@ export interface PutsReport {
 
 const [port, folder = ''] = process.argv.slice(2)
 const objects = await open()
-/** Of the last task, to be deleted before the next: a store in memory has no room for all. */
+/** Keys of the last task, deleted before the next: a store in memory has no room for all. */
 let keys: string[] = []
 
 createServer(async (request, response) => {

@@ -21,7 +21,7 @@ import { AUDIO_BYTES, EVERYTHING_FITS_MIB, multipartTrial, NOTHING_FITS_MIB } fr
 import { idleTrial, STARTED, startTrial } from '../scenarios/start.ts'
 import { type TinyKind, tinyTrial } from '../scenarios/tiny.ts'
 
-// What `npm run bench -- --quick` measures: of each load the present sources, the base and a peer, by turns.
+// Loads of `npm run bench -- --quick`: the present sources, the base and a peer take turns at each.
 
 export const OWN = 'larkway'
 export const BASE = 'larkway-base'
@@ -173,7 +173,7 @@ async function planCalls(base: Base | null): Promise<Trial[]> {
   ]
 }
 
-/** What is right in detail is checked by the tests, and by the full scenarios: here a body must only be there. */
+/** Tests and the full scenarios check answers in detail: here a body must only be there. */
 function trialsOf(
   own: readonly Candidate[],
   peer: Candidate,

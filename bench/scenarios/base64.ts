@@ -15,7 +15,7 @@ const HEALTHZ: RequestSpec = { method: 'GET', path: '/healthz', headers: {}, bod
 interface Kind {
   readonly load: string
   readonly request: RequestSpec
-  /** What it answers when it forwards nothing. */
+  /** Its answer when it forwards nothing. */
   readonly answers?: string
 }
 

@@ -7,7 +7,7 @@ import { ME_KIND, SPEECH_KIND, type TinyKind, tinyTrial } from './tiny.ts'
 
 const INPUT = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
-/** Of the answer to `GET /v1/me`, and how far it may be from that. */
+/** Size of the answer to `GET /v1/me`, and how far it may be from that. */
 const ME_BYTES = 945
 const ME_BYTES_OFF = 64
 
@@ -43,14 +43,14 @@ const BARE_KINDS: readonly TinyKind[] = [
   },
 ]
 
-/** What it costs to give speech again, beside the least that a call costs, and beside having it made. */
+/** Cost of giving speech again, beside the least that a call costs, and beside having it made. */
 export const cache: Scenario = {
   name: 'cache',
   title: 'Speech that is kept',
   cpuUnit: 'us/request',
   network: 'system',
   rounds: 9,
-  // What a hit has over `GET /v1/me` is a few microseconds, by which two processes may differ, too.
+  // A hit takes a few microseconds more than `GET /v1/me`, by which two processes may differ, too.
   generations: 3,
   upstream: { program: 'upstream.ts', args: [] },
 

@@ -29,8 +29,8 @@ interface Kind {
 }
 
 /**
- * What a gateway adds to a small call: calls come at a fixed rate, due whether or not the earlier ones were answered,
- * and the same calls go to the provider without anything between.
+ * Latency that a gateway adds to a small call: calls come at a fixed rate, due whether or not the earlier ones were
+ * answered, and the same calls go to the provider without anything between.
  */
 export const chat: Scenario = {
   name: 'chat',

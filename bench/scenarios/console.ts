@@ -31,13 +31,13 @@ const VARIANTS = (): readonly Variant[] => [
   },
 ]
 
-/** What the console costs `/v1`, closed and open: the same tiny requests, in pairs of runs that follow one another. */
+/** Cost of the console for `/v1`, closed and open: the same tiny requests, in pairs of runs that follow one another. */
 export const consoleScenario: Scenario = {
   name: 'console',
   title: 'The console',
   cpuUnit: 'us/request',
   network: 'system',
-  // What is looked for is smaller than what two runs of the same differ by.
+  // The difference is smaller than that of two runs of the same.
   rounds: 15,
   upstream: { program: 'upstream.ts', args: [] },
 

@@ -12,13 +12,13 @@ import { ONCE, type Scenario, sort, upload } from './scenario.ts'
 /** Submissions under way; Larkway puts as many objects at a time. */
 const CONNECTIONS = 64
 const BUDGET_MIB = 256
-/** Of a run, by the size of the audio: seconds of work, and little enough for a store in memory. */
+/** Jobs of a run, by the size of the audio: seconds of work, and little enough for a store in memory. */
 const SIZES = [
   { label: '8 KiB', bytes: 8 * 1024, count: 4_000 },
   { label: '200 KiB', bytes: 200 * 1024, count: 2_000 },
 ]
 const WARM_UP = 300
-/** Of the jobs that were submitted last: when they have ended, all others have, but for some that run. */
+/** The jobs submitted last: when they have ended, all others have, but for some that run. */
 const LAST = 256
 /** Jobs end faster. */
 const DELIVERED_MS = 120_000

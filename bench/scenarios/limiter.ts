@@ -18,7 +18,7 @@ const COUNTED_MS = 6_000
 /** So small that no lease fits in, and enough for the connections of a key. */
 const SMALL_BURST = 19
 
-/** What it costs that nodes share their limits: the same tiny call without Redis, with it, and with tokens leased. */
+/** Cost of limits that nodes share: the same tiny call without Redis, with it, and with tokens leased. */
 export const limiter: Scenario = {
   name: 'limiter',
   title: 'Rate limits',

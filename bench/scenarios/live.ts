@@ -14,7 +14,7 @@ const OPENAI_SESSIONS = 40
 /** Each takes two files of a gateway, which has some of its own; where the machine gives fewer, so many fewer. */
 const IDLE_SESSIONS = Math.min(10_000, Math.floor((FILES_MAX - 200) / 200) * 100)
 const IDLE_SECONDS = 10
-/** What a server has compiled late is not what a session costs. */
+/** Code that a server compiles late is no cost of a session. */
 const WARM_UP = { sessions: 50, seconds: 5 }
 
 type LiveRequest = Pick<LiveTask, 'path' | 'authorizations' | 'protocol'>

@@ -49,7 +49,7 @@ async function startReceiver(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** What it costs to be watched: the same tiny requests, in pairs of runs that follow one another. */
+/** Cost of being watched: the same tiny requests, in pairs of runs that follow one another. */
 export const observability: Scenario = {
   name: 'observability',
   title: 'Metrics and tracing',

@@ -11,7 +11,7 @@ export const CONNECTIONS = 64
 export const BUDGET_MIB = 64
 const PROVIDER_BYTES_PER_SECOND = 20_000_000
 
-/** What is held for callers while a provider takes its time: peak memory is the figure. */
+/** Memory held for callers while a provider takes its time: peak memory is the figure. */
 export const slowProvider: Scenario = {
   name: 'slow-provider',
   title: '64 uploads of 25 MB in flight to a provider that takes 20 MB/s',

@@ -31,7 +31,7 @@ const isEnvelope: Check = (body) => {
   return block !== undefined && sha256(Buffer.from(block.base64, 'base64')) === sha256(SPEECH)
 }
 
-/** What a request costs that carries next to nothing. Bound by system calls, so CPU per request is the figure. */
+/** Cost of a request that carries next to nothing. Bound by system calls, so CPU per request is the figure. */
 export const small: Scenario = {
   name: 'small',
   title: 'Small requests',

@@ -27,7 +27,7 @@ export const start: Scenario = {
   plan: () => planWith(startTrial),
 }
 
-/** What a server holds that nobody has called yet. */
+/** Memory of a server before its first call. */
 export const idle: Scenario = {
   ...COMMON,
   name: 'idle',
@@ -67,7 +67,7 @@ function onceServed(candidate: Candidate, load: string, look: (served: Served) =
     candidate,
     load,
     async verify() {},
-    // Whatever is compiled or cached, at a start or at an orderly end, is there from then on.
+    // All that a start or an orderly end compiles or caches is there from then on.
     async warmUp({ lab }: Session) {
       await (await lab.serve(candidate, 'start')).server.stop(ORDERLY_END_MS)
     },

@@ -44,7 +44,7 @@ export function tinyTrial(
   candidate: Candidate,
   kind: TinyKind,
   seconds: { readonly warmUp: number; readonly run: number },
-  /** A warm-up goes on until the server has answered so many: on a busy machine it takes longer. */
+  /** A warm-up lasts until the server has answered so many: on a busy machine it takes longer. */
   warmUpRequests = 0,
 ): Trial {
   return {

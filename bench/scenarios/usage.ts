@@ -26,7 +26,7 @@ const KINDS: readonly TinyKind[] = USAGE_LOADS.map((load) => ({
 }))
 
 /**
- * What a record of each call costs a server that has been up for a while, as one has that keeps records for years: the
+ * Cost of a record of each call for a server that has been up for a while, as one that keeps records for years: the
  * same chats with and without, in short runs of one process that take turns. Before the first it answers for as long
  * either way.
  */

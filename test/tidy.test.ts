@@ -68,13 +68,10 @@ const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|be
 const LARGE_CLASSES: readonly string[] = [
   'src/gateway/call-context.ts CallContext',
   'src/live/connection.ts LiveConnection',
-  'src/live/feed.ts LiveFeed',
   'src/live/live-stages.ts LiveStages',
   'src/providers/openai/live.ts TranscriptionWire',
   'src/sandbox/live/openai.ts OpenAiRealtime',
-  'src/sandbox/live/session.ts LiveSession',
   'src/sandbox/live/tones.ts ToneGate',
-  'src/state/redis/slots.ts RedisSlots',
   'src/usage/log.ts LogSearch',
   'src/usage/parquet.ts UsageFileWriter',
 ]

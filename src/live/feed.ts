@@ -232,7 +232,7 @@ export class LiveFeed {
     const length = limit / this.bytesPerSecond
     if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
     const bytes = this.#ring.read(connection.place, limit)
-    if (this.#isSound(bytes)) this.#soundSentMs = nowMs
+    if (isSound(bytes, this.#audio)) this.#soundSentMs = nowMs
     connection.sendAudio(bytes, nowMs)
     connection.place += bytes.length
     if (connection.bills === 'audio') money.spend(length)
@@ -279,14 +279,14 @@ export class LiveFeed {
       if (finalized !== null) onFinalized(finalized)
     }
   }
+}
 
-  #isSound(bytes: Uint8Array): boolean {
-    if (this.#audio.encoding !== 'pcm_s16le') return true
-    // One sample in eight is enough to tell.
-    for (let at = 1; at < bytes.length; at += 16) {
-      const high = ((bytes[at]! << 24) >> 24) * 256
-      if (high > SOUND || high < -SOUND) return true
-    }
-    return false
+/** Whether one sample is loud enough; one in eight is enough to tell. Other encodings than PCM count as sound. */
+function isSound(bytes: Uint8Array, { encoding }: LiveAudio): boolean {
+  if (encoding !== 'pcm_s16le') return true
+  for (let at = 1; at < bytes.length; at += 16) {
+    const high = ((bytes[at]! << 24) >> 24) * 256
+    if (high > SOUND || high < -SOUND) return true
   }
+  return false
 }

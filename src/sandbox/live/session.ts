@@ -51,16 +51,14 @@ export class LiveSession {
   readonly #ws: WebSocket
   readonly #socket: Socket
   readonly clock: Clock
-  readonly #startedMs: number
+  readonly #endsMs: number
+  readonly #pace = new AudioPace()
   readonly #sha256 = createHash('sha256')
-  readonly #sessionMs: number
   #protocol: LiveProtocol | null = null
   #bytes = 0
   #silent: boolean
   #over = false
   #activeMs: number
-  #audioMs = 0
-  #lead = 0
   #readMs: number
   /** Faults that are still to come, soonest first. */
   #due: { readonly ms: number; readonly fire: () => void }[]
@@ -73,14 +71,14 @@ export class LiveSession {
     { sessionMs, clock }: { readonly sessionMs: number; readonly clock: Clock },
   ) {
     this.clock = clock
-    this.#startedMs = clock.now()
-    this.#activeMs = this.#startedMs
-    this.#readMs = this.#startedMs
+    const nowMs = clock.now()
+    this.#activeMs = nowMs
+    this.#readMs = nowMs
     this.#ws = ws
     this.#socket = socket
     this.faults = faults
     const { live } = faults
-    this.#sessionMs = live.sessionMs ?? sessionMs
+    this.#endsMs = nowMs + (live.sessionMs ?? sessionMs)
     this.#silent = live.silentAfterMs === 0
     this.#due = [
       { ms: live.silentAfterMs, fire: () => this.#hush() },
@@ -180,7 +178,7 @@ export class LiveSession {
   tick(): void {
     if (this.#over) return
     const nowMs = this.clock.now()
-    if (nowMs - this.#startedMs >= this.#sessionMs) this.#protocol?.expired()
+    if (nowMs >= this.#endsMs) this.#protocol?.expired()
     else this.#protocol?.tick?.(nowMs - this.#activeMs)
   }
 
@@ -214,13 +212,11 @@ export class LiveSession {
   }
 
   #watchSpeed(seconds: number): void {
-    const nowMs = this.clock.now()
-    const speed = (this.faults.live.maxSpeedPercent ?? REPLAY_SPEED * 100) / 100
-    const elapsed = this.#audioMs === 0 ? 0 : (nowMs - this.#audioMs) / 1000
-    this.#audioMs = nowMs
-    this.#lead = Math.max(0, this.#lead - elapsed * speed) + seconds
-    this.record.lead_seconds = Math.max(this.record.lead_seconds, Number(this.#lead.toFixed(3)))
-    if (this.faults.live.maxSpeedPercent !== null && this.#lead > LEAD_MAX_SECONDS)
+    const { maxSpeedPercent } = this.faults.live
+    const speed = (maxSpeedPercent ?? REPLAY_SPEED * 100) / 100
+    const lead = this.#pace.add(seconds, speed, this.clock.now())
+    this.record.lead_seconds = Math.max(this.record.lead_seconds, Number(lead.toFixed(3)))
+    if (maxSpeedPercent !== null && lead > LEAD_MAX_SECONDS)
       this.close(1008, `Audio came faster than ${speed} times real time.`)
   }
 
@@ -237,5 +233,22 @@ export class LiveSession {
   #closed(by: 'client' | 'sandbox', code: number, reason: string): void {
     this.#over = true
     this.record.end ??= { by, code, reason }
+  }
+}
+
+/** How far audio is ahead of its time. */
+class AudioPace {
+  #lastMs = 0
+  #lead = 0
+
+  /**
+   * @param speed of real time, at which the provider takes audio
+   * @returns seconds of audio that are here before their time
+   */
+  add(seconds: number, speed: number, nowMs: number): number {
+    const elapsed = this.#lastMs === 0 ? 0 : (nowMs - this.#lastMs) / 1000
+    this.#lastMs = nowMs
+    this.#lead = Math.max(0, this.#lead - elapsed * speed) + seconds
+    return this.#lead
   }
 }

@@ -125,3 +125,34 @@ export class SlotQueue {
     if (line.waiting.size === 0) this.#lines.delete(waiting.workspace)
   }
 }
+
+/** The queues of a node, by the name of their slots; each is there while a call waits in it. */
+export class SlotQueues {
+  readonly #clock: Clock
+  readonly #queues = new Map<string, SlotQueue>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get(name: string): SlotQueue | undefined {
+    return this.#queues.get(name)
+  }
+
+  /** The queue of a limit, which may have changed since the last call came. */
+  of(limit: SlotLimit): SlotQueue {
+    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit, this.#clock)
+    queue.limit = limit
+    this.#queues.set(limit.name, queue)
+    return queue
+  }
+
+  close(name: string, queue: SlotQueue): void {
+    queue.stopLooking()
+    if (this.#queues.get(name) === queue) this.#queues.delete(name)
+  }
+
+  closeAll(): void {
+    for (const [name, queue] of this.#queues) this.close(name, queue)
+  }
+}

@@ -7,7 +7,7 @@ import { KeptSlots } from './kept-slots.ts'
 import type { RedisTiming } from './outage-log.ts'
 import { partsOf, SlotCommands, type SlotTimes } from './slot-commands.ts'
 import { SlotOutage, type TellRedis } from './slot-outage.ts'
-import { SlotQueue, type Waiting } from './slot-queue.ts'
+import { type SlotQueue, SlotQueues, type Waiting } from './slot-queue.ts'
 
 export type RedisSlotsOptions = SlotTimes & Partial<RedisTiming>
 
@@ -32,7 +32,7 @@ export class RedisSlots implements Slots {
   readonly #held = new Map<string, readonly SlotLimit[]>()
   /** Tokens that Redis is being asked to give slots to, at once or not at all. */
   readonly #asked = new Set<string>()
-  readonly #queues = new Map<string, SlotQueue>()
+  readonly #queues: SlotQueues
   readonly #returning = new Set<Promise<void>>()
   #renewing: Timer | null = null
 
@@ -45,6 +45,7 @@ export class RedisSlots implements Slots {
     this.#log = log
     this.#clock = clock
     this.#own = new EmbeddedSlots(clock)
+    this.#queues = new SlotQueues(clock)
     this.#commands = new SlotCommands(redis, { ...times, clock })
     this.#kept = new KeptSlots((limit, tokens) => {
       for (const some of partsOf(tokens)) this.#return(some, [limit], true)
@@ -82,7 +83,7 @@ export class RedisSlots implements Slots {
       return 'lease' in taken ? taken.lease : null
     }
     return new Promise((resolve) => {
-      const queue = this.#queueOf(limit)
+      const queue = this.#queues.of(limit)
       const place = this.#commands.newToken()
       const leave = () => {
         const last = queue.leave(waiting)
@@ -96,7 +97,7 @@ export class RedisSlots implements Slots {
         end: (lease) => {
           timer.close()
           signal.removeEventListener('abort', leave)
-          if (queue.size === 0) this.#close(limit.name, queue)
+          if (queue.size === 0) this.#queues.close(limit.name, queue)
           resolve(lease)
         },
       }
@@ -118,7 +119,7 @@ export class RedisSlots implements Slots {
   async close(): Promise<void> {
     this.#renewing?.close()
     this.#outage.close()
-    for (const [name, queue] of this.#queues) this.#close(name, queue)
+    this.#queues.closeAll()
     this.#kept.close()
     await within(this.#commands.timeoutMs, Promise.all(this.#returning), this.#clock).catch(() => {})
   }
@@ -210,18 +211,6 @@ export class RedisSlots implements Slots {
       this.#log.debug({ reason: messageOf(error) }, 'slots were not renewed')
       this.#outage.went(error, [])
     })
-  }
-
-  #queueOf(limit: SlotLimit): SlotQueue {
-    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit, this.#clock)
-    queue.limit = limit
-    this.#queues.set(limit.name, queue)
-    return queue
-  }
-
-  #close(name: string, queue: SlotQueue): void {
-    queue.stopLooking()
-    if (this.#queues.get(name) === queue) this.#queues.delete(name)
   }
 
   /** Has some queued, or all that Redis may not know, and asks who is served. */

@@ -1,5 +1,6 @@
 // Which test files run at the same time, and in which order.
 
+import { statSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -56,11 +57,12 @@ export function cpuMeter() {
 /**
  * Puts those that took longest first, so that none of them is left for the end, when nothing else is to be done.
  *
- * @param secondsOf what a file took in the last run; undefined: it is new
+ * @param secondsOf what a file took in the last run; undefined: it is new. In a fresh clone all are, and the largest
+ *                  come first
  */
-export function longestFirst(files, secondsOf) {
-  const seconds = (file) => secondsOf(file) ?? NEW_SECONDS
-  return [...files].sort((a, b) => seconds(b) - seconds(a))
+export function longestFirst(files, secondsOf, bytesOf = (file) => statSync(file).size) {
+  const known = files.map((file) => ({ file, seconds: secondsOf(file) ?? NEW_SECONDS, bytes: bytesOf(file) }))
+  return known.sort((a, b) => b.seconds - a.seconds || b.bytes - a.bytes).map(({ file }) => file)
 }
 
 /** Assumed for a new file: longer than most. */

@@ -45,11 +45,16 @@ test('the CPU that is used is measured', async (t) => {
   t.ok(share > 0.5 / cpus().length && share <= 1, `${share} of ${cpus().length} cores`)
 })
 
-test('the longest are first, and new ones before most', (t) => {
+test('the longest are first, and new ones before most, the largest of them first', (t) => {
   const seconds = { short: 1, long: 30, middle: 9 }
+  const bytes = { new: 100, large: 200 }
   t.same(
-    longestFirst(['short', 'new', 'long', 'middle'], (file) => seconds[file]),
-    ['long', 'new', 'middle', 'short'],
+    longestFirst(
+      ['short', 'new', 'large', 'long', 'middle'],
+      (file) => seconds[file],
+      (file) => bytes[file] ?? 0,
+    ),
+    ['long', 'large', 'new', 'middle', 'short'],
   )
   t.end()
 })

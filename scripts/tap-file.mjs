@@ -29,6 +29,24 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
 }
 
 /**
+ * Says that Node 22 ended a process by a check of its own: a module was required while an import of it was under way
+ * (https://github.com/nodejs/node/issues/55782). A file meets that once in some twenty runs of the second tier.
+ */
+const ENDED_BY_NODE = 'FATAL ERROR: v8::Module::IsGraphAsync'
+
+/**
+ * Runs a file, and once more where Node had ended it by that.
+ *
+ * @param run resolves with the result of a run, as `runTapFile` does
+ */
+export async function runDespiteNode(file, run) {
+  const result = await run()
+  if (!result.output.includes(ENDED_BY_NODE)) return result
+  console.log(`again ${file}: Node ended it, ${ENDED_BY_NODE}`)
+  return run()
+}
+
+/**
  * Starts a Node whose output is read.
  *
  * @param options.asked whether it has a pipe as its descriptor 3, by which it is asked for work

@@ -20,7 +20,7 @@ import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
 import { provideRedis, provideS3 } from './servers.mjs'
 import { TapProcesses } from './tap-batch.mjs'
-import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
+import { add, failures, killAll, NONE, runDespiteNode, runTapFile } from './tap-file.mjs'
 import { longestFirst, runTogether } from './test-queue.mjs'
 import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
 
@@ -213,7 +213,7 @@ async function runFiles(node, files, { isTier, tier, servers, first }) {
     const timeoutMs = tierOf(file) === 'long' ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS
     const result = await (shares(file)
       ? processes.run(file)
-      : runTapFile(node, file, { cwd: ROOT, env, timeoutMs }))
+      : runDespiteNode(relative(ROOT, file), () => runTapFile(node, file, { cwd: ROOT, env, timeoutMs })))
     const seconds = (performance.now() - startedAt) / 1000
     report(file, result, seconds)
     sum = add(sum, result.counts)

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { CACHE, ROOT } from '../../scripts/install.mjs'
-import { failures, runTapFile } from '../../scripts/tap-file.mjs'
+import { failures, runDespiteNode, runTapFile } from '../../scripts/tap-file.mjs'
 
 // What `npm test` counts decides what lands, so the counting is shown files of every kind, good and broken.
 
@@ -149,4 +149,17 @@ test('a run adds up all files, says so in its last line, and fails when one does
   t.same(runAll(slow, good, bad), ['4 passed, 1 failed, 1 skipped', 1])
   t.same(runAll(bad), ['1 passed, 1 failed', 1])
   t.same(runAll(empty), ['0 passed, 0 failed, 1 skipped', 1], 'nothing executed is no success')
+})
+
+test('a file that Node ended by a check of its own runs once more, and no other does', async (t) => {
+  const ended = { output: 'FATAL ERROR: v8::Module::IsGraphAsync must be used on an instantiated module' }
+  for (const [outputs, expected, runs] of [
+    [[ended, { output: 'ok' }], { output: 'ok' }, 2],
+    [[ended, ended], ended, 2],
+    [[{ output: 'not ok 1' }], { output: 'not ok 1' }, 1],
+  ]) {
+    let asked = 0
+    t.same(await runDespiteNode('a.test.ts', async () => outputs[asked++]), expected)
+    t.equal(asked, runs)
+  }
 })

@@ -16,12 +16,16 @@ const LEAST_FLOWS = 2
 /** Uploads with no more than this left are read in any crowd, and the beginning of each, which tells what it is. */
 const SMALL_BYTES = 1024 * 1024
 const BEGINNING_BYTES = 128 * 1024
+/** A sender whose last read brought less is slow: to hold it back would save nothing, and to wait for it costs all. */
+const FAST_READ_BYTES = 64 * 1024
 /** Waiting for a turn in a crowd is worth that much, so that a large upload is not passed by others for ever. */
 const WAITED_TURN_BYTES = 128 * 1024
 
 /** An upload as far as it has come. */
 interface Progress {
   receivedBytes: number
+  /** By the last read. */
+  readBytes: number
   /** Infinite where it is unknown. */
   leftBytes: number
   /** Turns that were over when it began. */
@@ -69,9 +73,10 @@ export class UploadTurns {
   take(upload: Upload, bytes: number, leftBytes: number | null): void {
     const left = leftBytes ?? Number.POSITIVE_INFINITY
     const known = this.#uploads.get(upload)
-    const progress = known ?? { receivedBytes: 0, leftBytes: left, sinceTurn: this.#turns }
+    const progress = known ?? { receivedBytes: 0, readBytes: 0, leftBytes: left, sinceTurn: this.#turns }
     if (known === undefined) this.#uploads.set(upload, progress)
     progress.receivedBytes += bytes
+    progress.readBytes = bytes
     progress.leftBytes = left
     if (this.#waits(upload, progress)) upload.holdBack()
     this.#arrivedBytes += bytes
@@ -126,14 +131,15 @@ export class UploadTurns {
     return this.#flows < Number.POSITIVE_INFINITY
   }
 
-  #waits(upload: Upload, { receivedBytes, leftBytes }: Progress): boolean {
-    if (!this.#isCrowd || leftBytes <= SMALL_BYTES || receivedBytes < BEGINNING_BYTES) return false
-    return !this.#flowing.has(upload)
+  #waits(upload: Upload, progress: Progress): boolean {
+    return this.#isCrowd && mayWait(progress) && !this.#flowing.has(upload)
   }
 
   /** Halves the uploads that are read while they fill the turns, and doubles them where they leave half of one. */
   #regulate(): void {
-    const all = this.#uploads.size
+    if (!this.#isCrowd && this.#bytes < TURN_BYTES) return
+    let all = 0
+    for (const progress of this.#uploads.values()) if (mayWait(progress)) all += 1
     const isHeld = this.#memory.used > CROWD_BYTES && this.#arrivedBytes > CROWD_BYTES
     if (this.#bytes >= TURN_BYTES && isHeld && all > LEAST_FLOWS)
       this.#flows = Math.max(LEAST_FLOWS, Math.min(this.#flows, all) >> 1)
@@ -149,8 +155,9 @@ export class UploadTurns {
     while (this.#flowing.size < this.#flows) {
       let best: Upload | null = null
       let least = Number.POSITIVE_INFINITY
-      for (const [one, { receivedBytes, leftBytes, sinceTurn }] of this.#uploads) {
-        if (this.#flowing.has(one)) continue
+      for (const [one, progress] of this.#uploads) {
+        if (this.#flowing.has(one) || !mayWait(progress)) continue
+        const { receivedBytes, leftBytes, sinceTurn } = progress
         const known = leftBytes === Number.POSITIVE_INFINITY ? -receivedBytes : leftBytes
         const wait = known - (this.#turns - sinceTurn) * WAITED_TURN_BYTES
         if (best !== null && wait >= least) continue
@@ -161,4 +168,9 @@ export class UploadTurns {
       this.#flowing.add(best)
     }
   }
+}
+
+/** Tells whether an upload may have to wait in a crowd. */
+function mayWait({ receivedBytes, readBytes, leftBytes }: Progress): boolean {
+  return leftBytes > SMALL_BYTES && receivedBytes >= BEGINNING_BYTES && readBytes >= FAST_READ_BYTES
 }

@@ -144,6 +144,27 @@ t.test('a large upload is not passed by smaller ones for ever', async (t) => {
   t.ok(passed > 8 && passed < 200, `${passed} passed it`)
 })
 
+t.test('slow senders take no turn from fast ones in a crowd, however large or near their end', async (t) => {
+  for (const length of [900 * KIB, 25 * MIB]) {
+    const turns = new UploadTurns(FULL)
+    const slow = Array.from({ length: 200 }, () => new FakeUpload(length))
+    let fast = Array.from({ length: 16 }, () => new FakeUpload(5 * MIB))
+    let rounds = 0
+    for (; fast.length > 0; rounds += 1) {
+      if (rounds > 1_000) throw new Error('fast uploads are never read to their end')
+      poll(turns, slow, 2 * KIB)
+      poll(turns, fast, 400 * KIB)
+      fast = fast.filter((upload) => upload.readBytes !== upload.length)
+      await turn()
+    }
+    t.ok(rounds < 170, `${rounds} rounds for 80 MiB, at least half a MiB in each`)
+    t.notOk(
+      slow.some(({ held }) => held),
+      'none of them is held back',
+    )
+  }
+})
+
 t.test('chosen uploads that bring nothing hold no one up', async (t) => {
   const turns = new UploadTurns(FULL)
   const crowd = Array.from({ length: 64 }, () => new FakeUpload(25 * MIB))

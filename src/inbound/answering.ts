@@ -19,6 +19,8 @@ export interface AnswerContext {
   readonly budget: ByteBudget
   readonly timing: EdgeTiming
   readonly immediate: ImmediateBatch
+  /** The most that may be written in one cork in chunks, see `loadUws`. */
+  readonly corkBytes: number
   /** Once true, every answer closes its connection. */
   draining: boolean
 }

@@ -139,8 +139,8 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const batches = { immediate: new ImmediateBatch(), turns: new UploadTurns(budget) }
-  const shared = { budget, log, timing, clock, ...batches, open: [], draining: false }
-  const { uws, version } = loadUws()
+  const { uws, version, corkBytes } = loadUws()
+  const shared = { budget, log, timing, clock, corkBytes, ...batches, open: [], draining: false }
   const context: ServerContext = { ...shared, accepted: 0, router, chunked, observe, shaped }
   const apps = new Apps(uws)
   apps.register(await routing(uws, routes, context, tls?.files))

@@ -6,6 +6,10 @@ import type { HttpResponse } from './uws.ts'
 
 /** Bytes written in one turn of the loop, so that one fast answer does not hold up the others. */
 const TURN_BYTES = 1024 * 1024
+/** Room of a cork that is left to the head of the answer, where room is short. */
+const HEAD_BYTES = 8_192
+/** Bytes around a chunk: a line end, its size in four digits, and another line end. */
+const FRAME_BYTES = 8
 /** Minimum size that a piece counts as in a turn: a small one costs a system call too. */
 const PIECE_BYTES = 16_384
 /**
@@ -37,6 +41,7 @@ export class StreamWriter {
   readonly #socket: Socket
   readonly #source: AsyncIterator<string | Uint8Array, unknown>
   readonly #outcome: Outcome
+  readonly #corkBytes: number
   #writeHead: (res: HttpResponse) => void = () => {}
   #begun = false
   /** Ended, failed or left: nothing is written any more. */
@@ -50,12 +55,16 @@ export class StreamWriter {
    * from here on each write has its own, and the next one tells.
    */
   #wasBlocked = false
+  /** The kernel has reported room since the last write that it did not take whole, and uWS has sent it on. */
+  #hadRoom = false
   #turnBytes = 0
   #sentBytes = 0
   #wake: (() => void) | null = null
 
-  constructor(socket: Socket, body: StreamedBody, outcome: Outcome) {
+  /** @param corkBytes the most that may be written in one cork, see `loadUws` */
+  constructor(socket: Socket, body: StreamedBody, corkBytes: number, outcome: Outcome) {
     this.#socket = socket
+    this.#corkBytes = corkBytes
     this.#source = body.stream[Symbol.asyncIterator]()
     this.#outcome = outcome
   }
@@ -129,7 +138,7 @@ export class StreamWriter {
     while (this.#rest.length > 0) {
       const { res } = this.#socket
       if (res === null) return
-      res.cork(() => this.#writeTurn(res))
+      res.cork(() => this.#writeCork(res))
       if (this.#blockedSinceMs !== null) await this.#room()
       else if (this.#turnBytes >= TURN_BYTES) await nextTurn()
       else continue
@@ -137,18 +146,22 @@ export class StreamWriter {
     }
   }
 
-  #writeTurn(res: HttpResponse): void {
+  #writeCork(res: HttpResponse): void {
+    let room = this.#begun ? this.#corkBytes : this.#corkBytes - HEAD_BYTES
     if (!this.#begun) this.#begin(res)
     this.#turnBytes += Math.max(0, PIECE_BYTES - this.#rest.length)
-    while (this.#rest.length > 0 && this.#turnBytes < TURN_BYTES) {
-      const mostBytes = this.#blockedSinceMs === null ? SLICE_BYTES : PROBE_BYTES
+    while (this.#rest.length > 0 && this.#turnBytes < TURN_BYTES && room > FRAME_BYTES) {
+      const mostBytes =
+        this.#blockedSinceMs === null ? Math.min(SLICE_BYTES, room - FRAME_BYTES) : PROBE_BYTES
       const slice = this.#rest.subarray(0, Math.max(1, Math.min(mostBytes, this.#rest.length - 1)))
       this.#rest = this.#rest.subarray(slice.length)
+      room -= FRAME_BYTES + slice.length
       this.#turnBytes += slice.length
       this.#sentBytes += slice.length
       if (!res.write(slice)) {
         this.#blockedSinceMs ??= this.#socket.clock.now()
         this.#wasBlocked = true
+        this.#hadRoom = false
       } else this.#blockedSinceMs = null
       if (this.#wasBlocked) return
     }
@@ -160,6 +173,7 @@ export class StreamWriter {
     this.#socket.writing()
     res.onWritable(() => {
       if (this.#blockedSinceMs !== null) this.#blockedSinceMs = this.#socket.clock.now()
+      this.#hadRoom = true
       this.#tryOn()
       return true
     })
@@ -191,13 +205,10 @@ export class StreamWriter {
    * which knows no more than that the kernel has not reported room.
    */
   async #waitForLast(): Promise<void> {
-    const blockedSinceMs = this.#blockedSinceMs
     const { clock } = this.#socket
     const untilMs = clock.now() + LAST_MS
-    while (blockedSinceMs !== null && !this.#over && clock.now() < untilMs) {
-      if (this.#blockedSinceMs !== blockedSinceMs) return
+    while (this.#blockedSinceMs !== null && !this.#hadRoom && !this.#over && clock.now() < untilMs)
       await this.#room()
-    }
   }
 }
 

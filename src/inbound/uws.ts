@@ -28,10 +28,15 @@ export interface Uws {
  */
 export const UWS_ENVIRONMENT = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' } as const
 
-/** Newest first. Both are installed, and which of them loads depends on this machine's libc and Node. */
+/**
+ * Newest first. Both are installed, and which of them loads depends on this machine's libc and Node.
+ *
+ * The older one loses a chunk when its size waits in the cork, its data does not fit there and the reader takes nothing
+ * (mended in uNetworking/uWebSockets 6b7f354). So nothing is written that the cork has no room for.
+ */
 const BUILDS = [
-  { name: 'uWebSockets.js', libc: 'glibc 2.38 build' },
-  { name: 'uWebSockets.js-glibc227', libc: 'glibc 2.27 build' },
+  { name: 'uWebSockets.js', libc: 'glibc 2.38 build', corkBytes: Number.POSITIVE_INFINITY },
+  { name: 'uWebSockets.js-glibc227', libc: 'glibc 2.27 build', corkBytes: 16_384 },
 ] as const
 
 /** Says so where the older build runs. @param version as `loadUws` tells it */
@@ -46,18 +51,19 @@ export function warnOfOldParser(version: string, log: Logger): void {
 /**
  * Loads the first build of uWebSockets.js that this machine can run.
  *
- * @returns the module, and its version for the log, e.g. `20.51.4 (glibc 2.27 build)`
+ * @returns the module, its version for the log, e.g. `20.51.4 (glibc 2.27 build)`, and the bytes that may be written in
+ *          one cork in chunks
  * @throws  Error that says for each build why it did not load
  */
-export function loadUws(): { uws: Uws; version: string } {
+export function loadUws(): { uws: Uws; version: string; corkBytes: number } {
   const require = createRequire(import.meta.url)
   const faults: string[] = []
-  for (const { name, libc } of BUILDS) {
+  for (const { name, libc, corkBytes } of BUILDS) {
     try {
       const uws = require(name) as Uws
       // Leaves `uWebSockets: 20` out of every answer.
       uws._cfg('silent')
-      return { uws, version: `${versionOf(require.resolve(name), require)} (${libc})` }
+      return { uws, version: `${versionOf(require.resolve(name), require)} (${libc})`, corkBytes }
     } catch (error) {
       faults.push(`${name}: ${error instanceof Error ? error.message.trim() : String(error)}`)
     }

@@ -1,17 +1,16 @@
 // How long does a page of the request log take over a bucket in which the files of the last two hours are not merged
 // yet? As many as ten nodes put: one a minute each. Asks for the newest requests, those that failed, one by its id and
-// the one behind another; with a new thread, and again. Says how often the bucket was read.
+// the one behind another; with a new process, and again. Says how often the bucket was read.
 // Run: node bench/micro/usage-log.ts [files, default 1200] [records in each, default 200]
 
 import { Cancellation } from '../../src/cancellation.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
-import type { LogQuestion } from '../../src/usage/log.ts'
+import { createUsageLog, type LogQuestion } from '../../src/usage/log.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
-import { createUsageLog } from '../../src/usage/log-worker.ts'
 import { DAY_MS, dateMs } from '../../src/usage/names.ts'
 import { Dice } from '../../test/support/dice.ts'
-import { randomRecord, rollRecords } from '../../test/support/usage-lake.ts'
+import { engine, lakeOf, putRecords, randomRecord } from '../../test/support/usage-lake.ts'
 import { startS3Server } from '../s3.ts'
 
 const [FILES = 1_200, RECORDS = 200] = process.argv.slice(2).map(Number)
@@ -24,9 +23,7 @@ const AT_A_TIME = 20
 const dice = new Dice(3)
 const server = await startS3Server()
 const objects = createS3Objects(server.store)
-const lake = new UsageLake(objects)
-/** When a node would have put each file. */
-const putAt = new Map<string, Date>()
+const lake = lakeOf(objects)
 const ids: string[] = []
 
 async function put(number: number): Promise<void> {
@@ -36,9 +33,7 @@ async function put(number: number): Promise<void> {
     const record = randomRecord(dice, '', { fromMs, toMs: fromMs + MINUTE_MS })
     return { ...record, request_id: `req_${number}_${at}` }
   })
-  for (const { date, file, aggregate } of await rollRecords(records))
-    await lake.put(date, name, { file, aggregate })
-  putAt.set(name, new Date(fromMs + 2 * MINUTE_MS))
+  await putRecords(lake, records, name)
   ids.push(records[0]!.request_id)
 }
 
@@ -46,23 +41,14 @@ for (let number = 0; number < FILES; number += AT_A_TIME)
   await Promise.all(Array.from({ length: AT_A_TIME }, (_, at) => put(number + at)))
 
 let reads = 0
-const log = createUsageLog({
-  async day(date) {
-    const day = await lake.day(date)
-    const visible = day.visible.map((file) => ({
-      ...file,
-      modifiedAt: putAt.get(file.name) ?? file.modifiedAt,
-    }))
-    return { ...day, visible }
-  },
-  // Every read is counted.
-  fileOf: () => null,
-  listed: () => lake.listed(),
-  readPart: (...part) => {
+const counting: Objects = {
+  ...objects,
+  get: (...part) => {
     reads += 1
-    return lake.readPart(...part)
+    return objects.get(...part)
   },
-})
+}
+const log = createUsageLog({ lake: lakeOf(counting), engine })
 
 const ALL: LogQuestion = {
   ...{ fromMs: TO_MS - 7 * DAY_MS, toMs: TO_MS, isNewestFirst: true, tests: [], id: null, after: null },
@@ -97,7 +83,7 @@ try {
       process.stdout.write(`${round}, ${name}: ${ms} ms, ${reads} reads, ${records.length} records\n`)
     }
 } finally {
-  await log.close()
+  await engine.close()
   await objects.close()
   await server.stop()
 }

@@ -10,20 +10,15 @@ import { createLogger } from '../../src/log.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { systemClock } from '../../src/time.ts'
 import type { UsageQuestion } from '../../src/usage/answer.ts'
-import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SegmentEncoder } from '../../src/usage/encoder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { DAY_MS, dateMs, HOUR_MS } from '../../src/usage/names.ts'
-import { createUsageReader } from '../../src/usage/reader.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
-import { rollSegment } from '../../src/usage/rolling.ts'
-import { TableAnswers, type UsageAnswers } from '../../src/usage/table-answers.ts'
-import { createUsageWorker } from '../../src/usage/worker.ts'
+import { engine, files, lakeOf, putFile, readerOf, rollSegment } from '../../test/support/usage-lake.ts'
 
 /**
- * Ten questions of usage, answered from sums and from records: how long, in how much memory, and how long the loop of
- * the process that asks stands still, also where it answers by itself. Records are of 5,000 keys, of which some call
+ * Ten questions of usage, answered by the ledger and in SQL: how long, in how much memory, and how long the loop of the
+ * process that asks stands still. Records are of 5,000 keys, of which some call
  * far more than others. `node bench/micro/usage-questions.ts [records] [days]`
  */
 
@@ -87,7 +82,7 @@ function dice(seed: number) {
 
 async function make(): Promise<void> {
   const objects = await createFileObjects(folder)
-  const lake = new UsageLake(objects)
+  const lake = lakeOf(objects)
   const roll = dice(1)
   const row = emptyRow('bench')
   let bytes = 0
@@ -125,15 +120,14 @@ async function make(): Promise<void> {
       encoder.add(row)
       if (encoder.bytes > 1024 * 1024) parts.push(Buffer.from(encoder.take()))
     }
-    for (const { date, ...files } of await rollSegment(Buffer.concat([...parts, encoder.take()])))
-      await lake.put(date, id, files)
+    for (const { date, file } of await rollSegment(Buffer.concat([...parts, encoder.take()])))
+      await putFile(lake, date, id, file)
   }
-  const worker = createUsageWorker()
   const startedMs = performance.now()
   await new CompactionRounds({
     ...{
       lake,
-      worker,
+      files,
       log: createLogger('silent'),
       graceMs: 0,
       clock: { ...systemClock, wallNow: () => Date.now() + 2 * HOUR_MS },
@@ -143,22 +137,17 @@ async function make(): Promise<void> {
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),
   }).run()
   const seconds = (performance.now() - startedMs) / 1_000
-  await worker.close()
-  const files = await lake.files(FROM_MS, TO_MS)
-  for (const file of files) bytes += file.bytes
-  let sums = 0
-  for (const file of await lake.aggregates(files)) sums += file?.bytes ?? 0
-  const each = (total: number) => (total / RECORDS).toFixed(1)
-  say(
-    `${files.length} files, ${each(bytes)} bytes a record, ${each(sums)} of sums; merged in ${seconds.toFixed(1)} s`,
-  )
+  const found = await lake.files(FROM_MS, TO_MS)
+  for (const file of found) bytes += file.bytes
+  const each = (bytes / RECORDS).toFixed(1)
+  await engine.close()
+  say(`${found.length} files, ${each} bytes a record; merged in ${seconds.toFixed(1)} s`)
   await objects.close()
 }
 
-async function askSums(answers: UsageAnswers): Promise<void> {
+async function ask(): Promise<void> {
   const objects = await createFileObjects(folder)
-  const worker = createUsageWorker()
-  const reader = createUsageReader({ lake: new UsageLake(objects), sumUp: worker.sumUp, answers })
+  const reader = readerOf(lakeOf(objects))
   for (const round of ['at first', 'again'])
     for (const [at, { sql, ...asked }] of QUESTIONS.entries()) {
       const usual = { step: 'none', by: [], where: {}, sort: 'cost_usd', offset: 0, limit: 100 } as const
@@ -174,23 +163,18 @@ async function askSums(answers: UsageAnswers): Promise<void> {
         `${step}, ${round}, ${at + 1}: ${ms.toFixed(0)} ms, loop ${(delay.max / 1e6).toFixed(0)} ms, ${groups} groups`,
       )
     }
-  await worker.close()
+  await engine.close()
   await objects.close()
 }
 
-async function askThread(): Promise<void> {
-  const answers = createAnswerThread()
-  await askSums(answers)
-  await answers.close()
-}
-
-async function askRecords(): Promise<void> {
+async function askInSql(): Promise<void> {
   const objects = await createFileObjects(folder)
   for (const [at, { sql }] of QUESTIONS.entries()) {
     const startedMs = performance.now()
-    const { rows } = await askSql(sql, { lake: new UsageLake(objects), fromMs: FROM_MS, toMs: TO_MS, folder })
-    say(`records, ${at + 1}: ${(performance.now() - startedMs).toFixed(0)} ms, ${rows.length} rows`)
+    const { rows } = await askSql(sql, { lake: lakeOf(objects), engine, fromMs: FROM_MS, toMs: TO_MS })
+    say(`sql, ${at + 1}: ${(performance.now() - startedMs).toFixed(0)} ms, ${rows.length} rows`)
   }
+  await engine.close()
   await objects.close()
 }
 
@@ -198,7 +182,7 @@ function say(sentence: string): void {
   process.stdout.write(`${sentence}\n`)
 }
 
-const STEPS = { make, sums: askThread, loop: () => askSums(new TableAnswers()), records: askRecords }
+const STEPS = { make, ask, sql: askInSql }
 if (step !== undefined) {
   await STEPS[step as keyof typeof STEPS]()
   say(`${step}: ${Math.round(process.resourceUsage().maxRSS / 1024)} MiB`)

@@ -7,8 +7,8 @@ import type { UsageAdminContext } from './usage.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const FOR_GOOD = 36_500
-/** Workspaces that are asked about over one listing of the store. */
-const ASKED_AT_ONCE = 100
+/** Workspaces that are asked about at a time. */
+const ASKED_AT_ONCE = 1_000
 
 /** The amount that a workspace was charged. */
 export interface Charged {
@@ -103,20 +103,21 @@ export async function recordedFor(
   { reader, nowMs }: Pick<UsageAdminContext, 'reader' | 'nowMs'>,
 ): Promise<number[]> {
   const toMs = endMs(nowMs())
-  const recorded: number[] = []
-  for (let at = 0; at < charges.length; at += ASKED_AT_ONCE) {
-    const some = charges.slice(at, at + ASKED_AT_ONCE)
-    const begun = some.filter(({ sinceMs }) => sinceMs > 0 && sinceMs < toMs)
-    const answers = begun.length === 0 ? [] : await reader.askAll(begun.map((one) => costOf(one, toMs)))
-    const costs = new Map(begun.map((one, place) => [one, answers[place]!.total.sums.cost_usd]))
-    recorded.push(...some.map((one) => costs.get(one) ?? 0))
-  }
-  return recorded
+  const begun = charges.filter(({ sinceMs }) => sinceMs > 0 && sinceMs < toMs)
+  const costs = new Map<string, number>()
+  for (const [sinceMs, all] of Map.groupBy(begun, (charged) => charged.sinceMs))
+    for (let at = 0; at < all.length; at += ASKED_AT_ONCE) {
+      const some = all.slice(at, at + ASKED_AT_ONCE).map(({ workspace }) => workspace)
+      const { rows } = await reader.ask(costOf(some, sinceMs, toMs))
+      for (const { values, sums } of rows) costs.set(values[0]!, sums.cost_usd)
+    }
+  return charges.map(({ workspace }) => costs.get(workspace) ?? 0)
 }
 
-function costOf({ workspace, sinceMs }: Pick<Charged, 'workspace' | 'sinceMs'>, toMs: number): UsageQuestion {
-  const where = { workspace: [workspace] }
-  return { fromMs: sinceMs, toMs, step: 'none', by: [], where, sort: 'cost_usd', limit: 1, offset: 0 }
+function costOf(workspaces: readonly string[], fromMs: number, toMs: number): UsageQuestion {
+  const where = { workspace: workspaces }
+  const sums = { sort: 'cost_usd', limit: workspaces.length, offset: 0, sumsOnly: true } as const
+  return { fromMs, toMs, step: 'none', by: ['workspace'], where, ...sums }
 }
 
 /** The end of the hour, since usage is summed up by hours. */

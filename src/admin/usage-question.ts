@@ -1,7 +1,14 @@
 import { invalidField, MUST } from '../inbound/refusals.ts'
 import { MOMENT_EXAMPLES, momentMs } from '../instants.ts'
-import { CALL_DIMENSIONS, USAGE_MEASURES, type UsageDimension } from '../usage/aggregate.ts'
-import { isOfEndUsers, tableFor, USAGE_STEPS, type UsageQuestion } from '../usage/answer.ts'
+import {
+  CALL_DIMENSIONS,
+  isAboutEndUsers,
+  isOfEndUsers,
+  USAGE_MEASURES,
+  USAGE_STEPS,
+  type UsageDimension,
+  type UsageQuestion,
+} from '../usage/answer.ts'
 import { DAY_MS, HOUR_MS } from '../usage/names.ts'
 
 /** Dimensions to group by and to filter by. */
@@ -44,7 +51,7 @@ export function readUsageQuestion(input: UsageInput, nowMs: number): UsageQuesti
   const by = dimensionsIn(input)
   const where = filtersIn(input)
   const step = oneOf(input, 'step', USAGE_STEPS, 'none')
-  const isOfUsers = tableFor({ by, where }) === 'endUsers'
+  const isOfUsers = isAboutEndUsers({ by, where })
   if (isOfUsers) requireEndUserDimensions([...by, ...(Object.keys(where) as UsageDimension[])])
   if (isOfUsers && step === 'hour') throw invalidField('step', 'must be `day` or `none` with `end_user`')
   const unitMs = isOfUsers || step === 'day' ? DAY_MS : HOUR_MS

@@ -24,25 +24,15 @@ export async function askUsage(
   input: UsageInput,
   context: UsageAdminContext,
 ): Promise<UsageReport> {
-  const [report] = await askUsageAll(actor, [input], context)
-  return report!
-}
-
-/** Answers several questions from the same files. @throws as `askUsage` does */
-export async function askUsageAll(
-  actor: AdminActor,
-  inputs: readonly UsageInput[],
-  context: UsageAdminContext,
-): Promise<readonly UsageReport[]> {
-  const questions = inputs.map((input) => usageQuestion(actor, input, context))
+  const question = usageQuestion(actor, input, context)
   // Before the store is looked at, which may have more by then.
   const untilMs = await context.completeUntilMs()
-  const answers = await refusingTooMany(context.reader.askAll(questions))
-  return questions.map((question, at) => ({
+  const answer = await refusingTooMany(context.reader.ask(question))
+  return {
     question,
-    answer: answers[at]!,
+    answer,
     completeUntilMs: Math.min(question.toMs, Math.max(question.fromMs, untilMs)),
-  }))
+  }
 }
 
 /**

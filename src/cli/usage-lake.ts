@@ -1,18 +1,21 @@
 import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { type Environment, usageFolder } from '../node/config.ts'
 import { openObjects } from '../node/stores.ts'
 import { systemClock } from '../time.ts'
 import { oldestSegmentMs } from '../usage/backlog.ts'
+import { createUsageEngine, type UsageEngine } from '../usage/engine.ts'
 import { UsageLake } from '../usage/lake.ts'
 import { UsageProgress } from '../usage/progress.ts'
 import { createUsageReader, type UsageReader } from '../usage/reader.ts'
-import { TableAnswers } from '../usage/table-answers.ts'
-import { createUsageWorker } from '../usage/worker.ts'
 import { CommandFailure } from './arguments.ts'
 import { type CliContext, environmentOf, withState } from './context.ts'
 
 /** Rows are in the memory of a server for some milliseconds. */
 const IN_MEMORY_MS = 1_000
+/** Memory of DuckDB, so that its process stays within 512 MiB; beyond it DuckDB puts data aside on the disk. */
+const MEMORY_MIB = 384
+const THREADS = 2
 
 /**
  * Up to when the records of all servers are in the store: as they say it in Redis, or as the segments tell that the one
@@ -41,6 +44,7 @@ export function hasRecords(environment: Environment): boolean {
 /** Files of usage, and what answers from them. */
 interface OpenLake {
   readonly lake: UsageLake
+  readonly engine: UsageEngine
   readonly reader: UsageReader
 }
 
@@ -54,15 +58,18 @@ export async function withLake<Result>(
   if (S3_BUCKET === undefined && !existsSync(LARKWAY_DATA))
     throw new CommandFailure(`there is no data folder ${LARKWAY_DATA}: set LARKWAY_DATA to the server's`)
   const objects = await openObjects(environment)
-  const worker = createUsageWorker()
+  // A statement of an operator may write files, too, and their machine has both cores for it.
+  const engine = createUsageEngine({
+    places: [tmpdir()],
+    folders: null,
+    memoryMib: MEMORY_MIB,
+    threads: THREADS,
+  })
   try {
-    const lake = new UsageLake(objects)
-    return await work({
-      lake,
-      reader: createUsageReader({ lake, sumUp: worker.sumUp, answers: new TableAnswers() }),
-    })
+    const lake = new UsageLake(objects, engine)
+    return await work({ lake, engine, reader: createUsageReader({ lake, engine }) })
   } finally {
-    await worker.close()
+    await engine.close()
     await objects.close()
   }
 }

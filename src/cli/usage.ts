@@ -1,10 +1,12 @@
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { askUsage } from '../admin/usage.ts'
 import { readUsageQuestion, USAGE_DIMENSIONS, type UsageInput } from '../admin/usage-question.ts'
 import { CatalogError } from '../catalog/watch.ts'
 import { GatewayError } from '../errors.ts'
 import { systemClock } from '../time.ts'
 import { type CsvCell, csvLine } from '../usage/csv.ts'
+import type { UsageEngine } from '../usage/engine.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import type { UsageLake } from '../usage/lake.ts'
 import type { UsageReader } from '../usage/reader.ts'
@@ -65,11 +67,11 @@ export async function usage(args: readonly string[], context: CliContext): Promi
   const format = formatOf(values)
   if (format === 'parquet' && values.out === undefined) throw new UsageError('--parquet needs --out FILE')
   try {
-    const answered = await withLake(context, ({ lake, reader }) => {
-      if (values.sql !== undefined) return sql(values.sql, { lake, values, format, context })
+    const answered = await withLake(context, ({ lake, engine, reader }) => {
+      if (values.sql !== undefined) return sql(values.sql, { lake, engine, values, format })
       return values.focus === true
-        ? focus({ reader, values, format, context })
-        : ask({ reader, values, format, context })
+        ? focus({ engine, reader, values, format, context })
+        : ask({ engine, reader, values, format, context })
     })
     if (values.out === undefined) context.print(String(answered))
     else await writeFile(values.out, answered)
@@ -102,13 +104,14 @@ function inputOf(values: Values): UsageInput {
 }
 
 interface Asked {
+  readonly engine: UsageEngine
   readonly reader: UsageReader
   readonly values: Values
   readonly format: Format
   readonly context: CliContext
 }
 
-async function ask({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
+async function ask({ engine, reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   const usage = {
     reader,
     nowMs: systemClock.wallNow,
@@ -121,6 +124,7 @@ async function ask({ reader, values, format, context }: Asked): Promise<string |
   const columns = reportColumns(report.question)
   const words = columns.filter((name) => name === 'time' || report.question.by.some((by) => by === name))
   return parquetOf(
+    engine,
     columns.map((name) => ({ name, isNumber: !words.includes(name) })),
     report.answer.rows.map(reportCells),
   )
@@ -148,7 +152,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
   return table([head, ...rows, ...summed]) + more + until
 }
 
-async function focus({ reader, values, format, context }: Asked): Promise<string | Uint8Array> {
+async function focus({ engine, reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
   const question = readUsageQuestion(inputOf(values), systemClock.wallNow())
   // The cost of end users is not known by provider and model.
@@ -156,7 +160,7 @@ async function focus({ reader, values, format, context }: Asked): Promise<string
   const names = await workspaceNames(context)
   const rows: CsvCell[][] = []
   for await (const row of focusRows(reader, { ...question, names })) rows.push(row)
-  if (format === 'parquet') return parquetOf(FOCUS_COLUMNS, rows)
+  if (format === 'parquet') return parquetOf(engine, FOCUS_COLUMNS, rows)
   return [FOCUS_COLUMNS.map(({ name }) => name), ...rows].map(csvLine).join('')
 }
 
@@ -175,16 +179,14 @@ async function workspaceNames(context: CliContext): Promise<ReadonlyMap<string, 
   }
 }
 
-interface SqlAsked extends Pick<Asked, 'values' | 'format' | 'context'> {
+interface SqlAsked extends Pick<Asked, 'engine' | 'values' | 'format'> {
   readonly lake: UsageLake
 }
 
-async function sql(query: string, { lake, values, format, context }: SqlAsked): Promise<string> {
+async function sql(query: string, { lake, engine, values, format }: SqlAsked): Promise<string> {
   if (format === 'parquet') throw new UsageError("--sql writes Parquet by itself: COPY (…) TO 'file.parquet'")
   const { fromMs, toMs } = readUsageQuestion(inputOf(values), systemClock.wallNow())
-  const { S3_BUCKET, LARKWAY_DATA: folder } = environmentOf(context)
-  const local = S3_BUCKET === undefined ? folder : null
-  const { names, rows } = await askSql(query, { lake, fromMs, toMs, folder: local })
+  const { names, rows } = await askSql(query, { lake, engine, fromMs, toMs })
   const cells = rows.map((row) => row.map((cell) => (isCell(cell) ? cell : JSON.stringify(cell))))
   if (format === 'csv') return [names, ...cells].map(csvLine).join('')
   if (format === 'table') return table([names, ...cells.map((row) => row.map((cell) => `${cell ?? '-'}`))])
@@ -196,17 +198,20 @@ function isCell(value: unknown): value is CsvCell {
 }
 
 async function parquetOf(
+  engine: UsageEngine,
   columns: readonly { readonly name: string; readonly isNumber?: boolean }[],
   rows: readonly (readonly CsvCell[])[],
 ): Promise<Uint8Array> {
-  const { parquetWriteBuffer } = await import('hyparquet-writer')
-  const columnData = columns.map(({ name, isNumber = false }, at) => ({
-    name,
-    data: rows.map((row) => row[at] ?? null),
-    type: isNumber ? ('DOUBLE' as const) : ('STRING' as const),
-    nullable: true,
-  }))
-  return new Uint8Array(parquetWriteBuffer({ columnData }))
+  const types = columns.map(({ name, isNumber = false }) => `${name}: '${isNumber ? 'DOUBLE' : 'VARCHAR'}'`)
+  const folder = await engine.folder()
+  const [given, made] = ['rows.json', 'rows.parquet'].map((name) => join(folder, name))
+  const lines = rows.map((row) =>
+    JSON.stringify(Object.fromEntries(columns.map(({ name }, at) => [name, row[at]]))),
+  )
+  await writeFile(given!, lines.join('\n'))
+  const read = `read_json('${given}', format = 'newline_delimited', columns = {${types.join(', ')}})`
+  await engine.run([{ sql: `COPY (FROM ${read}) TO '${made}' (FORMAT parquet)` }])
+  return readFile(made!)
 }
 
 /** A refusal in the words of the command line: flags instead of parameters. */

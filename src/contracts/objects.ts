@@ -29,8 +29,8 @@ export interface PartUpload {
 
 /**
  * The object store. Two implementations (a folder, any S3-compatible server) behind one contract suite. Keys are
- * `<kind>/<workspace>/<id>/<attempt>`, those of usage `usage/date=<day>/<name>.parquet` and `aggregate/<day>/<name>`.
- * Only objects are overwritten of the kinds `cache`, `usage` and `aggregate`, which are replaced whole.
+ * `<kind>/<workspace>/<id>/<attempt>`, those of usage `usage/date=<day>/<name>.parquet`; `aggregate` has what earlier
+ * versions left. Only objects of the kinds `cache` and `usage` are overwritten, each as a whole.
  *
  * Every method throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails or does not answer in time, and the
  * signal's reason when aborted.

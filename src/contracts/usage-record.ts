@@ -92,6 +92,9 @@ export const USAGE_COLUMNS = [
  */
 export type UsageColumnKind = 'id' | 'word' | 'time' | 'seconds' | 'money' | 'milliseconds' | 'count' | 'flag'
 
+/** Decimals, outside of memory, of numbers that are whole in it. */
+export const USAGE_SCALES = { money: 6, seconds: 3 } as const
+
 export interface UsageColumn {
   readonly name: string
   readonly kind: UsageColumnKind

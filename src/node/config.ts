@@ -86,12 +86,10 @@ const Environment = Type.Object({
     default: 128,
     description: 'audio that live sessions may keep until it is settled, all together, MiB',
   }),
-  LARKWAY_USAGE: Type.Optional(
-    Type.Boolean({
-      description:
-        '`true` records every call, job and live session in the usage ledger; default: only the demo does',
-    }),
-  ),
+  LARKWAY_USAGE: Type.Boolean({
+    default: true,
+    description: 'record every call, job and live session in the usage ledger',
+  }),
   LARKWAY_USAGE_FOLDER: Type.Optional(
     Type.String({
       minLength: 1,

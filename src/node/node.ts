@@ -1,12 +1,8 @@
-import { hostname } from 'node:os'
-import { CALLS } from '../api/table.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { AudioReader } from '../contracts/audio.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
-import type { UsageRetention } from '../contracts/usage-lake.ts'
-import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { EndUserWatch } from '../gateway/end-user-watch.ts'
 import { createEndUserHash } from '../gateway/end-users.ts'
@@ -30,7 +26,6 @@ import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
 import { PROVIDERS } from '../providers/index.ts'
-import { documentedParam } from '../recorder/record.ts'
 import { BatchingRecorder } from '../recorder/recorder.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
 import { readSecretKeys } from '../secrets.ts'
@@ -39,7 +34,7 @@ import { createAudioReader } from '../storage/audio-reader.ts'
 import { createBlocks } from '../storage/blocks.ts'
 import { HeldBodies } from '../storage/body-holds.ts'
 import { createBudget } from '../storage/budget.ts'
-import { lockFolder, lockRemovable } from '../storage/folder-lock.ts'
+import { lockFolder } from '../storage/folder-lock.ts'
 import { createGenerationMarks } from '../storage/generation-marks.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
 import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
@@ -53,21 +48,15 @@ import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/s
 import { startSweeper } from '../storage/sweep.ts'
 import type { Clock } from '../time.ts'
 import { startTracing } from '../tracing/start.ts'
-import { recordAbandonedJobs } from '../usage/abandoned-jobs.ts'
-import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
-import { recordLostMoney, settleJournal } from '../usage/lost-money.ts'
-import { UsageProgress } from '../usage/progress.ts'
-import { openUsageStore } from '../usage/store.ts'
-import { WriteAhead } from '../usage/write-ahead.ts'
+import { LedgerRecorder, type UsageLedger } from '../usage/ledger.ts'
 import { createWorkers } from '../workers/pool.ts'
-import { type Environment, usageFolder } from './config.ts'
+import type { Environment } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
 import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
+import { NODE_NAME, openUsage, openUsageFiles } from './usage.ts'
 
 const MIB = 1024 * 1024
-/** Name of this process, as the console shows it. */
-export const NODE_NAME = `${hostname()}:${process.pid}`
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
 export type Node = Awaited<ReturnType<typeof openNode>>
@@ -101,9 +90,10 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
   await keepStore(store, state, closers)
   await sweep(store, state, catalog, { log, clock }, closers)
-  const usage = await openUsage({ environment, log, timing, clock, store, state, catalog, metrics }, closers)
+  const usageFiles = openUsageFiles(environment, env, store, clock, closers)
+  const own = { environment, log, timing, clock, usageFiles }
+  const usage = await openUsage({ ...own, state, catalog, metrics }, closers)
   const gateway = await openGateway()
-  const own = { environment, log, timing, clock }
   return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
   async function openGateway() {
@@ -151,90 +141,6 @@ export async function openNode(
 async function keepStore({ objects }: Store, { memory }: State, closers: Closer[]): Promise<void> {
   closers.push(() => objects.close())
   await memory?.watch(createGenerationMarks(objects))
-}
-
-/** Nothing is deleted. */
-const FOR_GOOD: UsageRetention = { days: Number.POSITIVE_INFINITY, byWorkspace: new Map() }
-
-/**
- * How long records of usage are kept. As long as a part of the catalog is not known, or left out for a mistake, nothing
- * is deleted: it may be what says that a workspace keeps them for longer.
- */
-function usageRetention({ current, isWhole, desk }: Catalog): UsageRetention {
-  const isKnown = isWhole() && desk.broken().length === 0
-  return (isKnown ? current().usageRetention : null) ?? FOR_GOOD
-}
-
-interface UsageParts {
-  readonly environment: Environment
-  readonly log: Logger
-  readonly timing: Timing
-  readonly clock: Clock
-  readonly store: Pick<Store, 'objects'>
-  readonly state: State
-  readonly catalog: Catalog
-  readonly metrics: Metrics | null
-}
-
-/**
- * Opens the ledger of usage and the files of its records. It is closed after everything that has calls. Null: it is
- * not asked for.
- */
-async function openUsage(
-  { environment, log, timing, clock, store, state, catalog, metrics }: UsageParts,
-  closers: Closer[],
-) {
-  const { LARKWAY_USAGE_BACKLOG_MIB } = environment
-  if (!(environment.LARKWAY_USAGE ?? catalog.isDemo)) return null
-  const files = openUsageStore({
-    objects: store.objects,
-    slots: state.slots,
-    healthy: () => state.healthy(),
-    retention: () => usageRetention(catalog),
-    log,
-    watch: metrics?.usage,
-    clock,
-    ...timing.usageFiles,
-  })
-  closers.push(() => files.close())
-  const rows = await WriteAhead.open({
-    root: usageFolder(environment),
-    lock: lockRemovable,
-    roll: files.roll,
-    backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
-    log,
-    settle: (journal) => settleJournal(journal, state, clock),
-    clock,
-    timing: timing.usage ?? {},
-  }).catch((cause: Error) => {
-    const remedy = 'set it to a folder on a disk of this machine, or LARKWAY_USAGE to false'
-    throw new Error(`environment: LARKWAY_USAGE_FOLDER cannot be used: ${cause.message}; ${remedy}`, {
-      cause,
-    })
-  })
-  const { usageMarks: marks } = state.console
-  const progress = new UsageProgress({ marks, writer: rows, clock, ...timing.usageFiles })
-  closers.push(() => progress.close())
-  closers.push(() => rows.close())
-  await progress.start()
-  const ledger = new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn, calls: CALLS, clock })
-  const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, clock, ...timing.usageFiles })
-  closers.push(() => abandoned.stop())
-  const lost = recordLostMoney({
-    ...{ accounts: state.accounts, slots: state.slots, ledger, log, clock },
-    workspaces: () => catalog.current().apps.keys(),
-    appOf: async (keyId) => {
-      const configured = [...catalog.current().keys.values()].find(({ key }) => key.id === keyId)
-      return configured?.app.id ?? (await state.keys.list()).find(({ id }) => id === keyId)?.app ?? ''
-    },
-    ...timing.usageFiles,
-  })
-  closers.push(() => lost.stop())
-  return { rows, files, progress, ledger }
-}
-
-function paramIn({ extra }: GatewayError): string | null {
-  return documentedParam(extra.param)
 }
 
 /** Null: they are not asked for. */

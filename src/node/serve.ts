@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import type { AdminContext } from '../admin/actor.ts'
-import type { UsageAdminContext } from '../admin/usage.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
 import { doorRefusal } from '../api/unknown-paths.ts'
@@ -14,21 +13,16 @@ import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { type Clock, systemClock } from '../time.ts'
-import { createAnswerThread } from '../usage/answer-thread.ts'
-import { UsageLake } from '../usage/lake.ts'
-import { createUsageLog, type UsageLog } from '../usage/log-worker.ts'
-import { UsageProgress } from '../usage/progress.ts'
-import { createUsageReader } from '../usage/reader.ts'
-import { createUsageWorker } from '../usage/worker.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
-import { NODE_NAME, type Node, openNode } from './node.ts'
+import { type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
 import { isEmbedded } from './stores.ts'
 import type { Timing } from './timing.ts'
+import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
 
 /** Room for what follows the deadline of a call: its answer is kept for replay, and the state records its end. */
 const ENDING_MS = 10_000
@@ -82,7 +76,7 @@ export async function openServer(
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
   const certificate = files === undefined ? null : await openCertificate(files, parts, renewCertificate)
-  const questions = usageQuestions(parts, closers)
+  const questions = usageQuestions(parts, parts.usage)
   const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
@@ -121,7 +115,7 @@ export async function openWorker(
   const parts = await openNode(environment, env, log, closers, { timing, clock: systemClock })
   const jobs = startJobWork(parts)
   parts.recorder.start(() => jobs.running)
-  const questions = usageQuestions(parts, closers)
+  const questions = usageQuestions(parts, parts.usage)
   const none = { server: null, certificate: null }
   const metrics_port = await serveMetrics({ parts, ...none, jobs, questions }, closers)
   warnOfLoneNode(environment, log)
@@ -154,31 +148,6 @@ function adminContext({
     signals: parts.signals,
     refreshKeys: () => parts.keys.refresh(),
     nowMs: clock.wallNow,
-  }
-}
-
-interface UsageQuestions extends UsageAdminContext {
-  readonly log: UsageLog
-}
-
-/** The parts that answer questions about usage: the files of all nodes, whether this one makes some or not. */
-function usageQuestions({ usage, store, state, clock }: Node, closers: Closer[]): UsageQuestions {
-  const worker = usage?.files.worker ?? createUsageWorker()
-  if (usage === null) closers.push(() => worker.close())
-  const lake = usage?.files.lake ?? new UsageLake(store.objects)
-  const log = createUsageLog(lake)
-  const answers = createAnswerThread()
-  closers.push(
-    () => answers.close(),
-    () => log.close(),
-  )
-  const { usageMarks: marks } = state.console
-  const progress = usage?.progress ?? new UsageProgress({ marks, writer: null, clock })
-  return {
-    reader: createUsageReader({ lake, sumUp: worker.sumUp, answers }),
-    log,
-    nowMs: clock.wallNow,
-    completeUntilMs: () => progress.until(),
   }
 }
 

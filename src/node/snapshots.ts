@@ -29,7 +29,6 @@ export interface Catalog {
   readonly isWhole: () => boolean
   readonly desk: CatalogService
   readonly reload: () => Promise<void>
-  readonly isDemo: boolean
   /** Greeting of the demo with its key; empty with a configuration file. */
   readonly greeting: (port: number) => string
   readonly sandboxUrl: string | undefined
@@ -49,7 +48,7 @@ export interface CatalogParts {
 }
 
 /** The configuration file or the demo, without the published part. */
-type Source = Pick<Catalog, 'isDemo' | 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
+type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
 
 /**
  * Serves the configuration file, or the demo without one, together with what is published in the state. Both are read
@@ -100,7 +99,7 @@ async function fileSource(path: string, parts: CatalogParts, closers: Closer[]):
   }
   source.watch(report)
   const reload = async () => report(await source.reload())
-  return { serving: source.serving, isDemo: false, reload, greeting: () => '', sandboxUrl: undefined }
+  return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
 }
 
 function surroundingsOf({ env, secretKeys }: CatalogParts) {
@@ -115,7 +114,6 @@ async function demoSource(parts: CatalogParts): Promise<Source> {
   const readSecret = (path: string) => readFileSync(path, 'utf8')
   return {
     serving: openDemo({ key, ...surroundingsOf(parts), readSecret }),
-    isDemo: true,
     reload: async () => {},
     greeting: (port) => demoGreeting(port, key),
     sandboxUrl: sandbox.url,

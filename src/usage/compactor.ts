@@ -5,8 +5,7 @@ import { type Clock, sleep, systemClock } from '../time.ts'
 import { ageInDays, type PlannedMerge, planDay, retentions } from './compaction.ts'
 import type { UsageLake } from './lake.ts'
 import { HOUR_MS, isMerged, type UsageObject } from './names.ts'
-import type { MergeInput } from './tasks.ts'
-import type { UsageWorker } from './worker.ts'
+import type { RecordFiles } from './record-files.ts'
 
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.2
@@ -26,7 +25,7 @@ export interface CompactorTiming {
 
 export interface CompactorOptions extends Partial<CompactorTiming> {
   readonly lake: UsageLake
-  readonly worker: UsageWorker
+  readonly files: RecordFiles
   readonly slots: Pick<Slots, 'take'>
   /** True: the state can be reached. Without it no node knows whether another merges. */
   readonly healthy: () => Promise<boolean>
@@ -72,12 +71,12 @@ interface Round {
   readonly merged: PlannedMerge[]
   /** How many files were deleted that had nothing to be merged. */
   removed: number
-  /** The first failure of each day, by its date; `ORPHANS` for files of no day. */
+  /** The first failure of each day, by its date; `SUMS` for files of no day. */
   readonly failures: Map<string, unknown>
 }
 
-/** Key of sums without a file among the failures of a round. */
-const ORPHANS = 'orphans'
+/** Key of the sums of earlier versions among the failures of a round. */
+const SUMS = 'sums'
 
 /**
  * Rounds of compaction. A crash at any point leaves files that the next round, on any node, makes good. A failure of
@@ -121,8 +120,8 @@ export class CompactionRounds {
     const nowMs = clock.wallNow()
     const round: Round = { kept: retention(), nowMs, merged: [], removed: 0, failures: new Map() }
     const listed = await lake.listed()
-    await this.#attempt(round, ORPHANS, async () => {
-      round.removed += await lake.removeOrphans(listed, new Date(nowMs - HOUR_MS))
+    await this.#attempt(round, SUMS, async () => {
+      round.removed += await lake.removeSums()
     })
     for (const [date, files] of [...listed].sort())
       if (this.#isDue(date, files, round))
@@ -198,19 +197,16 @@ export class CompactionRounds {
   }
 
   async #merge({ date, name, inputs, names, expired }: PlannedMerge): Promise<void> {
-    const { lake, worker, watch } = this.#options
-    const aggregates = await lake.aggregates(inputs)
-    const read: MergeInput[] = []
-    for (const [place, input] of inputs.entries()) {
-      const aggregate = aggregates[place] ?? null
-      read.push({
-        file: await lake.read(input),
-        aggregate: aggregate === null ? null : await lake.read(aggregate),
+    const { lake, files, watch } = this.#options
+    const { paths, release } = await lake.hold(inputs)
+    try {
+      await files.merge({ paths, names, expired }, async ({ path, rows }) => {
+        const bytes = await lake.put(date, name, path)
+        watch?.merged(inputs.length, rows, bytes)
       })
+    } finally {
+      release()
     }
-    const merged = await worker.merge({ inputs: read, names, expired })
-    await lake.put(date, name, merged)
-    watch?.merged(inputs.length, merged.rows, merged.file.length)
   }
 }
 

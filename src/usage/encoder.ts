@@ -78,7 +78,7 @@ export class SegmentEncoder {
   readonly #gathered = new GatheredRows()
   /** By key, the one that was used last. */
   readonly #shapes = new Map<string, Shape>()
-  /** Of the row that came last: mostly that of the next, without a look at the map. */
+  /** The shape of the last row: mostly that of the next too, which saves a look at the map. */
   #lastShape: Shape | null = null
   #shapeCount = 0
   #formCount = 0
@@ -311,9 +311,9 @@ function maskOf(row: UsageRow): number {
   )
 }
 
-/** What is to be written of some rows. */
+/** Rows that wait to be written. */
 class GatheredRows {
-  /** Of each row: how many texts, heads and values it has; then the heads, and the values. */
+  /** For each row: how many texts, heads and values it has; then the heads, and the values. */
   readonly #numbers = new Float64Array(GATHERED_ROWS * GATHERED_NUMBERS)
   #end = 0
   readonly #texts: string[] = []

@@ -1,5 +1,4 @@
-import type { UsageDimension } from './aggregate.ts'
-import type { UsageAnswerRow, UsageQuestion } from './answer.ts'
+import type { UsageAnswerRow, UsageDimension, UsageQuestion } from './answer.ts'
 import type { CsvCell } from './csv.ts'
 import { DAY_MS } from './names.ts'
 import type { UsageReader } from './reader.ts'

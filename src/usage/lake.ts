@@ -1,8 +1,9 @@
-import { parquetMetadataAsync } from 'hyparquet'
-import type { ObjectInfo, Objects } from '../contracts/objects.ts'
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import type { Objects } from '../contracts/objects.ts'
+import type { UsageEngine } from './engine.ts'
+import { FileCache, type HeldFiles } from './file-cache.ts'
 import {
-  aggregateKey,
-  aggregatePrefix,
   datesBetween,
   isMerged,
   prefixesOf,
@@ -11,8 +12,9 @@ import {
   usageObject,
   usagePrefix,
 } from './names.ts'
+import { FOOTER_PAIRS } from './record-files.ts'
 
-/** What the metadata of a file says. */
+/** The metadata of a file. */
 export interface UsageFooter {
   /** Names of all files whose records are in it, also of those that its inputs were merged from. */
   readonly inputs: readonly string[]
@@ -20,17 +22,12 @@ export interface UsageFooter {
   readonly workspaces: readonly string[]
 }
 
-/** Keys of the pairs in the metadata of a file. */
-export const FOOTER_PAIRS = { inputs: 'larkway.inputs', workspaces: 'larkway.workspaces' } as const
-
 /** Longest that the store may take for one file. */
 const TRANSFER_MS = 120_000
 /** Footers that are remembered: files never change, and each is some kilobytes to read and a list of names to keep. */
 const FOOTERS_KEPT = 500
 /** Days of which it is remembered what their files are; a question over a year asks for each. */
 const DAYS_KEPT = 800
-/** Bytes at the end of a file that are read first: the footers of most are in them. */
-const FOOTER_BYTES = 64 * 1024
 
 /**
  * The files of usage in the object store. The records of a segment are in a file as soon as that was put; a merged file
@@ -38,12 +35,16 @@ const FOOTER_BYTES = 64 * 1024
  */
 export class UsageLake {
   readonly #objects: Objects
+  readonly #engine: Pick<UsageEngine, 'run' | 'folder'>
+  readonly #cache: FileCache
   readonly #footers = new Map<string, Promise<UsageFooter>>()
   /** By date, what a listing of it was found to be. */
   readonly #days = new Map<string, { readonly keys: string; readonly day: UsageDay }>()
 
-  constructor(objects: Objects) {
+  constructor(objects: Objects, engine: Pick<UsageEngine, 'run' | 'folder'>) {
     this.#objects = objects
+    this.#engine = engine
+    this.#cache = new FileCache(objects, () => engine.folder())
   }
 
   /**
@@ -93,58 +94,29 @@ export class UsageLake {
     return footer
   }
 
-  /** All bytes of an object of known length. */
-  async read({ key, bytes }: Pick<UsageObject, 'key' | 'bytes'>): Promise<Uint8Array<ArrayBuffer>> {
-    return this.#range(key, 0, bytes)
+  /** Has files be at paths of this machine until they are released. @throws as `files` */
+  hold(files: readonly UsageObject[]): Promise<HeldFiles> {
+    return this.#cache.hold(files)
   }
 
-  /** Some bytes of an object; `to` is exclusive. */
-  async readPart(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
-    return this.#range(key, from, to)
+  /** Puts a file of this machine. @returns its bytes */
+  async put(date: string, name: string, path: string): Promise<number> {
+    const { size } = await stat(path)
+    const key = usageKey(date, name)
+    await this.#objects.put(key, createReadStream(path), size, { signal: AbortSignal.timeout(TRANSFER_MS) })
+    this.#footers.delete(key)
+    return size
   }
 
-  /** The file that an object is, where the store is a folder; else null. */
-  fileOf({ key }: Pick<UsageObject, 'key'>): string | null {
-    return this.#objects.fileOf(key)
-  }
-
-  /** For each file the object that has its sums; null where there is none. */
-  async aggregates(files: readonly UsageObject[]): Promise<(ObjectInfo | null)[]> {
-    const found = new Map<string, ObjectInfo>()
-    const list = async (prefix: string) => {
-      for await (const info of this.#objects.list(prefix)) found.set(info.key, info)
-    }
-    const dates = [...new Set(files.map(({ date }) => date))]
-    await Promise.all(prefixesOf(dates, aggregatePrefix).map(list))
-    return files.map(({ date, name }) => found.get(aggregateKey(date, name)) ?? null)
-  }
-
-  /** Puts a file and its sums, the sums first: whoever sees the file finds them. */
-  async put(
-    date: string,
-    name: string,
-    { file, aggregate }: { readonly file: Uint8Array; readonly aggregate: Uint8Array },
-  ): Promise<void> {
-    await this.#put(aggregateKey(date, name), aggregate)
-    await this.#put(usageKey(date, name), file)
-    this.#footers.delete(usageKey(date, name))
-  }
-
-  /** Deletes a file, then its sums. */
-  async remove({ key, date, name }: UsageObject): Promise<void> {
+  async remove({ key }: UsageObject): Promise<void> {
     await this.#objects.remove(key)
-    await this.#objects.remove(aggregateKey(date, name))
     this.#footers.delete(key)
   }
 
-  /** Deletes the sums, put before `before`, of files of which none is listed. @returns how many there were */
-  async removeOrphans(listed: ReadonlyMap<string, readonly UsageObject[]>, before: Date): Promise<number> {
-    const known = new Set<string>()
-    for (const files of listed.values())
-      for (const { date, name } of files) known.add(aggregateKey(date, name))
+  /** Deletes sums that versions before put beside their files. @returns how many there were */
+  async removeSums(): Promise<number> {
     let removed = 0
-    for await (const { key, modifiedAt } of this.#objects.list('aggregate/')) {
-      if (known.has(key) || !(modifiedAt < before)) continue
+    for await (const { key } of this.#objects.list('aggregate/')) {
       await this.#objects.remove(key)
       removed += 1
     }
@@ -169,42 +141,28 @@ export class UsageLake {
     return sortDay(files, footers)
   }
 
-  async #readFooter({ key, bytes }: UsageObject): Promise<UsageFooter> {
-    const file = {
-      byteLength: bytes,
-      slice: async (from: number, to = bytes) => (await this.#range(key, from, to)).buffer,
+  async #readFooter(file: UsageObject): Promise<UsageFooter> {
+    const { paths, release } = await this.hold([file])
+    try {
+      const sql = 'SELECT decode(key) AS key, decode(value) AS value FROM parquet_kv_metadata($1)'
+      const [found] = await this.#engine.run([{ sql, values: [paths[0]!] }])
+      const [keys = [], values = []] = found!.columns
+      const listOf = (key: string) => {
+        const text = values[keys.indexOf(key)]
+        return text === undefined ? [] : (JSON.parse(text as string) as string[])
+      }
+      return { inputs: listOf(FOOTER_PAIRS.inputs), workspaces: listOf(FOOTER_PAIRS.workspaces) }
+    } finally {
+      release()
     }
-    const metadata = await parquetMetadataAsync(file, { initialFetchSize: FOOTER_BYTES })
-    const listOf = (key: string) => {
-      const text = metadata.key_value_metadata?.find((pair) => pair.key === key)?.value
-      return text === undefined ? [] : (JSON.parse(text) as string[])
-    }
-    return { inputs: listOf(FOOTER_PAIRS.inputs), workspaces: listOf(FOOTER_PAIRS.workspaces) }
-  }
-
-  async #range(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>> {
-    const bytes = new Uint8Array(to - from)
-    let at = 0
-    for await (const chunk of await this.#objects.get(key, from, to, AbortSignal.timeout(TRANSFER_MS))) {
-      bytes.set(chunk, at)
-      at += chunk.length
-    }
-    return bytes
-  }
-
-  async #put(key: string, bytes: Uint8Array): Promise<void> {
-    const body = (async function* () {
-      yield bytes
-    })()
-    await this.#objects.put(key, body, bytes.length, { signal: AbortSignal.timeout(TRANSFER_MS) })
   }
 }
 
 /** The files of one day. */
 export interface UsageDay {
-  /** Those that have the records. */
+  /** The files to read. */
   readonly visible: readonly UsageObject[]
-  /** Those whose records are in visible ones too: to be deleted. */
+  /** Files whose records are in visible ones too: to be deleted. */
   readonly superseded: readonly UsageObject[]
   /** Visible ones that have inputs in common, as when two nodes merged at once: they have records twice. */
   readonly overlapping: readonly UsageObject[]

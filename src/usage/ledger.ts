@@ -32,7 +32,7 @@ const SMALL_BYTES = 64 * 1024
 
 export interface LedgerParts {
   readonly rows: WriteAhead
-  /** Of this process. */
+  /** The name of this process. */
   readonly node: string
   /** The documented field that an error names; null: it names none. */
   readonly paramOf: (failure: GatewayError) => string | null
@@ -42,11 +42,11 @@ export interface LedgerParts {
 }
 
 /**
- * Writes a record of every call, job and live session when it is over: its answer is out or nobody waits for it, its
- * handler has come to its end, and its money is settled. A record is in the kernel before the state is told of its
+ * Writes a record of every call, job and live session when it is over: its answer is out or no caller waits for it,
+ * its handler has ended, and its money is settled. A record is in the kernel before the state is told of its
  * money, so that none is missing whose money was charged; where the answer was not out by then it is written again.
  *
- * What sums up is exact: records cost what was charged. The submission of a job has no record but the job's, which is
+ * Sums are exact: records cost what was charged. The submission of a job has no record but the job's, which is
  * written when it ends; an answer that is given again costs nothing.
  */
 export class UsageLedger implements UsageKeeper {
@@ -62,7 +62,7 @@ export class UsageLedger implements UsageKeeper {
   readonly #waiting: WaitingCalls
   /** Live sessions that have no record yet, and what each knows of itself; null: it is over, but for its money. */
   readonly #sessions = new Map<OpenCall, (() => SessionFacts) | null>()
-  /** What the journal was told that each of them came to. */
+  /** The amount that the journal was told for each of them. */
   readonly #toldOfSessions = new WeakMap<OpenCall, number>()
   readonly #held: HeldCalls
   readonly #endpoints: CallEndpoints
@@ -122,7 +122,7 @@ export class UsageLedger implements UsageKeeper {
     const { became } = run
     const kept = call.usagePlace as KeptPlace | null
     call.usagePlace = null
-    // Somebody else's, or nobody's yet. Where the state did not tell, the record that another run writes replaces this.
+    // Another node has it, or none has yet. Where the state did not tell, the record of another run replaces this.
     const isOver = became !== 'queued' && became !== 'processing' && became !== 'lost'
     if (!isOver && kept === null) return
     this.#record.fillRun(job, call, run)
@@ -144,7 +144,7 @@ export class UsageLedger implements UsageKeeper {
   }
 
   /**
-   * A node has died, and what nobody can know was charged by estimates. Its record is in the kernel when this returns.
+   * A node has died, and its calls were charged by estimates. Its record is in the kernel when this returns.
    *
    * @param app that the key is of; empty: it is not known any more
    * @returns false: it was lost
@@ -292,7 +292,7 @@ class HeldCalls implements MoneySource {
   entries(isAll: boolean): HeldEntry[] {
     const changed = this.#changed
     this.#changed = new Set()
-    // What the state has never taken has expired there.
+    // Calls that the state has never taken have expired there.
     if (isAll)
       for (const token of this.#held.keys()) {
         if (idTimeMs(token) > this.#clock.wallNow() - HELD_MS) break

@@ -1,5 +1,5 @@
 import { idTimeMs, isOwnId } from '../ids.ts'
-import type { LogId, LogIdColumn } from './log-filter.ts'
+import type { LogId, LogIdColumn } from './log.ts'
 import { DAY_MS, HOUR_MS } from './names.ts'
 
 const TRACE_ID = /^[0-9a-f]{32}$/
@@ -15,7 +15,7 @@ const COLUMNS: readonly (readonly [prefix: RegExp, column: LogIdColumn])[] = [
 const SKEW_MS = 600_000
 /** Calls end within it; jobs and sessions may not. */
 const SOON_MS = HOUR_MS
-/** Behind it nothing is waited for any more: a job of the queue is gone by then. */
+/** After it no record is waited for any more: a job of the queue is gone by then. */
 const LATE_MS = 8 * DAY_MS
 /** Before it there was no ledger. */
 const FIRST_MS = Date.parse('2026-01-01')

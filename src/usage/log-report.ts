@@ -1,11 +1,11 @@
 import {
   USAGE_COLUMNS,
+  USAGE_SCALES,
   type UsageColumn,
   type UsageColumnName,
   type UsageRecord,
 } from '../contracts/usage-record.ts'
 import { type CsvCell, csvLine } from './csv.ts'
-import { USAGE_SCALES } from './rows.ts'
 
 type TimeColumn = Extract<(typeof USAGE_COLUMNS)[number], { readonly kind: 'time' }>['name']
 

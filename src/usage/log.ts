@@ -1,16 +1,48 @@
-import { USAGE_COLUMNS, type UsageColumnName, type UsageRecord } from '../contracts/usage-record.ts'
+import type { CancelSignal } from '../cancellation.ts'
+import {
+  USAGE_COLUMNS,
+  type UsageColumn,
+  type UsageColumnName,
+  type UsageRecord,
+} from '../contracts/usage-record.ts'
 import { systemClock } from '../time.ts'
-import { LogFile, type LogGroup, type LogObject, type LogSource } from './log-file.ts'
-import { applyTests, type LogId, type LogTest, markId } from './log-filter.ts'
-import { DAY_MS, dateMs, dateOf, datesBetween } from './names.ts'
+import type { EngineForm, EngineRows, EngineStatement, UsageEngine } from './engine.ts'
+import type { UsageLake } from './lake.ts'
+import type { LogFormat } from './log-report.ts'
+import { DAY_MS, dateMs, dateOf } from './names.ts'
+import { whileGone } from './reader.ts'
+import { Bindings, inMemory, isOneOf, moment, recordsIn, whole } from './record-sql.ts'
 
-/** Where a list of records stands: behind this record; without an id, at that moment, whose records are to come. */
+type ColumnOf<Kind extends UsageColumn['kind']> = Extract<
+  (typeof USAGE_COLUMNS)[number],
+  { readonly kind: Kind }
+>['name']
+export type LogWordColumn = ColumnOf<'word'>
+export type LogNumberColumn = ColumnOf<'count' | 'milliseconds' | 'money'>
+export type LogIdColumn = ColumnOf<'id'>
+
+/** A condition on one column of a record. */
+export type LogTest =
+  /** One of these values; null: none. */
+  | { readonly column: LogWordColumn | 'end_user'; readonly oneOf: readonly (string | null)[] }
+  /** A value that does not begin so, or none. */
+  | { readonly column: LogWordColumn; readonly notFrom: string }
+  /** A number from `from` to `to`, exclusive, as it is in memory: money in micro-USD. */
+  | { readonly column: LogNumberColumn; readonly from: number; readonly to: number }
+
+/** An id, and the columns of which one has to have it. */
+export interface LogId {
+  readonly value: string
+  readonly columns: readonly LogIdColumn[]
+}
+
+/** Where a list of records continues: after this record; without an id, at that moment, whose records are to come. */
 export interface LogPlace {
   readonly endedAtMs: number
   readonly recordId: string | null
 }
 
-/** What records are asked for. Plain data: it goes to another thread. */
+/** A question for records. */
 export interface LogQuestion<Name extends UsageColumnName = UsageColumnName> {
   /** Records that ended from `fromMs` to `toMs`, exclusive. */
   readonly fromMs: number
@@ -23,386 +55,234 @@ export interface LogQuestion<Name extends UsageColumnName = UsageColumnName> {
   /** Null: from the beginning. */
   readonly after: LogPlace | null
   readonly limit: number
-  /** What is asked of each record, besides its id; absent: all. Others are not read. */
+  /** The columns that are asked for, besides the id of each record; absent: all. Others are not read. */
   readonly columns?: readonly Name[]
 }
 
-/** A record, or what was asked of it. */
+/** A record, or the columns of it that were asked for. */
 export type LogRecord<Name extends UsageColumnName = UsageColumnName> = Pick<UsageRecord, Name | 'record_id'>
 
-/** How much may be done for one question. */
-export interface LogBounds {
-  /** Bytes of files; what is under way when they are used up is still read. */
-  readonly bytes: number
-  readonly milliseconds: number
-}
-
-/**
- * Some 10 million records by their ids, or 20 times as many by other columns. What is in memory at a time is a row
- * group of the columns that are asked for, some tens of MiB.
- */
-export const LOG_BOUNDS: LogBounds = { bytes: 256 * 1024 * 1024, milliseconds: 8_000 }
-
-export interface LogFound<Name extends UsageColumnName = UsageColumnName> {
-  /** In their order, each once, unless a job that two nodes have ended is on two pages. */
-  readonly records: readonly LogRecord<Name>[]
-  /** Where to go on; null: there are no more. */
+interface Found {
+  /** Where to continue; null: there are no more. */
   readonly next: LogPlace | null
   /** All that ended from the one to the other was looked at, exclusive. */
   readonly searched: { readonly fromMs: number; readonly toMs: number }
-  /** Bytes of files that were read. */
-  readonly bytes: number
 }
 
-/** Footers that are read at a time. */
-const AT_A_TIME = 16
-/** How far clocks of nodes, and that of the store, may be apart. */
-const SKEW_MS = 600_000
-/** Days that are listed one by one, before it is asked which others have files. */
-const FIRST_DAYS = 7
-/** Days whose footers are read while one is looked at, once the first was not enough. */
-const DAYS_AHEAD = 2
-
-/**
- * Finds records, day by day and row group by row group: those whose bounds say that they have none are left out, of
- * others the columns of the filter are read, and those that are asked for only of those that have records of the
- * answer. A question that takes too much ends early, and says how far it came.
- */
-export async function searchLog<Name extends UsageColumnName>(
-  question: LogQuestion<Name>,
-  source: LogSource,
-  bounds: LogBounds = LOG_BOUNDS,
-): Promise<LogFound<Name>> {
-  // It has the columns of the question.
-  return (await new LogSearch(question, source, bounds).run()) as LogFound<Name>
+export interface LogFound<Name extends UsageColumnName = UsageColumnName> extends Found {
+  /** In their order, each once, except that a job that two nodes have ended may be on two pages. */
+  readonly records: readonly LogRecord<Name>[]
 }
 
-interface Candidate {
-  readonly endedAtMs: number
-  readonly recordId: string
-  readonly group: LogGroup
-  readonly row: number
+/** A part of a file of records. */
+export interface LogText extends Found {
+  readonly rows: number
+  readonly text: string
 }
 
+/** Finds records of usage. */
+export interface UsageLog {
+  /**
+   * @param signal ends the search when no one waits for it
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when too many wait; what aborted it
+   */
+  search<Name extends UsageColumnName>(
+    question: LogQuestion<Name>,
+    signal: CancelSignal,
+  ): Promise<LogFound<Name>>
+  /** As `search`, as a part of a file; with all columns. */
+  write(question: LogQuestion, format: LogFormat, signal: CancelSignal): Promise<LogText>
+}
+
+export interface UsageLogOptions {
+  readonly lake: Pick<UsageLake, 'files' | 'hold'>
+  readonly engine: Pick<UsageEngine, 'run'>
+  /** A question that takes longer ends after the days that it looks at, and says how far it came. */
+  readonly limitMs?: number
+}
+
+const LIMIT_MS = 8_000
+/** Days that are looked at together, at most; the first is looked at alone, then twice as many each time. */
+const DAYS_MAX = 64
+
+export function createUsageLog({ lake, engine, limitMs = LIMIT_MS }: UsageLogOptions): UsageLog {
+  const run = (question: LogQuestion, as: EngineForm, signal: CancelSignal) =>
+    whileGone(() => new LogSearch(question, { lake, engine, as, signal }).run(limitMs))
+  return {
+    async search<Name extends UsageColumnName>(question: LogQuestion<Name>, signal: CancelSignal) {
+      const { parts, ...found } = await run(question, 'values', signal)
+      const records = new Map(parts.flatMap(recordsOf).map((record) => [record.record_id, record]))
+      return { ...found, records: [...records.values()] as unknown as LogRecord<Name>[] }
+    },
+    async write(question, format, signal) {
+      const { parts, ...found } = await run(question, format, signal)
+      const texts = parts.flatMap(({ columns }) => columns[0] as string[])
+      const rows = parts.flatMap(({ columns }) => columns[1] as number[])
+      return {
+        ...found,
+        rows: rows.reduce((sum, count) => sum + count, 0),
+        text: texts.filter((text) => text !== '').join(format === 'json' ? ',\n' : ''),
+      }
+    },
+  }
+}
+
+function recordsOf({ names, columns, rows }: EngineRows): LogRecord[] {
+  return Array.from({ length: rows }, (_, row) =>
+    Object.fromEntries(names.map((name, at) => [name, columns[at]![row]])),
+  ) as unknown as LogRecord[]
+}
+
+interface Searched extends Found {
+  /** Records of each part of the time that was looked at. */
+  readonly parts: readonly EngineRows[]
+}
+
+interface LogSearchParts extends Pick<UsageLogOptions, 'lake' | 'engine'> {
+  /** How records are handed over. */
+  readonly as: EngineForm
+  readonly signal: CancelSignal
+}
+
+/** Some days' records. */
+interface Looked {
+  /** One more than are wanted, if there are as many. */
+  readonly count: number
+  /** The place of the last one that is wanted; null: there is none. */
+  readonly last: LogPlace | null
+  readonly records: EngineRows
+}
+
+/** Finds records, some days at a time, those that come first in the order of the answer before the others. */
 class LogSearch {
   readonly #question: LogQuestion
-  readonly #source: LogSource
-  readonly #bounds: LogBounds
-  readonly #untilMs: number
-  /** 1: later times come later; -1: they come first. */
-  readonly #sign: 1 | -1
-  readonly #id: Buffer | null
-  /** In order, each id once. */
-  #found: Candidate[] = []
-  /** Up to this moment, in the order of the answer, nothing that was left out can be missing. */
-  #known: number
-  #bytes = 0
+  readonly #parts: LogSearchParts
 
-  constructor(question: LogQuestion, source: LogSource, bounds: LogBounds) {
+  constructor(question: LogQuestion, parts: LogSearchParts) {
     this.#question = question
-    this.#bounds = bounds
-    this.#untilMs = systemClock.now() + bounds.milliseconds
-    this.#sign = question.isNewestFirst ? -1 : 1
-    this.#id = question.id === null ? null : Buffer.from(question.id.value)
-    this.#known = this.#end
-    this.#source = {
-      dates: (from, to) => source.dates(from, to),
-      files: (date) => source.files(date),
-      ...(source.footers === undefined ? {} : { footers: source.footers }),
-      read: (object, from, to) => {
-        this.#bytes += to - from
-        return source.read(object, from, to)
-      },
-    }
+    this.#parts = parts
   }
 
-  async run(): Promise<LogFound> {
-    const stopped = await this.#walk()
-    // All that is beyond the first moment of what was not looked at is unknown, that moment included.
-    if (stopped !== null) this.#know(stopped - this.#sign)
-    const { limit } = this.#question
-    const isKnown = ({ endedAtMs }: Candidate) => this.#sign * (endedAtMs - this.#known) <= 0
-    const found = this.#found.filter(isKnown)
-    const shown = found.slice(0, limit)
-    const next = found.length > limit ? placeOf(shown.at(-1)!) : this.#rest()
-    const reached = next === null ? this.#end : next.recordId === null ? this.#known : next.endedAtMs
-    return {
-      records: await this.#records(shown),
-      next,
-      searched: this.#searched(reached),
-      bytes: this.#bytes,
-    }
-  }
-
-  /** The moment of the last record that can be asked for. */
-  get #end(): number {
-    const { fromMs, toMs, isNewestFirst } = this.#question
-    return isNewestFirst ? fromMs : toMs - 1
-  }
-
-  /** Where to go on when what is known ends before the question does. */
-  #rest(): LogPlace | null {
-    if (this.#sign * (this.#known - this.#end) >= 0) return null
-    return { endedAtMs: this.#known + this.#sign, recordId: null }
-  }
-
-  #searched(reachedMs: number): LogFound['searched'] {
-    const { fromMs, toMs, isNewestFirst } = this.#question
-    return isNewestFirst ? { fromMs: reachedMs, toMs } : { fromMs, toMs: reachedMs + 1 }
-  }
-
-  #know(ms: number): void {
-    if (this.#sign * (ms - this.#known) < 0) this.#known = ms
-  }
-
-  /** Looks at what there is, in order. @returns the first moment of what was not looked at; null: all was */
-  async #walk(): Promise<number | null> {
-    const dates = this.#dates()
-    const opened: OpenedDay[] = []
-    for (let wanted = 1; ; wanted = 1 + DAYS_AHEAD) {
-      while (opened.length < wanted) {
-        const { value: date } = await dates.next()
-        if (date === undefined) break
-        const nearMs = this.#nearest(dateMs(date), dateMs(date) + DAY_MS - 1)
-        const first = this.#firstOf(date)
-        // It is awaited later, in its turn, or not at all.
-        first.catch(() => {})
-        opened.push({ nearMs, first })
+  async run(limitMs: number): Promise<Searched> {
+    const { fromMs, toMs, isNewestFirst, limit } = this.#question
+    const untilMs = systemClock.now() + limitMs
+    const parts: EngineRows[] = []
+    let left = limit
+    let [from, to] = this.#range()
+    for (let days = 1; from < to; days = Math.min(2 * days, DAYS_MAX)) {
+      const [partFrom, partTo] = isNewestFirst
+        ? [Math.max(from, dateMs(dateOf(to - 1)) - (days - 1) * DAY_MS), to]
+        : [from, Math.min(to, dateMs(dateOf(from)) + days * DAY_MS)]
+      const looked = await this.#look(partFrom, partTo, left)
+      if (looked !== null) {
+        parts.push(looked.records)
+        if (looked.count > left) return this.#upTo(parts, looked.last!)
+        left -= looked.count
       }
-      const day = opened.shift()
-      if (day === undefined) return null
-      if (this.#hasEnough(day.nearMs)) return day.nearMs
-      const stopped = await this.#lookAt(await day.first, day.nearMs)
-      if (stopped !== null) return stopped
+      if (isNewestFirst) to = partFrom
+      else from = partTo
+      if (from < to && (left === 0 || systemClock.now() >= untilMs))
+        return this.#upTo(parts, { endedAtMs: isNewestFirst ? to - 1 : from, recordId: null })
     }
+    return { parts, next: null, searched: { fromMs, toMs } }
   }
 
-  /**
-   * Opens the files of a day, those that come first in the order of the answer before the others, until all of it is
-   * found: a day has a thousand of them before they are merged.
-   *
-   * @returns as `#walk`
-   */
-  async #lookAt({ files: first, objects }: OpenedFiles, nearMs: number): Promise<number | null> {
-    const groups: LogGroup[] = []
-    let files: OpenedFiles['files'] = first
-    for (let at = files.length; ; at += files.length) {
-      groups.push(...files.flat())
-      groups.sort((a, b) => this.#sign * (this.#nearOf(a) - this.#nearOf(b)))
-      const next = objects[at]
-      // Of those that are not opened yet, the moment that comes first.
-      const restMs = next === undefined ? null : this.#firstMomentOf(next, nearMs)
-      for (let group = groups[0]; group !== undefined; group = groups[0]) {
-        const groupMs = this.#nearOf(group)
-        if (restMs !== null && this.#sign * (groupMs - restMs) >= 0) break
-        if (this.#hasEnough(groupMs) || this.#isSpent(groupMs)) return groupMs
-        groups.shift()
-        await this.#look(group)
-      }
-      if (restMs === null) return null
-      if (this.#hasEnough(restMs) || this.#isSpent(restMs)) return restMs
-      files = await this.#open(objects.slice(at, at + AT_A_TIME))
-    }
-  }
-
-  async #firstOf(date: string): Promise<OpenedFiles> {
-    const { fromMs, toMs } = this.#range()
-    const listed = await this.#source.files(date)
-    const objects = listed.filter(
-      (object) => this.#newestIn(object) >= fromMs && this.#oldestIn(object) < toMs,
-    )
-    objects.sort((a, b) =>
-      this.#sign < 0 ? this.#newestIn(b) - this.#newestIn(a) : this.#oldestIn(a) - this.#oldestIn(b),
-    )
-    return { objects, files: await this.#open(objects.slice(0, AT_A_TIME)) }
-  }
-
-  /** Opens files. @returns of each the row groups that may have records of the answer */
-  #open(objects: readonly LogObject[]): Promise<LogGroup[][]> {
-    return Promise.all(
-      objects.map(async (object) => {
-        const { groups } = await LogFile.open(object, this.#source)
-        return this.#withId(groups.filter((group) => this.#isMeant(group)))
-      }),
-    )
-  }
-
-  async #withId(groups: readonly LogGroup[]): Promise<LogGroup[]> {
-    const may = await Promise.all(groups.map((group) => this.#mayHaveId(group)))
-    return groups.filter((_, at) => may[at])
-  }
-
-  #mayHaveId({ file, place }: LogGroup, columns = this.#question.id?.columns ?? []): Promise<boolean> | true {
-    return this.#id === null || file.mayHaveId(place, columns, this.#id)
-  }
-
-  /** The moment of a day, in the order of the answer, before which no record of a file can be. */
-  #firstMomentOf(object: LogObject, nearMs: number): number {
-    return this.#sign < 0
-      ? Math.min(nearMs, this.#newestIn(object))
-      : Math.max(nearMs, this.#oldestIn(object))
-  }
-
-  /** The first moment that a record of a file has; any, where it was not looked at. */
-  #oldestIn({ key }: LogObject): number {
-    return this.#source.footers?.timesOf(key)?.fromMs ?? Number.NEGATIVE_INFINITY
-  }
-
-  /** The latest moment that a record of a file has, or can have: they had ended when it was put. */
-  #newestIn({ key, putMs = Number.POSITIVE_INFINITY }: LogObject): number {
-    return this.#source.footers?.timesOf(key)?.toMs ?? putMs + SKEW_MS
-  }
-
-  /** The days to look at, in order. */
-  async *#dates(): AsyncGenerator<string, undefined> {
-    const { fromMs, toMs } = this.#range()
-    if (fromMs >= toMs) return undefined
-    const isNewest = this.#sign < 0
-    const edgeMs =
-      dateMs(dateOf(isNewest ? toMs - 1 : fromMs)) + (isNewest ? 1 - FIRST_DAYS : FIRST_DAYS) * DAY_MS
-    const [nearFrom, nearTo] = isNewest ? [Math.max(fromMs, edgeMs), toMs] : [fromMs, Math.min(toMs, edgeMs)]
-    const [farFrom, farTo] = isNewest ? [fromMs, Math.max(fromMs, edgeMs)] : [Math.min(toMs, edgeMs), toMs]
-    const inOrder = (dates: readonly string[]) => [...dates].sort((a, b) => (a < b ? -1 : 1) * this.#sign)
-    yield* inOrder(datesBetween(nearFrom, nearTo))
-    if (farFrom < farTo) yield* inOrder(await this.#source.dates(farFrom, farTo))
-    return undefined
+  #upTo(parts: readonly EngineRows[], next: LogPlace): Searched {
+    const { fromMs, toMs, isNewestFirst } = this.#question
+    const { endedAtMs, recordId } = next
+    // Other records of the last one's moment may be missing still; the moment itself counts as looked at.
+    const reached = recordId === null ? (isNewestFirst ? endedAtMs + 1 : endedAtMs) : endedAtMs
+    if (isNewestFirst) return { parts, next, searched: { fromMs: reached, toMs } }
+    return { parts, next, searched: { fromMs, toMs: recordId === null ? reached : reached + 1 } }
   }
 
   /** The times of records that can still come. */
-  #range(): { readonly fromMs: number; readonly toMs: number } {
+  #range(): [number, number] {
     const { fromMs, toMs, after, isNewestFirst } = this.#question
-    if (after === null) return { fromMs, toMs }
-    if (isNewestFirst) return { fromMs, toMs: Math.min(toMs, after.endedAtMs + 1) }
-    return { fromMs: Math.max(fromMs, after.endedAtMs), toMs }
+    if (after === null) return [fromMs, toMs]
+    return isNewestFirst
+      ? [fromMs, Math.min(toMs, after.endedAtMs + 1)]
+      : [Math.max(fromMs, after.endedAtMs), toMs]
   }
 
-  #nearest(firstMs: number, lastMs: number): number {
-    const { fromMs, toMs } = this.#range()
-    return this.#sign > 0 ? Math.max(firstMs, fromMs) : Math.min(lastMs, toMs - 1)
-  }
-
-  #nearOf({ fromMs, toMs }: LogGroup): number {
-    return this.#nearest(fromMs, toMs)
-  }
-
-  #isMeant({ file, place, fromMs, toMs }: LogGroup): boolean {
-    const range = this.#range()
-    return toMs >= range.fromMs && fromMs < range.toMs && file.mayHave(place, this.#question.tests)
-  }
-
-  /** Whether everything that comes from a moment on is behind the records of the answer, and behind the one after. */
-  #hasEnough(ms: number): boolean {
-    const last = this.#found[this.#question.limit]
-    return last !== undefined && this.#sign * (ms - last.endedAtMs) > 0
-  }
-
-  /**
-   * Whether it is to end before a moment. However little may be done for a question, it goes on beyond the moment at
-   * which it began: else nobody would come to its end.
-   */
-  #isSpent(ms: number): boolean {
-    if (this.#sign * (ms - this.#nearest(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)) <= 0)
-      return false
-    return this.#bytes >= this.#bounds.bytes || systemClock.now() >= this.#untilMs
-  }
-
-  /** Adds the records of a row group that may be in the answer. */
-  async #look(group: LogGroup): Promise<void> {
-    const { file, place, rows: count } = group
-    const { tests, limit } = this.#question
-    const marks = new Uint8Array(count)
-    if (!(await this.#markIds(group, marks))) return
-    const columns = await file.read(place, ['ended_at', ...tests.map(({ column }) => column)])
-    await applyTests(tests, (column) => columns.unpacked(column), marks)
-    if (!marks.includes(1)) return
-    const ended = await columns.unpacked('ended_at')
-    if (ended === null || !('values' in ended)) throw new Error('usage: a file has no times')
-    const endedAt = ended.values
-    const { fromMs, toMs } = this.#range()
-    const matches: number[] = []
-    for (let row = 0; row < count; row++)
-      if (marks[row] === 1 && endedAt[row]! >= fromMs && endedAt[row]! < toMs) matches.push(row)
-    if (matches.length === 0) return
-    const kept = this.#nearestRows(matches, endedAt, limit + 1)
-    const ids = await file.texts(place, 'record_id', kept)
-    this.#add(kept.map((row, at) => ({ endedAtMs: endedAt[row]!, recordId: ids[at] ?? '', group, row })))
-  }
-
-  /** Marks the rows that have the id, or all where none is asked for. @returns whether any is marked */
-  async #markIds(group: LogGroup, marks: Uint8Array): Promise<boolean> {
-    const { file, place } = group
-    const { id } = this.#question
-    if (id === null || this.#id === null) {
-      marks.fill(1)
-      return true
+  /** Looks for so many records, and whether there is one more. @returns null: there are no files */
+  async #look(fromMs: number, toMs: number, limit: number): Promise<Looked | null> {
+    const { lake, engine, signal } = this.#parts
+    signal.throwIfAborted()
+    const files = await lake.files(fromMs, toMs)
+    if (files.length === 0) return null
+    // Once the first records are known, files and row groups that have only later ones are left out by their bounds.
+    const sign = this.#question.isNewestFirst ? -1 : 1
+    const inOrder = files.toSorted((a, b) => (a.key < b.key ? -sign : sign))
+    const held = await lake.hold(inOrder)
+    try {
+      const found = await engine.run(this.#statements(held.paths, fromMs, toMs, limit), { signal })
+      const [, counts, records] = found
+      const [count, endedAtMs, recordId] = counts!.columns.map(([value]) => value)
+      const last = recordId === null ? null : { endedAtMs: endedAtMs as number, recordId: recordId as string }
+      return { count: Number(count), last, records: records! }
+    } finally {
+      held.release()
     }
-    for (const column of id.columns) {
-      if (!(await this.#mayHaveId(group, [column]))) continue
-      const rows = await file.readIds(place, column, this.#id)
-      if (rows !== null) markId(id.value, column, rows, marks)
+  }
+
+  #statements(paths: readonly string[], fromMs: number, toMs: number, limit: number): EngineStatement[] {
+    const { columns: named, isNewestFirst } = this.#question
+    const bindings = new Bindings()
+    const asked = ['record_id', ...USAGE_COLUMNS.flatMap(({ name }) => (isAsked(name, named) ? [name] : []))]
+    const names = [...new Set(asked)] as UsageColumnName[]
+    const columns = names.map((name) => `${inMemory(name)} AS ${name}`).join(', ')
+    const order = isNewestFirst ? 'DESC' : 'ASC'
+    const placed = `row_number() OVER (ORDER BY ended ${order}, record_id ${order})`
+    return [
+      {
+        sql: `CREATE TEMP TABLE found AS SELECT ${placed} AS place, * FROM (
+          SELECT epoch_ms(records.ended_at)::DOUBLE AS ended, ${columns}
+          FROM ${recordsIn(paths, bindings)} AS records WHERE ${this.#tests(fromMs, toMs, bindings)}
+          ORDER BY records.ended_at ${order}, records.record_id ${order} LIMIT ${whole(limit + 1)})`,
+        values: bindings.values,
+      },
+      {
+        sql: `SELECT count(*)::DOUBLE, max(ended) FILTER (place = ${whole(limit)}),
+          max(record_id) FILTER (place = ${whole(limit)}) FROM found`,
+      },
+      {
+        sql: `SELECT ${names.join(', ')} FROM found WHERE place <= ${whole(limit)}
+          QUALIFY row_number() OVER (PARTITION BY record_id ORDER BY place) = 1 ORDER BY place`,
+        as: this.#parts.as,
+      },
+    ]
+  }
+
+  #tests(fromMs: number, toMs: number, bindings: Bindings): string {
+    const { tests, id, after, isNewestFirst } = this.#question
+    const all = [`ended_at >= ${moment(fromMs)}`, `ended_at < ${moment(toMs)}`]
+    for (const test of tests) all.push(testSql(test, bindings))
+    if (id !== null) {
+      const value = bindings.bind(id.value)
+      all.push(`(${id.columns.map((column) => `${column} = ${value}`).join(' OR ')})`)
     }
-    return marks.includes(1)
-  }
-
-  /** The first rows in the order of the answer, and those of the same moment as the last of them. */
-  #nearestRows(wanted: number[], endedAt: Float64Array, least: number): number[] {
-    // Of the moment at which the list goes on some may have been told of already.
-    const { after } = this.#question
-    const count = least + wanted.filter((row) => endedAt[row] === after?.endedAtMs).length
-    if (wanted.length <= count) return wanted
-    wanted.sort((a, b) => this.#sign * (endedAt[a]! - endedAt[b]!))
-    const edge = endedAt[wanted[count - 1]!]!
-    const end = wanted.findIndex((row, at) => at >= count && endedAt[row] !== edge)
-    if (end < 0) return wanted
-    this.#know(edge)
-    return wanted.slice(0, end)
-  }
-
-  #add(candidates: readonly Candidate[]): void {
-    const { after, limit } = this.#question
-    const compare = (a: Omit<Candidate, 'group' | 'row'>, b: Omit<Candidate, 'group' | 'row'>) =>
-      this.#sign *
-      (a.endedAtMs - b.endedAtMs || (a.recordId < b.recordId ? -1 : a.recordId > b.recordId ? 1 : 0))
-    const from = after?.recordId == null ? null : { endedAtMs: after.endedAtMs, recordId: after.recordId }
-    const behind = from === null ? candidates : candidates.filter((one) => compare(one, from) > 0)
-    const seen = new Set<string>()
-    const distinct = [...this.#found, ...behind].sort(compare).filter(({ recordId }) => {
-      const isNew = !seen.has(recordId)
-      seen.add(recordId)
-      return isNew
-    })
-    this.#found = distinct.slice(0, limit + 1)
-  }
-
-  /** What is asked of the records that are shown. */
-  async #records(shown: readonly Candidate[]): Promise<LogRecord[]> {
-    const { columns: names } = this.#question
-    const columns = USAGE_COLUMNS.filter(({ name }) => names === undefined || names.includes(name))
-    const records = new Map<Candidate, LogRecord>()
-    for (const [group, own] of Map.groupBy(shown, ({ group }) => group)) {
-      const rows = own.map(({ row }) => row)
-      const ids = own.map(({ recordId }) => recordId)
-      for (const [at, record] of (await group.file.records(group.place, rows, ids, columns)).entries())
-        records.set(own[at]!, record)
+    if (after !== null && after.recordId !== null) {
+      const behind = `record_id ${isNewestFirst ? '<' : '>'} ${bindings.bind(after.recordId)}`
+      all.push(`(ended_at <> ${moment(after.endedAtMs)} OR ${behind})`)
     }
-    return shown.map((one) => records.get(one)!)
+    return all.join(' AND ')
   }
 }
 
-/** A day whose files are being opened. */
-interface OpenedDay {
-  /** Of its moments the one that comes first. */
-  readonly nearMs: number
-  readonly first: Promise<OpenedFiles>
+function isAsked(name: UsageColumnName, named: readonly UsageColumnName[] | undefined): boolean {
+  return named === undefined || named.includes(name)
 }
 
-interface OpenedFiles {
-  /** In the order in which they are opened. */
-  readonly objects: readonly LogObject[]
-  /** Of the first of them, the row groups that may have records of the answer. */
-  readonly files: readonly (readonly LogGroup[])[]
-}
+const MICROS = 1_000_000
 
-function placeOf({ endedAtMs, recordId }: Candidate): LogPlace {
-  return { endedAtMs, recordId }
+function testSql(test: LogTest, bindings: Bindings): string {
+  const { column } = test
+  if ('oneOf' in test) return isOneOf(column, test.oneOf, bindings)
+  if ('notFrom' in test)
+    return `(${column} IS NULL OR NOT starts_with(${column}, ${bindings.bind(test.notFrom)}))`
+  const bound = (value: number) =>
+    column === 'cost_usd' ? `(${whole(value)}::DECIMAL(18, 0) / ${MICROS})` : whole(value)
+  const upper = test.to === Number.POSITIVE_INFINITY ? [] : [`${column} < ${bound(test.to)}`]
+  return [`${column} >= ${bound(test.from)}`, ...upper].join(' AND ')
 }

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { ObjectInfo } from '../contracts/objects.ts'
 
 /**
- * Names of the files of usage: `usage/date=2026-11-22/<name>.parquet`, as Hive partitions, with the sums of each file
- * at `aggregate/2026-11-22/<name>`. The name of a file that was rolled is that of its segment, so that rolling one
- * again replaces it; the name of a merged one follows from its inputs.
+ * Names of the files of usage: `usage/date=2026-11-22/<name>.parquet`, as Hive partitions. The name of a file that was
+ * rolled is that of its segment, so that rolling one again replaces it; the name of a merged one follows from its
+ * inputs.
  */
 const FILE = /^usage\/date=(\d{4}-\d{2}-\d{2})\/([A-Za-z0-9_-][A-Za-z0-9_.-]*)\.parquet$/
 const MERGED = 'merged-'
@@ -47,14 +47,6 @@ export function prefixesOf(dates: readonly string[], prefixOf: (date: string) =>
   return [...months].flatMap(([month, own]) =>
     own.length < MONTH_WORTH ? own.map(prefixOf) : [prefixOf(month).slice(0, -1)],
   )
-}
-
-export function aggregateKey(date: string, name: string): string {
-  return `${aggregatePrefix(date)}${name}`
-}
-
-export function aggregatePrefix(date: string): string {
-  return `aggregate/${date}/`
 }
 
 export function isMerged(name: string): boolean {

@@ -2,14 +2,11 @@ import { renameSync, rmSync } from 'node:fs'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { idTimeMs, newId } from '../ids.ts'
-import type { Clock } from '../time.ts'
+import { type Clock, nextTurn, systemClock } from '../time.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { OpenSegment, SEGMENT_SUFFIX } from './open-segment.ts'
-import { sourceOf } from './packing.ts'
-import { TextRows, UsageRows } from './rows.ts'
 import { SHAPE_COLUMNS } from './segment.ts'
-import { readingSegment, type SegmentColumns, SegmentRoom } from './segment-columns.ts'
-import { inSlices } from './slices.ts'
+import { readingSegment, recordAt, recordIdAt, type Segment } from './segment-rows.ts'
 
 /** Name of a segment that is not handed on while its process lives. */
 const FILE = 'open-sessions'
@@ -135,7 +132,7 @@ export async function adoptOpenRows(
   const names = await readdir(from)
   for (const name of names.filter((one) => one.endsWith(UNFINISHED))) await rm(join(from, name))
   if (!names.includes(FILE)) return null
-  const open = await read(join(from, FILE), new SegmentRoom()).catch((error: unknown) => {
+  const open = await read(join(from, FILE)).catch((error: unknown) => {
     onUnread(FILE, error)
     return null
   })
@@ -148,10 +145,9 @@ export async function adoptOpenRows(
   const { id } = open
   // The last row of each session.
   const left = await inSlices(rowsById(open, () => true))
-  const room = new SegmentRoom()
   for (const name of names.filter((one) => one.endsWith(SEGMENT_SUFFIX))) {
     try {
-      const ended = await inSlices(rowsById(await read(join(from, name), room), (kind) => kind === 'session'))
+      const ended = await inSlices(rowsById(await read(join(from, name)), (kind) => kind === 'session'))
       for (const session of ended.keys()) left.delete(session)
     } catch (error) {
       onUnread(name, error)
@@ -167,40 +163,31 @@ export async function adoptOpenRows(
   return id === null || path === null ? null : { id, path }
 }
 
-/** Reads a segment. @param room memory of its columns, until the next segment is read into it */
-async function read(path: string, room: SegmentRoom): Promise<SegmentColumns> {
-  return inSlices(readingSegment(await readFile(path), room))
+async function read(path: string): Promise<Segment> {
+  return inSlices(readingSegment(await readFile(path)))
 }
 
-/** The last row of each record of some kinds, by its id. Where the shapes have no such kind, no row is looked at. */
+/** The place of the last row of each record of some kinds, by its id. */
 function* rowsById(
-  segment: SegmentColumns,
+  segment: Segment,
   isWanted: (kind: unknown) => boolean,
 ): Generator<void, Map<string, number>> {
-  const { shapes, shapeOf, rows } = segment
   const found = new Map<string, number>()
-  const wanted = shapes.map((shape) => isWanted(shape[KIND]))
-  if (!wanted.includes(true)) return found
-  const ids = new TextRows()
-  ids.viewIds(sourceOf(segment.bytes), segment, 0, rows)
-  for (let row = 0; row < rows; row += 1) {
-    const id = wanted[shapeOf[row]!] === true ? ids.at(row) : null
-    if (id !== null) found.set(id, row)
-    if (row % STEP_ROWS === 0) yield
+  for (const [place, { form }] of segment.rows.entries()) {
+    if (isWanted(form.shape[KIND])) found.set(recordIdAt(segment, place), place)
+    if (place % STEP_ROWS === 0) yield
   }
   return found
 }
 
 function* adding(
   encoder: SegmentEncoder,
-  from: SegmentColumns,
+  from: Segment,
   chosen: ReadonlyMap<string, number>,
   costs: ReadonlyMap<string, number> | undefined,
 ): Generator<void, void> {
-  const rows = new UsageRows()
-  rows.view(from, 0, from.rows)
-  for (const [id, row] of chosen) {
-    const record = rows.record(row)
+  for (const [id, place] of chosen) {
+    const record = recordAt(from, place)
     encoder.add(costs === undefined ? record : { ...record, cost_usd: costs.get(id) ?? 0 })
     if (encoder.rows % STEP_ROWS === 0) yield
   }
@@ -210,4 +197,19 @@ function* adding(
 async function put(path: string, encoder: SegmentEncoder): Promise<void> {
   await writeFile(path + UNFINISHED, encoder.take(), { mode: 0o600 })
   await rename(path + UNFINISHED, path)
+}
+
+/** How long calls wait for steps, if each is shorter than that. */
+const SLICE_MS = 1
+
+/** Takes steps, and lets other work run in between. */
+async function inSlices<Made>(steps: Generator<void, Made>): Promise<Made> {
+  for (;;) {
+    const untilMs = systemClock.now() + SLICE_MS
+    do {
+      const { done, value } = steps.next()
+      if (done === true) return value
+    } while (systemClock.now() < untilMs)
+    await nextTurn()
+  }
 }

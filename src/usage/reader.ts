@@ -1,31 +1,12 @@
 import { GatewayError } from '../errors.ts'
-import type { UsageAnswer, UsageQuestion } from './answer.ts'
-import type { AnsweredFile, UsageAnswers } from './table-answers.ts'
+import { TooManyGroups, type UsageAnswer, type UsageQuestion } from './answer.ts'
+import { AnswerQuery, emptyAnswer, TOO_MANY_GROUPS } from './answer-sql.ts'
+import { EngineError, type UsageEngine } from './engine.ts'
+import type { UsageLake } from './lake.ts'
 
-/** An object of the store. */
-interface StoredFile {
-  readonly key: string
-  readonly bytes: number
-}
-
-/** Files of usage, each with its sums beside it; `UsageLake` is what has them. */
-export interface UsageFiles<File extends StoredFile & AnsweredFile> {
-  /** Those that have the records of whole days from `fromMs` to `toMs`, exclusive, each record in one of them. */
-  files(fromMs: number, toMs: number): Promise<readonly File[]>
-  /** For each file the object that has its sums; null where there is none. */
-  aggregates(files: readonly File[]): Promise<readonly (StoredFile | null)[]>
-  read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>
-  /** The file that an object is, where others can read it; else null. */
-  fileOf(file: StoredFile): string | null
-  /** Some bytes of an object; `to` is exclusive. */
-  readPart(key: string, from: number, to: number): Promise<Uint8Array<ArrayBuffer>>
-}
-
-export interface UsageReaderOptions<File extends StoredFile & AnsweredFile> {
-  readonly lake: UsageFiles<File>
-  /** Makes the sums of a file that has none, or none that can be read. */
-  readonly sumUp: (file: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>
-  readonly answers: UsageAnswers
+export interface UsageReaderOptions {
+  readonly lake: Pick<UsageLake, 'files' | 'hold'>
+  readonly engine: Pick<UsageEngine, 'run'>
 }
 
 /** Answers questions of usage. */
@@ -33,51 +14,41 @@ export interface UsageReader {
   /**
    * The answer out of all records whose files are in the store.
    *
-   * @throws TooManyGroups, GatewayError DEPENDENCY_UNAVAILABLE when the store fails
+   * @throws TooManyGroups; GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when too many wait
    */
   ask(question: UsageQuestion): Promise<UsageAnswer>
-  /** Answers several over one listing of the store. @throws as `ask` does */
-  askAll(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]>
 }
-
-/** Files that are read whole at a time, each of which has up to 64 MB: the sums of one are made while another comes. */
-const WHOLE_AT_A_TIME = 2
 
 /** Times that a file may be gone which was listed: a merge took its place meanwhile. */
 const TRIES = 3
 
-/** Reads the sums of files, which never change, for whoever answers from them. */
-export function createUsageReader<File extends StoredFile & AnsweredFile>({
-  lake,
-  sumUp,
-  answers,
-}: UsageReaderOptions<File>): UsageReader {
-  const lanes: Promise<unknown>[] = Array.from({ length: WHOLE_AT_A_TIME }, async () => {})
-  let taken = 0
-  function made(file: File): Promise<Uint8Array<ArrayBuffer>> {
-    const lane = taken++ % lanes.length
-    const sums = lanes[lane]!.then(async () => sumUp(await lake.read(file)))
-    lanes[lane] = sums.catch(() => {})
-    return sums
-  }
-
-  async function answer(questions: readonly UsageQuestion[]): Promise<readonly UsageAnswer[]> {
-    const [fromMs, toMs] = [questions.map(({ fromMs }) => fromMs), questions.map(({ toMs }) => toMs)]
-    const files = await lake.files(Math.min(...fromMs), Math.max(...toMs))
-    const sums = await lake.aggregates(files)
-    const answered = files.map(({ key, date }, place) => {
-      const own = sums[place] ?? null
-      return { key, date, sums: own && lake.fileOf(own) }
+export function createUsageReader({ lake, engine }: UsageReaderOptions): UsageReader {
+  const ask = (question: UsageQuestion) =>
+    whileGone(async () => {
+      const held = await lake.hold(await lake.files(question.fromMs, question.toMs))
+      try {
+        return await answerFrom(question, held.paths, engine)
+      } finally {
+        held.release()
+      }
     })
-    return answers.answerAll(questions, answered, async (place, part) => {
-      if (part === 'made') return made(files[place]!)
-      const own = sums[place] ?? null
-      return own && lake.readPart(own.key, Math.min(part.from, own.bytes), Math.min(part.to, own.bytes))
-    })
-  }
+  return { ask }
+}
 
-  const askAll = (questions: readonly UsageQuestion[]) => whileGone(() => answer(questions))
-  return { ask: async (question) => (await askAll([question]))[0]!, askAll }
+async function answerFrom(
+  question: UsageQuestion,
+  paths: readonly string[],
+  engine: UsageReaderOptions['engine'],
+): Promise<UsageAnswer> {
+  if (paths.length === 0) return emptyAnswer(question)
+  const query = new AnswerQuery(question, paths)
+  try {
+    return query.answer(await engine.run(query.statements))
+  } catch (error) {
+    if (error instanceof EngineError && error.message.includes(TOO_MANY_GROUPS))
+      throw new TooManyGroups(error.message)
+    throw error
+  }
 }
 
 /** Does it again, from the listing on, where a file is gone meanwhile. @throws as `work`, the last time too */
@@ -91,8 +62,9 @@ export async function whileGone<Result>(work: () => Promise<Result>): Promise<Re
   }
 }
 
-/** Whether the store says that there is no such object. */
+/** Whether the store, or DuckDB, says that there is no such file. */
 function isGone(error: unknown): boolean {
+  if (error instanceof EngineError) return /No such file|No files found/.test(error.message)
   const cause = error instanceof GatewayError ? error.cause : null
   return (
     cause instanceof Error && (cause.name === 'NoSuchKey' || ('code' in cause && cause.code === 'ENOENT'))

@@ -126,7 +126,7 @@ export class RecordRow {
     row.estimated = true
   }
 
-  /** What every job has that ends now. */
+  /** Fills the columns that every ended job has. */
   #fillJob(job: RecordedJob): void {
     const row = this.row
     row.record_id = job.id
@@ -142,7 +142,7 @@ export class RecordRow {
     row.endpoint = job.endpoint
   }
 
-  /** What a call and a run of a job have in common. */
+  /** Fills the columns that a call and a run of a job have in common. */
   #fillCall(call: EndedCall): void {
     const row = this.row
     const { principal, attempts, purpose, failure } = call
@@ -182,7 +182,7 @@ export class RecordRow {
     row.images = whole(usage?.images)
     row.credits = whole(usage?.credits)
     const charged = call.chargedMicros
-    // What no price is known of is charged by an estimate.
+    // A model without a known price is charged by an estimate.
     row.estimated = estimate !== null || (charged > 0 && costUsd === null)
     row.cost_usd =
       charged > 0 ? whole(charged) : costUsd !== null ? whole(costUsd * MICROS) : usage === null ? 0 : null

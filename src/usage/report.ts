@@ -1,5 +1,5 @@
-import { USAGE_LATENCIES, USAGE_MEASURES, type UsageDimension, type UsageMeasure } from './aggregate.ts'
 import type { UsageAnswer, UsageAnswerRow, UsageQuestion, UsageSums } from './answer.ts'
+import { USAGE_LATENCIES, USAGE_MEASURES, type UsageDimension, type UsageMeasure } from './answer.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 
 /** An answer, and how far it can be relied on. */

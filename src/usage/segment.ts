@@ -16,8 +16,8 @@ import type { UsageColumn } from '../contracts/usage-record.ts'
  * Numbers are LEB128 of at most 53 bits; signed ones are folded (0, -1, 1, -2, …). Texts are UTF-8 behind their length.
  * Forms are numbered from 2. A row without a `record_id` of its own is named after the segment and its place in it.
  *
- * What was written when a process or a machine died may end within a frame, or hold anything: a reader stops before the
- * first frame that is not whole.
+ * The file of a process or a machine that died may end within a frame, or hold anything after its last one: a reader
+ * stops before the first frame that is not whole.
  */
 
 export const MAGIC = Buffer.from('LKUSAGE2')
@@ -27,7 +27,7 @@ export const FRAME_HEAD_BYTES = 8
 export const PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
 export const HEAD_FRAME = 0
 export const ROWS_FRAME = 1
-/** What items of a frame of rows begin with; from `FIRST_FORM` on it is a row. */
+/** The first number of an item in a frame of rows; from `FIRST_FORM` on it is a row. */
 export const SHAPE_ITEM = 0
 export const FORM_ITEM = 1
 export const FIRST_FORM = 2
@@ -100,7 +100,7 @@ export function placeId(segment: string, place: number): string {
   return `${placePrefix(segment)}${place}`
 }
 
-/** What those ids begin with. */
+/** The beginning of those ids. */
 export function placePrefix(segment: string): string {
   return `use_${segment.slice(segment.indexOf('_') + 1)}_`
 }
@@ -137,10 +137,12 @@ export class BadPayload extends Error {
 /** Reads numbers and texts out of a payload. @throws BadPayload at what cannot be one */
 export class PayloadReader {
   readonly #bytes: Buffer
-  at = 1
+  at: number
 
-  constructor(payload: Buffer) {
+  /** @param at where to begin; by default after the kind of a payload */
+  constructor(payload: Buffer, at = 1) {
     this.#bytes = payload
+    this.at = at
   }
 
   get isOver(): boolean {
@@ -224,7 +226,7 @@ export class PayloadWriter {
 
   /**
    * @param value whole, not negative and safe; there is room for 8 bytes
-   * @throws RangeError when it is larger: nobody could read what comes behind it
+   * @throws RangeError when it is larger: no reader could go past it
    */
   number(value: number): void {
     const bytes = this.#bytes
@@ -255,13 +257,13 @@ export class PayloadWriter {
     this.at += this.#bytes.write(value, this.at)
   }
 
-  /** Writes a text that stands in other bytes. */
+  /** Writes a text from other bytes. */
   textFrom(source: Buffer, from: number, length: number): void {
     this.ensure(length + 8)
     this.number(length)
     const bytes = this.#bytes
     const { at } = this
-    // Of the few bytes of an id, a native call would take longer.
+    // For the few bytes of an id, a native call would take longer.
     for (let index = 0; index < length; index += 1) bytes[at + index] = source[from + index]!
     this.at = at + length
   }

@@ -1,50 +1,28 @@
-import type { Objects } from '../contracts/objects.ts'
 import type { UsageWatch } from '../contracts/usage-lake.ts'
 import type { RollSegment } from '../contracts/usage-segment.ts'
 import { type CompactorOptions, startCompactor } from './compactor.ts'
-import { UsageLake } from './lake.ts'
-import type { TakeFile } from './rolling.ts'
-import { createUsageWorker, type UsageWorker } from './worker.ts'
-
-type UsageStoreOptions = Omit<CompactorOptions, 'lake' | 'worker'> & { readonly objects: Objects }
+import type { UsageLake } from './lake.ts'
+import type { RecordFiles } from './record-files.ts'
 
 /** The store that keeps records of usage for years. */
 export interface UsageStore {
-  readonly lake: UsageLake
-  readonly worker: UsageWorker
   /** Puts the records of a closed segment. */
   readonly roll: RollSegment
-  /** Ends the compaction, and the thread. */
+  /** Ends the compaction. */
   close(): Promise<void>
 }
 
-/** Opens the files of usage in an object store, and begins to compact them. */
-export function openUsageStore({ objects, ...options }: UsageStoreOptions): UsageStore {
-  const lake = new UsageLake(objects)
-  const worker = createUsageWorker()
-  const compactor = startCompactor({ ...options, lake, worker })
-  return {
-    lake,
-    worker,
-    roll: createRoller({ lake, watch: options.watch }),
-    async close() {
-      await compactor.stop()
-      await worker.close()
-    },
-  }
+/** Begins to compact the files of usage. */
+export function openUsageStore(options: CompactorOptions): UsageStore {
+  const { lake, files, watch } = options
+  const compactor = startCompactor(options)
+  return { roll: createRoller({ lake, files, watch }), close: () => compactor.stop() }
 }
 
 interface RollerOptions {
-  readonly lake: UsageLake
+  readonly lake: Pick<UsageLake, 'put'>
+  readonly files: Pick<RecordFiles, 'roll'>
   readonly watch?: UsageWatch | undefined
-  /** Makes the files of a segment. */
-  readonly roll?: (path: string, take: TakeFile) => Promise<void>
-}
-
-/** Loaded with the first segment: before it there was no call. */
-async function rollHere(path: string, take: TakeFile): Promise<void> {
-  const { roll } = await import('./rolling.ts')
-  await roll(path, take)
 }
 
 /**
@@ -53,10 +31,10 @@ async function rollHere(path: string, take: TakeFile): Promise<void> {
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, Error when the segment cannot be read; it stays
  */
-export function createRoller({ lake, watch, roll = rollHere }: RollerOptions): RollSegment {
-  return ({ id, path }) =>
-    roll(path, async ({ date, rows, file, aggregate }) => {
-      await lake.put(date, id, { file, aggregate })
-      watch?.rolled(rows, file.length)
+export function createRoller({ lake, files, watch }: RollerOptions): RollSegment {
+  return ({ id, path: segment }) =>
+    files.roll(segment, async ({ date, rows, path }) => {
+      const bytes = await lake.put(date, id, path)
+      watch?.rolled(rows, bytes)
     })
 }

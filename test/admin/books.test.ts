@@ -133,17 +133,17 @@ function watched() {
     booked: { sinceMs: Date.UTC(2026, 10, 1), months: [{ month: '2026-11', micros: now.booked }] },
     reservedMicros: 0,
   })
-  const answer = () => ({ total: { sums: { cost_usd: now.recorded } } })
+  const answer = () => ({ rows: [{ values: ['acme'], sums: { cost_usd: now.recorded } }] })
   const counts = { asked: 0 }
   const watch = new BooksWatch({
     usage: {
       nowMs: () => now.ms,
       completeUntilMs: async () => now.completeMs,
       reader: {
-        askAll: async () => {
+        ask: async () => {
           counts.asked += 1
           if (now.isAway) throw new Error('the store is away')
-          return [answer()]
+          return answer()
         },
       } as unknown as ConstructorParameters<typeof BooksWatch>[0]['usage']['reader'],
     },

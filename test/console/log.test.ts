@@ -1,14 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { resolveTraceUrl } from '../../src/catalog/console.ts'
 import { Issues, linesOf } from '../../src/catalog/issues.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { firstJobId, newId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
-import { rollRecords } from '../support/usage-lake.ts'
+import { lakeOf, putRecords } from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const NOW_MS = Date.now()
@@ -54,9 +52,7 @@ async function startNode(t: Test): Promise<ConsoleNode> {
   })
   const node = await startConsoleNode(t, { config, env: { LARKWAY_USAGE: 'true' } })
   const objects = await createFileObjects(node.dataFolder)
-  const lake = new UsageLake(objects)
-  for (const { date, file, aggregate } of await rollRecords(RECORDS))
-    await lake.put(date, 'seg_1', { file, aggregate })
+  await putRecords(lakeOf(objects), RECORDS, 'seg_1')
   return node
 }
 
@@ -77,7 +73,6 @@ t.test('the log of a node', async (t) => {
   const operator = await node.signIn(node.keys.operator)
   await t.test('lists, filters and pages', (t) => list(t, admin))
   await t.test('lists rows for the page', (t) => rows(t, { admin, foreign }))
-  await t.test('begins what a view will ask', (t) => ahead(t, node, { admin, foreign }))
   await t.test('finds by an id', (t) => search(t, admin))
   await t.test('shows one with those next to it', (t) => one(t, admin))
   await t.test('tells no one of others', (t) => tenancy(t, { admin, foreign, operator }))
@@ -175,40 +170,6 @@ async function rows(t: Test, { admin, foreign }: { readonly admin: Visitor; read
   t.equal(paramOf(await admin.get('/log-rows?format=csv')), 'format')
   t.equal((await foreign.get('/log-rows?workspace=acme')).status, 404)
   t.same(idsIn(await foreign.get('/log-rows')), idsIn(await foreign.get('/log')))
-}
-
-async function ahead(
-  t: Test,
-  node: ConsoleNode,
-  { admin, foreign }: { readonly admin: Visitor; readonly foreign: Visitor },
-) {
-  const list = '/log-rows?workspace=acme&outcome=error'
-  const wanted = await admin.get(list)
-  /** True if the answer was begun before it was asked for, soon after a visitor opened the list. */
-  const isBegun = async (visitor: Visitor) => {
-    const opened = await fetch(`${node.url}/console/acme/requests?tab=log&range=all&outcome=error`, {
-      headers: { cookie: visitor.cookie },
-    })
-    await opened.text()
-    await sleep(100)
-    const askedMs = Date.now()
-    const told = await admin.get(list)
-    t.same(idsIn(told), idsIn(wanted))
-    return Date.parse(pageOf(told).searched.to) < askedMs
-  }
-  let tries = 0
-  while (!(await isBegun(admin)) && tries < 50) tries += 1
-  t.ok(tries < 50, 'by whoever may see it')
-  const askedMs = Date.now()
-  t.ok(Date.parse(pageOf(await admin.get(list)).searched.to) >= askedMs, 'and told once')
-  for (let round = 0; round < 3; round += 1) t.notOk(await isBegun(foreign), 'by no one else')
-  const one = '/log/use_0010?workspace=acme&outcome=error'
-  const whole = await admin.get(one)
-  await fetch(`${node.url}/console/acme/requests/log/use_0010?tab=log&range=all&outcome=error`, {
-    headers: { cookie: admin.cookie },
-  })
-  await sleep(100)
-  t.same((await admin.get(one)).body, whole.body)
 }
 
 async function search(t: Test, admin: Visitor): Promise<void> {

@@ -1,11 +1,9 @@
 import t from 'tap'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import { AggregateBuilder } from '../../src/usage/aggregate.ts'
-import { encodeAggregate } from '../../src/usage/aggregate-file.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { startConsoleNode } from '../support/console-node.ts'
-import { rollRecords } from '../support/usage-lake.ts'
+import { lakeOf, putRecords } from '../support/usage-lake.ts'
 import { putUsage } from '../support/usage-month.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,17 +21,15 @@ const MANY = Array.from({ length: 60 * MANY_CALLS }, (_, at) =>
   routed(`many-${at % 60}`, null, at, DENSE_MS + HOUR_MS),
 )
 
-/** Puts sums as of a call of 46 routes in each of 93 days' hours, and of 10,003 routes in one. */
+/** Puts a call of 46 routes in each of 93 days' hours, and one of 10,003 routes in the first. */
 async function putDense(dataFolder: string): Promise<void> {
-  const sums = new AggregateBuilder()
+  const records: UsageRecord[] = []
   for (let hour = 0; hour < HOURS; hour += 1)
     for (let route = 10; route < 56; route += 1)
-      sums.add(routed(`dense-${route}`, 'dense', hour, DENSE_MS + hour * HOUR_MS))
-  for (let at = 0; at < 10_003; at += 1) sums.add(routed(`wide-${at}`, 'wide', at, DENSE_MS))
+      records.push(routed(`dense-${route}`, 'dense', hour, DENSE_MS + hour * HOUR_MS))
+  for (let at = 0; at < 10_003; at += 1) records.push(routed(`wide-${at}`, 'wide', at, DENSE_MS))
   const objects = await createFileObjects(dataFolder)
-  const [rolled] = await rollRecords([routed('one', 'one', 0, DENSE_MS)])
-  const aggregate = Uint8Array.from(await encodeAggregate(sums.finish()))
-  await new UsageLake(objects).put(rolled!.date, 'seg_dense', { file: rolled!.file, aggregate })
+  await putRecords(lakeOf(objects), records, 'seg_dense')
   await objects.close()
 }
 

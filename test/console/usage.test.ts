@@ -1,18 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { foreseenLog, foreseenQuestion, foreseenUsage } from '../../src/console/server/foreseen.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
-import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
-import { rollRecords } from '../support/usage-lake.ts'
 import { putUsage, usageMonth } from '../support/usage-month.ts'
 
 const RECORDS = usageMonth(Date.now(), { perHour: 1 })
 const ACME = RECORDS.filter(({ workspace }) => workspace === 'acme')
 
-const HOUR_MS = 3_600_000
 interface Sums {
   readonly calls: number
   readonly errors: number
@@ -127,103 +120,6 @@ t.test('the same as a file', async (t) => {
   t.equal(linesOf(await admin.get('/usage?format=csv')).length, 2, 'of all groups together')
 })
 
-t.test('what a view will ask about is known by its address', async (t) => {
-  const nowMs = Date.parse('2026-11-22T10:30:00Z')
-  const at = (address: string) => {
-    const [path = '', query = ''] = address.split('?')
-    const foreseen = foreseenQuestion({ path, query }, nowMs)
-    if (foreseen === null) return null
-    const { fromMs, toMs, step, by, where } = foreseen.question
-    const times = [fromMs, toMs].map((ms) => new Date(ms).toISOString().slice(0, 13))
-    return [foreseen.workspace, ...times, step, by.join(), where]
-  }
-  const acme = { workspace: ['acme'] }
-  t.same(at('/console/acme/overview?range=7d'), [
-    ...['acme', '2026-11-16T00', '2026-11-22T11', 'hour', 'outcome'],
-    { kind: ['call'], ...acme },
-  ])
-  t.match(at('/console/providers/a%20b'), [
-    null,
-    '2026-10-24T00',
-    '2026-11-22T11',
-    'day',
-    '',
-    { provider: ['a b'] },
-  ])
-  const usage = (address: string) => {
-    const [path = '', query = ''] = address.split('?')
-    const foreseen = foreseenUsage({ path, query }, nowMs)
-    if (foreseen === null) return null
-    const fields = foreseen.queries.map((text) => Object.fromEntries(new URLSearchParams(text)))
-    const [{ limit: _, step, ...table } = {}, parts, whole] = fields
-    t.equal(step, 'none')
-    t.match(parts, { by: table.by, from: table.from, to: table.to })
-    t.match(whole, { by: undefined, step: parts?.step, sort: table.sort })
-    return [foreseen.workspace, parts?.step, table]
-  }
-  const month = { from: '2026-10-24', to: '2026-11-22T11:00Z', sort: 'cost_usd' }
-  t.same(usage('/console/acme/usage'), ['acme', 'day', { ...month, by: 'model', workspace: 'acme' }])
-  t.same(usage('/console/usage?range=24h&by=app'), [
-    ...[null, 'hour'],
-    { ...month, from: '2026-11-21T11:00Z', by: 'app' },
-  ])
-  t.same(usage('/console/~usage/usage?by=end_user'), [
-    ...['usage', 'day'],
-    { ...month, by: 'end_user', workspace: 'usage' },
-  ])
-  t.same(usage('/console/acme/usage?range=7d&provider=a%20b&outcome=~none&by=route&show=errors'), [
-    ...['acme', 'day'],
-    {
-      from: '2026-11-16',
-      to: month.to,
-      sort: 'errors',
-      by: 'route',
-      provider: 'a b',
-      outcome: '',
-      workspace: 'acme',
-    },
-  ])
-  t.same(usage('/console/usage?from=2026-11-03&to=2026-11-04&workspace=beta&end_user=ann'), [
-    ...['beta', 'day'],
-    {
-      from: '2026-11-03',
-      to: '2026-11-04',
-      sort: 'cost_usd',
-      by: 'workspace',
-      workspace: 'beta',
-      end_user: 'ann',
-    },
-  ])
-  const log = (address: string) => {
-    const [path = '', query = ''] = address.split('?')
-    const foreseen = foreseenLog({ path, query }, nowMs)
-    return (
-      foreseen && [
-        foreseen.workspace,
-        foreseen.record,
-        Object.fromEntries(new URLSearchParams(foreseen.query)),
-      ]
-    )
-  }
-  const week = { from: '2026-11-15T11:00:00.000Z' }
-  t.same(log('/console/acme/requests?tab=log&end_user=ann&status=5xx'), [
-    ...['acme', null],
-    { workspace: 'acme', ...week, end_user: 'ann', status: '5xx' },
-  ])
-  t.same(log('/console/requests'), [null, null, week], 'of all workspaces')
-  t.same(log('/console/requests?workspace=beta'), ['beta', null, { workspace: 'beta', ...week }])
-  t.same(log('/console/acme/requests/log/use_1?tab=log&range=all'), ['acme', 'use_1', { workspace: 'acme' }])
-  for (const address of [
-    '/acme/requests',
-    '/acme/requests/req_1',
-    '/acme/requests/log',
-    '/acme/usage?tab=log',
-  ])
-    t.equal(log(`/console${address}`), null, address)
-  for (const address of ['', '/acme', '/acme/overview', '/acme/keys', '/usages', '/acme/providers', '/%'])
-    t.equal(at(`/console${address}`), null, address)
-})
-
 t.test('rows have the figures that were asked for, and the total has all', async (t) => {
   const all = await admin.get('/usage?by=app&sort=calls')
   const some = await admin.get('/usage?by=app&sort=calls&figures=calls,total_ms')
@@ -284,46 +180,4 @@ t.test('a node without a ledger says so, and tells what others have kept', async
   const told = await visitor.get('/usage')
   t.match(told.body, { is_recorded: false })
   t.ok(totalIn(told).calls > 0)
-})
-
-t.test('what a view asks is begun before it does, and given once', async (t) => {
-  const objects = await createFileObjects(node.dataFolder)
-  const lake = new UsageLake(objects)
-  const ended_at = Date.now() - 24 * HOUR_MS
-  let put = 0
-  const putOne = async () => {
-    put += 1
-    const one = usageRecord({ record_id: `use_ahead_${put}`, workspace: 'acme', app: 'ahead', ended_at })
-    const [rolled] = await rollRecords([one])
-    await lake.put(rolled!.date, `seg_ahead_${put}`, rolled!)
-  }
-  const view = '?by=app&show=calls'
-  const questions = () => {
-    const foreseen = foreseenUsage({ path: '/console/acme/usage', query: view.slice(1) }, Date.now())
-    return foreseen!.queries.map((query) => `/usage?${query}`)
-  }
-  const countIn = (told: Told) => sumsIn(told).find(({ app }) => app === 'ahead')?.calls ?? 0
-  await putOne()
-  /** True if answers know nothing of records put after a visitor had opened the page. */
-  const isBegun = async (visitor: Visitor) => {
-    const headers = { cookie: visitor.cookie }
-    await (await fetch(`${node.url}/console/acme/usage${view}`, { headers })).text()
-    await sleep(200)
-    const before = put
-    await putOne()
-    const [table = '', parts = '', whole = ''] = questions()
-    const told = await admin.get(table)
-    if (countIn(told) !== before) return false
-    const rest = await Promise.all([admin.get(parts), admin.get(whole)])
-    const calls = rest.map((one) => totalIn(one).calls)
-    t.same(calls, [totalIn(told).calls, totalIn(told).calls], 'all of a view are of one listing')
-    t.equal(countIn(await admin.get(table)), put, 'the next answer is a new one')
-    return true
-  }
-  let tries = 0
-  while (!(await isBegun(admin)) && tries < 50) tries += 1
-  t.ok(tries < 50, 'by whoever may see it')
-  const foreign = await node.signIn(node.keys.foreignAdmin)
-  for (let n = 0; n < 3; n += 1) t.notOk(await isBegun(foreign), 'and by no one else')
-  await objects.close()
 })

@@ -2,13 +2,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { Redis } from 'ioredis'
-import { readSegment } from '../../src/usage/segment-columns.ts'
+import { readSegment, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { type Told, tell } from './canary-attacks.ts'
 import { type Ask, CASES, type Found, type Songs } from './canary-cases.ts'
 import { type Caller, type CanaryRig, filesBelow } from './canary-rig.ts'
 import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
 import { s3ClientOf } from './s3-server.ts'
-import { recordsIn, recordsOf } from './usage-lake.ts'
+import { recordsOf } from './usage-lake.ts'
 
 /** What a node has kept: what its things are called, and what is in them. */
 export interface Kept {
@@ -114,7 +114,7 @@ async function usageOf(rig: CanaryRig): Promise<{ values: (Buffer | string)[]; r
   for (const { name, bytes } of files)
     if (name.endsWith('.usage') && bytes.length > 0) {
       values.push(bytes)
-      records.push(...recordsIn(readSegment(bytes)))
+      records.push(...segmentRecords(readSegment(bytes)))
     }
   values.push(...records.map((record) => JSON.stringify(record)))
   return { values, records: records.length }

@@ -10,13 +10,12 @@ import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
+import type { UsageLake } from '../../src/usage/lake.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
-import { rollSegment } from '../../src/usage/rolling.ts'
-import { createUsageWorker } from '../../src/usage/worker.ts'
 import { nodeSample, requestRecord } from './console-record.ts'
 import { Dice } from './dice.ts'
 import { specOf } from './jobs-under-test.ts'
+import { files, lakeOf, putFile, rollSegment } from './usage-lake.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -103,7 +102,7 @@ async function fill(folder: string, size: FullSize): Promise<FullConsole> {
     await state.jobs.submit({ spec: specOf('acme', { app: appName(job), keyId: keys[0]!.id }), slot: null })
   await state.close()
   const ids = keys.map(({ id }) => id)
-  const found = await writeRecords(new UsageLake(objects), { ...size, ids, toMs: Date.now() })
+  const found = await writeRecords(lakeOf(objects), { ...size, ids, toMs: Date.now() })
   await objects.close()
   const facts = {
     ...size,
@@ -207,8 +206,8 @@ async function writeRecords(lake: UsageLake, options: RecordsOptions): Promise<F
       encoder.add(row)
       if (encoder.bytes > FRAME_BYTES) parts.push(Buffer.from(encoder.take()))
     }
-    for (const { date, ...files } of await rollSegment(Buffer.concat([...parts, encoder.take()])))
-      await lake.put(date, id, files)
+    for (const { date, file } of await rollSegment(Buffer.concat([...parts, encoder.take()])))
+      await putFile(lake, date, id, file)
   }
   // No node has one open for longer than half a day.
   const most = Math.min(SEGMENT_RECORDS, Math.ceil(records / (2 * DAYS)))
@@ -220,14 +219,12 @@ async function writeRecords(lake: UsageLake, options: RecordsOptions): Promise<F
 }
 
 async function mergeAll(lake: UsageLake): Promise<void> {
-  const worker = createUsageWorker()
   await new CompactionRounds({
-    ...{ lake, worker, log: pino({ level: 'silent' }), graceMs: 0, now: () => Date.now() + FRESH_MS },
+    ...{ lake, files, log: pino({ level: 'silent' }), graceMs: 0, now: () => Date.now() + FRESH_MS },
     slots: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),
   }).run()
-  await worker.close()
 }
 
 /** An identifier as one that was made at a moment. */

@@ -64,6 +64,8 @@ export async function gatewayEnvironment(t: Teardown, options: GatewayOptions, k
     LARKWAY_DATA: dataFolder,
     LARKWAY_DEMO_KEY: key,
     LARKWAY_DRAIN_SECONDS: '0',
+    // A node that closes makes files of its records, in a process of their own: what tests them switches them on.
+    LARKWAY_USAGE: 'false',
     ...options.env,
   }
   if (options.config !== undefined) {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,12 +10,10 @@ import { createLogger } from '../../src/log.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { systemClock } from '../../src/time.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
-import { createUsageWorker } from '../../src/usage/worker.ts'
 import { Dice } from './dice.ts'
 import { startS3 } from './s3-server.ts'
 import { tempFolder } from './scratch.ts'
-import { totalsOf } from './usage-lake.ts'
+import { files, lakeOf, totalsOf } from './usage-lake.ts'
 import { type LakeProcessTask, numberedRecord, segmentsIn } from './usage-lake-process.ts'
 
 const PROGRAM = new URL('./usage-lake-process.ts', import.meta.url).pathname
@@ -91,19 +89,15 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
   t.same(kills, [KILLS, KILLS, KILLS], 'killed as often as was meant')
 
   const objects = createS3Objects(s3)
-  const worker = createUsageWorker()
-  t.teardown(async () => {
-    await worker.close()
-    await objects.close()
-  })
-  const lake = new UsageLake(objects)
+  t.teardown(() => objects.close())
+  const lake = lakeOf(objects)
   const read = async () => {
-    const files = await lake.files(yesterday - DAY_MS, yesterday + DAY_MS)
-    const to = await tempFolder(t)
-    for (const file of files)
-      await writeFile(join(to, `${file.date}-${file.name}.parquet`), await lake.read(file))
-    const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-    return { files: files.length, bytes, totals: await sumsByDuck(to) }
+    const found = await lake.files(yesterday - DAY_MS, yesterday + DAY_MS)
+    const { paths, release } = await lake.hold(found)
+    const bytes = found.reduce((sum, file) => sum + file.bytes, 0)
+    const totals = await sumsByDuck(paths)
+    release()
+    return { files: found.length, bytes, totals }
   }
   const expected = { count: 0, cost: 0, seconds: 0 }
   for (const task of tasks)
@@ -119,7 +113,7 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
   isEqual(before, 'as they were left')
   const rounds = new CompactionRounds({
     lake,
-    worker,
+    files,
     slots: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 100_000, byWorkspace: new Map() }),
@@ -136,14 +130,14 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
 }
 
 /** Exact sums, in micro-USD and milliseconds, in 512 MB. */
-async function sumsByDuck(folder: string) {
+async function sumsByDuck(paths: readonly string[]) {
   const instance = await DuckDBInstance.create(':memory:', { memory_limit: '512MB', threads: '1' })
   const duck = await instance.connect()
   try {
     const rows = await duck.runAndReadAll(`SELECT count(*)::DOUBLE AS count,
       count(DISTINCT record_id)::DOUBLE AS ids, count(DISTINCT request_id)::DOUBLE AS requests,
       (sum(cost_usd) * 1000000)::DOUBLE AS cost, (sum(audio_seconds) * 1000)::DOUBLE AS seconds
-      FROM '${folder}/*.parquet'`)
+      FROM read_parquet([${paths.map((path) => `'${path}'`).join(', ')}])`)
     const [sums] = rows.getRowObjectsJson()
     return sums
   } finally {

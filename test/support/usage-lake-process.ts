@@ -6,11 +6,11 @@ import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SEGMENT_SUFFIX } from '../../src/usage/open-segment.ts'
-import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { openUsageStore } from '../../src/usage/store.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Dice } from './dice.ts'
-import { randomRecord, recordsIn } from './usage-lake.ts'
+import { engine, files, lakeOf, randomRecord } from './usage-lake.ts'
 import { clockAhead } from './virtual-clock.ts'
 
 /** What a process of the test is told. */
@@ -57,7 +57,7 @@ async function main(task: LakeProcessTask): Promise<void> {
   // What the process before it wrote and could not tell of any more.
   let written = task.written
   for (const path of await segmentsIn(task.folder))
-    for (const { request_id } of recordsIn(await readSegmentFile(path)))
+    for (const { request_id } of segmentRecords(await readSegmentFile(path)))
       written = Math.max(written, Number(request_id.split('_')[2]) + 1)
   const noLease: SlotLease = { release() {} }
   const options = {
@@ -66,7 +66,8 @@ async function main(task: LakeProcessTask): Promise<void> {
     retention: () => ({ days: 100_000, byWorkspace: new Map<string, number>() }),
     log,
   }
-  const store = openUsageStore({ objects, ...options })
+  const lake = lakeOf(objects)
+  const store = openUsageStore({ lake, files, ...options })
   const rows = await WriteAhead.open({
     root: join(task.folder, 'segments'),
     lock: lockRemovable,
@@ -75,10 +76,9 @@ async function main(task: LakeProcessTask): Promise<void> {
     log,
     timing: { segmentMs: task.segmentMs, retryMs: [100, 500], graceMs: 60_000 },
   })
-  const { lake, worker } = store
   // Time goes faster here, so that what was rolled is of a past hour.
   const clock = clockAhead(3_600_000)
-  const rounds = new CompactionRounds({ ...options, lake, worker, clock, graceMs: 200 })
+  const rounds = new CompactionRounds({ ...options, lake, files, clock, graceMs: 200 })
   let compacting: Promise<void> | null = null
   process.stdout.write(`${written}\n`)
   while (written < task.count) {
@@ -99,6 +99,7 @@ async function main(task: LakeProcessTask): Promise<void> {
   await compacting
   await rows.close()
   await store.close()
+  await engine.close()
   await objects.close()
   process.stdout.write('closed\n')
 }

@@ -1,16 +1,44 @@
+import { randomUUID } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Objects } from '../../src/contracts/objects.ts'
 import { USAGE_COLUMNS, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { newId } from '../../src/ids.ts'
 import { SegmentEncoder } from '../../src/usage/encoder.ts'
-import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
-import { type RolledFile, rollSegment } from '../../src/usage/rolling.ts'
-import { UsageRows } from '../../src/usage/rows.ts'
-import type { SegmentColumns } from '../../src/usage/segment-columns.ts'
+import { createUsageEngine } from '../../src/usage/engine.ts'
+import { UsageLake } from '../../src/usage/lake.ts'
+import type { UsageObject } from '../../src/usage/names.ts'
+import { createUsageReader } from '../../src/usage/reader.ts'
+import { createRecordFiles } from '../../src/usage/record-files.ts'
+import { Bindings, inMemory, recordsIn } from '../../src/usage/record-sql.ts'
 import type { Dice } from './dice.ts'
 
 const DAY_MS = 86_400_000
 const FRAME_BYTES = 1024 * 1024
+
+/** The engine of all tests of a process; it ends with that. */
+export const engine = createUsageEngine({
+  places: [join(tmpdir(), 'larkway-engine-of-tests')],
+  folders: null,
+})
+
+/** The files of usage of a store. */
+export const lakeOf = (objects: Objects) => new UsageLake(objects, engine)
+
+export const files = createRecordFiles(engine)
+
+export const readerOf = (lake: UsageLake) => createUsageReader({ lake, engine })
+
+export async function putFile(lake: UsageLake, date: string, name: string, file: Uint8Array) {
+  await withFile(file, (path) => lake.put(date, name, path))
+}
+
+/** Puts records as the files of a segment, one for each day. */
+export async function putRecords(lake: UsageLake, records: Iterable<UsageRecord>, name: string) {
+  for (const { date, file } of await rollRecords(records)) await putFile(lake, date, name, file)
+}
 
 /** What sums have to be equal to. */
 export interface UsageTotals {
@@ -97,52 +125,74 @@ export function randomRecord(dice: Dice, id: string, options: TrafficOptions): U
   }
 }
 
+const COLUMNS = USAGE_COLUMNS.map(({ name }) => `${inMemory(name)} AS ${name}`).join(', ')
+
 /** The records of a file. */
-export async function recordsOf(bytes: Uint8Array<ArrayBuffer>): Promise<UsageRecord[]> {
-  const file = new UsageFile(bytes)
-  const records: UsageRecord[] = []
-  for (const place of file.groups.keys()) {
-    const rows = await file.read(place)
-    for (let row = 0; row < rows.length; row += 1) records.push(rows.record(row))
+export function recordsOf(bytes: Uint8Array): Promise<UsageRecord[]> {
+  return withFile(bytes, (path) => recordsAt([path]))
+}
+
+async function recordsAt(paths: readonly string[]): Promise<UsageRecord[]> {
+  const bindings = new Bindings()
+  const sql = `SELECT ${COLUMNS} FROM ${recordsIn(paths, bindings)}`
+  const [found] = await engine.run([{ sql, values: bindings.values }])
+  const { names, columns, rows } = found!
+  return Array.from({ length: rows }, (_, row) =>
+    Object.fromEntries(names.map((name, at) => [name, columns[at]![row]])),
+  ) as unknown as UsageRecord[]
+}
+
+/** The records of files of a store. */
+export async function storedRecords(lake: UsageLake, stored: readonly UsageObject[]): Promise<UsageRecord[]> {
+  if (stored.length === 0) return []
+  const { paths, release } = await lake.hold(stored)
+  return recordsAt(paths).finally(release)
+}
+
+/** Works with a file of these bytes. */
+export async function withFile<Result>(
+  bytes: Uint8Array,
+  work: (path: string) => Promise<Result>,
+): Promise<Result> {
+  const path = join(await engine.folder(), randomUUID())
+  await writeFile(path, bytes)
+  try {
+    return await work(path)
+  } finally {
+    await rm(path)
   }
-  return records
 }
 
-/** Records as the rows of a row group. */
-export function fillRows(rows: UsageRows, records: readonly UsageRecord[]): void {
-  for (const [place, { name }] of USAGE_COLUMNS.entries())
-    for (const record of records) rows.columns[place]!.append(record[name])
-  rows.fill(records.length, undefined)
+interface MadeFile {
+  readonly date: string
+  readonly rows: number
+  readonly file: Uint8Array
 }
 
-/** A file of records, with a row group for each of the lists. */
-export function fileOf(groups: readonly (readonly UsageRecord[])[]): Uint8Array<ArrayBuffer> {
-  const writer = new UsageFileWriter()
-  const rows = new UsageRows()
-  for (const records of groups) {
-    fillRows(rows, records)
-    writer.add(rows)
-    rows.clear()
-  }
-  return writer.finish([])
-}
-
-/** The records of a segment, in the order in which they were first written. */
-export function recordsIn(segment: SegmentColumns): UsageRecord[] {
-  const rows = new UsageRows()
-  rows.view(segment, 0, segment.rows)
-  return Array.from({ length: rows.length }, (_, row) => rows.record(row))
+/** The files of a segment, one for each day. */
+export async function rollSegment(segment: Uint8Array): Promise<MadeFile[]> {
+  const made: MadeFile[] = []
+  await withFile(segment, (path) =>
+    files.roll(path, async ({ path, ...file }) => {
+      made.push({ ...file, file: await readFile(path) })
+    }),
+  )
+  return made
 }
 
 /** The files of a segment of these records, one for each day. */
-export function rollRecords(records: Iterable<UsageRecord>): Promise<RolledFile[]> {
+export function rollRecords(records: Iterable<UsageRecord>): Promise<MadeFile[]> {
+  return rollSegment(segmentOf(records))
+}
+
+export function segmentOf(records: Iterable<UsageRecord>): Buffer {
   const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: 0 })
   const frames: Buffer[] = []
   for (const record of records) {
     encoder.add(record)
     if (encoder.bytes > FRAME_BYTES) frames.push(Buffer.from(encoder.take()))
   }
-  return rollSegment(Buffer.concat([...frames, encoder.take()]))
+  return Buffer.concat([...frames, encoder.take()])
 }
 
 /** A store whose calls can be made to fail, before they happen or after: the caller cannot tell. */

@@ -1,9 +1,8 @@
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { usageRecord } from './chat-usage.ts'
 import { Dice } from './dice.ts'
-import { rollRecords } from './usage-lake.ts'
+import { lakeOf, putRecords } from './usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const DAYS = 30
@@ -84,8 +83,6 @@ function recordAt(at: number, endedAt: number, dice: Dice): UsageRecord {
 /** Puts records into the data folder of a node, as one that had served them would have. */
 export async function putUsage(dataFolder: string, records: readonly UsageRecord[]): Promise<void> {
   const objects = await createFileObjects(dataFolder)
-  const lake = new UsageLake(objects)
-  for (const { date, file, aggregate } of await rollRecords(records))
-    await lake.put(date, 'seg_month', { file, aggregate })
+  await putRecords(lakeOf(objects), records, 'seg_month')
   await objects.close()
 }

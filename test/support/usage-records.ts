@@ -1,15 +1,15 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { readSegmentFile } from '../../src/usage/segment-columns.ts'
-import { recordsIn, recordsOf } from './usage-lake.ts'
+import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
+import { recordsOf } from './usage-lake.ts'
 
 /**
  * The records of all segments below a folder, whoever they belong to, and of those that were rolled into the data
  * folder around it. Files that go away meanwhile are passed over.
  */
 export async function usageRecords(folder: string): Promise<UsageRecord[]> {
-  const segments = (await namesIn(folder, '.usage')).map((path) => readSegmentFile(path).then(recordsIn))
+  const segments = (await namesIn(folder, '.usage')).map((path) => readSegmentFile(path).then(segmentRecords))
   const rolled = (await namesIn(join(dirname(folder), 'usage'), '.parquet')).map(async (path) =>
     recordsOf(Uint8Array.from(await readFile(path))),
   )

@@ -8,13 +8,12 @@ import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createLogger } from '../../src/log.ts'
 import type { Timing } from '../../src/node/timing.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { liveAudio } from '../support/live-audio.ts'
 import { LiveClient } from '../support/live-rig.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -155,7 +154,7 @@ t.test(
     t.match(await askJobs(node, 'DELETE', `/${cancelled}`), { status: 'cancelled' })
     const known = async () => {
       const files = await Promise.all((await openFiles(segments)).map((path) => readSegmentFile(path)))
-      const records = files.flatMap((file) => recordsIn(file))
+      const records = files.flatMap((file) => segmentRecords(file))
       const last = new Map(records.map((record) => [record.record_id, record]))
       const isWhole = (one: UsageRecord) => one.audio_seconds === 2_000 && one.cost_usd === 20_000
       return last.size === 1 && [...last.values()].every(isWhole)

@@ -8,24 +8,35 @@ import { runCommand } from '../../src/cli/commands.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import { decodeAggregate, decodeHead, encodeAggregate } from '../../src/usage/aggregate-file.ts'
 import {
-  answerFrom,
   GROUPS_MAX,
+  isAboutEndUsers,
+  stepMs,
   TooManyGroups,
-  tableFor,
+  USAGE_LATENCIES,
+  USAGE_MEASURES,
+  type UsageAnswer,
+  type UsageDimension,
+  type UsageLatency,
+  type UsageMeasure,
   type UsageQuestion,
+  type UsageSums,
 } from '../../src/usage/answer.ts'
-import { createAnswerThread } from '../../src/usage/answer-thread.ts'
 import { csvLine } from '../../src/usage/csv.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
-import { dateMs, datesBetween, prefixesOf, usagePrefix } from '../../src/usage/names.ts'
-import { createUsageReader } from '../../src/usage/reader.ts'
-import { TableAnswers } from '../../src/usage/table-answers.ts'
-import { merge } from '../../src/usage/tasks.ts'
+import { FileCache } from '../../src/usage/file-cache.ts'
+import { dateMs, datesBetween, prefixesOf, type UsageObject, usagePrefix } from '../../src/usage/names.ts'
+import { createUsageReader, type UsageReader } from '../../src/usage/reader.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { Dice } from '../support/dice.ts'
-import { randomRecord, rollRecords } from '../support/usage-lake.ts'
+import {
+  engine,
+  failingObjects,
+  lakeOf,
+  putRecords,
+  randomRecord,
+  readerOf,
+  storedRecords,
+} from '../support/usage-lake.ts'
 
 const HOUR_MS = 3_600_000
 const FROM_MS = Date.parse('2026-11-03T00:00:00Z')
@@ -77,14 +88,9 @@ const ONE_WORKSPACE = {
 
 async function lakeIn(folder: string) {
   const objects = await createFileObjects(folder)
-  const lake = new UsageLake(objects)
-  const parts = [
-    [...CALLS.slice(0, 250), EARLIER],
-    [...CALLS.slice(250), JOB],
-  ]
-  for (const [at, part] of parts.entries())
-    for (const { date, file, aggregate } of await rollRecords(part))
-      await lake.put(date, `seg_${at}`, { file, aggregate })
+  const lake = lakeOf(objects)
+  await putRecords(lake, [...CALLS.slice(0, 250), EARLIER], 'seg_0')
+  await putRecords(lake, [...CALLS.slice(250), JOB], 'seg_1')
   return { objects, lake }
 }
 
@@ -96,9 +102,6 @@ async function withFolder(work: (folder: string) => Promise<void>): Promise<void
     await rm(folder, { recursive: true, force: true })
   }
 }
-
-const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
-  (await merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
 
 async function run(folder: string, args: readonly string[], config?: string) {
   const out = { printed: '', complained: '', code: -1 }
@@ -159,7 +162,7 @@ test('the command answers as the records are, in every format', async (t) => {
 test('charges of an unknown provider are exported, and what no provider was asked for is not', async (t) => {
   await withFolder(async (folder) => {
     const objects = await createFileObjects(folder)
-    const lake = new UsageLake(objects)
+    const lake = lakeOf(objects)
     const nobody = { provider: null, model: null, region: null, operation: 'queue', ended_at: FROM_MS }
     const records = [
       usageRecord({ record_id: 'use_1', ended_at: FROM_MS, cost_usd: 5_000_000 }),
@@ -167,7 +170,7 @@ test('charges of an unknown provider are exported, and what no provider was aske
       usageRecord({ ...nobody, record_id: 'use_2', app: 'refused', outcome: 'error', cost_usd: null }),
       usageRecord({ ...nobody, record_id: 'use_3', app: 'free', outcome: 'ok', cost_usd: 0 }),
     ]
-    for (const { date, ...file } of await rollRecords(records)) await lake.put(date, 'seg_1', file)
+    await putRecords(lake, records, 'seg_1')
     const config = join(folder, 'larkway.yaml')
     await writeFile(config, JSON.stringify(ONE_WORKSPACE))
     const { printed, complained } = await run(folder, [...TIME, '--focus', '--csv'], config)
@@ -228,7 +231,7 @@ test('an admin is told of its own workspace alone', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
     const usage = {
-      reader: createUsageReader({ lake, sumUp, answers: new TableAnswers() }),
+      reader: readerOf(lake),
       nowMs: () => FROM_MS,
       completeUntilMs: async () => FROM_MS,
     }
@@ -253,7 +256,7 @@ test('an admin is told of its own workspace alone', async (t) => {
 test('an answer tells of the groups that are named, in their order', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const reader = createUsageReader({ lake, sumUp, answers: new TableAnswers() })
+    const reader = readerOf(lake)
     const question = { ...QUESTION, by: ['app', 'error_code'], step: 'day' } as const
     const all = await reader.ask(question)
     const [first, last] = [all.rows[0]!.values, all.rows.at(-1)!.values]
@@ -277,227 +280,197 @@ test('an answer tells of the groups that are named, in their order', async (t) =
   })
 })
 
-test('sums that are missing or damaged are made of the records, and the answer is the same', async (t) => {
-  await withFolder(async (folder) => {
-    const { lake, objects } = await lakeIn(folder)
-    const question = { ...QUESTION, by: ['app'] as const }
-    const good = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
-    let made = 0
-    const counted = (file: Uint8Array<ArrayBuffer>) => {
-      made += 1
-      return sumUp(file)
-    }
-    const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
-    const [first] = await lake.aggregates(files)
-    await objects.remove(first!.key)
-    const reader = createUsageReader({ lake, sumUp: counted, answers: new TableAnswers() })
-    t.same(await reader.ask(question), good)
-    t.equal(made, 1)
-    t.same(await reader.ask(question), good)
-    t.equal(made, 1, 'what was read is kept')
-    t.same(
-      await createUsageReader({ lake, sumUp, answers: new TableAnswers(0) }).ask(question),
-      good,
-      'without any cache',
+/** The same by looking at each record. */
+function naive(records: readonly UsageRecord[], question: UsageQuestion): UsageAnswer {
+  const { fromMs, toMs, by, where, step, sort, offset, limit } = question
+  const textOf = (record: UsageRecord, name: UsageDimension) =>
+    record[name] === null ? null : String(record[name])
+  const meant = records
+    .filter(({ ended_at: ms }) => ms >= fromMs && ms < toMs)
+    .filter((record) =>
+      Object.entries(where).every(([name, values]) =>
+        values.includes(textOf(record, name as UsageDimension)),
+      ),
     )
-    await objects.close()
-  })
-})
-
-test('a thread answers the same, and fails in the same way', async (t) => {
-  const answers = createAnswerThread()
-  await withFolder(async (folder) => {
-    const { lake, objects } = await lakeIn(folder)
-    const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
-    const [first] = await lake.aggregates(files)
-    await objects.remove(first!.key)
-    for (const by of [['app', 'model'], ['end_user']] as const) {
-      const question = { ...QUESTION, by: [...by], step: 'day' } as const
-      const here = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
-      const there = createUsageReader({ lake, sumUp, answers })
-      t.same(await Promise.all([there.ask(question), there.ask(question)]), [here, here])
-    }
-    const question = { ...QUESTION, by: ['model'], step: 'day' } as const
-    const chart = { ...question, by: [], fromMs: FROM_MS + 24 * HOUR_MS } as const
-    const direct = createUsageReader({ lake, sumUp, answers })
-    const both = await Promise.all([direct.ask(question), direct.ask(chart)])
-    t.same(await direct.askAll([question, chart]), both)
-    const own = {
-      files: lake.files.bind(lake),
-      aggregates: lake.aggregates.bind(lake),
-      read: lake.read.bind(lake),
-      readPart: lake.readPart.bind(lake),
-    }
-    for (const fileOf of [() => null, () => join(folder, 'gone')]) {
-      const asking = createAnswerThread()
-      const reader = createUsageReader({ lake: { ...own, fileOf }, sumUp, answers: asking })
-      t.same(await reader.askAll([question, chart]), both, 'what is no file is asked for')
-      await asking.close()
-    }
-    const failure = new GatewayError('DEPENDENCY_UNAVAILABLE')
-    const broken = createUsageReader({
-      answers,
-      sumUp,
-      lake: {
-        files: async () => [{ key: 'a', date: '2026-11-03', bytes: 1 }],
-        aggregates: async () => [{ key: 'b', bytes: 1 }],
-        fileOf: () => null,
-        read: () => Promise.reject(failure),
-        readPart: () => Promise.reject(failure),
-      },
+  const groups = [...Map.groupBy(meant, (record) => JSON.stringify(by.map((name) => textOf(record, name))))]
+  const sorted = groups
+    .map(([values, own]) => ({ values: JSON.parse(values) as (string | null)[], own }))
+    .sort((a, b) => {
+      const difference = sumsOf(b.own)[sort] - sumsOf(a.own)[sort]
+      const at = a.values.findIndex((value, place) => value !== b.values[place])
+      return difference || ((a.values[at] ?? '') < (b.values[at] ?? '') ? -1 : 1)
     })
-    t.equal(await broken.ask(QUESTION).catch((error: unknown) => error), failure)
-    await objects.close()
+    .slice(offset, offset + limit)
+  const length = step === 'none' ? 0 : stepMs(step)
+  const rows = sorted.flatMap(({ values, own }) => {
+    const steps = Map.groupBy(own, ({ ended_at: ms }) => (length === 0 ? null : ms - (ms % length)))
+    return [...steps]
+      .sort(([a], [b]) => Number(a) - Number(b))
+      .map(([timeMs, some]) => ({ timeMs, values, ...toldOf(some, question) }))
   })
-  const rows = GROUPS_MAX + 1
-  const column = {
-    values: Array.from({ length: rows }, (_, at) => String(at).padStart(7, '0')),
-    indices: Uint32Array.from({ length: rows }, (_, at) => at + 1),
+  return { groups: groups.length, rows, total: toldOf(meant, question) }
+}
+
+function sumsOf(records: readonly UsageRecord[]): UsageSums['sums'] {
+  const counted: Partial<Record<UsageMeasure, (record: UsageRecord) => boolean>> = {
+    calls: () => true,
+    errors: ({ outcome }) => outcome === 'error',
+    unpriced: ({ outcome, cost_usd, replayed }) => outcome === 'ok' && cost_usd === null && !replayed,
+    estimated: ({ estimated }) => estimated,
+    replayed: ({ replayed }) => replayed,
   }
-  const table = { rows, hours: new Uint32Array(rows).fill(FROM_MS / HOUR_MS), measures: {}, latencies: {} }
-  const sums = await encodeAggregate({
-    step: 'hour',
-    calls: { ...table, rows: 0, hours: new Uint8Array(0), dimensions: {} },
-    endUsers: { ...table, dimensions: { end_user: column } },
+  const sums = USAGE_MEASURES.map((name) => {
+    const isCounted = counted[name]
+    const value = (record: UsageRecord) =>
+      isCounted === undefined ? Number(record[name as 'cost_usd'] ?? 0) : Number(isCounted(record))
+    return [name, records.reduce((sum, record) => sum + value(record), 0)]
   })
-  const asked = answers.answerAll(
-    [{ ...QUESTION, by: ['end_user'] }],
-    [{ key: 'c', date: '2026-11-03' }],
-    async () => Uint8Array.from(sums),
-  )
-  t.ok((await asked.catch((error: unknown) => error)) instanceof TooManyGroups)
-  await answers.close()
-})
+  return Object.fromEntries(sums) as UsageSums['sums']
+}
 
-test('whole days are answered from sums by day, and parts of one by hour', async (t) => {
-  const records = Array.from({ length: 600 }, (_, at) =>
-    usageRecord({ ended_at: FROM_MS + (at % 24) * HOUR_MS, app: `app-${at % 5}`, total_ms: 10 * at }),
-  )
-  const [rolled] = await rollRecords(records)
-  const { sections: head } = decodeHead(rolled!.aggregate)
-  const sizeOf = ({ start, end }: { start: number; end: number }) => end - start
-  t.ok(sizeOf(head.days) > 0 && sizeOf(head.days) < sizeOf(head.calls))
-  const { calls } = await decodeAggregate(rolled!.aggregate)
-  const files = [{ key: 'a', date: rolled!.date }]
-  const days = rolled!.aggregate.slice()
-  // Only where they are not needed may the sums by hour be damaged.
-  days.fill(0, head.calls.start, head.calls.end)
-  const answers = new TableAnswers(0)
-  const question = { ...QUESTION, by: ['app'], toMs: FROM_MS + 24 * HOUR_MS } as const
-  for (const step of ['none', 'day'] as const) {
-    const asked = { ...question, step }
-    const byHour = await answerFrom(asked, () => [calls])
-    t.same(await answers.answer(asked, files, async () => days), byHour)
+/** Percentiles are of the nearest rank, and told to 3.2 %. */
+function toldOf(records: readonly UsageRecord[], question: UsageQuestion): UsageSums {
+  const percentilesOf = (name: UsageLatency) => {
+    const all = records.flatMap((record) => record[name] ?? []).sort((a, b) => a - b)
+    const at = (share: number) => all[Math.max(1, Math.ceil(share * all.length)) - 1]!
+    return all.length === 0 ? null : { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
   }
-  for (const some of [{ step: 'hour' }, { toMs: FROM_MS + 12 * HOUR_MS }] as const) {
-    const asked = { ...question, ...some }
-    const { total } = await answers.answer(asked, files, async () => rolled!.aggregate)
-    t.equal(total.sums.calls, (600 * (asked.toMs - FROM_MS)) / (24 * HOUR_MS))
-    await t.rejects(answers.answer(asked, files, async () => days))
-  }
-})
+  const isTold = question.sumsOnly !== true && !isAboutEndUsers(question)
+  const latencies = isTold
+    ? Object.fromEntries(USAGE_LATENCIES.map((name) => [name, percentilesOf(name)]))
+    : {}
+  return { sums: sumsOf(records), latencies }
+}
 
-test('answers from parts of tables are those from the whole', async (t) => {
+/** Percentiles of an answer, told as exactly as those of another that they are near enough to. */
+function rounded(answer: UsageAnswer, exact: UsageAnswer): UsageAnswer {
+  const near = (told: UsageSums, wanted: UsageSums | undefined): UsageSums => {
+    const latencies = Object.entries(told.latencies).map(([name, own]) => {
+      const other = wanted?.latencies[name as UsageLatency] ?? null
+      const isNear =
+        own !== null &&
+        other !== null &&
+        (['p50', 'p95', 'p99'] as const).every(
+          (share) => Math.abs(own[share] - other[share]) <= other[share] / 31,
+        )
+      return [name, isNear ? other : own]
+    })
+    return { ...told, latencies: Object.fromEntries(latencies) }
+  }
+  const rows = answer.rows.map((row, at) => ({ ...row, ...near(row, exact.rows[at]) }))
+  return { ...answer, rows, total: near(answer.total, exact.total) }
+}
+
+const QUESTIONS: readonly Partial<UsageQuestion>[] = [
+  {},
+  { step: 'day', sumsOnly: true },
+  { by: ['outcome'], step: 'hour' },
+  { by: ['status', 'outcome'], step: 'hour', where: { workspace: ['ws-1'] } },
+  { by: [], where: { provider: ['openai'], kind: ['call', 'job'] }, fromMs: FROM_MS + HOUR_MS },
+  { by: ['key_id'], where: { workspace: ['ws-1', 'ws-2'] } },
+  { by: ['app', 'model'], step: 'day', sort: 'cost_usd', offset: 3, limit: 4 },
+  { by: ['error_code'], where: { outcome: ['error'], region: [null] } },
+  { by: ['status'], where: { status: ['502'], region: [null, 'eu'] } },
+  { by: ['end_user'], where: { workspace: ['ws-3'] }, sort: 'cost_usd' },
+  { by: ['end_user', 'workspace'], step: 'day', where: { end_user: ['user-1-ü', 'user-2-ü'] } },
+  { by: ['workspace'], where: { end_user: ['user-1-ü'], workspace: ['nowhere'] } },
+  { by: ['model'], where: { workspace: ["'; DROP TABLE told; --"] } },
+]
+
+test('answers are those of a look at each record', async (t) => {
   const dice = new Dice(9)
   const records = Array.from({ length: 3_000 }, (_, at) => ({
     ...randomRecord(dice, `use_${at}`, { fromMs: FROM_MS, toMs: FROM_MS + 48 * HOUR_MS }),
+    ended_at: FROM_MS + dice.below(48 * HOUR_MS),
     key_id: `key_${dice.below(500)}`,
+    total_ms: dice.one([3, 200, 255, 256, 4_000, 70_000, 3_000_000, 200_000_000]) + dice.below(90),
   }))
-  const rolled = await rollRecords(records)
-  const files = rolled.map(({ date }) => ({ key: date, date }))
-  const tables = await Promise.all(rolled.map(({ aggregate }) => decodeAggregate(aggregate)))
-  let reads = 0
-  const read = async (place: number) => {
-    reads += 1
-    return rolled[place]!.aggregate
-  }
-  const questions: Partial<UsageQuestion>[] = [
-    { by: ['outcome'], step: 'hour' },
-    { by: ['status', 'outcome'], step: 'hour', where: { workspace: ['ws-1'] } },
-    { by: [], where: { provider: ['openai'], kind: ['call', 'job'] }, fromMs: FROM_MS + HOUR_MS },
-    { by: ['key_id'], where: { workspace: ['ws-1', 'ws-2'] } },
-    { by: ['app', 'model'], step: 'day', sort: 'cost_usd', offset: 3, limit: 4 },
-    { by: ['error_code'], where: { outcome: ['error'], region: [null] } },
-    { by: ['end_user'], where: { workspace: ['ws-3'] }, sort: 'cost_usd' },
-    { by: ['end_user', 'workspace'], step: 'day', where: { end_user: ['user-1-ü', 'user-2-ü'] } },
-    { by: ['workspace'], where: { end_user: ['user-1-ü'], workspace: ['nowhere'] } },
-  ]
-  for (const cacheBytes of [undefined, 0]) {
-    const answers = new TableAnswers(cacheBytes)
-    for (const some of questions) {
-      const question = { ...QUESTION, ...some }
-      const whole = await answerFrom(question, () => tables.map((table) => table[tableFor(question)]))
-      // One of its own step, and one of the same groups by another, as a page asks for a table and for its chart.
-      const chart = { ...question, step: question.step === 'day' ? 'none' : 'day', limit: 2 } as const
-      const wholeChart = await answerFrom(chart, () => tables.map((table) => table[tableFor(chart)]))
-      const asked = Array.from({ length: 2 }, () =>
-        [question, chart].map((one) => answers.answer(one, files, read)),
-      )
-      for (const [answer, ofChart] of await Promise.all(asked.map((two) => Promise.all(two)))) {
-        t.same(answer, whole, JSON.stringify(some))
-        t.same(ofChart, wholeChart, JSON.stringify(some))
-      }
-    }
-    if (cacheBytes === undefined)
-      t.ok(reads <= 3 * files.length, `${reads} reads: each section of a file once, whoever asks for it`)
-  }
-})
-
-test('tables whose texts were numbered apart answer together', async (t) => {
-  // Over 200,000 texts, those of the first file are forgotten before the third is read.
-  const users = (from: number, to: number) =>
-    Array.from({ length: to - from }, (_, at) => `u${String(from + at).padStart(7, '0')}`)
-  const parts = [users(0, 150_000), users(100_000, 250_000), users(140_000, 160_000)]
-  const files = parts.map((_, at) => ({ key: `k${at}`, date: '2026-11-03' }))
-  const made = await Promise.all(
-    parts.map(async (values) => {
-      const rows = values.length
-      const indices = Uint32Array.from(values, (_, at) => at + 1)
-      const endUsers = {
-        rows,
-        hours: new Uint32Array(rows).fill(FROM_MS / HOUR_MS),
-        dimensions: { end_user: { values, indices } },
-        measures: { calls: new Uint8Array(rows).fill(1) },
-        latencies: {},
-      }
-      const calls = { ...endUsers, rows: 0, hours: new Uint8Array(0), dimensions: {}, measures: {} }
-      return Uint8Array.from(await encodeAggregate({ step: 'hour', calls, endUsers }))
-    }),
-  )
-  const answers = new TableAnswers()
-  const asked: UsageQuestion = { ...QUESTION, by: ['end_user'], limit: 10_000 }
-  for (let round = 0; round < 2; round += 1) {
-    const answer = await answers.answer(asked, files, async (place) => made[place]!)
-    t.same([answer.groups, answer.total.sums.calls], [250_000, 320_000])
-    t.same(
-      answer.rows.map(({ values, sums }) => [values[0], sums.calls]),
-      users(140_000, 150_000).map((user) => [user, 3]),
-    )
-  }
-})
-
-test('of files without sums few are in memory', async (t) => {
   await withFolder(async (folder) => {
-    const { lake, objects } = await lakeIn(folder)
-    const [rolled] = await rollRecords([EARLIER])
-    for (let at = 0; at < 40; at += 1) await lake.put(rolled!.date, `seg_more_${at}`, rolled!)
-    const [fromMs, toMs] = [dateMs(rolled!.date), FROM_MS + 48 * HOUR_MS]
-    const question = { ...QUESTION, by: ['model'], fromMs, toMs } as const
-    const whole = await createUsageReader({ lake, sumUp, answers: new TableAnswers() }).ask(question)
-    for await (const { key } of objects.list('aggregate/')) await objects.remove(key)
-    let [reading, most] = [0, 0]
-    const sumUpOne = async (file: Uint8Array<ArrayBuffer>) => {
-      reading += 1
-      most = Math.max(most, reading)
-      const sums = await sumUp(file)
-      reading -= 1
-      return sums
+    const objects = await createFileObjects(folder)
+    const lake = lakeOf(objects)
+    for (let at = 0; at < 3; at += 1)
+      await putRecords(lake, records.slice(at * 1_000, at * 1_000 + 1_000), `seg_${at}`)
+    const questions = QUESTIONS.map((some) => ({ ...QUESTION, ...some }))
+    const reader = readerOf(lake)
+    const answers = await Promise.all(questions.map((question) => reader.ask(question)))
+    for (const [at, question] of questions.entries()) {
+      const exact = naive(records, question)
+      t.same(rounded(answers[at]!, exact), exact, JSON.stringify(QUESTIONS[at]))
     }
-    const reader = createUsageReader({ lake, sumUp: sumUpOne, answers: new TableAnswers() })
-    t.same(await Promise.all([reader.ask(question), reader.ask(question)]), [whole, whole])
-    t.equal(most, 2)
+    const none = { ...QUESTION, fromMs: FROM_MS - 48 * HOUR_MS, toMs: FROM_MS }
+    t.same(await readerOf(lake).ask(none), naive([], none), 'without a file')
     await objects.close()
   })
+})
+
+test('a question of too many groups is refused', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const [file] = await lake.files(FROM_MS, FROM_MS + 24 * HOUR_MS)
+    const path = join(folder, 'usage', `date=${file!.date}`, 'seg_many.parquet')
+    const many = `SELECT * REPLACE ('user-' || range AS end_user) FROM
+      (FROM read_parquet('${objects.fileOf(file!.key)}', hive_partitioning = false) LIMIT 1), range(${GROUPS_MAX + 1})`
+    await engine.run([
+      { sql: `COPY (SELECT * EXCLUDE (range) FROM (${many})) TO '${path}' (FORMAT parquet)` },
+    ])
+    const asked = readerOf(lake).ask({ ...QUESTION, by: ['end_user'] })
+    t.ok((await asked.catch((error: unknown) => error)) instanceof TooManyGroups)
+    await objects.close()
+  })
+})
+
+test('files of a bucket are fetched once, as long as there is room for them', async (t) => {
+  await withFolder(async (folder) => {
+    const { lake, objects } = await lakeIn(folder)
+    const { store, failing } = failingObjects(objects)
+    const files = await lake.files(FROM_MS, FROM_MS + 48 * HOUR_MS)
+    const whole = await readerOf(lake).ask(QUESTION)
+    const far = lakeOf(store)
+    const askedBy = async (reader: UsageReader) => {
+      const before = failing.calls
+      t.same(await reader.ask(QUESTION), whole)
+      return failing.calls - before
+    }
+    const first = await askedBy(readerOf(far))
+    t.equal(first - (await askedBy(readerOf(far))), files.length)
+    const cache = new FileCache(store, () => engine.folder(), files[0]!.bytes)
+    const fetched = async (some: readonly UsageObject[]) => {
+      const before = failing.calls
+      const { paths, release } = await cache.hold(some)
+      for (const [at, path] of paths.entries()) t.equal((await stat(path)).size, some[at]!.bytes)
+      release()
+      return failing.calls - before
+    }
+    t.equal(await fetched(files), files.length, 'a question has all of its files at once')
+    t.equal(await fetched(files.slice(-1)), 0, 'the last one was kept')
+    t.equal(await fetched(files.slice(0, 1)), 1, 'others have gone')
+    failing.isAway = true
+    await t.rejects(cache.hold(files), { code: 'DEPENDENCY_UNAVAILABLE' })
+    failing.isAway = false
+    t.equal(
+      await fetched(files.slice(1)),
+      files.length - 1,
+      'a file that could not be fetched is fetched again',
+    )
+    await objects.close()
+  })
+})
+
+test('files of earlier versions are read', async (t) => {
+  const objects = await createFileObjects(new URL('./older-files', import.meta.url).pathname)
+  const lake = lakeOf(objects)
+  const day = { fromMs: FROM_MS, toMs: FROM_MS + 48 * HOUR_MS }
+  const files = await lake.files(day.fromMs, day.toMs)
+  const records = await storedRecords(lake, files)
+  t.ok(records.length > 100)
+  for (const some of [
+    { by: ['app', 'model'], step: 'hour' },
+    { by: ['end_user'], sort: 'cost_usd' },
+  ] as const) {
+    const question = { ...QUESTION, ...some, limit: 1_000 }
+    const exact = naive(records, question)
+    t.same(rounded(await readerOf(lake).ask(question), exact), exact, String(some.by))
+  }
 })
 
 test('months are listed as a whole where many of their days are asked for', async (t) => {
@@ -516,8 +489,6 @@ test('months are listed as a whole where many of their days are asked for', asyn
     const files = await lake.files(dateMs(dates[0]!), dateMs(dates[20]!))
     t.ok(files.length > 1)
     t.same(files, days.flat())
-    const sums = await Promise.all(files.map(async (file) => (await lake.aggregates([file]))[0]))
-    t.same(await lake.aggregates(files), sums)
     await objects.close()
   })
 })
@@ -534,14 +505,9 @@ test('a file that is merged away while it is read is looked for again', async (t
         if (listings === 1) for (const file of files.slice(0, 1)) await lake.remove(file)
         return files
       },
-      aggregates: lake.aggregates.bind(lake),
-      fileOf: lake.fileOf.bind(lake),
-      read: lake.read.bind(lake),
-      readPart: lake.readPart.bind(lake),
+      hold: lake.hold.bind(lake),
     }
-    const { total } = await createUsageReader({ lake: racing, sumUp, answers: new TableAnswers() }).ask(
-      question,
-    )
+    const { total } = await createUsageReader({ lake: racing, engine }).ask(question)
     t.equal(listings, 2)
     t.ok(total.sums.calls < CALLS.length)
     await objects.close()

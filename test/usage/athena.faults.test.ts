@@ -4,11 +4,10 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import t from 'tap'
 import { USAGE_COLUMNS, type UsageColumnKind } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { pythonClient } from '../support/python-client.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { rollRecords } from '../support/usage-lake.ts'
+import { lakeOf, putRecords } from '../support/usage-lake.ts'
 
 const MANUAL = await readFile(new URL('../../docs/usage.md', import.meta.url), 'utf8')
 const STATEMENTS = [...MANUAL.matchAll(/```sql athena\n([\s\S]*?)```/g)].map(([, statement]) => statement!)
@@ -47,7 +46,7 @@ t.test(
     t.same(table?.columns, [...USAGE_COLUMNS.map(({ name }) => name), 'date'])
 
     const objects = await createFileObjects(folder)
-    const lake = new UsageLake(objects)
+    const lake = lakeOf(objects)
     const endedAt = Date.parse('2026-11-03T10:00:00Z')
     const first = usageRecord({ record_id: 'job_1', app: 'notes', ended_at: endedAt, cost_usd: 1_000 })
     const again = { ...first, ended_at: endedAt + 1, cost_usd: 2_000_000 }
@@ -60,7 +59,7 @@ t.test(
       [first, others[0]!],
       [again, ...others.slice(1)],
     ].entries())
-      for (const { date, ...made } of await rollRecords(part)) await lake.put(date, `seg_${at}`, made)
+      await putRecords(lake, part, `seg_${at}`)
     await objects.close()
 
     const instance = await DuckDBInstance.create()

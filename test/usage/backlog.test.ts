@@ -1,11 +1,10 @@
-import { readdir, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { idTimeMs, newId } from '../../src/ids.ts'
 import { createLogger } from '../../src/log.ts'
 import { Backlog, type BacklogParts } from '../../src/usage/backlog.ts'
-import { roll as rollFiles } from '../../src/usage/rolling.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const BYTES = 1_000
@@ -34,7 +33,7 @@ async function backlogOf(t: Test, count: number, over: Partial<BacklogParts> = {
       away.refused += 1
       throw new Error('EIO: i/o error, read')
     }
-    await rollFiles(path, async () => {})
+    await readFile(path)
     rolled.push(place)
   }
   const backlog = new Backlog({ folder, roll, log, retryMs: [5, 20], ...over })

@@ -5,10 +5,9 @@ import { CallContext } from '../../src/gateway/call-context.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
-import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { principal } from '../support/catalog.ts'
-import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -63,7 +62,7 @@ async function opened(t: Test, { syncMs } = TIMING) {
       // It may be removed after it was listed.
       const segment = await readSegmentFile(join(root, name)).catch(nullIfGone)
       if (segment === null) return null
-      const known = recordsIn(segment)
+      const known = segmentRecords(segment)
       return [...new Map(known.map((record) => [record.record_id, record])).values()]
     },
     ids: async () => (await usageRecords(root)).map(({ request_id }) => request_id),

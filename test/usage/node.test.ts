@@ -4,6 +4,7 @@ import t from 'tap'
 import { ENDPOINTS } from '../../src/api/table.ts'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { readEnvironment } from '../../src/node/config.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -107,14 +108,12 @@ t.test('each endpoint says whether its requests are calls', async (t) => {
   )
 })
 
-t.test('the demo has a ledger, and what has a configuration only when it is told to', async (t) => {
-  const hasLedger = async (options: Parameters<typeof startGateway>[1]) =>
-    (await readdir((await startGateway(t, options)).dataFolder)).includes('usage-segments')
-  const config = { providers: {}, routes: {}, workspaces: { acme: {} } }
-  t.equal(await hasLedger({}), true)
-  t.equal(await hasLedger({ env: { LARKWAY_USAGE: 'false' } }), false)
-  t.equal(await hasLedger({ config }), false)
-  t.equal(await hasLedger({ config, env: { LARKWAY_USAGE: 'true' } }), true)
+t.test('records are kept until they are switched off', async (t) => {
+  const hasLedger = async (env: Record<string, string>) =>
+    (await readdir((await startGateway(t, { env })).dataFolder)).includes('usage-segments')
+  t.equal(readEnvironment({}).LARKWAY_USAGE, true)
+  t.equal(await hasLedger({ LARKWAY_USAGE: 'true' }), true)
+  t.equal(await hasLedger({ LARKWAY_USAGE: 'false' }), false)
 })
 
 t.test('a folder that cannot be had is told of, with what to do', async (t) => {

@@ -5,7 +5,6 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { readEnvironment } from '../../src/node/config.ts'
 import { openObjects } from '../../src/node/stores.ts'
-import { UsageLake } from '../../src/usage/lake.ts'
 import { Dice } from '../support/dice.ts'
 import { scrape } from '../support/exposition.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -15,7 +14,7 @@ import { openBucket } from '../support/s3-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { sharedS3 } from '../support/shared-s3.ts'
-import { randomRecord, rollRecords } from '../support/usage-lake.ts'
+import { lakeOf, putRecords, randomRecord } from '../support/usage-lake.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const DAY_MS = 86_400_000
@@ -114,7 +113,7 @@ const SECRET_KEYS = Buffer.alloc(32, 'k').toString('base64')
 /** What some weeks have left: of each workspace 100 records on some days. */
 async function fill(env: Readonly<Record<string, string>>, ages: readonly number[]): Promise<void> {
   const objects = await openObjects(readEnvironment(env))
-  const lake = new UsageLake(objects)
+  const lake = lakeOf(objects)
   const today = Date.now() - (Date.now() % DAY_MS)
   for (const age of ages) {
     const fromMs = today - age * DAY_MS
@@ -124,8 +123,7 @@ async function fill(env: Readonly<Record<string, string>>, ages: readonly number
         return { ...randomRecord(new Dice(at), id, { fromMs, toMs: fromMs + DAY_MS }), workspace }
       }),
     )
-    for (const { date, file, aggregate } of await rollRecords(records))
-      await lake.put(date, `seg_${age}`, { file, aggregate })
+    await putRecords(lake, records, `seg_${age}`)
   }
   await objects.close()
 }

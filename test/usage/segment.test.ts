@@ -3,16 +3,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { newId } from '../../src/ids.ts'
-import { AggregateBuilder } from '../../src/usage/aggregate.ts'
-import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
-import { UsageFile } from '../../src/usage/parquet.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
-import { rollSegment } from '../../src/usage/rolling.ts'
 import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
-import { readSegment } from '../../src/usage/segment-columns.ts'
-import { unpackColumn, unpackedAt } from '../../src/usage/unpacking.ts'
-import { recordsIn, recordsOf } from '../support/usage-lake.ts'
+import { readSegment, segmentRecords } from '../../src/usage/segment-rows.ts'
+import { recordsOf, rollSegment } from '../support/usage-lake.ts'
 
 const OPENED_MS = 1_780_000_000_000
 const words = fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.string({ unit: 'binary', maxLength: 80 }))
@@ -82,7 +77,7 @@ t.test('what is written is read', async () => {
       const { file, expected } = written(all)
       const segment = readSegment(file)
       t.equal(segment.tornBytes, 0)
-      t.same(recordsIn(segment), expected)
+      t.same(segmentRecords(segment), expected)
     }),
     { numRuns: 100 },
   )
@@ -107,26 +102,15 @@ t.test('a segment comes to the sums and the files of its records', async (t) => 
         return { ...step, record: { ...record, ended_at, started_at: Math.min(record.started_at, ended_at) } }
       })
       const { file, expected } = written(given)
-      const sumsOf = (records: readonly UsageRecord[], step: 'hour' | 'day') => {
-        const builder = new AggregateBuilder({ step })
-        for (const record of records) builder.add(record)
-        return builder.finish()
-      }
-      for (const step of ['hour', 'day'] as const) {
-        const builder = new AggregateBuilder({ step })
-        builder.addSegment(readSegment(file))
-        t.same(builder.finish(), sumsOf(expected, step), step)
-      }
       const files = await rollSegment(file)
       t.same(
         files.map(({ date }) => date),
         [...new Set(expected.map(dayOf))],
       )
-      for (const { date, rows, file: bytes, aggregate } of files) {
+      for (const { date, rows, file: bytes } of files) {
         const records = expected.filter((record) => dayOf(record) === date)
         t.equal(rows, records.length)
         t.same(await recordsOf(bytes), records)
-        t.same(await decodeAggregate(aggregate), sumsOf(records, 'hour'))
       }
     }),
     { numRuns: 60 },
@@ -148,7 +132,7 @@ t.test('of a torn file all is read up to the last whole frame, wherever it was t
   for (let length = 0; length < file.length; length += 1) {
     const segment = readSegment(file.subarray(0, length))
     const whole = ends.filter((end) => end <= length)
-    const read = recordsIn(segment)
+    const read = segmentRecords(segment)
     if (read.length !== Math.max(0, whole.length - 1) * 3) t.fail(`${read.length} records of ${length} bytes`)
     if (segment.tornBytes !== length - (whole.at(-1) ?? 0)) t.fail(`torn bytes of ${length}`)
     if (read.length > 0) t.same(read.at(-1), expected[read.length - 1])
@@ -160,14 +144,14 @@ t.test('bytes that are changed, and bytes that are none of ours, never throw', a
     fc.property(steps, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 8 }), (all, changes) => {
       const { file, expected } = written(all)
       for (const [at, value] of changes) file[at % file.length] = value
-      t.ok(recordsIn(readSegment(file)).length <= expected.length)
+      t.ok(segmentRecords(readSegment(file)).length <= expected.length)
     }),
     { numRuns: 60 },
   )
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
       const segment = readSegment(bytes)
-      t.same([recordsIn(segment), segment.id, segment.tornBytes], [[], null, bytes.length])
+      t.same([segmentRecords(segment), segment.id, segment.tornBytes], [[], null, bytes.length])
     }),
   )
 })
@@ -181,7 +165,7 @@ t.test('frames with a right checksum and anything in them never throw', async (t
         frameOf(isRows ? Buffer.from([1, 0, ...bytes]) : Buffer.from(bytes)),
       )
       const segment = readSegment(Buffer.concat([head, ...framed]))
-      for (const record of recordsIn(segment)) t.type(record.request_id, 'string')
+      for (const record of segmentRecords(segment)) t.type(record.request_id, 'string')
       t.ok(segment.tornBytes >= 0)
     }),
     { numRuns: 150 },
@@ -205,9 +189,10 @@ t.test('of a key that has many shapes each is found again, or written again', as
   }
   for (const one of expected) encoder.add({ ...one })
   const segment = readSegment(Buffer.from(encoder.take()))
-  t.same(recordsIn(segment), expected)
+  t.same(segmentRecords(segment), expected)
   // More than are looked through are written again each time, 200 of them; of the others each once or twice.
-  t.ok(segment.shapes.length > 100 && segment.shapes.length < 220, `${segment.shapes.length} shapes`)
+  const { size } = new Set(segment.rows.map(({ form }) => form.shape))
+  t.ok(size > 100 && size < 220, `${size} shapes`)
 })
 
 t.test('ids that are made of places are read as they were', async (t) => {
@@ -230,15 +215,6 @@ t.test('ids that are made of places are read as they were', async (t) => {
       (await recordsOf(bytes)).map((one) => one.record_id),
       ids,
     )
-    const { meta_data: data } = new UsageFile(bytes).groups[0]!.columns[0]!
-    const from = Number(data!.data_page_offset)
-    const chunk = Buffer.from(bytes.slice(from, from + Number(data!.total_compressed_size)))
-    t.ok(chunk.length < 3 * ids.length, `${chunk.length} bytes of ${ids.length} ids`)
-    const column = unpackColumn(chunk, data!, ids.length)
-    t.same(
-      ids.map((_, row) => column && unpackedAt(column, row)),
-      ids,
-    )
   }
 })
 
@@ -255,18 +231,6 @@ t.test('callers that come again take few bytes', async (t) => {
   const more = encoder.take().length
   t.ok(first > more / 100, `${first} bytes, then ${more / 100}`)
   t.ok(more / 100 < 140, `${more / 100} bytes`)
-})
-
-t.test('room is made for as many rows as there are, also where all are in one frame', async (t) => {
-  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
-  const ROWS = 20_000
-  for (let row = 0; row < ROWS; row += 1) {
-    const ended_at = OPENED_MS + row
-    encoder.add({ ...emptyRow('node'), request_id: newId('req'), started_at: ended_at - 20, ended_at })
-  }
-  const { rows, numbers } = readSegment(encoder.take())
-  t.equal(rows, ROWS)
-  for (const column of numbers) if (column !== null) t.ok(column.length < 1.2 * ROWS, `${column.length}`)
 })
 
 t.test('a number that nobody could read is refused', async (t) => {

@@ -7,9 +7,8 @@ import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockRemovable } from '../../src/storage/folder-lock.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
-import { readSegmentFile } from '../../src/usage/segment-columns.ts'
+import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
-import { recordsIn } from '../support/usage-lake.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -58,7 +57,7 @@ function taker() {
         throw new Error('the store is away')
       }
       segments.push(segment)
-      for (const { request_id } of recordsIn(await readSegmentFile(segment.path))) ids.push(request_id)
+      for (const { request_id } of segmentRecords(await readSegmentFile(segment.path))) ids.push(request_id)
     },
   }
 }

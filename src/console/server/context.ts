@@ -4,7 +4,7 @@ import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
 import type { Clock } from '../../time.ts'
-import type { UsageLog } from '../../usage/log-worker.ts'
+import type { UsageLog } from '../../usage/log.ts'
 
 /** Services and stores that the endpoints of the console work with. */
 export interface ConsoleContext {

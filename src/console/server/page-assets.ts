@@ -245,19 +245,14 @@ const PACK = new URL('./page.pack', import.meta.url /* compiled */)
 /**
  * GET /console and what is below it: the page, whose own script reads the rest of the path, and what it is made of. No
  * key is asked for, since nothing of that is secret. Files are read when the console is first opened.
- *
- * @param onVisit told of each request for the page
  */
-export function consolePage(onVisit: (exchange: Exchange) => void, pack = PACK): EdgeRoute[] {
+export function consolePage(pack = PACK): EdgeRoute[] {
   let opened: Opened | null = null
   const open = () => {
     opened ??= openPage(pack)
     return opened
   }
-  const page = (exchange: Exchange) => {
-    onVisit(exchange)
-    return open().page(exchange)
-  }
+  const page = (exchange: Exchange) => open().page(exchange)
   return [
     get('/console', page),
     get(`${ASSETS}/*`, (exchange) => {

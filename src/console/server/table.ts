@@ -27,7 +27,6 @@ import { usageEndpoint } from './api/usage.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
 import type { ConsoleRoute } from './endpoint.ts'
-import { type Ahead, newAhead, readAhead } from './foreseen.ts'
 import { managementRoutes, operationsOf } from './management.ts'
 import { oidcEndpoints, SingleSignOn } from './oidc/endpoints.ts'
 import { consolePage } from './page-assets.ts'
@@ -36,7 +35,7 @@ import { consoleSession } from './sign-in.ts'
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
 /** Every endpoint of the console's API that the management API has, too. */
-function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
+function endpointsOf(context: ConsoleContext): ConsoleRoute[] {
   const history = new NodeHistory(context)
   return [
     ...workspaceEndpoints(context),
@@ -54,18 +53,18 @@ function endpointsOf(context: ConsoleContext, ahead: Ahead): ConsoleRoute[] {
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
     ...bookEndpoints(context),
-    ...logEndpoints(context, ahead.log),
+    ...logEndpoints(context),
     ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),
-    usageEndpoint(context, ahead.usage),
+    usageEndpoint(context),
     auditEndpoint(context),
   ]
 }
 
 /** The operations of the management API, for the reference. */
 export function managementOperations(context: ConsoleContext): Operation[] {
-  return operationsOf(endpointsOf(context, newAhead(context.clock)))
+  return operationsOf(endpointsOf(context))
 }
 
 /**
@@ -74,8 +73,7 @@ export function managementOperations(context: ConsoleContext): Operation[] {
  */
 export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
   const singleSignOn = new SingleSignOn(context)
-  const ahead = newAhead(context.clock)
-  const endpoints = endpointsOf(context, ahead)
+  const endpoints = endpointsOf(context)
   const api = [
     ...consoleSession(context, singleSignOn),
     ...oidcEndpoints(context, singleSignOn),
@@ -83,7 +81,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     endpointsEndpoint(context),
     ...endpoints,
   ]
-  const rest = [...unknownPaths(api), ...consolePage((exchange) => readAhead(exchange, context, ahead))]
+  const rest = [...unknownPaths(api), ...consolePage()]
   return [
     ...api,
     ...managementRoutes(endpoints),

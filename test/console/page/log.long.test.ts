@@ -2,14 +2,14 @@ import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { RequestAnswer, RequestsAnswer } from '../../../src/console/server/answers/requests.ts'
 import { createFileObjects } from '../../../src/storage/folder.ts'
-import { UsageLake } from '../../../src/usage/lake.ts'
+import type { UsageLake } from '../../../src/usage/lake.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
 import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
-import { rollRecords } from '../../support/usage-lake.ts'
+import { lakeOf, putRecords } from '../../support/usage-lake.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 const NOW_MS = Date.now()
@@ -65,9 +65,8 @@ t.test('the request log in a browser', { skip: withoutServers, timeout: 280_000 
     console: { trace_url: 'https://traces.example.com/trace/{trace_id}' },
   })
   const node = await startConsoleNode(t, { config, env: { LARKWAY_USAGE: 'true' } })
-  const lake = new UsageLake(await createFileObjects(node.dataFolder))
-  for (const { date, file, aggregate } of await rollRecords([...RECORDS, FOREIGN]))
-    await lake.put(date, 'seg_1', { file, aggregate })
+  const lake = lakeOf(await createFileObjects(node.dataFolder))
+  await putRecords(lake, [...RECORDS, FOREIGN], 'seg_1')
   const browser: Browser = await openBrowser(t)
   const person = await openPerson(browser, node.url)
   await person.signIn(node.keys.admin)
@@ -308,8 +307,7 @@ async function bars(t: Test, { page }: Person, { url, keys }: ConsoleNode, lake:
     ...{ started_at: Date.parse(at) - 5, ended_at: Date.parse(at) + 20, total_ms: 25 },
     attempt_reasons: `${one?.provider}/${one?.model}=ok`,
   })
-  for (const { date, file, aggregate } of await rollRecords([record]))
-    await lake.put(date, 'seg_2', { file, aggregate })
+  await putRecords(lake, [record], 'seg_2')
   await page.goto('/console/requests/log/use_new')
   const bar = page.getByRole('listitem').filter({ hasText: `${one?.provider}/${one?.model}` })
   await bar.locator('.attempt-fill').waitFor()
@@ -328,8 +326,7 @@ async function fresh(t: Test, person: Person, lake: UsageLake): Promise<void> {
       ...{ record_id: `use_${name}`, request_id: `order-${name}`, outcome: 'canceled', status: 499 },
       ...{ app: 'web', key_id: 'key_app', started_at: atMs - 5, ended_at: atMs, total_ms: 5 },
     })
-    for (const { date, file, aggregate } of await rollRecords([record]))
-      await lake.put(date, `seg_${name}`, { file, aggregate })
+    await putRecords(lake, [record], `seg_${name}`)
   }
   await shown(page, 'No matching requests')
   await page.getByRole('tab', { name: 'Live' }).click()

@@ -1,19 +1,16 @@
 import { type Static, Type } from 'typebox'
 import { PLAYGROUND_IDS } from '../../../admin/keys.ts'
 import { timestamp } from '../../../api/json-reply.ts'
-import { Cancellation, type CancelSignal } from '../../../cancellation.ts'
+import type { CancelSignal } from '../../../cancellation.ts'
 import type { UsageColumnName, UsageRecord } from '../../../contracts/usage-record.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { StreamedReply } from '../../../inbound/exchange.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
-import type { Clock } from '../../../time.ts'
-import type { CALL_DIMENSIONS } from '../../../usage/aggregate.ts'
-import type { LogFound, LogPlace, LogQuestion, LogRecord } from '../../../usage/log.ts'
-import type { LogTest } from '../../../usage/log-filter.ts'
+import type { CALL_DIMENSIONS } from '../../../usage/answer.ts'
+import type { LogFound, LogPlace, LogQuestion, LogRecord, LogTest } from '../../../usage/log.ts'
 import { idSpans, type LogSpan, logIdOf } from '../../../usage/log-id.ts'
 import { LOG_FORMATS, type LogFormat, recordJson, recordsHead } from '../../../usage/log-report.ts'
 import { DAY_MS, dateOf, HOUR_MS } from '../../../usage/names.ts'
-import { AnswersAhead, keyOf } from '../ahead.ts'
 import type {
   LogAnswer,
   LogRecordAnswer,
@@ -27,7 +24,6 @@ import {
   type ConsoleRoute,
   consoleEndpoint,
   scopeOf,
-  strictQuery,
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
@@ -110,32 +106,6 @@ const OneQuery = Type.Object(FILTERS)
 type Filters = Static<typeof OneQuery>
 type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 
-/** Answers that the page is about to ask for, by `keyOf`. */
-export class LogAhead {
-  readonly rows: AnswersAhead<LogRowsAnswer>
-  readonly one: AnswersAhead<OneLogRecordAnswer>
-
-  constructor(clock: Clock) {
-    this.rows = new AnswersAhead(clock)
-    this.one = new AnswersAhead(clock)
-  }
-
-  /**
-   * Begins what a view asks.
-   *
-   * @param scope  a workspace that the viewer may see; null: all of them
-   * @param query  as the page sends it
-   * @param record null: the list
-   * @throws GatewayError INVALID_REQUEST
-   */
-  begin(context: ConsoleContext, scope: string | null, query: string, record: string | null): void {
-    const asked = { scope, query: strictQuery(OneQuery, query) }
-    const signal = new Cancellation()
-    if (record === null) this.rows.begin([keyOf(asked)], async () => [await rowsOf(context, asked, signal)])
-    else this.one.begin([keyOf(asked, record)], async () => [await oneOf(context, asked, { record, signal })])
-  }
-}
-
 /** Filters, of what the viewer may see. */
 interface Asked {
   /** Null: all workspaces. */
@@ -144,18 +114,16 @@ interface Asked {
 }
 
 /** Records of the usage ledger: filtered, found by an id, exported; and one of them with its neighbors. */
-export function logEndpoints(context: ConsoleContext, ahead: LogAhead): ConsoleRoute[] {
+export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
     consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, async (call) => {
-      const asked = { scope: scopeOf(call), query: call.query }
-      return (await ahead.rows.take(keyOf(asked))) ?? rowsOf(context, asked, call.exchange.signal)
+      return rowsOf(context, { scope: scopeOf(call), query: call.query }, call.exchange.signal)
     }),
     consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, async (call) => {
       const { query, params, exchange } = call
       const asked = { scope: scopeOf(call), query }
-      const begun = await ahead.one.take(keyOf(asked, params.record))
-      return begun ?? oneOf(context, asked, { ...params, signal: exchange.signal })
+      return oneOf(context, asked, { ...params, signal: exchange.signal })
     }),
   ]
 }
@@ -306,7 +274,7 @@ async function find<Name extends UsageColumnName>(
     looked.push(found)
     if (found.records.length > 0) break
   }
-  const last = looked.at(-1) ?? { records: [], next: null, bytes: 0 }
+  const last = looked.at(-1) ?? { records: [], next: null }
   const searched = {
     fromMs: Math.min(toMs, ...looked.map((found) => found.searched.fromMs)),
     toMs: looked.length === 0 ? toMs : Math.max(...looked.map((found) => found.searched.toMs)),
@@ -346,6 +314,7 @@ async function totalOf(
     sort: 'calls',
     offset: 0,
     limit: KEYS_MAX,
+    sumsOnly: true,
     ...(isAll ? { groups: [] } : { beginning: PLAYGROUND_IDS }),
   })
   if (rows.length === KEYS_MAX) return null

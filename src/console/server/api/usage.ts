@@ -1,22 +1,22 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import type { AdminActor } from '../../../admin/actor.ts'
-import { answerUsage, askUsageAll, usageQuestion } from '../../../admin/usage.ts'
+import { answerUsage, askUsage, usageQuestion } from '../../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS, type UsageInput } from '../../../admin/usage-question.ts'
 import { jsonReply, largeList } from '../../../api/json-reply.ts'
 import { invalidField } from '../../../inbound/refusals.ts'
-import { type Clock, nextTurn } from '../../../time.ts'
-import { USAGE_LATENCIES, USAGE_MEASURES, type UsageMeasure } from '../../../usage/aggregate.ts'
+import { nextTurn } from '../../../time.ts'
 import {
   ANSWER_ROWS_MAX,
   groupsMax,
   stepsOf,
+  USAGE_LATENCIES,
+  USAGE_MEASURES,
   type UsageAnswerRow,
+  type UsageMeasure,
   type UsageQuestion,
 } from '../../../usage/answer.ts'
 import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
 import { reportCells, reportColumns, type UsageReport, usageJson } from '../../../usage/report.ts'
-import { AnswersAhead, keyOf } from '../ahead.ts'
 import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
@@ -25,7 +25,6 @@ import {
   compressed,
   consoleEndpoint,
   scopeOf,
-  strictQuery,
   WorkspaceField,
   WrittenReply,
 } from '../endpoint.ts'
@@ -59,38 +58,15 @@ const SLICE_ROWS = 256
 
 type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
 
-/** Answers that the page is about to ask for, by `keyOf`. */
-export class UsageAhead {
-  readonly answers: AnswersAhead<UsageJson>
-
-  constructor(clock: Clock) {
-    this.answers = new AnswersAhead(clock)
-  }
-
-  /**
-   * Begins what a view asks, all of it over one listing of the store.
-   *
-   * @param actor   of whom it is known that they may see the scope
-   * @param scope   null: all workspaces
-   * @param queries as the page sends them
-   * @throws GatewayError INVALID_REQUEST
-   */
-  begin(context: ConsoleContext, actor: AdminActor, scope: string | null, queries: readonly string[]): void {
-    const asked = queries.map((query) => strictQuery(Query, query) as Fields)
-    const keys = asked.map((query) => keyOf({ scope, query }))
-    this.answers.begin(keys, () => answersTo(context, actor, scope, asked))
-  }
-}
-
 /** Values of a query by their names. */
 type Fields = Readonly<Record<string, string>>
 
 /** Usage of one workspace, or (operators) of all: questions and answers of `GET /v1/usage`, with names of keys. */
-export function usageEndpoint(context: ConsoleContext, ahead: UsageAhead): ConsoleRoute {
-  return consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => usage(call, ahead))
+export function usageEndpoint(context: ConsoleContext): ConsoleRoute {
+  return consoleEndpoint(context, 'GET', PATH, { query: Query }, usage)
 }
 
-async function usage(call: Call, ahead: UsageAhead): Promise<WrittenReply> {
+async function usage(call: Call): Promise<WrittenReply> {
   const { context, viewer, query, exchange } = call
   const scope = scopeOf(call)
   const fields = query as Fields
@@ -104,33 +80,15 @@ async function usage(call: Call, ahead: UsageAhead): Promise<WrittenReply> {
     const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
     return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
   }
-  const begun = await ahead.answers.take(keyOf({ scope, query: fields }))
-  const { data, ...rest } = begun ?? (await answersTo(context, actor, scope, [fields]))[0]!
+  const report = await askUsage(actor, inputOf(scope, fields), context.usage)
+  const { data, ...rest } = usageJson(report)
   const answer = {
     ...rest,
+    is_recorded: context.usage.isRecorded,
+    names: await namesIn(report, context),
     data: largeList(data.length, () => (shown === null ? data : data.map((row) => withFigures(row, shown)))),
   }
   return new WrittenReply(await compressed(await jsonReply(answer), exchange))
-}
-
-type UsageJson = Awaited<ReturnType<typeof answersTo>>[number]
-
-async function answersTo(
-  context: ConsoleContext,
-  actor: AdminActor,
-  scope: string | null,
-  queries: readonly Fields[],
-) {
-  const own = { ...actor, workspace: scope }
-  const inputs = queries.map((query) => inputOf(scope, query))
-  const reports = await askUsageAll(own, inputs, context.usage)
-  return Promise.all(
-    reports.map(async (report) => ({
-      ...usageJson(report),
-      is_recorded: context.usage.isRecorded,
-      names: await namesIn(report, context),
-    })),
-  )
 }
 
 /** A question of a query, of a workspace where it is of one. */

@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { marksOf, topOf } from '../../../src/console/page/components/bars.ts'
 import {
   judgeDates,
+  rangeBefore,
   rangeIn,
   rangeOf,
   spanOf,
@@ -35,18 +36,26 @@ test('the address keeps the whole state', async (t) => {
     '?range=30d&by=model',
     '?range=24h&by=app&show=errors&provider=openai',
     '?from=2026-11-01&to=2026-11-04&by=key_id&show=audio&model=%7Enone&app=web',
+    '?range=today&by=model&and=app',
     '?from=2026-11-01T10%3A00Z&to=2026-11-01T11%3A00Z&by=status',
   ])
     t.equal(addressOf(state(address)), address, address)
   t.equal(addressOf(state('?by=colour&show=much&range=1y&from=x&to=y')), '?range=30d&by=model')
   t.equal(addressOf(state('?by=workspace&workspace=other')), '?range=30d&by=model', 'one workspace is one')
+  for (const second of ['model', 'end_user', 'workspace', 'colour'])
+    t.equal(
+      addressOf(state(`?by=model&and=${second}`)),
+      '?range=30d&by=model',
+      `no table of model and ${second}`,
+    )
+  t.equal(addressOf(state('?by=workspace&and=end_user', null)), '?range=30d&by=workspace&and=end_user')
   t.equal(addressOf(state('', null)), '?range=30d&by=workspace')
 })
 
 test('filters that end users do not know are kept, and not applied', async (t) => {
   const users = state('?by=end_user&app=web')
   t.equal(addressOf(users), '?range=30d&by=end_user&app=web')
-  const asked = (one: typeof users) => questionPath(one, 'acme', { step: 'none', by: one.by })
+  const asked = (one: typeof users) => questionPath(one, 'acme', { step: 'none', by: [one.by] })
   t.notMatch(asked(users), /app=/)
   t.match(asked({ ...users, by: 'model' }), /app=web/, 'applied again by the next grouping')
   t.same(
@@ -62,30 +71,34 @@ test('of one end user there are no groups of anything else', async (t) => {
   t.notOk(isGrouping('model', one))
   t.ok(isGrouping('end_user', one))
   t.ok(isGrouping('model', without(one, 'end_user')))
-  t.equal(drilled(state('?by=workspace&end_user=ann', null), 'acme').by, 'end_user')
+  t.equal(drilled(state('?by=workspace&end_user=ann', null), ['acme']).by, 'end_user')
 })
 
 test('a group that is chosen is a filter, and what comes next is the grouping', async (t) => {
-  const first = drilled(state('?by=provider'), 'openai')
+  const first = drilled(state('?by=provider'), ['openai'])
   t.equal(addressOf(first), '?range=30d&by=model&provider=openai')
-  const second = drilled(first, 'gpt-4o')
+  const second = drilled(first, ['gpt-4o'])
   t.equal(addressOf(second), '?range=30d&by=app&provider=openai&model=gpt-4o')
-  t.equal(addressOf(drilled(second, null)), '?range=30d&by=key_id&provider=openai&model=gpt-4o&app=%7Enone')
+  t.equal(addressOf(drilled(second, [null])), '?range=30d&by=key_id&provider=openai&model=gpt-4o&app=%7Enone')
   t.equal(addressOf(without(second, 'provider')), '?range=30d&by=app&model=gpt-4o')
-  t.equal(addressOf(drilled(state('?by=end_user'), 'ann')), '?range=30d&by=end_user&end_user=ann')
+  t.equal(
+    addressOf(drilled(state('?by=provider&and=app'), ['openai', 'web'])),
+    '?range=30d&by=model&provider=openai&app=web',
+  )
+  t.equal(addressOf(drilled(state('?by=end_user'), ['ann'])), '?range=30d&by=end_user&end_user=ann')
 })
 
 test('questions are as the API takes them', async (t) => {
   const path = questionPath(state('?range=7d&by=app&model=%7Enone&show=calls'), 'acme', {
     step: 'day',
-    by: 'app',
+    by: ['app'],
     limit: 6,
   })
   t.equal(
     path,
     '/usage?from=2026-11-16&to=2026-11-22T10%3A00Z&step=day&sort=calls&by=app&limit=6&workspace=acme&model=',
   )
-  const users = questionPath(state('?range=24h&by=end_user'), 'acme', { step: 'hour', by: 'end_user' })
+  const users = questionPath(state('?range=24h&by=end_user'), 'acme', { step: 'hour', by: ['end_user'] })
   t.match(users, /step=day/, 'users are counted by day')
 })
 
@@ -179,15 +192,43 @@ test('a table has the groups, the others and the total', async (t) => {
     ],
     { groups: 4 },
   )
-  const rows = rowsOf({ table }, 'key_id', MEASURES.cost)
-  t.match(rows, [
-    { kind: 'group', label: 'None', value: null, share: 0.5 },
-    { kind: 'group', label: 'phone', value: 'key_1', share: 0.25 },
-    { kind: 'others', label: '2 others', sums: { calls: 3, cost_usd: 1 }, share: 0.25 },
-    { kind: 'total', sums: { calls: 10 }, share: 1 },
+  const before = answer([{ key_id: 'key_1', ...sums(2, 3) }], { total: sums(4, 5) })
+  t.match(rowsOf({ table, before }, ['key_id'], MEASURES.cost), [
+    { kind: 'group', labels: ['None'], values: [null], share: 0.5, before: 0 },
+    { kind: 'group', labels: ['phone'], values: ['key_1'], share: 0.25, before: 3 },
+    { kind: 'others', labels: ['2 others'], sums: { calls: 3, cost_usd: 1 }, share: 0.25, before: 2 },
+    { kind: 'total', sums: { calls: 10 }, share: 1, before: 5 },
   ])
+  const cut = rowsOf({ table, before: { ...before, truncated: true } }, ['key_id'], MEASURES.cost)
+  t.same(
+    cut.map((row) => row.before),
+    [null, 3, null, 5],
+    'groups that were not listed are not known',
+  )
+  t.same(
+    rowsOf({ table, before: null }, ['key_id'], MEASURES.cost).map((row) => row.before),
+    [null, null, null, null],
+  )
   const none = answer([], { total: sums(0, 0) })
-  t.match(rowsOf({ table: none }, 'model', MEASURES.cost), [{ kind: 'total', share: null }])
+  t.match(rowsOf({ table: none, before: null }, ['model'], MEASURES.cost), [{ kind: 'total', share: null }])
+  const pairs = answer([{ key_id: 'key_1', model: 'lark', ...sums(10, 4) }])
+  t.match(rowsOf({ table: pairs, before: pairs }, ['key_id', 'model'], MEASURES.calls), [
+    { labels: ['phone', 'lark'], values: ['key_1', 'lark'], share: 1, before: 10 },
+    { kind: 'total', before: 10 },
+  ])
+})
+
+test('a time is compared with as much of the time before', async (t) => {
+  const before = (address: string) => {
+    const range = rangeBefore(state(address).range, NOW)
+    return range && [range.fromMs, range.toMs].map((ms) => new Date(ms).toISOString().slice(0, 13))
+  }
+  t.same(before('?range=today'), ['2026-11-21T00', '2026-11-21T10'])
+  t.same(before('?range=24h'), ['2026-11-20T10', '2026-11-21T10'])
+  t.same(before('?range=month'), ['2026-10-01T00', '2026-10-22T10'])
+  t.same(before('?range=last-month'), ['2026-09-01T00', '2026-10-01T00'], 'the whole of the shorter month')
+  t.same(before('?from=2026-11-01&to=2026-11-04'), ['2026-10-29T00', '2026-11-01T00'])
+  t.equal(before('?from=2027-01-01&to=2027-02-01'), null, 'nothing of it has passed')
 })
 
 test('a chart has each step, the largest groups, and the others', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { bookItems, ranked } from '../../../src/console/page/views/workspaces/view.ts'
+import { bookItems, forecastOf, ranked } from '../../../src/console/page/views/workspaces/view.ts'
 import {
   bodyOf,
   newGrantId,
@@ -139,4 +139,13 @@ t.test('charges are beside the cost of the records', async (t) => {
   const differing = { ...books, total: { ...total, recorded_usd: 1.25, difference_usd: 0.25 } }
   t.same(bookItems(differing)[2], ['Charged minus recorded', '$0.25'])
   t.same(bookItems({ ...books, total: { ...total, since: null } }), [])
+})
+
+t.test('a month is forecast from what has passed of it', async (t) => {
+  const at = (time: string) => Date.parse(`2026-11-${time}:00Z`)
+  t.equal(forecastOf('2026-11', 10, at('11T00:00')), 30)
+  t.equal(forecastOf('2026-11', 10, at('21T00:00')), 15)
+  t.equal(forecastOf('2026-11', 10, at('01T23:59')), null, 'a first day says nothing yet')
+  t.equal(forecastOf('2026-10', 10, at('11T00:00')), null, 'that month is over')
+  t.equal(forecastOf('2026-11', 0, at('11T00:00')), null)
 })

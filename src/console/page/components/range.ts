@@ -28,6 +28,7 @@ const SPANS = {
 } as const
 /** Whole days and months in UTC. */
 const CALENDAR = {
+  today: { label: 'Today', step: 'hour' },
   yesterday: { label: 'Yesterday', step: 'hour' },
   month: { label: 'This month', step: 'day' },
   'last-month': { label: 'Last month', step: 'day' },
@@ -55,6 +56,7 @@ function calendarSpan(name: keyof typeof CALENDAR, nowMs: number): Range {
   const monthMs = (later: number) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + later)
   const { step } = CALENDAR[name]
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS
+  if (name === 'today') return { name, fromMs: todayMs, toMs: todayMs + DAY_MS, step }
   if (name === 'yesterday') return { name, fromMs: todayMs - DAY_MS, toMs: todayMs, step }
   if (name === 'last-month') return { name, fromMs: monthMs(-1), toMs: monthMs(0), step }
   return { name, fromMs: monthMs(0), toMs: todayMs + DAY_MS, step }
@@ -68,6 +70,21 @@ export function spanOf(name: SpanName, nowMs: number): Range {
   const toMs = (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS
   const fromMs = (Math.ceil(toMs / unitMs) - (hours * HOUR_MS) / unitMs) * unitMs
   return { name, fromMs, toMs, step }
+}
+
+/**
+ * The time before a range that it is compared with: as long as what has passed of it, and for a month the beginning of
+ * the month before. Null: there is none.
+ */
+export function rangeBefore({ name, fromMs, toMs, step }: Range, nowMs: number): Range | null {
+  const passedMs = Math.min(toMs, (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS) - fromMs
+  const from = new Date(fromMs)
+  const startMs =
+    name === 'month' || name === 'last-month'
+      ? Date.UTC(from.getUTCFullYear(), from.getUTCMonth() - 1)
+      : fromMs - (toMs - fromMs)
+  if (passedMs <= 0 || startMs < 0) return null
+  return { name: 'custom', fromMs: startMs, toMs: Math.min(startMs + passedMs, fromMs), step }
 }
 
 /** True if usage can be asked for between two moments. */

@@ -11,16 +11,21 @@ export interface Answers {
   readonly parts: UsageAnswer
   /** Figures of all groups together. */
   readonly whole: UsageAnswer
+  /** The table of the period before; null: there is none. */
+  readonly before: UsageAnswer | null
 }
 
 /** A line of the table. */
 export interface GroupRow {
   readonly kind: 'group' | 'others' | 'total'
   readonly key: string
-  /** Null: the records have none, or the line is of several groups. */
-  readonly value: string | null
-  readonly label: string
+  /** Values of the dimensions, null: the records have none; empty for a line of several groups. */
+  readonly values: readonly (string | null)[]
+  /** Names of the values, or of the line. */
+  readonly labels: readonly string[]
   readonly sums: UsageSums
+  /** The measure in the period before; null: it is not known. */
+  readonly before: number | null
   /** Share of the total, from 0 to 1; null: the total is 0. */
   readonly share: number | null
 }
@@ -45,37 +50,47 @@ const NONE_WORDS: { readonly [Name in Dimension]?: string } = {
 
 /** The groups, the most first, then those that are not listed, then the total. */
 export function rowsOf(
-  { table }: Pick<Answers, 'table'>,
-  by: Dimension,
+  { table, before }: Pick<Answers, 'table' | 'before'>,
+  by: readonly Dimension[],
   measure: Measure,
 ): readonly GroupRow[] {
   const total = measure.read(table.total)
   const share = (value: number) => (total === 0 ? null : value / total)
+  const valuesOf = (sums: UsageRow) => by.map((name) => valueIn(sums, name))
+  const earlier = new Map(before?.data.map((sums) => [JSON.stringify(valuesOf(sums)), measure.read(sums)]))
+  const absent = before === null || before.truncated ? null : 0
   const groups = table.data
     .map((sums): GroupRow => {
-      const value = valueIn(sums, by)
-      const label = valueName(by, value, table.names)
-      return { kind: 'group', key: `=${value}`, value, label, sums, share: share(measure.read(sums)) }
+      const values = valuesOf(sums)
+      const key = JSON.stringify(values)
+      const labels = by.map((name, at) => valueName(name, values[at] ?? null, table.names))
+      const inTime = { sums, share: share(measure.read(sums)), before: earlier.get(key) ?? absent }
+      return { kind: 'group', key, values, labels, ...inTime }
     })
     .sort((one, other) => measure.read(other.sums) - measure.read(one.sums))
   const rest = table.groups - groups.length
-  const others = rest > 0 ? lessOf(table.total, table.data) : null
-  const sum = { key: 'total', value: null, label: 'Total', sums: table.total, share: total === 0 ? null : 1 }
+  const totalBefore = before === null ? null : measure.read(before.total)
+  const sum = { key: 'total', values: [], labels: ['Total'], sums: table.total, before: totalBefore }
+  if (rest === 0) return [...groups, { kind: 'total', ...sum, share: total === 0 ? null : 1 }]
+  const others = lessOf(table.total, table.data)
+  const isKnown = totalBefore !== null && groups.every((group) => group.before !== null)
   return [
     ...groups,
-    ...(others === null
-      ? []
-      : [
-          {
-            kind: 'others' as const,
-            key: 'others',
-            value: null,
-            label: rest === 1 ? '1 other' : `${rest.toLocaleString('en-US')} others`,
-            sums: others,
-            share: share(measure.read(others)),
-          },
-        ]),
-    { kind: 'total', ...sum },
+    {
+      kind: 'others',
+      key: 'others',
+      values: [],
+      labels: [rest === 1 ? '1 other' : `${rest.toLocaleString('en-US')} others`],
+      sums: others,
+      share: share(measure.read(others)),
+      before: isKnown
+        ? Math.max(
+            0,
+            groups.reduce((left, group) => left - (group.before ?? 0), totalBefore),
+          )
+        : null,
+    },
+    { kind: 'total', ...sum, share: total === 0 ? null : 1 },
   ]
 }
 

@@ -1,5 +1,5 @@
 import type { UsageSums } from '../../../server/answers/usage.ts'
-import { type Range, rangeIn, timeText } from '../../components/range.ts'
+import { type Range, rangeBefore, rangeIn, timeText } from '../../components/range.ts'
 import { COLOURS } from '../../components/tones.ts'
 import { compact, count, minutes, usd } from '../../format.ts'
 import { NONE, queryOf } from '../../paths.ts'
@@ -88,6 +88,8 @@ export type Filter = readonly [Dimension, string | null]
 export interface UsageState {
   readonly range: Range
   readonly by: Dimension
+  /** The second dimension of the table; null: it has one. */
+  readonly and: Dimension | null
   readonly measure: MeasureName
   /** Records that have one value each; null: none. */
   readonly filters: readonly Filter[]
@@ -99,17 +101,21 @@ export function stateOf(query: URLSearchParams, workspace: string | null, nowMs:
   const show = query.get('show')
   const by =
     isDimension(named) && canGroup(named, workspace) ? named : workspace === null ? 'workspace' : 'model'
+  const second = query.get('and')
   const filters = DIMENSION_NAMES.flatMap((name): Filter[] => {
     const value = query.get(name)
     if (value === null || value === '' || !canGroup(name, workspace)) return []
     return [[name, value === NONE ? null : value]]
   })
-  return {
+  const state = {
     range: rangeIn(query, '30d', nowMs),
-    by: isOfUsers(filters) && !OF_USERS.has(by) ? 'end_user' : by,
-    measure: isMeasure(show) ? show : 'cost',
+    by: isOfUsers(filters) && !OF_USERS.has(by) ? ('end_user' as const) : by,
+    and: null,
+    measure: isMeasure(show) ? show : ('cost' as const),
     filters,
   }
+  const isPair = isDimension(second) && canGroup(second, workspace) && isSecond(second, state)
+  return { ...state, and: isPair ? second : null }
 }
 
 /** The only dimensions by which end users are counted. */
@@ -119,10 +125,25 @@ function isOfUsers(filters: readonly Filter[]): boolean {
   return filters.some(([name]) => name === 'end_user')
 }
 
-type Grouped = Pick<UsageState, 'by' | 'filters'>
+type Grouped = Pick<UsageState, 'by' | 'and' | 'filters'>
 
-function tellsOfUsers({ by, filters }: Grouped): boolean {
-  return by === 'end_user' || isOfUsers(filters)
+function tellsOfUsers({ by, and, filters }: Grouped): boolean {
+  return by === 'end_user' || and === 'end_user' || isOfUsers(filters)
+}
+
+/** True if the table can have it as a second dimension: end users are only told apart by workspace besides. */
+export function isSecond(name: Dimension, state: Omit<Grouped, 'and'>): boolean {
+  const isWithUsers = name === 'end_user' || state.by === 'end_user'
+  return (
+    name !== state.by &&
+    isGrouping(name, state) &&
+    (!isWithUsers || (OF_USERS.has(name) && OF_USERS.has(state.by)))
+  )
+}
+
+/** The dimensions of the table. */
+export function dimensionsOf({ by, and }: Pick<Grouped, 'by' | 'and'>): readonly Dimension[] {
+  return and === null ? [by] : [by, and]
 }
 
 /** True if a filter applies to the figures: it is kept, also while it cannot be applied. */
@@ -135,7 +156,7 @@ function appliedFilters(state: Grouped): readonly Filter[] {
 }
 
 /** True if the filters leave a grouping possible. */
-export function isGrouping(name: Dimension, { filters }: Grouped): boolean {
+export function isGrouping(name: Dimension, { filters }: Pick<Grouped, 'filters'>): boolean {
   return OF_USERS.has(name) || !isOfUsers(filters)
 }
 
@@ -149,27 +170,29 @@ export function dimensionsFor(workspace: string | null): readonly Dimension[] {
 }
 
 /** The query of an address that shows a state. */
-export function addressOf({ range, by, measure, filters }: UsageState): string {
+export function addressOf({ range, by, and, measure, filters }: UsageState): string {
   const { name, fromMs, toMs } = range
   const time = name === 'custom' ? { from: timeText(fromMs), to: timeText(toMs) } : { range: name }
   return queryOf({
     ...time,
     by,
+    and,
     show: measure === 'cost' ? null : measure,
     ...Object.fromEntries(filters.map(([dimension, value]) => [dimension, value ?? NONE])),
   })
 }
 
-/** The state after one group is chosen: only its records, by the next dimension. */
-export function drilled(state: UsageState, value: string | null): UsageState {
+/** The state after one group is chosen: only its records, by the next dimension. @param values of `dimensionsOf` */
+export function drilled(state: UsageState, values: readonly (string | null)[]): UsageState {
   const { by, filters } = state
-  const others = filters.filter(([name]) => name !== by)
-  const taken = new Set<Dimension>([by, ...others.map(([name]) => name)])
-  const next =
-    by === 'end_user' || isOfUsers(filters)
-      ? 'end_user'
-      : (NEXT[by] ?? ['model', 'app', 'key_id']).find((one) => !taken.has(one))
-  return { ...state, by: next ?? by, filters: [...others, [by, value]] }
+  const chosen = dimensionsOf(state).map((name, at): Filter => [name, values[at] ?? null])
+  const own = new Set(chosen.map(([name]) => name))
+  const others = filters.filter(([name]) => !own.has(name))
+  const taken = new Set<Dimension>([...own, ...others.map(([name]) => name)])
+  const next = tellsOfUsers(state)
+    ? 'end_user'
+    : (NEXT[by] ?? ['model', 'app', 'key_id']).find((one) => !taken.has(one))
+  return { ...state, by: next ?? by, and: null, filters: [...others, ...chosen] }
 }
 
 /** The next dimension for a group: the first of these that is not filtered by yet. */
@@ -225,7 +248,7 @@ export function requestsWords(state: UsageState): string {
 
 interface Asked {
   readonly step: 'none' | 'hour' | 'day'
-  readonly by: Dimension | null
+  readonly by: readonly Dimension[]
   readonly limit?: number
   readonly format?: 'csv'
 }
@@ -239,7 +262,7 @@ export function questionPath(state: UsageState, workspace: string | null, asked:
     step: tellsOfUsers(state) && asked.step === 'hour' ? 'day' : asked.step,
     sort: MEASURES[measure].sort,
   })
-  if (asked.by !== null) query.set('by', asked.by)
+  if (asked.by.length > 0) query.set('by', asked.by.join())
   if (asked.limit !== undefined) query.set('limit', String(asked.limit))
   if (asked.format !== undefined) query.set('format', asked.format)
   if (workspace !== null) query.set('workspace', workspace)
@@ -250,18 +273,33 @@ export function questionPath(state: UsageState, workspace: string | null, asked:
 /** Groups that the chart tells apart, and those that the table lists. */
 const CHART_GROUPS = COLOURS
 const TABLE_GROUPS = 100
+/** Groups of the period before: most of the table's are among them. */
+const GROUPS_BEFORE = 1_000
 
-/** The paths of what the page asks: its table; the parts of its chart; and what all of these are parts of. */
-export function pageQuestions(
-  state: UsageState,
-  workspace: string | null,
-): readonly [table: string, parts: string, whole: string] {
+/** The paths of the questions of the page. */
+export interface PageQuestions {
+  readonly table: string
+  /** The groups of the chart. */
+  readonly parts: string
+  /** All groups together, for the rest of the chart. */
+  readonly whole: string
+  /** The table of the period before; null: there is none. */
+  readonly before: string | null
+}
+
+export function pageQuestions(state: UsageState, workspace: string | null, nowMs: number): PageQuestions {
   const step = chartStep(state)
-  return [
-    questionPath(state, workspace, { step: 'none', by: state.by, limit: TABLE_GROUPS }),
-    questionPath(state, workspace, { step, by: state.by, limit: CHART_GROUPS }),
-    questionPath(state, workspace, { step, by: null }),
-  ]
+  const by = dimensionsOf(state)
+  const range = rangeBefore(state.range, nowMs)
+  return {
+    table: questionPath(state, workspace, { step: 'none', by, limit: TABLE_GROUPS }),
+    parts: questionPath(state, workspace, { step, by: [state.by], limit: CHART_GROUPS }),
+    whole: questionPath(state, workspace, { step, by: [] }),
+    before:
+      range === null
+        ? null
+        : questionPath({ ...state, range }, workspace, { step: 'none', by, limit: GROUPS_BEFORE }),
+  }
 }
 
 /** End users are counted by day. */

@@ -31,11 +31,13 @@ import {
   DIMENSIONS,
   type Dimension,
   dimensionsFor,
+  dimensionsOf,
   drilled,
   inSentence,
   isApplied,
   isDimension,
   isGrouping,
+  isSecond,
   MEASURE_NAMES,
   MEASURES,
   type MeasureName,
@@ -48,7 +50,7 @@ import {
   without,
 } from './question.ts'
 
-const RANGES: readonly SpanName[] = ['24h', 'yesterday', '7d', '30d', 'month', 'last-month', '90d']
+const RANGES: readonly SpanName[] = ['24h', 'today', 'yesterday', '7d', '30d', 'month', 'last-month', '90d']
 const TOO_LONG = 'Choose at most 1,100 days.'
 
 interface Shown {
@@ -64,11 +66,11 @@ export function UsageView({ workspace, query }: ViewProps) {
   const shown: Shown = { state, workspace, hrefOf }
   const load = useLoad(
     (signal) => ask(shown, signal),
-    [questionPath(state, workspace, { step: 'none', by: state.by })],
+    [questionPath(state, workspace, { step: 'none', by: dimensionsOf(state) })],
   )
   const csv = questionPath(state, workspace, {
     step: chartStep(state),
-    by: state.by,
+    by: dimensionsOf(state),
     format: 'csv',
   })
   return [
@@ -103,15 +105,19 @@ export function UsageView({ workspace, query }: ViewProps) {
 }
 
 async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<Answers> {
-  const [table, parts, whole] = await Promise.all(
-    pageQuestions(state, workspace).map((path) => api.get<UsageAnswer>(path, { signal })),
-  )
-  if (!table || !parts || !whole) throw new Error('each question has an answer')
-  return { table, parts, whole }
+  const paths = pageQuestions(state, workspace, Date.now())
+  const get = (path: string) => api.get<UsageAnswer>(path, { signal })
+  const [table, parts, whole, before] = await Promise.all([
+    get(paths.table),
+    get(paths.parts),
+    get(paths.whole),
+    paths.before === null ? null : get(paths.before),
+  ])
+  return { table, parts, whole, before }
 }
 
 function Controls({ state, workspace, hrefOf }: Shown) {
-  const { range, by } = state
+  const { range, by, and } = state
   const go = (next: UsageState) => navigate(hrefOf(next))
   // An unfinished date is no place to come back to.
   const setDates = (changed: Partial<Dates>) =>
@@ -135,7 +141,22 @@ function Controls({ state, workspace, hrefOf }: Shown) {
         label: DIMENSIONS[value],
         disabled: !isGrouping(value, state),
       })),
-      onChange: (value: string) => isDimension(value) && go({ ...state, by: value }),
+      onChange: (value: string) => {
+        if (!isDimension(value)) return
+        const keeps = and !== null && isSecond(and, { ...state, by: value })
+        go({ ...state, by: value, and: keeps ? and : null })
+      },
+    }),
+    h(Select<Dimension | ''>, {
+      label: 'And by',
+      value: and ?? '',
+      options: [
+        { value: '', label: 'Nothing else' },
+        ...dimensionsFor(workspace)
+          .filter((value) => value !== by)
+          .map((value) => ({ value, label: DIMENSIONS[value], disabled: !isSecond(value, state) })),
+      ],
+      onChange: (value: string) => go({ ...state, and: isDimension(value) ? value : null }),
     }),
     h(
       'details',
@@ -194,7 +215,7 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
   const { table } = answers
   const measure = MEASURES[state.measure]
   const chart = useMemo(() => chartOf(answers, state.by, measure), [answers])
-  const rows = useMemo(() => rowsOf(answers, state.by, measure), [answers])
+  const rows = useMemo(() => rowsOf(answers, dimensionsOf(state), measure), [answers])
   const columns = useMemo(() => columnsOf(state, table), [answers])
   const completeMs = Date.parse(table.complete_until)
   if (table.total.calls === 0)
@@ -209,7 +230,7 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
   }
   return [
     table.is_recorded ? null : h(Note, { tone: 'warn' }, NOT_RECORDED),
-    h(Totals, { state, hrefOf, total: table.total }),
+    h(Totals, { state, hrefOf, total: table.total, before: answers.before?.total ?? null }),
     h(Bars, {
       title: measure.label,
       unit: `by ${inSentence(state.by)}, per ${chart.step}`,
@@ -219,13 +240,13 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
       format: measure.format,
       ...(canZoom(state) ? { href: zoom, onOpen: navigate } : {}),
     }),
-    h('h2', { class: 'usage-title' }, 'By ', inSentence(state.by)),
+    h('h2', { class: 'usage-title' }, 'By ', dimensionsOf(state).map(inSentence).join(' and ')),
     h(Table<GroupRow>, {
-      caption: `Usage by ${inSentence(state.by)}`,
+      caption: `Usage by ${dimensionsOf(state).map(inSentence).join(' and ')}`,
       columns,
       rows,
       rowKey: ({ key }: GroupRow) => key,
-      href: ({ kind, value }: GroupRow) => (kind === 'group' ? hrefOf(drilled(state, value)) : null),
+      href: ({ kind, values }: GroupRow) => (kind === 'group' ? hrefOf(drilled(state, values)) : null),
     }),
     h(
       'p',
@@ -273,13 +294,16 @@ function Totals(props: {
   readonly state: UsageState
   readonly hrefOf: Shown['hrefOf']
   readonly total: UsageAnswer['total']
+  /** The sums of the period before; null: there is none. */
+  readonly before: UsageAnswer['total'] | null
 }) {
-  const { state, hrefOf, total } = props
+  const { state, hrefOf, total, before } = props
   return h(
     'ul',
     { class: 'usage-totals', 'aria-label': 'Totals' },
     MEASURE_NAMES.map((name) => {
       const { label, read, format } = MEASURES[name]
+      const earlier = before === null ? null : read(before)
       const isChosen = name === state.measure
       return h(
         'li',
@@ -296,13 +320,21 @@ function Totals(props: {
           name === 'errors'
             ? h('span', { class: 'usage-total-beside' }, percent(total.errors / Math.max(1, total.calls)))
             : null,
+          earlier === null || (earlier === 0 && read(total) === 0)
+            ? null
+            : h(
+                'span',
+                { class: 'usage-total-beside', title: 'In the period before' },
+                `${format(earlier)} before`,
+              ),
         ),
       )
     }),
   )
 }
 
-function columnsOf({ by, measure }: UsageState, { total }: UsageAnswer): readonly Column<GroupRow>[] {
+function columnsOf(state: UsageState, { total }: UsageAnswer): readonly Column<GroupRow>[] {
+  const { measure } = state
   const told = MEASURE_NAMES.filter((name) => name === measure || MEASURES[name].read(total) > 0)
   const figures = told.map((name: MeasureName): Column<GroupRow> => {
     const { label, read, format } = MEASURES[name]
@@ -313,22 +345,50 @@ function columnsOf({ by, measure }: UsageState, { total }: UsageAnswer): readonl
     align: 'end',
     cell: ({ sums }) => percent(sums.calls === 0 ? 0 : sums.errors / sums.calls),
   }
+  const earlier: Column<GroupRow> = {
+    head: `${MEASURES[measure].label} before`,
+    align: 'end',
+    cell: ({ before, sums }) => h(Earlier, { before, now: MEASURES[measure].read(sums), measure }),
+  }
   return [
-    {
-      head: DIMENSIONS[by],
-      primary: true,
-      cell: ({ kind, label, value }) =>
-        kind === 'group' && value !== null
-          ? h('span', { class: 'usage-group', title: value }, label)
-          : h('span', { class: kind === 'total' ? undefined : 'quiet' }, label),
-    },
+    ...dimensionsOf(state).map(
+      (name, at): Column<GroupRow> => ({
+        head: DIMENSIONS[name],
+        primary: at === 0,
+        cell: ({ kind, labels, values }) => {
+          const value = values[at] ?? null
+          return kind === 'group' && value !== null
+            ? h('span', { class: 'usage-group', title: value }, labels[at])
+            : h('span', { class: kind === 'total' ? undefined : 'quiet' }, labels[at] ?? '')
+        },
+      }),
+    ),
     {
       head: `Share of ${MEASURES[measure].label.toLowerCase()}`,
       align: 'end',
       cell: ({ kind, share }) => h(Share, { share, bar: kind === 'group' }),
     },
     ...figures,
+    earlier,
     ...(told.includes('errors') ? [rate] : []),
+  ]
+}
+
+/** The measure in the period before, and how it has changed since. */
+function Earlier(props: {
+  readonly before: number | null
+  readonly now: number
+  readonly measure: MeasureName
+}) {
+  const { before, now, measure } = props
+  if (before === null) return h('span', { class: 'quiet' }, 'Unknown')
+  if (before === 0) return h('span', { class: 'quiet' }, '–')
+  const change = now / before - 1
+  const sign = change > 0 ? '+' : change < 0 ? '−' : ''
+  return [
+    MEASURES[measure].format(before),
+    ' ',
+    h('span', { class: 'small quiet' }, `${sign}${percent(Math.abs(change))}`),
   ]
 }
 

@@ -225,17 +225,44 @@ function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
             }),
             budget === null
               ? h('p', { class: 'quiet' }, 'No monthly budget.')
-              : h(Bar, {
-                  label: `Budget of ${account.month}`,
-                  value: account.spent_usd,
-                  max: budget,
-                  text: `${usd(account.spent_usd)} of ${usd(budget)}`,
-                }),
+              : [
+                  h(Bar, {
+                    label: `Budget of ${account.month}`,
+                    value: account.spent_usd,
+                    max: budget,
+                    text: `${usd(account.spent_usd)} of ${usd(budget)}`,
+                  }),
+                  h(Forecast, { month: account.month, spent: account.spent_usd, budget }),
+                ],
             h(Trial, { workspace }),
             h(Books, { id: workspace.id }),
           ],
     ),
   )
+}
+
+/** The spending of the month at the rate of its first days; left out on its first day, and without spending. */
+function Forecast(props: { readonly month: string; readonly spent: number; readonly budget: number }) {
+  const { month, spent, budget } = props
+  const whole = forecastOf(month, spent, Date.now())
+  if (whole === null) return null
+  const share = budget > 0 ? `, ${percent(whole / budget)} of the budget` : ''
+  return h('p', { class: 'small quiet' }, `At this rate the month comes to ${usd(whole)}${share}.`)
+}
+
+/**
+ * Spending of a whole month at the rate of what has passed of it, in USD. Null: less than a day has, or all of it, or
+ * nothing was spent.
+ *
+ * @param month `2026-11`, in UTC
+ */
+export function forecastOf(month: string, spentUsd: number, nowMs: number): number | null {
+  const first = new Date(`${month}-01`)
+  const fromMs = first.getTime()
+  const monthMs = Date.UTC(first.getUTCFullYear(), first.getUTCMonth() + 1) - fromMs
+  const passedMs = nowMs - fromMs
+  if (spentUsd <= 0 || passedMs < 86_400_000 || passedMs >= monthMs) return null
+  return Math.round(((spentUsd * monthMs) / passedMs) * 100) / 100
 }
 
 /** Charges of the workspace, compared with the cost of its records; left out while there is no answer. */

@@ -110,7 +110,7 @@ async function usageOf(rig: CanaryRig): Promise<{ values: (Buffer | string)[]; r
   const stored = files.filter(({ name, bytes }) => /^\/usage\/.*\.parquet$/.test(name) && bytes.length > 0)
   const parquet = [...stored.map(({ bytes }) => bytes), ...objects].filter((value) => Buffer.isBuffer(value))
   const values: (Buffer | string)[] = [...parquet]
-  const records = (await Promise.all(parquet.map((bytes) => recordsOf(Uint8Array.from(bytes))))).flat()
+  const records = await recordsOf(...parquet)
   for (const { name, bytes } of files)
     if (name.endsWith('.usage') && bytes.length > 0) {
       values.push(bytes)

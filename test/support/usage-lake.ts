@@ -17,6 +17,7 @@ import type { Dice } from './dice.ts'
 
 const DAY_MS = 86_400_000
 const FRAME_BYTES = 1024 * 1024
+const SEGMENT_RECORDS = 20_000
 
 /** The engine of all tests of a process; it ends with that. */
 export const engine = createUsageEngine({
@@ -35,9 +36,13 @@ export async function putFile(lake: UsageLake, date: string, name: string, file:
   await withFile(file, (path) => lake.put(date, name, path))
 }
 
-/** Puts records as the files of a segment, one for each day. */
-export async function putRecords(lake: UsageLake, records: Iterable<UsageRecord>, name: string) {
-  for (const { date, file } of await rollRecords(records)) await putFile(lake, date, name, file)
+/** Puts records as the files of segments, one for each day; those of a process are no larger. */
+export async function putRecords(lake: UsageLake, records: readonly UsageRecord[], name: string) {
+  for (let at = 0; at < records.length; at += SEGMENT_RECORDS) {
+    const some = records.slice(at, at + SEGMENT_RECORDS)
+    const own = at === 0 ? name : `${name}_${at}`
+    for (const { date, file } of await rollRecords(some)) await putFile(lake, date, own, file)
+  }
 }
 
 /** What sums have to be equal to. */
@@ -127,9 +132,12 @@ export function randomRecord(dice: Dice, id: string, options: TrafficOptions): U
 
 const COLUMNS = USAGE_COLUMNS.map(({ name }) => `${inMemory(name)} AS ${name}`).join(', ')
 
-/** The records of a file. */
-export function recordsOf(bytes: Uint8Array): Promise<UsageRecord[]> {
-  return withFile(bytes, (path) => recordsAt([path]))
+/** The records of files, by one question: more of them than may wait for their turn are no fault of the product. */
+export async function recordsOf(...files: readonly Uint8Array[]): Promise<UsageRecord[]> {
+  if (files.length === 0) return []
+  const withAll = (at: number, paths: readonly string[]): Promise<UsageRecord[]> =>
+    at === files.length ? recordsAt(paths) : withFile(files[at]!, (path) => withAll(at + 1, [...paths, path]))
+  return withAll(0, [])
 }
 
 async function recordsAt(paths: readonly string[]): Promise<UsageRecord[]> {

@@ -10,11 +10,11 @@ import { recordsOf } from './usage-lake.ts'
  */
 export async function usageRecords(folder: string): Promise<UsageRecord[]> {
   const segments = (await namesIn(folder, '.usage')).map((path) => readSegmentFile(path).then(segmentRecords))
-  const rolled = (await namesIn(join(dirname(folder), 'usage'), '.parquet')).map(async (path) =>
-    recordsOf(Uint8Array.from(await readFile(path))),
-  )
-  const read = await Promise.allSettled([...segments, ...rolled])
-  return read.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  const files = (await namesIn(join(dirname(folder), 'usage'), '.parquet')).map((path) => readFile(path))
+  const [waiting, rolled] = await Promise.all([Promise.allSettled(segments), Promise.allSettled(files)])
+  const there = <Value>(all: readonly PromiseSettledResult<Value>[]) =>
+    all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  return [...there(waiting).flat(), ...(await recordsOf(...there(rolled)))]
 }
 
 async function namesIn(folder: string, end: string): Promise<string[]> {

@@ -315,3 +315,21 @@ t.test('keys of versions without marks are marked as they were told', { skip: wi
     ['playground', undefined, undefined],
   )
 })
+
+t.test('nodes that start at once on an empty Redis miss nothing', { skip: withoutServers }, async (t) => {
+  const { url } = await startRedis(t)
+  const [one, other] = [await openRedisState(t, url), await openRedisState(t, url)]
+  let noted: string | null = null
+  const note = async (id: string) => void (noted = id)
+  const latest = async () => noted
+  await one.memory?.watch({
+    note,
+    // The other starts while this one looks, and is done first.
+    latest: async () => {
+      await other.memory?.watch({ note, latest })
+      return noted
+    },
+  })
+  t.match(noted, /^gen_/)
+  t.same([one.memory?.isLost, other.memory?.isLost], [false, false])
+})

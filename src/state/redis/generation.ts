@@ -118,19 +118,20 @@ export class RedisGeneration implements StateMemory {
 
   readonly #look = async (): Promise<void> => {
     try {
-      await this.#compare(await this.#mark())
+      // First what is remembered: it was in Redis before. Another node that starts now may put it into both.
+      const remembered = this.#known ?? (await this.#witness?.latest()) ?? null
+      await this.#compare(await this.#mark(), remembered)
     } catch (error) {
       // The state, or the store, says itself when it is away; until it is back nothing is granted that was not before.
       this.#log.debug({ reason: messageOf(error) }, 'the generation of the state is not known')
     }
   }
 
-  async #compare({ id, after, missed }: Mark): Promise<void> {
+  async #compare({ id, after, missed }: Mark, remembered: string | null): Promise<void> {
     if (this.#witness === null) {
       this.#isLost = missed !== null && !after.includes(missed)
       return
     }
-    const remembered = this.#known ?? (await this.#witness.latest())
     if (id !== null && (remembered === null || remembered === id || after.includes(remembered)))
       return this.#adopt(id)
     if (remembered !== null) return this.#miss(remembered)

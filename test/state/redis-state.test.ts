@@ -320,7 +320,9 @@ t.test('nodes that start at once on an empty Redis miss nothing', { skip: withou
   const { url } = await startRedis(t)
   const [one, other] = [await openRedisState(t, url), await openRedisState(t, url)]
   let noted: string | null = null
-  const note = async (id: string) => void (noted = id)
+  const note = async (id: string) => {
+    noted = id
+  }
   const latest = async () => noted
   await one.memory?.watch({
     note,

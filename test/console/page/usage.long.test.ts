@@ -119,7 +119,10 @@ t.test(
     const own = records.filter(
       ({ workspace, model, ended_at }) => workspace === 'acme' && model === 'nova-3' && ended_at >= fromMs,
     )
-    t.match(await main.getByRole('link', { name: /^Calls/ }).textContent(), new RegExp(`Calls${own.length}$`))
+    t.match(
+      await main.getByRole('link', { name: /^Calls/ }).textContent(),
+      new RegExp(`Calls${own.length}( |$)`),
+    )
     await page.getByLabel('Group by').selectOption('API key')
     await row('Usage by API key', 'admin').waitFor()
     await main.getByRole('link', { name: /Errors/ }).click()

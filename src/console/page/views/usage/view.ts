@@ -320,13 +320,9 @@ function Totals(props: {
           name === 'errors'
             ? h('span', { class: 'usage-total-beside' }, percent(total.errors / Math.max(1, total.calls)))
             : null,
-          earlier === null || (earlier === 0 && read(total) === 0)
+          earlier === null || earlier === 0
             ? null
-            : h(
-                'span',
-                { class: 'usage-total-beside', title: 'In the period before' },
-                `${format(earlier)} before`,
-              ),
+            : [' ', h('span', { class: 'usage-total-beside' }, `${format(earlier)} before`)],
         ),
       )
     }),

@@ -41,12 +41,13 @@ let timeText = ''
 /**
  * A time-ordered, lower-case identifier such as `req_01kaf2…`: the prefix and a ULID of 48 bits of time, 80 random. Its
  * time is the machine's, so that identifiers of several processes are in order.
+ *
+ * @param atMs the time that it tells, epoch milliseconds, where that is another
  */
-export function newId(prefix: IdPrefix): string {
-  const nowMs = systemClock.wallNow()
-  if (nowMs !== timeMs) {
-    timeText = encodeTime(nowMs)
-    timeMs = nowMs
+export function newId(prefix: IdPrefix, atMs = systemClock.wallNow()): string {
+  if (atMs !== timeMs) {
+    timeText = encodeTime(atMs)
+    timeMs = atMs
   }
   if (used === stock.length) draw()
   const random = stock.slice(used, used + RANDOM_CHARACTERS)

@@ -20,7 +20,8 @@ export interface KeptPlace {
 
 /** A segment that rows are appended to. Its file is made with the first of them. */
 export class OpenSegment {
-  readonly id = newId('seg')
+  /** Tells when it was opened: no record of it ended before, which a segment that was closed says by nothing else. */
+  readonly id: string
   readonly openedAtMs: number
   readonly path: string
   readonly #encoder: SegmentEncoder
@@ -41,6 +42,7 @@ export class OpenSegment {
    */
   constructor(folder: string, openedAtMs: number, name?: string) {
     this.openedAtMs = openedAtMs
+    this.id = newId('seg', openedAtMs)
     this.path = join(folder, name ?? this.id + SEGMENT_SUFFIX)
     this.#encoder = new SegmentEncoder({ id: this.id, openedAtMs })
   }

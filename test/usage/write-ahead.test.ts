@@ -6,10 +6,12 @@ import t, { type Test } from 'tap'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
 import { createLogger } from '../../src/log.ts'
 import { lockRemovable } from '../../src/storage/folder-lock.ts'
+import { oldestSegmentMs } from '../../src/usage/backlog.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
 import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
 import { usageRecords } from '../support/usage-records.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const FAST = {
@@ -74,6 +76,28 @@ t.test('rows are in the kernel after some milliseconds, or at once', async (t) =
   await rows.close()
   t.same(await ids(), ['a', 'b', 'c'], 'and stay where nobody takes them')
   t.match(rows.figures(), { written: 3, lost: 0, rolled: 0 })
+})
+
+t.test('what is complete is held back from the end of the first record that is not handed on', async (t) => {
+  const clock = new VirtualClock(Date.now() - 1_000)
+  const tried = Promise.withResolvers<void>()
+  const roll = async () => {
+    tried.resolve()
+    throw new Error('the store is away')
+  }
+  const { rows, root } = await open(t, { clock, roll, timing: { ...FAST, gatherMs: 100 } })
+  const waiting = [rowOf('a')]
+  rows.gatherFrom(() => {
+    for (const row of waiting.splice(0)) rows.add(row)
+  })
+  const endedMs = clock.wallNow()
+  rows.expect()
+  await clock.advance(100)
+  t.ok(rows.doneUntilMs < endedMs, 'while its segment is open')
+  await clock.advance(FAST.segmentMs)
+  await tried.promise
+  t.equal(rows.doneUntilMs, endedMs - 1, 'and when it is closed')
+  t.equal(await oldestSegmentMs(root), endedMs)
 })
 
 t.test(

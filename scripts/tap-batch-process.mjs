@@ -18,6 +18,8 @@ const FACADE = 'larkway-test:tap'
  * streamed body of Node's `fetch` hangs.
  */
 const DISPATCHER = Symbol.for('undici.globalDispatcher.1')
+/** Where npm's undici keeps those of its own, if it is loaded. */
+const UNDICI_DISPATCHER = Symbol.for('undici.globalDispatcher.2')
 /** Node's status for a module that waits for ever. */
 const UNSETTLED = 13
 
@@ -110,13 +112,22 @@ function idleness(root) {
   })
 }
 
+/** Ends the connections of `fetch`: they led to servers that are gone, and their ports are given again. */
+function renewDispatchers() {
+  globalThis[DISPATCHER].destroy()
+  globalThis[DISPATCHER] = new Dispatcher()
+  const ofUndici = globalThis[UNDICI_DISPATCHER]
+  if (ofUndici === undefined) return
+  ofUndici.destroy()
+  globalThis[UNDICI_DISPATCHER] = new ofUndici.constructor()
+}
+
 /** Says how the file has ended, and leaves the next one what this one found. */
 function close() {
   const status = Number(process.exitCode ?? 0) || (current.root.results.ok ? 0 : 1)
   process.exitCode = undefined
   process.chdir(folder)
-  globalThis[DISPATCHER].destroy() // its connections led to servers that are gone, and their ports are given again
-  globalThis[DISPATCHER] = new Dispatcher()
+  renewDispatchers()
   for (const name of Object.keys(process.env)) if (!Object.hasOwn(environment, name)) delete process.env[name]
   for (const [name, value] of Object.entries(environment)) {
     if (process.env[name] !== value) process.env[name] = value

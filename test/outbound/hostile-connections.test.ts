@@ -74,8 +74,10 @@ async function ending(t: Pick<ReturnType<typeof sender>, 'send'>, request: Upstr
     const { status, body } = await t.send(request, ask)
     return `${status} ${Buffer.concat(body)}`
   } catch (error) {
-    if (error instanceof UpstreamFailure) return `${error.failure.kind}: ${error.failure.reason}`
-    throw error
+    if (!(error instanceof UpstreamFailure)) throw error
+    const { kind, reason } = error.failure
+    const { code } = (error.cause ?? {}) as NodeJS.ErrnoException
+    return kind === 'connect' && code !== undefined ? `${kind}: ${reason} (${code})` : `${kind}: ${reason}`
   }
 }
 
@@ -271,19 +273,16 @@ t.test('requests that would be read as another are not sent', async (t) => {
   t.same(asked, [])
 })
 
-/** Trusts an authority of the test until its end. */
-function trustedAuthority(t: Test) {
-  const before = getCACertificates()
-  const authority = createAuthority()
-  setDefaultCACertificates([...before, authority.cert])
-  t.teardown(() => setDefaultCACertificates([...before]))
-  return authority
-}
+/** Trusted by the process until the file ends: one that came after another would have its name. */
+const authority = createAuthority()
+const trustedBefore = getCACertificates()
+setDefaultCACertificates([...trustedBefore, authority.cert])
+t.teardown(() => setDefaultCACertificates(trustedBefore))
 
 t.test('a connection over TLS serves on, with bodies of any size in both directions', async (t) => {
   const sockets = new Set<unknown>()
   const sizes = [0, 10, 40_000, 3_000_000]
-  const server = createHttpsServer(trustedAuthority(t).issue(['localhost']), async (req, res) => {
+  const server = createHttpsServer(authority.issue(['localhost']), async (req, res) => {
     sockets.add(req.socket)
     const parts: Buffer[] = []
     for await (const part of req) parts.push(part as Buffer)
@@ -311,7 +310,6 @@ t.test('a connection over TLS serves on, with bodies of any size in both directi
 })
 
 t.test('over TLS', async (t) => {
-  const authority = trustedAuthority(t)
   const long = 'x'.repeat(200_000)
   const names: unknown[] = []
   const serve = (certificate: { cert: string; key: string }) =>
@@ -327,13 +325,15 @@ t.test('over TLS', async (t) => {
   t.same(names, ['localhost', 'localhost'])
   t.match(good.requests[0], /^POST \/v1 HTTP\/1\.1\r\nhost: localhost:\d+\r\nconnection: keep-alive\r\n/)
 
-  for (const [name, certificate] of Object.entries({
-    'of another name': authority.issue(['other.example']),
-    'without an authority': selfSigned(['localhost']),
-    'of last week': authority.issue(['localhost'], { from: new Date(0), to: new Date(Date.now() - 1_000) }),
-  })) {
+  const past = { from: new Date(0), to: new Date(Date.now() - 1_000) }
+  for (const [name, certificate, code] of [
+    ['of another name', authority.issue(['other.example']), 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ['without an authority', selfSigned(['localhost']), 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+    ['of last week', authority.issue(['localhost'], past), 'CERT_HAS_EXPIRED'],
+  ] as const) {
     const host = await serve(certificate)
-    t.equal(await ending(made, post(`https://localhost:${host.port}`)), 'connect: no connection', name)
+    const refused = `connect: no connection (${code})`
+    t.equal(await ending(made, post(`https://localhost:${host.port}`)), refused, name)
     t.same(host.requests, [], name)
   }
 })

@@ -208,15 +208,15 @@ t.test('beside a process that writes nearly all the time, a write finds the next
   const { file } = await open(t)
   const { keys, close } = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
   const other = openDatabase(file)
-  const TURNS = 15
-  let turns = 0
-  for (let n = 1; n <= TURNS; n++) {
+  const waits: number[] = []
+  while (waits.length < 15) {
     const stored = storedKey()
     let isThere = false
+    let turns = 0
     const creating = keys.create(stored).then(() => {
       isThere = true
     })
-    while (!isThere && turns < 1_000) {
+    while (!isThere && turns < 100) {
       other.exec('BEGIN IMMEDIATE')
       await sleep(30 + 40 * Math.random())
       other.exec('COMMIT')
@@ -224,9 +224,11 @@ t.test('beside a process that writes nearly all the time, a write finds the next
       turns += 1
     }
     await creating
+    waits.push(turns)
   }
-  // Five for each, as SQLite looks by itself.
-  t.ok(turns < 3 * TURNS, `${turns} turns of the other for ${TURNS} writes`)
+  // Five, as SQLite looks by itself.
+  const [median = 0] = waits.toSorted((a, b) => a - b).slice(waits.length >> 1)
+  t.ok(median < 3, `turns of the other that each write took: ${waits}`)
   other.close()
   await close()
 })

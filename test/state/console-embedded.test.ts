@@ -6,13 +6,14 @@ import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { startBareOperations } from '../support/bare-operations.ts'
 import { consoleSession, requestFilter, requestRecord } from '../support/console-record.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { emptyStateIn } from '../support/state-file.ts'
 import { newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 import { consoleContract } from './console.contract.ts'
 
 const log = pino({ level: 'silent' })
 
 async function startFile(t: Test): Promise<StateUnderTest> {
-  const state = await openEmbeddedState({ file: join(await tempFolder(t), 'state.sqlite'), log })
+  const state = await openEmbeddedState({ file: await emptyStateIn(await tempFolder(t)), log })
   t.teardown(() => state.close())
   return { state, pass: (ms) => sleep(ms), setClock: null }
 }

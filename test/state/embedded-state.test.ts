@@ -8,6 +8,7 @@ import type { Begun } from '../../src/contracts/ledger.ts'
 import { createEmbeddedState, openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { startBareOperations } from '../support/bare-operations.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { emptyStateIn } from '../support/state-file.ts'
 import {
   beginningOf,
   claimOf,
@@ -65,7 +66,7 @@ for (const [name, contract] of Object.entries(CONTRACTS)) {
 }
 for (const [name, contract] of Object.entries(TIMELESS)) {
   t.test(`${name}, in a file and on its thread`, async (t) =>
-    contract(t, async (t) => start(t, await newFile(t))),
+    contract(t, async (t) => start(t, await emptyStateIn(await tempFolder(t)))),
   )
 }
 

@@ -3,6 +3,8 @@ import { createCommit } from '../../src/state/embedded/commit.ts'
 import { openDatabase } from '../../src/state/embedded/database.ts'
 import { createOperations } from '../../src/state/embedded/operations.ts'
 import { stateOf } from '../../src/state/embedded/state.ts'
+import { tempFolder } from './scratch.ts'
+import { emptyStateIn } from './state-file.ts'
 import type { StateUnderTest } from './state-under-test.ts'
 
 /**
@@ -11,7 +13,8 @@ import type { StateUnderTest } from './state-under-test.ts'
  */
 export async function startBareOperations(t: Test): Promise<StateUnderTest> {
   let nowMs = Date.now()
-  const db = openDatabase(':memory:')
+  const db = openDatabase(await emptyStateIn(await tempFolder(t)))
+  db.exec('PRAGMA synchronous = OFF')
   t.teardown(() => db.close())
   const commit = createCommit(
     db,

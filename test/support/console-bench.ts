@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
@@ -11,6 +10,7 @@ import { type Larkway, startLarkway } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { tempFolder } from './scratch.ts'
 import { withoutServers } from './servers.ts'
+import { emptyStateIn } from './state-file.ts'
 
 export interface Told {
   readonly status: number
@@ -67,6 +67,7 @@ export async function startConsoleBench(
 ): Promise<ConsoleBench> {
   const keys = { operator: makeKey(), admin: makeKey(), foreign: makeKey(), app: makeKey() }
   const dataFolder = await tempFolder(t)
+  const file = await emptyStateIn(dataFolder)
   const redis = store === 'redis' ? await startRedis(t) : null
   const node = {
     config: configOf(keys),
@@ -74,9 +75,7 @@ export async function startConsoleBench(
   }
   const larkway = await startGateway(t, { ...node, dataFolder })
   const state =
-    redis === null
-      ? await openEmbeddedState({ file: join(dataFolder, 'state.sqlite'), log })
-      : await createRedisState({ url: redis.url, log })
+    redis === null ? await openEmbeddedState({ file, log }) : await createRedisState({ url: redis.url, log })
   t.teardown(() => state.close())
   const signIn = (key: string) => visit(larkway.url, key)
   const [operator, admin, foreign] = [

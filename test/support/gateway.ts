@@ -9,6 +9,7 @@ import { openServer, type RunningNode } from '../../src/node/serve.ts'
 import type { Timing } from '../../src/node/timing.ts'
 import type { Clock } from '../../src/time.ts'
 import type { Teardown } from './scratch.ts'
+import { emptyStateIn } from './state-file.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** Ends a gateway by SIGTERM and asserts that it leaves in order: nothing held or under way, nothing broke. */
@@ -57,7 +58,7 @@ export interface GatewayOptions {
 
 /** Prepares the data folder and the environment of a gateway; the folder goes with the test unless it was given. */
 export async function gatewayEnvironment(t: Teardown, options: GatewayOptions, key: string) {
-  const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
+  const dataFolder = options.dataFolder ?? (await newDataFolder())
   const env: Record<string, string> = {
     PORT: '0',
     HOST: '127.0.0.1',
@@ -74,6 +75,12 @@ export async function gatewayEnvironment(t: Teardown, options: GatewayOptions, k
   }
   if (options.dataFolder === undefined) t.teardown(() => rm(dataFolder, { recursive: true, force: true }))
   return { dataFolder, env }
+}
+
+async function newDataFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'larkway-'))
+  await emptyStateIn(folder)
+  return folder
 }
 
 /**

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
@@ -13,6 +12,7 @@ import { claimingOf, FACTS, KEEP, SUCCESS, specOf } from './jobs-under-test.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { startRedis } from './redis-server.ts'
 import { tempFolder } from './scratch.ts'
+import { emptyStateIn } from './state-file.ts'
 
 /** Stands in everything of the other workspaces that no attacker ever sends: found in an answer, it was given away. */
 export const HIDDEN = 'xcanaryx'
@@ -61,6 +61,7 @@ export async function startTenancyBench(t: Test, store: 'embedded' | 'redis'): P
   const attackers = Array.from({ length: ATTACKERS }, makeKey)
   const [operatorKey, victimKey, neighbourKey] = [makeKey(), makeKey(), makeKey()]
   const dataFolder = await tempFolder(t)
+  const file = await emptyStateIn(dataFolder)
   const redis = store === 'redis' ? await startRedis(t) : null
   const larkway = await startLarkway(t, {
     config: configOf({ attackers, operatorKey, victimKey, neighbourKey }),
@@ -68,9 +69,7 @@ export async function startTenancyBench(t: Test, store: 'embedded' | 'redis'): P
     env: { LARKWAY_JOBS: '0', ...(redis === null ? {} : { REDIS_URL: redis.url }) },
   })
   const state =
-    redis === null
-      ? await openEmbeddedState({ file: join(dataFolder, 'state.sqlite'), log })
-      : await createRedisState({ url: redis.url, log })
+    redis === null ? await openEmbeddedState({ file, log }) : await createRedisState({ url: redis.url, log })
   t.teardown(() => state.close())
   const operator = await visit(larkway.url, operatorKey)
   const victim = await visit(larkway.url, victimKey)

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { Dependencies } from '../../src/api/endpoint.ts'
@@ -16,6 +15,7 @@ import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { systemClock } from '../../src/time.ts'
 import { startEdge } from './edge.ts'
 import { tempFolder } from './scratch.ts'
+import { emptyStateIn } from './state-file.ts'
 
 /** Keys of the two workspaces that there are, `acme` and `other`. */
 export interface WorkspaceKeys {
@@ -93,7 +93,7 @@ export async function startWorkspaceApi(
   const lines: string[] = []
   const log: Logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
   const openState =
-    options.state ?? (async () => openEmbeddedState({ file: join(await tempFolder(t), 'state.sqlite'), log }))
+    options.state ?? (async () => openEmbeddedState({ file: await emptyStateIn(await tempFolder(t)), log }))
   const state = await openState(log)
   t.teardown(() => state.close())
   const snapshot = snapshotOf(keys, burst)

@@ -22,7 +22,13 @@ const SOURCES = ['src', 'test', 'bench', 'scripts']
  * Packages that are loaded from bundles of a few files, and the folder within each bundle. The stacks of failures leave
  * out what lies in a folder of tap's.
  */
-const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap'), yaml: '.', pino: '.' }
+const BUNDLED = {
+  typebox: '.',
+  tap: join('node_modules', '@tapjs', 'tap'),
+  yaml: '.',
+  pino: '.',
+  '@elevenlabs/elevenlabs-js': '.',
+}
 
 /** Modules that look for files beside themselves: tap's `spawn` hands one to the process that it starts. */
 const UNBUNDLED = ['@tapjs/processinfo']

@@ -1,4 +1,4 @@
-import { hashKey, makeKey } from '../src/catalog/key.ts'
+import { hashKey, makeKey } from '../src/gateway/catalog/key.ts'
 import type { RequestSpec } from './load/request.ts'
 
 /** The jobs of one workspace that run at a time are limited, so there are several. */

@@ -1,4 +1,4 @@
-import { hashKey, makeKey } from '../src/catalog/key.ts'
+import { hashKey, makeKey } from '../src/gateway/catalog/key.ts'
 import type { RequestSpec } from './load/request.ts'
 import { OPENAI_MODEL } from './openai.ts'
 

@@ -21,6 +21,6 @@ export function withoutRecorder(source: string): CutSource {
 
 /** A copy of the tree in which nothing is told to the console, of requests, jobs and the node. */
 export function copyUnrecorded(): string {
-  const files = '{node/serve.ts,api/endpoint.ts,jobs/*.ts}'
+  const files = '{gateway/node/serve.ts,gateway/api/endpoint.ts,gateway/jobs/*.ts}'
   return copyCut('recorder', { files, cut: withoutRecorder, least: CUTS_LEAST })
 }

@@ -6,12 +6,12 @@
 
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { type ModelsDocument, readModels } from '../src/providers/facts.ts'
-import { signModels } from '../src/providers/feed.ts'
+import { type ModelsDocument, readModels } from '../src/gateway/providers/facts.ts'
+import { signModels } from '../src/gateway/providers/feed.ts'
 
 const [keyFile, issuedAt] = process.argv.slice(2)
 if (keyFile === undefined) throw new Error('usage: node scripts/sign-models.ts KEY.pem [ISSUED_AT]')
-const text = readFileSync(new URL('../src/providers/models.json', import.meta.url), 'utf8')
+const text = readFileSync(new URL('../src/gateway/providers/models.json', import.meta.url), 'utf8')
 const own = JSON.parse(text) as ModelsDocument
 const document = { ...own, issued_at: issuedAt ?? own.issued_at }
 readModels(document)

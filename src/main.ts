@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8'
-import { UWS_ENVIRONMENT } from './inbound/uws.ts'
-import { createLogger, type Logger, logCrash, messageOf } from './log.ts'
-import type { Environment } from './node/config.ts'
-import { openServer, openWorker, type RunningNode } from './node/serve.ts'
-import { readTestTiming } from './node/timing.ts'
+import { createLogger, type Logger, logCrash, messageOf } from './contracts/log.ts'
+import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
+import type { Environment } from './gateway/node/config.ts'
+import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
+import { readTestTiming } from './gateway/node/timing.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 

@@ -52,7 +52,7 @@ test('no regular expression of src takes more than linear time', (t) => {
   t.same(
     bad.filter(({ name }) => BOUNDED[name] === undefined),
     [],
-    'trim by loops (src/trim.ts), or bound the repetition',
+    'trim by loops (src/contracts/trim.ts), or bound the repetition',
   )
   t.same(
     bad

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { test } from 'tap'
-import { LAYERS } from './support/layers.ts'
+import { LAYERS, roomOf } from './support/layers.ts'
 import {
   classesIn,
   commentsIn,
@@ -24,7 +24,7 @@ const SLIVER_LINES = 40
 const ONE_PLACE = [0, LAYERS.length - 1]
 
 /** The only file that reads the machine's clock and sets its timers; entry points may measure themselves. */
-const CLOCK = 'src/time.ts'
+const CLOCK = 'src/contracts/time.ts'
 
 const CLASS_LINES_MAX = 250
 const CLASS_FIELDS_MAX = 15
@@ -33,15 +33,15 @@ const CLASS_FIELDS_MAX = 15
 const READS_ENVIRONMENT = ['src/main.ts', 'src/cli.ts']
 
 /** The only one that makes clients of Redis: each has a listener for its errors, or their stacks go past the log. */
-const CONNECTS_TO_REDIS = 'src/state/redis/connect.ts'
+const CONNECTS_TO_REDIS = 'src/gateway/state/redis/connect.ts'
 
 /**
- * Who writes paths of the interface, or such as look like them, beside src/api: facts about an endpoint come out of its
- * value, so that a new one touches no list.
+ * Who writes paths of the interface, or such as look like them, beside src/gateway/api: facts about an endpoint come
+ * out of its value, so that a new one touches no list.
  */
 const WRITES_PATHS: Readonly<Record<string, string>> = {
-  'src/api/': 'each endpoint says its own',
-  'src/providers/': 'paths of the providers',
+  'src/gateway/api/': 'each endpoint says its own',
+  'src/gateway/providers/': 'paths of the providers',
   'src/sandbox/': 'the paths of the vendors that it imitates',
   'src/console/page/': 'the page is a client: its playground and its first call send requests',
   'src/console/server/endpoint.ts':
@@ -50,7 +50,7 @@ const WRITES_PATHS: Readonly<Record<string, string>> = {
 }
 
 /** Errors that name a field, in the one style of all doors. */
-const REFUSALS = 'src/inbound/refusals.ts'
+const REFUSALS = 'src/gateway/edge/refusals.ts'
 
 /** What browsers run; its folder is served as it is. */
 const PAGE = 'src/console/page'
@@ -66,10 +66,10 @@ const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|be
 
 /** Larger classes that are left, by file and name; to be split. */
 const LARGE_CLASSES: readonly string[] = [
-  'src/gateway/call-context.ts CallContext',
-  'src/live/connection.ts LiveConnection',
-  'src/live/live-stages.ts LiveStages',
-  'src/providers/openai/live.ts TranscriptionWire',
+  'src/gateway/call/call-context.ts CallContext',
+  'src/gateway/live/connection.ts LiveConnection',
+  'src/gateway/live/live-stages.ts LiveStages',
+  'src/gateway/providers/openai/live.ts TranscriptionWire',
   'src/sandbox/live/openai.ts OpenAiRealtime',
   'src/sandbox/live/tones.ts ToneGate',
 ]
@@ -79,30 +79,30 @@ const LARGE_CLASSES: readonly string[] = [
  * in a commit that says why.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  'src/admin': 2_450,
-  'src/alerts': 1_000,
-  'src/api': 16_450,
-  'src/catalog': 4_110,
-  'src/cli': 3_670,
-  'src/console': 31_900,
-  'src/contracts': 5_260,
-  'src/gateway': 9_900,
-  'src/inbound': 6_500,
-  'src/jobs': 1_600,
-  'src/live': 4_550,
-  'src/media': 2_900,
-  'src/metrics': 1_690,
-  'src/node': 1_800,
-  'src/outbound': 3_200,
-  'src/providers': 11_350,
-  'src/recorder': 1_150,
-  'src/sandbox': 4_900,
-  'src/state': 11_800,
-  'src/storage': 6_100,
-  'src/tracing': 700,
-  'src/usage': 6_150,
-  'src/webhooks': 650,
-  'src/workers': 450,
+  cli: 3_670,
+  console: 31_900,
+  contracts: 6_620,
+  'gateway/admin': 2_450,
+  'gateway/api': 16_450,
+  'gateway/call': 9_900,
+  'gateway/catalog': 4_110,
+  'gateway/edge': 6_500,
+  'gateway/jobs': 1_600,
+  'gateway/live': 4_550,
+  'gateway/media': 2_900,
+  'gateway/node': 1_800,
+  'gateway/observe/alerts': 1_000,
+  'gateway/observe/metrics': 1_690,
+  'gateway/observe/recorder': 1_150,
+  'gateway/observe/tracing': 700,
+  'gateway/outbound': 3_200,
+  'gateway/providers': 11_350,
+  'gateway/state': 11_800,
+  'gateway/storage': 6_100,
+  'gateway/webhooks': 650,
+  'gateway/workers': 450,
+  sandbox: 4_900,
+  usage: 6_150,
 }
 
 /** Slivers that stay, and why. */
@@ -110,8 +110,7 @@ const SLIVERS_WITH_REASON: Readonly<Record<string, string>> = {}
 type File = { path: string; raw: string } & SourceText
 type Check = (file: File) => string[]
 
-const layerOf = (folder: string) => LAYERS.findIndex((names) => names.includes(folder))
-const folderOf = (path: string) => path.split('/')[1]!.replace(/\.\w+$/, '')
+const layerOf = (room: string) => LAYERS.findIndex((names) => names.includes(room))
 const isInside = (path: string, ...folders: string[]) =>
   folders.some((folder) => path.startsWith(`${folder}/`))
 const resolve = (from: string, target: string) => posix.join(posix.dirname(from), target)
@@ -126,9 +125,6 @@ const only =
   (applies: (path: string) => boolean, check: Check): Check =>
   (file) =>
     applies(file.path) ? check(file) : []
-
-/** `src/usage`, `bench`: the unit of budgets. */
-const roomOf = (path: string) => path.split('/', path.startsWith('src/') ? 2 : 1).join('/')
 
 /** Comments that do not say what they are about at first. */
 function oddComments(file: File): string[] {
@@ -160,7 +156,7 @@ const CHECKS: Record<string, Check> = {
         const path = resolve(file.path, target)
         if (path === 'package.json') return []
         if (!isSource(path)) return [`${file.path}:${line} imports ${path}, outside src`]
-        const [from, to] = [folderOf(file.path), folderOf(path)]
+        const [from, to] = [roomOf(file.path), roomOf(path)]
         const [above, below] = [layerOf(from), layerOf(to)]
         if (above < 0 || below < 0) return [`${file.path}:${line} ${above < 0 ? from : to} is in no layer`]
         const allowed = from === to || above < below || (above === below && ONE_PLACE.includes(above))
@@ -177,19 +173,25 @@ const CHECKS: Record<string, Check> = {
   ),
   console: only(isSource, pattern(/\bconsole\s*(?:\?\.|\.|\[)/g, 'console: log with pino')),
   'commands without HTTP': only(
-    (path) => isInside(path, 'src/admin', 'src/cli'),
+    (path) => isInside(path, 'src/gateway/admin', 'src/cli'),
     (file) =>
       importsIn(file)
         .map(({ target, line }) => ({ path: resolve(file.path, target), line }))
-        .filter(({ path }) => isInside(path, 'src/api', 'src/console', 'src/inbound') && path !== REFUSALS)
+        .filter(
+          ({ path }) =>
+            isInside(path, 'src/gateway/api', 'src/console', 'src/gateway/edge') && path !== REFUSALS,
+        )
         .map(({ path, line }) => `${file.path}:${line} ${path}: commands know nothing of HTTP`),
   ),
   recorder: only(
-    (path) => isSource(path) && !isInside(path, 'src/node', 'src/recorder'),
+    (path) => isSource(path) && !isInside(path, 'src/gateway/node', 'src/gateway/observe/recorder'),
     (file) =>
       importsIn(file)
-        .filter(({ target }) => isInside(resolve(file.path, target), 'src/recorder'))
-        .map(({ line }) => `${file.path}:${line} src/recorder: it is told through contracts/recorder.ts`),
+        .filter(({ target }) => isInside(resolve(file.path, target), 'src/gateway/observe/recorder'))
+        .map(
+          ({ line }) =>
+            `${file.path}:${line} src/gateway/observe/recorder: it is told through contracts/recorder.ts`,
+        ),
   ),
   'redis clients': only(
     (path) => isSource(path) && path !== CONNECTS_TO_REDIS,
@@ -209,7 +211,7 @@ const CHECKS: Record<string, Check> = {
     ({ path, text, code }) =>
       [...text.matchAll(/['"`}](?:[A-Z]+ )?(?:\/[\w.-]+)*\/v\d+\//g)]
         .filter(({ index }) => code[index] === text[index])
-        .map(({ index }) => `${path}:${lineOf(text, index)} a path: take it from src/api/table.ts`),
+        .map(({ index }) => `${path}:${lineOf(text, index)} a path: take it from src/gateway/api/table.ts`),
   ),
   'default exports': pattern(/\bexport\s+default\b|\bas\s+default\b/g, 'default export: give it a name'),
   barrels: (file) => {
@@ -435,12 +437,12 @@ const long = (head: string, lines: number) => `${head}\n${'  x\n'.repeat(lines -
 
 const BAD: Record<string, [path: string, source: string][]> = {
   layers: [
-    ['src/storage/spool.ts', "import { run } from '../gateway/run.ts'"],
-    ['src/state/x.ts', "import type { A } from '../storage/s3.ts'"],
-    ['src/outbound/send.ts', "const a = await import('../media/wav.ts')"],
+    ['src/gateway/storage/spool.ts', "import { run } from '../call/run.ts'"],
+    ['src/gateway/state/x.ts', "import type { A } from '../storage/s3.ts'"],
+    ['src/gateway/outbound/send.ts', "const a = await import('../media/wav.ts')"],
     ['src/helpers/x.ts', "import { a } from '../errors.ts'"],
-    ['src/workers/pool.ts', "new Worker(new URL('../storage/task.ts', import.meta.url))"],
-    ['src/errors.ts', "export { x } from '../scripts/install.mjs'"],
+    ['src/gateway/workers/pool.ts', "new Worker(new URL('../storage/task.ts', import.meta.url))"],
+    ['src/contracts/errors.ts', "export { x } from '../scripts/install.mjs'"],
   ],
   any: [
     ['src/a.ts', 'function f(x: any) {}'],
@@ -449,32 +451,35 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/a.ts', `const a = \`\${(b as any).c}\``],
   ],
   environment: [
-    ['src/gateway/a.ts', 'const x = process.env.PORT'],
+    ['src/gateway/call/a.ts', 'const x = process.env.PORT'],
     ['src/sandbox/a.ts', "import { env } from 'node:process'"],
   ],
   console: [['src/a.ts', 'console.log(1)']],
-  recorder: [['src/jobs/a.ts', "import { BatchingRecorder } from '../recorder/recorder.ts'"]],
+  recorder: [['src/gateway/jobs/a.ts', "import { BatchingRecorder } from '../observe/recorder/recorder.ts'"]],
   'commands without HTTP': [
-    ['src/admin/keys.ts', "import { endpoint } from '../api/endpoint.ts'"],
-    ['src/cli/jobs.ts', "import type { Exchange } from '../inbound/exchange.ts'"],
+    ['src/gateway/admin/keys.ts', "import { endpoint } from '../api/endpoint.ts'"],
+    ['src/cli/jobs.ts', "import type { Exchange } from '../gateway/edge/exchange.ts'"],
   ],
   'redis clients': [
-    ['src/state/redis/state.ts', "import { Redis } from 'ioredis'\nconst redis = new Redis(url)"],
-    ['src/state/redis/jobs.ts', 'const listener = redis.duplicate()'],
+    ['src/gateway/state/redis/state.ts', "import { Redis } from 'ioredis'\nconst redis = new Redis(url)"],
+    ['src/gateway/state/redis/jobs.ts', 'const listener = redis.duplicate()'],
   ],
   'paths of endpoints': [
     ['src/usage/ledger.ts', "const NO_CALLS = new Set(['/openai/v1/realtime/client_secrets'])"],
-    ['src/recorder/a.ts', "const SESSIONS = ['GET /v1/speech/stream']"],
-    ['src/node/a.ts', 'const url = `${origin}/v1/speech`'],
-    ['src/metrics/a.ts', 'const path = "/assemblyai/v2/upload"'],
+    ['src/gateway/observe/recorder/a.ts', "const SESSIONS = ['GET /v1/speech/stream']"],
+    ['src/gateway/node/a.ts', 'const url = `${origin}/v1/speech`'],
+    ['src/gateway/observe/metrics/a.ts', 'const path = "/assemblyai/v2/upload"'],
   ],
   'default exports': [
     ['src/a.ts', 'export default function f() {}'],
     ['bench/a.ts', 'export { a as default }'],
   ],
   barrels: [
-    ['src/providers/index.ts', "export * from './openai.ts'"],
-    ['src/state/index.ts', "// all of it\nexport { a } from './a.ts'\nexport type { B } from './b.ts'\n"],
+    ['src/gateway/providers/index.ts', "export * from './openai.ts'"],
+    [
+      'src/gateway/state/index.ts',
+      "// all of it\nexport { a } from './a.ts'\nexport type { B } from './b.ts'\n",
+    ],
   ],
   'length of functions': [
     ['src/a.ts', long('export async function run(a: string): Promise<{ b: number }> {', 71)],
@@ -507,11 +512,14 @@ const BAD: Record<string, [path: string, source: string][]> = {
 
 const GOOD: Record<string, [path: string, source: string][]> = {
   layers: [
-    ['src/gateway/run.ts', "import { A } from './select.ts'\nimport { s } from '../contracts/state.ts'"],
+    [
+      'src/gateway/call/run.ts',
+      "import { A } from './select.ts'\nimport { s } from '../../contracts/state.ts'",
+    ],
     ['src/cli.ts', "import { serve } from './main.ts'"],
     [
-      'src/storage/a.ts',
-      "// import { run } from '../gateway/run.ts'\nconst x = \"import '../gateway/run.ts'\"",
+      'src/gateway/storage/a.ts',
+      "// import { run } from '../call/run.ts'\nconst x = \"import '../call/run.ts'\"",
     ],
   ],
   any: [
@@ -521,22 +529,25 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   environment: [['src/main.ts', 'await serve(process.env)']],
   console: [['bench/run.ts', 'console.log(1)']],
   recorder: [
-    ['src/node/a.ts', "import { BatchingRecorder } from '../recorder/recorder.ts'"],
-    ['src/jobs/a.ts', "import type { Recorder } from '../contracts/recorder.ts'"],
+    ['src/gateway/node/a.ts', "import { BatchingRecorder } from '../observe/recorder/recorder.ts'"],
+    ['src/gateway/jobs/a.ts', "import type { Recorder } from '../../contracts/recorder.ts'"],
   ],
-  'commands without HTTP': [['src/admin/keys.ts', "import { invalid } from '../inbound/refusals.ts'"]],
+  'commands without HTTP': [['src/gateway/admin/keys.ts', "import { invalid } from '../edge/refusals.ts'"]],
   'redis clients': [
     [CONNECTS_TO_REDIS, "import { Cluster, Redis } from 'ioredis'"],
-    ['src/state/redis/state.ts', "import { redisConnector } from './connect.ts'\nconst s = 'ioredis'"],
+    [
+      'src/gateway/state/redis/state.ts',
+      "import { redisConnector } from './connect.ts'\nconst s = 'ioredis'",
+    ],
   ],
   'paths of endpoints': [
-    ['src/api/native/me.ts', "const path = '/v1/me'"],
-    ['src/catalog/file.ts', "const KEY = optional(Text, 'shown in GET /v1/me; its id')"],
+    ['src/gateway/api/native/me.ts', "const path = '/v1/me'"],
+    ['src/gateway/catalog/file.ts', "const KEY = optional(Text, 'shown in GET /v1/me; its id')"],
     ['src/usage/ledger.ts', "/** '/v1/chat' */\nconst isCall = calls.has(text)"],
     ['src/console/server/api/log.ts', "word('such as `POST /v1/chat`')"],
   ],
   'default exports': [['src/a.ts', "import express from 'x'\nconst s = 'export default'"]],
-  barrels: [['src/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],
+  barrels: [['src/gateway/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],
   'length of functions': [
     ['src/a.ts', long('function run(a = /[)}/]/, b = "}") {', 70)],
     ['src/a.ts', long('const table: Record<string, string> = {', 90)],
@@ -576,30 +587,57 @@ test('each check finds its fault and nothing else', async (t) => {
 test('import circles and slivers are found', async (t) => {
   const own = "import type { A } from './a.ts'"
   const circle = [
-    sample('src/jobs/a.ts', "import { b } from './b.ts'\nexport { d } from './d.ts'"),
-    sample('src/jobs/b.ts', "const c = await import('../gateway/c.ts')"),
-    sample('src/gateway/c.ts', "import type { A } from '../jobs/a.ts'"),
-    sample('src/jobs/d.ts', "// import { A } from './a.ts'\nnew Worker(new URL('./a.ts', import.meta.url))"),
+    sample('src/gateway/jobs/a.ts', "import { b } from './b.ts'\nexport { d } from './d.ts'"),
+    sample('src/gateway/jobs/b.ts', "const c = await import('../call/c.ts')"),
+    sample('src/gateway/call/c.ts', "import type { A } from '../jobs/a.ts'"),
+    sample(
+      'src/gateway/jobs/d.ts',
+      "// import { A } from './a.ts'\nnew Worker(new URL('./a.ts', import.meta.url))",
+    ),
   ]
   t.same(
     [...importCircles(importGraph(circle))],
     [
-      ['src/jobs/a.ts', 'src/jobs/a.ts -> src/jobs/b.ts -> src/gateway/c.ts -> src/jobs/a.ts'],
-      ['src/jobs/b.ts', 'src/jobs/b.ts -> src/gateway/c.ts -> src/jobs/a.ts -> src/jobs/b.ts'],
-      ['src/gateway/c.ts', 'src/gateway/c.ts -> src/jobs/a.ts -> src/jobs/b.ts -> src/gateway/c.ts'],
+      [
+        'src/gateway/jobs/a.ts',
+        'src/gateway/jobs/a.ts -> src/gateway/jobs/b.ts -> src/gateway/call/c.ts -> src/gateway/jobs/a.ts',
+      ],
+      [
+        'src/gateway/jobs/b.ts',
+        'src/gateway/jobs/b.ts -> src/gateway/call/c.ts -> src/gateway/jobs/a.ts -> src/gateway/jobs/b.ts',
+      ],
+      [
+        'src/gateway/call/c.ts',
+        'src/gateway/call/c.ts -> src/gateway/jobs/a.ts -> src/gateway/jobs/b.ts -> src/gateway/call/c.ts',
+      ],
     ],
   )
   const small = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES - 1))
   const large = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES))
-  const url = sample('src/jobs/b.ts', "new Worker(new URL('./a.ts', import.meta.url))")
-  const fault = `src/jobs/a.ts has ${SLIVER_LINES - 1} lines and one importer: make it part of src/jobs/b.ts`
+  const url = sample('src/gateway/jobs/b.ts', "new Worker(new URL('./a.ts', import.meta.url))")
+  const [from, to] = ['src/gateway/jobs/a.ts', 'src/gateway/jobs/b.ts']
+  const fault = `${from} has ${SLIVER_LINES - 1} lines and one importer: make it part of ${to}`
   const cases: [files: File[], found: string[]][] = [
-    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own)], [fault]],
-    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own), sample('test/jobs/a.ts', own)], [fault]],
-    [[large('src/jobs/a.ts'), sample('src/jobs/b.ts', own)], []],
-    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own), sample('src/jobs/c.ts', own)], []],
-    [[small('src/jobs/a.ts'), sample('src/gateway/b.ts', "import '../jobs/a.ts'")], []],
-    [[small('src/jobs/a.ts'), url], []],
+    [[small('src/gateway/jobs/a.ts'), sample('src/gateway/jobs/b.ts', own)], [fault]],
+    [
+      [
+        small('src/gateway/jobs/a.ts'),
+        sample('src/gateway/jobs/b.ts', own),
+        sample('test/gateway/jobs/a.ts', own),
+      ],
+      [fault],
+    ],
+    [[large('src/gateway/jobs/a.ts'), sample('src/gateway/jobs/b.ts', own)], []],
+    [
+      [
+        small('src/gateway/jobs/a.ts'),
+        sample('src/gateway/jobs/b.ts', own),
+        sample('src/gateway/jobs/c.ts', own),
+      ],
+      [],
+    ],
+    [[small('src/gateway/jobs/a.ts'), sample('src/gateway/call/b.ts', "import '../jobs/a.ts'")], []],
+    [[small('src/gateway/jobs/a.ts'), url], []],
   ]
   for (const [files, found] of cases) t.same([...slivers(files).values()], found)
   t.same(beyond(new Map([['a', 'a is small']]), ['b']), ['a is small', 'b is clean: strike it from the list'])

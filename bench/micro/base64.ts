@@ -1,5 +1,5 @@
 // How large may a slice be that is decoded at a time? Decodes the same text with several sizes of slice, and whole
-// through one string. Justifies SLICE_BYTES in src/workers/base64.ts and src/storage/stages.ts.
+// through one string. Justifies SLICE_BYTES in src/gateway/workers/base64.ts and src/gateway/storage/stages.ts.
 // Run: node bench/micro/base64.ts
 
 import { cpus } from 'node:os'

@@ -1,11 +1,11 @@
 // When does a worker thread pay for hashing? Hashes several sizes inline and through the pool, as bytes and as base64
 // text, and measures what each costs the event loop and the whole process. Justifies HASH_OFFLOAD_BYTES in
-// src/workers/pool.ts and STRIDE_BYTES in src/storage/audio-digest.ts.
+// src/gateway/workers/pool.ts and STRIDE_BYTES in src/gateway/storage/audio-digest.ts.
 // Run: node bench/micro/digest.ts
 
 import { cpus } from 'node:os'
 import { Piscina } from 'piscina'
-import { hashLeaves, type LeavesTask } from '../../src/workers/leaf-hash.ts'
+import { hashLeaves, type LeavesTask } from '../../src/gateway/workers/leaf-hash.ts'
 
 import { compareWays } from './ways.ts'
 
@@ -18,7 +18,7 @@ const text = Buffer.alloc((MIB / 4) * 3, 'larkway').toString('base64')
 for (const block of blocks) Buffer.from(block.buffer).write(text, 'latin1')
 
 const pool = new Piscina<LeavesTask, Uint8Array>({
-  filename: new URL('../../src/workers/leaf-hash.ts', import.meta.url).href,
+  filename: new URL('../../src/gateway/workers/leaf-hash.ts', import.meta.url).href,
   name: 'hash',
   minThreads: 1,
   maxThreads: 1,

@@ -3,8 +3,8 @@
 // Run: node bench/micro/encode.ts
 
 import { cpus } from 'node:os'
-import { speechForm } from '../../src/media/speech-form.ts'
-import { SpeechTranscoder } from '../../src/media/speech-transcoder.ts'
+import { speechForm } from '../../src/gateway/media/speech-form.ts'
+import { SpeechTranscoder } from '../../src/gateway/media/speech-transcoder.ts'
 
 const SECONDS = 60
 const RATE = 24_000

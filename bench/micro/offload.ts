@@ -1,10 +1,10 @@
 // When does a worker thread pay? Decodes base64 of several sizes inline and through the pool, and measures what each
-// costs the event loop and the whole process. Justifies OFFLOAD_BYTES in src/workers/pool.ts.
+// costs the event loop and the whole process. Justifies OFFLOAD_BYTES in src/gateway/workers/pool.ts.
 // Run: node bench/micro/offload.ts
 
 import { cpus } from 'node:os'
 import { Piscina } from 'piscina'
-import { type Base64Task, decodeBase64 } from '../../src/workers/base64.ts'
+import { type Base64Task, decodeBase64 } from '../../src/gateway/workers/base64.ts'
 
 import { compareWays } from './ways.ts'
 
@@ -16,7 +16,7 @@ const out = new Uint8Array(new SharedArrayBuffer(MIB))
 Buffer.from(text.buffer).write(Buffer.alloc((MIB / 4) * 3, 'larkway').toString('base64'), 'latin1')
 
 const pool = new Piscina<Base64Task, number>({
-  filename: new URL('../../src/workers/base64.ts', import.meta.url).href,
+  filename: new URL('../../src/gateway/workers/base64.ts', import.meta.url).href,
   name: 'decode',
   minThreads: 1,
   maxThreads: 1,

@@ -9,9 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Principal } from '../../src/contracts/catalog.ts'
 import type { Recorder, RecorderNote } from '../../src/contracts/recorder.ts'
-import { CallContext } from '../../src/gateway/call-context.ts'
-import { BatchingRecorder, type RecorderParts } from '../../src/recorder/recorder.ts'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { CallContext } from '../../src/gateway/call/call-context.ts'
+import { BatchingRecorder, type RecorderParts } from '../../src/gateway/observe/recorder/recorder.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { Exchange } from './exchange.ts'
 
 const REQUESTS = 1_000_000

@@ -5,11 +5,11 @@
  *   node bench/micro/scan.ts
  */
 import { cpus } from 'node:os'
-import { parseHeaderValue } from '../../src/inbound/header-value.ts'
-import { JsonAudioScanner } from '../../src/inbound/json-audio.ts'
-import { MultipartScanner } from '../../src/inbound/multipart.ts'
-import type { BodyScanner } from '../../src/inbound/scanner.ts'
-import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { DEFAULT_LIMITS } from '../../src/contracts/limits.ts'
+import { parseHeaderValue } from '../../src/gateway/edge/header-value.ts'
+import { JsonAudioScanner } from '../../src/gateway/edge/json-audio.ts'
+import { MultipartScanner } from '../../src/gateway/edge/multipart.ts'
+import type { BodyScanner } from '../../src/gateway/edge/scanner.ts'
 import { multipart, noise, slices } from '../../test/support/bodies.ts'
 
 /** The two sizes that uWebSockets.js hands out most: a socket's usual read, and its whole receive buffer. */

@@ -1,13 +1,13 @@
 // When does a worker thread pay for signing webhooks? Signs several numbers of deliveries inline and through the pool,
 // with one secret and with two, and measures what each costs the event loop and the whole process. Justifies
-// SIGN_OFFLOAD_COUNT in src/workers/pool.ts.
+// SIGN_OFFLOAD_COUNT in src/gateway/workers/pool.ts.
 // Run: node bench/micro/sign.ts
 
 import { randomBytes } from 'node:crypto'
 import { cpus } from 'node:os'
 import { Piscina } from 'piscina'
 import type { Signable, Signatures } from '../../src/contracts/webhooks.ts'
-import { signWebhook } from '../../src/workers/webhook-signature.ts'
+import { signWebhook } from '../../src/gateway/workers/webhook-signature.ts'
 import { compareWays } from './ways.ts'
 
 const COUNTS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
@@ -17,7 +17,7 @@ const DELIVERY_BYTES = 8 * 1024
 const SECRETS = [1, 2].map(() => `whsec_${randomBytes(32).toString('base64')}`)
 
 const pool = new Piscina<readonly Signable[], Signatures[]>({
-  filename: new URL('../../src/workers/webhook-signature.ts', import.meta.url).href,
+  filename: new URL('../../src/gateway/workers/webhook-signature.ts', import.meta.url).href,
   name: 'signAll',
   minThreads: 1,
   maxThreads: 1,

@@ -3,9 +3,9 @@
 // the one behind another; with a new process, and again. Says how often the bucket was read.
 // Run: node bench/micro/usage-log.ts [files, default 1200] [records in each, default 200]
 
-import { Cancellation } from '../../src/cancellation.ts'
+import { Cancellation } from '../../src/contracts/cancellation.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
-import { createS3Objects } from '../../src/storage/s3.ts'
+import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { createUsageLog, type LogQuestion } from '../../src/usage/log.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { DAY_MS, dateMs } from '../../src/usage/names.ts'

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
+import { newJobId } from '../../src/contracts/ids.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
-import { newJobId } from '../../src/ids.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
-import { createS3Objects } from '../../src/storage/s3.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
+import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { makeAudio } from '../load/request.ts'
 import { type Quantiles, Samples } from '../load/samples.ts'
 

@@ -1,4 +1,4 @@
-import { readVersion } from '../version.ts'
+import { readVersion } from '../contracts/version.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
 import type { CliContext } from './context.ts'
 
@@ -139,7 +139,7 @@ function configPath({ env }: CliContext): string {
 
 /** Prints what is wrong with a configuration as the output of a command. */
 async function printingIssues({ print }: CliContext, command: () => Promise<number>): Promise<number> {
-  const { CatalogError } = await import('../catalog/watch.ts')
+  const { CatalogError } = await import('../gateway/catalog/watch.ts')
   try {
     return await command()
   } catch (error) {

@@ -1,12 +1,12 @@
-import { type Charged, chargesOf, recordedFor } from '../admin/books.ts'
-import { addCredits, newGrantId } from '../admin/credits.ts'
-import { accountTerms } from '../admin/parts.ts'
-import { formatUsd } from '../catalog/terms.ts'
 import type { Snapshot } from '../contracts/catalog.ts'
+import { GatewayError } from '../contracts/errors.ts'
 import type { AccountTerms, AccountView } from '../contracts/ledger.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
-import { GatewayError } from '../errors.ts'
-import { systemClock } from '../time.ts'
+import { systemClock } from '../contracts/time.ts'
+import { type Charged, chargesOf, recordedFor } from '../gateway/admin/books.ts'
+import { addCredits, newGrantId } from '../gateway/admin/credits.ts'
+import { accountTerms } from '../gateway/admin/parts.ts'
+import { formatUsd } from '../gateway/catalog/terms.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError } from './arguments.ts'
 import {
   type CliContext,

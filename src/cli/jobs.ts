@@ -1,8 +1,8 @@
-import { cancelForApp, jobOf, retryJob } from '../admin/jobs.ts'
-import { CatalogError } from '../catalog/watch.ts'
+import { jobPartition } from '../contracts/ids.ts'
 import { JOB_STATUSES, type Job, type JobError, type JobFilter, type JobKind } from '../contracts/jobs.ts'
 import type { KeptText } from '../contracts/objects.ts'
-import { jobPartition } from '../ids.ts'
+import { cancelForApp, jobOf, retryJob } from '../gateway/admin/jobs.ts'
+import { CatalogError } from '../gateway/catalog/watch.ts'
 import { CommandFailure, json, oneOf, parse, rfc3339, table, UsageError, whole } from './arguments.ts'
 import {
   type CliContext,

@@ -1,5 +1,8 @@
 import { Readable } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
+import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import { systemClock } from '../contracts/time.ts'
 import {
   changeKey,
   createKey,
@@ -7,7 +10,7 @@ import {
   OVERLAP_SECONDS_MAX,
   revokeKey,
   rotateKey,
-} from '../admin/keys.ts'
+} from '../gateway/admin/keys.ts'
 import {
   BURST_MAX,
   formerInForce,
@@ -15,12 +18,9 @@ import {
   looksLikeKey,
   makeKey,
   REQUESTS_PER_MINUTE_MAX,
-} from '../catalog/key.ts'
-import { formatUsd } from '../catalog/terms.ts'
-import { CatalogError } from '../catalog/watch.ts'
-import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
-import type { StoredKey } from '../contracts/stored-keys.ts'
-import { systemClock } from '../time.ts'
+} from '../gateway/catalog/key.ts'
+import { formatUsd } from '../gateway/catalog/terms.ts'
+import { CatalogError } from '../gateway/catalog/watch.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
 import {
   type CliContext,

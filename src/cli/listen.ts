@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { LIVE_ENCODINGS, type LiveAudio } from '../contracts/calls.ts'
-import { beginsAsWav, readWavHead } from '../media/wav-head.ts'
+import { beginsAsWav, readWavHead } from '../gateway/media/wav-head.ts'
 import { CommandFailure, oneOf, parse, UsageError, whole } from './arguments.ts'
 import { type CliContext, EXIT_HELP } from './context.ts'
 import { LiveStream, type Message, type Pace, type Screen } from './live-stream.ts'

@@ -3,7 +3,7 @@ import { type ClientRequest, type IncomingMessage, STATUS_CODES } from 'node:htt
 import { WebSocket } from 'ws'
 import type { LiveAudio } from '../contracts/calls.ts'
 import { bytesPerSecond, frameBytes } from '../contracts/live-audio.ts'
-import { sleep, systemClock } from '../time.ts'
+import { sleep, systemClock } from '../contracts/time.ts'
 import { CommandFailure } from './arguments.ts'
 
 const PROTOCOL = 'larkway.v1'

@@ -1,9 +1,9 @@
 import type { LiveFacts, Price } from '../contracts/facts.ts'
 import type { DatedModel } from '../contracts/models.ts'
-import { type PriceOfDay, priceOn } from '../gateway/price.ts'
-import { factsOf, SHIPPED, staleness } from '../providers/facts.ts'
-import { PROVIDERS } from '../providers/index.ts'
-import { systemClock } from '../time.ts'
+import { systemClock } from '../contracts/time.ts'
+import { type PriceOfDay, priceOn } from '../gateway/call/price.ts'
+import { factsOf, SHIPPED, staleness } from '../gateway/providers/facts.ts'
+import { PROVIDERS } from '../gateway/providers/index.ts'
 import { parse, table, UsageError } from './arguments.ts'
 
 /**

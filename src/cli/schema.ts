@@ -1,6 +1,6 @@
-import { CatalogFile, EntryShape, ProviderShape, RouteShape } from '../catalog/file.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
-import { PROVIDERS } from '../providers/index.ts'
+import { CatalogFile, EntryShape, ProviderShape, RouteShape } from '../gateway/catalog/file.ts'
+import { PROVIDERS } from '../gateway/providers/index.ts'
 import { parse } from './arguments.ts'
 
 /**

@@ -1,11 +1,11 @@
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { importCatalog } from '../admin/import.ts'
-import { documentOf, fieldsOfKey, portableParts, renderCatalog } from '../catalog/document.ts'
-import type { ImportPlan } from '../catalog/import-plan.ts'
-import type { Serving } from '../catalog/serving.ts'
 import { recordId } from '../contracts/catalog-store.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
+import { importCatalog } from '../gateway/admin/import.ts'
+import { documentOf, fieldsOfKey, portableParts, renderCatalog } from '../gateway/catalog/document.ts'
+import type { ImportPlan } from '../gateway/catalog/import-plan.ts'
+import type { Serving } from '../gateway/catalog/serving.ts'
 import { CommandFailure, parse, table, UsageError } from './arguments.ts'
 import {
   type CliContext,

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../contracts/errors.ts'
 import { EngineError, type UsageEngine } from '../usage/engine.ts'
 import type { UsageLake } from '../usage/lake.ts'
 import { distinctRecordsIn } from '../usage/record-sql.ts'

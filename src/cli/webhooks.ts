@@ -1,7 +1,7 @@
-import { redeliver, testWebhook } from '../admin/webhook.ts'
+import { jobPartition } from '../contracts/ids.ts'
 import type { EventView } from '../contracts/outbox.ts'
-import { jobPartition } from '../ids.ts'
-import { readSecretKeys } from '../secrets.ts'
+import { readSecretKeys } from '../contracts/secrets.ts'
+import { redeliver, testWebhook } from '../gateway/admin/webhook.ts'
 import { json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
 import { type CliContext, EXIT_HELP, environmentOf, STATE_HELP, withAdmin, withState } from './context.ts'
 

@@ -1,4 +1,4 @@
-import type { CancelSignal } from '../cancellation.ts'
+import type { CancelSignal } from './cancellation.ts'
 /**
  * The process-wide count of bytes held for bodies and answers. With `workspace` they count against the share of
  * that workspace, and whoever gives them back names the same one.

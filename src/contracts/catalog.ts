@@ -1,7 +1,7 @@
-import type { Limits } from '../limits.ts'
 import type { AlertTerms } from './alerts.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
+import type { Limits } from './limits.ts'
 import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'

@@ -1,7 +1,7 @@
-import type { ErrorCode } from '../errors.ts'
 import type { Audio } from './audio.ts'
 import type { TranscriptionOptions } from './calls.ts'
 import type { Selectors } from './catalog.ts'
+import type { ErrorCode } from './errors.ts'
 import type { KeptText } from './objects.ts'
 import type { OperationName } from './operations.ts'
 

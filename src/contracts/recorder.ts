@@ -1,5 +1,5 @@
-import type { GatewayError } from '../errors.ts'
 import type { Principal } from './catalog.ts'
+import type { GatewayError } from './errors.ts'
 import type { Job } from './jobs.ts'
 import type { HeldMoney, UsageBatch } from './ledger.ts'
 import type { SessionFacts } from './live.ts'

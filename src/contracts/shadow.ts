@@ -1,4 +1,4 @@
-import type { CancelSignal } from '../cancellation.ts'
+import type { CancelSignal } from './cancellation.ts'
 import type { TranscriptionTask } from './operations.ts'
 import type { AttemptOutcome } from './watch.ts'
 

@@ -1,4 +1,4 @@
-import type { CancelSignal } from '../cancellation.ts'
+import type { CancelSignal } from './cancellation.ts'
 
 /**
  * A name of which at most `most` slots are taken at the same time, over all nodes: sessions of a key, calls to an

@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../errors.ts'
 import type { Entry } from './catalog.ts'
+import type { ErrorCode } from './errors.ts'
 import type { OperationName } from './operations.ts'
 import type { Failure } from './upstream.ts'
 

@@ -1,5 +1,5 @@
-import type { CancelSignal } from '../cancellation.ts'
 import type { AudioRef } from './audio.ts'
+import type { CancelSignal } from './cancellation.ts'
 
 /** A piece of a request body: bytes as they are, or the call's audio, read again by each attempt. */
 export type Piece = Uint8Array | { readonly audio: AudioRef; readonly as: 'bytes' | 'base64' }

@@ -1,6 +1,6 @@
-import { speechForm, speechMediaType } from '../media/speech-form.ts'
-import { SpeechTranscoder } from '../media/speech-transcoder.ts'
-import { nextTurn } from '../time.ts'
+import { nextTurn } from '../contracts/time.ts'
+import { speechForm, speechMediaType } from '../gateway/media/speech-form.ts'
+import { SpeechTranscoder } from '../gateway/media/speech-transcoder.ts'
 import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, json, Refusal, sha256 } from './http.ts'
 
 import { modelFor } from './models.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Clock, sleep } from '../time.ts'
+import { type Clock, sleep } from '../contracts/time.ts'
 
 /** A whole answer; in chunks when it is one that OpenAI streams. */
 export interface Answer {

@@ -1,4 +1,4 @@
-import type { Clock } from '../time.ts'
+import type { Clock } from '../contracts/time.ts'
 import { type Answer, type CallBody, first, json, Refusal, sha256 } from './http.ts'
 import { sizeOf } from './images.ts'
 import { modelFor } from './models.ts'

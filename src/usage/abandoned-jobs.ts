@@ -1,6 +1,6 @@
 import type { Jobs } from '../contracts/jobs.ts'
-import type { Logger } from '../log.ts'
-import { type Clock, sleep } from '../time.ts'
+import type { Logger } from '../contracts/log.ts'
+import { type Clock, sleep } from '../contracts/time.ts'
 import type { UsageLedger } from './ledger.ts'
 
 /** Jobs recorded at a time. */

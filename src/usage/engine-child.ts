@@ -7,8 +7,8 @@ import type {
   DuckDBType,
   DuckDBValue,
 } from '@duckdb/node-api'
+import { systemClock } from '../contracts/time.ts'
 import type { UsageRecord } from '../contracts/usage-record.ts'
-import { systemClock } from '../time.ts'
 import type {
   EngineForm,
   EngineReply,

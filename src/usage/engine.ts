@@ -2,9 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CancelSignal } from '../cancellation.ts'
-import { GatewayError } from '../errors.ts'
-import { type Clock, systemClock, type Timer } from '../time.ts'
+import type { CancelSignal } from '../contracts/cancellation.ts'
+import { GatewayError } from '../contracts/errors.ts'
+import { type Clock, systemClock, type Timer } from '../contracts/time.ts'
 import type { LogFormat } from './log-report.ts'
 
 /*

@@ -1,3 +1,5 @@
+import type { GatewayError } from '../contracts/errors.ts'
+import { idTimeMs } from '../contracts/ids.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
 import type { HeldMoney, LostMoney } from '../contracts/ledger.ts'
 import type { SessionFacts } from '../contracts/live.ts'
@@ -14,9 +16,7 @@ import type {
   RecorderNote,
   UsageKeeper,
 } from '../contracts/recorder.ts'
-import type { GatewayError } from '../errors.ts'
-import { idTimeMs } from '../ids.ts'
-import { type Clock, systemClock } from '../time.ts'
+import { type Clock, systemClock } from '../contracts/time.ts'
 import { CallEndpoints } from './call-endpoints.ts'
 import type { KeptPlace } from './open-segment.ts'
 import { RecordRow } from './record-row.ts'

@@ -1,4 +1,4 @@
-import { idTimeMs, isOwnId } from '../ids.ts'
+import { idTimeMs, isOwnId } from '../contracts/ids.ts'
 import type { LogId, LogIdColumn } from './log.ts'
 import { DAY_MS, HOUR_MS } from './names.ts'
 

@@ -1,11 +1,11 @@
-import type { CancelSignal } from '../cancellation.ts'
+import type { CancelSignal } from '../contracts/cancellation.ts'
+import { systemClock } from '../contracts/time.ts'
 import {
   USAGE_COLUMNS,
   type UsageColumn,
   type UsageColumnName,
   type UsageRecord,
 } from '../contracts/usage-record.ts'
-import { systemClock } from '../time.ts'
 import type { EngineForm, EngineRows, EngineStatement, UsageEngine } from './engine.ts'
 import type { UsageLake } from './lake.ts'
 import type { LogFormat } from './log-report.ts'

@@ -1,8 +1,8 @@
+import { idTimeMs } from '../contracts/ids.ts'
 import type { Accounts, CallLedger } from '../contracts/ledger.ts'
+import type { Logger } from '../contracts/log.ts'
 import type { Slots } from '../contracts/slots.ts'
-import { idTimeMs } from '../ids.ts'
-import type { Logger } from '../log.ts'
-import { type Clock, sleep } from '../time.ts'
+import { type Clock, sleep } from '../contracts/time.ts'
 import type { UsageLedger } from './ledger.ts'
 import type { JournalledMoney } from './money-journal.ts'
 

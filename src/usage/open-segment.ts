@@ -1,7 +1,7 @@
 import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { newId } from '../ids.ts'
+import { newId } from '../contracts/ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
 import { placeId } from './segment.ts'
 

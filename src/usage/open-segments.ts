@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
-import type { Logger } from '../log.ts'
-import type { Clock } from '../time.ts'
+import type { Logger } from '../contracts/log.ts'
+import type { Clock } from '../contracts/time.ts'
 import type { Backlog } from './backlog.ts'
 import { OpenSegment } from './open-segment.ts'
 

@@ -1,5 +1,5 @@
+import type { Clock, Timer } from '../contracts/time.ts'
 import type { UsageMarks } from '../contracts/usage-lake.ts'
-import type { Clock, Timer } from '../time.ts'
 
 /** A process that was silent for so long is ignored: its disk must be gone. */
 const SILENT_MS = 86_400_000

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts'
+import { GatewayError } from '../contracts/errors.ts'
 import { TooManyGroups, type UsageAnswer, type UsageQuestion } from './answer.ts'
 import { AnswerQuery, emptyAnswer, TOO_MANY_GROUPS } from './answer-sql.ts'
 import { EngineError, type UsageEngine } from './engine.ts'

@@ -1,10 +1,10 @@
-import { errorOf } from '../call-facts.ts'
+import { errorOf } from '../contracts/call-facts.ts'
+import type { GatewayError } from '../contracts/errors.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
 import type { LostMoney } from '../contracts/ledger.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type { EndedCall, EndedExchange, EndingRun, OpenCall, RecordedJob } from '../contracts/recorder.ts'
-import type { GatewayError } from '../errors.ts'
-import type { Clock } from '../time.ts'
+import type { Clock } from '../contracts/time.ts'
 import type { CallEndpoints } from './call-endpoints.ts'
 import type { UsageRow } from './encoder.ts'
 

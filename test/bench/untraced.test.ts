@@ -39,9 +39,9 @@ t.test('what has another form is not passed over', async (t) => {
 
 t.test('the copy of the tree', async (t) => {
   const folder = join(copyUntraced(), 'src')
-  const paths = globSync('{gateway,api,jobs}/**/*.ts', { cwd: folder })
+  const paths = globSync('gateway/{call,api,jobs}/**/*.ts', { cwd: folder })
   t.ok(paths.length > 60)
   for (const path of paths) t.equal(withoutTracing(readFileSync(join(folder, path), 'utf8')).cuts, 0, path)
-  const { createRoutes } = await import(join(folder, 'api/table.ts'))
+  const { createRoutes } = await import(join(folder, 'gateway/api/table.ts'))
   t.type(createRoutes, 'function', 'what is left can be loaded')
 })

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { makeKey } from '../../src/catalog/key.ts'
+import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { runInProcess } from '../support/cli.ts'
 import { secret } from '../support/route-gateway.ts'

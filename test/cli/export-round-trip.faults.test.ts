@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import { sealCredential } from '../../src/catalog/secret.ts'
 import { check } from '../../src/cli/check.ts'
 import type { CliContext } from '../../src/cli/context.ts'
 import { exportFile, importFile } from '../../src/cli/transfer.ts'
+import { sealCredential } from '../../src/gateway/catalog/secret.ts'
 import { catalogs } from '../support/generated-catalog.ts'
 
 const RUNS = process.env.LARKWAY_TEST_LONG === '1' ? 300 : 10

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { makeKey } from '../../src/catalog/key.ts'
+import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { larkway } from '../support/cli.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
 import { startRedis } from '../support/redis-server.ts'

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { type ModelsDocument, SHIPPED } from '../../src/providers/facts.ts'
-import { signModels } from '../../src/providers/feed.ts'
+import { type ModelsDocument, SHIPPED } from '../../src/gateway/providers/facts.ts'
+import { signModels } from '../../src/gateway/providers/feed.ts'
 import { larkway } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -12,7 +12,7 @@ import { waitUntil } from '../support/wait-until.ts'
 const { publicKey, privateKey } = generateKeyPairSync('ed25519')
 const LARKWAY_MODELS_KEYS = publicKey.export({ format: 'jwk' }).x!
 const OWN = JSON.parse(
-  readFileSync(new URL('../../src/providers/models.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../src/gateway/providers/models.json', import.meta.url), 'utf8'),
 ) as ModelsDocument
 const LATER = '2099-01-01T00:00:00.000Z'
 

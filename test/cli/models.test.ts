@@ -1,6 +1,6 @@
 import t from 'tap'
 import { listKnownModels } from '../../src/cli/models.ts'
-import { datedModels, endedModels, SHIPPED, staleness } from '../../src/providers/facts.ts'
+import { datedModels, endedModels, SHIPPED, staleness } from '../../src/gateway/providers/facts.ts'
 import { larkway, runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { runInProcess } from '../support/cli.ts'
 import { secret } from '../support/route-gateway.ts'
 

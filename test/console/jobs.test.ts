@@ -1,9 +1,9 @@
 import t from 'tap'
+import { newJobId } from '../../src/contracts/ids.ts'
 import type { Job, JobEnding, JobSpec } from '../../src/contracts/jobs.ts'
-import { newJobId } from '../../src/ids.ts'
-import { createBudget } from '../../src/storage/budget.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
-import { createJobObjects } from '../../src/storage/job-objects.ts'
+import { createBudget } from '../../src/gateway/storage/budget.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
+import { createJobObjects } from '../../src/gateway/storage/job-objects.ts'
 import {
   auditAfter,
   type ConsoleBench,

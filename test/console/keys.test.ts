@@ -1,6 +1,6 @@
 import t from 'tap'
-import { hashKey } from '../../src/catalog/key.ts'
-import { newId } from '../../src/ids.ts'
+import { newId } from '../../src/contracts/ids.ts'
+import { hashKey } from '../../src/gateway/catalog/key.ts'
 import {
   auditAfter,
   type ConsoleBench,

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { managementTable } from '../../src/console/server/management.ts'
 import { consoleRoutes, managementOperations } from '../../src/console/server/table.ts'
-import { newJobId } from '../../src/ids.ts'
+import { newJobId } from '../../src/contracts/ids.ts'
 import { emptyConsoleContext } from '../support/console-endpoints.ts'
 import { type ConsoleNode, startConsoleNode } from '../support/console-node.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { makeKey } from '../../src/catalog/key.ts'
+import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { startConsoleNode } from '../support/console-node.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { withoutServers } from '../support/servers.ts'

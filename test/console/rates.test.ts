@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { AdminActor, AdminContext } from '../../src/admin/actor.ts'
-import { keepKeys } from '../../src/admin/keys.ts'
-import { newKey } from '../../src/catalog/key.ts'
+import type { AdminActor, AdminContext } from '../../src/gateway/admin/actor.ts'
+import { keepKeys } from '../../src/gateway/admin/keys.ts'
+import { newKey } from '../../src/gateway/catalog/key.ts'
 import { startConsoleNode } from '../support/console-node.ts'
 
 t.test('a workspace changes so much at a time, by whichever key, and can still look', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { RECORDED_PATHS } from '../../src/api/table.ts'
+import { RECORDED_PATHS } from '../../src/gateway/api/table.ts'
 import { sameFor, startConsoleBench, type Told } from '../support/console-bench.ts'
 import { requestRecord } from '../support/console-record.ts'
 

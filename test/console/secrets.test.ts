@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { hashKey } from '../../src/catalog/key.ts'
+import { hashKey } from '../../src/gateway/catalog/key.ts'
 import { startConsoleBench, type Visitor } from '../support/console-bench.ts'
 
 /** Every GET there is, but for those of a single job or request. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { type ConsoleNode, startConsoleNode, type Visitor } from '../support/console-node.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { startConsoleNode } from '../support/console-node.ts'
 import { lakeOf, putRecords } from '../support/usage-lake.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { JOBS_PATH } from '../../src/api/native/job-view.ts'
 import type { ConsoleState, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
+import { JOBS_PATH } from '../../src/gateway/api/native/job-view.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { requestFilter } from '../support/console-record.ts'
 import { type Fleet, type FleetOptions, keyIdOf, startFleet } from '../support/fleet.ts'

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
+import { newId, newJobId } from '../../src/contracts/ids.ts'
 import type { JobKind } from '../../src/contracts/jobs.ts'
-import { newId, newJobId } from '../../src/ids.ts'
 import { auditAfter, type ConsoleBench, sameFor, startConsoleBench } from '../support/console-bench.ts'
 import { KEEP, specOf } from '../support/jobs-under-test.ts'
 import { answering, type Behaviour, startReceiver } from '../support/webhook-receiver.ts'

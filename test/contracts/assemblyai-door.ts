@@ -1,18 +1,21 @@
-import { ASSEMBLYAI } from '../../src/api/assemblyai/door.ts'
-import { LIST_OPTIONS, listingIn, listView } from '../../src/api/assemblyai/list.ts'
+import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { Job, JobDoor, JobError } from '../../src/contracts/jobs.ts'
+import type { UpstreamRequest } from '../../src/contracts/upstream.ts'
+import { ASSEMBLYAI } from '../../src/gateway/api/assemblyai/door.ts'
+import { LIST_OPTIONS, listingIn, listView } from '../../src/gateway/api/assemblyai/list.ts'
 import {
   type KeptTranscript,
   paragraphsView,
   sentencesView,
   transcriptView,
   wordSearchView,
-} from '../../src/api/assemblyai/transcript.ts'
-import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from '../../src/api/assemblyai/transcript-options.ts'
-import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
-import type { Job, JobDoor, JobError } from '../../src/contracts/jobs.ts'
-import type { UpstreamRequest } from '../../src/contracts/upstream.ts'
-import type { Exchange } from '../../src/inbound/exchange.ts'
-import { newJobOf } from '../../src/state/new-job.ts'
+} from '../../src/gateway/api/assemblyai/transcript.ts'
+import {
+  readTranscriptOptions,
+  TRANSCRIPT_OPTIONS,
+} from '../../src/gateway/api/assemblyai/transcript-options.ts'
+import type { Exchange } from '../../src/gateway/edge/exchange.ts'
+import { newJobOf } from '../../src/gateway/state/new-job.ts'
 import { options as optionsOf } from '../support/call.ts'
 import { principal } from '../support/catalog.ts'
 import { specOf } from '../support/jobs-under-test.ts'

@@ -12,10 +12,10 @@ import {
   type Step,
 } from '../../src/contracts/provider.ts'
 import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
-import type { Call } from '../../src/gateway/call.ts'
-import { adapt, demandOf, exclusionOf } from '../../src/gateway/eligibility.ts'
+import type { Call } from '../../src/gateway/call/call.ts'
+import { adapt, demandOf, exclusionOf } from '../../src/gateway/call/eligibility.ts'
 
-import { datedModels, factsOf } from '../../src/providers/facts.ts'
+import { datedModels, factsOf } from '../../src/gateway/providers/facts.ts'
 import { callOf } from '../support/call.ts'
 import { configuredProvider, entry, principal } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'

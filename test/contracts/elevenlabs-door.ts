@@ -1,16 +1,16 @@
-import { viewedAnswer } from '../../src/api/door-transcription.ts'
-import { ELEVENLABS } from '../../src/api/elevenlabs/door.ts'
-import { readScribeOptions, SCRIBE_OPTIONS } from '../../src/api/elevenlabs/scribe-options.ts'
+import { viewedAnswer } from '../../src/gateway/api/door-transcription.ts'
+import { ELEVENLABS } from '../../src/gateway/api/elevenlabs/door.ts'
+import { readScribeOptions, SCRIBE_OPTIONS } from '../../src/gateway/api/elevenlabs/scribe-options.ts'
 import {
   readVoiced,
   SPEECH_OPTIONS,
   SPEECH_QUERY,
   speechRequest,
   timedPiece,
-} from '../../src/api/elevenlabs/text-to-speech.ts'
-import { scribeResponse } from '../../src/api/elevenlabs/transcript.ts'
-import { modelsOf, voicesOf, voicesPageOf } from '../../src/api/elevenlabs/voices.ts'
-import type { Exchange } from '../../src/inbound/exchange.ts'
+} from '../../src/gateway/api/elevenlabs/text-to-speech.ts'
+import { scribeResponse } from '../../src/gateway/api/elevenlabs/transcript.ts'
+import { modelsOf, voicesOf, voicesPageOf } from '../../src/gateway/api/elevenlabs/voices.ts'
+import type { Exchange } from '../../src/gateway/edge/exchange.ts'
 import { principal } from '../support/catalog.ts'
 import type { Contract } from './contract.ts'
 import { type DoorCase, type DoorEndpoint, doorCases } from './doors.ts'

@@ -1,6 +1,6 @@
-import type { TranscriptionAnswer } from '../../src/api/native/transcription.ts'
 import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../src/contracts/calls.ts'
-import { systemClock } from '../../src/time.ts'
+import { systemClock } from '../../src/contracts/time.ts'
+import type { TranscriptionAnswer } from '../../src/gateway/api/native/transcription.ts'
 import { audio } from '../support/call.ts'
 import { entry, facts, principal, route } from '../support/catalog.ts'
 import { outcome } from '../support/openai-door-outcome.ts'

@@ -173,7 +173,7 @@ async function runYaml(t: Test, { text }: Block, { cwd, env }: Shell): Promise<v
 
 /** A line of the log: every field is one that the logger knows, and every field of a real line is explained. */
 async function runLogLine(t: Test, { text }: Block): Promise<void> {
-  const source = readFileSync(new URL('../../src/log.ts', import.meta.url), 'utf8')
+  const source = readFileSync(new URL('../../src/contracts/log.ts', import.meta.url), 'utf8')
   const [, fields = ''] = /export interface LogFields \{\n([\s\S]*?)\n\}/.exec(source) ?? []
   const known = new Set([...fields.matchAll(/readonly (\w+)\??:/g)].map(([, name = '']) => name))
   const shown = Object.keys(JSON.parse(text.replaceAll('…', '')) as object)

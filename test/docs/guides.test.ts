@@ -6,7 +6,7 @@ import { FAILURE_KINDS } from '../../src/contracts/upstream.ts'
 import { codeWords, section } from '../support/manual.ts'
 
 /** Folders whose README walks through their code. */
-const GUIDED = ['src/providers/', 'src/api/']
+const GUIDED = ['src/gateway/providers/', 'src/gateway/api/']
 
 const folderOf = (path: string) => new URL(`../../${path}`, import.meta.url)
 const guideOf = (path: string) => readFile(new URL('README.md', folderOf(path)), 'utf8')
@@ -36,7 +36,7 @@ for (const path of GUIDED) {
   t.test(`what the guide of ${path} names is there`, async (t) => {
     const links = [...guide.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, target = '']) => target)
     const files = [...guide.matchAll(/`((?:test|src)\/[\w./-]+\.ts)`/g)].map(
-      ([, file = '']) => `../../${file}`,
+      ([, file = '']) => `../../../${file}`,
     )
     for (const target of [...links, ...files].filter((one) => !one.endsWith('/')))
       await t.resolves(readFile(new URL(target, folder)), target)
@@ -69,8 +69,8 @@ t.test('the recipes list the files that name their examples, and no others', asy
   }
 })
 
-t.test('the guide of src/providers/ names every kind of failure, and no other', async (t) => {
-  const guide = await guideOf('src/providers/')
+t.test('the guide of src/gateway/providers/ names every kind of failure, and no other', async (t) => {
+  const guide = await guideOf('src/gateway/providers/')
   const kinds = [...guide.matchAll(/^\| (`[a-z`, ]+`) +\|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`(\w+)`/g)].map(([, kind]) => kind),
   )

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { OBJECT_KINDS } from '../../src/storage/key.ts'
+import { drawBuildings, PICTURE } from '../../scripts/draw-buildings.ts'
+import { OBJECT_KINDS } from '../../src/gateway/storage/key.ts'
 import { LAYERS } from '../support/layers.ts'
 import { codeWords, section } from '../support/manual.ts'
 
@@ -16,7 +17,7 @@ function prefixesIn(text: string): string[] {
 const PREFIXES = OBJECT_KINDS.map((kind) => `${kind}/`).sort()
 
 t.test('the map of folders has every folder in its layer, and no other', async (t) => {
-  const [, map = ''] = /^```text\n([\s\S]*?)^```$/m.exec(section('Folders', PAGE)) ?? []
+  const [, map = ''] = [...section('Folders', PAGE).matchAll(/^```text\n([\s\S]*?)^```$/gm)][1] ?? []
   const drawn = map
     .split('\n\n')
     .map((layer) =>
@@ -37,6 +38,17 @@ t.test('the map of folders has every folder in its layer, and no other', async (
       t.ok(existsSync(new URL(`src/${file}`, ROOT)), file)
       t.ok(LAYERS[at]?.includes(file.slice(0, -3)), `${file} is in layer ${at}`)
     }
+})
+
+t.test('the list of buildings has every one', async (t) => {
+  const [, list = ''] = /^```text\n([\s\S]*?)^```$/m.exec(section('Folders', PAGE)) ?? []
+  const named = [...list.matchAll(/^(\w+)\/ /gm)].map(([, name]) => name)
+  const there = readdirSync(new URL('src/', ROOT)).filter((name) => !name.includes('.'))
+  t.same(named.sort(), there.sort())
+})
+
+t.test('the picture of the buildings is that of the imports', async (t) => {
+  t.equal(readFileSync(PICTURE, 'utf8'), drawBuildings(), '`npm run buildings` draws it')
 })
 
 t.test('the table of what is kept where has every kind of object, and no other', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createRoutes } from '../../src/api/table.ts'
 import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
+import { createRoutes } from '../../src/gateway/api/table.ts'
 import { CASES } from '../support/canary-cases.ts'
 import {
   askAgain,

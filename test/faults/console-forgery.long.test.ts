@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { BrowserContext } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { Pool } from 'undici'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { openBrowser } from '../support/browser.ts'
 import { type ConsoleEndpoint, consoleEndpoints } from '../support/console-endpoints.ts'
 import {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { bytesOf, VECTORS } from '../inbound/framing-vectors.ts'
+import { bytesOf, VECTORS } from '../gateway/edge/framing-vectors.ts'
 import { countedEdge, cutsOf, leftOpen, outcomesOf, unfinishedHeads } from '../support/edge-outcome.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { RawClient } from '../support/raw-client.ts'

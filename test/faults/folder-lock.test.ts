@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockFolder } from '../../src/gateway/storage/folder-lock.ts'
 import { childEnvironment } from '../support/child-environment.ts'
 import { tempFolder } from '../support/scratch.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/contracts/jobs.ts'
-import { GatewayError } from '../../src/errors.ts'
 import { type Fleet, killNowAndThen } from '../support/fleet.ts'
 import { setWebhook, startBell, submitJob } from '../support/fleet-jobs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'

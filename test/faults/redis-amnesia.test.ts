@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { keys } from '../../src/state/redis/key-names.ts'
+import { keys } from '../../src/gateway/state/redis/key-names.ts'
 import { runInProcess } from '../support/cli.ts'
 import { startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { keys } from '../../src/state/redis/key-names.ts'
+import { keys } from '../../src/gateway/state/redis/key-names.ts'
 import { killNowAndThen } from '../support/fleet.ts'
 import { withoutServers } from '../support/servers.ts'
 import { callOn, SLOTS, SLOTS_TENANTS, startSlotNodes } from '../support/slot-nodes.ts'

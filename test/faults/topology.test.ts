@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { type ErrorCode, errorReply, GatewayError } from '../../src/errors.ts'
+import { type ErrorCode, errorReply, GatewayError } from '../../src/contracts/errors.ts'
 import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
 
 import { uploadsOf } from '../support/audio-upload.ts'

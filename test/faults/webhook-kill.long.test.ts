@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { SENDER_POINTS, type SenderOrder, type SenderPoint, startSender } from '../support/fleet-sender.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { startEar } from '../support/slow-ear.ts'

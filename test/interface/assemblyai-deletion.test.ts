@@ -1,7 +1,7 @@
 import t from 'tap'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { JobEnding } from '../../src/contracts/jobs.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { sweepOrphans } from '../../src/storage/sweep.ts'
+import { sweepOrphans } from '../../src/gateway/storage/sweep.ts'
 import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { filledWav } from '../support/wav.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { uploadsOf } from '../support/audio-upload.ts'
 import { multipart } from '../support/bodies.ts'
 import { sha256 } from '../support/digests.ts'

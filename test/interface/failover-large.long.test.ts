@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { DEFAULT_LIMITS } from '../../src/contracts/limits.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { multipart } from '../support/bodies.ts'
 import { startDemoProcess, startDemoRoute } from '../support/demo-route.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { createResolver } from '../../src/outbound/public-host.ts'
+import { createResolver } from '../../src/gateway/outbound/public-host.ts'
 import { type DnsAnswer, type DnsQuestion, type DnsRecord, serveDns } from '../support/dns-server.ts'
 import { redirect } from '../support/guard-answers.ts'
 import { a, aaaa, NOT_PUBLIC, PUBLIC } from '../support/guard-dns.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
 import { startGateway } from '../support/gateway.ts'
 import { keyedUpload } from '../support/keyed-call.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { DEFAULT_LIMITS } from '../../src/limits.ts'
-import { SHIPPED } from '../../src/providers/facts.ts'
+import { DEFAULT_LIMITS } from '../../src/contracts/limits.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
+import { SHIPPED } from '../../src/gateway/providers/facts.ts'
 import { startGateway } from '../support/gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
-import type { Example } from '../../src/api/openapi/document.ts'
+import type { Example } from '../../src/gateway/api/openapi/document.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type DocumentedCall, demoCalls, type Node, send } from '../support/openapi-calls.ts'
 import { type Answered, DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
@@ -59,7 +59,7 @@ function numbersCut(list: unknown[]): unknown[] {
   return list.every((item) => typeof item === 'number') ? list.slice(0, NUMBERS_MAX) : list
 }
 
-const EXAMPLES = new URL('../../src/api/openapi/examples.json', import.meta.url)
+const EXAMPLES = new URL('../../src/gateway/api/openapi/examples.json', import.meta.url)
 /** Writes the examples of the document anew, for whoever has changed an answer. */
 const WRITES_EXAMPLES = process.env.LARKWAY_TEST_WRITE_EXAMPLES === '1'
 

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startGateway } from '../support/gateway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { Jobs } from '../../src/contracts/jobs.ts'
-import { GatewayError } from '../../src/errors.ts'
 import { type Enqueued, QUEUE_KEY, startQueueApi } from '../support/queue-api.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'

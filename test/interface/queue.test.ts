@@ -1,12 +1,10 @@
 import t from 'tap'
-import { chatRequest, completeRequest, visionRequest } from '../../src/api/native/chat.ts'
-
-import { embeddingsRequest } from '../../src/api/native/embeddings.ts'
-import { imageRequest } from '../../src/api/native/image.ts'
-import { speechRequest } from '../../src/api/native/speech.ts'
-import { videoRequest } from '../../src/api/native/video.ts'
-
 import type { Job } from '../../src/contracts/jobs.ts'
+import { chatRequest, completeRequest, visionRequest } from '../../src/gateway/api/native/chat.ts'
+import { embeddingsRequest } from '../../src/gateway/api/native/embeddings.ts'
+import { imageRequest } from '../../src/gateway/api/native/image.ts'
+import { speechRequest } from '../../src/gateway/api/native/speech.ts'
+import { videoRequest } from '../../src/gateway/api/native/video.ts'
 import { QUEUE_KEY, type QueueApi, startQueueApi } from '../support/queue-api.ts'
 
 const PIXEL =

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import type { EdgeRoute } from '../../src/inbound/server.ts'
+import type { EdgeRoute } from '../../src/gateway/edge/server.ts'
 import { startConsoleNode } from '../support/console-node.ts'
 import { startEdge } from '../support/edge.ts'
 import { scrape } from '../support/exposition.ts'

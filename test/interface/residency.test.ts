@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { Job, Jobs } from '../../src/contracts/jobs.ts'
-import { GatewayError } from '../../src/errors.ts'
 import { multipart } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type Answered, type JobsApi, startJobsApi } from '../support/jobs-api.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
 import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'

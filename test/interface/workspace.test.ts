@@ -1,5 +1,5 @@
 import t from 'tap'
-import { makeKey } from '../../src/catalog/key.ts'
+import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type Answer, type AskOptions, startWorkspaceApi, workspaceKeys } from '../support/workspace-api.ts'
 

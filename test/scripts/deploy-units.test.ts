@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
+import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { stopSeconds } from '../support/stop-seconds.ts'
 

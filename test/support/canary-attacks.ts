@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makeKey } from '../../src/catalog/key.ts'
+import { makeKey } from '../../src/gateway/catalog/key.ts'
 import type { Ask } from './canary-cases.ts'
 import { RawClient } from './raw-client.ts'
 

@@ -9,10 +9,10 @@ import {
   ListPartsCommand,
 } from '@aws-sdk/client-s3'
 import { WebSocketServer } from 'ws'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
-import { createS3Objects } from '../../src/storage/s3.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
+import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { watchProcess } from './canary-process.ts'
 import {
   type CanaryRig,

@@ -1,6 +1,6 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { AUTHORITY } from './audio-fetch.ts'
 import { type WatchedProcess, watchProcess } from './canary-process.ts'
 import { type SingingUpstream, startSingingUpstream } from './canary-upstream.ts'

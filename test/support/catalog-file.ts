@@ -1,7 +1,7 @@
 import { parse } from 'yaml'
-import { SHIPPED } from '../../src/providers/facts.ts'
-import { PROVIDERS } from '../../src/providers/index.ts'
-import type { SealContext } from '../../src/sealing.ts'
+import type { SealContext } from '../../src/contracts/sealing.ts'
+import { SHIPPED } from '../../src/gateway/providers/facts.ts'
+import { PROVIDERS } from '../../src/gateway/providers/index.ts'
 
 /** The documented example of a configuration, with the providers that there are. */
 export const EXAMPLE = `

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import type { CatalogChange, CatalogChanged, RecordName } from '../../src/contracts/catalog-store.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { createRedisState } from '../../src/state/redis/state.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
+import { createRedisState } from '../../src/gateway/state/redis/state.ts'
 import { changeOf, draft, noteOf, publish, routeOf } from './catalog-under-test.ts'
 
 /**

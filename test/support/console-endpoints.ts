@@ -1,6 +1,6 @@
 import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
-import { systemClock } from '../../src/time.ts'
+import { systemClock } from '../../src/contracts/time.ts'
 
 export interface ConsoleEndpoint {
   readonly method: string

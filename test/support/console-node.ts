@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { openSession, type SignedIn } from './console-session.ts'
 import { type Gateway, startGateway } from './gateway.ts'

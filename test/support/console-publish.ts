@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { type Told, type Visitor, visit } from './console-bench.ts'
 import { startFleet } from './fleet.ts'
 import type { Larkway } from './larkway.ts'

@@ -1,5 +1,5 @@
 import type { ConsoleSession, NodeSample, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
-import { newId } from '../../src/ids.ts'
+import { newId } from '../../src/contracts/ids.ts'
 import { newDigest } from './state-under-test.ts'
 
 /** A request as the console keeps it: one that went well. */

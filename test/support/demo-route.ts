@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { type ReceivedCall, type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'

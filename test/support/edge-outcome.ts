@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { GatewayError } from '../../src/errors.ts'
-import type { Exchange } from '../../src/inbound/exchange.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
+import type { Exchange } from '../../src/gateway/edge/exchange.ts'
 import { type Edge, startEdge } from './edge.ts'
 import { RawClient } from './raw-client.ts'
 

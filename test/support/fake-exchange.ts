@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { errorReply, GatewayError, toGatewayError } from '../../src/errors.ts'
-import type { BodyConsumer, Exchange, Reply, RequestBody } from '../../src/inbound/exchange.ts'
+import { errorReply, GatewayError, toGatewayError } from '../../src/contracts/errors.ts'
+import type { BodyConsumer, Exchange, Reply, RequestBody } from '../../src/gateway/edge/exchange.ts'
 
 export interface FakeRequest {
   readonly contentType?: string

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { Timing } from '../../src/node/timing.ts'
+import type { Timing } from '../../src/gateway/node/timing.ts'
 import type { TenantsOptions } from './fleet.ts'
 import { serveHttp } from './http-server.ts'
 import { filledWav } from './wav.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { CAPABILITIES } from '../../src/contracts/calls.ts'
 import { PROFILES, SCOPES, STRATEGIES } from '../../src/contracts/catalog.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 
 // Valid configurations of every shape, with what YAML takes for something else among the names and texts.
 

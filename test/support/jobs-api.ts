@@ -1,23 +1,27 @@
 import type { Test } from 'tap'
-import { listTranscripts } from '../../src/api/assemblyai/list.ts'
-import { deleteTranscript, showTranscript, submitTranscript } from '../../src/api/assemblyai/transcripts.ts'
-import { upload } from '../../src/api/assemblyai/upload.ts'
-import type { Dependencies } from '../../src/api/endpoint.ts'
-import { audio } from '../../src/api/native/audio.ts'
-import { result } from '../../src/api/native/results.ts'
-import { transcription, translation } from '../../src/api/native/transcription.ts'
+import type { Entry, Principal } from '../../src/contracts/catalog.ts'
+import type { Job, JobEnding, Jobs } from '../../src/contracts/jobs.ts'
+import type { Limits } from '../../src/contracts/limits.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { Clock } from '../../src/contracts/time.ts'
+import { listTranscripts } from '../../src/gateway/api/assemblyai/list.ts'
+import {
+  deleteTranscript,
+  showTranscript,
+  submitTranscript,
+} from '../../src/gateway/api/assemblyai/transcripts.ts'
+import { upload } from '../../src/gateway/api/assemblyai/upload.ts'
+import type { Dependencies } from '../../src/gateway/api/endpoint.ts'
+import { audio } from '../../src/gateway/api/native/audio.ts'
+import { result } from '../../src/gateway/api/native/results.ts'
+import { transcription, translation } from '../../src/gateway/api/native/transcription.ts'
 import {
   cancelTranscriptionJob,
   showTranscriptionJob,
   submitTranscriptionJob,
-} from '../../src/api/native/transcription-jobs.ts'
-import type { Entry, Principal } from '../../src/contracts/catalog.ts'
-import type { Job, JobEnding, Jobs } from '../../src/contracts/jobs.ts'
-import type { Objects } from '../../src/contracts/objects.ts'
-import { retentionOf } from '../../src/jobs/retention.ts'
-import { createJobWatch } from '../../src/jobs/watch.ts'
-import type { Limits } from '../../src/limits.ts'
-import type { Clock } from '../../src/time.ts'
+} from '../../src/gateway/api/native/transcription-jobs.ts'
+import { retentionOf } from '../../src/gateway/jobs/retention.ts'
+import { createJobWatch } from '../../src/gateway/jobs/watch.ts'
 import { principal, route } from './catalog.ts'
 import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'

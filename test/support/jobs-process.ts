@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { pino } from 'pino'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { Job, JobEnding } from '../../src/contracts/jobs.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { Dice } from './dice.ts'
 import { CANCELLATION, claimingOf, FAILURE, KEEP, RETURN, SUCCESS, specOf } from './jobs-under-test.ts'
 

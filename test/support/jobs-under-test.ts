@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import { newId, newJobId, partitionOf } from '../../src/contracts/ids.ts'
 import type {
   Claimed,
   Claiming,
@@ -12,7 +13,6 @@ import type {
   Retention,
   Submitted,
 } from '../../src/contracts/jobs.ts'
-import { newId, newJobId, partitionOf } from '../../src/ids.ts'
 import { LONG_MS, newDigest, newWorkspace, type StateUnderTest } from './state-under-test.ts'
 
 /** A time that is over after `pass(OVER_MS)`. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { startGateway } from './gateway.ts'
 import { framesOf, type LiveAudio, liveAudio, silence, timesOff } from './live-audio.ts'

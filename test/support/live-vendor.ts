@@ -4,11 +4,11 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Test } from 'tap'
 import { WebSocketServer } from 'ws'
+import { systemClock } from '../../src/contracts/time.ts'
 import { FaultRules, ordersOf } from '../../src/sandbox/faults.ts'
 import { type HeardWord, MorseListener, type WordSink } from '../../src/sandbox/live/morse-listener.ts'
 import { type AudioFormat, SampleReader } from '../../src/sandbox/live/samples.ts'
 import { type LiveProtocol, LiveSession } from '../../src/sandbox/live/session.ts'
-import { systemClock } from '../../src/time.ts'
 import type { Certificate } from './certificates.ts'
 
 /** What a vendor is asked to open a socket with. */

@@ -7,7 +7,7 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../../src/contracts/live.ts'
 import type { LiveTranscription, Provider } from '../../src/contracts/provider.ts'
 import type { Failure } from '../../src/contracts/upstream.ts'
-import { readWavHead } from '../../src/media/wav-head.ts'
+import { readWavHead } from '../../src/gateway/media/wav-head.ts'
 import { serveHttp } from './http-server.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline'
-import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { lockFolder } from '../../src/gateway/storage/folder-lock.ts'
 
 // Locks the folder of each line of standard input, once it has given the one before free, and says whether it has it.
 

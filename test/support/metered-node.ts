@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { localCertificate } from './edge.ts'
 import { type Exposition, scrape } from './exposition.ts'

@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorCode } from '../../src/errors.ts'
+import { ERRORS, type ErrorCode } from '../../src/contracts/errors.ts'
 import { toDots } from '../../src/sandbox/morse.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { multipart } from './bodies.ts'

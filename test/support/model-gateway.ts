@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { type Gateway, startGateway } from './gateway.ts'
 import { startUpstream, type Upstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CertificateFiles } from '../../src/inbound/apps.ts'
+import type { CertificateFiles } from '../../src/gateway/edge/apps.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { Daemon, locate } from './servers.ts'
 

@@ -1,7 +1,7 @@
-import { jsonPieces, type Large } from '../../src/api/json-reply.ts'
 import type { Calls, OperationName, Results } from '../../src/contracts/operations.ts'
-import type { Envelope, Outcome } from '../../src/gateway/outcome.ts'
-import type { ReplyPiece } from '../../src/inbound/exchange.ts'
+import { jsonPieces, type Large } from '../../src/gateway/api/json-reply.ts'
+import type { Envelope, Outcome } from '../../src/gateway/call/outcome.ts'
+import type { ReplyPiece } from '../../src/gateway/edge/exchange.ts'
 
 export const ENVELOPE: Envelope = {
   id: 'req_1',

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox'
-import type { DoorOption, DoorOptions } from '../../src/api/door-options.ts'
+import type { DoorOption, DoorOptions } from '../../src/gateway/api/door-options.ts'
 import {
   CHAT_OPTIONS,
   COMPLETION_OPTIONS,
@@ -7,8 +7,8 @@ import {
   RESPONSE_OPTIONS,
   SPEECH_OPTIONS,
   TRANSCRIPTION_OPTIONS,
-} from '../../src/api/openai/options.ts'
-import { ENDPOINTS } from '../../src/api/table.ts'
+} from '../../src/gateway/api/openai/options.ts'
+import { ENDPOINTS } from '../../src/gateway/api/table.ts'
 
 /** Tables of options by the paths of their endpoints, behind `/openai/v1/`. */
 const TABLES: Readonly<Record<string, DoorOptions>> = {

@@ -8,7 +8,7 @@ import type { RedisServer } from './redis-server.ts'
 import type { Teardown } from './scratch.ts'
 import { waitUntil } from './wait-until.ts'
 
-const SCRIPTS = new URL('../../src/state/redis/', import.meta.url)
+const SCRIPTS = new URL('../../src/gateway/state/redis/', import.meta.url)
 
 /** By the name of their file. */
 const TEXTS: ReadonlyMap<string, string> = new Map(

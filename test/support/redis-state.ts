@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { pino } from 'pino'
 import type { State } from '../../src/contracts/state.ts'
-import { createRedisState } from '../../src/state/redis/state.ts'
+import { createRedisState } from '../../src/gateway/state/redis/state.ts'
 import type { Teardown } from './scratch.ts'
 import type { StateUnderTest } from './state-under-test.ts'
 

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../src/errors.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
 
 /** The error that `act` is refused with. Anything else that it throws goes on, and so does its success. */
 export function refusalOf(act: () => unknown): GatewayError {

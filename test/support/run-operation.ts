@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import type { AudioReader } from '../../src/contracts/audio.ts'
 import type { Operation, Target } from '../../src/contracts/provider.ts'
 import type { Failure } from '../../src/contracts/upstream.ts'
-import { createSender } from '../../src/outbound/send.ts'
+import { createSender } from '../../src/gateway/outbound/send.ts'
 
 const ask = { deadlineMs: 20_000, signal: new AbortController().signal, onHeld: () => {} }
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from './console-node.ts'
 import { nodeSample, requestRecord } from './console-record.ts'
 import { serveHttp } from './http-server.ts'

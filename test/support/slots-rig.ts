@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { Cancellation } from '../../src/cancellation.ts'
+import { Cancellation } from '../../src/contracts/cancellation.ts'
 import type { SlotLimit, Slots } from '../../src/contracts/slots.ts'
-import { redisConnector } from '../../src/state/redis/connect.ts'
-import { RedisSlots, type RedisSlotsOptions } from '../../src/state/redis/slots.ts'
+import { redisConnector } from '../../src/gateway/state/redis/connect.ts'
+import { RedisSlots, type RedisSlotsOptions } from '../../src/gateway/state/redis/slots.ts'
 import { waitUntil } from './wait-until.ts'
 
 const NEVER = new Cancellation()

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase } from '../../src/state/embedded/database.ts'
+import { openDatabase } from '../../src/gateway/state/embedded/database.ts'
 
 const NAME = 'state.sqlite'
 /** An empty state of the present format, made once for each process. */

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
-import { GatewayError } from '../../src/errors.ts'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
+import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { beginningOf, claimOf, LONG_MS, newDigest, newToken, reserve, resultOf } from './state-under-test.ts'
 
 /**

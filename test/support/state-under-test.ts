@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { newId } from '../../src/contracts/ids.ts'
 import type {
   AccountTerms,
   AccountView,
@@ -8,7 +9,6 @@ import type {
   StoredResult,
 } from '../../src/contracts/ledger.ts'
 import type { State } from '../../src/contracts/state.ts'
-import { newId } from '../../src/ids.ts'
 
 /** A state that is empty at the start, and the time that it goes by. */
 export interface StateUnderTest {

@@ -1,7 +1,7 @@
-import { buildSnapshot } from '../../src/catalog/snapshot.ts'
-import { readEnvironment } from '../../src/node/config.ts'
-import { drainTimes } from '../../src/node/drain.ts'
-import { SHIPPED } from '../../src/providers/facts.ts'
+import { buildSnapshot } from '../../src/gateway/catalog/snapshot.ts'
+import { readEnvironment } from '../../src/gateway/node/config.ts'
+import { drainTimes } from '../../src/gateway/node/drain.ts'
+import { SHIPPED } from '../../src/gateway/providers/facts.ts'
 
 /** What follows the longest deadline: the end of its call, the refusal of those that still send, the stores. */
 const ENDING_SECONDS = 20

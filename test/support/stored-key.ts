@@ -1,6 +1,6 @@
-import { hashKey, keyPrefix, makeKey } from '../../src/catalog/key.ts'
+import { newId } from '../../src/contracts/ids.ts'
 import type { StoredKey } from '../../src/contracts/stored-keys.ts'
-import { newId } from '../../src/ids.ts'
+import { hashKey, keyPrefix, makeKey } from '../../src/gateway/catalog/key.ts'
 
 /** A key of app `web` of workspace `acme`, as the state keeps it. */
 export function storedKey(over: Partial<StoredKey> = {}): StoredKey {

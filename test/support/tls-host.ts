@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { createServer, type TLSSocket, type TlsOptions } from 'node:tls'
 import type { Test } from 'tap'
-import type { Dial } from '../../src/outbound/connect-address.ts'
+import type { Dial } from '../../src/gateway/outbound/connect-address.ts'
 
 type Teardown = Pick<Test, 'teardown'>
 

@@ -1,5 +1,5 @@
 import { registerHooks } from 'node:module'
-import type { EdgeRoute } from '../../src/inbound/server.ts'
+import type { EdgeRoute } from '../../src/gateway/edge/server.ts'
 
 /**
  * A process that answers handshakes with one build of uWebSockets.js, and sends back every message. It prints its port,
@@ -50,7 +50,7 @@ async function serveEdge(): Promise<number> {
 
 /** As uWS's own example of an asynchronous upgrade has it. */
 async function serveLate(): Promise<number> {
-  const { loadUws } = await import('../../src/inbound/uws.ts')
+  const { loadUws } = await import('../../src/gateway/edge/uws.ts')
   const { uws } = loadUws()
   return await new Promise((resolve) => {
     uws

@@ -1,5 +1,5 @@
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { usageRecord } from './chat-usage.ts'
 import { Dice } from './dice.ts'
 import { lakeOf, putRecords } from './usage-lake.ts'

@@ -1,4 +1,4 @@
-import { type Clock, systemClock, type Timer } from '../../src/time.ts'
+import { type Clock, systemClock, type Timer } from '../../src/contracts/time.ts'
 
 /** Turns of the event loop between two timers: what one has begun comes to its next wait meanwhile. */
 const TURNS = 4

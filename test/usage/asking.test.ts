@@ -2,12 +2,12 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { workspaceAdmin } from '../../src/admin/actor.ts'
-import { askUsage } from '../../src/admin/usage.ts'
 import { runCommand } from '../../src/cli/commands.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
+import { workspaceAdmin } from '../../src/gateway/admin/actor.ts'
+import { askUsage } from '../../src/gateway/admin/usage.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import {
   GROUPS_MAX,
   isAboutEndUsers,

@@ -1,9 +1,9 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { idTimeMs, newId } from '../../src/contracts/ids.ts'
+import { createLogger } from '../../src/contracts/log.ts'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
-import { idTimeMs, newId } from '../../src/ids.ts'
-import { createLogger } from '../../src/log.ts'
 import { Backlog, type BacklogParts } from '../../src/usage/backlog.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,7 +1,7 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Cancellation } from '../../src/cancellation.ts'
+import { Cancellation } from '../../src/contracts/cancellation.ts'
 import { createUsageEngine, type EngineOptions, type UsageEngine } from '../../src/usage/engine.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 

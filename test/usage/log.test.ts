@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
-import { Cancellation } from '../../src/cancellation.ts'
+import { Cancellation } from '../../src/contracts/cancellation.ts'
+import { GatewayError } from '../../src/contracts/errors.ts'
+import { newId } from '../../src/contracts/ids.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { GatewayError } from '../../src/errors.ts'
-import { newId } from '../../src/ids.ts'
-import { createFileObjects } from '../../src/storage/folder.ts'
+import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import {
   createUsageLog,
   type LogFound,

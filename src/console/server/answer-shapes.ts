@@ -1,17 +1,17 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { amount, count, moment, nullable, shape, text } from '../../api/openapi/schema.ts'
+import { SCOPES } from '../../contracts/catalog.ts'
+import type { BreakerView } from '../../contracts/console.ts'
+import { RequireShape } from '../../contracts/requirements.ts'
+import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
+import { amount, count, moment, nullable, shape, text } from '../../gateway/api/openapi/schema.ts'
+import type { ExplainRow } from '../../gateway/call/verdict.ts'
 import {
   type AppFields,
   AppShape,
   type EndUserFields,
   type ProviderFields,
   type RouteFields,
-} from '../../catalog/file.ts'
-import { SCOPES } from '../../contracts/catalog.ts'
-import type { BreakerView } from '../../contracts/console.ts'
-import { RequireShape } from '../../contracts/requirements.ts'
-import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
-import type { ExplainRow } from '../../gateway/verdict.ts'
+} from '../../gateway/catalog/file.ts'
 import type { RequestAnswer } from './answers/requests.ts'
 
 // Answers of the management API, for its reference and, by `answers/`, for the server and the page: in wire names, with

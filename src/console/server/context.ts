@@ -1,9 +1,9 @@
-import type { AdminContext } from '../../admin/actor.ts'
-import type { UsageAdminContext } from '../../admin/usage.ts'
-import type { Dependencies } from '../../api/endpoint.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { ConsoleState } from '../../contracts/console.ts'
-import type { Clock } from '../../time.ts'
+import type { Clock } from '../../contracts/time.ts'
+import type { AdminContext } from '../../gateway/admin/actor.ts'
+import type { UsageAdminContext } from '../../gateway/admin/usage.ts'
+import type { Dependencies } from '../../gateway/api/endpoint.ts'
 import type { UsageLog } from '../../usage/log.ts'
 
 /** Services and stores that the endpoints of the console work with. */

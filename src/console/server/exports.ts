@@ -1,6 +1,6 @@
-import { GatewayError } from '../../errors.ts'
-import type { StreamedReply } from '../../inbound/exchange.ts'
-import { type Clock, nextTurn } from '../../time.ts'
+import { GatewayError } from '../../contracts/errors.ts'
+import { type Clock, nextTurn } from '../../contracts/time.ts'
+import type { StreamedReply } from '../../gateway/edge/exchange.ts'
 import type { LogFormat } from '../../usage/log-report.ts'
 
 /** Rows of an export at most, and how long it may take. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { type Asset, type PackedAsset, packAsset } from '../../api/assets.ts'
+import { type Asset, type PackedAsset, packAsset } from '../../gateway/api/assets.ts'
 
 /*
  * The page of the console made ready in one file: the length of a JSON text in four bytes, the text, then the assets,

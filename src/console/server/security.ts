@@ -1,10 +1,10 @@
 import { timingSafeEqual } from 'node:crypto'
 import { isIP, isIPv6 } from 'node:net'
 import type { ConsoleSession } from '../../contracts/console.ts'
-import { GatewayError } from '../../errors.ts'
-import type { Exchange } from '../../inbound/exchange.ts'
-import { contentTypeOf } from '../../inbound/read-body.ts'
-import type { Clock } from '../../time.ts'
+import { GatewayError } from '../../contracts/errors.ts'
+import type { Clock } from '../../contracts/time.ts'
+import type { Exchange } from '../../gateway/edge/exchange.ts'
+import { contentTypeOf } from '../../gateway/edge/read-body.ts'
 
 // The cookie of the session, protection against requests of other origins, and against guessing keys.
 

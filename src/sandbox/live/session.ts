@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { RawData, WebSocket } from 'ws'
-import type { Clock } from '../../time.ts'
+import type { Clock } from '../../contracts/time.ts'
 import type { Faults } from '../faults.ts'
 import { type AudioFormat, bytesPerSecond, frameBytes } from './samples.ts'
 

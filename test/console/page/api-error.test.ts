@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { ApiError, adviceFor, apiErrorOf, toApiError, unreachable } from '../../../src/console/page/api.ts'
-import { errorReply, GatewayError } from '../../../src/errors.ts'
+import { errorReply, GatewayError } from '../../../src/contracts/errors.ts'
 
 test('the envelope of an error is read as the server writes it', async (t) => {
   const thrown = new GatewayError('INVALID_REQUEST', 'the route has issues', {

@@ -1,11 +1,11 @@
 import t from 'tap'
-import type { AppFields } from '../../../src/catalog/file.ts'
 import {
   appFields,
   appForm,
   newNameIssue,
   purposeFields,
 } from '../../../src/console/page/views/apps/forms.ts'
+import type { AppFields } from '../../../src/gateway/catalog/file.ts'
 
 const FIELDS: AppFields = {
   route: 'acme.voice',

@@ -1,5 +1,4 @@
 import t from 'tap'
-import * as server from '../../../src/catalog/key.ts'
 import {
   BURST_MAX,
   KEY_NAME_MAX,
@@ -7,6 +6,7 @@ import {
   readUsd,
   readWhole,
 } from '../../../src/console/page/fields.ts'
+import * as server from '../../../src/gateway/catalog/key.ts'
 
 t.test('bounds are those of the server', async (t) => {
   t.equal(KEY_NAME_MAX, server.KEY_NAME_MAX)

@@ -5,7 +5,7 @@ import {
   partialText,
   withMessage,
 } from '../../../src/console/page/views/playground/live-session.ts'
-import type { LiveMessage } from '../../../src/live/messages.ts'
+import type { LiveMessage } from '../../../src/gateway/live/messages.ts'
 
 const partial = (text: string, channel = 0): LiveMessage => ({
   ...{ type: 'partial', seq: 1, channel, start: 0, text },

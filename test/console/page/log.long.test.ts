@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { RequestAnswer, RequestsAnswer } from '../../../src/console/server/answers/requests.ts'
-import { createFileObjects } from '../../../src/storage/folder.ts'
+import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import type { UsageLake } from '../../../src/usage/lake.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'

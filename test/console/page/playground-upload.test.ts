@@ -7,7 +7,7 @@ import {
   recordingType,
 } from '../../../src/console/page/views/playground/recording.ts'
 
-import { ERRORS } from '../../../src/errors.ts'
+import { ERRORS } from '../../../src/contracts/errors.ts'
 
 t.test('the rate of an upload follows the last seconds', async (t) => {
   const rate = new TransferRate(10_000_000, 0)

@@ -1,5 +1,4 @@
 import t from 'tap'
-import type { RouteFields } from '../../../src/catalog/file.ts'
 import {
   type Edit,
   type Editing,
@@ -9,6 +8,7 @@ import {
   readIssues,
   saysTheSame,
 } from '../../../src/console/page/views/routes/editing.ts'
+import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
 
 const ROUTE: RouteFields = {
   workspace: 'acme',

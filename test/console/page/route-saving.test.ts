@@ -1,5 +1,4 @@
 import t from 'tap'
-import type { RouteFields } from '../../../src/catalog/file.ts'
 import { ApiError } from '../../../src/console/page/api.ts'
 import {
   changedBy,
@@ -12,6 +11,7 @@ import {
   savingOf,
 } from '../../../src/console/page/views/routes/editing.ts'
 import type { RouteAnswer } from '../../../src/console/server/answers/routes.ts'
+import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
 
 const fieldsWith = (...models: string[]): RouteFields => ({
   workspace: 'acme',

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parse } from 'yaml'
-import type { RouteFields } from '../../../src/catalog/file.ts'
 import { routeText } from '../../../src/console/page/views/routes/diff.ts'
 import { editingOf, fieldsOf } from '../../../src/console/page/views/routes/editing.ts'
+import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
 
 t.test('a route reads as the configuration file has it', async (t) => {
   const text = routeText({

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import type { ManagedBy } from '../../../admin/parts.ts'
+import type { ManagedBy } from '../../../gateway/admin/parts.ts'
 import { h } from '../h.ts'
 
 export type Tone = 'neutral' | 'ok' | 'warn' | 'bad' | 'accent'

@@ -1,4 +1,4 @@
-import type { Role } from '../../../admin/actor.ts'
+import type { Role } from '../../../gateway/admin/actor.ts'
 
 // Answers about who signs in, in wire names; times are RFC 3339. The page is typed by the same.
 

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { booksJson, compareBooks } from '../../../admin/books.ts'
+import { booksJson, compareBooks } from '../../../gateway/admin/books.ts'
 import type { BooksAnswer } from '../answers/books.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'

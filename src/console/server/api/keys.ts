@@ -1,5 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Static, Type } from 'typebox'
+import { SCOPES, type Snapshot } from '../../../contracts/catalog.ts'
+import type { RateLimit } from '../../../contracts/rate-limit.ts'
+import type { StoredKey } from '../../../contracts/stored-keys.ts'
 import {
   changeKey,
   createKey,
@@ -10,21 +13,18 @@ import {
   rotateKey,
   storedKeyNames,
   storedKeys,
-} from '../../../admin/keys.ts'
-import type { ManagedBy } from '../../../admin/parts.ts'
-import { timestamp } from '../../../api/json-reply.ts'
-import { optional } from '../../../api/json-request.ts'
+} from '../../../gateway/admin/keys.ts'
+import type { ManagedBy } from '../../../gateway/admin/parts.ts'
+import { timestamp } from '../../../gateway/api/json-reply.ts'
+import { optional } from '../../../gateway/api/json-request.ts'
+import { usdOf } from '../../../gateway/call/price.ts'
 import {
   BURST_MAX,
   formerInForce,
   isValid,
   KEY_NAME_MAX,
   REQUESTS_PER_MINUTE_MAX,
-} from '../../../catalog/key.ts'
-import { SCOPES, type Snapshot } from '../../../contracts/catalog.ts'
-import type { RateLimit } from '../../../contracts/rate-limit.ts'
-import type { StoredKey } from '../../../contracts/stored-keys.ts'
-import { usdOf } from '../../../gateway/price.ts'
+} from '../../../gateway/catalog/key.ts'
 import type { KeyAnswer, KeysAnswer, NewKeyAnswer, PlaygroundKeyAnswer } from '../answers/keys.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { invalidField } from '../../../inbound/refusals.ts'
-import { MOMENT_EXAMPLES, momentMs } from '../../../instants.ts'
+import { MOMENT_EXAMPLES, momentMs } from '../../../contracts/instants.ts'
+import { invalidField } from '../../../gateway/edge/refusals.ts'
 
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200

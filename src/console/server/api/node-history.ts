@@ -1,4 +1,3 @@
-import { timestamp } from '../../../api/json-reply.ts'
 import type {
   BreakerView,
   CallsSample,
@@ -6,7 +5,8 @@ import type {
   SampledFailure,
   UpstreamSample,
 } from '../../../contracts/console.ts'
-import type { Clock } from '../../../time.ts'
+import type { Clock } from '../../../contracts/time.ts'
+import { timestamp } from '../../../gateway/api/json-reply.ts'
 import type {
   BreakerAnswer,
   ErrorAnswer,

@@ -1,13 +1,13 @@
 import { type Static, Type } from 'typebox'
-import type { Role } from '../../../admin/actor.ts'
-import { type ProviderName, putProvider, removeProvider } from '../../../admin/catalog.ts'
-import { issuesFor } from '../../../admin/issues.ts'
-import { type Part, partOf, partsOf } from '../../../admin/parts.ts'
-import { optional } from '../../../api/json-request.ts'
-import { ProviderShape } from '../../../catalog/file.ts'
-import { GatewayError } from '../../../errors.ts'
-import { listModels } from '../../../gateway/list-models.ts'
-import { documentAge, endedModels, fadingModels } from '../../../providers/facts.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
+import type { Role } from '../../../gateway/admin/actor.ts'
+import { type ProviderName, putProvider, removeProvider } from '../../../gateway/admin/catalog.ts'
+import { issuesFor } from '../../../gateway/admin/issues.ts'
+import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { optional } from '../../../gateway/api/json-request.ts'
+import { listModels } from '../../../gateway/call/list-models.ts'
+import { ProviderShape } from '../../../gateway/catalog/file.ts'
+import { documentAge, endedModels, fadingModels } from '../../../gateway/providers/facts.ts'
 import type {
   FactsAnswer,
   KindAnswer,

@@ -1,7 +1,14 @@
 import { type Static, Type } from 'typebox'
-import { operatorFacts } from '../../../admin/change.ts'
-import { issuesFor } from '../../../admin/issues.ts'
-import { type Part, partOf, partsOf } from '../../../admin/parts.ts'
+import type { Route } from '../../../contracts/catalog.ts'
+import type {
+  CatalogRecord,
+  RecordDraft,
+  RecordFields,
+  RecordVersion,
+} from '../../../contracts/catalog-store.ts'
+import { operatorFacts } from '../../../gateway/admin/change.ts'
+import { issuesFor } from '../../../gateway/admin/issues.ts'
+import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
 import {
   discardDraft,
   NOTE_MAX,
@@ -13,19 +20,12 @@ import {
   rollBackRoute,
   routeRecord,
   saveDraft,
-} from '../../../admin/routes.ts'
-import { timestamp } from '../../../api/json-reply.ts'
-import { diffRoutes } from '../../../catalog/diff.ts'
-import { type EntryFields, type RouteFields, RouteShape } from '../../../catalog/file.ts'
-import { shaped } from '../../../catalog/parts.ts'
-import { routeVersion } from '../../../catalog/route.ts'
-import type { Route } from '../../../contracts/catalog.ts'
-import type {
-  CatalogRecord,
-  RecordDraft,
-  RecordFields,
-  RecordVersion,
-} from '../../../contracts/catalog-store.ts'
+} from '../../../gateway/admin/routes.ts'
+import { timestamp } from '../../../gateway/api/json-reply.ts'
+import { diffRoutes } from '../../../gateway/catalog/diff.ts'
+import { type EntryFields, type RouteFields, RouteShape } from '../../../gateway/catalog/file.ts'
+import { shaped } from '../../../gateway/catalog/parts.ts'
+import { routeVersion } from '../../../gateway/catalog/route.ts'
 import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from '../answers/routes.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'

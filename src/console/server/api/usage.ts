@@ -1,9 +1,9 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { answerUsage, askUsage, usageQuestion } from '../../../admin/usage.ts'
-import { USAGE_DIMENSIONS, USAGE_PARAMETERS, type UsageInput } from '../../../admin/usage-question.ts'
-import { jsonReply, largeList } from '../../../api/json-reply.ts'
-import { invalidField } from '../../../inbound/refusals.ts'
-import { nextTurn } from '../../../time.ts'
+import { nextTurn } from '../../../contracts/time.ts'
+import { answerUsage, askUsage, usageQuestion } from '../../../gateway/admin/usage.ts'
+import { USAGE_DIMENSIONS, USAGE_PARAMETERS, type UsageInput } from '../../../gateway/admin/usage-question.ts'
+import { jsonReply, largeList } from '../../../gateway/api/json-reply.ts'
+import { invalidField } from '../../../gateway/edge/refusals.ts'
 import {
   ANSWER_ROWS_MAX,
   groupsMax,

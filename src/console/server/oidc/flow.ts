@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { open, seal } from '../../../contracts/sealing.ts'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
-import type { Exchange } from '../../../inbound/exchange.ts'
-import { open, seal } from '../../../sealing.ts'
+import type { Exchange } from '../../../gateway/edge/exchange.ts'
 import { cookieNames, cookieOf } from '../security.ts'
 import type { SignInChecks } from './issuer.ts'
 

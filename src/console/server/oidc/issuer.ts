@@ -1,7 +1,7 @@
 import type { JsonWebKey } from 'node:crypto'
 import type { Configuration, ServerMetadata } from 'openid-client'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
-import type { Clock } from '../../../time.ts'
+import type { Clock } from '../../../contracts/time.ts'
 import { type Claims, lacksClaims } from './roles.ts'
 
 type Library = typeof import('openid-client')

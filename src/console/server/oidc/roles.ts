@@ -1,6 +1,6 @@
-import type { Role } from '../../../admin/actor.ts'
 import type { SessionPerson } from '../../../contracts/console.ts'
 import type { OidcSettings, RoleGrant } from '../../../contracts/sign-in.ts'
+import type { Role } from '../../../gateway/admin/actor.ts'
 
 /** Claims about a person, of an ID token that was verified or of the endpoint for them. They may hold anything. */
 export type Claims = Readonly<Record<string, unknown>>

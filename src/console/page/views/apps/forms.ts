@@ -1,5 +1,5 @@
-import type { AppFields, PurposeFields } from '../../../../catalog/file.ts'
 import type { Capability } from '../../../../contracts/calls.ts'
+import type { AppFields, PurposeFields } from '../../../../gateway/catalog/file.ts'
 import type {
   AppAnswer,
   AppsAnswer,

@@ -1,4 +1,4 @@
-import type { LiveMessage } from '../../../../live/messages.ts'
+import type { LiveMessage } from '../../../../gateway/live/messages.ts'
 import { ApiError, apiErrorOf, unreachable } from '../../api.ts'
 import { duration, number } from '../../format.ts'
 import { type AppKeys, isRefusedKey } from './calls.ts'

@@ -1,5 +1,5 @@
-import type { ProviderFields } from '../../../../catalog/file.ts'
 import type { Price } from '../../../../contracts/facts.ts'
+import type { ProviderFields } from '../../../../gateway/catalog/file.ts'
 import type { ProviderAnswer } from '../../../server/answers/providers.ts'
 
 /** Facts about models that a provider or an entry of a route can declare. */

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
+import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import type { RouteAnswer, TrafficAnswer } from '../../../server/answers/routes.ts'
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'

@@ -1,4 +1,4 @@
-import type { RouteFields } from '../../../../catalog/file.ts'
+import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import { plural } from '../../format.ts'
 import { h } from '../../h.ts'
 import { editingOf, fieldsOf } from './editing.ts'

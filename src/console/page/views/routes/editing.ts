@@ -1,6 +1,6 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks'
-import type { EntryFields, RouteFields } from '../../../../catalog/file.ts'
 import type { LiveFallback, Strategy } from '../../../../contracts/catalog.ts'
+import type { EntryFields, RouteFields } from '../../../../gateway/catalog/file.ts'
 import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import type { RouteAnswer } from '../../../server/answers/routes.ts'
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { EntryFields } from '../../../../catalog/file.ts'
+import type { EntryFields } from '../../../../gateway/catalog/file.ts'
 import type { HealthAnswer } from '../../../server/answers/health.ts'
 import type { TrafficAnswer } from '../../../server/answers/routes.ts'
 import { Badge } from '../../components/badge.ts'

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import type { EntryFields } from '../../../../catalog/file.ts'
 import type { Profile, Strategy } from '../../../../contracts/catalog.ts'
+import type { EntryFields } from '../../../../gateway/catalog/file.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox, Checkboxes } from '../../components/choice.ts'
 import { type Option, Select, TextInput } from '../../components/field.ts'

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import type { EntryFields } from '../../../../catalog/file.ts'
 import type { Capability } from '../../../../contracts/calls.ts'
+import type { EntryFields } from '../../../../gateway/catalog/file.ts'
 import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import { Button } from '../../components/button.ts'
 import { Checkboxes } from '../../components/choice.ts'

@@ -1,4 +1,4 @@
-import type { RouteFields } from '../../../../catalog/file.ts'
+import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import type { EntryName, ImpactAnswer } from '../../../server/answers/routes.ts'
 import { api } from '../../api.ts'
 import { Button, Icon } from '../../components/button.ts'

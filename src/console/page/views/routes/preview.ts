@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { RouteFields } from '../../../../catalog/file.ts'
 import type { Strategy } from '../../../../contracts/catalog.ts'
+import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import type { ExplainAnswer, ExplainedEntry, RouteAnswer } from '../../../server/answers/routes.ts'
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { type ApiError, api, toApiError } from '../../api.ts'

@@ -1,4 +1,4 @@
-import type { RouteFields } from '../../../../catalog/file.ts'
+import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import type { ModelsAnswer } from '../../../server/answers/providers.ts'
 import type { ShadowAnswer, ShadowPairAnswer } from '../../../server/answers/routes.ts'
 import { api } from '../../api.ts'

@@ -1,0 +1,75 @@
+import { GatewayError } from '../../contracts/errors.ts'
+import { GROUPS_MAX, TooManyGroups, type UsageAnswer, type UsageQuestion } from '../../usage/answer.ts'
+import type { UsageReader } from '../../usage/reader.ts'
+import type { UsageReport } from '../../usage/report.ts'
+import { invalidField } from '../edge/refusals.ts'
+import type { AdminActor } from './actor.ts'
+import { readUsageQuestion, type UsageInput } from './usage-question.ts'
+
+/** The parts that answer questions about usage. */
+export interface UsageAdminContext {
+  readonly reader: UsageReader
+  readonly nowMs: () => number
+  /** Up to when the records of all nodes are in the store; 0: unknown. */
+  readonly completeUntilMs: () => Promise<number>
+}
+
+/**
+ * Answers a question of usage: to admins of their workspace, to operators of all.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace, DEPENDENCY_UNAVAILABLE
+ */
+export async function askUsage(
+  actor: AdminActor,
+  input: UsageInput,
+  context: UsageAdminContext,
+): Promise<UsageReport> {
+  const question = usageQuestion(actor, input, context)
+  // Before the store is looked at, which may have more by then.
+  const untilMs = await context.completeUntilMs()
+  const answer = await refusingTooMany(context.reader.ask(question))
+  return {
+    question,
+    answer,
+    completeUntilMs: Math.min(question.toMs, Math.max(question.fromMs, untilMs)),
+  }
+}
+
+/**
+ * The question that an input is, of the actor's own workspace alone.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace
+ */
+export function usageQuestion(
+  actor: AdminActor,
+  input: UsageInput,
+  { nowMs }: Pick<UsageAdminContext, 'nowMs'>,
+): UsageQuestion {
+  return ofActor(actor, readUsageQuestion(input, nowMs()))
+}
+
+/** @throws GatewayError INVALID_REQUEST for too many groups, DEPENDENCY_UNAVAILABLE */
+export async function answerUsage(
+  question: UsageQuestion,
+  { reader }: Pick<UsageAdminContext, 'reader'>,
+): Promise<UsageAnswer> {
+  return refusingTooMany(reader.ask(question))
+}
+
+async function refusingTooMany<Answers>(answers: Promise<Answers>): Promise<Answers> {
+  try {
+    return await answers
+  } catch (error) {
+    if (!(error instanceof TooManyGroups)) throw error
+    throw invalidField('by', `makes over ${GROUPS_MAX} groups: ask for less at a time`)
+  }
+}
+
+function ofActor({ role, workspace }: AdminActor, question: UsageQuestion): UsageQuestion {
+  if (role === 'operator') return question
+  if (workspace === null) throw new GatewayError('INTERNAL', 'an admin without a workspace')
+  const { where } = question
+  if (where.workspace?.some((named) => named !== workspace))
+    throw new GatewayError('NOT_FOUND', 'there is no such workspace', { param: 'workspace' })
+  return { ...question, where: { ...where, workspace: [workspace] } }
+}

@@ -1,0 +1,38 @@
+import type { GatewayError } from '../../../contracts/errors.ts'
+import type { Exchange } from '../../edge/exchange.ts'
+import type { Door } from '../endpoint.ts'
+import { AssemblyAiFault } from '../openapi/assemblyai-answers.ts'
+
+const LIVE = "streaming in AssemblyAI's format is not served here; see GET /v1/transcription/stream"
+
+/** Conventions of AssemblyAI's client libraries, which are given `/assemblyai` as their base URL. */
+const DOOR: Door = {
+  name: 'assemblyai',
+  tag: 'AssemblyAI',
+  requestIdHeader: 'x-request-id',
+  authorization: bearerOf,
+  translateError: (error: GatewayError) => error,
+  errorShape: {
+    schema: AssemblyAiFault,
+    isFlat: true,
+    // Their libraries throw the text, so that it says all.
+    members: ({ code, message, extra: { param = null, details = {} } }, requestId) => ({
+      error: `${code}: ${message}`,
+      ...{ code, param, request_id: requestId, details },
+    }),
+  },
+  unserved: {
+    'lemur/': 'LeMUR is not served here; send the text of the transcript to POST /v1/chat',
+    'v2/realtime/': LIVE,
+    'v3/': LIVE,
+  },
+}
+
+/** Part of every endpoint of this door. */
+export const ASSEMBLYAI = { tag: 'AssemblyAI', scope: 'jobs', door: DOOR } as const
+
+/** Its clients send the key alone. */
+export function bearerOf({ authorization }: Exchange['headers']): string | undefined {
+  if (authorization === undefined || /\s/.test(authorization.trim())) return authorization
+  return `Bearer ${authorization.trim()}`
+}

@@ -1,0 +1,56 @@
+import type { AudioRef } from '../../../contracts/audio.ts'
+import { open, type SealContext, seal } from '../../../contracts/sealing.ts'
+import { invalidField } from '../../edge/refusals.ts'
+import { UPLOAD_SECONDS } from '../../storage/sweep.ts'
+
+/**
+ * Prefix of a sealed place in the store. Clients take any text that is not a URL for the path of a file, so it looks
+ * like a URL; its host cannot exist (RFC 2606), so that following it tells no one what it holds.
+ */
+const PREFIX = 'https://larkway.invalid/upload/'
+
+/** Tells whether a URL is meant to be that of an upload. */
+export function isUploadUrl(url: string): boolean {
+  return url.startsWith(PREFIX)
+}
+
+/** The URL of audio in the store, which only keys of its workspace can use, for a day. */
+export function uploadUrl(
+  audio: AudioRef,
+  workspace: string,
+  keys: readonly Buffer[],
+  nowMs: number,
+): string {
+  if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
+  const place = [audio.source.key, audio.length, nowMs + UPLOAD_SECONDS * 1000]
+  return PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
+}
+
+/** The audio of an upload's URL, which may be over a day old; null: it is none. */
+export function uploadIn(url: string, workspace: string, keys: readonly Buffer[]): AudioRef | null {
+  return isUploadUrl(url) ? (placeIn(url, workspace, keys)?.audio ?? null) : null
+}
+
+/** @throws GatewayError INVALID_REQUEST for one that is forged, over a day old, or another workspace's */
+export function openUpload(url: string, workspace: string, keys: readonly Buffer[], nowMs: number): AudioRef {
+  const place = placeIn(url, workspace, keys)
+  if (place === null || place.endsAtMs <= nowMs)
+    throw invalidField('audio_url', 'must be of an upload of this workspace in the last 24 hours')
+  return place.audio
+}
+
+function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
+  const place = open(keys, url.slice(PREFIX.length), contextOf(workspace))
+  if (place === null) return null
+  const [key, length, endsAtMs] = JSON.parse(place) as [string, number, number]
+  const audio: AudioRef = {
+    source: { kind: 'object', key },
+    ...{ offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true },
+    ...{ mediaType: null, filename: null },
+  }
+  return { audio, endsAtMs }
+}
+
+function contextOf(workspace: string): SealContext {
+  return { purpose: 'upload', workspace }
+}

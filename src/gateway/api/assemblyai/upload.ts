@@ -1,0 +1,77 @@
+import { toAbortSignal } from '../../../contracts/cancellation.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
+import { newId } from '../../../contracts/ids.ts'
+import { type ReceivedAudio, receiveAudio } from '../../edge/body.ts'
+import { type Admitted, type EndpointCall, endpoint } from '../endpoint.ts'
+import { isKeptFromStore } from '../fields.ts'
+import { jsonReply } from '../json-reply.ts'
+import { AssemblyAiUpload } from '../openapi/assemblyai-answers.ts'
+import { json } from '../openapi/operation.ts'
+import { ASSEMBLYAI } from './door.ts'
+import { uploadUrl } from './upload-url.ts'
+
+const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
+const LAYOUT = { form: 'raw', urlFields: [], missing: 'send the audio as the body' } as const
+
+interface ReceivedUpload {
+  readonly id: string
+  readonly received: ReceivedAudio
+}
+
+export const upload = endpoint({
+  ...ASSEMBLYAI,
+  method: 'POST',
+  path: '/assemblyai/v2/upload',
+  kind: 'none',
+  id: 'assemblyaiUpload',
+  summary: 'Upload audio',
+  description: 'The body is the audio. It can be transcribed by keys of this workspace for 24 hours.',
+  body: {
+    contents: [
+      { type: 'application/octet-stream', schema: AUDIO },
+      { type: 'audio/*', schema: AUDIO },
+      { type: '*/*', schema: AUDIO },
+    ],
+    parameters: ['Require'],
+    receive,
+  },
+  answers: [{ status: 200, description: 'where it is', contents: [json(AssemblyAiUpload)], headers: [] }],
+  errors: ['AUDIO_TOO_LARGE', 'UNSUPPORTED_AUDIO_FORMAT', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  handle: answer,
+})
+
+/** Streams the body into the store, or holds it until it is whole. */
+async function receive({ exchange, context, dependencies }: Admitted): Promise<ReceivedUpload> {
+  const { services, spool } = dependencies
+  const { workspace } = context.principal
+  // Which purpose it is for is not known yet, so that each one that the key may name is kept.
+  if (isKeptFromStore(exchange, context.principal))
+    throw new GatewayError(
+      'REQUIRED_FEATURE_UNAVAILABLE',
+      'retention: zero cannot be kept here: an upload outlives its call',
+    )
+  const id = newId('upl')
+  const { limits } = services.snapshot()
+  const options = { spool, limits, workspace: workspace.id, upload: id, layout: LAYOUT }
+  return { id, received: await receiveAudio(exchange, options) }
+}
+
+async function answer({ context, dependencies, body: { id, received } }: EndpointCall<ReceivedUpload>) {
+  const { jobs, probe, secretKeys, services } = dependencies
+  const workspace = context.principal.workspace.id
+  const { source } = received
+  if (source.kind !== 'audio') throw new Error('a raw body is the audio')
+  const isStored = source.audio.source.kind === 'object'
+  try {
+    const owner = { id, workspace }
+    const signal = toAbortSignal(context.signal)
+    // Anything but audio is refused here, instead of being kept for a day.
+    await probe.probe(source.audio, signal)
+    const kept = await jobs.objects.keepUpload(source.audio, owner, signal)
+    if (!isStored) received.release()
+    return await jsonReply({ upload_url: uploadUrl(kept, workspace, secretKeys, services.clock.wallNow()) })
+  } catch (error) {
+    received.release()
+    throw error
+  }
+}

@@ -1,0 +1,78 @@
+import { ERRORS, type GatewayError } from '../../../contracts/errors.ts'
+import { DEFAULT_LIMITS } from '../../../contracts/limits.ts'
+import { type ClientSocketListener, offeredProtocols } from '../../edge/client-socket.ts'
+import type { Exchange } from '../../edge/exchange.ts'
+import { renamed } from '../door-options.ts'
+import type { Door } from '../endpoint.ts'
+import { DeepgramFault } from '../openapi/deepgram-answers.ts'
+import type { Answer, Content } from '../openapi/operation.ts'
+import { CLOSE } from '../socket-messages.ts'
+
+/** Subprotocols with which browsers send a key: the scheme, then the key. */
+const SCHEMES = ['token', 'bearer']
+
+/** Conventions of Deepgram's client libraries, which are given `/deepgram` as their base URL. */
+const DOOR: Door = {
+  name: 'deepgram',
+  tag: 'Deepgram',
+  requestIdHeader: 'dg-request-id',
+  errorHeader: 'dg-error',
+  authorization: bearerOf,
+  translateError: (error) => renamed(error, NAMES),
+  errorShape: {
+    schema: DeepgramFault,
+    members: ({ code, message }, requestId) => ({ err_code: code, err_msg: message, request_id: requestId }),
+  },
+}
+
+/** Part of every endpoint of this door. */
+export const DEEPGRAM = { tag: 'Deepgram', scope: 'inference', door: DOOR } as const
+
+/** The same of a WebSocket, whose clients read the reason of a refusal in a header. */
+export const DEEPGRAM_SOCKET = {
+  ...DEEPGRAM,
+  limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
+  authorization({ headers }: Exchange): string | undefined {
+    const [scheme = '', key] = offeredProtocols(headers)
+    if (headers.authorization !== undefined) return bearerOf(headers)
+    return SCHEMES.includes(scheme.toLowerCase()) && key !== undefined ? `Bearer ${key}` : undefined
+  },
+  protocol: ([first]: readonly string[]): string | null =>
+    first !== undefined && SCHEMES.includes(first.toLowerCase()) ? first : null,
+  refused: (error: GatewayError): ClientSocketListener => ({
+    onOpen: (socket) => socket.close(...closeFor(error)),
+    onMessage() {},
+    onClose() {},
+    onStopping() {},
+  }),
+} as const
+
+/**
+ * Code and reason as Deepgram has them. Never 1000 for a failure: its clients come again after any other code, and
+ * take that one for the end.
+ */
+export function closeFor(error: GatewayError): readonly [code: number, reason: string] {
+  const { code, message } = renamed(error, NAMES)
+  if (code === 'OVERLOADED') return [CLOSE.goingAway, message]
+  if (code === 'REQUEST_TIMEOUT') return [CLOSE.serverError, `NET-0001: ${message}`]
+  if (ERRORS[code].status < 500) return [CLOSE.policy, `DATA-0000: ${message}`]
+  return [CLOSE.serverError, `NET-0000: ${message}`]
+}
+
+/** `Token` is the scheme of its clients; keys of theirs that expire go as `Bearer`. */
+export function bearerOf({ authorization }: Exchange['headers']): string | undefined {
+  return authorization?.replace(/^Token +/i, 'Bearer ')
+}
+
+/** Documents an answer in Deepgram's shape. */
+export function deepgramAnswer(contents: readonly Content[], headers: Answer['headers'] = []): Answer {
+  return { status: 200, description: "Deepgram's answer", contents, headers }
+}
+
+/** Names of ours, and what these clients call the same. */
+const NAMES: Readonly<Record<string, string>> = {
+  input: 'text',
+  voice: 'model',
+  response_format: 'encoding',
+  keyterms: 'keyterm',
+}

@@ -1,0 +1,191 @@
+import type { LiveEntry } from '../../../contracts/live.ts'
+import { invalidField, MUST } from '../../edge/refusals.ts'
+import type { LiveMessage } from '../../live/messages.ts'
+import { seconds } from '../../live/transcript.ts'
+import { timestamp } from '../json-reply.ts'
+import { CALL_ERRORS } from '../openapi/operation.ts'
+import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
+import { BEHIND_BYTES } from '../socket-messages.ts'
+import { DEEPGRAM_SOCKET } from './door.ts'
+import { DeepgramSocket } from './live-socket.ts'
+import { type ListenOptions, readListenOptions } from './options.ts'
+import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
+
+export const listen = socketEndpoint({
+  ...DEEPGRAM_SOCKET,
+  path: '/deepgram/v1/listen',
+  id: 'deepgramListen',
+  summary: 'Live transcription over a WebSocket',
+  description:
+    'Deepgram’s streaming protocol v1, with its options as query parameters. The key goes as `Authorization: Token`, ' +
+    'or in a browser with the subprotocols `token, <key>`.',
+  parameters: ['Purpose', 'Require'],
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  open: (call) => new ListenSocket(call, readListenOptions(call.exchange, call.context.principal)),
+})
+
+type Final = Extract<LiveMessage, { readonly type: 'final' }>
+
+/** One caller's WebSocket in the messages of version 1. */
+class ListenSocket extends DeepgramSocket {
+  readonly #options: ListenOptions
+  readonly #created: string
+  #entry: LiveEntry = { provider: '', model: '' }
+  /** The last final, until it is known whether an utterance ends with it. */
+  #held: Final | null = null
+  /** The entry says which of its finals end an utterance. */
+  #tellsEnds = false
+
+  /** @throws GatewayError as `LiveSessions.select` */
+  constructor(call: SocketCall, options: ListenOptions) {
+    super(call, options)
+    this.#created = timestamp(call.dependencies.services.clock.wallNow())
+    this.#options = options
+  }
+
+  send(message: LiveMessage): void {
+    switch (message.type) {
+      case 'ready':
+        this.#entry = { provider: message.provider, model: message.model }
+        return
+      case 'switched':
+        this.#flush()
+        this.#entry = message.to
+        this.#tellsEnds = false
+        return
+      case 'partial':
+        return void this.#partial(message)
+      case 'final':
+        return void this.#final(message)
+      case 'utterance_end':
+        return void this.#utteranceEnd(message.channel)
+      case 'finalized':
+        return void this.#finalized(message.settled_seconds)
+      case 'speech_started':
+        if (this.#options.vadEvents)
+          this.say({
+            type: 'SpeechStarted',
+            channel: this.#index(message.channel),
+            timestamp: message.at_seconds,
+          })
+        return
+      case 'done':
+        return void this.#metadata()
+      default:
+        return
+    }
+  }
+
+  protected last(): void {
+    this.#flush()
+  }
+
+  protected control({ type }: Readonly<Record<string, unknown>>): void {
+    switch (type) {
+      case 'KeepAlive':
+        return void this.session.keepAlive()
+      case 'Finalize':
+        return void this.session.finalize(null)
+      case 'CloseStream':
+        return void this.finish()
+      default:
+        throw invalidField('type', MUST.beOneOf(['KeepAlive', 'Finalize', 'CloseStream']))
+    }
+  }
+
+  #partial({ channel, start, text }: Extract<LiveMessage, { readonly type: 'partial' }>): void {
+    if (text === '' || this.behindBytes > BEHIND_BYTES) return
+    const duration = Math.max(0, seconds(this.session.audioSeconds - start))
+    const alternative = { transcript: text, confidence: UNKNOWN_CONFIDENCE, words: [] }
+    this.#results(channel, { start, duration, is_final: false, speech_final: false }, alternative)
+  }
+
+  #final(message: Final): void {
+    // More of the same utterance has come at once.
+    if (this.#held !== null) this.#sayFinal(this.#held, false)
+    this.#held = message
+    // Entries that tell the end of an utterance do so in the message of its last words.
+    queueMicrotask(() => {
+      if (this.#held === message) this.#flush()
+    })
+  }
+
+  #flush(): void {
+    const held = this.#held
+    this.#held = null
+    if (held !== null) this.#sayFinal(held, !this.#tellsEnds)
+  }
+
+  #utteranceEnd(channel: number): void {
+    const held = this.#held
+    if (held === null || held.channel !== channel) return
+    this.#tellsEnds = true
+    this.#held = null
+    this.#sayFinal(held, true)
+  }
+
+  #finalized(settledSeconds: number): void {
+    const held = this.#held
+    this.#held = null
+    if (held !== null) return void this.#sayFinal(held, true, true)
+    const at = { start: settledSeconds, duration: 0, is_final: true, speech_final: true, from_finalize: true }
+    const nothing = { transcript: '', confidence: 0, words: [] }
+    for (let channel = 0; channel < this.#options.channels; channel += 1) this.#results(channel, at, nothing)
+  }
+
+  #sayFinal({ channel, segment, words = [], language }: Final, isEnd: boolean, isAnswer = false): void {
+    const { start, end, text, confidence } = segment
+    const { languages } = this.#options
+    this.#results(
+      channel,
+      {
+        ...{ start, duration: seconds(end - start), is_final: true, speech_final: isEnd },
+        from_finalize: isAnswer,
+      },
+      {
+        transcript: text.trim(),
+        confidence: confidence ?? meanConfidence(words),
+        ...(languages && language !== undefined ? { languages: [language] } : {}),
+        words: words.map(wordOf),
+      },
+    )
+    if (!isEnd || !this.#options.utteranceEnd) return
+    this.say({
+      type: 'UtteranceEnd',
+      channel: this.#index(channel),
+      last_word_end: words.at(-1)?.end ?? end,
+    })
+  }
+
+  #results(channel: number, facts: object, alternative: object): void {
+    const { model, provider } = this.#entry
+    this.say({
+      type: 'Results',
+      channel_index: this.#index(channel),
+      ...facts,
+      channel: { alternatives: [alternative] },
+      metadata: {
+        request_id: this.call.exchange.requestId,
+        model_info: { name: model, version: '', arch: provider },
+        model_uuid: '',
+      },
+    })
+  }
+
+  #metadata(): void {
+    this.#flush()
+    this.say({
+      type: 'Metadata',
+      transaction_key: 'deprecated',
+      request_id: this.call.exchange.requestId,
+      sha256: '',
+      created: this.#created,
+      duration: seconds(this.session.audioSeconds),
+      channels: this.#options.channels,
+    })
+  }
+
+  #index(channel: number): readonly [number, number] {
+    return [channel, this.#options.channels]
+  }
+}

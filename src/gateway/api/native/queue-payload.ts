@@ -1,0 +1,287 @@
+import { hash } from 'node:crypto'
+import type { StoredBody } from '../../../contracts/audio.ts'
+import { toAbortSignal } from '../../../contracts/cancellation.ts'
+import type { Selectors } from '../../../contracts/catalog.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
+import { newId } from '../../../contracts/ids.ts'
+import type { FiledJob } from '../../../contracts/job-objects.ts'
+import type { JobWork } from '../../../contracts/jobs.ts'
+import { canonicalJson } from '../../../contracts/json.ts'
+import type { Calls, OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
+import type { Call } from '../../call/call.ts'
+import { fingerprintOf } from '../../call/idempotency.ts'
+import { run } from '../../call/pipeline.ts'
+import { noAudio } from '../../edge/body.ts'
+import { FieldReader } from '../../edge/form.ts'
+import { JsonAudioScanner } from '../../edge/json-audio.ts'
+import { isObject, parseJson } from '../../edge/json-body.ts'
+import { invalidField, MUST } from '../../edge/refusals.ts'
+import type { ScannedAudio, ScannedBody } from '../../edge/scanner.ts'
+import { preflightTranscription } from '../../jobs/preflight-transcription.ts'
+import { checkDuration } from '../../media/measure.ts'
+import { checkAudioUrl, urlIdentity } from '../../storage/remote-audio.ts'
+import type { Admitted } from '../endpoint.ts'
+import { isKeptFromStore } from '../fields.ts'
+import type { JsonRequest } from '../json-request.ts'
+import { speechFields, TASKS, withoutTask } from './audio.ts'
+import { chatRequest, completeRequest, visionRequest } from './chat.ts'
+import { embeddingsRequest } from './embeddings.ts'
+import { imageRequest } from './image.ts'
+import { speechRequest } from './speech.ts'
+import { readTranscriptionRequest, type TranscriptionRequest } from './transcription-request.ts'
+import { videoRequest } from './video.ts'
+
+/** A payload that was read as its endpoint reads it, and that could be served as things are. */
+export interface QueuedCall extends Pick<Call<OperationName>, 'selectors' | 'warnings'> {
+  /** Digest that the same work in other words has, too. Lower-case hex. */
+  fingerprint(): Promise<string>
+  /** Brings it to where a worker finds it. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+  keep(job: FiledJob): Promise<JobWork>
+  /** Gives back what it holds beside the body. Idempotent. */
+  release(): void
+}
+
+/**
+ * The call that a payload of JSON asks for.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the field at fault, or as `run` refuses a preview
+ */
+async function readGeneration<K extends Exclude<OperationName, TranscriptionTask>>(
+  request: JsonRequest<K>,
+  payload: unknown,
+  asker: Admitted,
+): Promise<QueuedCall> {
+  const { operation } = request
+  const { exchange, context, dependencies } = asker
+  const call = request.read(payload, exchange)
+  await run(dependencies.services, context, { mode: 'preview', asJob: true, call })
+  const { selectors, warnings } = call
+  return {
+    selectors,
+    warnings,
+    fingerprint: async () => callFingerprint(operation, call.payload, selectors),
+    async keep(job) {
+      const json = JSON.stringify(call.payload)
+      return { operation, payload: await dependencies.jobs.objects.keepPayload(json, job) }
+    },
+    release() {},
+  }
+}
+
+/**
+ * Fingerprint of a call without audio: equal for two calls whose payload after defaults and whose selectors in effect
+ * are equal, in whatever order the members came and wherever the purpose stood.
+ *
+ * @returns lower-case hex
+ */
+function callFingerprint<K extends OperationName>(
+  operation: K,
+  payload: Calls[K],
+  { purpose, responseProfile, require }: Selectors,
+): string {
+  const parts = [operation, payload, purpose?.label ?? null, responseProfile]
+  return hash('sha256', canonicalJson(require === undefined ? parts : [...parts, require]))
+}
+
+/** A job is neither streamed nor another job. */
+const OFFERS = { stream: false, jobs: false }
+
+/**
+ * The fields and the audio in a payload of an audio endpoint.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the field, AUDIO_TOO_LARGE
+ */
+function scanAudio(payload: Buffer, { dependencies }: Admitted): ScannedBody {
+  const scanner = new JsonAudioScanner(dependencies.services.snapshot().limits)
+  scanner.scan(payload)
+  return scanner.finish()
+}
+
+/**
+ * The transcription or translation that a payload asks for. Audio that came with it is looked at; audio by URL is
+ * left to the worker but for its URL.
+ *
+ * @throws GatewayError as the endpoint of the task before it calls a provider; as `run` refuses a preview
+ */
+async function readHearing(
+  task: TranscriptionTask,
+  payload: Buffer,
+  { fields, source }: ScannedBody,
+  asker: Admitted,
+): Promise<QueuedCall> {
+  const request = readTranscriptionRequest(asker.exchange, fields, task, OFFERS)
+  if (source.kind === 'none') throw noAudio(fields)
+  if (source.kind === 'url') return readRemote(task, request, source.url, asker)
+  const { offset, length } = source.audio
+  return readInline(task, request, payload.subarray(offset, offset + length), source.audio, asker)
+}
+
+async function readRemote(
+  task: TranscriptionTask,
+  request: TranscriptionRequest,
+  url: string,
+  { context, dependencies: { services } }: Admitted,
+): Promise<QueuedCall> {
+  const { options, selectors, warnings } = request
+  await checkAudioUrl(url, context.principal.workspace.id, services)
+  await preflightTranscription(services, context, task, { ...request, audio: null })
+  return {
+    selectors,
+    warnings,
+    fingerprint: async () => fingerprintOf(task, options, selectors, urlIdentity(url)),
+    keep: async () => ({ operation: task, options, audio: { url } }),
+    release() {},
+  }
+}
+
+/** @param text the audio as the payload has it */
+async function readInline(
+  task: TranscriptionTask,
+  request: TranscriptionRequest,
+  text: Buffer,
+  scanned: ScannedAudio,
+  asker: Admitted,
+): Promise<QueuedCall> {
+  const { options, selectors, warnings } = request
+  const { exchange, context, dependencies } = asker
+  const { signal } = exchange
+  const body = await spooled(text, asker)
+  try {
+    const audio = await dependencies.probe.probe(
+      { ...scanned, source: body.source, offset: 0 },
+      toAbortSignal(signal),
+    )
+    checkDuration(audio, dependencies.services.snapshot().limits)
+    await preflightTranscription(dependencies.services, context, task, { ...request, audio })
+    return {
+      selectors,
+      warnings,
+      fingerprint: async () =>
+        fingerprintOf(
+          task,
+          options,
+          selectors,
+          await dependencies.digester.digest(audio, toAbortSignal(signal)),
+        ),
+      async keep(job) {
+        return {
+          operation: task,
+          options,
+          audio: await dependencies.jobs.objects.keepAudio(audio, job, toAbortSignal(signal)),
+        }
+      },
+      release: () => body.release(),
+    }
+  } catch (error) {
+    body.release()
+    throw error
+  }
+}
+
+/** Brings the audio to where readers of audio find it. */
+async function spooled(text: Buffer, { exchange, context, dependencies }: Admitted): Promise<StoredBody> {
+  const { workspace } = context.principal
+  const id = newId('req')
+  const sealed = isKeptFromStore(exchange, context.principal)
+  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length, sealed })
+  try {
+    await writer.start()
+    writer.write(text)
+    return await writer.finish()
+  } catch (error) {
+    // An upload that even abort cannot end is swept later.
+    writer.abort().catch(() => {})
+    throw error
+  }
+}
+
+type Generation = Exclude<OperationName, TranscriptionTask>
+
+/** The endpoints whose payload is described, by the operation of each. */
+const GENERATIONS: { readonly [K in Generation]: JsonRequest<K> } = {
+  chat: chatRequest,
+  complete: completeRequest,
+  vision: visionRequest,
+  embeddings: embeddingsRequest,
+  image: imageRequest,
+  speech: speechRequest,
+  video: videoRequest,
+}
+
+/** Endpoints that there are jobs for, `embed` excepted, which is another name of `embeddings`. */
+type QueuedEndpoint = Generation | TranscriptionTask | 'audio'
+
+/**
+ * The call that the payload of a job asks for, read as the endpoint reads its own request.
+ *
+ * @throws GatewayError as the endpoint before it calls a provider, with `payload.` before the name of the field at
+ *         fault; INVALID_REQUEST for what waits for an answer: `stream`, and `mode: async`
+ */
+export async function readPayload(
+  endpoint: QueuedEndpoint,
+  payload: Buffer,
+  asker: Admitted,
+): Promise<QueuedCall> {
+  try {
+    return await readAs(endpoint, payload, asker)
+  } catch (thrown) {
+    throw inPayload(thrown)
+  }
+}
+
+function readAs(
+  endpoint: QueuedEndpoint,
+  payload: Buffer,
+  asker: Admitted,
+): QueuedCall | Promise<QueuedCall> {
+  if (endpoint === 'transcription' || endpoint === 'translation')
+    return readHearing(endpoint, payload, scanAudio(payload, asker), asker)
+  if (endpoint === 'audio') return readAudio(payload, asker)
+  const value = parseJson(payload)
+  refuseWaiting(value)
+  return generation(endpoint, value, asker)
+}
+
+/** As `task` says. */
+function readAudio(payload: Buffer, asker: Admitted): Promise<QueuedCall> {
+  const scanned = scanAudio(payload, asker)
+  const task = new FieldReader(scanned.fields).string('task', { oneOf: TASKS }) ?? 'transcription'
+  const body = { ...scanned, fields: withoutTask(scanned.fields) }
+  if (task !== 'speech') return readHearing(task, payload, body, asker)
+  const fields = speechFields(body)
+  refuseWaiting(fields)
+  return generation('speech', fields, asker)
+}
+
+function generation<K extends Generation>(
+  operation: K,
+  value: unknown,
+  asker: Admitted,
+): Promise<QueuedCall> {
+  return readGeneration<K>(GENERATIONS[operation], value, asker)
+}
+
+/** A queued request has no one to read a stream, and cannot itself be a job. */
+function refuseWaiting(payload: unknown): void {
+  if (!isObject(payload)) return
+  if (payload.stream === true)
+    throw invalidField('stream', MUST.beLeftOut('the answer of a job is not streamed'))
+  if (payload.mode === 'async')
+    throw invalidField('mode', MUST.beLeftOut('a queued request cannot itself be a job'))
+}
+
+/**
+ * Renames the field at fault for callers who sent it as part of a payload: `prompt` is `payload.prompt` to them. An
+ * error that is not about a field stays as it is.
+ */
+function inPayload(thrown: unknown): unknown {
+  if (!(thrown instanceof GatewayError)) return thrown
+  const { code, message, extra } = thrown
+  const { param } = extra
+  if (param === undefined && code !== 'INVALID_REQUEST') return thrown
+  const named = param !== undefined && message.startsWith(`\`${param}\``)
+  return new GatewayError(code, named ? `\`payload.${message.slice(1)}` : `payload: ${message}`, {
+    ...extra,
+    param: param === undefined ? 'payload' : `payload.${param}`,
+  })
+}

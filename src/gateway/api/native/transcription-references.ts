@@ -1,0 +1,66 @@
+import { type Static, Type } from 'typebox'
+import { GatewayError } from '../../../contracts/errors.ts'
+import { shapeCheck } from '../../../contracts/shape.ts'
+import { readJson } from '../../edge/json-body.ts'
+import { endpoint, type RequestBody } from '../endpoint.ts'
+import { faultOf } from '../json-fault.ts'
+import { jsonReply } from '../json-reply.ts'
+import { json } from '../openapi/operation.ts'
+import { count, shape, text } from '../openapi/schema.ts'
+
+const TEXT_MAX = 1024 * 1024
+/** A text of other scripts, some of it escaped. */
+const MAX_BODY_BYTES = 4 * TEXT_MAX
+
+const Body = Type.Object({
+  id: Type.String({
+    minLength: 1,
+    maxLength: 128,
+    description: 'the `id` of the transcription or translation, or the `job_id` of its job',
+  }),
+  text: Type.String({ minLength: 1, maxLength: TEXT_MAX, description: 'what was really said' }),
+})
+
+const hasShape = shapeCheck(Body)
+
+const referenceBody: RequestBody<Static<typeof Body>> = {
+  contents: [json(Body)],
+  receive({ exchange, context, dependencies: { services } }) {
+    const options = {
+      budget: services.budget,
+      maxBytes: Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes),
+      workspace: context.principal.workspace.id,
+    }
+    return readJson(exchange, options, (body) => {
+      if (!hasShape(body)) throw faultOf(Body, body)
+      return body
+    })
+  },
+}
+
+const Reference = shape('TranscriptionReference', {
+  id: text('as it was sent'),
+  words: count('words of the reference that counts: the first one that was sent for the call'),
+})
+
+export const transcriptionReferences = endpoint({
+  method: 'POST',
+  path: '/v1/transcription/references',
+  kind: 'none',
+  id: 'transcriptionReferences',
+  tag: 'Speech',
+  summary: 'What was really said',
+  description:
+    'For calls of a route that compares another model beside its own: both answers are counted against the text, ' +
+    'and then deleted. Once for each call; 404 where there is nothing to compare, not yet, or not any more.',
+  scope: 'inference',
+  body: referenceBody,
+  answers: [{ status: 200, description: 'the reference counts', contents: [json(Reference)] }],
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  async handle({ context, dependencies: { services }, body: { id, text: said } }) {
+    const owner = { workspace: context.principal.workspace.id, callId: id }
+    const words = await services.references?.take(owner, said, context.signal)
+    if (words === undefined) throw new GatewayError('NOT_FOUND')
+    return jsonReply({ id, words })
+  },
+})

@@ -1,0 +1,151 @@
+import { isObject } from '../../edge/json-body.ts'
+import type { Json } from './schema.ts'
+
+const REF = '#/components/schemas/'
+/** Shorter schemas, as JSON, stay where they are: a reference would hardly be shorter. */
+const SHORT = 80
+/** As `SHORT`, of unions: those of a few plain types say more where they are. */
+const LONG = 150
+
+/** Keywords with one schema, with a list of them, and with some by name. */
+const ONE = ['items', 'additionalProperties', 'not', 'contains', 'propertyNames'] as const
+const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems'] as const
+const NAMED = ['properties', 'patternProperties'] as const
+
+type Change = (schema: Json, name: string) => Json
+
+/** Names of the parts of a schema. */
+const SUFFIX: Readonly<Record<string, string>> = { items: 'Item', patternProperties: 'Value' }
+
+/** Changes each schema that stands directly in a schema. `change` gets a name that says where it stands. */
+function withParts(schema: Json, name: string, change: Change): Json {
+  const changed: Record<string, unknown> = { ...schema }
+  for (const keyword of ONE)
+    if (isObject(schema[keyword])) changed[keyword] = change(schema[keyword], name + (SUFFIX[keyword] ?? ''))
+  for (const keyword of LISTS) {
+    const list = schema[keyword]
+    if (Array.isArray(list))
+      changed[keyword] = list.map((one, at) => change(one as Json, at === 0 ? name : `${name}${at + 1}`))
+  }
+  for (const keyword of NAMED) {
+    const byName = schema[keyword]
+    if (!isObject(byName)) continue
+    const suffix = SUFFIX[keyword]
+    const parts = Object.entries(byName).map(([part, one]) => [
+      part,
+      change(one as Json, suffix === undefined ? named(part) : name + suffix),
+    ])
+    changed[keyword] = Object.fromEntries(parts)
+  }
+  return changed
+}
+
+/** Changes each schema outside of `components.schemas` that the document uses. */
+function withSchemas(part: unknown, name: string, change: Change): unknown {
+  if (Array.isArray(part)) return part.map((one) => withSchemas(one, name, change))
+  if (!isObject(part)) return part
+  const own = typeof part.operationId === 'string' ? named(part.operationId) : name
+  const changed = Object.entries(part).map(([key, value]) => {
+    if (key === 'schema' || key === 'x-event-schema') return [key, change(value as Json, own)]
+    if (key === 'examples') return [key, value]
+    return [key, withSchemas(value, key === 'requestBody' ? `${own}Body` : own, change)]
+  })
+  return Object.fromEntries(changed)
+}
+
+/**
+ * Gives each schema that stands more than once a name in `components.schemas`, and those of errors, which operations
+ * share: the document gets smaller, and generators of clients make one type of it instead of one for each place. The
+ * document means the same.
+ */
+export function shareSchemas(document: Json): Json {
+  const components = document.components as Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  const shared = new SharedSchemas(components.schemas as Readonly<Record<string, Json>>)
+  const { schemas: _, responses = {}, ...others } = components
+  const outer = { paths: document.paths, webhooks: document.webhooks, others }
+  withSchemas(outer, '', shared.count)
+  for (const [name, response] of Object.entries(responses)) withSchemas(response, name, shared.keep)
+  shared.countComponents()
+
+  const errors = Object.entries(responses).map(([name, response]) => [
+    name,
+    withSchemas(response, `${name}Error`, shared.change),
+  ])
+  const { others: changed, ...rest } = withSchemas(outer, '', shared.change) as typeof outer
+  return {
+    ...document,
+    ...rest,
+    components: { ...changed, responses: Object.fromEntries(errors), schemas: shared.components },
+  }
+}
+
+class SharedSchemas {
+  readonly #given: Readonly<Record<string, Json>>
+  /** True where a schema, as JSON, is to have a name. */
+  readonly #isShared = new Map<string, boolean>()
+  readonly #names = new Map<string, string>()
+  readonly #components = new Map<string, Json>()
+
+  constructor(given: Readonly<Record<string, Json>>) {
+    this.#given = given
+    for (const [name, schema] of Object.entries(given)) this.#names.set(JSON.stringify(schema), name)
+  }
+
+  /** All that have a name, in the order of the names. */
+  get components(): Json {
+    for (const [name, schema] of Object.entries(this.#given))
+      this.#components.set(name, withParts(schema, name, this.change))
+    return Object.fromEntries([...this.#components].sort(([one], [other]) => (one < other ? -1 : 1)))
+  }
+
+  countComponents(): void {
+    for (const [name, schema] of Object.entries(this.#given)) withParts(schema, name, this.count)
+  }
+
+  /** Counts a schema. Parts of one that came before count once. */
+  readonly count: Change = (schema, name) => {
+    const text = JSON.stringify(schema)
+    const isKnown = this.#isShared.has(text)
+    if (isNameable(schema, text)) this.#isShared.set(text, isKnown)
+    if (!isKnown || !isNameable(schema, text)) withParts(schema, name, this.count)
+    return schema
+  }
+
+  /** Counts a schema that has a name however often it stands. */
+  readonly keep: Change = (schema, name) => {
+    this.count(schema, name)
+    return this.count(schema, name)
+  }
+
+  readonly change: Change = (schema, name) => {
+    const text = JSON.stringify(schema)
+    const known = this.#names.get(text)
+    if (known !== undefined) return { $ref: REF + known }
+    if (this.#isShared.get(text) !== true) return withParts(schema, name, this.change)
+    const free = this.#freeName(name)
+    this.#names.set(text, free)
+    this.#components.set(free, withParts(schema, free, this.change))
+    return { $ref: REF + free }
+  }
+
+  #freeName(name: string): string {
+    let free = name
+    for (let count = 2; free in this.#given || this.#components.has(free); count += 1)
+      free = `${name}_${count}`
+    // Holds the place while the schemas within get theirs.
+    this.#components.set(free, {})
+    return free
+  }
+}
+
+function isNameable({ type, properties, anyOf, allOf, enum: choices }: Json, text: string): boolean {
+  if (anyOf !== undefined) return text.length >= LONG
+  const isShape = (type === 'object' && isObject(properties)) || allOf !== undefined || choices !== undefined
+  return isShape && text.length >= SHORT
+}
+
+/** `smart_formatting` as names of components are written: `SmartFormatting`. */
+function named(text: string): string {
+  const words = text.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
+}

@@ -1,0 +1,522 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import { CAPABILITIES } from '../../contracts/calls.ts'
+import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../../contracts/catalog.ts'
+import { Day, FACT_SHAPES, PriceShape } from '../../contracts/facts.ts'
+import { INSTANT } from '../../contracts/instants.ts'
+import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
+import { RequireShape } from '../../contracts/requirements.ts'
+import { ConsoleShape } from './console.ts'
+import { formed, NAME, Name, named, optional, strict } from './field.ts'
+import { BURST_MAX, REQUESTS_PER_MINUTE_MAX } from './key.ts'
+
+/** Models are named in headers of answers, too: no control characters, and no white space around. */
+const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
+
+function partial<Properties extends Record<string, TSchema>>(properties: Properties) {
+  const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
+  return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
+}
+
+const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
+const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
+const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
+const Instant = formed(INSTANT, 'RFC 3339, e.g. 2027-01-31T00:00:00Z')
+const Text = Type.String({ maxLength: 1024 })
+
+const RateLimitShape = strict(
+  {
+    requests_per_minute: optional(
+      Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
+      'how fast the bucket fills; default: 600',
+    ),
+    burst: optional(
+      Type.Integer({ minimum: 1, maximum: BURST_MAX }),
+      'how many requests a rested key may make at once; default: 100',
+    ),
+  },
+  'token bucket of a key',
+)
+
+const BudgetShape = strict(
+  { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
+  'cap on what calls may come to',
+)
+
+/** Limits on what end users may spend and ask, in all or one of them. */
+const END_USER_TERMS = {
+  budget_usd: optional(BudgetShape, 'cap of each; default: none'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; default: none'),
+}
+
+const EndUsersShape = strict({
+  hash: optional(
+    Type.Boolean(),
+    'keeps a keyed hash in place of the id that callers send, everywhere; default: false',
+  ),
+  ...END_USER_TERMS,
+  overrides: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
+    'terms of single ones in place of these, by their ids; with hash: by `eu_…`, as the usage ledger has them',
+  ),
+})
+
+/** Settings for the workspaces that say nothing else, or for one. */
+const UsageShape = (otherwise: string) =>
+  strict(
+    {
+      retention_days: optional(
+        Type.Integer({ minimum: 1, maximum: 36_500 }),
+        `how long records of usage are kept behind the day on which they ended; default: ${otherwise}`,
+      ),
+    },
+    'the usage ledger',
+  )
+
+const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
+
+const LimitsShape = strict(
+  {
+    max_request_body_bytes: optional(Bytes, 'of the raw body; default: 52428800'),
+    max_audio_bytes: optional(Bytes, 'of the audio after decoding; default: 26214400'),
+    max_audio_url_bytes: optional(Bytes, 'of audio fetched by URL; default: 26214400'),
+    max_audio_seconds: optional(Seconds, 'longest audio; no limit unless set'),
+    queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; default: 2097152'),
+    sync_idempotency_ttl_seconds: optional(
+      Seconds,
+      'how long an idempotency key is remembered; default: 86400',
+    ),
+    stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; default: 259200'),
+    live_max_session_seconds: optional(Seconds, 'longest live session; default: 14400'),
+    live_idle_seconds: optional(Seconds, 'how long a live session goes on without audio; default: 60'),
+    live_buffer_seconds: optional(
+      Type.Integer({ minimum: 1, maximum: 300 }),
+      'audio that a live session keeps until it is settled; default: 30',
+    ),
+    live_max_message_bytes: optional(
+      Type.Integer({ minimum: 1_024, maximum: 262_144 }),
+      'of a message of a live session; default: 262144',
+    ),
+    live_max_waiting_characters: optional(
+      Type.Integer({ minimum: 1_000, maximum: 1_000_000 }),
+      'text of a live session that is not spoken yet; default: 20000',
+    ),
+    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key at once; default: 1000'),
+    live_max_sessions_per_workspace: optional(
+      Sessions,
+      'live sessions of a workspace at once; default: 5000',
+    ),
+  },
+  'limits of the interface; GET /v1/me returns the ones in force',
+)
+
+/** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
+const facts = partial(FACT_SHAPES)
+
+const Model = Type.String({ minLength: 1, maxLength: 256 })
+
+/** Prices of a contract: each replaces the whole built-in price of its model. */
+const PricesShape = Type.Record(
+  Model,
+  strict({ ...PriceShape.properties, live: optional(PriceShape, 'what is agreed for live audio') }),
+)
+
+const HealthShape = strict({
+  path: optional(
+    formed('^/(?![/\\\\])[^\\s\\\\#]*$', 'a path from the root of the server, such as /health', {
+      maxLength: 1024,
+    }),
+    'path from the root of the server, such as /health; default: the list of models below the base URL',
+  ),
+  interval_ms: optional(
+    Type.Integer({ minimum: 100, maximum: 600_000 }),
+    'from one probe of a server to the next, give or take a fifth; default: 5000',
+  ),
+  timeout_ms: optional(
+    Type.Integer({ minimum: 50, maximum: 60_000 }),
+    'how long a probe waits for its answer; default: 2000',
+  ),
+  unhealthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that fail until a server gets no calls; default: 3',
+  ),
+  healthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that succeed until it gets calls again; default: 1',
+  ),
+})
+
+export const ProviderShape = strict({
+  kind: Type.String({ minLength: 1, maxLength: 64, description: 'protocol, e.g. openai-compatible' }),
+  access: Type.Enum(['byok', 'platform'], {
+    description: 'byok: the credential of one workspace, billed by the provider; platform: usable by all',
+  }),
+  workspace: optional(Name, 'owner of a byok provider'),
+  api_key: optional(
+    Type.String({ maxLength: 4096 }),
+    `the credential: \${ENV_NAME}, file:<path>, or as export writes it sealed:<text>; never the secret itself`,
+  ),
+  base_url: optional(
+    Type.String({ maxLength: 2048 }),
+    'address, where the kind has none of its own or another is meant',
+  ),
+  base_urls: optional(
+    Type.Array(Type.String({ maxLength: 2048 }), { minItems: 1, maxItems: 64, uniqueItems: true }),
+    'in place of base_url: the addresses of servers that answer alike, of which the least loaded gets a call',
+  ),
+  health: optional(HealthShape, 'how the servers of base_urls are asked whether they are well'),
+  concurrency: optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000 }),
+    'calls at once, over all nodes; no limit unless set',
+  ),
+  queue_ms: optional(
+    Type.Integer({ minimum: 0, maximum: 600_000 }),
+    'how long a call waits for one of these before the next entry is tried; default: 1000',
+  ),
+  prices: optional(PricesShape, 'model → what the contract with the provider says; wins over `price`'),
+  ...facts,
+})
+
+const AcceptShape = strict({
+  repeats: optional(
+    Type.Integer({ minimum: 2, maximum: 1000 }),
+    'most times that the same words may follow one another',
+  ),
+  compression_ratio: optional(
+    Type.Number({ exclusiveMinimum: 1, maximum: 100 }),
+    'largest ratio of 600 characters of text to the same compressed; Whisper itself takes 2.4',
+  ),
+  silence: optional(
+    Type.Boolean(),
+    'refuses more words than the speech in the audio can hold; of WAV whose level can be measured',
+  ),
+  language: optional(Type.Boolean(), 'refuses another language, or its script, than the hint says'),
+  words_per_second: optional(
+    strict({
+      min: optional(Type.Number({ minimum: 0, maximum: 100 }), 'least, of audio of 3 s or more'),
+      max: optional(Type.Number({ exclusiveMinimum: 0, maximum: 100 }), 'most'),
+    }),
+    'words per second of the audio',
+  ),
+  confidence: optional(Type.Number({ minimum: 0, maximum: 1 }), 'least mean confidence, where one is said'),
+  shadow: optional(Type.Boolean(), 'counts what breaks a rule, and refuses nothing'),
+  last_resort: optional(
+    Type.Boolean(),
+    'gives what the last entry answers with a warning; else the call fails when every entry is refused',
+  ),
+})
+
+export const EntryShape = strict({
+  provider: Type.With(Name, { description: 'a provider of this file' }),
+  model: formed(MODEL, 'a name without control characters or white space around it', {
+    maxLength: 256,
+    description: 'as the provider calls it',
+  }),
+  weight: optional(
+    Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 }),
+    'share of the calls under the strategy weighted; default: 1',
+  ),
+  profile: optional(Type.Enum([...PROFILES]), 'what response_profile picks by'),
+  purposes: optional(Type.Array(Name, { uniqueItems: true }), 'labels that it is for'),
+  plans: optional(Type.Array(Name, { uniqueItems: true }), 'plans that may use it; default: all'),
+  pinned: optional(Type.Boolean(), 'entries of the route that are not pinned are no candidates'),
+  voices: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Type.String({ minLength: 1, maxLength: 256 })),
+    "the caller's voice names → this provider's",
+  ),
+  retry_empty: optional(
+    Type.Boolean(),
+    'tries the next entry when 3 s or more of audio came back without a word',
+  ),
+  accept: optional(AcceptShape, 'what its transcripts have to be like; wins over that of the route'),
+  pull: optional(
+    Type.Boolean(),
+    'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
+  ),
+  cut_through: optional(
+    Type.Boolean(),
+    'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
+  ),
+  options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
+  ends_on: optional(
+    Day,
+    'announced last day of the model, where the built-in table lacks it; alerts warn of it',
+  ),
+  ...facts,
+})
+
+const CacheShape = strict({
+  ttl_seconds: optional(Seconds, 'how long it may be given again; default: 86400'),
+  max_bytes: optional(
+    Bytes,
+    'most that the workspace keeps, where the oldest goes first; default: 1073741824, 1 GiB',
+  ),
+})
+
+const ShadowShape = strict({
+  entry: Type.With(EntryShape, {
+    description: 'asked beside the entry that answers; as an entry of the route',
+  }),
+  share: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    description: 'of the answered calls that are meant: 0.05 is one in twenty',
+  }),
+  operations: optional(
+    Type.Array(Type.Enum([...TRANSCRIPTION_TASKS]), { minItems: 1, uniqueItems: true }),
+    'calls that are meant; default: transcription and translation',
+  ),
+  purposes: optional(
+    Type.Array(Name, { uniqueItems: true }),
+    'labels of the calls that are meant; default: all',
+  ),
+  references: optional(
+    strict({
+      ttl_seconds: optional(Seconds, 'how long a reference is waited for; default: 604800, a week'),
+    }),
+    'keeps both texts, encrypted, to be compared with a reference that the caller brings; default: off',
+  ),
+})
+
+export const RouteShape = strict({
+  workspace: Type.With(Name, { description: 'its owner' }),
+  strategy: optional(
+    Type.Enum([...STRATEGIES]),
+    'how candidates are ordered; default: priority, the order of the entries',
+  ),
+  published: optional(Type.Boolean(), 'false takes it out of service'),
+  live_fallback: optional(
+    Type.Enum([...LIVE_FALLBACKS]),
+    'where no entry for live audio is left, batch sends a session to entries for files; default: none',
+  ),
+  accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
+  cache: optional(
+    CacheShape,
+    'keeps speech, for callers of the same workspace who ask for the same; default: off',
+  ),
+  encode: optional(
+    Type.Boolean(),
+    'makes speech in formats that a provider lacks out of its wav or pcm; default: off',
+  ),
+  shadow: optional(
+    ShadowShape,
+    'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',
+  ),
+  entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
+})
+
+export const AppShape = strict({
+  route: Type.With(Name, { description: 'its default route' }),
+  capability_routes: optional(
+    strict(Object.fromEntries(CAPABILITIES.map((name) => [name, optional(Name, 'the route')]))),
+    'capability → the route that serves it instead',
+  ),
+  purposes: Type.Optional(named(Name, 'purpose → route')),
+})
+
+export const KeyShape = strict({
+  id: formed('^key_[A-Za-z0-9_-]{1,60}$', '"key_" and 1 to 60 letters, digits, "_" or "-"', {
+    description: 'what logs call it',
+  }),
+  name: optional(Text, 'shown in GET /v1/me; default: its id'),
+  app: Type.With(Name, { description: 'whom it stands for, an app of this workspace' }),
+  sha256: formed('^[0-9a-fA-F]{64}$', 'what `larkway key hash` prints', {
+    description: 'hash of the key: the key itself is never written here',
+  }),
+  scopes: optional(
+    Type.Array(Type.Enum([...SCOPES]), { minItems: 1, uniqueItems: true }),
+    'what it may do; default: all but admin and operator',
+  ),
+  expires_at: optional(Instant, 'when it ends, RFC 3339; default: never'),
+  rate_limit: optional(RateLimitShape, 'its own token bucket'),
+  budget_usd: optional(BudgetShape, 'its own cap'),
+})
+
+export const PurposeShape = strict({
+  description: optional(Text, 'shown in GET /v1/me'),
+  enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
+  require: optional(RequireShape, 'what its calls demand of the entries'),
+})
+
+export const WorkspaceShape = strict({
+  name: optional(Text, 'shown in GET /v1/me; default: its id'),
+  plan: optional(Name, 'a plan of this file; default: everything is included'),
+  require: optional(RequireShape, 'what all of its calls demand of the entries'),
+  credits_usd: optional(Usd, 'a grant, booked once by its grant_id'),
+  grant_id: optional(Type.String({ minLength: 1, maxLength: 64 }), 'names the grant of credits_usd'),
+  trial: optional(
+    strict({
+      allowance_usd: Type.With(Usd, { description: 'what calls may come to, USD' }),
+      expires_at: Type.With(Instant, { description: 'until when, RFC 3339' }),
+    }),
+    'what platform calls may come to before credits are asked',
+  ),
+  budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  prices: optional(
+    named(PricesShape, 'provider → model → price'),
+    'what the workspace pays for models, by a contract of its own; wins over what the provider has',
+  ),
+  end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
+  usage: Type.Optional(UsageShape('as the file says for all')),
+  purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
+  apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
+  keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
+})
+
+export const PlanShape = strict({
+  includes: Type.Array(Type.Enum([...CAPABILITIES]), {
+    uniqueItems: true,
+    description: 'capabilities that its workspaces may use',
+  }),
+})
+
+const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
+/** Measurements of nodes are kept for an hour. */
+const Window = Type.Integer({ minimum: 5, maximum: 3_000 })
+const Many = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
+const OfProvider = optional(Name, 'only of this provider; default: all')
+const OfWorkspace = optional(Name, 'only of this workspace; default: all')
+
+const AlertRuleShape = strict({
+  budget: optional(
+    strict({ share: optional(Share, 'of the budget; default: 0.8'), workspace: OfWorkspace }),
+    'spending of the month, of workspaces and keys that have a budget',
+  ),
+  end_user_budget: optional(
+    strict({ share: optional(Share, 'of the budget; default: 0.8'), workspace: OfWorkspace }),
+    'spending of the month, of end users that have a budget',
+  ),
+  error_share: optional(
+    strict({
+      share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),
+      window_seconds: optional(Window, 'the last so many seconds count; default: 300'),
+      min_calls: optional(Many, 'fewer attempts than that say nothing; default: 20'),
+      provider: OfProvider,
+    }),
+    "attempts at a provider's model that failed",
+  ),
+  breaker_open: optional(
+    strict({ seconds: optional(Window, 'without a pause; default: 300'), provider: OfProvider }),
+    "an entry's breaker that does not close, on any node",
+  ),
+  dead_webhooks: optional(
+    strict({
+      events: optional(Many, 'how many; default: 1'),
+      window_seconds: optional(
+        Type.Integer({ minimum: 5, maximum: 604_800 }),
+        'given up in the last so many seconds; default: 3600',
+      ),
+      workspace: OfWorkspace,
+    }),
+    'webhook deliveries of a workspace that were given up',
+  ),
+  backlog: optional(
+    strict({
+      jobs: optional(Many, 'how many are ready to be taken up'),
+      seconds: optional(Seconds, 'for how long the first of them has been ready'),
+    }),
+    'jobs that wait for a worker: of `jobs` and `seconds` either is enough',
+  ),
+  model_ends: optional(
+    strict({
+      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; default: 30'),
+    }),
+    'models of entries whose provider has announced their end',
+  ),
+  state_lost: optional(strict({}), 'Redis has lost what it held'),
+})
+
+const AlertsShape = strict(
+  {
+    webhook: strict(
+      {
+        url: Type.String({ minLength: 1, maxLength: 2048, description: 'https, and a public host' }),
+        secret: formed(
+          '^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:/.{1,4000})$',
+          `a reference, not the secret: \${ENV_NAME} or file:/<path>`,
+          {
+            description: `\${ENV_NAME} or file:/<path>, of whsec_ and base64 of 24 to 64 bytes; signs what is sent`,
+          },
+        ),
+      },
+      'who is told',
+    ),
+    recover_after_seconds: optional(
+      Type.Integer({ minimum: 0, maximum: 86_400 }),
+      'how long the cause has to be gone until an incident is over; default: 300',
+    ),
+    rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
+      additionalProperties: false,
+      maxProperties: 100,
+      description: 'rule → the one thing that it watches',
+    }),
+  },
+  'what is told to a webhook when it goes wrong, and when it is well again',
+)
+
+const MetricsShape = strict(
+  {
+    tenant_labels: optional(
+      Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
+      'counts requests and spending by these as well; default: false',
+    ),
+    max_tenants: optional(
+      Type.Integer({ minimum: 1, maximum: 1_000 }),
+      'how many are told apart, first come; the others are counted as `other`; default: 100',
+    ),
+  },
+  'metrics for Prometheus',
+)
+
+const head = {
+  console: Type.Optional(ConsoleShape),
+  limits: Type.Optional(LimitsShape),
+  deadline_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 3600,
+      description: 'from the end of the body to the answer; default 120',
+    }),
+  ),
+  video_deadline_seconds: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
+  ),
+  rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
+  keys_stale_after_seconds: optional(
+    Type.Integer({ minimum: 10, maximum: 86_400 }),
+    'refuses keys of the state once the list of them could not be read for so long; default: never',
+  ),
+  alerts: Type.Optional(AlertsShape),
+  metrics: Type.Optional(MetricsShape),
+  usage: Type.Optional(UsageShape('400')),
+  audio_url_domains: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
+      description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',
+    }),
+  ),
+}
+
+/** The parts of the file outside its named lists, which are looked at one by one. */
+export const CatalogHead = strict(head)
+
+/** `larkway.yaml`. The JSON Schema for editors is made of this. */
+export const CatalogFile = strict({
+  ...head,
+  plans: Type.Optional(named(PlanShape, 'what a plan includes')),
+  providers: named(ProviderShape, 'upstream accounts'),
+  routes: named(RouteShape, 'ordered candidates for a call'),
+  workspaces: named(WorkspaceShape, 'tenants'),
+})
+
+export type AlertFields = Static<typeof AlertsShape>
+export type AlertRuleFields = Static<typeof AlertRuleShape>
+export type MetricFields = Static<typeof MetricsShape>
+export type ProviderFields = Static<typeof ProviderShape>
+export type EntryFields = Static<typeof EntryShape>
+export type RouteFields = Static<typeof RouteShape>
+export type AppFields = Static<typeof AppShape>
+export type PurposeFields = Static<typeof PurposeShape>
+export type KeyFields = Static<typeof KeyShape>
+export type WorkspaceFields = Static<typeof WorkspaceShape>
+export type RateLimitFields = Static<typeof RateLimitShape>
+export type EndUserFields = Static<typeof EndUsersShape>
+export type BudgetFields = Static<typeof BudgetShape>

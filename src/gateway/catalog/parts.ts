@@ -1,0 +1,108 @@
+import type { Static, TSchema } from 'typebox'
+import type { Capability } from '../../contracts/calls.ts'
+import {
+  type AppFields,
+  AppShape,
+  type EntryFields,
+  EntryShape,
+  type KeyFields,
+  KeyShape,
+  PlanShape,
+  type ProviderFields,
+  ProviderShape,
+  type RouteFields,
+  RouteShape,
+  type WorkspaceFields,
+  WorkspaceShape,
+} from './file.ts'
+import { hasShape } from './issues.ts'
+
+/** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
+export type Named<Part> = ReadonlyMap<string, Part | null>
+
+export interface RouteParts {
+  readonly fields: RouteFields
+  /** In order; null where an entry has not the right shape. */
+  readonly entries: readonly (EntryFields | null)[]
+}
+
+export interface WorkspaceParts {
+  readonly fields: WorkspaceFields
+  readonly apps: Named<AppFields>
+  readonly keys: readonly (KeyFields | null)[]
+}
+
+/** The value when it has the shape, else null. */
+export function shaped<Shape extends TSchema>(shape: Shape, value: unknown): Static<Shape> | null {
+  return hasShape(shape, value) ? value : null
+}
+
+/** A key of something that may be no object at all. */
+export function at(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+    ? (value as Readonly<Record<string, unknown>>)[key]
+    : undefined
+}
+
+export function isNamedList(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function providersIn(document: unknown): Named<ProviderFields> {
+  return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
+}
+
+/** Capabilities that each plan includes; none where its shape is wrong. */
+export function plansIn(document: unknown): ReadonlyMap<string, ReadonlySet<Capability>> {
+  const plans = named(at(document, 'plans'), (value) => shaped(PlanShape, value))
+  return new Map([...plans].map(([name, fields]) => [name, new Set(fields?.includes ?? [])]))
+}
+
+/** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */
+export function routesIn(document: unknown): Named<RouteParts> {
+  return named(at(document, 'routes'), (value) => {
+    const entries = arrayIn(at(value, 'entries')).map((entry) => shaped(EntryShape, entry))
+    const whole = entries.filter((entry) => entry !== null)
+    const fields = shaped(RouteShape, { ...Object(value), entries: whole })
+    return fields && { fields, entries }
+  })
+}
+
+/** Workspaces, each app and each key on its own. */
+export function workspacesIn(document: unknown): Named<WorkspaceParts> {
+  return named(at(document, 'workspaces'), (value) => {
+    const fields = shaped(WorkspaceShape, { ...Object(value), apps: {}, keys: [] })
+    const apps = named(at(value, 'apps'), (app) => shaped(AppShape, app))
+    const keys = arrayIn(at(value, 'keys')).map((key) => shaped(KeyShape, key))
+    return fields && { fields, apps, keys }
+  })
+}
+
+function named<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
+  const names = isNamedList(list) ? Object.keys(list) : []
+  return new Map(names.map((name) => [name, read(at(list, name))]))
+}
+
+export function arrayIn(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Kinds of parts that are referred to by name. */
+type Kind = 'route' | 'provider'
+
+/** Message for a name that does not exist. */
+export function unknownPart(kind: Kind, name: string): string {
+  return `there is no ${kind} "${name}"`
+}
+
+/** Message for a name that only another workspace may use. */
+export function foreignPart(kind: Kind, name: string): string {
+  return `the ${kind} "${name}" belongs to another workspace`
+}
+
+const FOREIGN = /\bthe (route|provider) "([^"]*)" belongs to another workspace$/
+
+/** Hides other workspaces' parts from a line that ends with an issue: to this reader they do not exist. */
+export function withoutForeign(line: string): string {
+  return line.replace(FOREIGN, (_, kind: Kind, name: string) => unknownPart(kind, name))
+}

@@ -1,0 +1,189 @@
+import { CAPABILITIES, type Capability } from '../../contracts/calls.ts'
+import {
+  type AppPrincipal,
+  DEFAULT_SCOPES,
+  type EndUserSettings,
+  type EndUserTerms,
+  type Principal,
+  type Purpose,
+  type Route,
+} from '../../contracts/catalog.ts'
+import type { RateLimit } from '../../contracts/rate-limit.ts'
+import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
+import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
+import type { Issues, Path } from './issues.ts'
+import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
+import { checkPrices } from './prices.ts'
+
+import type { ResolvedProvider } from './provider.ts'
+import type { Sharing } from './sharing.ts'
+import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
+
+/** Parts of the file that a workspace may refer to. */
+export interface WorkspaceContext {
+  readonly routes: Named<Route>
+  readonly providers: Named<ResolvedProvider>
+  /** Plan → what it includes. */
+  readonly plans: ReadonlyMap<string, ReadonlySet<Capability>>
+  readonly rateLimit: RateLimit
+  /** Collects the principals of all workspaces, by the hash of their key. */
+  readonly principals: Map<string, Principal>
+  /** Collects what the keys of each app have in common, by workspace and app. */
+  readonly apps: Map<string, ReadonlyMap<string, AppPrincipal>>
+  /** Collects the ids of all keys. */
+  readonly keyIds: Set<string>
+  readonly sharing: Sharing
+}
+
+type App = Omit<AppPrincipal, 'workspace'>
+
+/** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `issues`. */
+export function resolveWorkspace(
+  id: string,
+  { fields, apps, keys }: WorkspaceParts,
+  context: WorkspaceContext,
+  issues: Issues,
+): void {
+  const path = ['workspaces', id]
+  const { name = id, plan = null } = fields
+  if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
+  const includes = plan === null ? null : (context.plans.get(plan) ?? null)
+  const terms = resolveTerms(fields, path, issues)
+  const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
+  const limits = endUsers === null ? {} : { endUsers }
+  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...limits }
+  checkAgreed(id, fields.prices, context.providers, [...path, 'prices'], issues)
+
+  const resolved = new Map<string, AppPrincipal | null>()
+  for (const [appId, fieldsOfApp] of apps) {
+    const at = [...path, 'apps', appId]
+    const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, issues)
+    resolved.set(appId, app && context.sharing.app({ workspace, ...app }))
+  }
+  context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
+  for (const [index, key] of keys.entries()) {
+    if (key === null) continue
+    const at = [...path, 'keys', index]
+    const app = resolved.get(key.app)
+    if (app === undefined) issues.add([...at, 'app'], `the workspace has no app "${key.app}"`)
+    const identity = resolveKey(key, context, at, issues)
+    const sha256 = key.sha256.toLowerCase()
+    if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
+    else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
+  }
+}
+
+/** Adds issues of the prices of a workspace: of providers that it cannot use, and of what their shape cannot hold. */
+function checkAgreed(
+  workspace: string,
+  prices: WorkspaceFields['prices'],
+  providers: Named<ResolvedProvider>,
+  path: Path,
+  issues: Issues,
+): void {
+  for (const [name, list] of Object.entries(prices ?? {})) {
+    const owner = providers.get(name)?.configured.workspace ?? null
+    if (!providers.has(name)) issues.add([...path, name], unknownPart('provider', name))
+    else if (owner !== null && owner !== workspace) issues.add([...path, name], foreignPart('provider', name))
+    checkPrices(list, [...path, name], issues)
+  }
+}
+
+function resolveApp(
+  workspace: string,
+  id: string,
+  fields: AppFields,
+  { purposes: declared = {} }: WorkspaceFields,
+  routes: Named<Route>,
+  path: Path,
+  issues: Issues,
+): App | null {
+  const routeNamed = (name: string, at: Path): Route | null => {
+    const route = routes.get(name)
+    if (route === undefined) issues.add(at, unknownPart('route', name))
+    else if (route !== null && route.workspace !== workspace) issues.add(at, foreignPart('route', name))
+    return route ?? null
+  }
+
+  const route = routeNamed(fields.route, [...path, 'route'])
+  const capabilityRoutes = new Map<Capability, Route>()
+  for (const capability of CAPABILITIES) {
+    const name = fields.capability_routes?.[capability]
+    if (name === undefined) continue
+    const override = routeNamed(name, [...path, 'capability_routes', capability])
+    if (override !== null) capabilityRoutes.set(capability, override)
+  }
+  const bound = new Map<string, Route | null>()
+  for (const [purpose, name] of Object.entries(fields.purposes ?? {})) {
+    const at = [...path, 'purposes', purpose]
+    if (!Object.hasOwn(declared, purpose)) issues.add(at, 'the workspace declares no such purpose')
+    bound.set(purpose, routeNamed(name, at))
+  }
+  const purposes: Purpose[] = Object.entries(declared).map(
+    ([purpose, { description = '', enabled = true, require }]) => ({
+      purpose,
+      description,
+      enabled,
+      ...demanded({ require }),
+      route: bound.get(purpose) ?? null,
+    }),
+  )
+  return route === null ? null : { app: { id }, route, capabilityRoutes, purposes }
+}
+
+function demanded({ require }: { readonly require?: RequireFields | undefined }) {
+  return require === undefined ? {} : { require: requirementsOf(require) }
+}
+
+function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issues: Issues): Principal['key'] {
+  const { id, name = id, scopes = DEFAULT_SCOPES, expires_at } = key
+  if (context.keyIds.has(id)) issues.add([...path, 'id'], `another key has the id "${id}"`)
+  context.keyIds.add(id)
+  return {
+    id,
+    name,
+    scopes,
+    rateLimit: rateLimitOf(key.rate_limit, context.rateLimit),
+    expiresAtMs:
+      expires_at === undefined ? null : resolveInstant(expires_at, [...path, 'expires_at'], issues),
+    budgetMicros: resolveBudget(key.budget_usd, path, issues),
+  }
+}
+
+/** As `EndUserHash` makes them. */
+export const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
+
+/** Null: the workspace says nothing of them. */
+function resolveEndUsers(
+  fields: EndUserFields | undefined,
+  fallback: RateLimit,
+  path: Path,
+  issues: Issues,
+): EndUserSettings | null {
+  if (fields === undefined) return null
+  const { hash: isHashed = false, overrides = {}, ...all } = fields
+  const termsOf = (one: Omit<EndUserFields, 'hash' | 'overrides'>, otherwise: EndUserTerms, at: Path) => ({
+    budgetMicros:
+      one.budget_usd === undefined ? otherwise.budgetMicros : resolveBudget(one.budget_usd, at, issues),
+    rateLimit:
+      one.rate_limit === undefined
+        ? otherwise.rateLimit
+        : rateLimitOf(one.rate_limit, otherwise.rateLimit ?? fallback),
+  })
+  const terms = termsOf(all, { budgetMicros: null, rateLimit: null }, path)
+  const ofSingle = Object.entries(overrides).map(([id, one]) => {
+    const at = [...path, 'overrides', id]
+    if (isHashed && !END_USER_HASH.test(id))
+      issues.add(at, 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
+    return [id, termsOf(one, terms, at)] as const
+  })
+  return { isHashed, terms, overrides: new Map(ofSingle) }
+}
+
+/** A rate limit out of its fields; what they leave out is taken from `fallback`. */
+export function rateLimitOf(fields: RateLimitFields | undefined, fallback: RateLimit): RateLimit {
+  return {
+    requestsPerMinute: fields?.requests_per_minute ?? fallback.requestsPerMinute,
+    burst: fields?.burst ?? fallback.burst,
+  }
+}

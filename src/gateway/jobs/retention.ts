@@ -1,0 +1,91 @@
+import type { JobObjects } from '../../contracts/job-objects.ts'
+import type { Job, Retention } from '../../contracts/jobs.ts'
+import type { Limits } from '../../contracts/limits.ts'
+import type { Logger } from '../../contracts/log.ts'
+import type { State } from '../../contracts/state.ts'
+import { type Clock, sleep } from '../../contracts/time.ts'
+
+const HOUR_MS = 3_600_000
+
+/** Retention of ended jobs under the limits in force. */
+export function retentionOf({ stt_job_result_ttl_seconds: seconds }: Limits): Retention {
+  return {
+    transcriptionMs: seconds * 1_000,
+    // As long as the idempotency key that submitted it is remembered.
+    queueMs: 24 * HOUR_MS,
+    // Long enough for operators to look through the dead list after a weekend.
+    deadMs: 7 * 24 * HOUR_MS,
+  }
+}
+
+/** Jobs purged at a time. */
+const BATCH = 50
+
+export interface PurgeTiming {
+  /** Pause between two polls for expired jobs. */
+  readonly pauseMs: number
+}
+
+const TIMING: PurgeTiming = { pauseMs: 10_000 }
+
+interface PurgeParts {
+  readonly state: Pick<State, 'jobs'>
+  readonly objects: JobObjects
+  readonly log: Logger
+  readonly clock: Clock
+  readonly timing?: Partial<PurgeTiming>
+}
+
+interface Purge {
+  /** Resolves when the current round is over. */
+  stop(): Promise<void>
+}
+
+/**
+ * Purges expired jobs: first they become invisible, then their objects are deleted, then their record. A purge that a
+ * crash or an unreachable store interrupts is repeated.
+ */
+export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeParts): Purge {
+  const { pauseMs } = { ...TIMING, ...timing }
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let away = false
+
+  async function purge(job: Job): Promise<void> {
+    try {
+      await objects.removeAll(job)
+      await jobs.forget(job.id)
+    } catch (error) {
+      log.warn({ job_id: job.id, err: error }, 'job not purged')
+    }
+  }
+
+  /** @returns true when more may be waiting */
+  async function round(): Promise<boolean> {
+    try {
+      const expired = await jobs.takeExpired(BATCH)
+      away = false
+      await Promise.all(expired.map(purge))
+      return expired.length === BATCH
+    } catch (error) {
+      if (!away) log.warn({ err: error }, 'jobs cannot be purged: the state is unreachable')
+      away = true
+      return false
+    }
+  }
+
+  async function rounds(): Promise<void> {
+    while (!signal.aborted) {
+      const more = await round()
+      if (!more) await sleep(clock, pauseMs, { signal, ref: false }).catch(() => {})
+    }
+  }
+
+  const done = rounds()
+  return {
+    stop() {
+      stopping.abort()
+      return done
+    },
+  }
+}

@@ -1,0 +1,98 @@
+import { CALLBACK_FORMS } from '../api/table.ts'
+import { openResult } from '../jobs/results.ts'
+import { startPurge } from '../jobs/retention.ts'
+import { startJobRunner } from '../jobs/runner.ts'
+import { startAlertWatch } from '../observe/alerts/watch.ts'
+import { createWebhookPoster } from '../outbound/post-webhook.ts'
+import { startDeliveries } from '../webhooks/deliveries.ts'
+import type { WebhookTarget } from '../webhooks/target.ts'
+import type { Node } from './node.ts'
+
+/** Background work of a node: runs jobs, delivers their webhooks and alerts, purges expired jobs. */
+export interface JobWork {
+  /** Running jobs. */
+  readonly running: number
+  /**
+   * Claims nothing more. Resolves when nothing is in progress: jobs that are not done within `graceMs` go back to the
+   * queue for other workers.
+   */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Starts the work on jobs in this process, `LARKWAY_JOBS` of them at a time. */
+export function startJobWork(parts: Node): JobWork {
+  const {
+    environment,
+    services,
+    state,
+    log,
+    timing,
+    signals,
+    jobObjects: objects,
+    probe,
+    remoteAudio,
+  } = parts
+  const runner = startJobRunner({
+    services,
+    objects,
+    probe,
+    remoteAudio,
+    readAhead: parts.readAhead,
+    signals,
+    log,
+    tracing: parts.tracing,
+    recorder: {
+      ran(job, call, milliseconds) {
+        parts.recorder.ran(job, call, milliseconds)
+        parts.metrics?.tenants.ran(job, call)
+      },
+    },
+    places: environment.LARKWAY_JOBS,
+    perWorkspace: environment.LARKWAY_JOBS_PER_WORKSPACE,
+    timing: timing.jobs ?? {},
+  })
+  const deliveries = startDeliveries({
+    state,
+    signals,
+    log,
+    secretKeys: parts.secretKeys,
+    clock: parts.clock,
+    signer: parts.workers.signer,
+    callbacks: {
+      state,
+      forms: CALLBACK_FORMS,
+      openResult: (job, result, reader) =>
+        openResult(job, result, reader, { budget: parts.budget, state, objects }),
+    },
+    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS, clock: parts.clock }),
+    alertTarget: () => alertTarget(parts),
+    timing: timing.deliveries ?? {},
+    onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),
+  })
+  const alerts = startAlertWatch({
+    state,
+    snapshot: services.snapshot,
+    routes: () => parts.catalog.desk.good().routes,
+    models: () => parts.catalog.desk.models(),
+    log,
+    onEvent: () => signals.ended(),
+    clock: parts.clock,
+    timing: timing.alerts ?? {},
+  })
+  const purge = startPurge({ state, objects, log, clock: parts.clock, timing: timing.purge ?? {} })
+  return {
+    get running() {
+      return runner.running
+    },
+    async stop(graceMs) {
+      await runner.stop(graceMs)
+      await Promise.all([alerts.stop(), deliveries.stop(), purge.stop()])
+    },
+  }
+}
+
+/** Where alerts go by the configuration in force. */
+function alertTarget({ services }: Pick<Node, 'services'>): WebhookTarget | null {
+  const { alerts } = services.snapshot()
+  return alerts === undefined ? null : { url: alerts.url, secrets: [alerts.secret] }
+}

@@ -1,0 +1,353 @@
+import type { AudioReader } from '../../contracts/audio.ts'
+import type { ApiKeys } from '../../contracts/catalog.ts'
+import type { NodeSample } from '../../contracts/console.ts'
+import type { Logger } from '../../contracts/log.ts'
+import { readSecretKeys } from '../../contracts/secrets.ts'
+import type { State } from '../../contracts/state.ts'
+import type { Clock } from '../../contracts/time.ts'
+import { BuiltInSandbox } from '../../sandbox/thread.ts'
+import { LedgerRecorder, type UsageLedger } from '../../usage/ledger.ts'
+import { createAccountViews, createSettlements, createUsageBuffer } from '../call/accounts.ts'
+import { EndUserWatch } from '../call/end-user-watch.ts'
+import { createEndUserHash } from '../call/end-users.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../call/health.ts'
+import { createMoneyLeases } from '../call/money-leases.ts'
+import { ReplicaProbes } from '../call/replica-probes.ts'
+import { ReplicaPools } from '../call/replicas.ts'
+import type { Services } from '../call/services.ts'
+import { Shadows } from '../call/shadow.ts'
+import { ShadowReferences } from '../call/shadow-references.ts'
+import { ShadowTally } from '../call/shadow-tally.ts'
+import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
+import { createJobSignals } from '../jobs/watch.ts'
+import { LiveSessions } from '../live/sessions.ts'
+import { createMediaProbe } from '../media/probe.ts'
+import { createMetrics, type Metrics } from '../observe/metrics/metrics.ts'
+import { routesOf } from '../observe/metrics/node-readings.ts'
+import { BatchingRecorder } from '../observe/recorder/recorder.ts'
+import { startTracing } from '../observe/tracing/start.ts'
+import { createAudioFetcher } from '../outbound/fetch-audio.ts'
+import { createSender } from '../outbound/send.ts'
+import { createSocketOpener } from '../outbound/web-socket.ts'
+import { PROVIDERS } from '../providers/index.ts'
+import { createAudioDigester } from '../storage/audio-digest.ts'
+import { createAudioReader } from '../storage/audio-reader.ts'
+import { createBlocks } from '../storage/blocks.ts'
+import { HeldBodies } from '../storage/body-holds.ts'
+import { createBudget } from '../storage/budget.ts'
+import { lockFolder } from '../storage/folder-lock.ts'
+import { createGenerationMarks } from '../storage/generation-marks.ts'
+import { createJobObjects } from '../storage/job-objects.ts'
+import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
+import { createSlotResults } from '../storage/kept-texts.ts'
+import { createReadAhead } from '../storage/read-ahead.ts'
+import { createRemoteAudio } from '../storage/remote-audio.ts'
+import { sealObjects } from '../storage/sealed-objects.ts'
+import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
+import { createSpool } from '../storage/spool.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/spool-context.ts'
+import { startSweeper } from '../storage/sweep.ts'
+import { createWorkers } from '../workers/pool.ts'
+import type { Environment } from './config.ts'
+import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
+import { isEmbedded, openState, openStore, type Store } from './stores.ts'
+import type { Timing } from './timing.ts'
+import { NODE_NAME, openUsage, openUsageFiles } from './usage.ts'
+
+const MIB = 1024 * 1024
+
+/** The parts of every node: state, store, configuration and the gateway itself. */
+export type Node = Awaited<ReturnType<typeof openNode>>
+
+/**
+ * Builds the parts of a node from its environment. Adds what must be closed to `closers`, also when a later part
+ * cannot be opened.
+ *
+ * @throws Error that says what is wrong with the environment, the configuration or the data folder
+ */
+export async function openNode(
+  environment: Environment,
+  env: Readonly<Record<string, string | undefined>>,
+  log: Logger,
+  closers: Closer[],
+  { timing, clock }: { readonly timing: Timing; readonly clock: Clock },
+) {
+  const tracing = await startTracing(env, log, clock)
+  if (tracing !== null) closers.push(() => tracing.close())
+  if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
+  const state = await openState(environment, log, { timing: timing.redis, clock })
+  closers.push(() => state.close())
+  const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
+  const sandbox = openSandbox(log, closers)
+  const sources = { environment, env, log, clock, store: state.catalog, secretKeys, sandbox }
+  const catalog = await openSnapshots(sources, closers)
+  const metrics = openMetrics(environment, catalog)
+  const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB, undefined, clock)
+  const blocks = createBlocks(budget, { clock })
+  closers.push(() => blocks.close())
+  const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
+  await keepStore(store, state, closers)
+  await sweep(store, state, catalog, { log, clock }, closers)
+  const usageFiles = openUsageFiles(environment, env, store, clock, closers)
+  const own = { environment, log, timing, clock, usageFiles }
+  const usage = await openUsage({ ...own, state, catalog, metrics }, closers)
+  const gateway = await openGateway()
+  return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
+
+  async function openGateway() {
+    const memory = { budget, blocks, log, clock }
+    const { holds, objects, spool, ahead } = openBodies(store, memory, environment, closers)
+    const workers = createWorkers()
+    closers.push(() => workers.close())
+    const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
+    const signals = openSignals(state)
+    const keys = await openKeyBook(catalog, state, { log, clock }, closers)
+    const kept = { objects, budget, secretKeys, clock }
+    const comparing = { holds, log, clock, slots: state.slots, kept }
+    const { tally, ...compared } = openShadows(comparing, metrics, closers)
+    const services = openServices(keys, catalog, state, log, closers, {
+      ...{ clock, endUserHash: createEndUserHash(secretKeys) },
+      ...openUpstream(reader, sandbox, clock, closers),
+      ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
+      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
+      timing: timing.calls,
+      ...compared,
+      ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
+      ...(usage === null ? {} : { usageKeeper: usage.ledger }),
+    })
+    const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
+    const recorded = { state, log, clock, timing, live, usage, shadows: () => tally.take() }
+    return {
+      budget,
+      spool,
+      shadows: compared.shadows,
+      workers,
+      services,
+      replicaProbes: openReplicaProbes(services, catalog, log, closers),
+      live,
+      recorder: openRecorder(services, recorded, closers),
+      keys,
+      probe: createMediaProbe({ reader }),
+      digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
+      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log, clock }), signals },
+    }
+  }
+}
+
+/** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */
+async function keepStore({ objects }: Store, { memory }: State, closers: Closer[]): Promise<void> {
+  closers.push(() => objects.close())
+  await memory?.watch(createGenerationMarks(objects))
+}
+
+/** Null: they are not asked for. */
+function openMetrics({ LARKWAY_METRICS_PORT: port }: Environment, catalog: Catalog): Metrics | null {
+  if (port === undefined) return null
+  const metrics = createMetrics()
+  metrics.tenants.goBy(() => catalog.current().tenantLabels)
+  return metrics
+}
+
+/** Opens what keeps answers to be given again. */
+function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
+  const speechCache = createSpeechCache(options)
+  closers.push(async () => speechCache.close())
+  return { speechCache, slotResults: createSlotResults(options) }
+}
+
+/** Opens what bodies of requests are in. Those in the store are kept as long as they are read. */
+function openBodies(
+  store: Store,
+  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log' | 'clock'>,
+  environment: Environment,
+  closers: Closer[],
+) {
+  const holds = new HeldBodies()
+  const objects = holds.keeping(sealObjects(store.objects))
+  const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  closers.push(() => spool.close())
+  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+}
+
+/** Opens the clients of providers. */
+function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock, closers: Closer[]) {
+  const { send, open, close } = createSender({ reader, inner: sandbox, clock })
+  closers.push(close)
+  return { send, open, openSocket: createSocketOpener(sandbox, clock) }
+}
+
+/** Opens what tells of changes to jobs, those on other nodes too. */
+function openSignals(state: State) {
+  const signals = createJobSignals()
+  state.jobs.listen(signals)
+  return signals
+}
+
+/** Opens what asks shadows, and what sums up for the console what they found. */
+function openShadows(
+  {
+    holds,
+    log,
+    clock,
+    slots,
+    kept,
+  }: {
+    readonly holds: HeldBodies
+    readonly log: Logger
+    readonly clock: Clock
+    readonly slots: State['slots']
+    readonly kept: KeptPairsOptions
+  },
+  metrics: Metrics | null,
+  closers: Closer[],
+) {
+  const tally = new ShadowTally()
+  const watches = metrics === null ? [tally] : [tally, metrics.shadows]
+  const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
+  const shadows = new Shadows({ holds, log, clock, watches, references })
+  closers.push(() => shadows.close())
+  return { shadows, references, tally }
+}
+
+function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  return sandbox
+}
+
+function uploadSlotsFor({ S3_BUCKET }: Environment): number {
+  return S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
+}
+
+async function sweep(
+  { objects, folderLinks }: Store,
+  state: State,
+  catalog: Catalog,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
+  closers: Closer[],
+): Promise<void> {
+  const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
+  const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
+  const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
+  const cacheTtlSeconds = () =>
+    Math.max(0, ...routesOf(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
+  const alone = folderLinks !== null
+  const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
+  const sweeper = await startSweeper({ objects, log, clock, alone, ...ages, knownJobs })
+  closers.push(() => sweeper.stop())
+}
+
+function openReplicaProbes(
+  { replicas: pools, providers: protocols, open, random, clock }: Services,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): ReplicaProbes {
+  const inForce = () => catalog.desk.good().providers
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log, clock })
+  closers.push(() => probes.stop())
+  return probes
+}
+
+/** Opens the recorder of this node for the console and the ledger. It must be started once the node is complete. */
+function openRecorder(
+  { snapshot, health, budget, endUserWatch }: Services,
+  {
+    state,
+    log,
+    clock,
+    timing,
+    live,
+    usage,
+    shadows,
+  }: {
+    readonly state: State
+    readonly log: Logger
+    readonly clock: Clock
+    readonly timing: Timing
+    readonly live: LiveSessions
+    /** Null: nothing is recorded for good. */
+    readonly usage: { readonly ledger: UsageLedger } | null
+    readonly shadows: () => NonNullable<NodeSample['shadows']>
+  },
+  closers: Closer[],
+): BatchingRecorder | LedgerRecorder {
+  const endUsers = () => endUserWatch?.take() ?? []
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows, endUsers }
+  const recorder = new BatchingRecorder({
+    state: state.console,
+    node,
+    log,
+    clock,
+    timing: timing.recorder ?? {},
+  })
+  closers.push(() => recorder.close())
+  if (usage === null) return recorder
+  return new LedgerRecorder(recorder, usage.ledger)
+}
+
+async function openKeyBook(
+  { current: snapshot, isWhole }: Catalog,
+  state: State,
+  { log, clock }: { readonly log: Logger; readonly clock: Clock },
+  closers: Closer[],
+): Promise<PolledApiKeys> {
+  const keys = createApiKeys({ snapshot, isWhole, keys: state.keys, log, clock })
+  closers.push(() => keys.close())
+  await keys.ready()
+  return keys
+}
+
+/** Opens the services of the gateway on top of the store and the network. */
+function openServices(
+  keys: ApiKeys,
+  { current: snapshot }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+  outside: Pick<
+    Services,
+    | 'clock'
+    | 'endUserHash'
+    | 'send'
+    | 'open'
+    | 'openSocket'
+    | 'budget'
+    | 'encoders'
+    | 'audio'
+    | 'audioLinks'
+    | 'slotResults'
+    | 'speechCache'
+    | 'shadows'
+    | 'references'
+    | 'watch'
+    | 'cacheWatch'
+    | 'usageKeeper'
+    | 'timing'
+  >,
+): Services {
+  const { usageKeeper, clock } = outside
+  const settlements = createSettlements(state.ledger, log, clock)
+  closers.push(() => settlements.close())
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, clock, usageKeeper })
+  closers.push(() => moneyLeases.close())
+  const usage = createUsageBuffer(state.accounts, log, usageKeeper, clock)
+  closers.push(() => usage.close())
+  return {
+    ...outside,
+    snapshot,
+    providers: PROVIDERS,
+    keys,
+    state,
+    settlements,
+    moneyLeases,
+    usage,
+    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id), clock),
+    random: Math.random,
+    latency: createLatencyTracker(),
+    health: createCircuitBreakers(),
+    replicas: new ReplicaPools(Math.random, clock),
+    endUserWatch: new EndUserWatch(snapshot, clock),
+  }
+}

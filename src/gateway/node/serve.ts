@@ -1,0 +1,307 @@
+import { readFileSync } from 'node:fs'
+import { LOOK } from '../../console/server/page-assets.ts'
+import { consoleRoutes, managementOperations } from '../../console/server/table.ts'
+import type { Logger } from '../../contracts/log.ts'
+import { type Clock, systemClock } from '../../contracts/time.ts'
+import type { AdminContext } from '../admin/actor.ts'
+import type { Dependencies } from '../api/endpoint.ts'
+import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
+import { doorRefusal } from '../api/unknown-paths.ts'
+import { receiveBufferWarning } from '../edge/receive-window.ts'
+import { type EdgeOptions, type EdgeServer, startServer } from '../edge/server.ts'
+import { warnOfOldParser } from '../edge/uws.ts'
+import { createWebhookPoster } from '../outbound/post-webhook.ts'
+import { createResults } from '../storage/results.ts'
+import { createDiscardingSpool } from '../storage/spool.ts'
+import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
+import { type Environment, readEnvironment } from './config.ts'
+import { drain, drainTimes, ended } from './drain.ts'
+import { type JobWork, startJobWork } from './job-work.ts'
+import { type Node, openNode } from './node.ts'
+import { serveMetrics } from './serve-metrics.ts'
+import type { Closer } from './snapshots.ts'
+import { isEmbedded } from './stores.ts'
+import type { Timing } from './timing.ts'
+import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
+
+/** Room for what follows the deadline of a call: its answer is kept for replay, and the state records its end. */
+const ENDING_MS = 10_000
+/** How long live sessions may go on when the node is to stop; what was sent by then is transcribed. */
+const LIVE_GRACE_SECONDS = 30
+/** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
+const JOBS_GRACE_MS = 25_000
+
+type Variables = Readonly<Record<string, string | undefined>>
+
+/** A node that runs, in this process; who started it decides which signals stop it and when the process ends. */
+export interface RunningNode {
+  /** Undefined for a worker. */
+  readonly port: number | undefined
+  /** Port of HTTPS; undefined: it is not asked for. */
+  readonly tlsPort: number | undefined
+  readonly sandboxUrl: string | undefined
+  /** Tells a newcomer how to make a first call; empty where there is a configuration file. */
+  readonly greeting: string
+  /** Reads the configuration and the certificate again. */
+  reload(): Promise<void>
+  /** Takes up nothing new, finishes what is in flight and closes. For `SIGINT`, a person's, it does not listen on. */
+  stop(signal: NodeJS.Signals): Promise<void>
+  /** Closes at once, whatever is in flight. */
+  close(): Promise<void>
+}
+
+/**
+ * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` must already be in
+ * the environment of the process.
+ *
+ * @param options.shared whether other processes listen on the same port
+ * @param options.timing durations that tests change
+ * @param options.clock  what all of it waits by; a test may pass one of its own
+ * @throws Error that says what is wrong with the environment, the configuration or the data folder
+ */
+export async function openServer(
+  env: Variables,
+  createLog: (environment: Environment) => Logger,
+  {
+    shared = false,
+    timing = {},
+    clock = systemClock,
+  }: { readonly shared?: boolean; readonly timing?: Timing; readonly clock?: Clock } = {},
+): Promise<RunningNode> {
+  const environment = readEnvironment(env)
+  const log = createLog(environment)
+  const closers: Closer[] = []
+  const parts = await openNode(environment, env, log, closers, { timing, clock })
+  const accepting = { value: true }
+  const files = certificateFiles(environment)
+  const renewCertificate = () => server.renewCertificate()
+  const certificate = files === undefined ? null : await openCertificate(files, parts, renewCertificate)
+  const questions = usageQuestions(parts, parts.usage)
+  const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
+  closers.push(() => server.close())
+  const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
+  parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
+  const metricsPort = await serveMetrics({ parts, server, jobs, certificate, questions }, closers)
+
+  warnOfReceiveBuffers(log)
+  warnOfOldParser(server.uws, log)
+  warnOfLoneNode(environment, log)
+  const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
+  const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
+  const { sandboxUrl } = parts.catalog
+  log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
+  return running({ parts, closers, server, jobs, certificate }, () => {
+    accepting.value = false
+  })
+}
+
+/**
+ * Opens a node that works on jobs and nothing else, beside servers that have the same Redis and the same bucket.
+ *
+ * @throws Error that says what is wrong with the environment or the configuration
+ */
+export async function openWorker(
+  env: Variables,
+  createLog: (environment: Environment) => Logger,
+  timing: Timing = {},
+): Promise<RunningNode> {
+  const environment = readEnvironment(env)
+  if (isEmbedded(environment)) {
+    throw new Error('a worker needs REDIS_URL and S3_BUCKET: a data folder is for one process alone')
+  }
+  if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
+  const log = createLog(environment)
+  const closers: Closer[] = []
+  const parts = await openNode(environment, env, log, closers, { timing, clock: systemClock })
+  const jobs = startJobWork(parts)
+  parts.recorder.start(() => jobs.running)
+  const questions = usageQuestions(parts, parts.usage)
+  const none = { server: null, certificate: null }
+  const metrics_port = await serveMetrics({ parts, ...none, jobs, questions }, closers)
+  warnOfLoneNode(environment, log)
+  const jobsAtOnce = environment.LARKWAY_JOBS
+  log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
+  return running({ parts, closers, server: null, jobs, certificate: null }, () => {})
+}
+
+function storesOf({ state, environment }: Node) {
+  return { stores: { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' } }
+}
+
+/** The stores and services that the commands of the console work on. */
+function adminContext({
+  environment,
+  state,
+  clock,
+  catalog,
+  secretKeys,
+  workers,
+  ...parts
+}: Node): AdminContext {
+  const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  return {
+    state,
+    catalog: () => catalog.desk,
+    webhooks,
+    sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock }), clock },
+    objects: parts.jobObjects,
+    signals: parts.signals,
+    refreshKeys: () => parts.keys.refresh(),
+    nowMs: clock.wallNow,
+  }
+}
+
+interface ListenOptions {
+  readonly shared: boolean
+  readonly certificate: WatchedCertificate | null
+  readonly questions: UsageQuestions
+}
+
+async function listen(
+  parts: Node,
+  { shared, certificate, questions: usage }: ListenOptions,
+  accepting: () => boolean,
+): Promise<EdgeServer> {
+  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects, clock } = parts
+  const { objects, links, folderLinks } = store
+  const { LARKWAY_PUBLIC_URL: publicUrl } = environment
+  const dependencies: Dependencies = {
+    ...parts,
+    discard: createDiscardingSpool(),
+    results: createResults({ objects, links, budget, clock }),
+    jobs: { objects: jobObjects, links, signals },
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+  }
+  const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const consoleContext = {
+    dependencies,
+    admin: adminContext(parts),
+    usage: { ...usage, isRecorded: parts.usage !== null },
+    catalog: parts.catalog.desk,
+    state: state.console,
+    nodeName: NODE_NAME,
+    recordedPaths: RECORDED_PATHS,
+    clock: dependencies.services.clock,
+  }
+  const api = createRoutes({
+    ...dependencies,
+    readiness: { accepting, stateHealthy: () => state.healthy(), stateBlocked: () => state.blocked() },
+    links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
+    webhooks,
+    usage,
+    docsLook: LOOK,
+    moreOperations: managementOperations(consoleContext),
+  })
+  const console = consoleRoutes(consoleContext)
+  const routes = [...api, ...console]
+  const { HOST: host, PORT: port, LARKWAY_TLS_HOST: tlsHost = host, LARKWAY_TLS_PORT: tlsPort } = environment
+  const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
+  const observe: Pick<EdgeOptions, 'observe'> =
+    metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
+  const chunked = environment.LARKWAY_CHUNKED
+  return startServer({
+    routes,
+    host,
+    port,
+    shared,
+    chunked,
+    ...tls,
+    budget,
+    log,
+    clock,
+    shaped: doorRefusal,
+    ...observe,
+  })
+}
+
+/** The parts that stopping a node concerns. */
+interface Stoppable {
+  readonly parts: Node
+  readonly closers: Closer[]
+  /** Null for a worker. */
+  readonly server: EdgeServer | null
+  /** Null without TLS. */
+  readonly certificate: WatchedCertificate | null
+  /** Null where jobs are left to others. */
+  readonly jobs: JobWork | null
+}
+
+function running(node: Stoppable, onStop: () => void): RunningNode {
+  const { parts, server, jobs, closers, certificate } = node
+  return {
+    port: server?.port,
+    tlsPort: server?.tlsPort,
+    sandboxUrl: parts.catalog.sandboxUrl,
+    greeting: server === null ? '' : parts.catalog.greeting(server.port),
+    async reload() {
+      await Promise.all([parts.catalog.reload(), certificate?.renew()])
+    },
+    async stop(signal) {
+      onStop()
+      parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
+      // No one waits for their findings.
+      const shadows = parts.shadows.close()
+      const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
+      try {
+        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS), shadows])
+      } finally {
+        await closeAll(parts, closers)
+      }
+    },
+    async close() {
+      onStop()
+      await jobs?.stop(0)
+      await closeAll(parts, closers)
+    },
+  }
+}
+
+/**
+ * Resolves when every request is answered, and every call ended that began or went on without its caller; at the
+ * latest when none can be under way any more.
+ */
+async function leave(
+  { parts: { catalog, services, replicaProbes, live, log, clock, timing }, server }: Stoppable,
+  listenMs: number,
+): Promise<void> {
+  const { deadlineMs, videoDeadlineMs } = catalog.current()
+  const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
+  const { settlements, moneyLeases } = services
+  live.goAway(LIVE_GRACE_SECONDS)
+  replicaProbes.stop()
+  const pending = () => settlements.pending || moneyLeases.report()
+  if (server === null) await ended(() => pending() === 0, answerMs, clock)
+  else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, { log, clock })
+}
+
+/** The last line of the log says what is still held: memory that is held then was leaked. */
+async function closeAll({ log, budget, spool }: Node, closers: Closer[]): Promise<void> {
+  for (const close of closers.splice(0).reverse()) {
+    try {
+      await close()
+    } catch (error) {
+      log.warn({ err: error }, 'stopping')
+    }
+  }
+  log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
+}
+
+/** Parts that nodes with a common Redis must share as well, and that each would otherwise have of its own. */
+function warnOfLoneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Environment, log: Logger): void {
+  if (REDIS_URL === undefined) return
+  if (S3_BUCKET === undefined) {
+    log.warn('objects are in the data folder of this node: no other node finds large answers and jobs there')
+  }
+  if (LARKWAY_SECRET_KEYS === undefined) {
+    log.warn('LARKWAY_SECRET_KEYS is not set: no other node can read the secrets that this one seals')
+  }
+}
+
+function warnOfReceiveBuffers(log: Logger): void {
+  try {
+    const warning = receiveBufferWarning(readFileSync('/proc/sys/net/ipv4/tcp_rmem', 'utf8'))
+    if (warning !== null) log.warn(warning)
+  } catch {
+    // Not Linux: there is nothing to look at.
+  }
+}

@@ -1,0 +1,193 @@
+import type { IncomingMessage } from 'node:http'
+import type { RawData, WebSocket } from 'ws'
+import type {
+  LiveFrame,
+  OpenSocket,
+  SocketEnd,
+  SocketHandshake,
+  SocketListener,
+  SocketOptions,
+  UpstreamSocket,
+} from '../../contracts/live.ts'
+import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
+import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import type { InnerHost } from './connections.ts'
+
+/** Largest message of a provider, bytes. */
+const MESSAGE_BYTES_MAX = 1024 * 1024
+/** Most that is read of a refusal, and for how long. */
+const REFUSAL_BYTES_MAX = 64 * 1024
+const REFUSAL_MS = 2_000
+/** How long a provider may take to close in return. */
+const CLOSING_MS = 5_000
+/** Close code of a connection that ended without a close frame (RFC 6455, section 7.1.5). */
+const NO_CLOSE_FRAME = 1006
+
+/**
+ * Opens sockets to providers, without compression: audio does not shrink.
+ *
+ * @param inner a host that is this process itself
+ */
+export function createSocketOpener(inner: InnerHost | undefined, clock: Clock = systemClock): OpenSocket {
+  return (handshake, listener, options) => {
+    const socket = new ProviderSocket(listener, clock)
+    void Promise.all([addressOf(handshake, inner), loadClient()]).then(
+      ([url, { WebSocket: Client }]) => socket.connect(Client, url, handshake, options),
+      () => socket.fail('connect', 'no connection'),
+    )
+    return socket
+  }
+}
+
+let client: Promise<typeof import('ws')> | null = null
+
+/** Most nodes never open a socket: the client is loaded with the first one. */
+function loadClient(): Promise<typeof import('ws')> {
+  client ??= import('ws')
+  return client
+}
+
+async function addressOf({ url }: SocketHandshake, inner: InnerHost | undefined): Promise<string> {
+  const address = new URL(url)
+  if (address.hostname !== inner?.name) return url
+  address.host = `127.0.0.1:${await inner.port()}`
+  return address.href
+}
+
+/** `readyState` of a socket that takes messages. */
+const OPEN = 1
+
+/** One socket, from its handshake to its end, of which the listener hears once. */
+class ProviderSocket implements UpstreamSocket {
+  readonly #listener: SocketListener
+  readonly #clock: Clock
+  #socket: WebSocket | null = null
+  #isOver = false
+  #wasOpen = false
+  #cut: Timer | null = null
+
+  constructor(listener: SocketListener, clock: Clock) {
+    this.#listener = listener
+    this.#clock = clock
+  }
+
+  get bufferedBytes(): number {
+    return this.#socket?.bufferedAmount ?? 0
+  }
+
+  connect(
+    Client: typeof WebSocket,
+    url: string,
+    { protocols, headers }: SocketHandshake,
+    options: SocketOptions,
+  ): void {
+    if (this.#isOver) return
+    let socket: WebSocket
+    try {
+      socket = new Client(url, [...protocols], {
+        headers: { ...options.headers, ...headers },
+        handshakeTimeout: options.handshakeMs,
+        maxPayload: MESSAGE_BYTES_MAX,
+        perMessageDeflate: false,
+        followRedirects: false,
+      })
+    } catch {
+      return void this.fail('connect', 'the address or the headers cannot be sent')
+    }
+    this.#socket = socket
+    socket.on('open', () => {
+      this.#wasOpen = true
+      if (!this.#isOver) this.#listener.onOpen()
+    })
+    socket.on('message', (data, isBinary) => this.#isOver || this.#listener.onFrame(frameOf(data, isBinary)))
+    socket.on('unexpected-response', (request, response) => {
+      void readRefusal(response, this.#clock).then((reply) => {
+        this.#end({ kind: 'refused', reply })
+        request.destroy()
+      })
+    })
+    // A close follows every error.
+    socket.on('error', () => {})
+    socket.on('close', (code, reason) => {
+      if (code === NO_CLOSE_FRAME) this.fail(this.#wasOpen ? 'ambiguous' : 'connect', this.#brokenReason)
+      else this.#end({ kind: 'closed', code, reason: reason.toString('utf8') })
+    })
+  }
+
+  get #brokenReason(): string {
+    return this.#wasOpen ? 'the connection broke' : 'no connection'
+  }
+
+  send(frame: LiveFrame): void {
+    const socket = this.#socket
+    if (this.#isOver || socket?.readyState !== OPEN) return
+    // Bytes of others are copied while they are masked.
+    socket.send(frame)
+  }
+
+  pause(): void {
+    this.#socket?.pause()
+  }
+
+  resume(): void {
+    this.#socket?.resume()
+  }
+
+  close(): void {
+    const socket = this.#socket
+    if (socket === null) return void this.destroy()
+    socket.close(1000)
+    this.#cut ??= this.#clock.after(CLOSING_MS, () => socket.terminate()).unref()
+  }
+
+  destroy(): void {
+    this.#isOver = true
+    this.#release()
+    this.#socket?.terminate()
+  }
+
+  fail(kind: Failure['kind'], reason: string): void {
+    const failure = { kind, status: null, reason, retryAfterMs: null, providerMessage: null }
+    this.#end({ kind: 'failed', failure })
+  }
+
+  #end(end: SocketEnd): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#release()
+    this.#listener.onEnd(end)
+  }
+
+  #release(): void {
+    this.#cut?.close()
+    this.#cut = null
+  }
+}
+
+function frameOf(data: RawData, isBinary: boolean): LiveFrame {
+  // `ws` hands out one Buffer for a message, whatever pieces it came in.
+  const bytes = data as Buffer
+  return isBinary ? bytes : bytes.toString('utf8')
+}
+
+/** Reads an answer that refuses a handshake, as far as that is of use. */
+async function readRefusal(response: IncomingMessage, clock: Clock): Promise<UpstreamReply> {
+  const body: Buffer[] = []
+  let left = REFUSAL_BYTES_MAX
+  const late = clock.after(REFUSAL_MS, () => response.destroy())
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      body.push(chunk.subarray(0, left))
+      left -= chunk.length
+      if (left <= 0) break
+    }
+  } catch {
+    // The status is what matters.
+  } finally {
+    late.close()
+  }
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(response.headers))
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(', ') : value
+  return { status: response.statusCode ?? 0, headers, body }
+}

@@ -1,0 +1,75 @@
+import type { JsonObject } from '../../contracts/json.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
+
+const decoder = new TextDecoder()
+
+/** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
+export function replyText({ body }: UpstreamReply): string {
+  const [only, ...others] = body
+  if (only !== undefined && others.length === 0) return decoder.decode(only)
+  const pieces = new TextDecoder()
+  let text = ''
+  for (const chunk of body) text += pieces.decode(chunk, { stream: true })
+  return text + pieces.decode()
+}
+
+/** The body of a reply as JSON; null when it is none. */
+export function jsonOf(reply: UpstreamReply): unknown {
+  return parseJson(replyText(reply))
+}
+
+/** The body of a reply as a JSON object; null when it is none. */
+export function objectOf(reply: UpstreamReply): JsonObject | null {
+  return asObject(jsonOf(reply))
+}
+
+/** A text as a JSON object; null when it is none. */
+export function parseObject(text: string): JsonObject | null {
+  return asObject(parseJson(text))
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Writes a parsed value as JSON again. Empty for values nested thousands of levels deep, which can be read but not
+ * written.
+ */
+export function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? ''
+  } catch (error) {
+    if (error instanceof RangeError) return ''
+    throw error
+  }
+}
+
+/** A value as an object; null when it is none (arrays are none). */
+export function asObject(value: unknown): JsonObject | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
+}
+
+/** The first object of an array; null when there is none, or it is no array. */
+export function firstObject(value: unknown): JsonObject | null {
+  if (!Array.isArray(value)) return null
+  for (const item of value) {
+    const object = asObject(item)
+    if (object !== null) return object
+  }
+  return null
+}
+
+/** The objects of an array; none when it is no array. */
+export function objectsIn(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : []
+}
+
+/** The `id` of each object of a list; null when it is no list. */
+export function idsIn(value: unknown): unknown[] | null {
+  return Array.isArray(value) ? objectsIn(value).map(({ id }) => id) : null
+}

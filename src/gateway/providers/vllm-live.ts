@@ -1,0 +1,117 @@
+import type { LiveAudio, LiveCall } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { LiveFrame } from '../../contracts/live.ts'
+import type { LiveTranscription } from '../../contracts/provider.ts'
+import { defineLive, type LiveWire } from './define-live.ts'
+import {
+  failureInside,
+  type LiveLog,
+  NOTHING,
+  type Received,
+  socketUrl,
+  textOnly,
+  UNREADABLE,
+} from './live.ts'
+import { UTTERANCE_ANSWER_MS, Utterances } from './live-utterances.ts'
+import { appendFrame } from './openai/live.ts'
+import { type ExtraHeaders, headersOf } from './openai/wire.ts'
+
+const AUDIO: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 }
+
+/**
+ * Live transcription of vLLM: `GET /realtime` as a WebSocket. Only the names of its events are OpenAI's: the model
+ * stands at the top of `session.update`, `commit` begins an utterance and `commit` with `final` ends it. What comes
+ * until its transcript is there, the server throws away.
+ * vllm-project/vllm vllm/frontend/entrypoints/speech_to_text/realtime/connection.py
+ */
+export function vllmLive(extra: ExtraHeaders): LiveTranscription {
+  return defineLive({
+    unsupported: ({ options }) => textOnly(options),
+    handshake(_call, target) {
+      const { accept: _accept, ...headers } = headersOf(target, extra)
+      return { url: socketUrl(target, '/realtime'), headers, audio: AUDIO }
+    },
+    answersWithinMs: UTTERANCE_ANSWER_MS,
+    hint: () => null,
+    wire: (call, { model }) => new VllmWire(call, model),
+  })
+}
+
+const BEGIN = ['{"type":"input_audio_buffer.commit"}']
+const FINISH = ['{"type":"input_audio_buffer.commit","final":true}']
+
+/** Codes of what the server was sent. */
+const OF_REQUEST: ReadonlySet<string> = new Set([
+  'invalid_json',
+  'invalid_event',
+  'unknown_event',
+  'invalid_audio',
+])
+
+class VllmWire implements LiveWire {
+  readonly #update: string
+  readonly #utterances: Utterances
+  #isReady = false
+  #ending = false
+
+  constructor({ live }: LiveCall, model: string) {
+    this.#update = JSON.stringify({ type: 'session.update', model })
+    this.#utterances = new Utterances(AUDIO, live, { begin: BEGIN, finish: FINISH, append: appendFrame })
+  }
+
+  get log(): LiveLog {
+    return this.#utterances.log
+  }
+
+  get waiting(): number {
+    return this.#utterances.waiting
+  }
+
+  get isWhole(): boolean {
+    return this.#utterances.isOver
+  }
+
+  send(bytes: Uint8Array): readonly LiveFrame[] {
+    return this.#utterances.audio(bytes)
+  }
+
+  finalize(): readonly LiveFrame[] {
+    const frames = this.#utterances.finalize()
+    // A frame that changes nothing says that an answer is to come.
+    return frames.length > 0 ? frames : [this.#update]
+  }
+
+  end(): readonly LiveFrame[] {
+    this.#ending = true
+    return this.#utterances.end()
+  }
+
+  read(message: JsonObject): Received {
+    const failure = this.#utterances.hear()
+    if (failure !== null) return { events: [failure] }
+    const { type, delta, text } = message
+    switch (type) {
+      case 'session.created':
+        if (this.#isReady) return NOTHING
+        this.#isReady = true
+        return { events: [{ kind: 'ready' }], reply: [this.#update, ...BEGIN] }
+      case 'transcription.delta':
+        if (typeof delta !== 'string') return UNREADABLE
+        return delta === '' ? NOTHING : { events: [this.#utterances.write(this.#utterances.text + delta)] }
+      case 'transcription.done':
+        return this.#utterances.done(typeof text === 'string' ? text : this.#utterances.text)
+      case 'error':
+        return this.#error(message)
+      default:
+        return NOTHING
+    }
+  }
+
+  /** A server that was given no audio at all has nothing to finish. */
+  #error({ error, code }: JsonObject): Received {
+    if (this.#ending && this.#utterances.isEmpty) return this.#utterances.over()
+    const said = { message: typeof error === 'string' ? error : '', code }
+    const failure = failureInside({ error: said }, OF_REQUEST.has(String(code)) ? 400 : 500)
+    return { events: [{ kind: 'failed', failure }] }
+  }
+}

@@ -1,0 +1,48 @@
+import type { DatabaseSync } from 'node:sqlite'
+import {
+  ALERTS_WORKSPACE,
+  type AlertEvent,
+  type Alerts,
+  type Incident,
+  incidentName,
+} from '../../../contracts/alerts.ts'
+import { query } from './database.ts'
+import type { Events } from './outbox.ts'
+import type { Operations } from './subjects.ts'
+
+/** Incidents that are open, and the events that tell of them. */
+export function createAlerts(db: DatabaseSync, events: Events, now: () => number): Operations<Alerts> {
+  const list = query<{ readonly record: string }>(db, 'SELECT record FROM incidents')
+  const put = db.prepare('INSERT OR IGNORE INTO incidents (name, id, record) VALUES (?, ?, ?)')
+  const change = db.prepare('UPDATE incidents SET record = ? WHERE name = ? AND id = ?')
+  const remove = db.prepare('DELETE FROM incidents WHERE name = ? AND id = ?')
+  const tell = ({ id, occurredAtMs, body }: AlertEvent) =>
+    events.announce(
+      { id, jobId: id, workspace: ALERTS_WORKSPACE, status: 'alert', occurredAtMs, body },
+      now(),
+    )
+
+  return {
+    open: () => list.all().map(({ record }) => JSON.parse(record) as Incident),
+
+    begin(incident, event) {
+      const { changes } = put.run(incidentName(incident), incident.id, JSON.stringify(incident))
+      if (changes === 0) return false
+      tell(event)
+      return true
+    },
+
+    update(incident, event) {
+      const { changes } = change.run(JSON.stringify(incident), incidentName(incident), incident.id)
+      if (changes === 0) return false
+      if (event !== null) tell(event)
+      return true
+    },
+
+    end(incident, event) {
+      if (remove.run(incidentName(incident), incident.id).changes === 0) return false
+      tell(event)
+      return true
+    },
+  }
+}

@@ -1,0 +1,138 @@
+import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../../contracts/console.ts'
+import type { RateLimiter } from '../../../contracts/rate-limit.ts'
+import type { State } from '../../../contracts/state.ts'
+import { type Clock, systemClock, within } from '../../../contracts/time.ts'
+import type { UsageMark, UsageMarks } from '../../../contracts/usage-lake.ts'
+import { createClaimTokens } from '../claim-tokens.ts'
+import { endedJobOf, submittedOf } from '../new-job.ts'
+import { parseInTurns } from '../parse-in-turns.ts'
+import { EmbeddedRateLimiter, microsecondsOf } from './rate-limiter.ts'
+import { EmbeddedSlots } from './slots.ts'
+import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
+import { StateThread, type ThreadOptions } from './thread.ts'
+
+/** How long the question waits whether the state is well: whoever asks waits for no longer. */
+const HEALTH_MS = 2_000
+
+/**
+ * State in one SQLite file that survives a kill and a power cut, for a single server. Other processes, such as the
+ * command line, may have the file open at the same time. Rate limits belong to this process alone.
+ *
+ * @param options.file a path, or `:memory:` for a state that ends with this process. It is opened at the first use:
+ *                     when that fails, so does the use, and `healthy` answers false
+ */
+export function createEmbeddedState(options: ThreadOptions): State {
+  return stateOf(new StateThread(options), options.clock)
+}
+
+/**
+ * Opens the file before it returns, unlike `createEmbeddedState`.
+ *
+ * @throws Error that names the file and says what is wrong with it
+ */
+export async function openEmbeddedState(options: ThreadOptions): Promise<State> {
+  const thread = new StateThread(options)
+  await thread.open()
+  return stateOf(thread, options.clock)
+}
+
+/** The state whose file `runner` has. */
+export function stateOf(runner: Runner, clock: Clock = systemClock): State {
+  const { jobs, sessions, requests, samples, keyUses, health, ...rest } = subjectsOf(runner)
+  const withToken = createClaimTokens()
+  return {
+    kind: 'embedded',
+    ...rest,
+    rateLimiter: rateLimiterOf(rest.ledger, clock),
+    slots: new EmbeddedSlots(clock),
+    memory: null,
+    jobs: {
+      ...jobs,
+      submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
+      end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
+      claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
+      // Only the command line shares the file, and it does little.
+      listen() {},
+    },
+    console: {
+      ...{ sessions, keyUses, sessionEnds: createSessionEnds(), usageMarks: createUsageMarks() },
+      ...recordsOf(requests, samples),
+    },
+    healthy: () => {
+      const look = runner.blocked() === null ? health.ping() : health.write()
+      return within(HEALTH_MS, look, clock).catch(() => false)
+    },
+    blocked: () => runner.blocked(),
+    close: () => runner.close(),
+  }
+}
+
+/** There is one node, which ends what it has without an order. */
+function createSessionEnds(): SessionEnds {
+  const orders = new Set<string>()
+  return {
+    order: async (id) => void orders.add(id),
+    pending: async () => [...orders],
+    withdraw: async (id) => void orders.delete(id),
+  }
+}
+
+/** There is one node, which knows by itself what it has, and takes over what the one before has left. */
+function createUsageMarks(): UsageMarks {
+  const marks = new Map<string, UsageMark>()
+  return {
+    note: async (writer, mark) => void marks.set(writer, mark),
+    async forget(writers) {
+      for (const writer of writers) marks.delete(writer)
+    },
+    read: async () => new Map(marks),
+  }
+}
+
+function rateLimiterOf(ledger: Subjects['ledger'], clock: Clock): RateLimiter {
+  const limiter = new EmbeddedRateLimiter(microsecondsOf(clock))
+  const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
+    try {
+      return (await ledger.look(workspace, slotId)).state !== 'free'
+    } catch {
+      return false // only a hint is lost
+    }
+  }
+  return {
+    take(take) {
+      const decision = limiter.take(take)
+      if (take.slotId === null || !decision.allowed) return decision
+      return isTaken(take.workspace, take.slotId).then((slotTaken) => ({ ...decision, slotTaken }))
+    },
+    figures: () => limiter.figures(),
+  }
+}
+
+/** Records of the console; their JSON is written and read on this side of the threads. */
+function recordsOf(
+  requests: Subjects['requests'],
+  samples: Subjects['samples'],
+): Pick<ConsoleState, 'requests' | 'samples'> {
+  return {
+    requests: {
+      async add(token, records) {
+        if (records.length === 0) return
+        const workspaces = [...new Set(records.map(({ workspace }) => workspace))]
+        await requests.add(token, workspaces, JSON.stringify(records))
+      },
+      async list(filter) {
+        const records = await requests.list(filter)
+        return records.map((record) => JSON.parse(record) as RequestRecord)
+      },
+      async get(workspace, recordId) {
+        const record = await requests.get(workspace, recordId)
+        return record === null ? null : (JSON.parse(record) as RequestRecord)
+      },
+    },
+    samples: {
+      add: ({ node, atMs, ...rest }, keepMs) =>
+        samples.add({ node, atMs }, keepMs, JSON.stringify({ node, atMs, ...rest })),
+      since: async (atMs) => parseInTurns<NodeSample>(await samples.since(atMs)),
+    },
+  }
+}

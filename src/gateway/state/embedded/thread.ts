@@ -1,0 +1,250 @@
+import { Worker } from 'node:worker_threads'
+import { GatewayError } from '../../../contracts/errors.ts'
+import { type Logger, messageOf } from '../../../contracts/log.ts'
+import type { Blocked } from '../../../contracts/state.ts'
+import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
+import type { Call, Committed } from './commit.ts'
+import type { Runner, SubjectName } from './subjects.ts'
+import type { Calls, WorkerOptions } from './worker.ts'
+
+/**
+ * Longest that a caller waits. A disk, or a machine, that stands still for a few seconds costs time and no refusals;
+ * whoever has less time gives up by itself.
+ */
+const LIMIT_MS = 10_000
+/** Most calls that wait: more come only where the thread stands still, or is asked for more than it can do. */
+const PENDING_MAX = 10_000
+/** Pause before a file that could not be opened is tried again: a thread per call would cost more than it helps. */
+const PAUSE_MS = 1_000
+/** Time that the last calls have to be written when the state is closed. */
+const CLOSE_MS = 10_000
+
+const COPIED = 'the state is migrated; a copy from before it is kept for a week'
+
+interface Pending {
+  /** It looks whether a disk that was full takes more than a few calls: only that ends the block. */
+  readonly looks: boolean
+  readonly deadlineMs: number
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+export interface ThreadOptions extends WorkerOptions {
+  readonly log: Logger
+  /** Longest that a caller waits, ms. */
+  readonly limitMs?: number
+  readonly clock?: Clock
+}
+
+/**
+ * Stands for the thread that owns the state's file. The first call starts the thread, and the next call starts it again
+ * when it has died. It keeps the process alive only while a call is under way.
+ */
+export class StateThread implements Runner {
+  readonly #options: WorkerOptions
+  readonly #limitMs: number
+  readonly #log: Logger
+  readonly #clock: Clock
+  readonly #pending = new Map<number, Pending>()
+  /** Calls of this turn. */
+  #unsent: Call[] = []
+  #worker: Worker | null = null
+  #opened: Promise<void> = Promise.resolve()
+  #timer: Timer | null = null
+  #lastId = 0
+  #closed = false
+  #failing = false
+  #blocked: Blocked | null = null
+  #pause = { untilMs: 0, reason: '' }
+
+  constructor({ log, limitMs = LIMIT_MS, clock = systemClock, ...options }: ThreadOptions) {
+    this.#clock = clock
+    this.#options = options
+    this.#limitMs = limitMs
+    this.#log = log
+  }
+
+  blocked(): Blocked | null {
+    return this.#blocked
+  }
+
+  /** @throws Error that says why the file cannot be opened */
+  async open(): Promise<void> {
+    this.#start().ref()
+    await this.#opened
+    if (this.#pending.size === 0) this.#worker?.unref()
+  }
+
+  /**
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the thread does not answer in time, or cannot write: the method
+   *         may have run all the same, or run later; at once when too many calls wait; INTERNAL when the method itself
+   *         is at fault
+   */
+  call(subject: SubjectName, method: string, args: readonly unknown[]): Promise<unknown> {
+    if (this.#closed) return Promise.reject(unavailable('the state is closed'))
+    if (this.#clock.now() < this.#pause.untilMs) return Promise.reject(unavailable(this.#pause.reason))
+    if (this.#pending.size >= PENDING_MAX) {
+      const reason = `over ${PENDING_MAX} calls wait for the state`
+      this.#went(reason, null)
+      return Promise.reject(unavailable(reason))
+    }
+    const worker = this.#start()
+    return new Promise((resolve, reject) => {
+      if (this.#pending.size === 0) worker.ref()
+      this.#lastId += 1
+      const looks = subject === 'health' && method === 'write'
+      this.#pending.set(this.#lastId, {
+        looks,
+        deadlineMs: this.#clock.now() + this.#limitMs,
+        resolve,
+        reject,
+      })
+      this.#send({ id: this.#lastId, subject, method, args })
+      this.#watch()
+    })
+  }
+
+  /** Sends the calls of one turn of the event loop together: a message wakes the thread, and costs more than a call. */
+  #send(call: Call): void {
+    if (this.#unsent.length === 0) setImmediate(() => this.#flush())
+    this.#unsent.push(call)
+  }
+
+  #flush(): void {
+    const calls = this.#unsent
+    this.#unsent = []
+    if (calls.length === 0) return
+    try {
+      this.#worker?.postMessage({ atMs: this.#clock.wallNow(), calls } satisfies Calls)
+    } catch (error) {
+      // One of them cannot be cloned. The others are none the worse for it.
+      if (calls.length > 1) for (const call of calls) this.#sendAlone(call)
+      else this.#take(calls[0]!.id)?.reject(error)
+    }
+  }
+
+  #sendAlone(call: Call): void {
+    this.#unsent = [call]
+    this.#flush()
+  }
+
+  /** Ends the thread after the calls under way. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const worker = this.#worker
+    if (!worker) return
+    worker.ref()
+    const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+    this.#flush()
+    worker.postMessage('close')
+    const late = this.#clock.after(CLOSE_MS, () => {
+      this.#log.error('the state could not be closed in time')
+      void worker.terminate()
+    })
+    await ended
+    late.close()
+  }
+
+  #start(): Worker {
+    if (this.#worker) return this.#worker
+    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+      name: 'state',
+      workerData: this.#options,
+      // Nothing but node:sqlite is experimental in there, and Node would warn of it at every start.
+      execArgv: ['--disable-warning=ExperimentalWarning'],
+    })
+    this.#worker = worker
+    let isOpen = false
+    let reason = 'the thread of the state has ended'
+    this.#opened = new Promise((resolve, reject) => {
+      worker.on('message', (message: 'open' | { readonly copied: string } | Committed) => {
+        if (message !== 'open') {
+          if ('answers' in message) this.#settle(message)
+          else this.#log.warn({ path: message.copied }, COPIED)
+          return
+        }
+        isOpen = true
+        resolve()
+      })
+      worker.on('error', (error) => {
+        reason = messageOf(error)
+        reject(error)
+      })
+      worker.on('exit', () => {
+        this.#worker = null
+        reject(new Error(reason))
+        if (!isOpen) this.#pause = { untilMs: this.#clock.now() + PAUSE_MS, reason }
+        if (!this.#closed) this.#log.error({ reason }, 'the thread of the state has ended')
+        this.#failAll(reason)
+      })
+    })
+    // A caller that waits for `open` sees it reject; all others learn of it by the call that fails.
+    this.#opened.catch(() => {})
+    worker.unref()
+    return worker
+  }
+
+  #settle({ answers, wrote }: Committed): void {
+    if (wrote && this.#blocked === null) this.#came()
+    for (const answer of answers) {
+      if ('failure' in answer && answer.failure.unavailable)
+        this.#went(answer.failure.reason, answer.failure.blocked)
+      const pending = this.#take(answer.id)
+      if (!pending) continue // too late: its caller was refused meanwhile
+      if (!('failure' in answer)) {
+        if (pending.looks) this.#came()
+        pending.resolve(answer.value)
+      } else if (answer.failure.unavailable) pending.reject(unavailable(answer.failure.reason))
+      else
+        pending.reject(new GatewayError('INTERNAL', undefined, { cause: new Error(answer.failure.reason) }))
+    }
+  }
+
+  #take(id: number): Pending | undefined {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    if (this.#pending.size === 0) this.#worker?.unref()
+    return pending
+  }
+
+  #failAll(reason: string): void {
+    this.#unsent = []
+    for (const id of [...this.#pending.keys()]) this.#take(id)?.reject(unavailable(reason))
+  }
+
+  /** One timer serves all callers: they wait equally long, so the oldest is the first to be given up. */
+  #watch(): void {
+    const [oldest] = this.#pending.values()
+    if (this.#timer || !oldest) return
+    const late = () => {
+      this.#timer = null
+      const nowMs = this.#clock.now()
+      const reason = `no answer within ${this.#limitMs} ms`
+      for (const [id, { deadlineMs }] of this.#pending) {
+        if (deadlineMs > nowMs) break
+        this.#went(reason, null)
+        this.#take(id)?.reject(unavailable(reason))
+      }
+      this.#watch()
+    }
+    // After a long task of this process the timer fires before answers that have arrived are read: they count.
+    const leftMs = Math.max(0, oldest.deadlineMs - this.#clock.now())
+    this.#timer = this.#clock.after(leftMs, () => setImmediate(late)).unref()
+  }
+
+  #went(reason: string, blocked: Blocked | null): void {
+    if (!this.#failing) this.#log.error({ reason }, 'the state cannot be written')
+    this.#failing = true
+    this.#blocked ??= blocked
+  }
+
+  #came(): void {
+    if (this.#failing) this.#log.info('the state can be written again')
+    this.#failing = false
+    this.#blocked = null
+  }
+}
+
+function unavailable(reason: string): GatewayError {
+  return new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause: new Error(reason) })
+}

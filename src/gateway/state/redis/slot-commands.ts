@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto'
+import type { SlotLimit } from '../../../contracts/slots.ts'
+import { type Clock, systemClock, within } from '../../../contracts/time.ts'
+import type { RedisConnection } from './connect.ts'
+import type { Contention } from './kept-slots.ts'
+import { keys } from './key-names.ts'
+import { replyText, replyTexts, script } from './script.ts'
+
+/** How long a slot outlasts its node. */
+const LEASE_MS = 15_000
+/** Longest that Redis may take to answer before the node decides alone. */
+const TIMEOUT_MS = 1_000
+/** A node that has not asked for so long does not wait any more: its calls are passed over. */
+const SEEN_MS = 3_000
+/** Tokens that are renewed, or given back, by one command. */
+const TOKENS_AT_ONCE = 500
+
+const inputs = { keys: ['slots'], steps: 'slots/slot_steps' } as const
+const textsOf = (reply: unknown) => replyTexts(reply).map(replyText)
+
+const takeSlots = script('slots/take_slots', {
+  ...inputs,
+  args: ['token', 'lease_ms', 'limits'],
+  reply: Number,
+})
+
+const waitForSlots = script('slots/wait_for_slots', {
+  ...inputs,
+  args: ['name', 'most', 'node', 'waiters', 'lease_ms', 'seen_ms'],
+  reply: (reply) => {
+    const [known, contention, ...granted] = textsOf(reply)
+    return { isKnown: known === '1', contention: contention as Contention, granted }
+  },
+})
+
+const returnSlots = script('slots/return_slots', {
+  ...inputs,
+  args: ['tokens', 'node', 'lease_ms', 'limits'],
+  reply: textsOf,
+})
+
+const reclaimSlots = script('slots/reclaim_slots', {
+  ...inputs,
+  args: ['node', 'newest', 'known', 'lease_ms', 'limits'],
+  reply: textsOf,
+})
+
+const renewSlots = script('slots/renew_slots', {
+  ...inputs,
+  args: ['lease_ms', 'held'],
+  reply: () => null,
+})
+
+export interface SlotTimes {
+  /** How long a slot outlasts its node; it is renewed three times as often. */
+  readonly leaseMs?: number
+  readonly timeoutMs?: number
+  /** How long a node that has asked for slots is taken to be waiting. */
+  readonly seenMs?: number
+  readonly clock?: Clock
+}
+
+/** A node's questions to Redis about slots. Every method rejects when there is no answer in time, or a refusal. */
+export class SlotCommands {
+  readonly leaseMs: number
+  readonly timeoutMs: number
+  /** How long the last question took. */
+  tripMs = 0
+  readonly #redis: RedisConnection
+  readonly #seenMs: number
+  readonly #clock: Clock
+  readonly #node = randomUUID()
+  #tokens = 0
+
+  constructor(
+    redis: RedisConnection,
+    { leaseMs = LEASE_MS, timeoutMs = TIMEOUT_MS, seenMs = SEEN_MS, clock = systemClock }: SlotTimes,
+  ) {
+    this.#redis = redis
+    this.leaseMs = leaseMs
+    this.timeoutMs = timeoutMs
+    this.#seenMs = seenMs
+    this.#clock = clock
+  }
+
+  newToken(): string {
+    this.#tokens += 1
+    return `${this.#node}.${this.#tokens}`
+  }
+
+  /** Takes a slot of each name, or none. @returns the name that has none left */
+  async take(token: string, limits: readonly SlotLimit[]): Promise<SlotLimit | undefined> {
+    const place = await this.#ask(takeSlots, { token, limits: jsonOf(limits) })
+    return limits[place - 1]
+  }
+
+  /** Has places queued, and asks which were served. */
+  wait({ name, most }: SlotLimit, places: readonly (readonly [place: string, workspace: string])[]) {
+    const waiters = JSON.stringify(places)
+    return this.#ask(waitForSlots, { name, most, node: this.#node, waiters, seen_ms: this.#seenMs })
+  }
+
+  /** Gives slots back, or places up. @returns for each name who waits, and which of our places were served */
+  async giveBack(tokens: readonly string[], limits: readonly SlotLimit[]) {
+    const given = { tokens: JSON.stringify(tokens), node: this.#node, limits: jsonOf(limits) }
+    const reply = await this.#ask(returnSlots, given)
+    return { contention: reply.slice(0, limits.length) as Contention[], granted: reply.slice(limits.length) }
+  }
+
+  /** Frees everything of these names that this node has and `known` has not. @returns our places that were served */
+  reclaim(known: readonly string[], limits: readonly SlotLimit[]): Promise<string[]> {
+    const all = { known: JSON.stringify(known), newest: this.#tokens, node: this.#node }
+    return this.#ask(reclaimSlots, { ...all, limits: jsonOf(limits) })
+  }
+
+  async renew(held: readonly (readonly [name: string, token: string])[]): Promise<void> {
+    const parts: Promise<null>[] = []
+    for (let from = 0; from < held.length; from += TOKENS_AT_ONCE) {
+      const some = held.slice(from, from + TOKENS_AT_ONCE)
+      parts.push(this.#ask(renewSlots, { held: JSON.stringify(some) }))
+    }
+    await Promise.all(parts)
+  }
+
+  async #ask<Inputs, Reply>(
+    run: (redis: RedisConnection, inputs: Inputs & { slots: string; lease_ms: number }) => Promise<Reply>,
+    own: Inputs,
+  ): Promise<Reply> {
+    const askedMs = this.#clock.now()
+    const all = { ...own, slots: keys.slots, lease_ms: this.leaseMs }
+    const reply = await within(this.timeoutMs, run(this.#redis, all), this.#clock)
+    this.tripMs = this.#clock.now() - askedMs
+    return reply
+  }
+}
+
+/** Tokens in parts that one command may have. */
+export function partsOf(tokens: readonly string[]): string[][] {
+  const parts: string[][] = []
+  for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
+    parts.push(tokens.slice(from, from + TOKENS_AT_ONCE))
+  return parts
+}
+
+function jsonOf(limits: readonly SlotLimit[]): string {
+  return JSON.stringify(limits.map(({ name, most }) => [name, most]))
+}

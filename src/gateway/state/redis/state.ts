@@ -1,0 +1,141 @@
+import { type Logger, messageOf } from '../../../contracts/log.ts'
+import type { State } from '../../../contracts/state.ts'
+import { type Clock, systemClock, within } from '../../../contracts/time.ts'
+import { createRedisAccounts } from './accounts.ts'
+import { createRedisAlerts } from './alerts.ts'
+import { createRedisCatalog } from './catalog.ts'
+import { connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
+import { createRedisConsole } from './console.ts'
+import { grantedOnce, RedisGeneration } from './generation.ts'
+import { createRedisJobs, listenToJobs } from './jobs.ts'
+import { createRedisLedger } from './ledger.ts'
+import type { RedisTiming } from './outage-log.ts'
+import { createRedisOutbox } from './outbox.ts'
+import { RedisRateLimiter } from './rate-limiter.ts'
+import { askOf } from './script.ts'
+import { createRedisSettings } from './settings.ts'
+import { RedisSlots } from './slots.ts'
+import { createRedisStoredKeys } from './stored-keys.ts'
+
+/** How long a health check waits for Redis. */
+const HEALTH_TIMEOUT_MS = 500
+
+/** How long the start waits for Redis. A node whose Redis is away starts nevertheless, and finds it later. */
+const START_TIMEOUT_MS = 2_000
+
+/**
+ * State that all nodes share. Until Redis answers, `healthy` says so.
+ *
+ * @param url as `parseRedisAddress` reads it; never logged
+ * @throws Error when the address is not one, without a part of it
+ */
+export async function createRedisState(options: {
+  readonly url: string
+  readonly log: Logger
+  readonly timing?: Partial<RedisTiming> | undefined
+  readonly clock?: Clock
+}): Promise<State> {
+  const { url, log, timing: { calmMs, lookMs } = {}, clock = systemClock } = options
+  // The limiter gives up early and often: its commands must not wait behind others, nor others behind its.
+  const connect = redisConnector(url, log, { calmMs, clock })
+  const limiter = connect('larkway-limiter')
+  const state = connect('larkway-state')
+  const listeners: RedisConnection[] = []
+  const checked = connected(state).then(() => warnOfLosses(state, log))
+  await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)]), clock).catch(() => {})
+
+  const rateLimiter = new RedisRateLimiter(limiter, log, { calmMs, clock })
+  const slots = new RedisSlots(limiter, log, { ...(calmMs === undefined ? {} : { calmMs }), clock })
+  const ask = askOf(state)
+  const generation = new RedisGeneration(state, ask, log, { lookMs, clock })
+  return {
+    kind: 'redis',
+    rateLimiter,
+    slots,
+    memory: generation,
+    ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),
+    keys: createRedisStoredKeys(ask),
+    settings: createRedisSettings(ask),
+    jobs: createRedisJobs(ask, clock, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
+    outbox: createRedisOutbox(ask, clock),
+    alerts: createRedisAlerts(ask),
+    catalog: createRedisCatalog(ask),
+    console: createRedisConsole(ask, clock),
+    async healthy() {
+      try {
+        return (await within(HEALTH_TIMEOUT_MS, state.ping(), clock)) === 'PONG'
+      } catch {
+        return false
+      }
+    },
+    blocked: () => null,
+    async close() {
+      generation.close()
+      await Promise.all([rateLimiter.close(), slots.close()])
+      limiter.disconnect()
+      state.disconnect()
+      for (const listener of listeners) listener.disconnect()
+    },
+  }
+}
+
+/**
+ * Logs one line for each setting with which the servers may lose what was acknowledged. Where they do not let us read
+ * their settings it says nothing. Never rejects.
+ */
+async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> {
+  try {
+    const servers = primariesOf(redis)
+    const reports = await Promise.all(servers.map((server) => server.info()))
+    const policies = reports.map((report) => /^maxmemory_policy:(\S+)/m.exec(report)?.[1])
+    const evicts = policies.find((policy) => policy !== undefined && policy !== 'noeviction')
+    if (evicts !== undefined)
+      log.warn(
+        { maxmemory_policy: evicts },
+        'Redis evicts keys when its memory is full, and with them credits and idempotency keys: set noeviction',
+      )
+    if (reports.some((report) => /^aof_enabled:0/m.test(report)))
+      log.warn(
+        'Redis keeps no append-only file: what was acknowledged may be lost when it ends: set appendonly yes',
+      )
+    const logging = servers.filter((_, i) => /^aof_enabled:1/m.test(reports[i] ?? ''))
+    const syncs = await settingsOf(logging, 'appendfsync')
+    const late = syncs.find((value) => value !== undefined && value !== 'always')
+    if (late !== undefined)
+      log.warn(
+        { appendfsync: late },
+        'Redis acknowledges before it has written to the disk, and may lose accepted jobs: set appendfsync always',
+      )
+    const cutting = logging.filter((server) => cutsTooLate(reports[servers.indexOf(server)] ?? ''))
+    if ((await settingsOf(cutting, 'aof-load-truncated')).includes('yes'))
+      log.warn(
+        { aof_load_truncated: 'yes' },
+        'Redis may bring back half of a change that it was killed in: set aof-load-truncated no and run ' +
+          'redis-check-aof --fix before each start, or use Valkey 9.1.2 or newer',
+      )
+  } catch (error) {
+    log.debug({ reason: messageOf(error) }, 'the settings of Redis cannot be read')
+  }
+}
+
+/** The value of a setting at each of them; undefined: it has none of that name. */
+function settingsOf(servers: ReturnType<typeof primariesOf>, name: string): Promise<(string | undefined)[]> {
+  return Promise.all(
+    servers.map(async (server) => {
+      const reply: unknown = await server.config('GET', name)
+      return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
+    }),
+  )
+}
+
+/**
+ * Whether a server that finds the end of its append-only file torn within a transaction drops it from memory, but
+ * leaves its first commands in the file, where the next start takes them. Redis does (tried up to 7.0.15, read up to
+ * 8.0.6); Valkey does not since 9.1.2 (valkey-io/valkey#4342).
+ *
+ * @param report what INFO answered
+ */
+function cutsTooLate(report: string): boolean {
+  const [, major, minor, patch] = /^valkey_version:(\d+)\.(\d+)\.(\d+)/m.exec(report) ?? []
+  return Number(major ?? 0) * 1e6 + Number(minor ?? 0) * 1e3 + Number(patch ?? 0) < 9_001_002
+}

@@ -1,0 +1,87 @@
+import { type AudioRef, BLOCK_BYTES, type Block } from '../../contracts/audio.ts'
+import type { Objects } from '../../contracts/objects.ts'
+import { unlessAborted } from '../../contracts/time.ts'
+import { failureOf, unavailable } from './failure.ts'
+
+/** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */
+export function bodyBytes(
+  objects: Pick<Objects, 'get'>,
+  source: AudioRef['source'],
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
+  if (source.kind === 'memory') return blockBytes(source.blocks, start, end)
+  if (source.kind === 'arriving') return source.body.bytes(start, end, signal)
+  return objectBytes(objects, source.key, start, end, signal)
+}
+
+/** Views of the blocks, none of them longer than a block. */
+export function* blockBytes(blocks: readonly Block[], start: number, end: number): Generator<Uint8Array> {
+  for (let at = start; at < end; ) {
+    const from = at % BLOCK_BYTES
+    const view = blocks[(at - from) / BLOCK_BYTES]!.subarray(from, Math.min(BLOCK_BYTES, from + end - at))
+    yield view
+    at += view.length
+  }
+}
+
+/** Bytes `start` to `end` (exclusive) of an object, all of them or an error. */
+export async function* objectBytes(
+  objects: Pick<Objects, 'get'>,
+  key: string,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let missing = end - start
+  try {
+    // Leaving the loop early destroys the stream.
+    for await (const chunk of await objects.get(key, start, end, signal)) {
+      const bytes = chunk as Uint8Array
+      missing -= bytes.length
+      yield bytes
+    }
+  } catch (error) {
+    throw failureOf(error, signal)
+  }
+  if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
+}
+
+/** A body of these chunks. */
+export async function* chunksOf(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* chunks
+}
+
+/** Bytes `start` to `end` in one piece, owned by the caller. */
+export async function copyBytes(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  length: number,
+): Promise<Uint8Array> {
+  const copy = Buffer.allocUnsafeSlow(length)
+  let filled = 0
+  for await (const chunk of chunks) {
+    copy.set(chunk, filled)
+    filled += chunk.length
+  }
+  return copy
+}
+
+/** The chunks of `body` until `signal` aborts, which ends the wait for one that does not come. */
+export async function* untilAborted(
+  body: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]()
+  try {
+    signal.throwIfAborted()
+    for (;;) {
+      const next = await unlessAborted(signal, chunks.next())
+      if (next.done === true) return
+      yield next.value
+    }
+  } finally {
+    // Not awaited: a body that hangs would hold up its own end.
+    void Promise.resolve(chunks.return?.()).catch(() => {})
+  }
+}

@@ -1,0 +1,38 @@
+import { ERRORS, GatewayError } from '../../contracts/errors.ts'
+
+/** The store failed or did not answer in time. An error that is one of ours already stays as it is. */
+export function unavailable(cause: unknown): GatewayError {
+  if (cause instanceof GatewayError) return cause
+  return new GatewayError('DEPENDENCY_UNAVAILABLE', ERRORS.DEPENDENCY_UNAVAILABLE.message, { cause })
+}
+
+/** Does something with the store. @throws as `unavailable` makes it of any failure */
+export async function attempt<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+/** Chooses the error of a failed call: the signal's reason when it was aborted, else `unavailable`. */
+export function failureOf(error: unknown, signal: AbortSignal): unknown {
+  return signal.aborted ? signal.reason : unavailable(error)
+}
+
+/**
+ * Makes the error for a body that got neither memory nor an upload slot in time.
+ *
+ * @param retryAfterMs pause before the caller may retry; absent: the usual one
+ */
+export function overloaded(why: string, retryAfterMs?: number): GatewayError {
+  return new GatewayError('OVERLOADED', ERRORS.OVERLOADED.message, {
+    cause: new Error(why),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+/** Base64 text was checked on arrival, so this is a bug of ours or damage in the store. */
+export function notBase64(): Error {
+  return new Error('stored text is not base64, though it was when it arrived')
+}

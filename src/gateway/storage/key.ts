@@ -1,0 +1,40 @@
+import type { ObjectKind } from '../../contracts/objects.ts'
+
+export const OBJECT_KINDS: readonly ObjectKind[] = [
+  'spool',
+  'upload',
+  'job',
+  'result',
+  'slot',
+  'cache',
+  'pair',
+  'usage',
+  'aggregate',
+  'state',
+]
+const KINDS: ReadonlySet<string> = new Set(OBJECT_KINDS)
+const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/
+/** A Hive partition, by which readers of a lake know what lies below. */
+const PARTITION = /^date=\d{4}-\d{2}-\d{2}$/
+/** The folder store makes one file name of a key, and file systems end at 255 bytes. */
+const MAX_KEY_LENGTH = 200
+
+/**
+ * Refuses every key that is not `<kind>/<segment>/…` out of `[A-Za-z0-9_.-]`, no segment beginning with a dot, but for
+ * a partition of usage: what is left cannot leave its folder and needs no escaping in a URL other than `=`. A refusal
+ * is a fault of the caller in this process.
+ */
+export function checkKey(key: string): string {
+  const [kind = '', ...rest] = key.split('/')
+  const isPartitioned = kind !== 'usage' || PARTITION.test(rest[0] ?? '')
+  const segments = kind === 'usage' ? rest.slice(1) : rest
+  const isWhole = segments.length > 0 && segments.every((segment) => SEGMENT.test(segment))
+  const valid = KINDS.has(kind) && isPartitioned && isWhole
+  if (!valid || key.length > MAX_KEY_LENGTH) throw new Error('storage: not an object key')
+  return key
+}
+
+/** Turns a name that others chose, such as a request id that a caller sent, into one segment of a key. */
+export function keySegment(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 64) || '_'
+}

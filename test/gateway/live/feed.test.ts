@@ -1,0 +1,57 @@
+import { test } from 'tap'
+import { systemClock } from '../../../src/contracts/time.ts'
+import type { LiveConnection } from '../../../src/gateway/live/connection.ts'
+import { LiveFeed } from '../../../src/gateway/live/feed.ts'
+import type { SessionMoney } from '../../../src/gateway/live/money.ts'
+import { AudioRing, RingMemory } from '../../../src/gateway/live/ring.ts'
+
+const AUDIO = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 } as const
+const BYTES_PER_MS = 32
+
+/** A feed whose provider takes everything, and the lengths of what it took, ms. */
+function feeding() {
+  const sent: number[] = []
+  const connection = {
+    ...{ base: 0, place: 0, bills: 'audio', isStuck: false, isEnding: false, hasWorked: false },
+    mayTake: () => true,
+    sendAudio: (bytes: Uint8Array) => sent.push(bytes.length / BYTES_PER_MS),
+  } as unknown as LiveConnection
+  const money = { leftSeconds: 60, spend() {} } as unknown as SessionMoney
+  const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), 30, systemClock)
+  feed.begin(connection)
+  const send = (nowMs: number) => feed.send(connection, money, nowMs, () => {})
+  const push = (ms: number, nowMs: number) => {
+    feed.push(new Uint8Array(ms * BYTES_PER_MS), nowMs)
+    return send(nowMs)
+  }
+  return { sent, send, push }
+}
+
+test('pieces go out whole once a tenth of a second is there', async (t) => {
+  const { sent, push } = feeding()
+  for (let piece = 1; piece <= 12; piece += 1) push(30, piece * 30)
+  t.same(sent, [120, 120, 120])
+  const long = feeding()
+  long.push(950, 950)
+  t.same(
+    long.sent,
+    [100, 100, 100, 100, 100, 100, 100, 100, 150],
+    'all of it, in pieces of less than two tenths',
+  )
+})
+
+test('a piece that is short is asked for again, and goes out when nothing has followed it', async (t) => {
+  const { sent, send, push } = feeding()
+  t.ok(push(20, 0), 'more may follow, or not')
+  t.ok(send(99))
+  t.same(sent, [])
+  t.notOk(send(100), 'nothing is left')
+  t.same(sent, [20])
+})
+
+test('a ring that is empty is asked for nothing', async (t) => {
+  const { send, push } = feeding()
+  t.notOk(send(0))
+  t.notOk(push(100, 100))
+  t.equal(new AudioRing(new RingMemory(0), 1_000).read(0, 10).length, 0)
+})

@@ -4,6 +4,7 @@
 //   npm test -- test/contracts/errors.test.ts   this file, of whichever tier
 //   npm test -- test/usage            files of the tier in that folder
 //   npm test -- usage                 files of the tier that test src/usage, or import from it
+//   npm test -- state                 the same of a room of the gateway, src/gateway/state
 //
 // LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
 // LARKWAY_TEST_SKIP_SERVERS=1  skips the tests that need a real Redis or S3 server; they are counted as skipped
@@ -81,7 +82,10 @@ function chooseFiles(given, tier) {
     const inFolder = tests.filter((file) => file.startsWith(folder))
     if (inFolder.length > 0) return inFolder
     if (isTest(name) && existsSync(name)) return resolve(name)
-    const ofRoom = existsSync(join(ROOT, 'src', name)) ? tests.filter((file) => isOfRoom(file, name)) : []
+    const room = [name, `gateway/${name}`, `gateway/observe/${name}`].find((one) =>
+      existsSync(join(ROOT, 'src', one)),
+    )
+    const ofRoom = room === undefined ? [] : tests.filter((file) => isOfRoom(file, room))
     if (ofRoom.length === 0) throw new Error(`no tests of that name: ${name}`)
     return ofRoom
   })

@@ -1,5 +1,5 @@
-// Draws docs/charts/buildings.svg: which room of `src/` imports which, as a matrix in the order of the layers. What
-// would lie above the diagonal would be an import that runs up.
+// Draws docs/buildings.svg: which room of `src/` imports which, as a matrix in the order of the layers. A mark below
+// the diagonal would be an import that runs up.
 //
 //   npm run buildings
 
@@ -10,7 +10,7 @@ import { LAYERS, roomOf } from '../test/support/layers.ts'
 import { importsIn, readSource } from '../test/support/source-text.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-export const PICTURE = join(ROOT, 'docs/charts/buildings.svg')
+export const PICTURE = join(ROOT, 'docs/buildings.svg')
 
 const CELL = 20
 const LABEL_WIDTH = 180
@@ -46,7 +46,7 @@ export function drawBuildings(): string {
   const rooms = LAYERS.flat()
   const imported = importedRooms()
   const size = rooms.length * CELL
-  const [left, top] = [LABEL_WIDTH, LABEL_WIDTH - 40]
+  const [left, top] = [LABEL_WIDTH, LABEL_WIDTH]
   const parts: string[] = []
   for (const [row, from] of rooms.entries()) {
     const y = top + row * CELL

@@ -66,7 +66,7 @@ const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|be
 
 /** Larger classes that are left, by file and name; to be split. */
 const LARGE_CLASSES: readonly string[] = [
-  'src/gateway/call/call-context.ts CallContext',
+  'src/gateway/call/context/call-context.ts CallContext',
   'src/gateway/live/connection.ts LiveConnection',
   'src/gateway/live/live-stages.ts LiveStages',
   'src/gateway/providers/openai/live.ts TranscriptionWire',
@@ -81,7 +81,13 @@ const LARGE_CLASSES: readonly string[] = [
 const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/admin': 2_450,
   'gateway/api': 16_450,
-  'gateway/call': 9_900,
+  'gateway/call': 640,
+  'gateway/call/attempt': 3_160,
+  'gateway/call/compare': 645,
+  'gateway/call/context': 1_140,
+  'gateway/call/facts': 970,
+  'gateway/call/money': 1_070,
+  'gateway/call/select': 2_285,
   'gateway/catalog': 4_110,
   'gateway/edge': 6_500,
   'gateway/jobs': 1_600,

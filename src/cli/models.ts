@@ -1,7 +1,7 @@
 import type { LiveFacts, Price } from '../contracts/facts.ts'
 import type { DatedModel } from '../contracts/models.ts'
 import { systemClock } from '../contracts/time.ts'
-import { type PriceOfDay, priceOn } from '../gateway/call/price.ts'
+import { type PriceOfDay, priceOn } from '../gateway/call/facts/price.ts'
 import { factsOf, SHIPPED, staleness } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
 import { parse, table, UsageError } from './arguments.ts'

@@ -24,7 +24,9 @@ t.test('what has another form is not passed over', async (t) => {
 
 t.test('the copy of the tree', async (t) => {
   const folder = join(copyUnrecorded(), 'src')
-  for (const path of globSync('{gateway/node/serve.ts,gateway/api/endpoint.ts,gateway/jobs/*.ts}', { cwd: folder }))
+  for (const path of globSync('{gateway/node/serve.ts,gateway/api/endpoint.ts,gateway/jobs/*.ts}', {
+    cwd: folder,
+  }))
     t.equal(withoutRecorder(readFileSync(join(folder, path), 'utf8')).cuts, 0, path)
   const { createRoutes } = await import(join(folder, 'gateway/api/table.ts'))
   t.type(createRoutes, 'function', 'what is left can be loaded')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { GatewayError } from '../../src/contracts/errors.ts'
 import { ENDPOINTS } from '../../src/gateway/api/table.ts'
-import { explainRows } from '../../src/gateway/call/verdict.ts'
+import { explainRows } from '../../src/gateway/call/select/verdict.ts'
 import { invalid, invalidField, MUST } from '../../src/gateway/edge/refusals.ts'
 import { FIELD_NAMES, FIELD_RULES, recordedFailure } from '../../src/gateway/observe/recorder/record.ts'
 import { entry, route } from '../support/catalog.ts'

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ShadowAnswer } from '../../src/console/server/answers/routes.ts'
 import type { ShadowSample } from '../../src/contracts/console.ts'
 import type { ShadowComparison, ShadowPair } from '../../src/contracts/shadow.ts'
-import { ShadowTally } from '../../src/gateway/call/shadow-tally.ts'
+import { ShadowTally } from '../../src/gateway/call/compare/shadow-tally.ts'
 import { startConsoleBench } from '../support/console-bench.ts'
 import { nodeSample } from '../support/console-record.ts'
 

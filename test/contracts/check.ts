@@ -12,8 +12,8 @@ import {
   type Step,
 } from '../../src/contracts/provider.ts'
 import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
-import type { Call } from '../../src/gateway/call/call.ts'
-import { adapt, demandOf, exclusionOf } from '../../src/gateway/call/eligibility.ts'
+import type { Call } from '../../src/gateway/call/facts/call.ts'
+import { adapt, demandOf, exclusionOf } from '../../src/gateway/call/select/eligibility.ts'
 
 import { datedModels, factsOf } from '../../src/gateway/providers/facts.ts'
 import { callOf } from '../support/call.ts'

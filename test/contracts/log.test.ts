@@ -10,8 +10,8 @@ const CANARY = 'what the caller said'
 /** Runs a script of the product's folder, and gives the lines that it logged. */
 async function linesOf(script: string): Promise<Record<string, unknown>[]> {
   const imports = `
-    import { GatewayError } from './src/errors.ts'
-    import { createLogger } from './src/log.ts'
+    import { GatewayError } from './src/contracts/errors.ts'
+    import { createLogger } from './src/contracts/log.ts'
     const log = createLogger('info')
   `
   const cwd = new URL('../..', import.meta.url)
@@ -61,7 +61,7 @@ t.test('nor by what its message quotes', { skip: withoutServers }, async (t) => 
   const redis = await startRedis(t, { args: ['--rename-command', 'AUTH', ''] })
   const lines = await linesOf(`
     import { Redis } from 'ioredis'
-    import { messageOf, stackOf } from './src/log.ts'
+    import { messageOf, stackOf } from './src/contracts/log.ts'
     const thrown = (broken) => {
       try {
         broken()
@@ -98,7 +98,7 @@ t.test('nor by what its message quotes', { skip: withoutServers }, async (t) => 
 
 t.test('what ends the process is a line like others', async (t) => {
   const script = `
-    import { createLogger, logCrash } from './src/log.ts'
+    import { createLogger, logCrash } from './src/contracts/log.ts'
     const log = createLogger('info')
     logCrash(log)
     log.info('before')

@@ -2,7 +2,7 @@ import type { Audio } from '../../src/contracts/audio.ts'
 import type { SpeechCall, TranscriptionOptions } from '../../src/contracts/calls.ts'
 import type { ChatCall, ChatMessage, ChatPart, CompleteCall, Tool } from '../../src/contracts/chat.ts'
 import type { Calls, OperationName } from '../../src/contracts/operations.ts'
-import type { Call } from '../../src/gateway/call/call.ts'
+import type { Call } from '../../src/gateway/call/facts/call.ts'
 
 const SAMPLING = { max_tokens: null, temperature: null, top_p: null, stop: [], seed: null }
 

@@ -5,7 +5,7 @@ import { Cancellation } from '../../src/contracts/cancellation.ts'
 import type { ApiKeys, Principal } from '../../src/contracts/catalog.ts'
 import { systemClock } from '../../src/contracts/time.ts'
 import { authenticate } from '../../src/gateway/call/authentication.ts'
-import { CallContext } from '../../src/gateway/call/call-context.ts'
+import { CallContext } from '../../src/gateway/call/context/call-context.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 
 // Authenticates keys, tells the first one, and writes what is in memory then: node --expose-gc key-memory.ts FILE

@@ -10,15 +10,25 @@ export const LAYERS: readonly (readonly string[])[] = [
   gateway('api'),
   gateway('admin observe/alerts'),
   gateway('jobs webhooks live'),
+  // Its entry, and what stands on all of it: the pipeline and who may call.
   gateway('call'),
+  gateway('call/compare'),
+  gateway('call/attempt'),
+  gateway('call/context'),
+  gateway('call/select call/money'),
+  gateway('call/facts'),
   ['usage', 'sandbox', ...gateway('edge providers catalog state storage workers observe/recorder')],
   gateway('outbound media observe/tracing'),
   ['contracts', ...gateway('observe/metrics')],
 ]
 
+/** Rooms of the gateway whose folders are rooms of their own. */
+const PARTED = ['observe', 'call']
+
 /** The room of a file of `src/`: a building, a folder of the gateway, or an entry point. */
 export function roomOf(path: string): string {
-  const [, building = '', room = '', wing = ''] = path.split('/')
+  const [, building = '', room = '', part = ''] = path.split('/')
   if (building !== 'gateway') return building.replace(/\.\w+$/, '')
-  return room === 'observe' ? `gateway/observe/${wing}` : `gateway/${room}`
+  const isPart = PARTED.includes(room) && part !== '' && !part.endsWith('.ts')
+  return isPart ? `gateway/${room}/${part}` : `gateway/${room}`
 }

@@ -1,6 +1,6 @@
 import type { Calls, OperationName, Results } from '../../src/contracts/operations.ts'
 import { jsonPieces, type Large } from '../../src/gateway/api/json-reply.ts'
-import type { Envelope, Outcome } from '../../src/gateway/call/outcome.ts'
+import type { Envelope, Outcome } from '../../src/gateway/call/attempt/outcome.ts'
 import type { ReplyPiece } from '../../src/gateway/edge/exchange.ts'
 
 export const ENVELOPE: Envelope = {

@@ -234,8 +234,8 @@ t.test('a disk that takes nothing costs records, and nothing else', async (t) =>
 })
 
 const WRITER = `
-import { createLogger } from './src/log.ts'
-import { lockRemovable } from './src/storage/folder-lock.ts'
+import { createLogger } from './src/contracts/log.ts'
+import { lockRemovable } from './src/gateway/storage/folder-lock.ts'
 import { emptyRow } from './src/usage/record-row.ts'
 import { WriteAhead } from './src/usage/write-ahead.ts'
 const root = process.argv[1]

@@ -4,7 +4,7 @@ import type { BreakerView } from '../../contracts/console.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 import { amount, count, moment, nullable, shape, text } from '../../gateway/api/openapi/schema.ts'
-import type { ExplainRow } from '../../gateway/call/verdict.ts'
+import type { ExplainRow } from '../../gateway/call/select/verdict.ts'
 import {
   type AppFields,
   AppShape,

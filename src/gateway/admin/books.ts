@@ -1,5 +1,5 @@
 import type { UsageQuestion } from '../../usage/answer.ts'
-import { usdOf } from '../call/price.ts'
+import { usdOf } from '../call/facts/price.ts'
 import { type AdminActor, type AdminContext, requireWorkspace } from './actor.ts'
 import { accountTerms } from './parts.ts'
 import type { UsageAdminContext } from './usage.ts'

@@ -11,8 +11,8 @@ import type { RemoteAudio } from '../../contracts/remote-audio.ts'
 import type { Spool } from '../../contracts/spool.ts'
 import type { Tracing } from '../../contracts/tracing.ts'
 import { admit, authenticate, noteHead, requireScope, soundOf, takeToken } from '../call/authentication.ts'
-import { type AdmittedContext, CallContext } from '../call/call-context.ts'
-import type { Services } from '../call/services.ts'
+import { type AdmittedContext, CallContext } from '../call/context/call-context.ts'
+import type { Services } from '../call/context/services.ts'
 import type { UpgradeReply } from '../edge/client-socket.ts'
 import {
   type Ending,

@@ -1,7 +1,7 @@
 import type { StreamedName } from '../../contracts/operations.ts'
-import type { CallContext } from '../call/call-context.ts'
-import type { Envelope } from '../call/outcome.ts'
-import type { Streaming } from '../call/stream.ts'
+import type { Envelope } from '../call/attempt/outcome.ts'
+import type { Streaming } from '../call/attempt/stream.ts'
+import type { CallContext } from '../call/context/call-context.ts'
 import type { CommonHeaders } from '../edge/exchange.ts'
 import { commonHeaders, rememberedLines } from '../edge/reply.ts'
 

@@ -1,7 +1,7 @@
 import type { Segment, Word } from '../../contracts/calls.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
-import type { Envelope, Outcome } from '../call/outcome.ts'
+import type { Envelope, Outcome } from '../call/attempt/outcome.ts'
 import { timestamp } from './json-reply.ts'
 
 /** A transcript, and what is known of its audio. */

@@ -1,6 +1,6 @@
 import type { Entry, Principal } from '../../contracts/catalog.ts'
-import { entitledEntries } from '../call/eligibility.ts'
-import { isUsable } from '../call/selection.ts'
+import { entitledEntries } from '../call/select/eligibility.ts'
+import { isUsable } from '../call/select/selection.ts'
 
 /** A name that clients may send as their model. */
 export interface OfferedModel {

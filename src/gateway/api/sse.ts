@@ -1,5 +1,5 @@
 import { errorReply, GatewayError, toGatewayError } from '../../contracts/errors.ts'
-import type { CallContext } from '../call/call-context.ts'
+import type { CallContext } from '../call/context/call-context.ts'
 import type { Exchange, Reply } from '../edge/exchange.ts'
 import { jsonPieces } from './json-reply.ts'
 

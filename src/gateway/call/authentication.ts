@@ -11,10 +11,10 @@ import type { OperationName } from '../../contracts/operations.ts'
 import type { RateDecision } from '../../contracts/rate-limit.ts'
 import type { Clock } from '../../contracts/time.ts'
 import { hashKey, KEY_LENGTH, looksLikeKey } from '../catalog/key.ts'
-import type { AdmittedContext, CallContext } from './call-context.ts'
-import { noteEndUser } from './end-users.ts'
-import { slotIdOf } from './idempotency.ts'
-import type { Services } from './services.ts'
+import type { AdmittedContext, CallContext } from './context/call-context.ts'
+import { noteEndUser } from './context/end-users.ts'
+import { slotIdOf } from './context/idempotency.ts'
+import type { Services } from './context/services.ts'
 
 const BEARER = /^Bearer +([\x21-\x7e]+)$/i
 

@@ -9,7 +9,7 @@ import type {
   UpstreamProgress,
 } from '../../contracts/jobs.ts'
 import { type Clock, sleep, type Timer } from '../../contracts/time.ts'
-import { Interrupted } from '../call/call.ts'
+import { Interrupted } from '../call/facts/call.ts'
 import type { JobSignals } from './watch.ts'
 
 /** The abort reason of a job whose cancellation was requested. */

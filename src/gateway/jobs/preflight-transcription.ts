@@ -3,10 +3,10 @@ import type { TranscriptionOptions } from '../../contracts/calls.ts'
 import type { Selectors } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
-import type { Call } from '../call/call.ts'
-import type { AdmittedContext } from '../call/call-context.ts'
+import type { AdmittedContext } from '../call/context/call-context.ts'
+import type { Services } from '../call/context/services.ts'
+import type { Call } from '../call/facts/call.ts'
 import { run } from '../call/pipeline.ts'
-import type { Services } from '../call/services.ts'
 
 /** Stands for audio that is not fetched yet: neither its length nor its channels refuse anything. */
 const UNSEEN: Omit<Audio, 'format'> = {

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../contracts/errors.ts'
 import type { SpanFacts } from '../../contracts/tracing.ts'
 import type { LiveWatch, SwitchReason } from '../../contracts/watch.ts'
-import type { Candidate } from '../call/selection.ts'
+import type { Candidate } from '../call/select/selection.ts'
 import type { LiveConnection } from './connection.ts'
 import type { LiveFeed } from './feed.ts'
 import type { LiveRequest } from './parts.ts'

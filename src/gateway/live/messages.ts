@@ -1,7 +1,7 @@
 import type { Segment, Word } from '../../contracts/calls.ts'
 import type { GatewayError } from '../../contracts/errors.ts'
 import type { LiveEntry } from '../../contracts/live.ts'
-import type { EnvelopeHead } from '../call/outcome.ts'
+import type { EnvelopeHead } from '../call/attempt/outcome.ts'
 
 /** The messages of a session to its caller, in wire names. Seconds count from the first byte of the caller's audio. */
 export type LiveMessage =

@@ -1,12 +1,12 @@
 import type { Entry } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
-import type { CallOf } from '../call/call.ts'
-import { priceFor } from '../call/facts-for.ts'
-import { meter, NOTHING_REPORTED } from '../call/meter.ts'
-import { microsOf, usdOf } from '../call/price.ts'
-import { type Reservation, reserve } from '../call/reservation.ts'
-import { type Selection, without } from '../call/selection.ts'
-import type { ActiveCall } from '../call/services.ts'
+import { type Reservation, reserve } from '../call/context/reservation.ts'
+import type { ActiveCall } from '../call/context/services.ts'
+import type { CallOf } from '../call/facts/call.ts'
+import { priceFor } from '../call/facts/facts-for.ts'
+import { meter, NOTHING_REPORTED } from '../call/facts/meter.ts'
+import { microsOf, usdOf } from '../call/facts/price.ts'
+import { type Selection, without } from '../call/select/selection.ts'
 
 /** Seconds of audio that money is set aside for at a time. */
 export const SLICE_SECONDS = 60

@@ -1,6 +1,6 @@
 import type { CancelSignal } from '../../contracts/cancellation.ts'
-import type { Streaming } from '../call/stream.ts'
-import { isUpstream } from '../call/upstream-errors.ts'
+import type { Streaming } from '../call/attempt/stream.ts'
+import { isUpstream } from '../call/context/upstream-errors.ts'
 import { entryName, type SentenceCall, type SpeechCalls } from './speech-calls.ts'
 import type { SpeechOutput } from './speech-output.ts'
 import type { SpeechReport } from './speech-report.ts'

@@ -1,7 +1,7 @@
 import { Cancellation } from '../../contracts/cancellation.ts'
 import { GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { LiveEntry, SessionEnd, SessionFacts } from '../../contracts/live.ts'
-import type { Usage } from '../call/meter.ts'
+import type { Usage } from '../call/facts/meter.ts'
 import { LiveFeed } from './feed.ts'
 import { LiveStages } from './live-stages.ts'
 import { SessionMoney } from './money.ts'

@@ -13,11 +13,11 @@ import type { Deltas, StreamedName } from '../../contracts/operations.ts'
 import type { LiveSpeech } from '../../contracts/provider.ts'
 import type { Clock } from '../../contracts/time.ts'
 import { type Failure, UpstreamFailure } from '../../contracts/upstream.ts'
-import { adapt, targetOf } from '../call/eligibility.ts'
-import type { Attempt } from '../call/failover.ts'
-import { LATE, leaseMemory, type MemoryLease, traceContextOf } from '../call/operation.ts'
-import type { ActiveCall } from '../call/services.ts'
-import { type OpenAnswer, openAttempt } from '../call/stream.ts'
+import type { Attempt } from '../call/attempt/failover.ts'
+import { LATE, leaseMemory, type MemoryLease, traceContextOf } from '../call/attempt/operation.ts'
+import { type OpenAnswer, openAttempt } from '../call/attempt/stream.ts'
+import type { ActiveCall } from '../call/context/services.ts'
+import { adapt, targetOf } from '../call/select/eligibility.ts'
 
 const HANDSHAKE_MS = 5_000
 /** How long a sentence may take to its first audio before it is asked for by a request. */

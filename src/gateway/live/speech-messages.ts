@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../contracts/errors.ts'
-import type { EnvelopeHead } from '../call/outcome.ts'
+import type { EnvelopeHead } from '../call/attempt/outcome.ts'
 import type { LiveMessage } from './messages.ts'
 
 /** The messages of a session that speaks to its caller beside the audio, in wire names. */

@@ -1,7 +1,7 @@
 import type { CancelSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { Clock } from '../../contracts/time.ts'
-import type { Streaming } from '../call/stream.ts'
+import type { Streaming } from '../call/attempt/stream.ts'
 import { JoinedAudio, OtherFormat } from './joined-audio.ts'
 import type { SpeechSink } from './speech-messages.ts'
 import type { Sentence } from './speech-text.ts'

@@ -1,7 +1,7 @@
 import { GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { Limits } from '../../contracts/limits.ts'
 import type { LiveWatch } from '../../contracts/watch.ts'
-import { type Envelope, headOf } from '../call/outcome.ts'
+import { type Envelope, headOf } from '../call/attempt/outcome.ts'
 import type { SpeechRequest } from './parts.ts'
 import { liveLimits } from './session-life.ts'
 import type { SpeechSpent } from './speech-calls.ts'

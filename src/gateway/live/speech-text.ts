@@ -1,4 +1,4 @@
-import { countCharacters } from '../call/meter.ts'
+import { countCharacters } from '../call/facts/meter.ts'
 import { SentenceCutter } from './sentences.ts'
 import type { SentenceCall } from './speech-calls.ts'
 

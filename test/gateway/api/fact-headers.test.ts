@@ -1,6 +1,6 @@
 import t from 'tap'
 import { callLines, factHeaders, formatDuration } from '../../../src/gateway/api/fact-headers.ts'
-import { CallContext } from '../../../src/gateway/call/call-context.ts'
+import { CallContext } from '../../../src/gateway/call/context/call-context.ts'
 
 const PLAIN = {
   provider: 'voices',

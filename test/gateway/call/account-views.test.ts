@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createLogger } from '../../../src/contracts/log.ts'
-import { createAccountViews } from '../../../src/gateway/call/accounts.ts'
+import { createAccountViews } from '../../../src/gateway/call/money/accounts.ts'
 import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { principal } from '../../support/catalog.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'

@@ -9,7 +9,7 @@ import {
 } from '../../../src/contracts/calls.ts'
 import type { Entry } from '../../../src/contracts/catalog.ts'
 import type { ModelFacts } from '../../../src/contracts/provider.ts'
-import { unheededHints, withoutHints } from '../../../src/gateway/call/hints.ts'
+import { unheededHints, withoutHints } from '../../../src/gateway/call/facts/hints.ts'
 
 import { options, transcriptionCall } from '../../support/call.ts'
 import { facts } from '../../support/catalog.ts'

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Capability } from '../../../src/contracts/calls.ts'
 import type { ChatCall } from '../../../src/contracts/chat.ts'
 import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../../../src/contracts/operations.ts'
-import type { Call } from '../../../src/gateway/call/call.ts'
+import type { Call } from '../../../src/gateway/call/facts/call.ts'
 import { configuredProvider, facts, principal, RICH, route } from '../../support/catalog.ts'
 import {
   chatOf,

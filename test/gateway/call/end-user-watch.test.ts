@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { AlertTerms } from '../../../src/contracts/alerts.ts'
 import type { Settled } from '../../../src/contracts/ledger.ts'
-import type { AdmittedContext } from '../../../src/gateway/call/call-context.ts'
-import { EndUserWatch } from '../../../src/gateway/call/end-user-watch.ts'
+import type { AdmittedContext } from '../../../src/gateway/call/context/call-context.ts'
+import { EndUserWatch } from '../../../src/gateway/call/context/end-user-watch.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 const MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Selectors } from '../../../src/contracts/catalog.ts'
-import { fingerprintOf, slotIdOf } from '../../../src/gateway/call/idempotency.ts'
+import { fingerprintOf, slotIdOf } from '../../../src/gateway/call/context/idempotency.ts'
 import { options as optionsOf } from '../../support/call.ts'
 import { principal } from '../../support/catalog.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Failure, FailureKind } from '../../../src/contracts/upstream.ts'
-import { createCircuitBreakers, type EntryHealth } from '../../../src/gateway/call/health.ts'
+import { createCircuitBreakers, type EntryHealth } from '../../../src/gateway/call/select/health.ts'
 import { entry } from '../../support/catalog.ts'
 
 type Event =

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Failure, FailureKind } from '../../../src/contracts/upstream.ts'
-import { type CircuitBreakers, createCircuitBreakers } from '../../../src/gateway/call/health.ts'
+import { type CircuitBreakers, createCircuitBreakers } from '../../../src/gateway/call/select/health.ts'
 import { entry } from '../../support/catalog.ts'
 
 const SECOND = 1000

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createLatencyTracker } from '../../../src/gateway/call/health.ts'
+import { createLatencyTracker } from '../../../src/gateway/call/select/health.ts'
 import { entry } from '../../support/catalog.ts'
 
 t.test('the median of the newest answers', async (t) => {

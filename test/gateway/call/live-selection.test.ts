@@ -3,16 +3,16 @@ import type { LiveTerms, TranscriptionOptions } from '../../../src/contracts/cal
 import type { Entry } from '../../../src/contracts/catalog.ts'
 import type { LiveFacts } from '../../../src/contracts/facts.ts'
 import type { LiveTranscription, ModelFacts, Provider } from '../../../src/contracts/provider.ts'
-import { adapt } from '../../../src/gateway/call/eligibility.ts'
-import { factsFor } from '../../../src/gateway/call/facts-for.ts'
+import { factsFor } from '../../../src/gateway/call/facts/facts-for.ts'
 import {
   estimateOf,
   expectedCost,
   highestCost,
   meter,
   NOTHING_REPORTED,
-} from '../../../src/gateway/call/meter.ts'
-import { select } from '../../../src/gateway/call/selection.ts'
+} from '../../../src/gateway/call/facts/meter.ts'
+import { adapt } from '../../../src/gateway/call/select/eligibility.ts'
+import { select } from '../../../src/gateway/call/select/selection.ts'
 import { lackedFeatures } from '../../../src/gateway/providers/unsupported.ts'
 import { callOf, transcriptionCall } from '../../support/call.ts'
 import { facts, PROTOCOLS, principal, route } from '../../support/catalog.ts'

@@ -14,7 +14,7 @@ import {
   NOTHING_REPORTED,
   type ReportedUsage,
   reportedBy,
-} from '../../../src/gateway/call/meter.ts'
+} from '../../../src/gateway/call/facts/meter.ts'
 
 import { callOf, speechCall, transcriptionCall } from '../../support/call.ts'
 import { entry, facts } from '../../support/catalog.ts'

@@ -9,7 +9,7 @@ import type {
   Leasing,
 } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
-import { createMoneyLeases, type LeasedMoney } from '../../../src/gateway/call/money-leases.ts'
+import { createMoneyLeases, type LeasedMoney } from '../../../src/gateway/call/money/money-leases.ts'
 import { startBareOperations } from '../../support/bare-operations.ts'
 import { principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'

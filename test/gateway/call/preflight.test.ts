@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Principal } from '../../../src/contracts/catalog.ts'
-import { CallContext } from '../../../src/gateway/call/call-context.ts'
+import { CallContext } from '../../../src/gateway/call/context/call-context.ts'
 import { run } from '../../../src/gateway/call/pipeline.ts'
 import { callOf } from '../../support/call.ts'
 import { facts, principal, route } from '../../support/catalog.ts'

@@ -4,7 +4,7 @@ import { GatewayError } from '../../../src/contracts/errors.ts'
 import { newJobId } from '../../../src/contracts/ids.ts'
 import type { AccountTerms } from '../../../src/contracts/ledger.ts'
 import type { CallWatch } from '../../../src/contracts/watch.ts'
-import { Interrupted } from '../../../src/gateway/call/call.ts'
+import { Interrupted } from '../../../src/gateway/call/facts/call.ts'
 import { configuredProvider, facts, principal } from '../../support/catalog.ts'
 import {
   chatCall,

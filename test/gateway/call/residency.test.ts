@@ -8,8 +8,8 @@ import {
   readRequirements,
   requirementsOf,
 } from '../../../src/contracts/requirements.ts'
-import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/health.ts'
-import { select } from '../../../src/gateway/call/selection.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/select/health.ts'
+import { select } from '../../../src/gateway/call/select/selection.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { configuredProvider, entry, facts, principal, route } from '../../support/catalog.ts'
 import { chatCall } from '../../support/gateway-rig.ts'

@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Route } from '../../../src/contracts/catalog.ts'
 import { errorReply } from '../../../src/contracts/errors.ts'
-import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/health.ts'
-import { select, withUnhealthy } from '../../../src/gateway/call/selection.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/select/health.ts'
+import { select, withUnhealthy } from '../../../src/gateway/call/select/selection.ts'
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'
 import {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { CallLedger, Settlement } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
-import { createSettlements } from '../../../src/gateway/call/accounts.ts'
+import { createSettlements } from '../../../src/gateway/call/money/accounts.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 const SETTLEMENT: Settlement = { token: 'call_1', workspace: 'acme', slot: null, charge: null }

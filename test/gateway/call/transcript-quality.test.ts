@@ -8,7 +8,7 @@ import {
   largestRatio,
   mostRepeats,
   wordsOf,
-} from '../../../src/gateway/call/transcript-quality.ts'
+} from '../../../src/gateway/call/attempt/transcript-quality.ts'
 import { audio, options } from '../../support/call.ts'
 import { entryAt, gatewayRig, refusalOf, runStreamed, runWhole, upstream } from '../../support/gateway-rig.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { UsageBatch } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
-import { createUsageBuffer } from '../../../src/gateway/call/accounts.ts'
+import { createUsageBuffer } from '../../../src/gateway/call/money/accounts.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 /** Accounts that take batches unless they are away; a batch that comes again by its token counts once. */

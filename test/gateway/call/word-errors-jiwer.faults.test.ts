@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { countWordErrors } from '../../../src/gateway/call/word-errors.ts'
+import { countWordErrors } from '../../../src/gateway/call/compare/word-errors.ts'
 import { pythonClient } from '../../support/python-client.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { drawPairs, SEED } from '../../support/word-pairs.ts'

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { COMPARED_WORDS_MAX, countWordErrors, spokenWords } from '../../../src/gateway/call/word-errors.ts'
+import {
+  COMPARED_WORDS_MAX,
+  countWordErrors,
+  spokenWords,
+} from '../../../src/gateway/call/compare/word-errors.ts'
 import { Dice } from '../../support/dice.ts'
 import { turnsWithin } from '../../support/loop-turns.ts'
 import { drawPairs, SEED } from '../../support/word-pairs.ts'

@@ -6,7 +6,7 @@ import { recordId } from '../../../src/contracts/catalog-store.ts'
 import type { Price } from '../../../src/contracts/facts.ts'
 import type { ModelTable } from '../../../src/contracts/models.ts'
 import type { Failure } from '../../../src/contracts/upstream.ts'
-import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/health.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/select/health.ts'
 import { parseText } from '../../../src/gateway/catalog/parse-text.ts'
 import { openServing, type Serving } from '../../../src/gateway/catalog/serving.ts'
 

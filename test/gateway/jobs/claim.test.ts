@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import type { Job, JobEnding, JobProgress, Jobs, Renewed } from '../../../src/contracts/jobs.ts'
 import { systemClock } from '../../../src/contracts/time.ts'
-import { Interrupted } from '../../../src/gateway/call/call.ts'
+import { Interrupted } from '../../../src/gateway/call/facts/call.ts'
 import { Cancelled, Claim, TIMING } from '../../../src/gateway/jobs/claim.ts'
 import { createJobSignals } from '../../../src/gateway/jobs/watch.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import type { AccountView } from '../../../src/contracts/ledger.ts'
-import type { AdmittedContext } from '../../../src/gateway/call/call-context.ts'
+import type { AdmittedContext } from '../../../src/gateway/call/context/call-context.ts'
 import { facts, principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'
 import { LIVE_FACTS, type LiveRig, openLive, wordsEntry } from '../../support/live-rig.ts'

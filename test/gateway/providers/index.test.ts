@@ -9,7 +9,7 @@ import {
 } from '../../../src/contracts/operations.ts'
 import type { ModelFacts, Operation, Provider } from '../../../src/contracts/provider.ts'
 import type { Sample } from '../../../src/contracts/sample.ts'
-import { PLAIN_SAMPLE, sampleCall } from '../../../src/gateway/call/sample.ts'
+import { PLAIN_SAMPLE, sampleCall } from '../../../src/gateway/call/select/sample.ts'
 import { Issues } from '../../../src/gateway/catalog/issues.ts'
 import { checkTerms } from '../../../src/gateway/catalog/prices.ts'
 import { datedModel, datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'

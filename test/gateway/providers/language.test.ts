@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { TranscriptionResult } from '../../../src/contracts/calls.ts'
 import type { Provider, Step } from '../../../src/contracts/provider.ts'
-import { adapt } from '../../../src/gateway/call/eligibility.ts'
+import { adapt } from '../../../src/gateway/call/select/eligibility.ts'
 import { factsOf } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { languageCode } from '../../../src/gateway/providers/language.ts'

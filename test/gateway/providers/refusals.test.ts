@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { errorReply } from '../../../src/contracts/errors.ts'
 import type { Calls, OperationName } from '../../../src/contracts/operations.ts'
 import { REJECTION_REASONS, type RejectionReason } from '../../../src/contracts/upstream.ts'
-import { createCircuitBreakers } from '../../../src/gateway/call/health.ts'
+import { createCircuitBreakers } from '../../../src/gateway/call/select/health.ts'
 import { speechCall, transcriptionCall } from '../../support/call.ts'
 import { principal } from '../../support/catalog.ts'
 import {

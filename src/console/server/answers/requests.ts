@@ -1,6 +1,6 @@
 import type { RecordedFailure } from '../../../contracts/console.ts'
 import type { SessionFacts } from '../../../contracts/live.ts'
-import type { ExplainRow } from '../../../gateway/call/verdict.ts'
+import type { ExplainRow } from '../../../gateway/call/select/verdict.ts'
 
 // Answers about recorded requests, in wire names; times are RFC 3339. The page is typed by the same.
 

@@ -17,7 +17,7 @@ import {
 import type { ManagedBy } from '../../../gateway/admin/parts.ts'
 import { timestamp } from '../../../gateway/api/json-reply.ts'
 import { optional } from '../../../gateway/api/json-request.ts'
-import { usdOf } from '../../../gateway/call/price.ts'
+import { usdOf } from '../../../gateway/call/facts/price.ts'
 import {
   BURST_MAX,
   formerInForce,

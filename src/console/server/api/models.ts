@@ -1,6 +1,6 @@
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { partOf, partsOf } from '../../../gateway/admin/parts.ts'
-import { priceOn } from '../../../gateway/call/price.ts'
+import { priceOn } from '../../../gateway/call/facts/price.ts'
 import { resolveFacts } from '../../../gateway/catalog/facts.ts'
 import type { ProviderFields, WorkspaceFields } from '../../../gateway/catalog/file.ts'
 import { Issues } from '../../../gateway/catalog/issues.ts'

@@ -5,7 +5,7 @@ import { type ProviderName, putProvider, removeProvider } from '../../../gateway
 import { issuesFor } from '../../../gateway/admin/issues.ts'
 import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
 import { optional } from '../../../gateway/api/json-request.ts'
-import { listModels } from '../../../gateway/call/list-models.ts'
+import { listModels } from '../../../gateway/call/select/list-models.ts'
 import { ProviderShape } from '../../../gateway/catalog/file.ts'
 import { documentAge, endedModels, fadingModels } from '../../../gateway/providers/facts.ts'
 import type {

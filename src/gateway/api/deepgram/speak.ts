@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Principal } from '../../../contracts/catalog.ts'
-import type { CallOf } from '../../call/call.ts'
+import type { CallOf } from '../../call/facts/call.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { queryValues } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'

@@ -1,6 +1,6 @@
 import { errorReply, GatewayError } from '../../../contracts/errors.ts'
 import type { Job, JobError } from '../../../contracts/jobs.ts'
-import type { CallContext } from '../../call/call-context.ts'
+import type { CallContext } from '../../call/context/call-context.ts'
 import type { Exchange, Reply } from '../../edge/exchange.ts'
 import { linkEndOf, openResult } from '../../jobs/results.ts'
 import type { SubmittedJob } from '../../jobs/submit.ts'

@@ -10,7 +10,7 @@ import {
   type Submitted,
 } from '../../../contracts/jobs.ts'
 import { shapeCheck } from '../../../contracts/shape.ts'
-import { slotIdOf } from '../../call/idempotency.ts'
+import { slotIdOf } from '../../call/context/idempotency.ts'
 import type { Exchange, Reply } from '../../edge/exchange.ts'
 import { readQueueBody } from '../../edge/queue-body.ts'
 import { KEY_MS, submitterFields, submitUntilTaken } from '../../jobs/submit.ts'

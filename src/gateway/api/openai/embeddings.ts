@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { EmbeddingInput, EmbeddingsCall } from '../../../contracts/generation.ts'
-import type { Outcome } from '../../call/outcome.ts'
+import type { Outcome } from '../../call/attempt/outcome.ts'
 import { run } from '../../call/pipeline.ts'
 import { endpoint } from '../endpoint.ts'
 import { type Large, largeRows } from '../json-reply.ts'

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { Outcome } from '../../call/outcome.ts'
+import type { Outcome } from '../../call/attempt/outcome.ts'
 import { run } from '../../call/pipeline.ts'
 import type { Reply } from '../../edge/exchange.ts'
 import { JsonOptions } from '../door-options.ts'

@@ -1,6 +1,6 @@
 import type { ChatFacts, ChatResult, ToolCall } from '../../../contracts/chat.ts'
 import type { ChatTokenLogprob, Logprobs } from '../../../contracts/logprobs.ts'
-import type { Envelope, Outcome } from '../../call/outcome.ts'
+import type { Envelope, Outcome } from '../../call/attempt/outcome.ts'
 import { type Large, largeText } from '../json-reply.ts'
 import { warningsIn } from './door.ts'
 import type { ResponseFields } from './responses-request.ts'

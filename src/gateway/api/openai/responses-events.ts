@@ -1,7 +1,7 @@
 import type { ChatDelta } from '../../../contracts/chat.ts'
 import type { Clock } from '../../../contracts/time.ts'
-import type { Envelope, Outcome } from '../../call/outcome.ts'
-import type { Streaming } from '../../call/stream.ts'
+import type { Envelope, Outcome } from '../../call/attempt/outcome.ts'
+import type { Streaming } from '../../call/attempt/stream.ts'
 import type { EventStream } from '../sse.ts'
 import { secondsNow } from './door.ts'
 import {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { Deltas } from '../../../contracts/operations.ts'
-import type { CallOf } from '../../call/call.ts'
+import type { CallOf } from '../../call/facts/call.ts'
 import { run } from '../../call/pipeline.ts'
 import type { Reply } from '../../edge/exchange.ts'
 import { JsonOptions } from '../door-options.ts'

@@ -3,7 +3,7 @@ import type { Segment, SegmentFigures, TranscriptionOptions, Word } from '../../
 import type { Principal } from '../../../contracts/catalog.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import type { WholeResult } from '../../../contracts/slot-results.ts'
-import type { Outcome } from '../../call/outcome.ts'
+import type { Outcome } from '../../call/attempt/outcome.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { FieldReader, type Fields, withoutFields } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'

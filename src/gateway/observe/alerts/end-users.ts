@@ -3,7 +3,7 @@ import type { EndUserSettings, EndUserTerms, Snapshot } from '../../../contracts
 import type { EndUserSample } from '../../../contracts/console.ts'
 import { inTurns } from '../../../contracts/in-turns.ts'
 import type { Accounts } from '../../../contracts/ledger.ts'
-import { accountOfEndUser } from '../../call/end-users.ts'
+import { accountOfEndUser } from '../../call/context/end-users.ts'
 import type { Finding } from './findings.ts'
 
 /*

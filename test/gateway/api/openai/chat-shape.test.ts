@@ -3,7 +3,7 @@ import type { ChatCompletion, ChatCompletionChunk } from 'openai/resources/chat/
 import t from 'tap'
 import type { ChatCall, ChatDelta, ChatResult } from '../../../../src/contracts/chat.ts'
 import { chatChunks, chatCompletion } from '../../../../src/gateway/api/openai/chat.ts'
-import type { Streaming } from '../../../../src/gateway/call/stream.ts'
+import type { Streaming } from '../../../../src/gateway/call/attempt/stream.ts'
 import { chatCall } from '../../../support/call.ts'
 import { ENVELOPE, onWire, outcome } from '../../../support/openai-door-outcome.ts'
 

@@ -9,7 +9,7 @@ import type { EndUserSample, NodeSample } from '../../../../src/contracts/consol
 import { createLogger } from '../../../../src/contracts/log.ts'
 import type { State } from '../../../../src/contracts/state.ts'
 import { systemClock } from '../../../../src/contracts/time.ts'
-import { accountOfEndUser } from '../../../../src/gateway/call/end-users.ts'
+import { accountOfEndUser } from '../../../../src/gateway/call/context/end-users.ts'
 import { ROOM } from '../../../../src/gateway/observe/alerts/room.ts'
 import { type AlertWatch, createAlertWatch } from '../../../../src/gateway/observe/alerts/watch.ts'
 import { SHIPPED } from '../../../../src/gateway/providers/facts.ts'

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../../../contracts/errors.ts'
 import type { JobStatus } from '../../../../contracts/jobs.ts'
-import type { ExplainRow } from '../../../../gateway/call/verdict.ts'
+import type { ExplainRow } from '../../../../gateway/call/select/verdict.ts'
 import type { SessionAnswer } from '../../../server/answers/access.ts'
 import type { PlaygroundKeyAnswer } from '../../../server/answers/keys.ts'
 import type { RequestAnswer } from '../../../server/answers/requests.ts'

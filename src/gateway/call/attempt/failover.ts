@@ -1,0 +1,484 @@
+import type { Entry } from '../../../contracts/catalog.ts'
+import type { OperationName } from '../../../contracts/operations.ts'
+import { operationOf } from '../../../contracts/provider.ts'
+import type { AttemptRecord } from '../../../contracts/recorder.ts'
+import type { SlotLease } from '../../../contracts/slots.ts'
+import type { Clock } from '../../../contracts/time.ts'
+import type { Failure } from '../../../contracts/upstream.ts'
+import type { AttemptOutcome } from '../../../contracts/watch.ts'
+import type { CallContext } from '../context/call-context.ts'
+import { type ActiveCall, leftMsOf, type Services } from '../context/services.ts'
+import { exhausted, isCutShort, outcomeUnknown, rejected } from '../context/upstream-errors.ts'
+import type { Call, JobContext } from '../facts/call.ts'
+import { estimateOf, type Metered } from '../facts/meter.ts'
+import { isCurable } from '../select/health.ts'
+import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from '../select/replicas.ts'
+import { type Candidate, isUnhealthy, type Selection, toCandidate } from '../select/selection.ts'
+import type { Verdict } from '../select/verdict.ts'
+import { type AttemptFailure, entryKey } from './operation.ts'
+import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
+
+/** One attempt at an entry. */
+export interface Attempt {
+  readonly candidate: Candidate
+  /** On the node's clock. */
+  readonly deadlineAtMs: number
+  /** No other entry can be tried after it. */
+  readonly last: boolean
+  /** It resumes what an earlier claim of the job has ordered from this entry. */
+  readonly resumes: boolean
+  /** The replica that it is made at; null: its provider has one address. */
+  readonly placed: PlacedAttempt | null
+}
+
+export interface AttemptSuccess<Got> {
+  readonly got: Got
+  /** Still open: whoever reads the answer closes it. */
+  readonly recorder: AttemptRecorder
+}
+
+export interface FailoverRules {
+  /** Says which slot an attempt needs; it is held until the attempt's recorder is closed. */
+  readonly slotOf: SlotOf
+  /**
+   * Entries that are passed over since their breakers are open are tried once each when all others have failed, in the
+   * order in which they opened: for a session, which has nowhere else to go.
+   */
+  readonly triesOpen: boolean
+}
+
+const OF_A_CALL: FailoverRules = { slotOf: callSlot, triesOpen: false }
+
+/**
+ * Tries the candidates in order until one answers; the caller sees one outcome. Every attempt but the last gets half of
+ * the time that is left, so that one hanging entry does not use up the failover; but all of it where no other entry
+ * could be tried afterwards. A job that is taken over resumes what its provider is working on.
+ *
+ * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN, RATE_LIMITED;
+ *         what `run` throws, such as the signal's reason when the caller left
+ */
+export function failOver<Active extends ActiveCall, Got>(
+  active: Active,
+  selection: Pick<Selection, 'candidates' | 'considered'>,
+  run: RunAttempt<Active, Got>,
+  rules: FailoverRules = OF_A_CALL,
+): Promise<AttemptSuccess<Got>> {
+  try {
+    return new Failover(active, selection, run, rules).tryNext()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+/** Least time in which another replica is worth trying. */
+const RETRY_LEAST_MS = 100
+
+type RunAttempt<Active, Got> = (
+  active: Active,
+  attempt: Attempt,
+) => Promise<{ readonly got: Got } | AttemptFailure>
+
+/** The tries of one call: each continues where the one before failed. */
+class Failover<Active extends ActiveCall, Got> {
+  readonly #active: Active
+  readonly #considered: readonly Verdict[]
+  #candidates: readonly Candidate[]
+  /** Entry at which an earlier claim of the job began; null: none. */
+  readonly #begun: Candidate | null
+  readonly #attempt: RunAttempt<Active, Got>
+  readonly #slotOf: SlotOf
+  /** Candidates that their health did not admit; null: they are not tried when all others have failed. */
+  #passedOver: Candidate[] | null
+  /** Those are tried now, in spite of their health. */
+  #triesOpen = false
+  #index = 0
+  #failure: Failure | null = null
+  /** Replicas of the entry at which the call was made. */
+  #tried: Replica[] | null = null
+
+  constructor(
+    active: Active,
+    selection: Pick<Selection, 'candidates' | 'considered'>,
+    run: RunAttempt<Active, Got>,
+    { slotOf, triesOpen }: FailoverRules,
+  ) {
+    this.#active = active
+    this.#considered = selection.considered
+    this.#begun = begunCandidate(active.job, selection)
+    this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
+    this.#attempt = run
+    this.#slotOf = slotOf
+    this.#passedOver = triesOpen ? [] : null
+  }
+
+  /** Tries the next candidate. @throws GatewayError when none is left; the signal's reason when the caller left */
+  tryNext(): Promise<AttemptSuccess<Got>> {
+    const { services, context, call, signal, deadlineAtMs } = this.#active
+    const candidates = this.#candidates
+    for (let index = this.#index; index < candidates.length; index += 1) {
+      const candidate = candidates[index]!
+      const startMs = services.clock.now()
+      if (startMs >= deadlineAtMs) break
+      // A caller who left before pays for no attempt.
+      signal.throwIfAborted()
+      const last = index === candidates.length - 1 && !this.#passedOver?.length
+      const resumes = candidate === this.#begun
+      // No call fails untried: the last candidate is tried whatever its health when all before it were passed over.
+      // An order that was placed is paid for, and followed in any case.
+      const needed = resumes || this.#triesOpen || (last && this.#failure === null)
+      this.#index = index + 1
+      if (!services.health.admit(candidate.entry, startMs) && !needed) {
+        this.#passedOver?.push(candidate)
+        continue
+      }
+      this.#tried = null
+      const whole = last || createsOnce(services, call.operation, candidate.entry)
+      const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
+      const attempt = { candidate, deadlineAtMs: limitMs, last, resumes, placed: null }
+      const slot = this.#slotOf(candidate.entry)
+      return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
+    }
+    if (this.#goBack()) return this.tryNext()
+    throw exhausted(context, this.#failure, leftMsOf(this.#active), unhealthyMs(this.#considered))
+  }
+
+  /** Begins again with those whose breakers are open. @returns false: there is none */
+  #goBack(): boolean {
+    const passedOver = this.#passedOver
+    if (passedOver === null) return false
+    const { health, clock } = this.#active.services
+    const nowMs = clock.now()
+    const open = passedOver.flatMap((candidate) => {
+      const { state, openedAtMs } = health.view(candidate.entry, nowMs)
+      return state === 'cooling' ? [] : { candidate, openedAtMs: openedAtMs ?? 0 }
+    })
+    this.#passedOver = null
+    this.#candidates = open.toSorted((a, b) => a.openedAtMs - b.openedAtMs).map(({ candidate }) => candidate)
+    this.#index = 0
+    this.#triesOpen = true
+    return open.length > 0
+  }
+
+  /** Waits for a slot first. That takes nothing of the time in which the entry has to answer, or has answered. */
+  async #tryInSlot(attempt: Attempt, askedMs: number, slot: AttemptSlot): Promise<AttemptSuccess<Got>> {
+    const { services, context, signal, job, deadlineAtMs } = this.#active
+    const { candidate, deadlineAtMs: limitMs } = attempt
+    const workspace = context.principal.workspace.id
+    const waitMs = Math.min(job === null ? slot.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
+    const lease = await services.state.slots.wait(slot.limit, { workspace, waitMs, signal })
+    if (slot.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
+    if (signal.aborted) {
+      lease?.release()
+      services.health.released(candidate.entry)
+    }
+    signal.throwIfAborted()
+    const startMs = services.clock.now()
+    if (lease === null) {
+      const failure = { failure: slot.busy, blamed: false, unknown: false }
+      return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
+    }
+    const isWhole = limitMs === deadlineAtMs
+    const laterMs = isWhole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
+    return this.#try({ ...attempt, deadlineAtMs: laterMs }, startMs, lease)
+  }
+
+  /** Makes an attempt: of a provider with replicas, at one of them. */
+  #try(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
+    const pool = this.#active.services.replicas.of(attempt.candidate.entry.provider)
+    if (pool === null) return this.#run(attempt, startMs, slot)
+    const progress = attempt.resumes ? this.#active.job?.progress : null
+    const begun = progress?.replica === undefined ? null : pool.placeAt(progress.replica)
+    return this.#run({ ...attempt, placed: begun ?? pool.place() }, startMs, slot)
+  }
+
+  #run(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt, startMs, slot)
+    return start(this.#attempt, this.#active, attempt).then(
+      (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)),
+      (error: unknown) => this.#breakOff(recorder, error),
+    )
+  }
+
+  #goOn(attempt: Attempt, recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
+    const { context, services } = this.#active
+    const { failure } = ended
+    this.#failure = failure
+    const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
+    if (placed !== null) {
+      const slot = recorder.replaced(failure)
+      context.estimate = null
+      return this.#run({ ...attempt, resumes: false, placed }, services.clock.now(), slot)
+    }
+    recorder.failed(failure, ended.blamed)
+    if (ended.unknown) throw outcomeUnknown(context, failure)
+    context.estimate = null
+    if (!isCurable(failure)) throw rejected(context, failure)
+    return this.tryNext()
+  }
+
+  /**
+   * Another replica for a call that failed at one: where the call might go to another entry, and the server may be to
+   * blame. It has what is left of the entry's time, so one that hung until the end of that was the last. An order
+   * that one replica accepted and failed is not placed at another.
+   */
+  #placeAgain(attempt: Attempt, { replica }: PlacedAttempt, ended: AttemptFailure): PlacedAttempt | null {
+    const { services, call, signal } = this.#active
+    const { entry } = attempt.candidate
+    const { failure, blamed, unknown } = ended
+    if (!blamed || unknown || !isOfServer(failure) || signal.aborted) return null
+    if (failure.kind !== 'connect' && createsOnce(services, call.operation, entry)) return null
+    const leftMs = attempt.deadlineAtMs - services.clock.now()
+    this.#tried ??= []
+    this.#tried.push(replica)
+    if (this.#tried.length >= TRIES_MAX || leftMs < RETRY_LEAST_MS) return null
+    return services.replicas.of(entry.provider)?.placeAgain(this.#tried) ?? null
+  }
+
+  #breakOff(recorder: AttemptRecorder, error: unknown): never {
+    const { context, signal } = this.#active
+    recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
+    if (isCutShort(error)) context.estimate = null
+    throw error
+  }
+}
+
+/** Runs an attempt. What it throws at once is a rejection as well. */
+function start<Active, Got>(run: RunAttempt<Active, Got>, active: Active, attempt: Attempt) {
+  try {
+    return run(active, attempt)
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+/** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
+function beginAttempt(
+  { services, context, call }: ActiveCall,
+  { candidate, placed }: Attempt,
+  startMs: number,
+  slot: SlotLease | null,
+): AttemptRecorder {
+  const { entry } = candidate
+  context.trace?.attempt(call.operation, entry, placed?.replica.baseUrl)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot, placed)
+  context.noteRoute(candidate.route)
+  context.forPurpose = candidate.forPurpose
+  context.estimate = new AttemptEstimate(entry, call, services.clock)
+  return recorder
+}
+
+/** The candidate that an earlier claim of the job has begun with, where there is something to resume. */
+function begunCandidate(
+  job: JobContext | null,
+  { candidates, considered }: Pick<Selection, 'candidates' | 'considered'>,
+): Candidate | null {
+  const progress = job?.progress ?? null
+  if (progress === null) return null
+  const isIt = ({ entry }: Pick<Candidate, 'entry'>) => entryKey(entry) === progress.entry
+  const candidate = candidates.find(isIt)
+  if (candidate !== undefined) return candidate
+  const passedOver = considered.find((one) => isUnhealthy(one) && isIt(one))
+  return passedOver === undefined ? null : toCandidate(passedOver)
+}
+
+function putFirst(first: Candidate, { candidates }: Pick<Selection, 'candidates'>): readonly Candidate[] {
+  return [first, ...candidates.filter((candidate) => candidate !== first)]
+}
+
+/** How long each entry that is excluded for its health is not tried. */
+function unhealthyMs(considered: readonly Verdict[]): number[] {
+  return considered.flatMap(({ exclusion }) =>
+    exclusion?.why === 'cooling' || exclusion?.why === 'breaker' ? (exclusion.retryAfterMs ?? []) : [],
+  )
+}
+
+function createsOnce({ providers }: Services, operation: OperationName, { provider }: Entry): boolean {
+  return operationOf(providers.get(provider.kind), operation)?.createsOnce === true
+}
+
+type RecorderServices = Pick<Services, 'clock' | 'health' | 'latency' | 'watch'>
+
+/** Cost of an attempt as far as it can be told before its answer: computed when it is asked for, most are not. */
+class AttemptEstimate {
+  readonly entry: Entry
+  readonly #call: Call
+  readonly #clock: Clock
+
+  constructor(entry: Entry, call: Call, clock: Clock) {
+    this.entry = entry
+    this.#call = call
+    this.#clock = clock
+  }
+
+  metered(): Metered {
+    return estimateOf(this.entry, this.#call, this.#clock.wallNow())
+  }
+}
+
+/**
+ * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
+ * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
+ * health, and gives its slot back.
+ */
+class AttemptRecorder implements AttemptRecord {
+  status: number | null = null
+  reason = 'not finished'
+  failure: Failure | null = null
+  readonly #candidate: Candidate
+  readonly #services: RecorderServices
+  readonly #context: CallContext
+  readonly #operation: OperationName
+  readonly #startedMs: number
+  #slot: SlotLease | null
+  readonly #placed: PlacedAttempt | null
+  readonly #failover: boolean
+  /** How long it took; null while it is under way. */
+  #milliseconds: number | null = null
+  #answered = false
+  #firstDeltaMs: number | null = null
+  #closed = false
+
+  constructor(
+    services: RecorderServices,
+    context: CallContext,
+    operation: OperationName,
+    candidate: Candidate,
+    startedMs: number,
+    slot: SlotLease | null,
+    placed: PlacedAttempt | null,
+  ) {
+    this.#services = services
+    this.#context = context
+    this.#operation = operation
+    this.#candidate = candidate
+    this.#startedMs = startedMs
+    this.#slot = slot
+    this.#placed = placed
+    this.#failover = context.attempts.length > 0
+    // Most calls have one, and a list that is pushed to takes room for seventeen.
+    if (this.#failover) context.attempts.push(this)
+    else context.attempts = [this]
+  }
+
+  get candidate(): Candidate {
+    return this.#candidate
+  }
+
+  get region(): string | undefined {
+    return this.#candidate.entry.facts.region
+  }
+
+  get provider(): string {
+    return this.#candidate.entry.provider.name
+  }
+
+  get model(): string {
+    return this.#candidate.entry.model
+  }
+
+  get replica(): number | null {
+    return this.#placed === null ? null : this.#placed.index
+  }
+
+  get milliseconds(): number {
+    return this.#milliseconds ?? Math.round(this.#services.clock.now() - this.#startedMs)
+  }
+
+  /**
+   * Records that the answer is here.
+   *
+   * @param streamed only its first delta is: the rest comes at the pace of its reader
+   */
+  answered(streamed = false): void {
+    this.#answered = true
+    const nowMs = this.#services.clock.now()
+    const passedMs = this.#waited(nowMs)
+    if (streamed) this.#firstDeltaMs = passedMs
+    const milliseconds = this.#note(200, 'ok', null, nowMs)
+    this.#services.latency.note(this.#candidate.entry, milliseconds, nowMs)
+    this.#placed?.answered()
+  }
+
+  /** Records that the answer came whole. */
+  succeeded(): void {
+    if (!this.#close('ok')) return
+    this.#context.trace?.attemptEnded(200, null)
+    this.#services.health.succeeded(this.#candidate.entry, this.#services.clock.now())
+  }
+
+  /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
+  failed(failure: Failure, blamed: boolean): void {
+    // An answer that breaks off at one server says nothing of an entry that has others.
+    const wasAnswered = this.#answered
+    if (!this.#closeFailed(failure, blamed)) return
+    if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
+      this.#services.health.failed(this.#candidate.entry, failure, this.#services.clock.now())
+    else this.#services.health.released(this.#candidate.entry)
+  }
+
+  /**
+   * Records the failure of a replica whose call is made at another one, which says nothing of the entry yet.
+   *
+   * @returns the slot, which the call keeps
+   */
+  replaced(failure: Failure): SlotLease | null {
+    const slot = this.#slot
+    this.#slot = null
+    this.#closeFailed(failure, true)
+    return slot
+  }
+
+  /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
+  released(reason: string): void {
+    if (!this.#close('abandoned')) return
+    if (!this.#answered) this.#note(null, reason, null)
+    this.#context.trace?.attemptLeft()
+    this.#services.health.released(this.#candidate.entry)
+  }
+
+  #closeFailed(failure: Failure, blamed: boolean): boolean {
+    if (blamed && !this.#closed) this.#placed?.failed(failure)
+    if (!this.#close(failure.kind)) return false
+    this.#note(failure.status, failure.reason, failure)
+    this.#context.trace?.attemptEnded(failure.status, failure)
+    return true
+  }
+
+  #close(outcome: AttemptOutcome): boolean {
+    if (this.#closed) return false
+    this.#closed = true
+    this.#slot?.release()
+    this.#placed?.release()
+    if (!this.#answered) this.#waited()
+    this.#services.watch?.attempted({
+      entry: this.#candidate.entry,
+      operation: this.#operation,
+      outcome,
+      milliseconds: this.#services.clock.now() - this.#startedMs,
+      firstDeltaMs: this.#firstDeltaMs,
+      failover: this.#failover,
+    })
+    return true
+  }
+
+  /** Counts the time since it began as waiting. @returns that time, ms */
+  #waited(nowMs = this.#services.clock.now()): number {
+    const passedMs = nowMs - this.#startedMs
+    this.#context.upstreamWaitMs += passedMs
+    return passedMs
+  }
+
+  /** @returns milliseconds since it began */
+  #note(
+    status: number | null,
+    reason: string,
+    failure: Failure | null,
+    nowMs = this.#services.clock.now(),
+  ): number {
+    this.status = status
+    this.reason = reason
+    this.failure = failure
+    this.#milliseconds = Math.round(nowMs - this.#startedMs)
+    return this.#milliseconds
+  }
+}

@@ -1,0 +1,540 @@
+import type { Principal } from '../../../contracts/catalog.ts'
+import { newId } from '../../../contracts/ids.ts'
+import type { CallLedger, Charge, Leasing, ReservationTerms } from '../../../contracts/ledger.ts'
+import type { Logger } from '../../../contracts/log.ts'
+import type { HeldEntry, MoneySource, UsageKeeper } from '../../../contracts/recorder.ts'
+import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
+import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
+
+/*
+ * Leases of money. A node reserves money for the calls of a key in advance and hands it out in memory, so that a call
+ * needs no trip to the state. The rules, which make it as exact as a reservation for each call:
+ *
+ * 1. A lease is an ordinary reservation of the ledger. A renewal charges what its calls came to, holds on what calls
+ *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so
+ *    that it can be sent again. Sums are exact after each; a purse or a budget is never overdrawn by more than before.
+ * 2. The state adds at most a hundredth of what is left of purse and budgets. A call that a lease does not cover is
+ *    reserved by itself, so that the last credits can be spent; then the node gives back what was not handed out.
+ * 3. Each call takes its estimate out of the lease and gives back what it did not cost. What it costs above that is
+ *    overage, as without a lease.
+ * 4. Renewed within a second, and ended in the second in which no call came: figures lag by that at most.
+ * 5. A lease whose node died is settled by the records of the node. Without them it expires: it is charged what calls
+ *    under way had of it when it was renewed last, and the rest goes back. A node that lives all the same settles it.
+ * 6. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
+ *    cannot reach the state refuses again soon.
+ */
+
+/** Longest time until the charges of calls are reported. A tick comes in between. */
+const REPORT_MS = 750
+const TICK_MS = 250
+/** How long money may be handed out since it was set aside: longer than a report takes to come. */
+const USE_MS = 1_500
+/** How long calls are reserved one by one after a lease did not cover one: trips for nothing are few then. */
+const SCARCE_MS = 1_000
+/** Shortest pause between renewals that no call waits for. */
+const REFILL_MS = 25
+/** After so long another lease takes over: what was lost track of expires with the old one. */
+const LEASE_AGE_MS = 60_000
+/** A lease aims at this many calls at once, at the spending of this time, and at no more than that much. */
+const CALLS_AHEAD = 8
+const AHEAD_MS = 2_000
+const MOST_MICROS = 5_000_000
+
+/** Money that one call takes out of a lease. */
+export interface LeasedMoney {
+  /** Charges the call, once; waits for nothing. */
+  settle(charge: Charge): void
+  /** Tells what the call cost so far: if this node dies, that is charged in place of the estimate. */
+  accrue(charge: Charge): void
+}
+
+export interface MoneyLeases {
+  /**
+   * Takes money for a call of the principal.
+   *
+   * @returns null: it has to be reserved in the state
+   */
+  take(principal: Principal, money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null>
+  /**
+   * Reports what calls of the workspace cost, and gives back what was not handed out.
+   *
+   * @param keyId only of this key
+   * @returns null when there is nothing; else, once that is done, whether anything was given back
+   */
+  giveBack(workspace: string, keyId?: string): Promise<boolean> | null
+  /**
+   * For a node that stops: reports at once what calls came to.
+   *
+   * @returns how many leases the state has not taken that of yet
+   */
+  report(): number
+  /** Reports and gives back everything. Resolves also when the state does not take it, which is logged. */
+  close(): Promise<void>
+}
+
+/** The parts of the gateway that leases are made with. */
+export interface LeaseParts {
+  readonly ledger: Pick<CallLedger, 'lease' | 'recover'>
+  /** Takes back a beginning whose answer was lost. */
+  readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
+  readonly log: Logger
+  readonly clock: Clock
+  /** Absent: no record is kept of what calls came to. */
+  readonly usageKeeper?: UsageKeeper | undefined
+}
+
+export function createMoneyLeases({
+  clock = systemClock,
+  ...parts
+}: Omit<LeaseParts, 'clock'> & { readonly clock?: Clock }): MoneyLeases {
+  return new NodeLeases({ ...parts, clock })
+}
+
+class NodeLeases implements MoneyLeases, MoneySource {
+  readonly #parts: LeaseParts
+  /** A principal changes with its terms, and begins anew then. */
+  readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
+  /** By workspace: every lease that is not over. */
+  readonly #leases = new Map<string, Set<MoneyLease>>()
+  #timer: Timer | null = null
+  /** Leases that are over, since the journal was told last. */
+  #over: string[] = []
+
+  constructor(parts: LeaseParts) {
+    this.#parts = parts
+    parts.usageKeeper?.keepMoney(this)
+  }
+
+  entries(isAll: boolean): HeldEntry[] {
+    const over = this.#over.map((key) => ({ key }))
+    this.#over = []
+    const held = this.#all().flatMap((lease) => lease.entries(isAll))
+    return isAll ? held : [...over, ...held]
+  }
+
+  take(principal: Principal, money: ReservationTerms) {
+    let key = this.#keys.get(principal)
+    if (key === undefined) {
+      const begin = (terms: ReservationTerms) => this.#begin(principal.workspace.id, terms)
+      const { clock } = this.#parts
+      key = { platform: new KeyMoney(begin, clock), own: new KeyMoney(begin, clock) }
+      this.#keys.set(principal, key)
+    }
+    // Calls without platform money need no purse, and a lease has one purse.
+    return money.platformMicros > 0 ? key.platform.take(money) : key.own.take(money)
+  }
+
+  giveBack(workspace: string, keyId?: string): Promise<boolean> | null {
+    const all = [...(this.#leases.get(workspace) ?? [])]
+    const leases = keyId === undefined ? all : all.filter((lease) => lease.keyId === keyId)
+    if (leases.length === 0) return null
+    return Promise.all(leases.map((lease) => lease.giveBack())).then((given) => given.includes(true))
+  }
+
+  report(): number {
+    const nowMs = this.#parts.clock.now()
+    const unreported = this.#all().filter(({ isReported }) => !isReported)
+    for (const lease of unreported) lease.report(nowMs)
+    return unreported.length
+  }
+
+  async close(): Promise<void> {
+    this.#timer?.close()
+    this.#timer = null
+    await Promise.all([...this.#leases.keys()].map((workspace) => this.giveBack(workspace)))
+    if (this.#all().some(({ hasCharges }) => hasCharges))
+      this.#parts.log.error('the state did not take the charges of the last calls: their leases expire')
+  }
+
+  #all(): readonly MoneyLease[] {
+    return [...this.#leases.values()].flatMap((leases) => [...leases])
+  }
+
+  #begin(workspace: string, terms: ReservationTerms): MoneyLease {
+    const leases = this.#leases.get(workspace) ?? new Set()
+    this.#leases.set(workspace, leases)
+    const onOver = () => {
+      leases.delete(lease)
+      if (this.#parts.usageKeeper !== undefined) this.#over.push(lease.key)
+      if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
+    }
+    const lease = new MoneyLease(this.#parts, { workspace, terms, onOver })
+    leases.add(lease)
+    this.#timer ??= this.#parts.clock.every(TICK_MS, () => this.#tick()).unref()
+    return lease
+  }
+
+  #tick(): void {
+    const nowMs = this.#parts.clock.now()
+    for (const lease of this.#all()) lease.tick(nowMs)
+    if (this.#leases.size > 0 || this.#timer === null) return
+    this.#timer.close()
+    this.#timer = null
+  }
+}
+
+/** Leased money of a key: the lease that is handed out, one after the other. */
+class KeyMoney {
+  readonly #begin: (terms: ReservationTerms) => MoneyLease
+  readonly #clock: Clock
+  #lease: MoneyLease | null = null
+  #scarceUntilMs = 0
+  /** Sums of what calls wait for. */
+  #platformWaited = 0
+  #spendWaited = 0
+
+  constructor(begin: (terms: ReservationTerms) => MoneyLease, clock: Clock) {
+    this.#begin = begin
+    this.#clock = clock
+  }
+
+  take(money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null> {
+    // A call of unknown cost cannot take part in a lease.
+    if (money.spendMicros === 0) return null
+    const nowMs = this.#clock.now()
+    const taken = this.#lease?.take(money, nowMs) ?? null
+    if (taken !== null) return taken
+    // One that would take most of the largest lease is better off by itself.
+    const isLarge = Math.max(money.platformMicros, money.spendMicros) > MOST_MICROS / CALLS_AHEAD
+    if (isLarge || nowMs < this.#scarceUntilMs) return null
+    return this.#wait(money)
+  }
+
+  async #wait(money: ReservationTerms): Promise<LeasedMoney | null> {
+    this.#platformWaited += money.platformMicros
+    this.#spendWaited += money.spendMicros
+    try {
+      // The first renewal may have been sent before this call came, and another call may be faster.
+      for (let tries = 0; tries < 3; tries++) {
+        if (this.#clock.now() < this.#scarceUntilMs) return null
+        const lease = this.#usable(money)
+        if (lease === null) return null
+        const filled = await lease.fill(money, this.#platformWaited, this.#spendWaited)
+        const taken = lease.take(money, this.#clock.now())
+        if (taken !== null) return taken
+        if (filled === 'failed') throw lease.failure
+        if (filled === 'scarce') await this.#giveUp(lease)
+      }
+      return null
+    } finally {
+      this.#platformWaited -= money.platformMicros
+      this.#spendWaited -= money.spendMicros
+    }
+  }
+
+  /** The lease of now, or another one. Null: this one ends too early for the call. */
+  #usable(money: ReservationTerms): MoneyLease | null {
+    if (this.#lease?.isOpen !== true) this.#lease = this.#begin(money)
+    return this.#lease.lasts(money) ? this.#lease : null
+  }
+
+  async #giveUp(lease: MoneyLease): Promise<void> {
+    this.#scarceUntilMs = this.#clock.now() + SCARCE_MS
+    await lease.giveBack()
+  }
+}
+
+/** How a renewal went for those who wait for money. */
+type Filled = 'filled' | 'scarce' | 'failed'
+
+interface LeaseOrigin {
+  readonly workspace: string
+  /** Terms of its first call. */
+  readonly terms: ReservationTerms
+  readonly onOver: () => void
+}
+
+/** A reservation that goes from token to token. */
+class MoneyLease {
+  readonly #parts: LeaseParts
+  readonly #origin: LeaseOrigin
+  readonly #bornMs: number
+  readonly #entry: LeaseEntry
+  readonly balance = new LeaseBalance()
+  /** Null until the lease has begun. */
+  #token: string | null = null
+  #state: 'open' | 'draining' | 'over' = 'open'
+  /** Until when free money may be handed out. */
+  #useUntilMs = 0
+  /** Calls since the last report. */
+  #taken = 0
+  /** A renewal that is under way, or in doubt. */
+  #sent: Leasing | null = null
+  /** A renewal that the state may have taken: it is sent again unchanged. */
+  #unsure: Leasing | null = null
+  #renewing: Promise<Filled> | null = null
+  /** The reservation that expired before it was renewed; null: none has. */
+  #expired: string | null = null
+  #failure: unknown = null
+  #renewedMs: number
+
+  constructor(parts: LeaseParts, origin: LeaseOrigin) {
+    this.#parts = parts
+    this.#origin = origin
+    this.#entry = new LeaseEntry(origin.workspace)
+    this.#bornMs = parts.clock.now()
+    this.#renewedMs = this.#bornMs
+  }
+
+  /** Names it in the journal. */
+  get key(): string {
+    return this.#entry.key
+  }
+
+  get keyId(): string {
+    return this.#origin.terms.keyId
+  }
+
+  /** True while it takes calls. */
+  get isOpen(): boolean {
+    return this.#state === 'open'
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'over'
+  }
+
+  get isReported(): boolean {
+    return this.#renewing === null && !this.hasCharges
+  }
+
+  /** True while something is to be reported, or reported again. */
+  get hasCharges(): boolean {
+    return this.#unsure !== null || this.balance.hasCharges
+  }
+
+  /** Why the last renewal failed. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  /** A renewal may be as old as this when a call begins. */
+  get #leaseMs(): number {
+    return this.#origin.terms.leaseMs + USE_MS
+  }
+
+  /** True when its reservation is certain to outlast the call. */
+  lasts({ leaseMs }: ReservationTerms): boolean {
+    return leaseMs <= this.#origin.terms.leaseMs
+  }
+
+  /** @returns null: it does not cover the call, or not any more */
+  take(money: ReservationTerms, nowMs: number): LeasedMoney | null {
+    const { platformMicros, spendMicros } = money
+    const balance = this.balance
+    const isUsable = nowMs < this.#useUntilMs && this.#state === 'open' && this.lasts(money)
+    if (!balance.covers(money) || !isUsable) return null
+    balance.hand(platformMicros, spendMicros)
+    this.#taken += 1
+    const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
+    const isLow = balance.free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
+    if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
+    return new CallMoney(this, platformMicros, spendMicros)
+  }
+
+  /** Its entry of the journal, if that has changed. */
+  entries(isAll: boolean): HeldEntry[] {
+    return this.#entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
+  }
+
+  settle(handed: Charge, charge: Charge): void {
+    this.balance.settle(handed, charge)
+    // The last call of a lease that takes no more.
+    if (this.#state === 'draining' && this.balance.out.spendMicros === 0) void this.#renew(NOTHING)
+  }
+
+  /** Renews the lease for calls that wait for so much. */
+  async fill(money: ReservationTerms, platformMicros: number, spendMicros: number): Promise<Filled> {
+    // Sent before this call came: it tries again, with all that wait by then.
+    if (this.#renewing !== null) return (await this.#renewing) === 'failed' ? 'failed' : 'filled'
+    const aim = this.#aim(money)
+    return this.#renew({
+      platformMicros: Math.max(aim.platformMicros, platformMicros),
+      spendMicros: Math.max(aim.spendMicros, spendMicros),
+    })
+  }
+
+  /** @returns whether anything was given back */
+  async giveBack(): Promise<boolean> {
+    if (this.#state === 'open') this.#state = 'draining'
+    await this.#renewing
+    if (this.#isOver) return false
+    const gives = this.balance.hasFree
+    if (this.#isDue()) await this.#renew(NOTHING)
+    // One that was in doubt was sent again instead, and only now the rest can follow.
+    if (!this.#isOver && this.#unsure === null && this.#isDue()) await this.#renew(NOTHING)
+    return gives
+  }
+
+  /** Reports what calls came to before it is due; what is in doubt not more often than that. */
+  report(nowMs: number): void {
+    const isEarly = this.#unsure !== null && nowMs - this.#renewedMs < REPORT_MS
+    if (this.#renewing === null && !isEarly) void this.giveBack()
+  }
+
+  tick(nowMs: number): void {
+    const sinceMs = nowMs - this.#renewedMs
+    if (this.#renewing !== null || sinceMs < REPORT_MS) return
+    const isIdle = this.#taken === 0 || nowMs - this.#bornMs > LEASE_AGE_MS
+    if (isIdle && this.#state === 'open') this.#state = 'draining'
+    if (this.#state === 'open') void this.#renew(this.#aim(this.#origin.terms))
+    else if (this.#isDue()) void this.#renew(NOTHING)
+    // Calls that never end keep nothing: their reservation has expired.
+    else if (sinceMs > this.#leaseMs) void this.#giveUp()
+  }
+
+  /** True when a lease that takes no more calls has something to report. */
+  #isDue(): boolean {
+    const { isUsed, hasFree } = this.balance
+    if (this.#expired !== null) return !isUsed
+    return !isUsed || this.hasCharges || hasFree
+  }
+
+  #aim(money: ReservationTerms): Charge {
+    return aimOf(this.balance.charge, money, this.#parts.clock.now() - this.#renewedMs)
+  }
+
+  /** @param aim what should be free afterwards; nothing: what is free is given back */
+  #renew(aim: Charge): Promise<Filled> {
+    const exchange = () =>
+      this.#expired === null ? this.#exchange(this.#unsure ?? this.#next(aim)) : this.#recover()
+    this.#renewing ??= exchange().finally(() => {
+      this.#renewing = null
+    })
+    return this.#renewing
+  }
+
+  /** Settles a lease that has expired, at what its calls came to. */
+  async #recover(): Promise<Filled> {
+    this.#renewedMs = this.#parts.clock.now()
+    this.#parts.usageKeeper?.beforeReport()
+    const { workspace } = this.#origin
+    const [token, charge] = [this.#expired ?? '', { ...this.balance.charge }]
+    try {
+      await this.#parts.ledger.recover({ workspace, token, charge, estimate: NOTHING })
+      this.#end()
+      return 'scarce'
+    } catch (error) {
+      this.#failure = error
+      return 'failed'
+    }
+  }
+
+  #giveUp(): Promise<unknown> | null {
+    if (this.#expired !== null) return this.#renew(NOTHING)
+    this.#end()
+    return null
+  }
+
+  #next(aim: Charge): Leasing {
+    const { workspace, terms } = this.#origin
+    const { free, out } = this.balance
+    const more = this.balance.trim(aim)
+    const charge = this.balance.takeCharge()
+    const held = {
+      ...terms,
+      leaseMs: this.#leaseMs,
+      platformMicros: out.platformMicros + free.platformMicros,
+      spendMicros: out.spendMicros + free.spendMicros,
+    }
+    return {
+      ...{ token: newId('call'), workspace, held, useMs: USE_MS, used: { ...out }, more },
+      from: this.#token === null ? null : { token: this.#token, charge },
+    }
+  }
+
+  async #exchange(leasing: Leasing): Promise<Filled> {
+    const { ledger, settlements, usageKeeper, clock } = this.#parts
+    const { token, workspace, from, held, more } = leasing
+    const sentMs = clock.now()
+    this.#renewedMs = sentMs
+    this.#taken = 0
+    this.#sent = leasing
+    usageKeeper?.beforeReport()
+    try {
+      const leased = await ledger.lease(leasing)
+      this.#unsure = null
+      this.#sent = null
+      if (leased.state === 'over') {
+        if (from === null) this.#end()
+        else this.#expire(from)
+        return 'scarce'
+      }
+      this.#token = token
+      this.#useUntilMs = sentMs + leased.useMs
+      if (leased.useMs === 0 && this.isOpen) this.#state = 'draining'
+      this.balance.add(leased.more)
+      const isEmpty = leased.more.platformMicros === 0 && leased.more.spendMicros === 0
+      if (isEmpty && held.platformMicros === 0 && held.spendMicros === 0) this.#end()
+      const isWhole = leased.more.platformMicros === more.platformMicros
+      return isWhole && leased.more.spendMicros === more.spendMicros ? 'filled' : 'scarce'
+    } catch (error) {
+      this.#failure = error
+      if (from !== null) this.#unsure = leasing
+      else {
+        settlements.cancel({ token, workspace, slotId: null })
+        this.#sent = null
+        this.#end()
+      }
+      return 'failed'
+    }
+  }
+
+  /** The state has charged it by guess: it is settled once its last call is over. */
+  #expire({ token, charge }: NonNullable<Leasing['from']>): void {
+    this.#parts.log.error({ workspace: this.#origin.workspace }, 'a lease of money was not renewed in time')
+    this.#expired = token
+    this.#sent = null
+    this.#state = 'draining'
+    this.balance.clearFree()
+    this.balance.putBack(charge)
+  }
+
+  #end(): void {
+    this.#state = 'over'
+    this.#origin.onOver()
+  }
+}
+
+/**
+ * How much a lease should have free: for some calls at once, and for what was spent of late.
+ *
+ * @param charge spent since the last report, `sinceMs` ago
+ */
+function aimOf(charge: Charge, call: Charge, sinceMs: number): Charge {
+  const perMs = AHEAD_MS / Math.max(REFILL_MS, sinceMs)
+  const most = (spentMicros: number, callMicros: number) =>
+    Math.ceil(Math.min(MOST_MICROS, Math.max(CALLS_AHEAD * callMicros, spentMicros * perMs)))
+  return {
+    platformMicros: most(charge.platformMicros, call.platformMicros),
+    spendMicros: most(charge.spendMicros, call.spendMicros),
+  }
+}
+
+/** Money that one call has of a lease. */
+class CallMoney implements LeasedMoney, Charge {
+  readonly #lease: MoneyLease
+  readonly platformMicros: number
+  readonly spendMicros: number
+  #accrued: Charge | null = null
+
+  constructor(lease: MoneyLease, platformMicros: number, spendMicros: number) {
+    this.#lease = lease
+    this.platformMicros = platformMicros
+    this.spendMicros = spendMicros
+  }
+
+  accrue(charge: Charge): void {
+    if (this.#accrued !== null) this.#lease.balance.accrue(this, this.#accrued, -1)
+    this.#accrued = charge
+    this.#lease.balance.accrue(this, charge, 1)
+  }
+
+  settle(charge: Charge): void {
+    if (this.#accrued !== null) this.#lease.balance.accrue(this, this.#accrued, -1)
+    this.#accrued = null
+    this.#lease.settle(this, charge)
+  }
+}
+
+const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

@@ -10,7 +10,7 @@ import { pino } from 'pino'
 import type { Principal } from '../../src/contracts/catalog.ts'
 import type { Recorder, RecorderNote } from '../../src/contracts/recorder.ts'
 import { CallContext } from '../../src/gateway/call/context/call-context.ts'
-import { BatchingRecorder, type RecorderParts } from '../../src/gateway/observe/recorder/recorder.ts'
+import { BatchingRecorder, type RecorderDependencies } from '../../src/gateway/observe/recorder/recorder.ts'
 import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { Exchange } from './exchange.ts'
 
@@ -31,7 +31,7 @@ const principals = Array.from(
       app: 'web',
     }) as unknown as Principal,
 )
-const node: RecorderParts['node'] = {
+const node: RecorderDependencies['node'] = {
   name: 'bench',
   snapshot: () => ({ apps: new Map() }),
   health: { condition: () => ({ state: 'closed' }) as never },

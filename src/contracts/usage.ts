@@ -12,10 +12,10 @@ export interface TokenUsage {
 }
 
 /** The parts of a count of tokens. */
-export type TokenParts = Omit<TokenUsage, 'input_tokens' | 'output_tokens'>
+export type TokenDetails = Omit<TokenUsage, 'input_tokens' | 'output_tokens'>
 
 /** Parts with the names that a provider has for them; a count of nothing is told, anything but a count is not. */
-export function tokenParts(told: Readonly<Record<keyof TokenParts, unknown>>): TokenParts {
+export function tokenDetails(told: Readonly<Record<keyof TokenDetails, unknown>>): TokenDetails {
   const parts: Record<string, unknown> = {}
   for (const name of COUNTED) {
     const count = told[name]

@@ -12,7 +12,7 @@ export interface AbandonedTiming {
   readonly abandonedMs: number
 }
 
-interface AbandonedParts extends Partial<AbandonedTiming> {
+interface AbandonedDependencies extends Partial<AbandonedTiming> {
   readonly jobs: Pick<Jobs, 'takeAbandoned' | 'recorded'>
   readonly ledger: Pick<UsageLedger, 'abandoned'>
   readonly log: Logger
@@ -23,7 +23,13 @@ interface AbandonedParts extends Partial<AbandonedTiming> {
  * Records jobs that ended without a worker, because they were cancelled or given up. The state hands each out until it
  * is told that the job was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
-export function recordAbandonedJobs({ jobs, ledger, log, clock, abandonedMs = PAUSE_MS }: AbandonedParts) {
+export function recordAbandonedJobs({
+  jobs,
+  ledger,
+  log,
+  clock,
+  abandonedMs = PAUSE_MS,
+}: AbandonedDependencies) {
   const stopping = new AbortController()
   const { signal } = stopping
   let away = false

@@ -14,7 +14,7 @@ export type LockFolder = (folder: string) => Promise<() => Promise<void>>
 /** Pauses between tries to hand a segment on: doubles from the first to the last. */
 export type RetryMs = readonly [first: number, last: number]
 
-export interface BacklogParts {
+export interface BacklogDependencies {
   /** The segments of this process. */
   readonly folder: string
   /** Null: segments stay. */
@@ -39,7 +39,7 @@ interface Tried {
  * is known to be at fault: once a later one can be handed on, it is set aside and tried again by itself.
  */
 export class Backlog {
-  readonly #parts: BacklogParts
+  readonly #parts: BacklogDependencies
   /** The oldest first, with those that are set aside. */
   readonly #segments: ClosedSegment[] = []
   #rolling: Promise<void> | null = null
@@ -63,7 +63,7 @@ export class Backlog {
   /** Names of the folders whose segments were all taken over; their reader removes them from here. */
   readonly adopted: string[] = []
 
-  constructor(parts: BacklogParts) {
+  constructor(parts: BacklogDependencies) {
     this.#parts = parts
   }
 

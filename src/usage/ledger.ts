@@ -30,7 +30,7 @@ const WAITING_MAX = 64
 /** A call with larger bodies waits for no others: they may be in memory for as long as it does. */
 const SMALL_BYTES = 64 * 1024
 
-export interface LedgerParts {
+export interface LedgerDependencies {
   readonly rows: WriteAhead
   /** The name of this process. */
   readonly node: string
@@ -67,7 +67,7 @@ export class UsageLedger implements UsageKeeper {
   readonly #held: HeldCalls
   readonly #endpoints: CallEndpoints
 
-  constructor({ rows, node, paramOf, calls, clock = systemClock }: LedgerParts) {
+  constructor({ rows, node, paramOf, calls, clock = systemClock }: LedgerDependencies) {
     this.#clock = clock
     this.#endpoints = new CallEndpoints(calls)
     this.#waiting = new WaitingCalls(clock)

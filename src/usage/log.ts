@@ -138,7 +138,7 @@ interface Searched extends Found {
   readonly parts: readonly EngineRows[]
 }
 
-interface LogSearchParts extends Pick<UsageLogOptions, 'lake' | 'engine'> {
+interface LogSearchDependencies extends Pick<UsageLogOptions, 'lake' | 'engine'> {
   /** How records are handed over. */
   readonly as: EngineForm
   readonly signal: CancelSignal
@@ -156,9 +156,9 @@ interface Looked {
 /** Finds records, some days at a time, those that come first in the order of the answer before the others. */
 class LogSearch {
   readonly #question: LogQuestion
-  readonly #parts: LogSearchParts
+  readonly #parts: LogSearchDependencies
 
-  constructor(question: LogQuestion, parts: LogSearchParts) {
+  constructor(question: LogQuestion, parts: LogSearchDependencies) {
     this.#question = question
     this.#parts = parts
   }

@@ -17,7 +17,7 @@ export interface LostTiming {
   readonly lostMs: number
 }
 
-interface LostParts extends Partial<LostTiming> {
+interface LostDependencies extends Partial<LostTiming> {
   readonly accounts: Pick<Accounts, 'lost' | 'recorded'>
   readonly slots: Pick<Slots, 'take'>
   readonly ledger: Pick<UsageLedger, 'lostMoney'>
@@ -32,7 +32,7 @@ interface LostParts extends Partial<LostTiming> {
  * Charges unsettled money of dead nodes, and records it. The state lists each amount until it is told that the amount
  * was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
-export function recordLostMoney(parts: LostParts) {
+export function recordLostMoney(parts: LostDependencies) {
   const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = parts
   const stopping = new AbortController()
   const { signal } = stopping

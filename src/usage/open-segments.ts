@@ -15,7 +15,7 @@ const SEGMENT_BYTES = 2 * 1024 * 1024
  */
 const FIRST_SEGMENT_BYTES = 64 * 1024
 
-interface OpenSegmentsParts {
+interface OpenSegmentsDependencies {
   readonly folder: string
   readonly backlog: Backlog
   /** Most bytes of segments that nothing has taken yet: beyond that records are lost. */
@@ -36,7 +36,7 @@ interface OpenSegmentsParts {
  * them or the backlog was full.
  */
 export class OpenSegments {
-  readonly #parts: OpenSegmentsParts
+  readonly #parts: OpenSegmentsDependencies
   /** Takes the next records; null: no record came since the last one. */
   current: OpenSegment | null = null
   /** Segments that only take records which they have had before. */
@@ -52,7 +52,7 @@ export class OpenSegments {
   /** Records that were lost so far. */
   lost = 0
 
-  constructor(parts: OpenSegmentsParts) {
+  constructor(parts: OpenSegmentsDependencies) {
     this.#parts = parts
   }
 

@@ -22,7 +22,7 @@ export interface ProgressTiming {
   readonly noteMs: number
 }
 
-interface ProgressParts extends Partial<ProgressTiming> {
+interface ProgressDependencies extends Partial<ProgressTiming> {
   readonly marks: UsageMarks
   /** Null: this process writes none. */
   readonly writer: UsageWriter | null
@@ -34,7 +34,7 @@ interface ProgressParts extends Partial<ProgressTiming> {
  * last note of a dead process counts until another takes its records over.
  */
 export class UsageProgress {
-  readonly #parts: ProgressParts
+  readonly #parts: ProgressDependencies
   #timer: Timer | null = null
   #noting: Promise<void> = Promise.resolve()
   /** The others' progress when last read; processes that began since have nothing older. */
@@ -42,7 +42,7 @@ export class UsageProgress {
   /** Dead processes whose records were taken over, and whose notes are still in the state. */
   #adopted: string[] = []
 
-  constructor(parts: ProgressParts) {
+  constructor(parts: ProgressDependencies) {
     this.#parts = parts
   }
 

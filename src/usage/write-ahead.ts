@@ -41,7 +41,7 @@ const TIMING: WriteAheadTiming = {
 /** Rows of one turn are written at once when there are so many bytes of them. */
 const WAITING_BYTES = 1024 * 1024
 
-export interface WriteAheadParts {
+export interface WriteAheadDependencies {
   /** Has a folder for each process; on a disk of this machine. */
   readonly root: string
   readonly lock: LockFolder
@@ -63,7 +63,7 @@ export interface WriteAheadParts {
  * little of them beside the calls that it interrupts. Closed segments are handed on.
  */
 export class WriteAhead {
-  readonly #parts: WriteAheadParts
+  readonly #parts: WriteAheadDependencies
   readonly #clock: Clock
   readonly #folder: string
   readonly #free: () => Promise<void>
@@ -82,7 +82,7 @@ export class WriteAhead {
   /** When the first record came of those that were not written yet. */
   #dueSinceMs = 0
 
-  private constructor(parts: WriteAheadParts, folder: string, free: () => Promise<void>) {
+  private constructor(parts: WriteAheadDependencies, folder: string, free: () => Promise<void>) {
     this.#parts = parts
     this.#folder = folder
     this.#free = free
@@ -104,7 +104,7 @@ export class WriteAhead {
   }
 
   /** Opens the folder of this process, and takes over what dead ones have left. @throws Error when it cannot be made */
-  static async open(parts: WriteAheadParts): Promise<WriteAhead> {
+  static async open(parts: WriteAheadDependencies): Promise<WriteAhead> {
     const { folder, free } = await ownFolder(parts.root, () => newId('seg'), parts.lock)
     const opened = new WriteAhead(parts, folder, free)
     await opened.#adopt()

@@ -8,7 +8,7 @@ import type { Failure } from '../../src/contracts/upstream.ts'
 import { CallContext } from '../../src/gateway/call/context/call-context.ts'
 import { createCircuitBreakers } from '../../src/gateway/call/select/health.ts'
 import { Allowance, Share } from '../../src/gateway/observe/recorder/allowance.ts'
-import { BatchingRecorder, type RecorderParts } from '../../src/gateway/observe/recorder/recorder.ts'
+import { BatchingRecorder, type RecorderDependencies } from '../../src/gateway/observe/recorder/recorder.ts'
 import { Tallies } from '../../src/gateway/observe/recorder/tally.ts'
 import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { entry, principal, route } from '../support/catalog.ts'
@@ -68,7 +68,7 @@ const attempt = (provider: string, milliseconds: number, failed = false): Attemp
 async function startRecorder(
   t: Test,
   between = (state: ConsoleState) => state,
-  node: Partial<RecorderParts['node']> = {},
+  node: Partial<RecorderDependencies['node']> = {},
 ) {
   const state = await openEmbeddedState({ file: ':memory:', log })
   const health = createCircuitBreakers()

@@ -2,7 +2,7 @@ import type { TLSSocket } from 'node:tls'
 import type { Test } from 'tap'
 import { GatewayError } from '../../src/contracts/errors.ts'
 import type { FetchAudio, FetchOptions } from '../../src/contracts/remote-audio.ts'
-import { createAudioFetcher, type FetchParts } from '../../src/gateway/outbound/fetch-audio.ts'
+import { createAudioFetcher, type FetchDependencies } from '../../src/gateway/outbound/fetch-audio.ts'
 import { createAuthority } from './certificates.ts'
 import { type Answering, dialInto, serveTls } from './tls-host.ts'
 
@@ -18,7 +18,7 @@ export const fetchOptions = (options: Partial<FetchOptions> = {}): FetchOptions 
 })
 
 /** A host at 8.8.8.8, and a fetcher for which this is the address of every name. */
-export async function fetchFrom(t: Pick<Test, 'teardown'>, answer: Answering, parts: FetchParts = {}) {
+export async function fetchFrom(t: Pick<Test, 'teardown'>, answer: Answering, parts: FetchDependencies = {}) {
   const host = await serveTls(t, CERTIFICATE, answer)
   const { dial, dialled } = dialInto({ '8.8.8.8': host })
   const fetchAudio = createAudioFetcher({

@@ -184,7 +184,7 @@ async function openAll(
   return { ...rig, dependencies: { ...rig.dependencies, services: { ...services, snapshot } } }
 }
 
-interface NodeParts {
+interface NodeDependencies {
   readonly dependencies: DoorsRig
   readonly post: PostWebhook
   readonly options: GuardRigOptions
@@ -192,7 +192,7 @@ interface NodeParts {
   readonly heard: () => number
 }
 
-async function startNode(t: Test, parts: NodeParts): Promise<GuardRig> {
+async function startNode(t: Test, parts: NodeDependencies): Promise<GuardRig> {
   const { dependencies, authorization } = parts.dependencies
   const secretKeys = [randomBytes(32)]
   const routes = createRoutes({
@@ -277,7 +277,11 @@ const wordOf = (error: Failure | undefined) =>
   [error?.code, error?.details?.reason, error?.details?.status].filter((part) => part !== undefined).join(' ')
 
 /** Runs jobs and delivers their events. @returns what became of the events, by their jobs */
-function startWork(t: Test, parts: NodeParts, secretKeys: readonly Buffer[]): ReadonlyMap<string, string> {
+function startWork(
+  t: Test,
+  parts: NodeDependencies,
+  secretKeys: readonly Buffer[],
+): ReadonlyMap<string, string> {
   const { options, post } = parts
   const { services, probe, remoteAudio, jobs }: Dependencies = parts.dependencies.dependencies
   const { places = 16, jobTiming, pausesMs = [] } = options

@@ -10,12 +10,16 @@ import type { State } from '../../src/contracts/state.ts'
 import { type Clock, systemClock } from '../../src/contracts/time.ts'
 import { CALLBACK_FORMS } from '../../src/gateway/api/table.ts'
 import { createJobSignals, type JobSignals } from '../../src/gateway/jobs/watch.ts'
-import { createWebhookPoster, type PosterParts } from '../../src/gateway/outbound/post-webhook.ts'
+import { createWebhookPoster, type PosterDependencies } from '../../src/gateway/outbound/post-webhook.ts'
 import { createEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { type CallbackParts, type CallbackTerms, sealCallback } from '../../src/gateway/webhooks/callbacks.ts'
+import {
+  type CallbackDependencies,
+  type CallbackTerms,
+  sealCallback,
+} from '../../src/gateway/webhooks/callbacks.ts'
 import {
   type Deliveries,
-  type DeliveryParts,
+  type DeliveryDependencies,
   type DeliveryTiming,
   startDeliveries,
 } from '../../src/gateway/webhooks/deliveries.ts'
@@ -41,16 +45,16 @@ export interface WebhookRigOptions {
   /** Where the addresses of hosts lie; every host is at the address that `addresses` gives it, else at 8.8.8.8. */
   readonly internet: Internet
   readonly addresses?: Readonly<Record<string, string>>
-  readonly post?: Partial<PosterParts>
+  readonly post?: Partial<PosterDependencies>
   readonly timing?: Partial<DeliveryTiming>
   readonly places?: number
-  readonly alertTarget?: DeliveryParts['alertTarget']
+  readonly alertTarget?: DeliveryDependencies['alertTarget']
   /** How callbacks are told; absent: with results that stand in the record. */
-  readonly callbacks?: Partial<CallbackParts>
+  readonly callbacks?: Partial<CallbackDependencies>
   /** Closed by whoever opened it; an embedded one in memory when absent. */
   readonly state?: State
   /** The state as the deliveries see it. */
-  readonly seen?: (state: State) => DeliveryParts['state']
+  readonly seen?: (state: State) => DeliveryDependencies['state']
 }
 
 export interface WebhookRig {

@@ -4,13 +4,13 @@ import t, { type Test } from 'tap'
 import { idTimeMs, newId } from '../../src/contracts/ids.ts'
 import { createLogger } from '../../src/contracts/log.ts'
 import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
-import { Backlog, type BacklogParts } from '../../src/usage/backlog.ts'
+import { Backlog, type BacklogDependencies } from '../../src/usage/backlog.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const BYTES = 1_000
 
 /** A backlog over a folder with so many segments, none of which it has yet. */
-async function backlogOf(t: Test, count: number, over: Partial<BacklogParts> = {}) {
+async function backlogOf(t: Test, count: number, over: Partial<BacklogDependencies> = {}) {
   const folder = t.testdir()
   const lines: { level: string; msg: string; path?: string }[] = []
   const log = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) })

@@ -9,7 +9,7 @@ import { lockRemovable } from '../../src/gateway/storage/folder-lock.ts'
 import { oldestSegmentMs } from '../../src/usage/backlog.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
 import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
-import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
+import { WriteAhead, type WriteAheadDependencies } from '../../src/usage/write-ahead.ts'
 import { usageRecords } from '../support/usage-records.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -28,7 +28,7 @@ function rowOf(id: string) {
   return { ...emptyRow('node'), request_id: id, ended_at: Date.now(), started_at: Date.now() - 5 }
 }
 
-async function open(t: Test, over: Partial<WriteAheadParts> = {}) {
+async function open(t: Test, over: Partial<WriteAheadDependencies> = {}) {
   const root = over.root ?? t.testdir()
   const lines: { msg: string }[] = []
   const log = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) })

@@ -9,7 +9,7 @@ const AGAIN_MS = 60_000
 /** Spending without a reservation is charged in batches of a second, after its records may be there. */
 const BATCH_MS = 2_000
 
-interface WatchParts {
+interface WatchDependencies {
   readonly usage: UsageAdminContext
   readonly accounts: ChargesPlace['accounts']
   readonly catalog: () => ChargesPlace['catalog']
@@ -21,7 +21,7 @@ interface WatchParts {
  * earlier charges have to be in the records, and the records have to be charged by a later reading.
  */
 export class BooksWatch {
-  readonly #parts: WatchParts
+  readonly #parts: WatchDependencies
   #gaps: readonly BooksGap[] | null = null
   /** Charges until `#readMs`; null: they are still to be read. */
   #charges: readonly Charged[] | null = null
@@ -31,7 +31,7 @@ export class BooksWatch {
   #nextMs = 0
   #isBusy = false
 
-  constructor(parts: WatchParts) {
+  constructor(parts: WatchDependencies) {
     this.#parts = parts
   }
 

@@ -42,20 +42,20 @@ export function factHeaders(facts: Facts): Record<string, string> {
 }
 
 /** Facts that stood in headers beside some bytes, and those headers. */
-interface Told {
+interface KeptHeaders {
   readonly mediaType: string
   readonly facts: Facts
   readonly headers: CommonHeaders
 }
 
-const told = new WeakMap<Uint8Array, Told>()
+const keptByBytes = new WeakMap<Uint8Array, KeptHeaders>()
 
 /** Headers of an answer with bytes that were given before: the same again as long as the same is to be told. */
 export function keptHeaders(bytes: Uint8Array, mediaType: string, facts: Facts): CommonHeaders {
-  const known = told.get(bytes)
+  const known = keptByBytes.get(bytes)
   if (known !== undefined && known.mediaType === mediaType && isSame(known.facts, facts)) return known.headers
   const headers = commonHeaders({ 'content-type': mediaType, ...factHeaders(facts) })
-  told.set(bytes, { mediaType, facts, headers })
+  keptByBytes.set(bytes, { mediaType, facts, headers })
   return headers
 }
 

@@ -20,13 +20,13 @@ import { hasShape } from './issues.ts'
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
 export type Named<Part> = ReadonlyMap<string, Part | null>
 
-export interface RouteParts {
+export interface RouteDefinition {
   readonly fields: RouteFields
   /** In order; null where an entry has not the right shape. */
   readonly entries: readonly (EntryFields | null)[]
 }
 
-export interface WorkspaceParts {
+export interface WorkspaceDefinition {
   readonly fields: WorkspaceFields
   readonly apps: Named<AppFields>
   readonly keys: readonly (KeyFields | null)[]
@@ -59,7 +59,7 @@ export function plansIn(document: unknown): ReadonlyMap<string, ReadonlySet<Capa
 }
 
 /** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */
-export function routesIn(document: unknown): Named<RouteParts> {
+export function routesIn(document: unknown): Named<RouteDefinition> {
   return named(at(document, 'routes'), (value) => {
     const entries = arrayIn(at(value, 'entries')).map((entry) => shaped(EntryShape, entry))
     const whole = entries.filter((entry) => entry !== null)
@@ -69,7 +69,7 @@ export function routesIn(document: unknown): Named<RouteParts> {
 }
 
 /** Workspaces, each app and each key on its own. */
-export function workspacesIn(document: unknown): Named<WorkspaceParts> {
+export function workspacesIn(document: unknown): Named<WorkspaceDefinition> {
   return named(at(document, 'workspaces'), (value) => {
     const fields = shaped(WorkspaceShape, { ...Object(value), apps: {}, keys: [] })
     const apps = named(at(value, 'apps'), (app) => shaped(AppShape, app))

@@ -6,7 +6,7 @@ import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields, WorkspaceFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
 
-import { foreignPart, type Named, type RouteParts, unknownPart } from './parts.ts'
+import { foreignPart, type Named, type RouteDefinition, unknownPart } from './parts.ts'
 import type { ProviderContext, ResolvedProvider } from './provider.ts'
 
 /** Parts of the file that a route may refer to. */
@@ -23,7 +23,7 @@ export interface RouteContext {
 /** Builds a route from its parts. Null when they are invalid; every reason is added to `issues`. */
 export function resolveRoute(
   name: string,
-  { fields, entries }: RouteParts,
+  { fields, entries }: RouteDefinition,
   context: RouteContext,
   issues: Issues,
 ): Route | null {

@@ -18,7 +18,7 @@ import {
   providersIn,
   routesIn,
   shaped,
-  type WorkspaceParts,
+  type WorkspaceDefinition,
   workspacesIn,
 } from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
@@ -136,7 +136,7 @@ const USAGE_DAYS = 400
 
 function retentionIn(
   days = USAGE_DAYS,
-  workspaces: ReadonlyMap<string, WorkspaceParts | null>,
+  workspaces: ReadonlyMap<string, WorkspaceDefinition | null>,
 ): UsageRetention {
   const ofOwn = [...workspaces].flatMap(([id, parts]) => {
     const own = parts?.fields.usage?.retention_days

@@ -12,7 +12,7 @@ import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
 import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
-import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
+import { foreignPart, type Named, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
 
 import type { ResolvedProvider } from './provider.ts'
@@ -40,7 +40,7 @@ type App = Omit<AppPrincipal, 'workspace'>
 /** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `issues`. */
 export function resolveWorkspace(
   id: string,
-  { fields, apps, keys }: WorkspaceParts,
+  { fields, apps, keys }: WorkspaceDefinition,
   context: WorkspaceContext,
   issues: Issues,
 ): void {

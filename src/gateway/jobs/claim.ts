@@ -17,7 +17,7 @@ export class Cancelled extends Error {
   override readonly name = 'Cancelled'
 }
 
-interface ClaimParts {
+interface ClaimDependencies {
   readonly jobs: Jobs
   readonly signals: JobSignals
   readonly timing: JobTiming
@@ -30,7 +30,7 @@ interface ClaimParts {
  */
 export class Claim {
   readonly job: Job
-  readonly #parts: ClaimParts
+  readonly #parts: ClaimDependencies
   readonly #leaving = new AbortController()
   readonly #renewals: Timer
   readonly #forget: () => void
@@ -46,7 +46,7 @@ export class Claim {
   #renewingNext: Promise<void> | null = null
 
   /** @param askedAtMs when the state was asked for jobs, on the node's clock */
-  constructor({ job, progress }: Claimed, askedAtMs: number, parts: ClaimParts) {
+  constructor({ job, progress }: Claimed, askedAtMs: number, parts: ClaimDependencies) {
     this.job = job
     this.#parts = parts
     this.#progress = progress

@@ -28,7 +28,7 @@ export interface PurgeTiming {
 
 const TIMING: PurgeTiming = { pauseMs: 10_000 }
 
-interface PurgeParts {
+interface PurgeDependencies {
   readonly state: Pick<State, 'jobs'>
   readonly objects: JobObjects
   readonly log: Logger
@@ -45,7 +45,7 @@ interface Purge {
  * Purges expired jobs: first they become invisible, then their objects are deleted, then their record. A purge that a
  * crash or an unreachable store interrupts is repeated.
  */
-export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeParts): Purge {
+export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeDependencies): Purge {
   const { pauseMs } = { ...TIMING, ...timing }
   const stopping = new AbortController()
   const { signal } = stopping

@@ -27,7 +27,7 @@ import { Cancelled, type Claim, doubled, type JobTiming, spread } from './claim.
 import { retentionOf } from './retention.ts'
 import type { JobSignals } from './watch.ts'
 
-export interface RunParts extends WorkParts {
+export interface RunDependencies extends WorkDependencies {
   readonly signals: JobSignals
   readonly log: Logger
   /** Null when tracing is off. */
@@ -44,7 +44,7 @@ type Became = Job['status'] | 'lost' | 'unknown'
  *
  * @returns deletes the objects that are no longer needed; never rejects
  */
-export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promise<void>> {
+export async function runJob(claim: Claim, parts: RunDependencies): Promise<() => Promise<void>> {
   const { clock } = parts.services
   const startMs = clock.now()
   const { job, signal } = claim
@@ -71,7 +71,12 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promi
 }
 
 /** Chooses how a claim ends whose work did not succeed. */
-function endingAfter(thrown: unknown, claim: Claim, context: CallContext, { timing }: RunParts): JobEnding {
+function endingAfter(
+  thrown: unknown,
+  claim: Claim,
+  context: CallContext,
+  { timing }: RunDependencies,
+): JobEnding {
   const { reason } = claim.signal
   const facts = failedFacts(context)
   if (reason instanceof Cancelled) return { state: 'cancelled', facts }
@@ -98,7 +103,7 @@ async function conclude(
   claim: Claim,
   ending: JobEnding,
   worked: Worked | null,
-  { services, objects, signals, log }: RunParts,
+  { services, objects, signals, log }: RunDependencies,
 ): Promise<Concluded> {
   const { job, progress } = claim
   let ended: Job | null
@@ -194,7 +199,7 @@ function jobErrorOf({ code, message, extra }: GatewayError): JobError {
   return { code, message, param: extra.param ?? null, details: extra.details ?? {} }
 }
 
-interface WorkParts extends JobAudioParts {
+interface WorkDependencies extends JobAudioDependencies {
   /** Begins to read audio that is about to be sent; absent: it is read when it is sent. */
   readonly readAhead?: BeginReading | undefined
   readonly objects: JobObjects
@@ -217,7 +222,7 @@ type OtherWork = Exclude<JobWork, TranscriptionWork>
  * @throws GatewayError as `run` and `audioOf`; NO_HEALTHY_PROVIDER when the job's app is no longer configured; INTERNAL
  *         when its input is gone; the abort reason of the claim
  */
-async function work(claim: Claim, context: CallContext, parts: WorkParts): Promise<Worked> {
+async function work(claim: Claim, context: CallContext, parts: WorkDependencies): Promise<Worked> {
   const { job } = claim
   const principal = jobPrincipal(job, parts.services.snapshot())
   if (principal === null) {
@@ -235,7 +240,7 @@ async function transcribe(
   { operation, audio: given, options }: TranscriptionWork,
   claim: Claim,
   context: AdmittedContext,
-  parts: WorkParts,
+  parts: WorkDependencies,
 ): Promise<Worked> {
   const { job } = claim
   const audio = await audioOf(given, claim, parts)
@@ -265,7 +270,7 @@ async function generate(
   { operation, payload: kept }: OtherWork,
   claim: Claim,
   context: AdmittedContext,
-  parts: WorkParts,
+  parts: WorkDependencies,
 ): Promise<Worked> {
   const json = await parts.objects.open(kept)
   if (json === null) throw new InputMissing('the payload of the job is gone')
@@ -277,7 +282,7 @@ async function generate(
   return { result: null, facts: factsOf(outcome) }
 }
 
-function jobContext(claim: Claim, { timing }: WorkParts): JobContext {
+function jobContext(claim: Claim, { timing }: WorkDependencies): JobContext {
   const { job } = claim
   return {
     id: job.id,
@@ -309,7 +314,7 @@ function factsOf({ envelope }: Outcome<OperationName>): JobFacts {
   return { policy_version_id, lk_applied_purpose, lk_purpose_source }
 }
 
-interface JobAudioParts {
+interface JobAudioDependencies {
   readonly services: Services
   readonly probe: MediaProbe
   readonly remoteAudio: RemoteAudio
@@ -324,7 +329,7 @@ interface JobAudioParts {
 async function audioOf(
   given: Audio | { readonly url: string },
   claim: Claim,
-  parts: JobAudioParts,
+  parts: JobAudioDependencies,
 ): Promise<Audio> {
   if (!('url' in given)) return given
   const { audio: earlier } = claim.progress
@@ -348,7 +353,7 @@ async function audioOf(
 async function fetchAudio(
   url: string,
   { job, signal }: Claim,
-  { services, remoteAudio, timing }: JobAudioParts,
+  { services, remoteAudio, timing }: JobAudioDependencies,
 ): Promise<FetchedAudio> {
   const options = {
     // Allowed when the job was accepted, and maybe no more.

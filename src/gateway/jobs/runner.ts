@@ -10,7 +10,7 @@ import type { Services } from '../call/context/services.ts'
 import type { BeginReading } from '../storage/read-ahead.ts'
 import { Claim, doubled, type JobTiming, spread, TIMING } from './claim.ts'
 import { retentionOf } from './retention.ts'
-import { type RunParts, runJob } from './run.ts'
+import { type RunDependencies, runJob } from './run.ts'
 import type { JobSignals } from './watch.ts'
 
 /** Only this process uses the file of the embedded state, and its own signals come at once. */
@@ -24,7 +24,7 @@ const POISON: JobError = {
   details: {},
 }
 
-export interface RunnerParts {
+export interface RunnerDependencies {
   readonly services: Services
   readonly objects: JobObjects
   readonly probe: MediaProbe
@@ -54,7 +54,7 @@ export interface JobRunner {
 }
 
 /** Starts to claim jobs and run them. */
-export function startJobRunner(parts: RunnerParts): JobRunner {
+export function startJobRunner(parts: RunnerDependencies): JobRunner {
   const runner = new Runner(parts)
   return {
     get running() {
@@ -78,7 +78,7 @@ const GATHER_MS = 5
 const GATHERED_PART = 1 / 4
 
 class Runner {
-  readonly #parts: RunnerParts & RunParts
+  readonly #parts: RunnerDependencies & RunDependencies
   /** Each claim with the promise of its end. */
   readonly #running = new Map<Claim, Promise<void>>()
   readonly #tidying = new Set<Promise<void>>()
@@ -98,7 +98,7 @@ class Runner {
   /** Polls in a row that the state did not answer. */
   #unanswered = 0
 
-  constructor(parts: RunnerParts) {
+  constructor(parts: RunnerDependencies) {
     const { services, signals } = parts
     const pollMs = services.state.kind === 'embedded' ? EMBEDDED_POLL_MS : TIMING.pollMs
     this.#parts = { ...parts, timing: { ...TIMING, pollMs, ...parts.timing } }

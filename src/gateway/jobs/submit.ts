@@ -32,7 +32,7 @@ const SUBMIT_MS = 5_000
 const PAUSE_MS = 200
 
 /** The stores and readers that a submission needs. */
-export interface SubmitParts {
+export interface SubmitDependencies {
   readonly services: Services
   readonly probe: MediaProbe
   readonly digester: AudioDigester
@@ -78,7 +78,7 @@ export interface SubmittedJob {
 export async function submitJob(
   submission: Submission,
   context: AdmittedContext,
-  parts: SubmitParts,
+  parts: SubmitDependencies,
 ): Promise<SubmittedJob> {
   const { id, key } = submission
   const { principal } = context
@@ -145,7 +145,7 @@ interface StoredInput {
 async function storeInput(
   { id, body, request, key }: Submission,
   context: AdmittedContext,
-  parts: SubmitParts,
+  parts: SubmitDependencies,
 ): Promise<StoredInput> {
   const { services, probe } = parts
   const { source, fields } = body
@@ -173,7 +173,7 @@ async function storeAudio(
   audio: Audio,
   { id, body, isKeyed }: { id: string; body: ReceivedAudio; isKeyed: boolean },
   { principal, signal }: AdmittedContext,
-  { digester, jobs: { objects } }: SubmitParts,
+  { digester, jobs: { objects } }: SubmitDependencies,
 ): Promise<StoredInput> {
   const owner = { id, workspace: principal.workspace.id }
   // Both are awaited whatever becomes of the other: one that still reads would read the next request's audio.

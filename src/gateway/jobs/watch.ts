@@ -75,7 +75,7 @@ interface Waiter {
   reject(reason: unknown): void
 }
 
-interface WatchParts {
+interface WatchDependencies {
   readonly jobs: Pick<Jobs, 'get'>
   readonly signals: JobSignals
   readonly clock: Clock
@@ -86,7 +86,7 @@ interface WatchParts {
 /** One job with its waiters: one poll serves them all. */
 class WatchedJob {
   readonly #id: string
-  readonly #parts: WatchParts
+  readonly #parts: WatchDependencies
   readonly #waiters = new Set<Waiter>()
   readonly #unlisten: () => void
   #timer: Timer | undefined
@@ -94,7 +94,7 @@ class WatchedJob {
   /** A signal came after the current poll had begun. */
   #stale = false
 
-  constructor(id: string, parts: WatchParts) {
+  constructor(id: string, parts: WatchDependencies) {
     this.#id = id
     this.#parts = parts
     this.#unlisten = parts.signals.onChanged(id, () => void this.#look())

@@ -8,9 +8,9 @@ import type { CallOf } from '../call/facts/call.ts'
 import { run, selectEntries } from '../call/pipeline.ts'
 import type { Candidate } from '../call/select/selection.ts'
 import { wantsSpeakers } from '../providers/transcript-needs.ts'
+import type { LiveRequest } from './dependencies.ts'
 import type { Finalized, LiveFeed } from './feed.ts'
 import { addSpent, NOTHING_SPENT, type Spent } from './money.ts'
-import type { LiveRequest } from './parts.ts'
 import { cutSeconds, fileOf, type PieceLengths, toPcm, wholeFrames } from './piece-audio.ts'
 
 /** Audio that a piece has at least, unless nothing follows it, and at most, seconds. */

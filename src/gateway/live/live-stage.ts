@@ -5,8 +5,8 @@ import { sessionSlot } from '../call/attempt/provider-slots.ts'
 import type { ActiveCall } from '../call/context/services.ts'
 import type { Selection } from '../call/select/selection.ts'
 import { type ConnectionListener, LiveConnection } from './connection.ts'
+import type { LiveDependencies, LiveRequest } from './dependencies.ts'
 import { type SessionMoney, sliceOf } from './money.ts'
-import type { LiveParts, LiveRequest } from './parts.ts'
 
 /** How long all entries together may take to connect. */
 const CONNECT_MS = 15_000
@@ -71,7 +71,7 @@ export class LiveStage {
 }
 
 interface Connecting {
-  readonly parts: LiveParts
+  readonly parts: LiveDependencies
   readonly request: LiveRequest
   readonly signal: CancelSignal
 }

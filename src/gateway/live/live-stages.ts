@@ -7,11 +7,11 @@ import { isUpstream } from '../call/context/upstream-errors.ts'
 import { type Candidate, type Selection, without } from '../call/select/selection.ts'
 import { BatchPieces, type HeardPiece, type PieceListener } from './batch-pieces.ts'
 import { type ConnectionListener, ENDED_EARLY, type LiveConnection } from './connection.ts'
+import type { LiveDependencies, LiveRequest } from './dependencies.ts'
 import type { Finalized, LiveFeed } from './feed.ts'
 import { Handovers } from './handovers.ts'
 import { connectToOne, LiveStage, selectionAfter } from './live-stage.ts'
 import { addSpent, type SessionMoney, type Spent } from './money.ts'
-import type { LiveParts, LiveRequest } from './parts.ts'
 import { entryOf, type SessionMessages } from './session-messages.ts'
 
 /** Pause until live entries are tried again while files are transcribed; each one is twice as long, up to a limit. */
@@ -50,8 +50,8 @@ export interface StageHost {
   hurry(): void
 }
 
-interface Parts {
-  readonly parts: LiveParts
+interface StagesDependencies {
+  readonly parts: LiveDependencies
   readonly request: LiveRequest
   readonly money: SessionMoney
   readonly feed: LiveFeed
@@ -67,14 +67,14 @@ interface Parts {
  */
 export class LiveStages implements ConnectionListener, PieceListener {
   readonly handovers: Handovers
-  readonly #of: Parts
+  readonly #of: StagesDependencies
   readonly #retry = new LiveRetry()
   #selection: Selection
   #stage: Stage = { name: 'starting' }
   /** Null: no live entry was missing yet. */
   #pieces: BatchPieces | null = null
 
-  constructor(parts: Parts) {
+  constructor(parts: StagesDependencies) {
     const { request, feed, messages } = parts
     this.#of = parts
     this.#selection = request.selection

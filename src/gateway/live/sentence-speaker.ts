@@ -6,7 +6,7 @@ import type { SpeechOutput } from './speech-output.ts'
 import type { SpeechReport } from './speech-report.ts'
 import type { Sentence, SpeechText } from './speech-text.ts'
 
-interface Parts {
+interface SpeakerDependencies {
   readonly text: SpeechText
   readonly calls: SpeechCalls
   readonly output: SpeechOutput
@@ -17,11 +17,11 @@ interface Parts {
 
 /** Speaks sentences one at a time. While one is played out, the next is asked for already, and no other. */
 export class SentenceSpeaker {
-  readonly #of: Parts
+  readonly #of: SpeakerDependencies
   /** Audio of a sentence comes. */
   #isPlaying = false
 
-  constructor(parts: Parts) {
+  constructor(parts: SpeakerDependencies) {
     this.#of = parts
   }
 

@@ -7,9 +7,9 @@ import { transcriptEnvelope } from '../call/attempt/transcript.ts'
 import { adapt } from '../call/select/eligibility.ts'
 import type { Candidate, Selection } from '../call/select/selection.ts'
 import type { LiveConnection } from './connection.ts'
+import type { LiveDependencies, LiveRequest } from './dependencies.ts'
 import type { Finalized, LiveFeed } from './feed.ts'
 import { type Spent, sliceOf } from './money.ts'
-import type { LiveParts, LiveRequest } from './parts.ts'
 import { liveLimits } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
 
@@ -28,7 +28,7 @@ export class SessionMessages {
   readonly #clock: Clock
   #seq = 0
 
-  constructor(request: LiveRequest, feed: LiveFeed, { services, watch }: LiveParts) {
+  constructor(request: LiveRequest, feed: LiveFeed, { services, watch }: LiveDependencies) {
     const { live, options } = request.call.payload
     this.#request = request
     this.#feed = feed

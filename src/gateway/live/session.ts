@@ -2,10 +2,10 @@ import { Cancellation } from '../../contracts/cancellation.ts'
 import { GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { LiveEntry, SessionEnd, SessionFacts } from '../../contracts/live.ts'
 import type { Usage } from '../call/facts/meter.ts'
+import type { LiveDependencies, LiveRequest } from './dependencies.ts'
 import { LiveFeed } from './feed.ts'
 import { LiveStages } from './live-stages.ts'
 import { SessionMoney } from './money.ts'
-import type { LiveParts, LiveRequest } from './parts.ts'
 import { idleError, SessionLife, sessionEnd } from './session-life.ts'
 import { SessionMessages } from './session-messages.ts'
 import type { Ticking } from './ticker.ts'
@@ -16,7 +16,7 @@ import { seconds } from './transcript.ts'
  * understands it is a matter of its stages.
  */
 export class LiveSession implements Ticking {
-  readonly #parts: LiveParts
+  readonly #parts: LiveDependencies
   readonly #request: LiveRequest
   readonly #money: SessionMoney
   readonly #feed: LiveFeed
@@ -30,7 +30,7 @@ export class LiveSession implements Ticking {
   /** Why it ends; null: it does not yet. */
   #end: SessionEnd | null = null
 
-  constructor(parts: LiveParts, request: LiveRequest) {
+  constructor(parts: LiveDependencies, request: LiveRequest) {
     const { context, call } = request
     const { services, memory } = parts
     const { live } = call.payload

@@ -7,7 +7,7 @@ import type { AdmittedContext } from '../call/context/call-context.ts'
 import type { Services } from '../call/context/services.ts'
 import { selectEntries } from '../call/pipeline.ts'
 import { type Selection, withUnhealthy } from '../call/select/selection.ts'
-import type { LiveParts, LiveRequest, SpeechRequest } from './parts.ts'
+import type { LiveDependencies, LiveRequest, SpeechRequest } from './dependencies.ts'
 import { RingMemory } from './ring.ts'
 import { LiveSession } from './session.ts'
 import { type LiveGrant, SessionCounts } from './session-counts.ts'
@@ -30,7 +30,7 @@ export interface OpenSession {
 
 /** The live sessions of this node. */
 export class LiveSessions {
-  readonly #parts: LiveParts
+  readonly #parts: LiveDependencies
   readonly #open = new Set<OpenSession>()
   readonly #counts: SessionCounts
   /** Looks for orders to end sessions; null: there are none. */

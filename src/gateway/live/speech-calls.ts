@@ -6,7 +6,7 @@ import type { Services } from '../call/context/services.ts'
 import { microsOf, usdOf } from '../call/facts/price.ts'
 import { run } from '../call/pipeline.ts'
 import type { Candidate } from '../call/select/selection.ts'
-import type { SpeechRequest } from './parts.ts'
+import type { SpeechRequest } from './dependencies.ts'
 import { SpeechLines } from './speech-lines.ts'
 
 /** Attempts of all sentences that are kept for the session's end. */

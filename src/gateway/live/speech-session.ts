@@ -1,7 +1,7 @@
 import { Cancellation } from '../../contracts/cancellation.ts'
 import { GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { LiveEntry, SessionEnd, SessionFacts } from '../../contracts/live.ts'
-import type { LiveParts, SpeechRequest } from './parts.ts'
+import type { LiveDependencies, SpeechRequest } from './dependencies.ts'
 import { SentenceSpeaker } from './sentence-speaker.ts'
 import { idleError, SessionLife, sessionEnd } from './session-life.ts'
 import { SpeechCalls } from './speech-calls.ts'
@@ -26,7 +26,7 @@ type Stage =
  * its own money, and all of them are one stream of audio. The caller pays for what was sent to a provider.
  */
 export class SpeechSession implements Ticking {
-  readonly #parts: LiveParts
+  readonly #parts: LiveDependencies
   readonly #request: SpeechRequest
   readonly #closed: () => void
   readonly #over = new Cancellation()
@@ -42,7 +42,7 @@ export class SpeechSession implements Ticking {
   #stage: Stage = { name: 'taking' }
 
   /** @param closed called once, before its sink is told that it is over */
-  constructor(parts: LiveParts, request: SpeechRequest, closed: () => void) {
+  constructor(parts: LiveDependencies, request: SpeechRequest, closed: () => void) {
     const { services, ticker, watch } = parts
     this.#parts = parts
     this.#request = request

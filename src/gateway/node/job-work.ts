@@ -72,8 +72,8 @@ export function startJobWork(parts: Node): JobWork {
   const alerts = startAlertWatch({
     state,
     snapshot: services.snapshot,
-    routes: () => parts.catalog.desk.good().routes,
-    models: () => parts.catalog.desk.models(),
+    routes: () => parts.catalog.service.good().routes,
+    models: () => parts.catalog.service.models(),
     log,
     onEvent: () => signals.ended(),
     clock: parts.clock,

@@ -45,7 +45,7 @@ import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
 import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
-import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/spool-context.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolDependencies, UPLOAD_SLOTS } from '../storage/spool-context.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
@@ -159,7 +159,7 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
 /** Opens what bodies of requests are in. Those in the store are kept as long as they are read. */
 function openBodies(
   store: Store,
-  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log' | 'clock'>,
+  parts: Pick<SpoolDependencies, 'budget' | 'blocks' | 'log' | 'clock'>,
   environment: Environment,
   closers: Closer[],
 ) {
@@ -244,7 +244,7 @@ function openReplicaProbes(
   log: Logger,
   closers: Closer[],
 ): ReplicaProbes {
-  const inForce = () => catalog.desk.good().providers
+  const inForce = () => catalog.service.good().providers
   const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log, clock })
   closers.push(() => probes.stop())
   return probes

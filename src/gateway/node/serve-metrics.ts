@@ -8,7 +8,7 @@ import type { JobWork } from './job-work.ts'
 import type { Node } from './node.ts'
 import type { Closer } from './snapshots.ts'
 
-interface MeteredParts {
+interface MeteredDependencies {
   readonly parts: Node
   readonly server: EdgeServer | null
   readonly jobs: JobWork | null
@@ -26,7 +26,7 @@ interface MeteredParts {
  * @throws Error when the address cannot be listened on
  */
 export async function serveMetrics(
-  { parts, server, jobs, certificate, questions }: MeteredParts,
+  { parts, server, jobs, certificate, questions }: MeteredDependencies,
   closers: Closer[],
 ): Promise<number | undefined> {
   const { environment, metrics, budget, spool, services, state, catalog, keys, usage } = parts
@@ -35,7 +35,7 @@ export async function serveMetrics(
   // Loaded only where it is used.
   const { createScrape } = await import('../observe/metrics/scrape.ts')
   const { accounts } = state
-  const books = new BooksWatch({ usage: questions, accounts, catalog: () => catalog.desk })
+  const books = new BooksWatch({ usage: questions, accounts, catalog: () => catalog.service })
   const scrape = createScrape(metrics, {
     version: await readVersion(),
     ...(server === null ? {} : { server, live: parts.live }),

@@ -141,7 +141,7 @@ function adminContext({
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   return {
     state,
-    catalog: () => catalog.desk,
+    catalog: () => catalog.service,
     webhooks,
     sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock }), clock },
     objects: parts.jobObjects,
@@ -177,7 +177,7 @@ async function listen(
     dependencies,
     admin: adminContext(parts),
     usage: { ...usage, isRecorded: parts.usage !== null },
-    catalog: parts.catalog.desk,
+    catalog: parts.catalog.service,
     state: state.console,
     nodeName: NODE_NAME,
     recordedPaths: RECORDED_PATHS,

@@ -27,14 +27,14 @@ export interface Catalog {
   readonly current: () => Snapshot
   /** True once the published part could be read from the state. */
   readonly isWhole: () => boolean
-  readonly desk: CatalogService
+  readonly service: CatalogService
   readonly reload: () => Promise<void>
   /** Greeting of the demo with its key; empty with a configuration file. */
   readonly greeting: (port: number) => string
   readonly sandboxUrl: string | undefined
 }
 
-export interface CatalogParts {
+export interface CatalogDependencies {
   readonly environment: Environment
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Logger
@@ -56,7 +56,7 @@ type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly s
  *
  * @throws Error that names the mistake in the file
  */
-export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Promise<Catalog> {
+export async function openSnapshots(parts: CatalogDependencies, closers: Closer[]): Promise<Catalog> {
   const { environment, log, store, clock } = parts
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
@@ -70,7 +70,7 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
   return {
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),
-    desk: catalogService(serving, polling.refresh),
+    service: catalogService(serving, polling.refresh),
     ...own,
   }
 }
@@ -88,7 +88,7 @@ function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
   if (age !== null) log.warn(`${age}; npx larkway models update brings newer ones`)
 }
 
-async function fileSource(path: string, parts: CatalogParts, closers: Closer[]): Promise<Source> {
+async function fileSource(path: string, parts: CatalogDependencies, closers: Closer[]): Promise<Source> {
   const { log } = parts
   const source = await openCatalog({ path, ...surroundingsOf(parts), clock: parts.clock })
   closers.push(() => source.close())
@@ -102,12 +102,12 @@ async function fileSource(path: string, parts: CatalogParts, closers: Closer[]):
   return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
 }
 
-function surroundingsOf({ env, secretKeys }: CatalogParts) {
+function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
   const open = (sealed: string, context: Parameters<typeof unseal>[2]) => unseal(secretKeys, sealed, context)
   return { kinds: PROVIDERS, models: SHIPPED, env, open }
 }
 
-async function demoSource(parts: CatalogParts): Promise<Source> {
+async function demoSource(parts: CatalogDependencies): Promise<Source> {
   const { environment } = parts
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
   const sandbox = await parts.sandbox.get()

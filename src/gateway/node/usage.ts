@@ -36,8 +36,8 @@ const FOR_GOOD: UsageRetention = { days: Number.POSITIVE_INFINITY, byWorkspace: 
  * How long records of usage are kept. As long as a part of the catalog is not known, or left out for a mistake, nothing
  * is deleted: it may be what says that a workspace keeps them for longer.
  */
-function usageRetention({ current, isWhole, desk }: Catalog): UsageRetention {
-  const isKnown = isWhole() && desk.broken().length === 0
+function usageRetention({ current, isWhole, service }: Catalog): UsageRetention {
+  const isKnown = isWhole() && service.broken().length === 0
   return (isKnown ? current().usageRetention : null) ?? FOR_GOOD
 }
 
@@ -68,7 +68,7 @@ export function openUsageFiles(
   return { engine, lake: new UsageLake(objects, engine) }
 }
 
-interface UsageParts {
+interface UsageDependencies {
   readonly environment: Environment
   readonly log: Logger
   readonly timing: Timing
@@ -84,7 +84,16 @@ interface UsageParts {
  * switched off.
  */
 export async function openUsage(
-  { environment, log, timing, clock, usageFiles: { engine, lake }, state, catalog, metrics }: UsageParts,
+  {
+    environment,
+    log,
+    timing,
+    clock,
+    usageFiles: { engine, lake },
+    state,
+    catalog,
+    metrics,
+  }: UsageDependencies,
   closers: Closer[],
 ) {
   const { LARKWAY_USAGE_BACKLOG_MIB } = environment
@@ -149,7 +158,7 @@ export interface UsageQuestions extends UsageAdminContext {
 
 /** The parts that answer questions about usage: the files of all nodes, whether this one makes some or not. */
 export function usageQuestions(
-  { usageFiles: { lake, engine }, state, clock }: Pick<UsageParts, 'usageFiles' | 'state' | 'clock'>,
+  { usageFiles: { lake, engine }, state, clock }: Pick<UsageDependencies, 'usageFiles' | 'state' | 'clock'>,
   usage: Awaited<ReturnType<typeof openUsage>>,
 ): UsageQuestions {
   const { usageMarks: marks } = state.console

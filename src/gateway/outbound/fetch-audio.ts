@@ -36,7 +36,7 @@ const TIMING: FetchTiming = {
   bodyBytesPerSecond: 64 * 1024,
 }
 
-export interface FetchParts extends HostAccessOptions {
+export interface FetchDependencies extends HostAccessOptions {
   readonly timing?: Partial<FetchTiming>
 }
 
@@ -49,7 +49,7 @@ interface Fetching extends HostAccess {
  * is judged as a text, resolved once, and refused unless all of its addresses are public; it is those addresses that
  * are dialled, so that a second answer of the DNS has no say. Redirects are hops of their own.
  */
-export function createAudioFetcher(parts: FetchParts): FetchAudio {
+export function createAudioFetcher(parts: FetchDependencies): FetchAudio {
   const access: Fetching = { ...hostAccess(parts), timing: { ...TIMING, ...parts.timing } }
   return async (url, options) => {
     try {

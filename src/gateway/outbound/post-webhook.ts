@@ -32,7 +32,7 @@ export interface PostTiming {
 
 const TIMING: PostTiming = { totalMs: 10_000, bodyMs: 1_000 }
 
-export interface PosterParts extends HostAccessOptions {
+export interface PosterDependencies extends HostAccessOptions {
   /** For development: also posts to http at 127.0.0.1 and localhost. */
   readonly insecure: boolean
   readonly timing?: Partial<PostTiming>
@@ -50,7 +50,7 @@ interface Posting extends HostAccess {
  *
  * Each delivery has a connection of its own: they are minutes apart for most targets, and none is kept open for them.
  */
-export function createWebhookPoster(parts: PosterParts): PostWebhook {
+export function createWebhookPoster(parts: PosterDependencies): PostWebhook {
   const access: Posting = {
     ...hostAccess(parts),
     insecure: parts.insecure,

@@ -14,7 +14,7 @@ import { blockBytes } from './body-bytes.ts'
 import { notBase64 } from './failure.ts'
 import { TextCleaner } from './stages.ts'
 
-interface GathererParts {
+interface GathererDependencies {
   readonly hasher: LeafHasher
   readonly blocks: BlockPool
   readonly budget: ByteBudget
@@ -22,7 +22,7 @@ interface GathererParts {
 
 /** Copies chunks together to leaves in two blocks that take turns: one is filled while the other is hashed. */
 class LeafGatherer {
-  readonly #parts: GathererParts
+  readonly #parts: GathererDependencies
   readonly #take: (hash: Uint8Array) => void
   readonly #blocks: Block[] = []
   /** Index of the block that is being filled. */
@@ -35,7 +35,7 @@ class LeafGatherer {
    * @param total bytes that must come
    * @param take  called with the hash of each leaf, in order
    */
-  constructor(total: number, parts: GathererParts, take: (hash: Uint8Array) => void) {
+  constructor(total: number, parts: GathererDependencies, take: (hash: Uint8Array) => void) {
     this.#missing = total
     this.#parts = parts
     this.#take = take
@@ -176,7 +176,7 @@ function decode(groups: Buffer): Buffer {
  */
 const STRIDE_BYTES = 4 * LEAF_BYTES
 
-interface AudioDigesterParts {
+interface AudioDigesterDependencies {
   readonly reader: AudioReader
   readonly hasher: LeafHasher
   /** Where audio is gathered that comes in chunks: two blocks at most for each digest, charged by force. */
@@ -185,7 +185,7 @@ interface AudioDigesterParts {
 }
 
 /** Digests audio at rest and audio in passing: the same audio has the same digest, however it arrived. */
-export function createAudioDigester(parts: AudioDigesterParts): AudioDigester {
+export function createAudioDigester(parts: AudioDigesterDependencies): AudioDigester {
   return {
     async digest(audio, signal) {
       signal.throwIfAborted()
@@ -211,7 +211,7 @@ interface Hashing {
 async function hashHeld(
   blocks: readonly Block[],
   { offset, length, encoding }: AudioRef,
-  { hasher, signal, take }: Hashing & Pick<AudioDigesterParts, 'hasher'>,
+  { hasher, signal, take }: Hashing & Pick<AudioDigesterDependencies, 'hasher'>,
 ): Promise<void> {
   const end = offset + length
   for (let at = offset; at < end; at += STRIDE_BYTES) {
@@ -225,7 +225,7 @@ async function hashHeld(
 /** Hashes audio that comes in chunks. */
 async function hashGathered(
   audio: AudioRef,
-  { reader, ...memory }: AudioDigesterParts,
+  { reader, ...memory }: AudioDigesterDependencies,
   { signal, take }: Hashing,
 ): Promise<void> {
   const gatherer = new LeafGatherer(audio.decodedBytes, memory, take)

@@ -144,7 +144,7 @@ function chunkSizes(bytes: number): number[] {
 /** Least size of a chunk that is not the last; see `AudioReader`. */
 const MIN_CHUNK_BYTES = 64 * 1024
 
-interface AudioReaderParts {
+interface AudioReaderDependencies {
   readonly objects: Pick<Objects, 'get'>
   readonly decoder: Base64Decoder
   /** Memory for decoding ahead in a worker, and the budget that counts it; without it all is decoded on the way. */
@@ -152,7 +152,7 @@ interface AudioReaderParts {
 }
 
 /** Reads audio out of blocks and objects; base64 is decoded, and bytes are encoded, on their way out. */
-export function createAudioReader({ objects, decoder, memory }: AudioReaderParts): AudioReader {
+export function createAudioReader({ objects, decoder, memory }: AudioReaderDependencies): AudioReader {
   const text = (audio: AudioRef, signal: AbortSignal) =>
     bodyBytes(objects, audio.source, audio.offset, audio.offset + audio.length, signal)
 

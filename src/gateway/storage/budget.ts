@@ -131,7 +131,7 @@ class FairBudget implements WaitingBudget {
     if (workspace === undefined) {
       if (this.#used + bytes > this.limit) return false
     } else {
-      this.#noteAsking(workspace)
+      this.#noteWaiting(workspace)
       if (!this.#isTurnOf(workspace, bytes)) return false
       if (!this.#fits(bytes, workspace) && !this.#isFreed(bytes, workspace)) return false
     }
@@ -198,7 +198,7 @@ class FairBudget implements WaitingBudget {
     }
   }
 
-  #noteAsking(workspace: string): void {
+  #noteWaiting(workspace: string): void {
     if (workspace !== this.#asker) {
       if (this.#asker !== '') this.#othersAskedAtMs = this.#askedAtMs
       this.#asker = workspace

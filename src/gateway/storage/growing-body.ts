@@ -13,7 +13,7 @@ const CHUNK_BYTES = 64 * 1024
 const WINDOW_BYTES = 512 * 1024
 const SCARCE_WINDOW_BYTES = 64 * 1024
 
-interface GrowingBodyParts {
+interface GrowingBodyDependencies {
   readonly objects: Objects
   readonly budget: ByteBudget
   readonly blocks: BlockPool
@@ -43,7 +43,7 @@ interface Piece {
  * from that: neither the sender nor the store ever waits for a reader.
  */
 export class GrowingBody implements ArrivingBody {
-  readonly #parts: GrowingBodyParts
+  readonly #parts: GrowingBodyDependencies
   /** The reader that has not begun to read. */
   readonly #expected: Reader = { at: 0 }
   readonly #readers = new Set<Reader>([this.#expected])
@@ -60,7 +60,7 @@ export class GrowingBody implements ArrivingBody {
   /** Since when a reader has waited for the sender; null: none does. */
   #waitingSinceMs: number | null = null
 
-  constructor(parts: GrowingBodyParts) {
+  constructor(parts: GrowingBodyDependencies) {
     this.#parts = parts
   }
 

@@ -7,13 +7,13 @@ import type { State } from '../../contracts/state.ts'
 import { rejected } from '../outbound/fetch-failure.ts'
 import { judgeUrl } from '../outbound/remote-url.ts'
 
-export interface RemoteAudioParts {
+export interface RemoteAudioDependencies {
   readonly spool: Spool
   readonly fetchAudio: FetchAudio
 }
 
 /** Brings audio from URLs into the object store, at the pace at which that takes it. */
-export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioParts): RemoteAudio {
+export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioDependencies): RemoteAudio {
   return {
     async fetch(url, options) {
       const remote = await fetchAudio(url, options)

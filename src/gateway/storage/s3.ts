@@ -52,7 +52,7 @@ async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promi
     const create = new CreateMultipartUploadCommand({ Bucket: bucket, Key: key })
     const { UploadId } = await calls.send(create, { abortSignal: AbortSignal.timeout(callMs) })
     if (UploadId === undefined) throw new Error('the store named no upload id')
-    const upload = new S3Parts(options, UploadId)
+    const upload = new S3PartUpload(options, UploadId)
     if (!signal.aborted) return upload
     await upload.abort()
     throw signal.reason
@@ -61,7 +61,7 @@ async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promi
   }
 }
 
-class S3Parts implements PartUpload {
+class S3PartUpload implements PartUpload {
   readonly #options: S3PartsOptions
   readonly #uploadId: string
   readonly #ended = new AbortController()

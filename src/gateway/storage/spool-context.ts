@@ -53,7 +53,7 @@ export const FOLDER_UPLOAD_SLOTS = 1_024
 /** Pause after which a slow sender without a slot may retry: the slots are held by senders as slow. */
 export const SLOW_RETRY_MS = 30_000
 
-export interface SpoolParts {
+export interface SpoolDependencies {
   readonly budget: WaitingBudget
   readonly blocks: BlockPool
   readonly objects: SealedObjects

@@ -8,7 +8,7 @@ import {
   type ArrivingWriter,
   type BodyContext,
   SPOOL_TIMING,
-  type SpoolParts,
+  type SpoolDependencies,
   type SpoolStats,
   UPLOAD_SLOTS,
 } from './spool-context.ts'
@@ -26,7 +26,7 @@ interface ByteSpool extends Spool {
  * no slot keeps its memory only as long as no one else waits for it. Whatever a workspace holds beyond its share can be
  * taken back for another one; see `createBudget`.
  */
-export function createSpool({ clock = systemClock, ...parts }: SpoolParts): ByteSpool {
+export function createSpool({ clock = systemClock, ...parts }: SpoolDependencies): ByteSpool {
   const timing = { ...SPOOL_TIMING, ...parts.timing }
   // Slots are given out by the rules of memory, and taken back by them.
   const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0, clock)

@@ -35,7 +35,7 @@ export interface CallbackForm {
   isFinal(status: number): boolean
 }
 
-export interface CallbackParts {
+export interface CallbackDependencies {
   readonly state: Pick<State, 'jobs'>
   /** By the name of the door. */
   readonly forms: ReadonlyMap<string, CallbackForm>
@@ -79,7 +79,7 @@ export function isForCallback({ id }: Pick<WebhookEvent, 'id'>): boolean {
   return id.startsWith('cbk_')
 }
 
-interface CallbackSending extends CallbackParts, Sending {
+interface CallbackSending extends CallbackDependencies, Sending {
   readonly secretKeys: readonly Buffer[]
   /** The webhook of the event's workspace; null: it has none. */
   target(): Promise<WebhookTarget | null>

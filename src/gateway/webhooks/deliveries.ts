@@ -3,7 +3,7 @@ import type { EventEnding, WebhookEvent } from '../../contracts/outbox.ts'
 import type { State } from '../../contracts/state.ts'
 import { sleep } from '../../contracts/time.ts'
 import type { Posted } from '../../contracts/webhooks.ts'
-import { attemptCallback, type CallbackParts, isForCallback } from './callbacks.ts'
+import { attemptCallback, type CallbackDependencies, isForCallback } from './callbacks.ts'
 import { endingOf, reasonOf, SCHEDULE, type Schedule } from './delivery-outcome.ts'
 import { attemptWebhook, eventBody, type Sending } from './send.ts'
 
@@ -33,7 +33,7 @@ export interface DeliveryTiming {
   readonly schedule: Schedule
 }
 
-export interface DeliveryParts extends Sending {
+export interface DeliveryDependencies extends Sending {
   readonly state: Pick<State, 'outbox' | 'settings'>
   /** All keys that open secrets; see `readSecretKeys`. */
   readonly secretKeys: readonly Buffer[]
@@ -41,7 +41,7 @@ export interface DeliveryParts extends Sending {
   readonly signals: { onEnded(listener: () => void): () => void }
   readonly log: Logger
   /** How the ends of jobs are told to their own callbacks; absent: there are none. */
-  readonly callbacks?: CallbackParts
+  readonly callbacks?: CallbackDependencies
   /** Where alerts go; absent, or null: nowhere any more. */
   readonly alertTarget?: () => WebhookTarget | null
   /** Called with the outcome of each attempt. */
@@ -66,14 +66,14 @@ export interface Deliveries {
  *
  * Targets do not wait for one another: each has its share of the places only, and a smaller one after a failure.
  */
-export function startDeliveries(parts: DeliveryParts): Deliveries {
+export function startDeliveries(parts: DeliveryDependencies): Deliveries {
   return new Loop(parts)
 }
 
 type Lookups = Map<string, Promise<WebhookTarget | null>>
 
 class Loop implements Deliveries {
-  readonly #parts: DeliveryParts
+  readonly #parts: DeliveryDependencies
   readonly #places: number
   readonly #timing: DeliveryTiming
   readonly #random: () => number
@@ -89,7 +89,7 @@ class Loop implements Deliveries {
   #more = false
   #away = false
 
-  constructor(parts: DeliveryParts) {
+  constructor(parts: DeliveryDependencies) {
     const { signals, places = PLACES, random = Math.random, timing } = parts
     this.#parts = parts
     this.#places = places

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import type { TlsOptions } from 'node:tls'
 import t, { type Test } from 'tap'
-import { createAudioFetcher, type FetchParts } from '../../../src/gateway/outbound/fetch-audio.ts'
+import { createAudioFetcher, type FetchDependencies } from '../../../src/gateway/outbound/fetch-audio.ts'
 import { AUTHORITY, answerWith, failureOf, fetched, headOf } from '../../support/audio-fetch.ts'
 import { TLS_HOSTS } from '../../support/guard-hosts.ts'
 import { dialInto, serveTcp, serveTls } from '../../support/tls-host.ts'
@@ -13,7 +13,7 @@ t.setTimeout(60_000)
 const AUDIO = `${headOf(5)}hello`
 const FAILED = 'AUDIO_URL_FETCH_FAILED'
 /** A fetcher whose only host, at 8.8.8.8, is this one. */
-async function fetchOver(t: Test, options: TlsOptions, parts: FetchParts = {}) {
+async function fetchOver(t: Test, options: TlsOptions, parts: FetchDependencies = {}) {
   const host = await serveTls(t, options, answerWith(AUDIO))
   const { dial } = dialInto({ '8.8.8.8': host })
   const fetchAudio = createAudioFetcher({

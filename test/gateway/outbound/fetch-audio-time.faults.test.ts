@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { FetchAudio } from '../../../src/contracts/remote-audio.ts'
 import type { Clock } from '../../../src/contracts/time.ts'
-import { createAudioFetcher, type FetchParts } from '../../../src/gateway/outbound/fetch-audio.ts'
+import { createAudioFetcher, type FetchDependencies } from '../../../src/gateway/outbound/fetch-audio.ts'
 import {
   AUTHORITY,
   answerWith,
@@ -32,7 +32,7 @@ setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
 /** A host that takes connections and says nothing, not even in TLS. */
-async function fetchFromSilence(t: Test, parts: FetchParts = {}) {
+async function fetchFromSilence(t: Test, parts: FetchDependencies = {}) {
   const host = await serveTcp(t)
   const { dial } = dialInto({ '8.8.8.8': host })
   const fetchAudio = createAudioFetcher({

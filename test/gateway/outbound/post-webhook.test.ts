@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { WebhookMessage } from '../../../src/contracts/webhooks.ts'
-import { createWebhookPoster, type PosterParts } from '../../../src/gateway/outbound/post-webhook.ts'
+import { createWebhookPoster, type PosterDependencies } from '../../../src/gateway/outbound/post-webhook.ts'
 import { createAuthority, selfSigned } from '../../support/certificates.ts'
 import { dialInto } from '../../support/tls-host.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -34,7 +34,7 @@ const DAY_MS = 86_400_000
 async function startHook(
   t: Test,
   behave: Behaviour,
-  parts: Partial<PosterParts> = {},
+  parts: Partial<PosterDependencies> = {},
   options: ReceiverOptions = {},
 ) {
   const receiver = await startReceiver(t, behave, options)

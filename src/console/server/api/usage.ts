@@ -128,7 +128,7 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
     return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
   }
   yield csvLine(fileLine(question, reportColumns(question), ['key_name', 'groups']))
-  const told = new ToldSums()
+  const told = new SumTotals()
   const steps = stepsOf(question)
   // A line of each step is kept free for those that are left.
   let room = EXPORT_MAX - steps
@@ -188,7 +188,7 @@ function fileLine<Cell>(
 type Row = Pick<UsageAnswerRow, 'timeMs' | 'sums'>
 
 /** Sums of the groups that were told of, step by step. */
-class ToldSums {
+class SumTotals {
   readonly #steps = new Map<number | null, Record<UsageMeasure, number>>()
 
   add({ timeMs, sums }: Row): void {

@@ -3,7 +3,7 @@ import type { Principal } from '../../../contracts/catalog.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { queryValues, readBoolean } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
-import type { LiveRequest } from '../../live/parts.ts'
+import type { LiveRequest } from '../../live/dependencies.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import {
   DemandingFlag,

@@ -11,7 +11,7 @@ const LOOK_MS = 500
 /** Most that is read of an answer to a probe; the connection of a longer one is closed. */
 const ANSWER_BYTES_MAX = 256 * 1024
 
-export interface ProbeParts {
+export interface ProbeDependencies {
   readonly pools: ReplicaPools
   /** Every provider in force: the same list until the configuration changes. */
   readonly inForce: () => readonly ConfiguredProvider[]
@@ -29,13 +29,13 @@ export interface ProbeParts {
  * probe of a replica is under way at a time.
  */
 export class ReplicaProbes {
-  readonly #parts: ProbeParts
+  readonly #parts: ProbeDependencies
   readonly #looking: Timer
   readonly #stopped = new AbortController()
   #inForce: readonly ConfiguredProvider[] = []
   #probing = new Map<Replica, Probing>()
 
-  constructor(parts: ProbeParts) {
+  constructor(parts: ProbeDependencies) {
     this.#parts = parts
     this.#looking = parts.clock.every(LOOK_MS, () => this.#look())
     this.#looking.unref()
@@ -72,7 +72,7 @@ export class ReplicaProbes {
 
 /** The probes of one replica. */
 class Probing {
-  readonly #parts: ProbeParts
+  readonly #parts: ProbeDependencies
   readonly #replica: Replica
   readonly #signal: AbortSignal
   #pool: ReplicaPool | null = null
@@ -82,7 +82,7 @@ class Probing {
   /** Probes in a row that said the other thing than what counts. */
   #contrary = 0
 
-  constructor(parts: ProbeParts, replica: Replica, signal: AbortSignal) {
+  constructor(parts: ProbeDependencies, replica: Replica, signal: AbortSignal) {
     this.#parts = parts
     this.#replica = replica
     this.#signal = signal

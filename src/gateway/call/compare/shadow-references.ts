@@ -8,7 +8,7 @@ import { countWordErrors } from './word-errors.ts'
 /** How long a reference waits for another one of the same call, which comes to it first. */
 const WAIT_MS = 10_000
 
-interface ShadowReferencesParts {
+interface ShadowReferencesDependencies {
   readonly pairs: KeptPairs
   readonly slots: Pick<Slots, 'wait'>
   /** All of them are told. */
@@ -17,9 +17,9 @@ interface ShadowReferencesParts {
 
 /** Takes what was really said in a call, and counts how far the answer and that of the shadow are from it. */
 export class ShadowReferences implements References {
-  readonly #parts: ShadowReferencesParts
+  readonly #parts: ShadowReferencesDependencies
 
-  constructor(parts: ShadowReferencesParts) {
+  constructor(parts: ShadowReferencesDependencies) {
     this.#parts = parts
   }
 

@@ -53,7 +53,7 @@ interface ShadowCall {
   readonly release: () => void
 }
 
-interface ShadowParts {
+interface ShadowDependencies {
   readonly holds: BodyHolds
   /** All of them are told. */
   readonly watches: readonly ShadowWatch[]
@@ -75,7 +75,7 @@ interface ShadowParts {
  * for any of them. Under memory pressure, and when the node is to stop, calls of shadows are given up.
  */
 export class Shadows implements ShadowAsker {
-  readonly #parts: ShadowParts
+  readonly #parts: ShadowDependencies
   readonly #random: () => number
   /** Health of shadows: one that is down, or asked for a pause, is left alone for a while, too. */
   readonly #health = createCircuitBreakers()
@@ -87,7 +87,7 @@ export class Shadows implements ShadowAsker {
   #heldBytes = 0
   #ended = false
 
-  constructor(parts: ShadowParts) {
+  constructor(parts: ShadowDependencies) {
     this.#parts = parts
     this.#random = parts.random ?? Math.random
     this.#replicas = new ReplicaPools(this.#random, parts.clock)

@@ -73,7 +73,7 @@ export interface MoneyLeases {
 }
 
 /** The parts of the gateway that leases are made with. */
-export interface LeaseParts {
+export interface LeaseDependencies {
   readonly ledger: Pick<CallLedger, 'lease' | 'recover'>
   /** Takes back a beginning whose answer was lost. */
   readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
@@ -86,12 +86,12 @@ export interface LeaseParts {
 export function createMoneyLeases({
   clock = systemClock,
   ...parts
-}: Omit<LeaseParts, 'clock'> & { readonly clock?: Clock }): MoneyLeases {
+}: Omit<LeaseDependencies, 'clock'> & { readonly clock?: Clock }): MoneyLeases {
   return new NodeLeases({ ...parts, clock })
 }
 
 class NodeLeases implements MoneyLeases, MoneySource {
-  readonly #parts: LeaseParts
+  readonly #parts: LeaseDependencies
   /** A principal changes with its terms, and begins anew then. */
   readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
   /** By workspace: every lease that is not over. */
@@ -100,7 +100,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
   /** Leases that are over, since the journal was told last. */
   #over: string[] = []
 
-  constructor(parts: LeaseParts) {
+  constructor(parts: LeaseDependencies) {
     this.#parts = parts
     parts.usageKeeper?.keepMoney(this)
   }
@@ -246,7 +246,7 @@ interface LeaseOrigin {
 
 /** A reservation that goes from token to token. */
 class MoneyLease {
-  readonly #parts: LeaseParts
+  readonly #parts: LeaseDependencies
   readonly #origin: LeaseOrigin
   readonly #bornMs: number
   readonly #entry: LeaseEntry
@@ -268,7 +268,7 @@ class MoneyLease {
   #failure: unknown = null
   #renewedMs: number
 
-  constructor(parts: LeaseParts, origin: LeaseOrigin) {
+  constructor(parts: LeaseDependencies, origin: LeaseOrigin) {
     this.#parts = parts
     this.#origin = origin
     this.#entry = new LeaseEntry(origin.workspace)

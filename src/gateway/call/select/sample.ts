@@ -151,7 +151,7 @@ export function recordedSample({ sample }: RecordedCall): Sample {
 }
 
 /** A sample with a note of the fields that it cannot express, or that are the caller's own words. */
-interface Told {
+interface PartialSample {
   readonly sample: Partial<Sample>
   readonly unrecorded: readonly string[]
 }
@@ -165,7 +165,7 @@ export function recordedCall(
   { purposes, route }: Pick<Principal, 'purposes' | 'route'>,
 ): RecordedCall {
   const { operation, selectors } = call
-  const { sample, unrecorded } = toldOf(call, route)
+  const { sample, unrecorded } = sampleOf(call, route)
   const label = selectors.purpose?.label
   const purpose = purposes.some((one) => one.purpose === label) ? (label ?? null) : null
   const all = { ...sample, purpose, responseProfile: selectors.responseProfile }
@@ -182,39 +182,46 @@ function isPlain(name: string, value: unknown): boolean {
   return value === PLAIN_SAMPLE[name as keyof Sample]
 }
 
-function toldOf(call: Call, route: Principal['route']): Told {
+function sampleOf(call: Call, route: Principal['route']): PartialSample {
   switch (call.operation) {
     case 'transcription':
     case 'translation':
-      return transcriptionTold(call.payload)
+      return transcriptionSample(call.payload)
     case 'speech':
-      return speechTold(call.payload, route)
+      return speechSample(call.payload, route)
     case 'chat':
     case 'vision':
-      return chatTold(call.payload)
+      return chatSample(call.payload)
     case 'complete':
-      return told({ characters: call.payload.prompt.length })
+      return partialSample({ characters: call.payload.prompt.length })
     case 'embeddings': {
       const { input, dimensions } = call.payload
       const characters = input.reduce((sum, one) => sum + (typeof one === 'string' ? one.length : 4), 0)
-      return told({ characters: Math.ceil(characters / input.length), count: input.length, dimensions })
+      return partialSample({
+        characters: Math.ceil(characters / input.length),
+        count: input.length,
+        dimensions,
+      })
     }
     case 'image': {
       const { prompt, n, size, output_format: format } = call.payload
       const responseFormat = IMAGE_WORDS.output_format.find((one) => one === format) ?? null
       const sample = { characters: prompt.length, count: n, size: measures(size), responseFormat }
-      return told(sample, { size: size !== sample.size, output_format: format !== responseFormat })
+      return partialSample(sample, { size: size !== sample.size, output_format: format !== responseFormat })
     }
     case 'video': {
       const { prompt, duration_seconds: durationSeconds, size } = call.payload
       const sample = { characters: prompt.length, durationSeconds, size: measures(size) }
-      return told(sample, { size: size !== sample.size })
+      return partialSample(sample, { size: size !== sample.size })
     }
   }
 }
 
 /** @param lacks fields of the call by whether they are missing in the sample */
-function told(sample: Partial<Sample>, lacks: Readonly<Record<string, boolean>> = {}): Told {
+function partialSample(
+  sample: Partial<Sample>,
+  lacks: Readonly<Record<string, boolean>> = {},
+): PartialSample {
   return { sample, unrecorded: Object.keys(lacks).filter((name) => lacks[name] === true) }
 }
 
@@ -223,10 +230,10 @@ function measures(size: string | null): string | null {
   return size !== null && /^\d{1,5}x\d{1,5}$/.test(size) ? size : null
 }
 
-function transcriptionTold({ audio, options, live }: Calls['transcription']): Told {
+function transcriptionSample({ audio, options, live }: Calls['transcription']): PartialSample {
   const { format, decodedBytes: bytes, durationSeconds: seconds, channels } = audio
   const language = options.language === null ? null : languageCode(options.language)
-  return told(
+  return partialSample(
     { features: requiredFeatures(options), language, audio: { format, bytes, seconds, channels } },
     {
       keyterms: options.keyterms.length > 0,
@@ -242,10 +249,10 @@ function transcriptionTold({ audio, options, live }: Calls['transcription']): To
 /** Formats of speech that are words of ours. */
 const SPEECH_FORMATS = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm']
 
-function speechTold(
+function speechSample(
   { input, voice, speed, response_format, times }: SpeechCall,
   route: Principal['route'],
-): Told {
+): PartialSample {
   const limits = route.entries.map(({ facts }) => facts.limits)
   const voices = route.entries.flatMap((entry, at) => [
     ...Object.keys(entry.voices),
@@ -257,16 +264,16 @@ function speechTold(
   const responseFormat = isOurs
     ? response_format
     : (formats.find((format) => format === response_format) ?? null)
-  return told(
+  return partialSample(
     { characters: countCharacters(input), voice: named, speed, responseFormat },
     { voice: voice !== named, response_format: response_format !== responseFormat, times: times === true },
   )
 }
 
-function chatTold({ messages, tools, modalities, response_schema: schema }: ChatCall): Told {
+function chatSample({ messages, tools, modalities, response_schema: schema }: ChatCall): PartialSample {
   const parts = messages.flatMap((message) => message.parts)
   const characters = parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0)
-  return told(
+  return partialSample(
     {
       characters,
       images: parts.some(({ type }) => type === 'image'),

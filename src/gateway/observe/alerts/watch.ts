@@ -25,7 +25,7 @@ export interface AlertTiming {
   readonly roundMs: number
 }
 
-export interface AlertWatchParts {
+export interface AlertWatchDependencies {
   readonly state: Pick<
     State,
     'alerts' | 'slots' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'
@@ -54,12 +54,12 @@ export interface AlertWatch {
  * its process has died. What is open is kept in the state, and begins and ends there in one step with what is told of
  * it; so an incident is told once, and its end once, also where two nodes believe that they are the one.
  */
-export function createAlertWatch(parts: AlertWatchParts): AlertWatch {
+export function createAlertWatch(parts: AlertWatchDependencies): AlertWatch {
   return new Watch(parts)
 }
 
 /** The same, looking until it is stopped. */
-export function startAlertWatch(parts: AlertWatchParts): AlertWatch {
+export function startAlertWatch(parts: AlertWatchDependencies): AlertWatch {
   const watch = createAlertWatch(parts)
   const roundMs = parts.timing?.roundMs ?? ROUND_MS
   const stopping = new AbortController()
@@ -82,7 +82,7 @@ export function startAlertWatch(parts: AlertWatchParts): AlertWatch {
 }
 
 class Watch implements AlertWatch {
-  readonly #parts: AlertWatchParts
+  readonly #parts: AlertWatchDependencies
   readonly #figures: Figures
   #lease: SlotLease | null = null
   /** Since when the cause of an incident is gone, by its id. A node that takes over counts anew. */
@@ -91,7 +91,7 @@ class Watch implements AlertWatch {
   readonly #unread = new Set<string>()
   #away = false
 
-  constructor(parts: AlertWatchParts) {
+  constructor(parts: AlertWatchDependencies) {
     this.#parts = parts
     this.#figures = new Figures(parts)
   }

@@ -19,7 +19,7 @@ interface Replica {
 }
 
 /** The parts of a node that are read at a scrape. */
-export interface NodeParts {
+export interface NodeDependencies {
   readonly version: string
   /** Absent for a worker, which serves no requests. */
   readonly server?: { readonly uws: string; readonly inFlight: number; readonly connections: number }
@@ -65,7 +65,7 @@ const ENDS = (['transcription', 'queue'] as const).flatMap((kind) =>
 )
 
 /** All that this process knows by itself. */
-export function nodeReadings(parts: NodeParts): Reading[] {
+export function nodeReadings(parts: NodeDependencies): Reading[] {
   const { version, server, live, certificate, jobs, budget, settlements, rateLimiter, bodies } = parts
   return [
     info(version, server?.uws ?? ''),
@@ -269,7 +269,7 @@ function providersOf(snapshot: Snapshot): Map<string, ConfiguredProvider> {
 }
 
 /** Providers that have several servers alone. */
-function replicaReadings({ snapshot, replicas, clock }: NodeParts): Reading[] {
+function replicaReadings({ snapshot, replicas, clock }: NodeDependencies): Reading[] {
   const nowMs = clock.now()
   const pools = [...providersOf(snapshot()).values()].flatMap((provider) => {
     const pool = replicas.of(provider)
@@ -299,7 +299,7 @@ function replicaReadings({ snapshot, replicas, clock }: NodeParts): Reading[] {
 }
 
 /** Accounts that have a limit alone. */
-function slotReading({ snapshot, slots }: NodeParts): Reading {
+function slotReading({ snapshot, slots }: NodeDependencies): Reading {
   const limits = new Map<string, number>()
   for (const [name, { concurrency }] of providersOf(snapshot()))
     if (concurrency !== null) limits.set(name, concurrency)
@@ -319,7 +319,7 @@ function slotReading({ snapshot, slots }: NodeParts): Reading {
   }
 }
 
-function breakers({ snapshot, healthOf }: NodeParts): Reading {
+function breakers({ snapshot, healthOf }: NodeDependencies): Reading {
   return {
     name: 'larkway_breaker_state',
     help: 'How an entry of a route fares on this node: 0 closed, 1 half-open, 2 open, 3 cooling down.',
@@ -331,7 +331,7 @@ function breakers({ snapshot, healthOf }: NodeParts): Reading {
 
 function* statesOf(
   snapshot: Snapshot,
-  healthOf: NodeParts['healthOf'],
+  healthOf: NodeDependencies['healthOf'],
 ): Generator<readonly [labels: string[], state: number]> {
   for (const { workspace, name, entries } of routesOf(snapshot))
     for (const [at, entry] of entries.entries())

@@ -2,7 +2,7 @@ import type { Jobs } from '../../../contracts/jobs.ts'
 import { nextTurn, within } from '../../../contracts/time.ts'
 import { renderReading } from './family.ts'
 import type { Metrics } from './metrics.ts'
-import { type NodeParts, nodeReadings, stateReadings } from './node-readings.ts'
+import { type NodeDependencies, nodeReadings, stateReadings } from './node-readings.ts'
 import { createProcessMetrics } from './process-readings.ts'
 
 /** How long the state has for its figures; the rest is told without them. */
@@ -15,7 +15,7 @@ const STATE_MS = 1_000
  */
 export function createScrape(
   { requests, calls, live, shadows, work, tenants, usage }: Metrics,
-  node: NodeParts & Pick<Jobs, 'figures'>,
+  node: NodeDependencies & Pick<Jobs, 'figures'>,
 ): () => Promise<string> {
   const ofProcess = createProcessMetrics()
   let current: Promise<string> | null = null

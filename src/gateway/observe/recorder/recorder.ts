@@ -252,7 +252,7 @@ export interface RecorderTiming {
   readonly stepMs: number
 }
 
-export interface RecorderParts {
+export interface RecorderDependencies {
   readonly state: ConsoleState
   readonly node: Omit<SampledNode, 'inFlight'>
   readonly log: Logger
@@ -265,7 +265,7 @@ export interface RecorderParts {
  * most of them no more is done than to find the key's tally and add to it.
  */
 export class BatchingRecorder implements Recorder {
-  readonly #parts: RecorderParts
+  readonly #parts: RecorderDependencies
   readonly #timing: RecorderTiming
   readonly #clock: Clock
   readonly #tallies: Tallies
@@ -285,7 +285,7 @@ export class BatchingRecorder implements Recorder {
   /** On the node's clock. */
   #stepStartMs: number
 
-  constructor(parts: RecorderParts) {
+  constructor(parts: RecorderDependencies) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
     this.#tallies = new Tallies(this.#clock)

@@ -43,7 +43,7 @@ const TAKEN = 0
 /** Lines about lost spans are no more frequent than this. */
 const SAY_EVERY_MS = 60_000
 
-interface LossParts {
+interface LossDependencies {
   readonly log: Logger
   readonly clock: Clock
 }
@@ -56,14 +56,14 @@ class ReportingSpanProcessor implements SpanProcessor {
   readonly #batches: BatchSpanProcessor
   readonly #exporter: SpanExporter
   readonly #queueMax: number
-  readonly #parts: LossParts
+  readonly #parts: LossDependencies
   /** Spans that the queue holds, and those that are on their way. */
   #queued = 0
   #sending = 0
   #lost = 0
   #saidMs = Number.NEGATIVE_INFINITY
 
-  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], parts: LossParts) {
+  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], parts: LossDependencies) {
     this.#exporter = exporter
     this.#queueMax = batch.maxQueueSize
     this.#parts = parts
@@ -138,7 +138,7 @@ function reasonOf(error: Error | undefined): string {
 const CLOSE_MS = 3_000
 
 /** Makes the spans of this process and sends them by OTLP over HTTP. */
-export function openTracing(options: TracingOptions, version: string, parts: LossParts): Tracing {
+export function openTracing(options: TracingOptions, version: string, parts: LossDependencies): Tracing {
   const { clock } = parts
   const outlet = new ReportingSpanProcessor(new OTLPTraceExporter(), options.batch, parts)
   const provider = new TracerProvider({

@@ -1,6 +1,6 @@
 import type { FinishReason, ToolCall } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
-import { type TokenUsage, tokenParts } from '../../../contracts/usage.ts'
+import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
 import { asObject, jsonText, objectsIn } from '../json.ts'
 
@@ -85,7 +85,7 @@ export function usageOf(counts: Counts): TokenUsage | null {
   return {
     input_tokens: input === undefined ? null : input + (written ?? 0) + (cached ?? 0),
     output_tokens: output ?? null,
-    ...tokenParts({
+    ...tokenDetails({
       ...NO_PARTS,
       cached_input_tokens: cached,
       cache_write_tokens: written,

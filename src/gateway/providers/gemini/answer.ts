@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Failure, UpstreamReply } from '../../../contracts/upstream.ts'
-import { type TokenUsage, tokenParts } from '../../../contracts/usage.ts'
+import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
@@ -91,7 +91,7 @@ function readUsage({ usageMetadata }: JsonObject): TokenUsage | null {
   return {
     input_tokens: count(promptTokenCount) + count(toolUsePromptTokenCount),
     output_tokens: count(candidatesTokenCount) + count(thoughtsTokenCount),
-    ...tokenParts({
+    ...tokenDetails({
       cached_input_tokens: counts.cachedContentTokenCount,
       cache_write_tokens: undefined,
       audio_input_tokens: audioIn(counts.promptTokensDetails, 'tokenCount'),

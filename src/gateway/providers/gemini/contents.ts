@@ -7,7 +7,7 @@ export type EncodedMessages =
   | { readonly system: readonly JsonObject[]; readonly contents: readonly JsonObject[] }
   | { readonly issue: string }
 
-type Parts = { readonly parts: readonly JsonObject[] } | { readonly issue: string }
+type ReadContents = { readonly parts: readonly JsonObject[] } | { readonly issue: string }
 
 /**
  * Stands for the thought signature of a function call that the model did not make in this very conversation.
@@ -62,7 +62,7 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
   return { system, contents }
 }
 
-function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>): Parts {
+function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>): ReadContents {
   const { role, parts } = message
   if (role !== 'user' && parts.some(({ type }) => type !== 'text')) {
     return {
@@ -93,7 +93,7 @@ function encodeToolAnswer(
   id: string,
   parts: readonly ChatPart[],
   called: ReadonlyMap<string, string>,
-): Parts {
+): ReadContents {
   const name = called.get(id)
   if (name === undefined) return { issue: 'messages: a tool message must answer an earlier tool call' }
   const output = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')

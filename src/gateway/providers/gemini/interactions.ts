@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Target } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply } from '../../../contracts/upstream.ts'
-import { type TokenUsage, tokenParts } from '../../../contracts/usage.ts'
+import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
 import { errorInside } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
@@ -51,7 +51,7 @@ function readUsage(usage: JsonObject | null): TokenUsage | null {
   return {
     input_tokens: count(usage.total_input_tokens) + count(usage.total_tool_use_tokens),
     output_tokens: count(usage.total_output_tokens) + count(usage.total_thought_tokens),
-    ...tokenParts({
+    ...tokenDetails({
       cached_input_tokens: usage.total_cached_tokens,
       cache_write_tokens: undefined,
       audio_input_tokens: audioIn(usage.input_tokens_by_modality, 'tokens'),

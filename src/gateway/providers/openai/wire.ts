@@ -2,7 +2,7 @@ import { type ChatFacts, SERVICE_TIERS } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import type { UpstreamRequest } from '../../../contracts/upstream.ts'
-import { type TokenUsage, tokenParts } from '../../../contracts/usage.ts'
+import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
 import { asObject, idsIn, objectOf } from '../json.ts'
 import { modelList } from '../model-list.ts'
 
@@ -72,7 +72,7 @@ export function readUsage({ usage, x_groq: groq, service_tier }: JsonObject): To
   const input = asObject(details)
   const output = asObject(counts.completion_tokens_details ?? counts.output_tokens_details)
   if (input === null && output === null && service_tier === undefined) return { input_tokens, output_tokens }
-  const parts = tokenParts({
+  const parts = tokenDetails({
     cached_input_tokens: input?.cached_tokens,
     cache_write_tokens: input?.cache_write_tokens,
     audio_input_tokens: input?.audio_tokens,

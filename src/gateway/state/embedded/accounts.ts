@@ -333,7 +333,7 @@ const CHARGED: Replaced = Object.freeze({ charged: true })
 const NOT_CHARGED: Replaced = Object.freeze({ charged: false })
 const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })
 
-interface ReservationParts {
+interface ReservationDependencies {
   readonly rows: ReservationRows
   readonly accounts: AccountRows
   readonly grants: Grants
@@ -343,7 +343,7 @@ interface ReservationParts {
 }
 
 /** Money that is set aside for calls under way, and for jobs. */
-function createReservations(parts: ReservationParts): Reservations {
+function createReservations(parts: ReservationDependencies): Reservations {
   const { rows, accounts, tokens } = parts
   return {
     reserve(holder, reservation, nowMs) {
@@ -383,7 +383,7 @@ function createReservations(parts: ReservationParts): Reservations {
 
 /** Sets money aside for a token that has none. */
 function setAside(
-  parts: ReservationParts,
+  parts: ReservationDependencies,
   { workspace, token, claim }: Holder,
   reservation: ReservationTerms,
   nowMs: number,
@@ -423,7 +423,7 @@ function setAside(
 }
 
 /** Ends a reservation of the holder within its lease: the purse gets back, the spending becomes the real one. */
-function replace(parts: ReservationParts, holder: Holder, real: Charge, nowMs: number): Replaced {
+function replace(parts: ReservationDependencies, holder: Holder, real: Charge, nowMs: number): Replaced {
   const { rows, accounts, endUsers } = parts
   const { workspace } = holder
   const row = rows.end(holder, nowMs)
@@ -469,7 +469,7 @@ function give(account: Account, purse: Purse, micros: number): void {
 const LEASED_PART = 100
 
 /** Moves the money of a lease into a new reservation; see `CallLedger.lease`. */
-function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased {
+function lease(parts: ReservationDependencies, leasing: Leasing, nowMs: number): Leased {
   const { rows, accounts, grants } = parts
   const { token, workspace, from, held, used, more } = leasing
   const known = rows.find(workspace, token)
@@ -535,7 +535,7 @@ function trialLeft(account: Account, trial: AccountTerms['trial'], nowMs: number
 
 /** How much may be set aside besides what is held on. */
 function addable(
-  { accounts }: ReservationParts,
+  { accounts }: ReservationDependencies,
   account: Account,
   purse: Purse,
   { held, more }: Leasing,
@@ -573,7 +573,7 @@ function usableMs(purse: Purse, { held, useMs }: Leasing, nowMs: number): number
   return Math.max(0, Math.min(useMs, monthEndMs - nowMs, trialEndMs - nowMs))
 }
 
-function expire(parts: ReservationParts, account: Account, nowMs: number, limit: number): void {
+function expire(parts: ReservationDependencies, account: Account, nowMs: number, limit: number): void {
   const rows = parts.rows.listExpired(account.workspace, nowMs, limit)
   for (const row of rows) expireRow(parts, account, row, nowMs)
 }
@@ -582,7 +582,12 @@ function expire(parts: ReservationParts, account: Account, nowMs: number, limit:
  * Charges a reservation whose lease is over what was used of it as far as that is known: all, but for leases of nodes.
  * A job that held it has been paid for.
  */
-function expireRow(parts: ReservationParts, account: Account, row: ReservationRow, nowMs: number): void {
+function expireRow(
+  parts: ReservationDependencies,
+  account: Account,
+  row: ReservationRow,
+  nowMs: number,
+): void {
   const { rows, accounts, tokens, lost } = parts
   const { workspace } = account
   const used = {
@@ -612,7 +617,7 @@ function lostRowOf(
 }
 
 /** Settles what a dead node held; see `CallLedger.recover`. */
-function recover(parts: ReservationParts, money: HeldMoney, nowMs: number): boolean {
+function recover(parts: ReservationDependencies, money: HeldMoney, nowMs: number): boolean {
   const { rows, accounts, endUsers, lost } = parts
   const { workspace, token, charge: known } = money
   const account = accounts.load(workspace, nowMs)
@@ -691,7 +696,7 @@ function overBudget(
 }
 
 function overEndUserBudget(
-  { endUsers }: ReservationParts,
+  { endUsers }: ReservationDependencies,
   { workspace, month }: Account,
   { endUser, spendMicros }: ReservationTerms,
 ): Shortage | null {
@@ -708,7 +713,7 @@ const EXPIRE_PER_SHOW = 1_000
 /** @returns the methods of `Accounts`, and the reservations that the ledger makes */
 export function createAccounts(
   db: DatabaseSync,
-  { tokens, endUsers }: Pick<ReservationParts, 'tokens' | 'endUsers'>,
+  { tokens, endUsers }: Pick<ReservationDependencies, 'tokens' | 'endUsers'>,
   now: () => number,
 ) {
   const rows = createAccountRows(db)

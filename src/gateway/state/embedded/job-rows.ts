@@ -204,7 +204,7 @@ export interface JobSteps {
   finishClaim(id: string, fence: number, outcome: JobOutcome, keep: Retention, nowMs: number): SeenRow | null
 }
 
-interface StepParts {
+interface StepDependencies {
   readonly roundRobin: JobRoundRobin
   readonly counters: JobCounters
   readonly events: Events
@@ -221,7 +221,7 @@ const newHistory = (status: string, fence = 'fence') => `
 const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
-export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
+export function createSteps(db: DatabaseSync, parts: StepDependencies): JobSteps {
   const { roundRobin, counters, events } = parts
   const submit = createSubmit(db)
   const { queue, wake, take } = createMoves(db)

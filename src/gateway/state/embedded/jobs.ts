@@ -45,7 +45,7 @@ const KINDS: readonly JobKind[] = ['transcription', 'queue']
 type JobOperations = Operations<Subjects['jobs']>
 
 /** Parts that the methods of jobs share. */
-interface JobParts {
+interface JobDependencies {
   readonly rows: JobRows
   readonly steps: JobSteps
   readonly slots: JobSlots
@@ -102,7 +102,7 @@ function createSlots(db: DatabaseSync) {
 
 function createCallerMethods(
   db: DatabaseSync,
-  { rows, steps, slots, counters, now }: JobParts,
+  { rows, steps, slots, counters, now }: JobDependencies,
 ): Pick<JobOperations, 'submit' | 'get' | 'cancel' | 'known' | 'waiting'> {
   const waiting = query<{ readonly waiting: number }>(db, 'SELECT waiting FROM job_counters')
   const requestCancel = query<JobRow>(db, 'UPDATE jobs SET cancel_requested = 1 WHERE number = ? RETURNING *')
@@ -154,7 +154,7 @@ function createCallerMethods(
 }
 
 /** Deletes what was sent and heard of a transcription job, at once or with its end. */
-function createErase(db: DatabaseSync, { rows, steps, now }: JobParts) {
+function createErase(db: DatabaseSync, { rows, steps, now }: JobDependencies) {
   const request = query<JobRow>(
     db,
     'UPDATE jobs SET erased = ?, cancel_requested = 1 WHERE number = ? RETURNING *',
@@ -205,7 +205,7 @@ const AFTER_EVERY_ID = '~'
 
 function createWorkerMethods(
   db: DatabaseSync,
-  { rows, steps, roundRobin, now }: JobParts,
+  { rows, steps, roundRobin, now }: JobDependencies,
 ): Pick<JobOperations, 'claim' | 'renew' | 'end'> {
   const listStalled = query<JobRow>(
     db,
@@ -317,7 +317,7 @@ function endClaim(
 
 function createOperatorMethods(
   db: DatabaseSync,
-  { rows, steps, slots, counters, now }: JobParts,
+  { rows, steps, slots, counters, now }: JobDependencies,
 ): Pick<JobOperations, 'takeExpired' | 'forget' | 'list' | 'retry'> {
   const mark = query<JobRow>(
     db,

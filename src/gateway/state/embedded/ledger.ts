@@ -93,14 +93,19 @@ export function createSlots(db: DatabaseSync): Slots {
 /** How long a cancelled call cannot begin: far longer than a message to the state can be under way. */
 const CANCELLED_MS = 120_000
 
-interface LedgerParts {
+interface LedgerDependencies {
   readonly slots: Slots
   readonly reservations: Reservations
   readonly tokens: Tokens
   readonly now: () => number
 }
 
-export function createLedger({ slots, reservations, tokens, now }: LedgerParts): Operations<CallLedger> {
+export function createLedger({
+  slots,
+  reservations,
+  tokens,
+  now,
+}: LedgerDependencies): Operations<CallLedger> {
   return {
     begin({ token, workspace, slot, reservation, claim }) {
       const nowMs = now()

@@ -140,13 +140,13 @@ function createClaim(
   }
 }
 
-interface EndParts {
+interface EndDependencies {
   readonly roundRobin: EventRoundRobin
   readonly begin: (jobId: string, nowMs: number) => boolean
   readonly now: () => number
 }
 
-function createEnd(db: DatabaseSync, { roundRobin, begin, now }: EndParts): Operations<Outbox>['end'] {
+function createEnd(db: DatabaseSync, { roundRobin, begin, now }: EndDependencies): Operations<Outbox>['end'] {
   const find = query<{
     readonly workspace: string
     readonly attempts: number

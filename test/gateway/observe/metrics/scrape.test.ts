@@ -4,7 +4,7 @@ import type { AppPrincipal } from '../../../../src/contracts/catalog.ts'
 import type { JobFigures } from '../../../../src/contracts/jobs.ts'
 import { systemClock } from '../../../../src/contracts/time.ts'
 import { createMetrics } from '../../../../src/gateway/observe/metrics/metrics.ts'
-import type { NodeParts } from '../../../../src/gateway/observe/metrics/node-readings.ts'
+import type { NodeDependencies } from '../../../../src/gateway/observe/metrics/node-readings.ts'
 import { createScrape } from '../../../../src/gateway/observe/metrics/scrape.ts'
 import { principal, route } from '../../../support/catalog.ts'
 import { readExposition } from '../../../support/exposition.ts'
@@ -14,7 +14,7 @@ const NONE: JobFigures = { waiting: [], ended: [] }
 const ENTRIES = [entryAt('http://127.0.0.1:1'), entryAt('http://127.0.0.1:1')]
 
 /** A node whose two apps have the same route, the one of them twice. */
-function nodeParts(): NodeParts {
+function nodeParts(): NodeDependencies {
   const { key: _, ...one } = principal({ route: route(ENTRIES) })
   const apps = new Map<string, AppPrincipal>([
     ['one', { ...one, capabilityRoutes: new Map([['text', one.route]]) }],
@@ -29,7 +29,8 @@ function nodeParts(): NodeParts {
     rateLimiter: { figures: () => ({ mode: 'leases', decisions: { redis: 1, leases: 2, local: 0 } }) },
     slots: { held: () => 3, waiting: () => 1 },
     replicas: { of: () => null },
-    snapshot: () => ({ apps: new Map([['acme', apps]]) }) as unknown as ReturnType<NodeParts['snapshot']>,
+    snapshot: () =>
+      ({ apps: new Map([['acme', apps]]) }) as unknown as ReturnType<NodeDependencies['snapshot']>,
     healthOf: (entry) => (entry === ENTRIES[0] ? 'half_open' : 'cooling'),
     bodies: () => ({ arriving: 1, uploading: 0, held: 5, stored: 0, demoted: 0, refused: 0, failed: 0 }),
   }
@@ -60,7 +61,7 @@ t.test('others get their turns between the entries of a large configuration', as
   const entries = Array.from({ length: 5_000 }, () => ENTRIES[0]!)
   const { key: _, ...one } = principal({ route: route(entries) })
   const apps = new Map([['acme', new Map<string, AppPrincipal>([['one', one]])]])
-  const snapshot = () => ({ apps }) as unknown as ReturnType<NodeParts['snapshot']>
+  const snapshot = () => ({ apps }) as unknown as ReturnType<NodeDependencies['snapshot']>
   let looks = 0
   let mostInTurn = 0
   let isOver = false

@@ -26,7 +26,7 @@ import { OverviewHead } from './head.ts'
 import { Kinds, logOf } from './kinds.ts'
 
 /** Answers about a time: about its calls, without jobs and live sessions, and about all three. */
-export interface Told {
+export interface RangeAnswers {
   /** By outcome, step by step. */
   readonly outcomes: UsageAnswer
   /** Failed calls by status, step by step. */
@@ -60,11 +60,11 @@ export function RangeOverview({ workspace, span }: Place) {
       { workspace, chosen: span },
       h(Button, { icon: 'refresh', onClick: load.reload, busy: load.busy }, 'Refresh'),
     ),
-    h(Loaded<Told>, {
+    h(Loaded<RangeAnswers>, {
       load,
       what: 'The overview',
       rows: 10,
-      render: (told: Told) => h(Whole, { told, workspace, span }),
+      render: (answers: RangeAnswers) => h(Whole, { answers, workspace, span }),
     }),
   ]
 }
@@ -72,7 +72,7 @@ export function RangeOverview({ workspace, span }: Place) {
 async function ask(
   { workspace, from, to, step }: Readonly<Record<'from' | 'to' | 'step', string>> & Pick<Place, 'workspace'>,
   signal: AbortSignal,
-): Promise<Told> {
+): Promise<RangeAnswers> {
   const all = { workspace, from, to, sort: 'calls' }
   const calls = { ...all, kind: 'call' }
   const failed = { ...calls, outcome: 'error' }
@@ -89,9 +89,9 @@ async function ask(
   return { outcomes, failures, codes, answered, kinds }
 }
 
-function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
-  const { outcomes, codes, kinds } = told
-  const steps = useMemo(() => stepsOf(told), [told])
+function Whole({ answers, workspace, span }: Place & { readonly answers: RangeAnswers }) {
+  const { outcomes, codes, kinds } = answers
+  const steps = useMemo(() => stepsOf(answers), [answers])
   if (kinds.total.calls === 0) return h(Nothing, { isRecorded: kinds.is_recorded })
   const usage = (more: Fields) => pathOf(workspace, 'usage') + queryOf({ range: span, kind: 'call', ...more })
   const zoom = (more: Fields) => (atMs: number) =>
@@ -106,7 +106,7 @@ function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
           { tone: 'warn' },
           'This node doesn’t record usage: newer calls are missing here. To record it, set LARKWAY_USAGE=true.',
         ),
-    outcomes.total.calls === 0 ? null : h(Calls, { told, steps, workspace, usage, zoom }),
+    outcomes.total.calls === 0 ? null : h(Calls, { answers, steps, workspace, usage, zoom }),
     h(Kinds, { answer: kinds, workspace, span, step, times, zoom: zoom({ by: 'kind', show: 'calls' }) }),
     h(Codes, { codes, total: outcomes.total, usage }),
   ]
@@ -114,16 +114,16 @@ function Whole({ told, workspace, span }: Place & { readonly told: Told }) {
 
 /** The figures and charts of calls. */
 function Calls(props: {
-  readonly told: Told
+  readonly answers: RangeAnswers
   readonly steps: Steps
   readonly workspace: string | null
   readonly usage: (more: Fields) => string
   readonly zoom: (more: Fields) => (atMs: number) => string
 }) {
-  const { told, steps, workspace, usage, zoom } = props
+  const { answers, steps, workspace, usage, zoom } = props
   const common = { step: steps.step, times: steps.times, onOpen: navigate }
   return [
-    h(Numbers, { told, steps, workspace, usage }),
+    h(Numbers, { answers, steps, workspace, usage }),
     h(
       'div',
       { class: 'overview-charts' },
@@ -173,7 +173,7 @@ type Fields = Readonly<Record<string, string>>
 type Steps = ReturnType<typeof stepsOf>
 
 /** Figures of each step, for the charts. */
-export function stepsOf({ outcomes, failures }: Pick<Told, 'outcomes' | 'failures'>) {
+export function stepsOf({ outcomes, failures }: Pick<RangeAnswers, 'outcomes' | 'failures'>) {
   const step = outcomes.step === 'hour' ? ('hour' as const) : ('day' as const)
   const times = stepsIn({ fromMs: Date.parse(outcomes.from), toMs: Date.parse(outcomes.to), step })
   const place = new Map(times.map((time, at) => [time, at]))
@@ -226,17 +226,17 @@ function isStatus({ status }: UsageRow, hundreds: number): boolean {
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
 
 function Numbers(props: {
-  readonly told: Told
+  readonly answers: RangeAnswers
   readonly steps: Steps
   readonly workspace: string | null
   readonly usage: (more: Fields) => string
 }) {
-  const { told, steps, workspace, usage } = props
-  const { calls } = told.outcomes.total
-  const { total_ms: total, first_ms: first } = told.answered.total
+  const { answers, steps, workspace, usage } = props
+  const { calls } = answers.outcomes.total
+  const { total_ms: total, first_ms: first } = answers.answered.total
   const share = (errors: number) => percent(errors / calls)
   const failed = (status: string) =>
-    logOf(workspace, told.outcomes, { kind: 'call', outcome: 'error', status })
+    logOf(workspace, answers.outcomes, { kind: 'call', outcome: 'error', status })
   const { brokenOff } = steps
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
     ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
@@ -338,8 +338,8 @@ function Codes(props: {
   if (codes.data.length === 0) return null
   const rows = codes.data.map(({ error_code, status, calls }): CodeRow => {
     const code = typeof error_code === 'string' ? error_code : null
-    const told = typeof status === 'number' ? status : null
-    return { key: `${code} ${told}`, code, status: told, calls, share: calls / total.calls }
+    const shown = typeof status === 'number' ? status : null
+    return { key: `${code} ${shown}`, code, status: shown, calls, share: calls / total.calls }
   })
   return h(
     Section,

@@ -51,8 +51,8 @@ export function verdictsOf(
       if (!verdicts.has(at)) verdicts.set(at, verdictOf(row))
     }
   }
-  const isElsewhere = answer.entries.length > 0 && answer.entries.every((row) => row.route !== route)
-  if (isElsewhere) for (const index of entries.keys()) verdicts.set(index, ELSEWHERE)
+  const isOfOtherRoute = answer.entries.length > 0 && answer.entries.every((row) => row.route !== route)
+  if (isOfOtherRoute) for (const index of entries.keys()) verdicts.set(index, ELSEWHERE)
   const order = answer.entries.filter(({ rank }) => rank !== null)
   return { entries: verdicts, order: order.toSorted((a, b) => (a.rank ?? 0) - (b.rank ?? 0)) }
 }

@@ -11,7 +11,7 @@ import type { SpeechSink } from './speech-messages.ts'
 import type { LiveTicker } from './ticker.ts'
 
 /** Parts of a process that its sessions share. */
-export interface LiveParts {
+export interface LiveDependencies {
   readonly services: Services
   readonly memory: RingMemory
   readonly ticker: LiveTicker

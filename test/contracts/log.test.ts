@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import { pino, symbols } from 'pino'
 import t from 'tap'
 import { createLogger } from '../../src/contracts/log.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -143,4 +144,33 @@ t.test('a field that is not in the list does not compile', (t) => {
   log.error(new Error('x'), 'request')
   log.info({ request_id: 'req_1', attempts: [attempt] }, 'request')
   t.end()
+})
+
+t.test('a line is the one that pino makes', async (t) => {
+  const lines: string[] = []
+  const own = createLogger('debug', { write: (line) => void lines.push(line) })
+  // The same logger, with pino's own writer of lines.
+  const pinos = Object.assign(createLogger('debug', { write: (line) => void lines.push(line) }), {
+    [symbols.asJsonSym]: (pino({}) as unknown as Record<symbol, unknown>)[symbols.asJsonSym],
+  })
+  const attempt = { provider: 'a"b', model: 'm', status: null, milliseconds: 1.25, reason: 'no\nanswer' }
+  const error = Object.assign(new Error('it broke: "secret"'), { code: 'EPIPE' })
+  for (const log of [own, own.child({ pid: 7 })])
+    for (const say of [
+      (logger: typeof log) =>
+        logger.info({ request_id: 'req_1', status: 200, attempts: [attempt, attempt] }, 'request'),
+      (logger: typeof log) =>
+        logger.info({ request_id: 'ä😀\u2028"\\', trace_id: undefined, job_id: undefined }, 'request'),
+      (logger: typeof log) =>
+        logger.warn({ milliseconds: Number.NaN, known: null, changed: false }, 'said "so"'),
+      (logger: typeof log) => logger.error({ count: 3, err: error, path: '/v1/chat' }, 'broke'),
+      (logger: typeof log) => logger.error({ err: error }, undefined as unknown as string),
+      (logger: typeof log) => logger.debug({}, 'nothing more'),
+      (logger: typeof log) => logger.fatal('a message alone'),
+    ]) {
+      say(log)
+      say(log === own ? pinos : pinos.child({ pid: 7 }))
+      const [one, other] = lines.splice(0).map((line) => line.replace(/"time":"[^"]*"/, '"time":""'))
+      t.equal(one, other)
+    }
 })

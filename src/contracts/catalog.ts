@@ -208,6 +208,8 @@ export interface Principal {
     readonly endUsers?: EndUserSettings
   }
   readonly app: { readonly id: string }
+  /** Its own limits, those that it shares with everyone included; absent: the limits of the snapshot. */
+  readonly limits?: Limits
   readonly key: {
     readonly id: string
     readonly name: string
@@ -228,6 +230,19 @@ export interface Principal {
 
 /** The part of a principal that all keys of an app share. */
 export type AppPrincipal = Omit<Principal, 'key'>
+
+/** The limits of a caller. */
+export function limitsOf({ limits }: Pick<Principal, 'limits'>, snapshot: Pick<Snapshot, 'limits'>): Limits {
+  return limits ?? snapshot.limits
+}
+
+/** The limits of an app, for what is done without its caller; those of all where it is gone. */
+export function limitsOfApp(
+  { workspace, app }: { readonly workspace: string; readonly app: string },
+  snapshot: Pick<Snapshot, 'limits' | 'apps'>,
+): Limits {
+  return limitsOf(snapshot.apps.get(workspace)?.get(app) ?? {}, snapshot)
+}
 
 /** The whole configuration at one moment. Immutable; a reload makes a new one. */
 export interface Snapshot {

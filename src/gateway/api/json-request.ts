@@ -1,5 +1,5 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
-import type { Principal, Selectors } from '../../contracts/catalog.ts'
+import { limitsOf, type Principal, type Selectors } from '../../contracts/catalog.ts'
 import { CAPABILITY_OF, type Calls, type OperationName } from '../../contracts/operations.ts'
 import { shapeCheck } from '../../contracts/shape.ts'
 import type { Clock, Timer } from '../../contracts/time.ts'
@@ -113,7 +113,7 @@ function receiveJson<K extends OperationName, Next>(
   const { services } = dependencies
   const options = {
     budget: services.budget,
-    maxBytes: services.snapshot().limits.max_request_body_bytes,
+    maxBytes: limitsOf(context.principal, services.snapshot()).max_request_body_bytes,
     workspace: context.principal.workspace.id,
   }
   return readJsonBytes(exchange, options, new CallReader(read, known, request, next)) as Promise<Next>

@@ -12,6 +12,7 @@ import {
   ProviderShape,
   type RouteFields,
   RouteShape,
+  type SizeLimitFields,
   type WorkspaceFields,
   WorkspaceShape,
 } from './file.ts'
@@ -52,10 +53,21 @@ export function providersIn(document: unknown): Named<ProviderFields> {
   return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
 }
 
-/** Capabilities that each plan includes; none where its shape is wrong. */
-export function plansIn(document: unknown): ReadonlyMap<string, ReadonlySet<Capability>> {
+/** The capabilities and limits of the workspaces of a plan. */
+export interface Plan {
+  readonly includes: ReadonlySet<Capability>
+  readonly limits: SizeLimitFields
+}
+
+/** The plans by their names; one whose shape is wrong includes nothing. */
+export function plansIn(document: unknown): ReadonlyMap<string, Plan> {
   const plans = named(at(document, 'plans'), (value) => shaped(PlanShape, value))
-  return new Map([...plans].map(([name, fields]) => [name, new Set(fields?.includes ?? [])]))
+  return new Map(
+    [...plans].map(([name, fields]) => {
+      const { includes = [], limits = {} } = fields ?? {}
+      return [name, { includes: new Set(includes), limits }]
+    }),
+  )
 }
 
 /** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */

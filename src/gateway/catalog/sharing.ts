@@ -47,6 +47,7 @@ export function isOfSameApp(one: AppPrincipal, other: AppPrincipal): boolean {
   return (
     one.workspace === other.workspace &&
     one.app === other.app &&
+    one.limits === other.limits &&
     one.route === other.route &&
     one.capabilityRoutes === other.capabilityRoutes &&
     one.purposes === other.purposes

@@ -72,6 +72,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
 
   const head = shaped(CatalogHead, headOf(file))
   const rateLimit = rateLimitOf(head?.rate_limit, DEFAULT_RATE_LIMIT)
+  const limits = { ...DEFAULT_LIMITS, ...head?.limits }
   const principals = new Map<string, Principal>()
   const apps = new Map<string, ReadonlyMap<string, AppPrincipal>>()
   const context = {
@@ -79,6 +80,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
     providers,
     plans,
     rateLimit,
+    limits,
     principals,
     apps,
     keyIds: new Set<string>(),
@@ -92,7 +94,6 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const named = { workspaces: owners, providers: new Set(providers.keys()), sources: surroundings }
   const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
   if (issues.found.length > 0) return { found: issues.found }
-  const limits = { ...DEFAULT_LIMITS, ...head?.limits }
   return {
     snapshot: {
       limits,

@@ -8,11 +8,12 @@ import {
   type Purpose,
   type Route,
 } from '../../contracts/catalog.ts'
+import type { Limits } from '../../contracts/limits.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
 import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
-import { foreignPart, type Named, unknownPart, type WorkspaceDefinition } from './parts.ts'
+import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
 
 import type { ResolvedProvider } from './provider.ts'
@@ -23,8 +24,9 @@ import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 export interface WorkspaceContext {
   readonly routes: Named<Route>
   readonly providers: Named<ResolvedProvider>
-  /** Plan → what it includes. */
-  readonly plans: ReadonlyMap<string, ReadonlySet<Capability>>
+  readonly plans: ReadonlyMap<string, Plan>
+  /** The limits of everyone. */
+  readonly limits: Limits
   readonly rateLimit: RateLimit
   /** Collects the principals of all workspaces, by the hash of their key. */
   readonly principals: Map<string, Principal>
@@ -47,18 +49,21 @@ export function resolveWorkspace(
   const path = ['workspaces', id]
   const { name = id, plan = null } = fields
   if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
-  const includes = plan === null ? null : (context.plans.get(plan) ?? null)
+  const planned = plan === null ? undefined : context.plans.get(plan)
+  const includes = planned?.includes ?? null
   const terms = resolveTerms(fields, path, issues)
   const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
-  const limits = endUsers === null ? {} : { endUsers }
-  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...limits }
+  const known = endUsers === null ? {} : { endUsers }
+  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...known }
   checkAgreed(id, fields.prices, context.providers, [...path, 'prices'], issues)
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
     const at = [...path, 'apps', appId]
     const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, issues)
-    resolved.set(appId, app && context.sharing.app({ workspace, ...app }))
+    const own = { ...planned?.limits, ...fields.limits, ...fieldsOfApp?.limits }
+    const limits = Object.keys(own).length === 0 ? {} : { limits: { ...context.limits, ...own } }
+    resolved.set(appId, app && context.sharing.app({ workspace, ...limits, ...app }))
   }
   context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
   for (const [index, key] of keys.entries()) {

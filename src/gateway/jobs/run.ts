@@ -1,5 +1,6 @@
 import type { Audio } from '../../contracts/audio.ts'
 import { callFacts, jobEnd } from '../../contracts/call-facts.ts'
+import { limitsOfApp } from '../../contracts/catalog.ts'
 import { type ErrorCode, GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { Job, JobEnding, JobError, JobFacts, JobKind, JobWork } from '../../contracts/jobs.ts'
@@ -339,7 +340,7 @@ async function audioOf(
   try {
     await claim.checkpoint()
     const audio = await probe.probe(fetched, claim.signal)
-    checkDuration(audio, services.snapshot().limits)
+    checkDuration(audio, limitsOfApp(claim.job, services.snapshot()))
     claim.noteAudio(audio)
     await claim.checkpoint()
     return audio
@@ -358,7 +359,7 @@ async function fetchAudio(
   const options = {
     // Allowed when the job was accepted, and maybe no more.
     domains: await allowedDomains(job.workspace, services),
-    maxBytes: services.snapshot().limits.max_audio_url_bytes,
+    maxBytes: limitsOfApp(job, services.snapshot()).max_audio_url_bytes,
     workspace: job.workspace,
     job: job.id,
     signal,

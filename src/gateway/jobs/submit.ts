@@ -1,6 +1,6 @@
 import type { Audio } from '../../contracts/audio.ts'
 import { toAbortSignal } from '../../contracts/cancellation.ts'
-import type { Principal } from '../../contracts/catalog.ts'
+import { limitsOf, type Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { newId, partitionOf } from '../../contracts/ids.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
@@ -159,7 +159,7 @@ async function storeInput(
       return { audio: { url }, identity: urlIdentity(url), drop() {} }
     }
     const audio = await probe.probe(source.audio, toAbortSignal(context.signal))
-    checkDuration(audio, services.snapshot().limits)
+    checkDuration(audio, limitsOf(context.principal, services.snapshot()))
     await preflightTranscription(services, context, 'transcription', { ...request, audio })
     return await storeAudio(audio, { id, body, isKeyed: key !== undefined }, context, parts)
   } catch (error) {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { limitsOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newJobId } from '../../../contracts/ids.ts'
 import type { Job } from '../../../contracts/jobs.ts'
@@ -71,7 +72,7 @@ export const submitTranscript = endpoint({
         exchange,
         {
           budget: services.budget,
-          maxBytes: services.snapshot().limits.max_request_body_bytes,
+          maxBytes: limitsOf(context.principal, services.snapshot()).max_request_body_bytes,
           workspace: context.principal.workspace.id,
         },
         (value) => readTranscriptOptions(exchange, value, context.principal),

@@ -1,4 +1,5 @@
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
+import { limitsOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../../edge/body.ts'
@@ -51,7 +52,7 @@ async function receive({ exchange, context, dependencies }: Admitted): Promise<R
       'retention: zero cannot be kept here: an upload outlives its call',
     )
   const id = newId('upl')
-  const { limits } = services.snapshot()
+  const limits = limitsOf(context.principal, services.snapshot())
   const options = { spool, limits, workspace: workspace.id, upload: id, layout: LAYOUT }
   return { id, received: await receiveAudio(exchange, options) }
 }

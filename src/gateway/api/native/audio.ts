@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { limitsOf } from '../../../contracts/catalog.ts'
 import { type ReceivedAudio, receiveFields } from '../../edge/body.ts'
 import { FieldReader, type Fields, withoutFields } from '../../edge/form.ts'
 import { endpoint } from '../endpoint.ts'
@@ -39,7 +40,7 @@ export const audio = endpoint({
     contents: audioContents(ANY_FIELDS, false),
     parameters: ['Purpose', 'Require', queryFields(ANY_FIELDS)],
     receive({ exchange, context, dependencies: { services, spool } }) {
-      const { limits } = services.snapshot()
+      const limits = limitsOf(context.principal, services.snapshot())
       return receiveFields(exchange, { spool, limits, workspace: context.principal.workspace.id })
     },
   },

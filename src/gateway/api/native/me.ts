@@ -1,5 +1,11 @@
 import type { Capability } from '../../../contracts/calls.ts'
-import type { Principal, Purpose, Route, Snapshot } from '../../../contracts/catalog.ts'
+import {
+  limitsOf,
+  type Principal,
+  type Purpose,
+  type Route,
+  type Snapshot,
+} from '../../../contracts/catalog.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import type { Limits } from '../../../contracts/limits.ts'
 import { usdOf } from '../../call/facts/price.ts'
@@ -50,10 +56,10 @@ function replyOf(
   account: AccountView | null,
   authorization: string | undefined,
 ): Reply {
-  const { limits } = known
+  const limits = limitsOf(principal, known)
   const last = described.get(principal)
   if (last?.limits === limits && last.account === account) return { status: 200, body: last.body }
-  const body = JSON.stringify(describe(principal, bearerOf(authorization), known, account))
+  const body = JSON.stringify(describe(principal, bearerOf(authorization), { ...known, limits }, account))
   described.set(principal, { limits, account, body })
   return { status: 200, body }
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { StoredBody } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import type { Selectors } from '../../../contracts/catalog.ts'
+import { limitsOf, type Selectors } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { FiledJob } from '../../../contracts/job-objects.ts'
@@ -91,8 +91,8 @@ const OFFERS = { stream: false, jobs: false }
  *
  * @throws GatewayError INVALID_REQUEST naming the field, AUDIO_TOO_LARGE
  */
-function scanAudio(payload: Buffer, { dependencies }: Admitted): ScannedBody {
-  const scanner = new JsonAudioScanner(dependencies.services.snapshot().limits)
+function scanAudio(payload: Buffer, { context, dependencies }: Admitted): ScannedBody {
+  const scanner = new JsonAudioScanner(limitsOf(context.principal, dependencies.services.snapshot()))
   scanner.scan(payload)
   return scanner.finish()
 }
@@ -151,7 +151,7 @@ async function readInline(
       { ...scanned, source: body.source, offset: 0 },
       toAbortSignal(signal),
     )
-    checkDuration(audio, dependencies.services.snapshot().limits)
+    checkDuration(audio, limitsOf(context.principal, dependencies.services.snapshot()))
     await preflightTranscription(dependencies.services, context, task, { ...request, audio })
     return {
       selectors,

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { Principal } from '../../../contracts/catalog.ts'
+import { limitsOf, type Principal } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { idTimeMs, newJobId, partitionOf } from '../../../contracts/ids.ts'
 import {
@@ -118,7 +118,7 @@ export const queue = endpoint({
 async function receiveOrder({ exchange, context, dependencies: { services } }: Admitted) {
   const body = await readQueueBody(exchange, {
     budget: services.budget,
-    limits: services.snapshot().limits,
+    limits: limitsOf(context.principal, services.snapshot()),
     workspace: context.principal.workspace.id,
   })
   exchange.onFinished(body.release)

@@ -1,5 +1,5 @@
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import type { Principal } from '../../../contracts/catalog.ts'
+import { limitsOf, type Principal } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { jobPartition, newJobId } from '../../../contracts/ids.ts'
 import type { Job } from '../../../contracts/jobs.ts'
@@ -157,7 +157,7 @@ async function receiveSubmission({ exchange, context, dependencies: { services, 
   if (key !== undefined) checkIdempotencyKey(key)
   const workspace = context.principal.workspace.id
   const id = newJobId('tj', workspace)
-  const { limits } = services.snapshot()
+  const limits = limitsOf(context.principal, services.snapshot())
   const sealed = isKeptFromStore(exchange, context.principal)
   const audio = await receiveAudio(exchange, { spool, limits, workspace, sealed, job: id })
   return { id, key, audio }

@@ -1,5 +1,6 @@
 import type { ByteBudget } from '../../../contracts/budget.ts'
 import type { LiveAudio, LiveCall } from '../../../contracts/calls.ts'
+import { limitsOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import type { BodyConsumer, Exchange, Reply } from '../../edge/exchange.ts'
 import { type Fields, queryValues, readBoolean } from '../../edge/form.ts'
@@ -44,7 +45,8 @@ export async function answerUpload({ exchange, context, dependencies }: Admitted
   if (readBoolean(fields.values.get('stream')?.[0] ?? '') === false)
     throw invalidField('stream', 'must be true or left out; live audio is always streamed')
   const { snapshot, budget } = dependencies.services
-  const upload = new LiveUpload(exchange, budget, snapshot().limits.max_audio_bytes)
+  const { max_audio_bytes: most } = limitsOf(context.principal, snapshot())
+  const upload = new LiveUpload(exchange, budget, most)
   const audio = await upload.format()
   const call = callOf(exchange, fields, audio)
   const selection = dependencies.live.select(context, call)

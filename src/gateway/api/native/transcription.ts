@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { AudioRef } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import type { Principal, Selectors } from '../../../contracts/catalog.ts'
+import { limitsOf, type Principal, type Selectors } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newJobId } from '../../../contracts/ids.ts'
 import type { PassingDigest } from '../../../contracts/media.ts'
@@ -89,7 +89,7 @@ async function prepareAudio(
   const { id: workspace } = principal.workspace
   const fetched = await remoteAudio.fetch(url, {
     domains: await allowedDomains(workspace, services),
-    maxBytes: services.snapshot().limits.max_audio_url_bytes,
+    maxBytes: limitsOf(principal, services.snapshot()).max_audio_url_bytes,
     workspace,
     sealed: requirementsFor(selectors, principal)?.retentionDays === 0,
     signal: toAbortSignal(signal),
@@ -220,7 +220,7 @@ export function transcriptionBody(
       const key = idempotencyKeyOf(exchange)
       if (key !== undefined) checkIdempotencyKey(key)
       const options = {
-        limits: services.snapshot().limits,
+        limits: limitsOf(context.principal, services.snapshot()),
         workspace: context.principal.workspace.id,
         sealed: isKeptFromStore(exchange, context.principal, definition.demandedBy?.(exchange)),
         spool,
@@ -378,7 +378,7 @@ export async function transcribe(
     context.trace?.end()
     release = () => received.release()
     const audio = await dependencies.probe.probe(received.audio, toAbortSignal(exchange.signal))
-    checkDuration(audio, services.snapshot().limits)
+    checkDuration(audio, limitsOf(principal, services.snapshot()))
     const payload = { audio, options }
     if (stream) {
       const call = { operation: 'transcription' as const, payload, selectors, warnings }

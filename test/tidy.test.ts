@@ -89,7 +89,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_295,
   'gateway/catalog': 4_140,
-  'gateway/edge': 6_500,
+  'gateway/edge': 6_530,
   'gateway/jobs': 1_605,
   'gateway/live': 4_550,
   'gateway/media': 2_900,

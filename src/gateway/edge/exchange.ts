@@ -79,7 +79,7 @@ export interface RequestBody {
    */
   consume(consumer: BodyConsumer): void
   /**
-   * Asks the sender to stop. Up to 21 MB may still arrive and are delivered all the same: the consumer
+   * Asks the sender to stop. As much as `PAUSED_BYTES_MAX` may still arrive and is delivered all the same: the consumer
    * counts what it holds. Idempotent; does nothing once the last chunk is in.
    */
   pause(): void

@@ -24,6 +24,9 @@ interface BodyContext {
 /** Bytes thrown away at most before an early answer. */
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
 
+/** Bytes that come of a paused body at most where the memory budget is smaller; else as many as that. */
+export const PAUSED_BYTES_MAX = 64 * 1024 * 1024
+
 /**
  * The body of one request. Waits after its first chunk for a consumer, then flows, and from an answer or
  * an error on it is dropped: counted, never held.
@@ -105,6 +108,7 @@ export class NativeBody implements RequestBody {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.
     if (bytes.length === 0 && !last) return
     this.#receivedBytes += bytes.length
+    this.#countPaused(bytes.length)
     if (last) {
       this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
       this.#socket.bodyEnded()
@@ -113,6 +117,16 @@ export class NativeBody implements RequestBody {
     if (this.#dropped) this.#discarded(bytes.length, last)
     else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
     else this.#keep(bytes, last)
+  }
+
+  /**
+   * Refuses a body that does not stop. uWS reads on after a pause for as long as the kernel has half a megabyte ready,
+   * and nothing else of the process runs meanwhile: a sender on loopback had gigabytes of one body in memory. Where the
+   * kernel's buffers are capped, as they should be, less than a megabyte comes.
+   */
+  #countPaused(bytes: number): void {
+    if (this.#socket.arrived(bytes) > Math.max(PAUSED_BYTES_MAX, this.#context.budget.limit))
+      this.fail(new GatewayError('OVERLOADED', 'the body came faster than it could be taken'))
   }
 
   /** Ends the delivery for good and gives the held bytes back. */

@@ -17,6 +17,7 @@ export class Socket {
   #armedAtMs: number | null
   #pausedAtMs = 0
   #pausedMs = 0
+  #pausedBytes = 0
 
   /** uWS arms its timer when the handler that attached `onData` returns. */
   constructor(res: HttpResponse, clock: Clock, nowMs: number) {
@@ -37,6 +38,16 @@ export class Socket {
 
   release(): void {
     this.#res = null
+  }
+
+  /** Counts bytes that came. @returns how many came since it was paused; 0: it is not */
+  arrived(bytes: number): number {
+    this.#pausedBytes = this.#isPaused ? this.#pausedBytes + bytes : 0
+    return this.#pausedBytes
+  }
+
+  get #isPaused(): boolean {
+    return this.#paused || this.#heldBack
   }
 
   pause(): void {
@@ -98,7 +109,7 @@ export class Socket {
 
   /** Ms of pauses so far. */
   pausedMs(nowMs: number): number {
-    return this.#pausedMs + (this.#paused || this.#heldBack ? nowMs - this.#pausedAtMs : 0)
+    return this.#pausedMs + (this.#isPaused ? nowMs - this.#pausedAtMs : 0)
   }
 
   /**

@@ -88,7 +88,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/facts': 970,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_295,
-  'gateway/catalog': 4_140,
+  'gateway/catalog': 4_160,
   'gateway/edge': 6_530,
   'gateway/jobs': 1_605,
   'gateway/live': 4_550,

@@ -296,7 +296,8 @@ t.test('a workspace reads back all that a purpose and an app were given', async 
   const read = { purpose: 'health', ...fields, managed_by: 'console' }
   t.same(purposesOf(saved), [read])
   t.same(purposesOf(await admin.get('/workspaces/acme')), [read])
-  const app = { route: 'voice', capability_routes: { text: 'voice' }, purposes: { health: 'voice' } }
+  const bound = { route: 'voice', capability_routes: { text: 'voice' }, purposes: { health: 'voice' } }
+  const app = { ...bound, limits: { max_audio_bytes: 1_000 } }
   const apps = (await admin.put('/workspaces/acme/apps/clinic', app)).body.apps as { fields: object }[]
   t.same(apps[0]?.fields, app)
 

@@ -8,7 +8,7 @@ import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 import { waysIn } from '../support/ways-in.ts'
 
-const keys = { web: makeKey(), widget: makeKey(), beta: makeKey(), free: makeKey() }
+const keys = { web: makeKey(), widget: makeKey(), greedy: makeKey(), beta: makeKey(), free: makeKey() }
 type Caller = keyof typeof keys
 
 const SECOND_BYTES = 32_000
@@ -39,8 +39,12 @@ function configuration(planned: Partial<Limits> = OF_PLAN) {
       acme: {
         ...CREDITS,
         plan: 'pro',
-        apps: { web: { route: 'acme' }, widget: { route: 'acme', limits: { max_audio_bytes: 100_000 } } },
-        keys: [key('web', 'web'), key('widget', 'widget')],
+        apps: {
+          web: { route: 'acme' },
+          widget: { route: 'acme', limits: { max_audio_bytes: 100_000 } },
+          greedy: { route: 'acme', limits: { max_audio_bytes: 5 * 1024 ** 3, max_audio_seconds: 1_000 } },
+        },
+        keys: [key('web', 'web'), key('widget', 'widget'), key('greedy', 'greedy')],
       },
       beta: {
         ...CREDITS,
@@ -57,6 +61,8 @@ function configuration(planned: Partial<Limits> = OF_PLAN) {
 const LIMITS: Record<Caller, Limits> = {
   web: { ...DEFAULT_LIMITS, ...OF_ALL, ...OF_PLAN },
   widget: { ...DEFAULT_LIMITS, ...OF_ALL, ...OF_PLAN, max_audio_bytes: 100_000 },
+  // An app may have less than its workspace, which its admins could else exceed.
+  greedy: { ...DEFAULT_LIMITS, ...OF_ALL, ...OF_PLAN },
   beta: { ...DEFAULT_LIMITS, ...OF_ALL, ...OF_PLAN, max_audio_seconds: 4 },
   free: { ...DEFAULT_LIMITS, ...OF_ALL },
 }

@@ -319,7 +319,7 @@ export const AppShape = strict({
     'capability → the route that serves it instead',
   ),
   purposes: Type.Optional(named(Name, 'purpose → route')),
-  limits: sizeLimits('as the workspace has them'),
+  limits: sizeLimits('those of the workspace, which they cannot exceed'),
 })
 
 export const KeyShape = strict({

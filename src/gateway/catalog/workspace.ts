@@ -11,7 +11,14 @@ import {
 import type { Limits } from '../../contracts/limits.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
-import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
+import type {
+  AppFields,
+  EndUserFields,
+  KeyFields,
+  RateLimitFields,
+  SizeLimitFields,
+  WorkspaceFields,
+} from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
@@ -55,15 +62,17 @@ export function resolveWorkspace(
   const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
   const known = endUsers === null ? {} : { endUsers }
   const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...known }
+  const given = { ...planned?.limits, ...fields.limits }
+  const ofWorkspace = Object.keys(given).length === 0 ? context.limits : { ...context.limits, ...given }
   checkAgreed(id, fields.prices, context.providers, [...path, 'prices'], issues)
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
     const at = [...path, 'apps', appId]
     const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, issues)
-    const own = { ...planned?.limits, ...fields.limits, ...fieldsOfApp?.limits }
-    const limits = Object.keys(own).length === 0 ? {} : { limits: { ...context.limits, ...own } }
-    resolved.set(appId, app && context.sharing.app({ workspace, ...limits, ...app }))
+    const limits = narrowed(ofWorkspace, fieldsOfApp?.limits)
+    const own = limits === context.limits ? {} : { limits }
+    resolved.set(appId, app && context.sharing.app({ workspace, ...own, ...app }))
   }
   context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
   for (const [index, key] of keys.entries()) {
@@ -75,6 +84,16 @@ export function resolveWorkspace(
     const sha256 = key.sha256.toLowerCase()
     if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
     else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
+  }
+}
+
+/** The limits of an app: its workspace's admins can set it less than the workspace has, not more. */
+function narrowed(limits: Limits, fields: SizeLimitFields = {}): Limits {
+  const own = Object.entries(fields) as [keyof SizeLimitFields, number][]
+  if (own.length === 0) return limits
+  return {
+    ...limits,
+    ...Object.fromEntries(own.map(([name, most]) => [name, Math.min(most, limits[name] ?? most)])),
   }
 }
 

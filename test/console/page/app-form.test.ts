@@ -16,6 +16,8 @@ const FIELDS: AppFields = {
 t.test('an app that is loaded and saved leads where it did', async (t) => {
   t.same(appFields(appForm('web', FIELDS)), FIELDS)
   t.same(appFields(appForm('web', { route: 'acme.voice' })), { route: 'acme.voice' })
+  const limited = { ...FIELDS, limits: { max_audio_bytes: 1_000 } }
+  t.same(appFields(appForm('web', limited)), limited, 'what the form does not show stays')
 })
 
 t.test('what leads nowhere is left out', async (t) => {

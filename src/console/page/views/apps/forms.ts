@@ -22,21 +22,20 @@ interface AppForm {
   readonly route: string
   readonly capabilityRoutes: Readonly<Partial<Record<Capability, string>>>
   readonly purposes: Readonly<Record<string, string>>
+  /** Fields that the form does not show, which stay as they are. */
+  readonly others: Omit<AppFields, 'route' | 'capability_routes' | 'purposes'>
 }
 
 export function appForm(id: string, fields: AppFields | null): AppForm {
-  return {
-    id,
-    route: fields?.route ?? '',
-    capabilityRoutes: fields?.capability_routes ?? {},
-    purposes: fields?.purposes ?? {},
-  }
+  const { route = '', capability_routes: capabilityRoutes = {}, purposes = {}, ...others } = fields ?? {}
+  return { id, route, capabilityRoutes, purposes, others }
 }
 
 /** The fields to save, without empty routes. */
-export function appFields({ route, capabilityRoutes, purposes }: AppForm): AppFields {
+export function appFields({ route, capabilityRoutes, purposes, others }: AppForm): AppFields {
   const [capabilities, bindings] = [leading(capabilityRoutes), leading(purposes)]
   return {
+    ...others,
     route,
     ...(capabilities === null ? {} : { capability_routes: capabilities }),
     ...(bindings === null ? {} : { purposes: bindings }),

@@ -76,3 +76,28 @@ t.test(
     t.equal(await inForce(), 0)
   },
 )
+
+t.test(
+  'the heading of a view does not take the focus from whoever types already',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    const { page } = await openTab(await openBrowser(t))
+    await signIn(page, `${node.url}/console/workspaces`, node.keys.operator)
+    await heading(page, 'Workspaces')
+    // In the turn in which the field is there; what the view does later comes with the next frames.
+    await page.evaluate(`void (window.later = new Promise((resolve) => {
+      new MutationObserver((_, observer) => {
+        const field = document.querySelector('.setup input')
+        if (field === null) return
+        observer.disconnect()
+        field.focus()
+        requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve, 150)))
+      }).observe(document.body, { childList: true, subtree: true })
+    }))`)
+    await page.getByRole('link', { name: 'New workspace' }).first().click()
+    await page.evaluate('window.later')
+    await page.keyboard.type('Acme Corp')
+    t.equal(await page.getByLabel('ID', { exact: true }).inputValue(), 'acme-corp')
+  },
+)

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { h } from '../h.ts'
 import { arrived } from '../router.ts'
 import { Icon } from './button.ts'
@@ -17,7 +17,8 @@ export function PageHead(props: {
 }) {
   const { title, parent, lead, badges, actions } = props
   const heading = useRef<HTMLHeadingElement>(null)
-  useEffect(() => {
+  // Before the view is seen: later, the focus would be taken from whoever types into a field of it already.
+  useLayoutEffect(() => {
     document.title = `${title} · Larkway`
     // Screen readers announce the view, and Tab continues from here.
     if (arrived()) heading.current?.focus({ preventScroll: true })

@@ -3,11 +3,11 @@
 //
 //   npm run buildings
 
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join, posix } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAYERS, roomOf } from '../test/support/layers.ts'
-import { importsIn, readSource } from '../test/support/source-text.ts'
+import { sourceImports } from '../test/support/source-imports.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 export const PICTURE = join(ROOT, 'docs/buildings.svg')
@@ -27,16 +27,8 @@ const COLOURS: Readonly<Record<string, string>> = {
 
 /** The rooms that files of each room import from. */
 function importedRooms(): ReadonlyMap<string, ReadonlySet<string>> {
-  const found = new Map<string, Set<string>>()
-  for (const name of readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).toSorted()) {
-    if (!name.endsWith('.ts')) continue
-    const path = `src/${name}`
-    const rooms = found.get(roomOf(path)) ?? new Set()
-    found.set(roomOf(path), rooms)
-    for (const { target } of importsIn(readSource(readFileSync(join(ROOT, path), 'utf8'))))
-      if (target.startsWith('.')) rooms.add(roomOf(posix.join(posix.dirname(path), target)))
-  }
-  return found
+  const found = Map.groupBy(sourceImports(), ({ from }) => roomOf(`src/${from}`))
+  return new Map([...found].map(([room, all]) => [room, new Set(all.map(({ to }) => roomOf(`src/${to}`)))]))
 }
 
 const colourOf = (room: string) => COLOURS[room.split('/')[0] ?? ''] ?? '#000000'
@@ -50,11 +42,9 @@ export function drawBuildings(): string {
   const parts: string[] = []
   for (const [row, from] of rooms.entries()) {
     const y = top + row * CELL
-    parts.push(
-      `<text x="${left - 6}" y="${y + 14}" text-anchor="end" fill="${colourOf(from)}">${from}</text>`,
-    )
     const x = left + row * CELL + 14
     parts.push(
+      `<text x="${left - 6}" y="${y + 14}" text-anchor="end" fill="${colourOf(from)}">${from}</text>`,
       `<text transform="translate(${x} ${top - 6}) rotate(-60)" fill="${colourOf(from)}">${from}</text>`,
       `<rect class="own" x="${left + row * CELL}" y="${y}" width="${CELL}" height="${CELL}"/>`,
     )

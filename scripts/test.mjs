@@ -1,7 +1,7 @@
 // `npm test`: types, lint, and the tests of the first tier. `npm run test:faults` and `npm run test:long`: those of the
 // second and the third, see `tierOf`. The last line printed is the count. With arguments, files or rooms:
 //
-//   npm test -- test/contracts/errors.test.ts   this file, of whichever tier
+//   npm test -- test/tidy.test.ts     this file, of whichever tier
 //   npm test -- test/usage            files of the tier in that folder
 //   npm test -- usage                 files of the tier that test src/usage, or import from it
 //   npm test -- state                 the same of a room of the gateway, src/gateway/state

@@ -1,40 +1,21 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { posix } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { readdirSync } from 'node:fs'
 import t from 'tap'
-import { importsIn, readSource } from './support/source-text.ts'
+import { readSourceFile, SOURCES, sourceFiles, sourceImports } from './support/source-imports.ts'
 
-const SOURCES = fileURLToPath(new URL('../src/', import.meta.url))
 /** Everyone may import all of it. */
 const OPEN = 'contracts'
 
 const buildings = readdirSync(SOURCES).filter((name) => !name.includes('.'))
-const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((path) =>
-  /\.(?:ts|lua)$/.test(path),
-)
+const files = sourceFiles()
+/** The entry points `main.ts` and `cli.ts` are buildings of one file. */
 const buildingOf = (path: string) => path.split('/')[0]!
-const read = (path: string) => readFileSync(SOURCES + path, 'utf8')
-
-/** An import of a file of another building; the entry points `main.ts` and `cli.ts` are buildings of one file. */
-interface Arrow {
-  readonly from: string
-  readonly to: string
-}
-
-const arrows: Arrow[] = files
-  .filter((path) => path.endsWith('.ts'))
-  .flatMap((from) =>
-    importsIn(readSource(read(from)))
-      .filter(({ target }) => target.startsWith('.'))
-      .map(({ target }) => ({ from, to: posix.join(posix.dirname(from), target) }))
-      .filter(({ to }) => !to.startsWith('..') && buildingOf(to) !== buildingOf(from)),
-  )
+const arrows = sourceImports().filter(({ from, to }) => buildingOf(from) !== buildingOf(to))
 
 const unique = (names: readonly string[]) => [...new Set(names)].sort()
 const codeIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
 
 for (const building of buildings) {
-  const readme = read(`${building}/README.md`)
+  const readme = readSourceFile(`${building}/README.md`)
   const [, entries = ''] = /^## Entry files\n\n([\s\S]*?)\n\n## /m.exec(readme) ?? []
   const [imported = '', open = ''] = entries.split(/(?=Others may import|Everyone may import)/)
 
@@ -54,7 +35,7 @@ for (const building of buildings) {
   t.test(`${building} stays within its budget of lines`, async (t) => {
     const [, budget = ''] = /^## Budget\n\n([\d,]+) lines/m.exec(readme) ?? []
     const own = files.filter((path) => buildingOf(path) === building)
-    const lines = own.reduce((sum, path) => sum + read(path).split('\n').length - 1, 0)
+    const lines = own.reduce((sum, path) => sum + readSourceFile(path).split('\n').length - 1, 0)
     t.ok(lines <= Number(budget.replaceAll(',', '')), `${lines} lines, and a budget of ${budget}`)
     t.ok(readme.split('\n').length <= 60, 'its README is a page')
   })

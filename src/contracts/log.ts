@@ -192,12 +192,13 @@ function timestamps(): () => string {
 
 const { symbols } = pino
 
-/** A logger of pino's, as far as it has what all of its lines begin with. */
-interface LineBeginnings {
+/** A logger of pino's, as far as it knows what its lines are made of. */
+interface LineMaker {
   /** By level: `{"level":"info"`. */
   readonly [symbols.lsCacheSym]: Readonly<Record<number, string>>
   /** Such as `,"pid":1`. */
   readonly [symbols.chindingsSym]: string
+  readonly [symbols.serializersSym]: { readonly err: (error: unknown) => object }
 }
 
 /**
@@ -205,14 +206,15 @@ interface LineBeginnings {
  * the object as a whole in a third of that.
  */
 function lineOf(
-  this: LineBeginnings,
+  this: LineMaker,
   fields: LogFields,
   message: string | undefined,
   level: number,
   time: string,
 ): string {
+  const { err } = fields
   const written = JSON.stringify(
-    fields.err === undefined ? fields : { ...fields, err: described(fields.err) },
+    err === undefined ? fields : { ...fields, err: this[symbols.serializersSym].err(err) },
   )
   const some = written === '{}' ? '' : `,${written.slice(1, -1)}`
   const said = message === undefined ? '' : `,"msg":${JSON.stringify(message)}`

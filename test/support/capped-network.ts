@@ -11,8 +11,8 @@ const SYSTEM_SETTING = '/proc/sys/net/ipv4/tcp_rmem'
 const SET_UP = `ip link set lo up && echo "${CAPPED_RMEM}" > ${SYSTEM_SETTING} && exec "$0" "$@"`
 
 /**
- * Whether receive buffers are capped here as deployments have them. Without it a paused upload still brings up to
- * 21 MB into memory, and nothing can be said about bounds.
+ * Whether receive buffers are capped here as deployments have them. Without it a paused upload still brings as much
+ * as the memory budget into memory, and nothing can be said about bounds.
  */
 export function buffersAreCapped(): boolean {
   try {

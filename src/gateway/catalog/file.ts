@@ -74,20 +74,20 @@ const UsageShape = (otherwise: string) =>
 
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
-/** Limits that a plan, a workspace and an app may have of their own. */
-const SIZE_LIMITS = {
-  max_request_body_bytes: optional(Bytes, 'of the raw body; default: 52428800'),
-  max_audio_bytes: optional(Bytes, 'of the audio after decoding; default: 26214400'),
-  max_audio_url_bytes: optional(Bytes, 'of audio fetched by URL; default: 26214400'),
-  max_audio_seconds: optional(Seconds, 'longest audio; no limit unless set'),
-}
+/** The limits that a plan, a workspace and an app may have of their own. @param text of each, with its default */
+const sizes = (text: (what: string, standard: string) => string) => ({
+  max_request_body_bytes: optional(Bytes, text('of the raw body', '52428800')),
+  max_audio_bytes: optional(Bytes, text('of the audio after decoding', '26214400')),
+  max_audio_url_bytes: optional(Bytes, text('of audio fetched by URL', '26214400')),
+  max_audio_seconds: optional(Seconds, text('longest audio', 'no limit')),
+})
 
-const sizeLimits = (otherwise: string) =>
-  optional(strict(SIZE_LIMITS), `how large its requests may be; default: ${otherwise}`)
+const sizeLimits = (standard: string) =>
+  optional(strict(sizes((what) => what)), `how large its requests may be; default of each: ${standard}`)
 
 const LimitsShape = strict(
   {
-    ...SIZE_LIMITS,
+    ...sizes((what, standard) => `${what}; default: ${standard}`),
     queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; default: 2097152'),
     sync_idempotency_ttl_seconds: optional(
       Seconds,
@@ -319,7 +319,7 @@ export const AppShape = strict({
     'capability → the route that serves it instead',
   ),
   purposes: Type.Optional(named(Name, 'purpose → route')),
-  limits: sizeLimits('those of the workspace, which they cannot exceed'),
+  limits: sizeLimits('that of the workspace, which it cannot exceed'),
 })
 
 export const KeyShape = strict({
@@ -366,7 +366,7 @@ export const WorkspaceShape = strict({
   ),
   end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   usage: Type.Optional(UsageShape('as the file says for all')),
-  limits: sizeLimits('as the plan has them, else as the file says for all'),
+  limits: sizeLimits('that of the plan, else of the file'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -377,7 +377,7 @@ export const PlanShape = strict({
     uniqueItems: true,
     description: 'capabilities that its workspaces may use',
   }),
-  limits: sizeLimits('as the file says for all'),
+  limits: sizeLimits('that of the file'),
 })
 
 const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
@@ -528,8 +528,7 @@ export type AppFields = Static<typeof AppShape>
 export type PurposeFields = Static<typeof PurposeShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
-export type PlanFields = Static<typeof PlanShape>
-export type SizeLimitFields = NonNullable<PlanFields['limits']>
+export type SizeLimitFields = NonNullable<WorkspaceFields['limits']>
 export type RateLimitFields = Static<typeof RateLimitShape>
 export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>

@@ -85,18 +85,20 @@ t.test(
     const { page } = await openTab(await openBrowser(t))
     await signIn(page, `${node.url}/console/workspaces`, node.keys.operator)
     await heading(page, 'Workspaces')
-    // In the turn in which the field is there; what the view does later comes with the next frames.
-    await page.evaluate(`void (window.later = new Promise((resolve) => {
+    // In the turn in which the field is there.
+    await page.evaluate(`void (window.typing = new Promise((resolve) => {
       new MutationObserver((_, observer) => {
         const field = document.querySelector('.setup input')
         if (field === null) return
         observer.disconnect()
         field.focus()
-        requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve, 150)))
+        resolve()
       }).observe(document.body, { childList: true, subtree: true })
     }))`)
     await page.getByRole('link', { name: 'New workspace' }).first().click()
-    await page.evaluate('window.later')
+    await page.evaluate('window.typing')
+    // The view gives its heading the focus once it has given the tab its title.
+    await page.waitForFunction(`document.title.startsWith('New workspace')`)
     await page.keyboard.type('Acme Corp')
     t.equal(await page.getByLabel('ID', { exact: true }).inputValue(), 'acme-corp')
   },

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, randomBytes, randomUUID, sign } from 'node:crypto'
 
 /** A certificate and its key, PEM. */
 export interface Certificate {
@@ -7,6 +7,7 @@ export interface Certificate {
 }
 
 export interface Authority {
+  readonly name: string
   readonly cert: string
   /** Signs a certificate for host names. */
   issue(names: readonly string[], valid?: Validity): Certificate
@@ -26,12 +27,14 @@ const thisWeek = (): Validity => ({
 
 /**
  * A certificate authority of the test's own. Certificates are put together here (RFC 5280, section 4.1): Node makes
- * none, and so neither a program that may be missing nor a key in the repository is needed.
+ * none, and so neither a program that may be missing nor a key in the repository is needed. Its name is its own, since
+ * OpenSSL looks for an issuer by name alone, and files of tests that share a process also share what it trusts.
  */
-export function createAuthority(name = 'Test Authority'): Authority {
+export function createAuthority(name = `Test Authority ${randomUUID()}`): Authority {
   const { publicKey, privateKey } = keyPair()
   const ca = { name, publicKey, names: [], isAuthority: true, valid: thisWeek() }
   return {
+    name,
     cert: certificate(ca, { name, privateKey }),
     issue(names, valid = thisWeek()) {
       const own = keyPair()

@@ -16,8 +16,11 @@ export const TLS_HOSTS: Record<string, [options: () => TlsOptions, fetched: bool
   expired: [() => AUTHORITY.issue(['good.example'], { from: day(-30), to: day(-1) }), false],
   'not yet valid': [() => AUTHORITY.issue(['good.example'], { from: day(1), to: day(30) }), false],
   'self-signed': [() => selfSigned(['good.example']), false],
-  'of an unknown authority': [() => createAuthority('Another').issue(['good.example']), false],
-  'of an authority that only has the name': [() => createAuthority().issue(['good.example']), false],
+  'of an unknown authority': [() => createAuthority().issue(['good.example']), false],
+  'of an authority that only has the name': [
+    () => createAuthority(AUTHORITY.name).issue(['good.example']),
+    false,
+  ],
   'TLS 1.2': [() => ({ ...AUTHORITY.issue(['good.example']), maxVersion: 'TLSv1.2' }), true],
   'TLS 1.1': [
     () => ({

@@ -273,7 +273,7 @@ t.test('requests that would be read as another are not sent', async (t) => {
   t.same(asked, [])
 })
 
-/** Trusted by the process until the file ends: one that came after another would have its name. */
+/** Trusted by the process until the file ends. */
 const authority = createAuthority()
 const trustedBefore = getCACertificates()
 setDefaultCACertificates([...trustedBefore, authority.cert])

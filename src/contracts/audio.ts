@@ -10,6 +10,14 @@ export type BodySource =
   /** `sealed`: only this process can read it, and only where readers of audio do. */
   | { readonly kind: 'object'; readonly key: string; readonly sealed?: true }
 
+/** A part of a body: an object, whole or from some byte on. */
+export interface BodyPiece {
+  readonly key: string
+  /** First byte of the object that belongs to the body. */
+  readonly start: number
+  readonly length: number
+}
+
 /**
  * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until
  * a reader reaches the part that is held back, or it is closed.
@@ -64,7 +72,11 @@ export type AudioFormat = (typeof AUDIO_FORMATS)[number]
  * A base64 body stays text, in memory as in the store; every reader decodes it on its way out.
  */
 export interface AudioRef {
-  readonly source: BodySource | { readonly kind: 'arriving'; readonly body: ArrivingBody }
+  readonly source:
+    | BodySource
+    | { readonly kind: 'arriving'; readonly body: ArrivingBody }
+    /** One object after the other, as they were uploaded. */
+    | { readonly kind: 'pieces'; readonly pieces: readonly BodyPiece[] }
   /** First byte of the audio within the body. */
   readonly offset: number
   /** Bytes that it takes there, before decoding. */

@@ -6,6 +6,7 @@ import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
+import type { UploadUser } from './uploads.ts'
 import type { UsageRetention } from './usage-lake.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
@@ -234,6 +235,12 @@ export type AppPrincipal = Omit<Principal, 'key'>
 /** The limits of a caller. */
 export function limitsOf({ limits }: Pick<Principal, 'limits'>, snapshot: Pick<Snapshot, 'limits'>): Limits {
   return limits ?? snapshot.limits
+}
+
+/** A caller as the uploads know it. */
+export function uploadUser(principal: Principal, snapshot: Pick<Snapshot, 'limits'>): UploadUser {
+  const { max_audio_bytes: maxBytes } = limitsOf(principal, snapshot)
+  return { workspace: principal.workspace.id, app: principal.app.id, maxBytes }
 }
 
 /** The limits of an app, for what is done without its caller; those of all where it is gone. */

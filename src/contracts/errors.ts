@@ -102,6 +102,12 @@ export const ERRORS = {
     retryable: false,
     message: 'send Content-Length, or Transfer-Encoding: chunked',
   },
+  PRECONDITION_FAILED: {
+    status: 412,
+    category: 'request',
+    retryable: false,
+    message: 'the version of the protocol is not served',
+  },
   REQUEST_TOO_LARGE: {
     status: 413,
     category: 'limit',
@@ -149,6 +155,13 @@ export const ERRORS = {
     category: 'rate_limit',
     retryable: true,
     message: 'too many requests for this key',
+  },
+  CHECKSUM_MISMATCH: {
+    // As tus has it.
+    status: 460,
+    category: 'request',
+    retryable: true,
+    message: 'the bytes are not those of the checksum; none of them was kept',
   },
   CLIENT_CLOSED: { status: 499, category: 'client', retryable: false, message: 'the client went away' },
   INTERNAL: { status: 500, category: 'internal', retryable: false, message: 'internal error' },

@@ -5,6 +5,8 @@ export interface Limits {
   /** Audio bytes after decoding, sent inline or as a file. */
   readonly max_audio_bytes: number
   readonly max_audio_url_bytes: number
+  /** Bytes of all resumable uploads of a workspace that have not expired, by their declared lengths. */
+  readonly max_upload_bytes_per_workspace: number
   /** Seconds of audio; null: no cap. */
   readonly max_audio_seconds: number | null
   readonly queue_max_payload_bytes: number
@@ -28,6 +30,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   max_request_body_bytes: 52_428_800,
   max_audio_bytes: 26_214_400,
   max_audio_url_bytes: 26_214_400,
+  max_upload_bytes_per_workspace: 10_737_418_240,
   max_audio_seconds: null,
   queue_max_payload_bytes: 2_097_152,
   sync_idempotency_ttl_seconds: 86_400,

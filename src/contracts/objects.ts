@@ -2,6 +2,7 @@
 export type ObjectKind =
   | 'spool'
   | 'upload'
+  | 'resumable'
   | 'job'
   | 'result'
   | 'slot'

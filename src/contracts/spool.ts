@@ -15,7 +15,9 @@ export interface SpoolOptions {
   /** Declared Content-Length, or null for a chunked body. */
   readonly contentLength: number | null
   /** Kind of an object; absent: `spool`. An object of another kind is on the disk once it exists. */
-  readonly kind?: Extract<ObjectKind, 'spool' | 'upload' | 'job'>
+  readonly kind?: Extract<ObjectKind, 'spool' | 'upload' | 'resumable' | 'job'>
+  /** Beginning of the last segment of the object key; absent: nothing. */
+  readonly name?: string
   /** Never held: it goes to the store, whatever memory there is. Needs a `contentLength`. */
   readonly stored?: boolean
   /** An object that it goes into is sealed: it holds nothing that can be read once the body is released. */

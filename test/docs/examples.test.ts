@@ -109,7 +109,7 @@ function here(text: string, { server, ids }: Shell): string {
     .replaceAll(ORIGIN, server.url)
     .replaceAll(METRICS, server.metricsUrl)
     .replaceAll('lk_live_…', demo.key)
-    .replaceAll(/\b(tj|key)_…/g, (word, kind: string) => ids.get(kind) ?? word)
+    .replaceAll(/\b(tj|key|upl)_…/g, (word, kind: string) => ids.get(kind) ?? word)
 }
 
 async function runConsole(t: Test, { text }: Block, shell: Shell): Promise<void> {
@@ -126,7 +126,7 @@ async function runConsole(t: Test, { text }: Block, shell: Shell): Promise<void>
     t.notMatch(typed, '…', 'it can be typed in as it is')
     const { stdout } = await run('bash', ['-c', `set -o pipefail; ${typed}`], shell)
     const written = stdout.replaceAll('\r', '')
-    for (const [id, kind = ''] of written.matchAll(/\b(tj|key)_[0-9a-z]{26}\b/g)) shell.ids.set(kind, id)
+    for (const [id, kind = ''] of written.matchAll(/\b(tj|key|upl)_[0-9a-z]{26}\b/g)) shell.ids.set(kind, id)
     t.match(written.trim(), expected(output === '' ? '…' : output), command.split('\n')[0] ?? '')
   }
 }

@@ -212,6 +212,8 @@ const ELSEWHERE: readonly ErrorCode[] = [
 const NEVER: Readonly<Partial<Record<ErrorCode, string>>> = {
   JOB_NOT_FOUND: 'there are no jobs here',
   CONFLICT: 'nothing is edited here',
+  PRECONDITION_FAILED: 'there are no resumable uploads here',
+  CHECKSUM_MISMATCH: 'nor are there checksums',
   LENGTH_REQUIRED: 'every client of HTTP/1.1 says how long a body is',
   AUDIO_URL_FETCH_FAILED:
     'nothing but a host on the internet fails like that; a retryable 502 as UPSTREAM_ERROR is',

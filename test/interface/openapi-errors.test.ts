@@ -146,7 +146,10 @@ const asking = (operation: Operation): Asked => ({
 /** A WebSocket refuses everything that is no handshake alike; what it refuses of handshakes its own tests hold. */
 const isSocket = ({ answers }: Operation) => answers.some(({ status }) => status === 101)
 const keyed = ENDPOINTS.filter((operation) => operation.scope !== null && !isSocket(operation))
-const bodied = keyed.filter(({ body }) => body !== undefined)
+/** Bodies of resumable uploads, which are refused by their headers first, have tests of their own. */
+const isTus = ({ body = [] }: Operation) =>
+  body.some(({ type }) => type === 'application/offset+octet-stream')
+const bodied = keyed.filter((operation) => operation.body !== undefined && !isTus(operation))
 
 t.test('refusals are as documented, whatever the operation', { timeout: 120_000 }, async (t) => {
   const node = await startFatefulNode(t)
@@ -175,7 +178,9 @@ t.test('refusals are as documented, whatever the operation', { timeout: 120_000 
       const isForm = operation.body?.every(({ type: taken }) => taken === 'multipart/form-data')
       const none = isForm ? 'UNSUPPORTED_MEDIA_TYPE' : 'INVALID_REQUEST'
       await refused(t, rig, 'ok', none, { ...json, body: Buffer.from('{') })
-      await refused(t, rig, 'ok', none, { ...json, body: Buffer.from('{}') })
+      // All members of that one may be left out.
+      if (operation.id !== 'uploadToken')
+        await refused(t, rig, 'ok', none, { ...json, body: Buffer.from('{}') })
       await refused(t, rig, 'ok', 'REQUEST_TOO_LARGE', { ...json, body: Buffer.alloc(1_000_001, ' ') })
       const other = { ...asked, headers: type('text/plain'), body: Buffer.from('a') }
       const isAnything = operation.body?.some(({ type: taken }) => taken === '*/*')

@@ -142,6 +142,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   for (const call of demoCalls(recordings)) await see(call)
   await seeJobs(see, recordings.audio)
   await seeTranscripts(see, recordings.audio)
+  await seeUploads(see, recordings.audio)
   await seeResults(see)
   await seeManagement(see)
   for (const [id, path] of [
@@ -184,6 +185,31 @@ async function untilEnded(see: See, id: string): Promise<void> {
     const seen = await see({ id: 'showJob', path, summary: 'While it runs', status: 200 })
     status = String(jsonOf(seen).status)
   }
+}
+
+async function seeUploads(see: See, audio: Buffer): Promise<void> {
+  const at = (id: string, method: string, path: string) => ({ id, method, path: `/v1/uploads${path}` })
+  const tus = { 'tus-resumable': '1.0.0' }
+  const bytes = { ...tus, 'content-type': 'application/offset+octet-stream' }
+  await see({ ...at('uploadOptions', 'OPTIONS', ''), summary: 'Of all', status: 204 })
+  const created = await see({
+    ...at('createUpload', 'POST', ''),
+    ...{ summary: 'An upload', status: 201, headers: { ...tus, 'upload-length': String(audio.length) } },
+  })
+  const path = `/${jsonOf(created).upload_id}`
+  await see({ ...at('oneUploadOptions', 'OPTIONS', path), summary: 'Of one', status: 204 })
+  const [half, rest] = [audio.subarray(0, 1_000), audio.subarray(1_000)]
+  const added = { summary: 'Bytes', status: 204 }
+  const from = (offset: number) => ({ ...bytes, 'upload-offset': String(offset) })
+  await see({ ...at('appendUpload', 'PATCH', path), ...added, headers: from(0), body: half })
+  const override = { ...from(1_000), 'x-http-method-override': 'PATCH' }
+  await see({ ...at('appendUploadByPost', 'POST', path), ...added, headers: override, body: rest })
+  await see({ ...at('showUpload', 'GET', path), summary: 'How far it is', status: 200 })
+  const stale = { ...at('appendUpload', 'PATCH', path), summary: 'An offset behind', status: 409 }
+  await see({ ...stale, headers: from(0), body: half })
+  await see({ ...at('createUpload', 'POST', ''), summary: 'Without a version', status: 412, body: half })
+  await see({ ...at('uploadToken', 'POST', '/tokens'), summary: 'A token', status: 200, json: {} })
+  await see({ ...at('deleteUpload', 'DELETE', path), summary: 'Deleted', status: 204, headers: tus })
 }
 
 async function seeTranscripts(see: See, audio: Buffer): Promise<void> {

@@ -338,8 +338,8 @@ t.test('the limits, and their defaults', async (t) => {
   }
   const { limits } = await answerOf(response)
   t.same(limits, { ...DEFAULT_LIMITS })
-  // The others are of live sessions.
-  const others = ([name]: readonly [string, unknown]) => !name.startsWith('live_')
+  // The others are of live sessions and of resumable uploads.
+  const others = ([name]: readonly [string, unknown]) => !/^(live|max_upload)_/.test(name)
   t.same(Object.fromEntries(Object.entries(DEFAULT_LIMITS).filter(others)), expected)
 })
 

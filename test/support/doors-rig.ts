@@ -8,6 +8,7 @@ import type { Dependencies } from '../../src/gateway/api/endpoint.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { createJobSignals } from '../../src/gateway/jobs/watch.ts'
 import { LiveSessions } from '../../src/gateway/live/sessions.ts'
+import { Uploads } from '../../src/gateway/long/uploads.ts'
 import { createMediaProbe } from '../../src/gateway/media/probe.ts'
 import { createAudioDigester } from '../../src/gateway/storage/audio-digest.ts'
 import { createAudioReader } from '../../src/gateway/storage/audio-reader.ts'
@@ -69,6 +70,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     probe: createMediaProbe({ reader }),
     digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
     remoteAudio: createRemoteAudio({ spool, fetchAudio }),
+    uploads: new Uploads(objects),
     results: { keep: nothingKept, hold: nothingKept },
     jobs: { objects: createJobObjects({ objects, budget }), links, signals: createJobSignals() },
     log: LOG,

@@ -9,7 +9,7 @@ export const LAYERS: readonly (readonly string[])[] = [
   ['console'],
   gateway('api'),
   gateway('admin observe/alerts'),
-  gateway('jobs webhooks live'),
+  gateway('jobs webhooks live long'),
   // Its entry, and what stands on all of it: the pipeline and who may call.
   gateway('call'),
   gateway('call/compare'),

@@ -94,7 +94,14 @@ t.test('each endpoint says whether its requests are calls', async (t) => {
   const none = ENDPOINTS.filter(({ kind, method, scope }) => kind === 'none' && method === 'POST' && scope)
   t.same(
     none.map(({ path }) => path),
-    ['/v1/transcription/references', '/openai/v1/realtime/client_secrets', '/assemblyai/v2/upload'],
+    [
+      '/v1/transcription/references',
+      '/v1/uploads',
+      '/v1/uploads/tokens',
+      '/v1/uploads/:upload_id',
+      '/openai/v1/realtime/client_secrets',
+      '/assemblyai/v2/upload',
+    ],
   )
   const sockets = ENDPOINTS.filter(({ answers }) => answers.some(({ status }) => status === 101))
   t.same(

@@ -26,12 +26,13 @@ import { rememberedLines } from '../edge/reply.ts'
 import type { EdgeRoute } from '../edge/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
+import type { Uploads } from '../long/uploads.ts'
 import type { RequestMetrics } from '../observe/metrics/request-metrics.ts'
 import type { TenantMetrics } from '../observe/metrics/tenant-metrics.ts'
 import { readTraceparent } from '../observe/tracing/traceparent.ts'
 import type { CallbackForm } from '../webhooks/callbacks.ts'
 import { callLines } from './fact-headers.ts'
-import type { HeaderName, ParameterName } from './openapi/headers.ts'
+import { ANY_ORIGIN_HEADERS, type HeaderName, type ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
   BODY_ERRORS,
@@ -58,6 +59,7 @@ export interface Dependencies {
   readonly probe: MediaProbe
   readonly digester: AudioDigester
   readonly remoteAudio: RemoteAudio
+  readonly uploads: Uploads
   readonly results: Results
   readonly jobs: JobServices
   readonly live: LiveSessions
@@ -153,6 +155,17 @@ interface Described {
   readonly answers: readonly Answer[]
 }
 
+/**
+ * Authenticates who has something that stands for a key. Null: it is for `authenticate` to look at.
+ *
+ * @throws GatewayError UNAUTHENTICATED
+ */
+export type GrantAuthentication = (
+  authorization: string | undefined,
+  context: CallContext,
+  dependencies: Dependencies,
+) => AdmittedContext | null
+
 interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
   readonly method: Method
   readonly path: Path
@@ -164,6 +177,10 @@ interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
   readonly operator?: true
   /** False: takes no token of the key's bucket, and has no body. */
   readonly limited?: false
+  /** Absent: there are keys alone. */
+  readonly authenticateGrant?: GrantAuthentication
+  /** Pages of any origin may ask, and read the answer: there are no cookies, so that whoever asks has a key. */
+  readonly anyOrigin?: true
   /** The first parameter of the path is the workspace of the key: any other is answered as if there were none. */
   readonly ofWorkspace?: true
   /** Honours `Idempotency-Key`; by the name of an operation: in the ledger of calls, looked at with the token. */
@@ -222,6 +239,7 @@ export function endpoint<
     ...(body === undefined ? {} : { body: body.contents }),
     answers: definition.answers,
     ...(door === undefined ? {} : { door, headers: [door.requestIdHeader] }),
+    ...(definition.anyOrigin ? { headers: ANY_ORIGIN_HEADERS } : {}),
     ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
     ...(door?.errorShape === undefined ? {} : { errorShape: door.errorShape }),
     errors: [
@@ -232,7 +250,14 @@ export function endpoint<
     route: (needs) => ({
       ...observedRoute(
         needs,
-        { method, path, recorded, idempotent: idempotent !== undefined, door },
+        {
+          method,
+          path,
+          recorded,
+          idempotent: idempotent !== undefined,
+          anyOrigin: definition.anyOrigin,
+          door,
+        },
         (exchange, context) => respond(definition, exchange, context, needs),
       ),
       refusesHeads: true,
@@ -269,7 +294,12 @@ function respond<Body, Needs extends Dependencies>(
   context: CallContext,
   dependencies: Needs,
 ): Reply | Promise<Reply> {
-  const admitted = admitCaller(definition, exchange, context, dependencies.services)
+  const granted =
+    definition.authenticateGrant?.(exchange.headers.authorization, context, dependencies) ?? null
+  const admitted =
+    granted === null
+      ? admitCaller(definition, exchange, context, dependencies.services)
+      : admitGrant(granted, definition.scope, exchange, dependencies.services)
   if (admitted instanceof Promise)
     return admitted.then((later) => receiveAndHandle(definition, exchange, later, dependencies))
   return receiveAndHandle(definition, exchange, admitted, dependencies)
@@ -326,6 +356,18 @@ function admitCaller(
   return admit(services, context, authorization, { scope, operator, idempotency, head: exchange })
 }
 
+/** Admits whoever has a grant: only the holder of a key may say whom a request is for. */
+async function admitGrant(
+  granted: AdmittedContext,
+  scope: Scope,
+  { headFault }: Exchange,
+  services: Services,
+): Promise<AdmittedContext> {
+  requireScope(granted.principal, scope)
+  await takeToken(services, granted)
+  return soundOf(granted, headFault)
+}
+
 /** Takes the token before the workspace is looked at, so that guessing is limited, too. */
 async function admitToWorkspace(
   { scope, operator }: { readonly scope: Scope; readonly operator: true | undefined },
@@ -346,11 +388,18 @@ async function admitToWorkspace(
 /** Parts that are told of every request when it is over. */
 export type Watchers = Pick<Dependencies, 'log' | 'metrics'>
 
+/** Lets pages of any origin read an answer, with the headers of its kind of endpoint. */
+export const ANY_ORIGIN = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': '*',
+} as const
+
 interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
   /** Default: false. */
   readonly recorded?: boolean
   /** Honours `Idempotency-Key`. */
   readonly idempotent?: boolean
+  readonly anyOrigin?: true | undefined
   readonly door?: Door | undefined
 }
 
@@ -360,7 +409,7 @@ type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Re
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(
   dependencies: Dependencies,
-  { method, path, recorded = false, idempotent = false, door }: RouteOptions,
+  { method, path, recorded = false, idempotent = false, anyOrigin, door }: RouteOptions,
   respond: Respond,
 ): EdgeRoute {
   const recorder = recorded ? dependencies.recorder : undefined
@@ -371,6 +420,7 @@ export function observedRoute(
     handle(exchange) {
       const context = contextOf(exchange)
       context.trace = dependencies.tracing?.request(exchange, path) ?? null
+      if (anyOrigin) Object.assign(context.headers, ANY_ORIGIN)
       // Callers must not rely on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'

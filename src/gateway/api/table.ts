@@ -49,6 +49,16 @@ import {
 } from './native/transcription-jobs.ts'
 import { transcriptionReferences } from './native/transcription-references.ts'
 import { transcriptionStream } from './native/transcription-stream.ts'
+import { uploadTokens } from './native/upload-tokens.ts'
+import {
+  appendUpload,
+  appendUploadByPost,
+  createUpload,
+  deleteUpload,
+  oneUploadOptions,
+  showUpload,
+  uploadOptions,
+} from './native/uploads.ts'
 import { type UsageNeeds, usage } from './native/usage.ts'
 import { video } from './native/video.ts'
 
@@ -104,6 +114,15 @@ export const ENDPOINTS = table({
   'GET /v1/transcription/jobs/:job_id': showTranscriptionJob,
   'DELETE /v1/transcription/jobs/:job_id': cancelTranscriptionJob,
   'POST /v1/queue': queue,
+
+  'OPTIONS /v1/uploads': uploadOptions,
+  'POST /v1/uploads': createUpload,
+  'POST /v1/uploads/tokens': uploadTokens,
+  'OPTIONS /v1/uploads/:upload_id': oneUploadOptions,
+  'GET /v1/uploads/:upload_id': showUpload,
+  'PATCH /v1/uploads/:upload_id': appendUpload,
+  'POST /v1/uploads/:upload_id': appendUploadByPost,
+  'DELETE /v1/uploads/:upload_id': deleteUpload,
 
   'POST /openai/v1/audio/transcriptions': audioTranscriptions,
   'POST /openai/v1/audio/translations': audioTranslations,

@@ -112,6 +112,11 @@ export function authenticate(
   }
 }
 
+/** The key, or what stands for one, in a header of the form `Bearer <key>`. */
+export function bearerIn(authorization = ''): string {
+  return authorization.replace(/^Bearer +/i, '')
+}
+
 /** Authenticates who has a secret that stands for a key, as `authenticate`. @param sha256 of the key; null: none */
 export function authenticateGrant(
   services: KeyServices,

@@ -255,7 +255,7 @@ function checkNothingKept(principal: Principal, request: CallRequest): void {
   const { selectors, payload } = request.call as Call
   const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
   const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
-  const why = keptOf(request)
+  const why = audio?.source?.kind === 'pieces' ? 'the audio was uploaded before' : keptOf(request)
   if (why === null && !isStored) return
   if (requirementsFor(selectors, principal)?.retentionDays !== 0) return
   if (why !== null)

@@ -88,6 +88,10 @@ const sizeLimits = (standard: string) =>
 const LimitsShape = strict(
   {
     ...sizes((what, standard) => `${what}; default: ${standard}`),
+    max_upload_bytes_per_workspace: optional(
+      Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+      'of all resumable uploads of a workspace together; default: 10737418240',
+    ),
     queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; default: 2097152'),
     sync_idempotency_ttl_seconds: optional(
       Seconds,

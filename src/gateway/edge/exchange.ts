@@ -88,6 +88,8 @@ export interface RequestBody {
 }
 
 export interface BodyConsumer {
+  /** It may come for longer than bodies may else, at the least rate of all. */
+  readonly isLasting?: boolean
   /** `view` is valid during the call only. `last` is true exactly once; the last view may be empty. */
   onChunk(view: Buffer, last: boolean): void
   /** The sender is too slow (REQUEST_TIMEOUT), or the body ended short. No chunk comes after it. */

@@ -34,9 +34,11 @@ export const AUDIO_SOURCES: ReadonlySet<string> = new Set([
   'audio.base64',
   'audio.data',
   'audio.url',
+  'audio.upload_id',
   'audio[base64]',
   'audio[data]',
   'audio[url]',
+  'audio[upload_id]',
 ])
 
 export interface TextRule<Choice extends string = string> {

@@ -1,12 +1,13 @@
 import type { ByteBudget, HolderPace, MemoryHolder } from '../../contracts/budget.ts'
 import { toAbortSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
+import { isUploadId, UPLOAD_URL_PREFIX } from '../../contracts/uploads.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import type { Exchange, FinishListener } from './exchange.ts'
 import { declaredFilename, declaredMediaType } from './header-value.ts'
 import { JsonStructure } from './json-structure.ts'
 import { type BodyTaker, contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
-import { invalid, invalidField } from './refusals.ts'
+import { invalid, invalidField, MUST } from './refusals.ts'
 
 /** Body held even when the budget is used up, so that a call of a few KiB is served beside large bodies. */
 const FORCED_BYTES = 256 * 1024
@@ -418,12 +419,17 @@ export function readJsonSource(body: AudioMembers): JsonSource {
     return { url: null, mediaType: null, filename: null }
   }
 
-  const { base64 = null, data = null, url = null, media_type: type = null, filename = null, ...rest } = audio
+  const { base64 = null, data = null, media_type: type = null, filename = null, ...others } = audio
+  const { url: sentUrl = null, upload_id: upload = null, ...rest } = others
   if (base64 !== null || data !== null)
     throw invalid('`audio.base64` and `audio.data` must be strings', 'audio')
-  if (url !== null && (typeof url !== 'string' || url === '')) {
+  if (sentUrl !== null && (typeof sentUrl !== 'string' || sentUrl === ''))
     throw invalidField('audio.url', 'must be a string that is not empty')
-  }
+  if (upload !== null && (typeof upload !== 'string' || !isUploadId(upload)))
+    throw invalidField('audio.upload_id', 'must be the id of an upload, upl_…')
+  if (upload !== null && sentUrl !== null)
+    throw invalidField('audio.upload_id', MUST.beLeftOut('`audio.url` was sent'))
+  const url = upload === null ? sentUrl : UPLOAD_URL_PREFIX + upload
   const mediaType = typeof type === 'string' ? declaredMediaType(type) : null
   if (type !== null && mediaType === null) {
     throw invalidField('audio.media_type', 'must be a media type such as audio/wav')

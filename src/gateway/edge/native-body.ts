@@ -181,7 +181,8 @@ export class NativeBody implements RequestBody {
   watch(nowMs: number): void {
     if (this.ended || this.#dropped) return
     this.#rate ??= new RateMeter(this.#context.timing)
-    if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes)) return
+    const isLasting = this.#consumer?.isLasting === true
+    if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes, isLasting)) return
     const consumer = this.#consumer
     this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
       details: { received_bytes: this.#receivedBytes },

@@ -42,6 +42,8 @@ export function readBody<Read>(
 
 /** Takes a body in. */
 export interface BodyTaker<Read> {
+  /** As of `BodyConsumer`. */
+  readonly isLasting?: boolean
   /**
    * Called with each chunk, in order; the view is valid during the call. `last` is true exactly once. An error ends the
    * reading.
@@ -72,6 +74,10 @@ class BodyReading<Read> implements BodyConsumer {
       this.#resolve = resolve
       this.#reject = reject
     })
+  }
+
+  get isLasting(): boolean {
+    return this.#taker.isLasting === true
   }
 
   start(): void {

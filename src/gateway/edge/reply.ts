@@ -3,6 +3,9 @@ import type { UpgradeReply } from './client-socket.ts'
 import type { CommonHeaders, Reply, ReplyPiece, StreamedReply, WholeReply } from './exchange.ts'
 import type { HttpResponse } from './uws.ts'
 
+/** By status; 460 is tus' own. */
+const REASONS: Readonly<Record<number, string | undefined>> = { ...STATUS_CODES, 460: 'Checksum Mismatch' }
+
 /** Status and headers of an answer, checked. */
 export interface AnswerHead {
   readonly status: number
@@ -126,7 +129,7 @@ function headersOf(
   requestId: string,
   defaultType: string | null,
 ): string {
-  if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
+  if (REASONS[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
   let text = `nosniff\r\nx-lk-request-id: ${requestId}${linesOf(headers)}`
   if (lines !== undefined) text += lines
   if (common !== undefined) text += common.lines
@@ -254,6 +257,6 @@ function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, voi
  */
 export function writeHead(res: HttpResponse, head: AnswerHead): void {
   // uWS writes 200 by itself; every call into it costs.
-  if (head.status !== 200) res.writeStatus(`${head.status} ${STATUS_CODES[head.status]}`)
+  if (head.status !== 200) res.writeStatus(`${head.status} ${REASONS[head.status]}`)
   res.writeHeader(FIRST, head.headers)
 }

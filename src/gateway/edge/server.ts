@@ -30,7 +30,7 @@ import { UploadTurns } from './upload-turns.ts'
 import { type HttpRequest, type HttpResponse, loadUws, type Uws, type us_socket_context_t } from './uws.ts'
 
 export interface EdgeRoute {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
   /** `/v1/transcription`, `/v1/jobs/:id`, or `/docs/*` for everything below. A GET route serves HEAD too. */
   readonly path: string
   /** A probe of balancers and monitors: its requests do not count as callers. */

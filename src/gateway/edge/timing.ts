@@ -54,10 +54,11 @@ export class RateMeter {
    *
    * @param sendingMs ms since the headers, without those in which the sender was paused; never falls
    * @param bytes     received so far
+   * @param isLasting it may take as long as it keeps the least rate
    */
-  isTooSlow(sendingMs: number, bytes: number): boolean {
+  isTooSlow(sendingMs: number, bytes: number, isLasting = false): boolean {
     const { graceMs, windowMs, bodyMs } = this.#timing
-    if (sendingMs >= bodyMs) return true
+    if (sendingMs >= bodyMs && !isLasting) return true
     if (sendingMs < graceMs) return false
     const samples = this.#samples
     samples.push({ atMs: sendingMs, bytes })

@@ -1,6 +1,6 @@
 import type { Audio } from '../../contracts/audio.ts'
 import { toAbortSignal } from '../../contracts/cancellation.ts'
-import { limitsOf, type Principal } from '../../contracts/catalog.ts'
+import { limitsOf, type Principal, uploadUser } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { newId, partitionOf } from '../../contracts/ids.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
@@ -15,6 +15,7 @@ import type {
 } from '../../contracts/jobs.ts'
 import type { AudioDigester, MediaProbe } from '../../contracts/media.ts'
 import { type Clock, sleep } from '../../contracts/time.ts'
+import type { UploadedAudio } from '../../contracts/uploads.ts'
 import type { AdmittedContext } from '../call/context/call-context.ts'
 import { fingerprintOf, slotIdOf } from '../call/context/idempotency.ts'
 import type { Services } from '../call/context/services.ts'
@@ -36,6 +37,7 @@ export interface SubmitDependencies {
   readonly services: Services
   readonly probe: MediaProbe
   readonly digester: AudioDigester
+  readonly uploads: UploadedAudio
   readonly jobs: { readonly objects: JobObjects; readonly signals: JobSignals }
 }
 
@@ -147,25 +149,42 @@ async function storeInput(
   context: AdmittedContext,
   parts: SubmitDependencies,
 ): Promise<StoredInput> {
-  const { services, probe } = parts
+  const { services, probe, uploads } = parts
   const { source, fields } = body
   try {
     if (source.kind === 'none') throw noAudio(fields)
-    if (source.kind === 'url') {
-      const { url } = source
-      await checkAudioUrl(url, context.principal.workspace.id, services)
-      await preflightTranscription(services, context, 'transcription', { ...request, audio: null })
-      context.signal.throwIfAborted()
-      return { audio: { url }, identity: urlIdentity(url), drop() {} }
-    }
-    const audio = await probe.probe(source.audio, toAbortSignal(context.signal))
+    const signal = toAbortSignal(context.signal)
+    const url = source.kind === 'url' ? source.url : null
+    const user = uploadUser(context.principal, services.snapshot())
+    const sent = source.kind === 'url' ? await uploads.at(source.url, user, signal) : source.audio
+    if (sent === null) return await storeUrl(url!, request, context, services)
+    const audio = await probe.probe(sent, signal)
     checkDuration(audio, limitsOf(context.principal, services.snapshot()))
     await preflightTranscription(services, context, 'transcription', { ...request, audio })
-    return await storeAudio(audio, { id, body, isKeyed: key !== undefined }, context, parts)
+    const stored = await storeAudio(
+      audio,
+      { id, body, isKeyed: key !== undefined && url === null },
+      context,
+      parts,
+    )
+    return url === null ? stored : { ...stored, identity: urlIdentity(url) }
   } catch (error) {
     body.release()
     throw error
   }
+}
+
+/** Leaves the audio to the worker but for its URL. */
+async function storeUrl(
+  url: string,
+  request: TranscriptionInput,
+  context: AdmittedContext,
+  services: Services,
+): Promise<StoredInput> {
+  await checkAudioUrl(url, context.principal.workspace.id, services)
+  await preflightTranscription(services, context, 'transcription', { ...request, audio: null })
+  context.signal.throwIfAborted()
+  return { audio: { url }, identity: urlIdentity(url), drop() {} }
 }
 
 /** Stores the audio for the worker, and takes its digest at the same time where a key needs one. */

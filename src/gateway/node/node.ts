@@ -21,6 +21,7 @@ import { ReplicaPools } from '../call/select/replicas.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
+import { Uploads } from '../long/uploads.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics, type Metrics } from '../observe/metrics/metrics.ts'
 import { routesOf } from '../observe/metrics/node-readings.ts'
@@ -130,6 +131,7 @@ export async function openNode(
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
+      uploads: new Uploads(objects, clock),
       ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log, clock }), signals },
     }
   }

@@ -1,4 +1,4 @@
-import { type AudioRef, BLOCK_BYTES, type Block } from '../../contracts/audio.ts'
+import { type AudioRef, BLOCK_BYTES, type Block, type BodyPiece } from '../../contracts/audio.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import { unlessAborted } from '../../contracts/time.ts'
 import { failureOf, unavailable } from './failure.ts'
@@ -13,6 +13,7 @@ export function bodyBytes(
 ): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
   if (source.kind === 'memory') return blockBytes(source.blocks, start, end)
   if (source.kind === 'arriving') return source.body.bytes(start, end, signal)
+  if (source.kind === 'pieces') return piecesBytes(objects, source.pieces, start, end, signal)
   return objectBytes(objects, source.key, start, end, signal)
 }
 
@@ -46,6 +47,23 @@ export async function* objectBytes(
     throw failureOf(error, signal)
   }
   if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
+}
+
+/** Bytes `start` to `end` (exclusive) of what the pieces add up to, all of them or an error. */
+async function* piecesBytes(
+  objects: Pick<Objects, 'get'>,
+  pieces: readonly BodyPiece[],
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let at = 0
+  for (const piece of pieces) {
+    const [from, to] = [Math.max(start - at, 0), Math.min(end - at, piece.length)]
+    at += piece.length
+    if (from < to) yield* objectBytes(objects, piece.key, piece.start + from, piece.start + to, signal)
+  }
+  if (at < end) throw unavailable(new Error(`the pieces of a body end ${end - at} bytes early`))
 }
 
 /** A body of these chunks. */

@@ -36,10 +36,10 @@ export class BodyPlace {
   #target: StreamedPut | PartedBody | null = null
 
   constructor(context: BodyContext, options: SpoolOptions, owner: PlaceOwner) {
-    const { kind = 'spool', workspace, id, contentLength } = options
+    const { kind = 'spool', workspace, id, name = '', contentLength } = options
     // Callers choose request ids and may repeat them: only the last segment makes the key unique.
     const attempt = randomBytes(8).toString('hex')
-    this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${attempt}`
+    this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${name}${attempt}`
     this.#context = context
     this.#options = options
     this.#owner = owner

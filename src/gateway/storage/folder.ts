@@ -36,8 +36,9 @@ async function force(path: string): Promise<void> {
 const TEMPORARY = 'tmp'
 
 /**
- * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file, and the partitions
- * of usage are folders, as other programs that read them expect. A file is written under `tmp/`,
+ * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file. The partitions
+ * of usage are folders, as other programs that read them expect, and so are the workspaces of resumable uploads, which
+ * are listed often. A file is written under `tmp/`,
  * forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
  * Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
@@ -108,7 +109,7 @@ function splitKey(key: string): [folder: string, name: string] {
 
 /** The first segment after the kind is a folder, too. */
 function isPartitioned(kind: string): boolean {
-  return kind === 'usage'
+  return kind === 'usage' || kind === 'resumable'
 }
 
 interface ReadOptions {

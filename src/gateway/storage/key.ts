@@ -3,6 +3,7 @@ import type { ObjectKind } from '../../contracts/objects.ts'
 export const OBJECT_KINDS: readonly ObjectKind[] = [
   'spool',
   'upload',
+  'resumable',
   'job',
   'result',
   'slot',

@@ -1,8 +1,9 @@
-import { jobPartition } from '../../contracts/ids.ts'
+import { idTimeMs, jobPartition } from '../../contracts/ids.ts'
 import type { KnownJob } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
+import { isUploadId, UPLOAD_SECONDS } from '../../contracts/uploads.ts'
 import { keyOf } from './job-objects.ts'
 import { pairEndMs } from './kept-pairs.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
@@ -61,9 +62,6 @@ function isNeeded(key: string, { status, fence, result, work }: KnownJob): boole
   // A result of the present claim, which has yet to end: names of results begin with the fence of their claim.
   return !hasEnded && Number.parseInt(name, 10) >= fence
 }
-
-/** How long audio that was sent ahead of its jobs can be used, in seconds. */
-export const UPLOAD_SECONDS = 24 * 3600
 
 /** How long receiving a body may take. */
 const RECEIVING_MS = 15 * 60_000
@@ -132,6 +130,11 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
   const outlived = (seconds: number) => new Date(clock.wallNow() - seconds * 1000 - staleMs)
   const removeOutlived = async (prefix: string, seconds: number | undefined) =>
     seconds === undefined ? 0 : await removeOlder(objects, prefix, outlived(seconds))
+  /** Its name tells when the upload began. */
+  const isPastUse = ({ key }: ObjectInfo) => {
+    const [, , id = ''] = key.split('/')
+    return isUploadId(id) && idTimeMs(id) <= outlived(UPLOAD_SECONDS).getTime()
+  }
   const receivedBefore = () => new Date(clock.wallNow() - Math.max(staleMs, longestCallMs() + RECEIVING_MS))
   let rounds = 0
   const orphansOf = async () => {
@@ -142,7 +145,8 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     try {
       const swept = await sweep(objects, before)
       const results = await sweepResults(objects, outlived(RESULT_SECONDS))
-      const ahead = await removeOutlived('upload/', UPLOAD_SECONDS)
+      const resumable = await removeOlder(objects, 'resumable/', ANY_DATE, isPastUse)
+      const ahead = (await removeOutlived('upload/', UPLOAD_SECONDS)) + resumable
       const slotSeconds = slotTtlSeconds && slotTtlSeconds() + SLOT_LATE_SECONDS
       const slots = await removeOutlived('slot/', slotSeconds)
       const speech = await removeOutlived('cache/', cacheTtlSeconds?.())

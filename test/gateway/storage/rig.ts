@@ -78,7 +78,7 @@ export async function bytesOf(
   body: { readonly source: AudioRef['source']; readonly length: number },
   objects: Objects,
 ): Promise<Buffer> {
-  if (body.source.kind === 'arriving') throw new Error('not at rest')
+  if (body.source.kind === 'arriving' || body.source.kind === 'pieces') throw new Error('not at rest')
   if (body.source.kind === 'memory') {
     const { blocks } = body.source
     const whole = Buffer.concat(blocks.map((block) => Buffer.from(block)))

@@ -1,20 +1,17 @@
 import type { AudioRef } from '../../../contracts/audio.ts'
 import { open, type SealContext, seal } from '../../../contracts/sealing.ts'
+import { UPLOAD_SECONDS, UPLOAD_URL_PREFIX, uploadIdIn } from '../../../contracts/uploads.ts'
 import { invalidField } from '../../edge/refusals.ts'
-import { UPLOAD_SECONDS } from '../../storage/sweep.ts'
 
-/**
- * Prefix of a sealed place in the store. Clients take any text that is not a URL for the path of a file, so it looks
- * like a URL; its host cannot exist (RFC 2606), so that following it tells no one what it holds.
- */
-const PREFIX = 'https://larkway.invalid/upload/'
-
-/** Tells whether a URL is meant to be that of an upload. */
+/** Tells whether a URL is meant to be that of an upload that came by this door. */
 export function isUploadUrl(url: string): boolean {
-  return url.startsWith(PREFIX)
+  return url.startsWith(UPLOAD_URL_PREFIX) && uploadIdIn(url) === null
 }
 
-/** The URL of audio in the store, which only keys of its workspace can use, for a day. */
+/**
+ * The URL of audio in the store, which only keys of its workspace can use, for a day: its place, sealed. Clients take
+ * any text that is not a URL for the path of a file, so it looks like a URL.
+ */
 export function uploadUrl(
   audio: AudioRef,
   workspace: string,
@@ -23,7 +20,7 @@ export function uploadUrl(
 ): string {
   if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
   const place = [audio.source.key, audio.length, nowMs + UPLOAD_SECONDS * 1000]
-  return PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
+  return UPLOAD_URL_PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
 }
 
 /** The audio of an upload's URL, which may be over a day old; null: it is none. */
@@ -40,7 +37,7 @@ export function openUpload(url: string, workspace: string, keys: readonly Buffer
 }
 
 function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
-  const place = open(keys, url.slice(PREFIX.length), contextOf(workspace))
+  const place = open(keys, url.slice(UPLOAD_URL_PREFIX.length), contextOf(workspace))
   if (place === null) return null
   const [key, length, endsAtMs] = JSON.parse(place) as [string, number, number]
   const audio: AudioRef = {

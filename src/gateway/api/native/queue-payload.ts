@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { StoredBody } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import { limitsOf, type Selectors } from '../../../contracts/catalog.ts'
+import { limitsOf, type Selectors, uploadUser } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { FiledJob } from '../../../contracts/job-objects.ts'
@@ -120,15 +120,28 @@ async function readRemote(
   task: TranscriptionTask,
   request: TranscriptionRequest,
   url: string,
-  { context, dependencies: { services } }: Admitted,
+  { exchange, context, dependencies }: Admitted,
 ): Promise<QueuedCall> {
+  const { services, uploads, probe, jobs } = dependencies
   const { options, selectors, warnings } = request
+  const signal = toAbortSignal(exchange.signal)
+  const fingerprint = async () => fingerprintOf(task, options, selectors, urlIdentity(url))
+  const uploaded = await uploads.at(url, uploadUser(context.principal, services.snapshot()), signal)
+  if (uploaded !== null) {
+    const audio = await probe.probe(uploaded, signal)
+    checkDuration(audio, limitsOf(context.principal, services.snapshot()))
+    await preflightTranscription(services, context, task, { ...request, audio })
+    const keep = async (job: FiledJob) => ({
+      ...{ operation: task, options, audio: await jobs.objects.keepAudio(audio, job, signal) },
+    })
+    return { selectors, warnings, fingerprint, keep, release() {} }
+  }
   await checkAudioUrl(url, context.principal.workspace.id, services)
   await preflightTranscription(services, context, task, { ...request, audio: null })
   return {
     selectors,
     warnings,
-    fingerprint: async () => fingerprintOf(task, options, selectors, urlIdentity(url)),
+    fingerprint,
     keep: async () => ({ operation: task, options, audio: { url } }),
     release() {},
   }

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { AudioRef } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import { limitsOf, type Principal, type Selectors } from '../../../contracts/catalog.ts'
+import { limitsOf, type Principal, type Selectors, uploadUser } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newJobId } from '../../../contracts/ids.ts'
 import type { PassingDigest } from '../../../contracts/media.ts'
@@ -71,14 +71,14 @@ interface RequestAudio {
 /**
  * The audio that came with a request, or from where the request says that it is.
  *
- * @throws GatewayError INVALID_REQUEST without any; as `RemoteAudio.fetch`; DEPENDENCY_UNAVAILABLE when the state does
- *         not tell where the workspace may fetch from
+ * @throws GatewayError INVALID_REQUEST without any; as `UploadedAudio.at` and `RemoteAudio.fetch`;
+ *         DEPENDENCY_UNAVAILABLE when the state does not tell where the workspace may fetch from
  */
 async function prepareAudio(
   { fields, source, release }: ReceivedAudio,
   { signal }: Exchange,
   { principal, selectors }: { readonly principal: Principal; readonly selectors: Selectors },
-  { digester, remoteAudio, services }: Dependencies,
+  { digester, remoteAudio, services, uploads }: Dependencies,
 ): Promise<RequestAudio> {
   if (source.kind === 'none') throw noAudio(fields)
   if (source.kind === 'audio') {
@@ -87,6 +87,8 @@ async function prepareAudio(
   }
   const { url } = source
   const { id: workspace } = principal.workspace
+  const uploaded = await uploads.at(url, uploadUser(principal, services.snapshot()), toAbortSignal(signal))
+  if (uploaded !== null) return { audio: uploaded, identity: async () => urlIdentity(url), release() {} }
   const fetched = await remoteAudio.fetch(url, {
     domains: await allowedDomains(workspace, services),
     maxBytes: limitsOf(principal, services.snapshot()).max_audio_url_bytes,

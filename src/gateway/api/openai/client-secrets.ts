@@ -4,6 +4,7 @@ import { Value } from 'typebox/value'
 import type { Selectors } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
 import { open, seal } from '../../../contracts/sealing.ts'
+import { bearerIn } from '../../call/authentication.ts'
 import { hashKey } from '../../catalog/key.ts'
 import { readJson } from '../../edge/json-body.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
@@ -137,7 +138,7 @@ export const clientSecrets = endpoint({
     const expiresAt = secondsNow(dependencies.services.clock) + (expiry?.seconds ?? SECONDS_DEFAULT)
     const secret: ClientSecret = {
       id: randomBytes(9).toString('base64url'),
-      keySha256: hashKey(bearerOf(exchange.headers.authorization)),
+      keySha256: hashKey(bearerIn(exchange.headers.authorization)),
       expiresAt,
       maxSessions: sessions ?? SESSIONS_DEFAULT,
       maxSeconds: most ?? null,
@@ -154,10 +155,3 @@ export const clientSecrets = endpoint({
     })
   },
 })
-
-const BEARER = /^Bearer +/i
-
-/** The key in a header of this form. */
-export function bearerOf(authorization = ''): string {
-  return authorization.replace(BEARER, '')
-}

@@ -3,7 +3,7 @@ import { newId } from '../../../contracts/ids.ts'
 import type { SessionEnd } from '../../../contracts/live.ts'
 import { bytesPerSecond } from '../../../contracts/live-audio.ts'
 import type { Timer } from '../../../contracts/time.ts'
-import { authenticateGrant } from '../../call/authentication.ts'
+import { authenticateGrant, bearerIn } from '../../call/authentication.ts'
 import { keptEndUser } from '../../call/context/end-users.ts'
 import type { ClientSocket, ClientSocketListener } from '../../edge/client-socket.ts'
 import type { Exchange } from '../../edge/exchange.ts'
@@ -16,7 +16,7 @@ import { WholeFrames } from '../../media/pcm.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { keyOffered, type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, nodeStops, unaskedClose } from '../socket-messages.ts'
-import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
+import { type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
 import { OPENAI, secondsNow } from './door.ts'
 import {
   audioOf,
@@ -55,7 +55,7 @@ export const realtime = socketEndpoint({
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
   authorization: authorizationIn,
   authenticate(authorization, context, { services, secretKeys }) {
-    const sent = bearerOf(authorization)
+    const sent = bearerIn(authorization)
     if (!looksLikeSecret(sent)) return null
     const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
     const admitted = authenticateGrant(services, context, secret?.keySha256 ?? null)
@@ -67,7 +67,7 @@ export const realtime = socketEndpoint({
   protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
   open(call) {
     const { secretKeys, services } = call.dependencies
-    const sent = bearerOf(authorizationIn(call.exchange))
+    const sent = bearerIn(authorizationIn(call.exchange))
     const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
     checkQuery(call.exchange, secret !== null)
     return new RealtimeSocket(call, secret)

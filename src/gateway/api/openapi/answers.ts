@@ -229,6 +229,7 @@ const Limits = shape('Limits', {
   max_request_body_bytes: count('raw bytes of a body'),
   max_audio_bytes: count('bytes of audio after decoding'),
   max_audio_url_bytes: count('bytes of audio fetched by URL'),
+  max_upload_bytes_per_workspace: count('bytes of all resumable uploads of the workspace together'),
   max_audio_seconds: nullable(count('seconds'), 'longest audio; null: no limit'),
   queue_max_payload_bytes: count('raw bytes of `payload`'),
   sync_idempotency_ttl_seconds: count('how long an idempotency key is remembered'),

@@ -227,6 +227,7 @@ function errorHeaders(operation: Operation, status: number, codes: readonly Erro
     'x-should-retry',
     ...(isKnown ? [] : (['WWW-Authenticate'] as const)),
     ...(codes.some(waits) ? (['Retry-After'] as const) : []),
+    ...(codes.includes('PRECONDITION_FAILED') ? (['Tus-Version'] as const) : []),
     ...(operation.scope === null ? [] : (['X-LK-Idempotency'] as const)),
   ]
 }

@@ -44,6 +44,8 @@ export const Details = shape(
       Type.Integer({ minimum: 0, description: 'bytes counted when the limit was exceeded' }),
     ),
     declared_bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Content-Length' })),
+    used_bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'of that limit, by what there is' })),
+    offset: Type.Optional(Type.Integer({ minimum: 0, description: 'bytes that the upload has' })),
     limit_seconds: Type.Optional(Type.Number({ minimum: 0 })),
     audio_seconds: Type.Optional(Type.Number({ minimum: 0 })),
     reason: Type.Optional(

@@ -30,7 +30,7 @@ export const HEADERS = {
   'x-ratelimit-reset-requests': header('time until the limit resets, e.g. `120ms`, `1s`, `6m0s`'),
   'x-should-retry': header('equals `retryable`', { type: 'string', enum: ['true', 'false'] }),
   'Retry-After': header('whole seconds', { type: 'integer', minimum: 1 }),
-  Location: header('path of the job'),
+  Location: header('where the job, or the upload, is'),
   'X-LK-Provider': header('provider or model that answered'),
   'X-LK-Model': header('provider or model that answered'),
   'X-LK-Purpose-Source': header('as `lk_purpose_source`'),
@@ -59,11 +59,38 @@ export const HEADERS = {
   'dg-error': header('why the request was refused'),
   'WWW-Authenticate': header('how to authenticate: `Bearer`'),
   ETag: header('of this version'),
+  'Access-Control-Allow-Origin': header('lets pages of any origin read the answer', {
+    type: 'string',
+    const: '*',
+  }),
+  'Access-Control-Expose-Headers': header('which of its headers they can read', {
+    type: 'string',
+    const: '*',
+  }),
+  'Access-Control-Allow-Methods': header('methods that they may ask by'),
+  'Access-Control-Allow-Headers': header('headers that they may send'),
+  'Access-Control-Max-Age': header('seconds for which a browser need not ask again', COUNT),
+  'Tus-Version': header('versions of tus that are served'),
+  'Tus-Extension': header('extensions of tus that are served'),
+  'Tus-Checksum-Algorithm': header('algorithms of `Upload-Checksum`'),
+  'Upload-Metadata': header('as it was sent'),
+  'Upload-Concat': header('as it was sent'),
+  'Cache-Control': header('`no-store`'),
+  'Tus-Resumable': header('version of tus', { type: 'string', const: '1.0.0' }),
+  'Upload-Offset': header('bytes that are stored', COUNT),
+  'Upload-Length': header('bytes of the whole', COUNT),
+  'Upload-Expires': header('when it can be used no more, as an HTTP date'),
   'Accept-Ranges': header('`bytes`'),
   'Content-Range': header('byte range and total size'),
 } as const
 
 export type HeaderName = keyof typeof HEADERS
+
+/** On every answer that pages of any origin may read. */
+export const ANY_ORIGIN_HEADERS: readonly HeaderName[] = [
+  'Access-Control-Allow-Origin',
+  'Access-Control-Expose-Headers',
+]
 
 /** On every answer that took a token of the key's bucket. */
 const LIMITED: readonly HeaderName[] = [
@@ -163,6 +190,13 @@ export const PARAMETERS = {
     in: 'path',
     required: true,
     description: '`tj_…`',
+    schema: { type: 'string' },
+  },
+  UploadId: {
+    name: 'upload_id',
+    in: 'path',
+    required: true,
+    description: '`upl_…`',
     schema: { type: 'string' },
   },
   Token: {

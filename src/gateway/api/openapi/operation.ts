@@ -8,6 +8,7 @@ export const TAGS = {
   Speech: 'Speech to text and text to speech.',
   Generation: 'Text, embeddings, images and video.',
   Jobs: 'Durable transcription jobs.',
+  Uploads: 'Resumable uploads (tus 1.0) of audio for later calls.',
   Queue: 'Requests in the background.',
   OpenAI:
     "For OpenAI's client libraries, with `/openai/v1` here as base URL: OpenAI's schemas, Larkway's errors.",
@@ -41,7 +42,7 @@ export interface Answer {
 
 /** Documentation of an endpoint. Answers with a key and errors get their common headers from `document.ts`. */
 export interface Operation {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
   /** `/v1/jobs/:id` */
   readonly path: string
   /** Unique; the name of the method in generated clients, and of its examples. */

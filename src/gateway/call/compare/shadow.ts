@@ -1,4 +1,4 @@
-import type { BodyHolds, BodySource } from '../../../contracts/audio.ts'
+import type { AudioRef, BodyHolds } from '../../../contracts/audio.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../../../contracts/budget.ts'
 import type { Entry, Shadow } from '../../../contracts/catalog.ts'
 import type { Logger } from '../../../contracts/log.ts'
@@ -170,7 +170,8 @@ export class Shadows implements ShadowAsker {
     const bytes = memoryOf(source)
     const isShort = budget.used > budget.limit * (1 - FREE_SHARE)
     if (bytes > 0 && (isShort || this.#heldBytes + bytes > budget.limit * MEMORY_SHARE)) return 'memory'
-    const letGo = this.#parts.holds.hold(source)
+    // An upload outlives the calls that it is used for.
+    const letGo = source.kind === 'pieces' ? () => {} : this.#parts.holds.hold(source)
     if (letGo === null) return 'audio'
     this.#heldBytes += bytes
     const holder = new ShadowHolder(context.principal.workspace.id, bytes, leaving)
@@ -337,8 +338,8 @@ function isMeant({ operations, purposes }: Shadow, { operation, selectors }: Cal
 }
 
 /** Bytes of memory that a body takes. */
-function memoryOf(source: BodySource): number {
-  return source.kind === 'object' ? 0 : source.blocks.reduce((sum, block) => sum + block.length, 0)
+function memoryOf(source: AudioRef['source']): number {
+  return source.kind === 'memory' ? source.blocks.reduce((sum, block) => sum + block.length, 0) : 0
 }
 
 function pairOf(

@@ -26,13 +26,13 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
     conversation created_on custom_vocabulary data days defer_loading delay description detail
     detect_language diarization diarization_threshold diarize dimensions domain domains dual_channel
     duration_seconds echo enable_logging encoding encoding_format endpoint endpointing_ms
-    effort entity_redaction entity_redaction_mode expires_after file file_format file_id filename
+    effort entity_redaction entity_redaction_mode expires_after expires_after_seconds file file_format file_id filename
     filter_profanity format format_text frame_count frame_duration_ms frequency_penalty function
     function_call functions id idempotency_key image image_url images include include_obfuscation
     include_usage input input_audio instructions interim json_schema keyterms keyterms_prompt
     keyterms_prompt_options keywords known_speaker_names known_speaker_references language language_code
     language_detection language_detection_options languages limit logit_bias logprobs
-    max_completion_tokens max_output_tokens max_session_seconds max_sessions max_tokens max_tool_calls
+    max_bytes max_completion_tokens max_output_tokens max_session_seconds max_sessions max_tokens max_tool_calls
     media_type messages metadata modalities mode model model_id moderation multichannel
     multichannel_output_style n name next_request_ids next_text noise_reduction num_speakers options
     output output_compression output_format output_schema parallel_tool_calls parameters partial_images

@@ -1,0 +1,81 @@
+import { type Static, Type } from 'typebox'
+import { limitsOf } from '../../../contracts/catalog.ts'
+import { newId } from '../../../contracts/ids.ts'
+import { shapeCheck } from '../../../contracts/shape.ts'
+import { bearerIn } from '../../call/authentication.ts'
+import { hashKey } from '../../catalog/key.ts'
+import { readJson } from '../../edge/json-body.ts'
+import { endpoint, type RequestBody } from '../endpoint.ts'
+import { faultOf } from '../json-fault.ts'
+import { jsonReply } from '../json-reply.ts'
+import { optional } from '../json-request.ts'
+import { json } from '../openapi/operation.ts'
+import { count, shape, text } from '../openapi/schema.ts'
+import { sealToken } from './upload-token.ts'
+import { UPLOADS, uploadUrl } from './uploads.ts'
+
+const SECONDS_LEAST = 10
+const SECONDS_MOST = 24 * 3600
+const SECONDS_DEFAULT = 3600
+const MAX_BODY_BYTES = 64 * 1024
+const Body = Type.Object({
+  max_bytes: optional(
+    Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+    'longest upload that it makes; default: `limits.max_audio_bytes`',
+  ),
+  expires_after_seconds: optional(
+    Type.Integer({ minimum: SECONDS_LEAST, maximum: SECONDS_MOST }),
+    `default: ${SECONDS_DEFAULT}`,
+  ),
+})
+
+const hasShape = shapeCheck(Body)
+
+const body: RequestBody<Static<typeof Body>> = {
+  contents: [json(Body)],
+  receive({ exchange, context, dependencies: { services } }) {
+    const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
+    const options = { budget: services.budget, maxBytes, workspace: context.principal.workspace.id }
+    return readJson(exchange, options, (value) => {
+      if (!hasShape(value)) throw faultOf(Body, value)
+      return value
+    })
+  },
+}
+
+const Token = shape('UploadToken', {
+  token: text('in place of a key, for this upload alone'),
+  upload_id: text('of the upload that it makes'),
+  upload_url: text('where that is, once it is made'),
+  max_bytes: count('longest upload that it makes'),
+  expires_at: text('when it opens nothing any more'),
+})
+
+export const uploadTokens = endpoint({
+  ...UPLOADS,
+  method: 'POST',
+  path: '/v1/uploads/tokens',
+  id: 'uploadToken',
+  summary: 'Make a token for one upload',
+  description:
+    'For a browser, or whoever else is to have no key: the token makes one upload, goes on with it and deletes it, ' +
+    'and opens nothing else. It ends with the key.',
+  body,
+  answers: [{ status: 200, description: 'the token', contents: [json(Token)] }],
+  async handle({ exchange, context, dependencies, body: sent }) {
+    const { services, secretKeys } = dependencies
+    const nowMs = services.clock.wallNow()
+    const most = limitsOf(context.principal, services.snapshot()).max_audio_bytes
+    const id = newId('upl', nowMs)
+    const maxBytes = Math.min(sent.max_bytes ?? most, most)
+    const expiresAtMs = nowMs + 1000 * (sent.expires_after_seconds ?? SECONDS_DEFAULT)
+    const keySha256 = hashKey(bearerIn(exchange.headers.authorization))
+    return await jsonReply({
+      token: sealToken(secretKeys, { id, keySha256, maxBytes, expiresAtMs }),
+      upload_id: id,
+      upload_url: uploadUrl(id, dependencies),
+      max_bytes: maxBytes,
+      expires_at: new Date(expiresAtMs).toISOString(),
+    })
+  },
+})

@@ -1,0 +1,50 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import type { Teardown } from './scratch.ts'
+
+export interface CuttingProxy {
+  readonly url: string
+  /** Where connections lead from now on. */
+  port: number
+  /** Connections that were cut. */
+  readonly cuts: number
+}
+
+/**
+ * Stands in front of a server of this machine, and cuts connections without a word, as networks do.
+ *
+ * @param bytesOf of the client on the next connection until it is cut; null: it is left alone
+ */
+export async function cuttingProxy(
+  t: Teardown,
+  port: number,
+  bytesOf: () => number | null,
+): Promise<CuttingProxy> {
+  const proxy = { url: '', port, cuts: 0 }
+  const server = createServer((client) => {
+    const upstream = connect(proxy.port, '127.0.0.1')
+    let left = bytesOf() ?? Number.POSITIVE_INFINITY
+    const end = () => {
+      client.destroy()
+      upstream.destroy()
+    }
+    for (const socket of [client, upstream]) socket.on('error', end).on('close', end)
+    upstream.pipe(client)
+    client.on('data', (chunk) => {
+      left -= chunk.length
+      if (left > 0) {
+        if (upstream.write(chunk)) return
+        client.pause()
+        upstream.once('drain', () => client.resume())
+        return
+      }
+      proxy.cuts += 1
+      upstream.write(chunk.subarray(0, chunk.length + left), end)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => void server.close())
+  proxy.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return proxy
+}

@@ -63,6 +63,7 @@ const terminal = {
   env: process.env,
   print,
   complain,
+  draw: process.stderr.isTTY ? (text: string) => void process.stderr.write(text) : undefined,
   // Opened for the one command that reads it.
   get input() {
     return process.stdin

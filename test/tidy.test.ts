@@ -47,6 +47,8 @@ const WRITES_PATHS: Readonly<Record<string, string>> = {
   'src/console/server/endpoint.ts':
     'the prefix of the management API, whose endpoints are those of the console',
   'src/cli/listen.ts': 'the command is a client',
+  'src/cli/transcribe.ts': 'the command is a client',
+  'src/cli/upload.ts': 'what it uploads with',
 }
 
 /** Errors that name a field, in the one style of all doors. */

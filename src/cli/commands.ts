@@ -30,13 +30,16 @@ const HELP = `larkway <command>
   state accept-loss            go on with a Redis that has lost everything it held
   export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
+  transcribe FILE|FOLDER|-...  upload recordings, have each transcribed, and print or write the transcript; goes on
+                               with what was interrupted
   listen FILE|-                stream audio to a node at real time, and print the transcript as it grows
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, usage, state, export, import, listen and route explain have a --help of their own.
+key, credits, jobs, webhooks, usage, state, export, import, transcribe, listen and
+route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -53,6 +56,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   webhooks,
   usage,
   state,
+  transcribe,
   listen,
   export: exportCommand,
   import: importCommand,
@@ -73,6 +77,7 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'state',
   'export',
   'import',
+  'transcribe',
   'listen',
 ])
 
@@ -186,6 +191,11 @@ async function usage(args: string[], context: CliContext): Promise<number> {
 async function state(args: string[], context: CliContext): Promise<number> {
   const { state } = await import('./state.ts')
   return state(args, context)
+}
+
+async function transcribe(args: string[], context: CliContext): Promise<number> {
+  const { transcribe } = await import('./transcribe.ts')
+  return transcribe(args, context)
 }
 
 async function listen(args: string[], context: CliContext): Promise<number> {

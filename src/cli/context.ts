@@ -41,6 +41,8 @@ export interface CliContext {
   readonly input?: Readable
   /** Width of the terminal that is printed to; absent: what is printed goes elsewhere. */
   readonly columns?: number | undefined
+  /** Writes to the terminal beside what is printed; absent: there is none. */
+  readonly draw?: ((text: string) => void) | undefined
   /** Writes a sentence to standard error. */
   readonly complain?: (sentence: string) => void
 }

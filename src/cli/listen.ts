@@ -5,16 +5,14 @@ import { beginsAsWav, readWavHead } from '../gateway/media/wav-head.ts'
 import { CommandFailure, oneOf, parse, UsageError, whole } from './arguments.ts'
 import { type CliContext, EXIT_HELP } from './context.ts'
 import { LiveStream, type Message, type Pace, type Screen } from './live-stream.ts'
+import { NODE_HELP, NODE_OPTIONS, nodeAddress, transcriptionFields } from './node-address.ts'
 
 const USAGE = `larkway listen FILE|-
 
 Streams audio to a node at real time and prints the transcript as it grows. FILE is a wav file of 16-bit PCM, mu-law or
 A-law, or raw samples; - is standard input.
 
-  --url URL            of the node (default: http://127.0.0.1 and PORT, else 8080)
-  --key KEY            API key (default: LARKWAY_API_KEY)
-  --language CODE      spoken language
-  --field NAME=VALUE   any other field of POST /v1/transcription, such as diarization=true; may be repeated
+${NODE_HELP}
   --encoding E         of raw samples: ${LIVE_ENCODINGS.join(', ')} (default: pcm_s16le)
   --rate HZ            of raw samples (default: 16000)
   --channels N         of raw samples (default: 1)
@@ -29,10 +27,7 @@ ${EXIT_HELP}
 `
 
 const OPTIONS = {
-  url: { type: 'string' },
-  key: { type: 'string' },
-  language: { type: 'string' },
-  field: { type: 'string', multiple: true },
+  ...NODE_OPTIONS,
   encoding: { type: 'string' },
   rate: { type: 'string' },
   channels: { type: 'string' },
@@ -64,9 +59,9 @@ export async function listen(args: readonly string[], context: CliContext): Prom
     sampleRate: whole('rate', values.rate) ?? 16_000,
     channels: whole('channels', values.channels, 255) ?? 1,
   }
-  const fields = fieldsOf(values.field ?? [], values.language)
+  const fields = transcriptionFields(values.field ?? [], values.language)
   const key = values.key ?? context.env.LARKWAY_API_KEY
-  const address = addressOf(values.url ?? `http://127.0.0.1:${context.env.PORT || 8080}`)
+  const address = nodeAddress(context, values.url)
   const input = openInput(path, context)
   try {
     const isRaw = values.encoding !== undefined || values.rate !== undefined
@@ -80,24 +75,6 @@ export async function listen(args: readonly string[], context: CliContext): Prom
   } finally {
     input.destroy()
   }
-}
-
-/** @throws UsageError */
-function fieldsOf(given: readonly string[], language: string | undefined): URLSearchParams {
-  const fields = new URLSearchParams(language === undefined ? {} : { language })
-  for (const field of given) {
-    const [, name, value] = /^([a-z_]+)=(.*)$/s.exec(field) ?? []
-    if (name === undefined || value === undefined) throw new UsageError('--field takes NAME=VALUE')
-    fields.append(name, value)
-  }
-  return fields
-}
-
-/** @throws UsageError */
-function addressOf(text: string): URL {
-  const address = URL.canParse(text) ? new URL(text) : null
-  if (address !== null && /^(?:http|ws)s?:$/.test(address.protocol)) return address
-  throw new UsageError('--url takes an address such as http://127.0.0.1:8080')
 }
 
 function sessionUrl(address: URL, audio: LiveAudio, fields: URLSearchParams): URL {

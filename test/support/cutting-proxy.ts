@@ -1,5 +1,5 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
+import { listen } from './http-server.ts'
 import type { Teardown } from './scratch.ts'
 
 export interface CuttingProxy {
@@ -14,11 +14,13 @@ export interface CuttingProxy {
  * Stands in front of a server of this machine, and cuts connections without a word, as networks do.
  *
  * @param bytesOf of the client on the next connection until it is cut; null: it is left alone
+ * @param onSent is told how many bytes of a client were passed on
  */
 export async function cuttingProxy(
   t: Teardown,
   port: number,
   bytesOf: () => number | null,
+  onSent: (bytes: number) => void = () => {},
 ): Promise<CuttingProxy> {
   const proxy = { url: '', port, cuts: 0 }
   const server = createServer((client) => {
@@ -32,6 +34,7 @@ export async function cuttingProxy(
     upstream.pipe(client)
     client.on('data', (chunk) => {
       left -= chunk.length
+      onSent(chunk.length)
       if (left > 0) {
         if (upstream.write(chunk)) return
         client.pause()
@@ -42,9 +45,6 @@ export async function cuttingProxy(
       upstream.write(chunk.subarray(0, chunk.length + left), end)
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => void server.close())
-  proxy.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  proxy.url = await listen(t, server)
   return proxy
 }

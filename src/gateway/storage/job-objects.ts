@@ -139,7 +139,7 @@ export function createJobObjects({
     if (isKept && source.key.startsWith(`${folder}/`)) return audio
     const key = newKey(folder)
     const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
-    const copied = source.kind === 'object' ? COPY_BYTES : 0
+    const copied = source.kind === 'memory' ? 0 : COPY_BYTES
     budget.charge(copied)
     try {
       await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })

@@ -97,6 +97,8 @@ t.test('what every ending makes of a slot, and what is charged', async (t) => {
     readonly second?: Answers
     readonly reader?: AudioReader
     readonly kind?: string
+    /** Default: `DEADLINE_MS`, which rows that never end have to wait for. */
+    readonly deadlineMs?: number
     readonly code: string | null
     readonly slot: 'free' | 'burned' | 'stored'
   }
@@ -121,6 +123,7 @@ t.test('what every ending makes of a slot, and what is charged', async (t) => {
     'it never ends': { first: { look: says('running') }, ...unknown },
     'a store fails while the audio is sent': {
       reader: failingReader,
+      deadlineMs: 60_000,
       code: 'DEPENDENCY_UNAVAILABLE',
       slot: 'free',
     },
@@ -142,7 +145,8 @@ t.test('what every ending makes of a slot, and what is charged', async (t) => {
     const sides = [row.first ?? {}, ...(row.second === undefined ? [] : [row.second])]
     const servers = await Promise.all(sides.map(serve))
     const entries = servers.map(({ origin }) => entryAt(origin, { kind: row.kind ?? 'jobs' }))
-    const parts = { entries, providers: PROVIDERS, reader: row.reader ?? reader, deadlineMs: DEADLINE_MS }
+    const { deadlineMs = DEADLINE_MS } = row
+    const parts = { entries, providers: PROVIDERS, reader: row.reader ?? reader, deadlineMs }
     const rig = gatewayRig(t, parts)
     const { ledger, accounts } = rig.services.state
     const request = rig.request('transcription', { audio: audio(), options: options() })

@@ -24,6 +24,16 @@ export type TranscriptFormat = (typeof TRANSCRIPT_FORMATS)[number]
 export const REDACTIONS = ['pii', 'phi', 'pci', 'numbers'] as const
 export type Redaction = (typeof REDACTIONS)[number]
 
+/** Rules for the subtitles of a transcript. */
+export interface SubtitleRules {
+  /** Longest line, in characters. */
+  readonly lineLength: number
+  /** Most lines. */
+  readonly lines: number
+  /** Fastest reading that a viewer is to be asked for, where the speech leaves room. */
+  readonly charactersPerSecond: number
+}
+
 /** The options of a transcription or translation after defaults, in wire names. */
 export interface TranscriptionOptions extends WithExtras {
   readonly language: string | null
@@ -47,6 +57,8 @@ export interface TranscriptionOptions extends WithExtras {
   readonly audio_events?: boolean
   /** The times of the characters of words are required; absent: they are not. */
   readonly character_times?: true
+  /** How `srt` and `vtt` are cut; absent: each segment is a subtitle. */
+  readonly subtitles?: SubtitleRules
 }
 
 /** Options that an entry may lack without harm: dropped, with a warning that names them. */

@@ -141,6 +141,15 @@ t.test('the envelope and the formats', async (t) => {
   t.match(text.headers.get('x-lk-usage-audio-seconds'), /^\d/)
   t.equal((await text.text()).trim(), 'one. two')
   t.match(await (await ask({ response_format: 'srt' })).text(), /^1\r?\n00:00:0\d,\d{3} --> /)
+  const cut = { response_format: 'srt', subtitle_line_length: '10' }
+  t.match(await (await ask(cut)).text(), /^1\n.* --> .*\none\.\n\n2\n.* --> .*\ntwo\n$/)
+  const refusals: Record<string, Record<string, string>> = {
+    subtitle_line_length: { subtitle_line_length: '42' },
+    subtitle_lines: { response_format: 'text', subtitle_lines: '2' },
+    subtitle_characters_per_second: { response_format: 'vtt', subtitle_characters_per_second: '1' },
+  }
+  for (const [param, fields] of Object.entries(refusals))
+    t.match(await (await ask(fields)).json(), { error: { code: 'INVALID_REQUEST', param } })
   t.match(await (await ask({ response_format: 'vtt' }, 'translation')).text(), /^WEBVTT\n/)
 })
 

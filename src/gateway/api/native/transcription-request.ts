@@ -2,6 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import {
   REDACTIONS,
   type Redaction,
+  type SubtitleRules,
   TRANSCRIPT_FORMATS,
   type TranscriptionOptions,
 } from '../../../contracts/calls.ts'
@@ -67,6 +68,18 @@ export const TRANSCRIPTION_FIELDS = {
   detect_language: optional(Type.Boolean(), 'detects the language; a hint'),
   profanity_filter: optional(Type.Boolean(), 'masks profanity; a hint'),
   seed: SEED_FIELD,
+  subtitle_line_length: optional(
+    Type.Integer({ minimum: 10, maximum: 200 }),
+    'of srt and vtt: longest line in characters; default: 42, where another rule is set',
+  ),
+  subtitle_lines: optional(
+    Type.Integer({ minimum: 1, maximum: 4 }),
+    'of srt and vtt: most lines of a subtitle; default: 2, where another rule is set',
+  ),
+  subtitle_characters_per_second: optional(
+    Type.Integer({ minimum: 5, maximum: 100 }),
+    'of srt and vtt: fastest reading, where the speech leaves room; default: 20, where another rule is set',
+  ),
   stream: optional(Type.Boolean(), 'streams the answer as `text/event-stream`; transcription only'),
 }
 
@@ -113,10 +126,11 @@ export function readTranscriptionRequest(
   const reader = new FieldReader(fields)
   const language = read(reader, 'language')
   const detects = read(reader, 'detect_language') ?? false
+  const format = read(reader, 'response_format') ?? 'json'
   const options: TranscriptionOptions = {
     language,
     prompt: read(reader, 'prompt'),
-    response_format: read(reader, 'response_format') ?? 'json',
+    response_format: format,
     mode: read(reader, 'mode') ?? 'batch',
     diarization: read(reader, 'diarization') ?? false,
     speaker_count_hint: read(reader, 'speaker_count_hint'),
@@ -129,6 +143,7 @@ export function readTranscriptionRequest(
     multichannel: read(reader, 'multichannel') ?? false,
     redaction: readRedaction(reader),
     seed: read(reader, 'seed'),
+    ...readSubtitles(reader, format),
   }
   const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
@@ -142,6 +157,31 @@ export function readTranscriptionRequest(
     .filter((name) => !/\[/.test(name) && !ROUTE_CONTROL.has(name.replace(/^audio\./, '')))
   const warnings = unknownFields(reader.unknown(), [...known, ...AUDIO_MEMBERS])
   return { options, stream, selectors, warnings }
+}
+
+/** Default of each rule where another one is set: two lines of 42 characters, as broadcasters have them. */
+const SUBTITLES: SubtitleRules = { lineLength: 42, lines: 2, charactersPerSecond: 20 }
+
+/** Rules of subtitles, where one is set. @throws GatewayError INVALID_REQUEST for an answer without subtitles */
+function readSubtitles(
+  reader: FieldReader,
+  format: TranscriptionOptions['response_format'],
+): Pick<TranscriptionOptions, 'subtitles'> {
+  const lineLength = read(reader, 'subtitle_line_length')
+  const lines = read(reader, 'subtitle_lines')
+  const charactersPerSecond = read(reader, 'subtitle_characters_per_second')
+  if (lineLength === null && lines === null && charactersPerSecond === null) return {}
+  if (format !== 'srt' && format !== 'vtt') {
+    const name = lineLength !== null ? 'line_length' : lines !== null ? 'lines' : 'characters_per_second'
+    throw invalidField(`subtitle_${name}`, MUST.beLeftOut('only `srt` and `vtt` have subtitles'))
+  }
+  return {
+    subtitles: {
+      lineLength: lineLength ?? SUBTITLES.lineLength,
+      lines: lines ?? SUBTITLES.lines,
+      charactersPerSecond: charactersPerSecond ?? SUBTITLES.charactersPerSecond,
+    },
+  }
 }
 
 function refuseRouteControl(fields: Fields): void {

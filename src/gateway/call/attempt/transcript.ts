@@ -1,6 +1,7 @@
 import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../../contracts/calls.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import { renderTranscript } from '../../media/render.ts'
+import { subtitleSegments } from '../../media/subtitles.ts'
 import type { Outcome } from './outcome.ts'
 
 /** Builds the JSON envelope of a transcript for every format; a rendered text is in `content`. */
@@ -25,9 +26,14 @@ export function transcriptEnvelope({
 }
 
 /** Renders the transcript as text, SRT or WebVTT; null for formats that are JSON. */
-export function renderedText({ response_format: format }: TranscriptionOptions, result: TranscriptionResult) {
+export function renderedText(
+  { response_format: format, subtitles }: TranscriptionOptions,
+  result: TranscriptionResult,
+) {
   if (format !== 'text' && format !== 'srt' && format !== 'vtt') return null
-  return renderTranscript(format, result)
+  const { text } = result
+  const segments = subtitles === undefined ? result.segments : subtitleSegments(result, subtitles)
+  return renderTranscript(format, { text, segments })
 }
 
 /** Keeps the parts that were asked for, by `timestamps` or by the format. */

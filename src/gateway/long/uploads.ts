@@ -30,6 +30,8 @@ const PIECE = /^(\d{15})-(\d{15})-[0-9a-f]{16}$/
 const DIGITS = 15
 /** Objects of one upload: beyond that it has to come in larger pieces. Each listing reads all of their names. */
 const PIECES_MAX = 10_000
+/** Uploads of a workspace at once: each creation looks through all of them. */
+const UPLOADS_MAX = 1_000
 /** Bytes that requests at the same offset may leave beside those that count. */
 const SURPLUS_BYTES = 64 * 1024 * 1024
 
@@ -83,7 +85,8 @@ export class Uploads implements UploadedAudio {
    *
    * @param id as `newId('upl')` makes them: when it was made is when the upload begins
    * @param quotaBytes that all uploads of the workspace may have together, by their lengths
-   * @throws GatewayError CONFLICT where there is one of that id; REQUEST_TOO_LARGE; as `find` for parts
+   * @throws GatewayError CONFLICT where there is one of that id, or too many of all; REQUEST_TOO_LARGE; as `find` for
+   *         parts
    */
   async create(
     id: string,
@@ -172,18 +175,25 @@ export class Uploads implements UploadedAudio {
     return acting
   }
 
-  /** Whether the id is in use. @throws GatewayError REQUEST_TOO_LARGE where uploads have more than `bytes` */
+  /** Whether the id is in use. @throws GatewayError REQUEST_TOO_LARGE where uploads have more than `bytes`, CONFLICT */
   async #isKnown(id: string, owner: UploadOwner, bytes: number): Promise<boolean> {
     let known = false
     let used = 0
+    let count = 0
     for await (const { key } of this.#objects.list(`resumable/${keySegment(owner.workspace)}/`)) {
       const [, kind, length] = INFO.exec(nameOf(key)) ?? []
       const other = key.split('/')[2]!
       if (kind === undefined || expiryOf(other) <= this.#clock.wallNow()) continue
       known ||= other === id
+      count += 1
       if (kind === 'info') used += Number(length)
     }
     if (used > bytes) throw overQuota(used)
+    if (count >= UPLOADS_MAX)
+      throw new GatewayError(
+        'CONFLICT',
+        `the workspace has ${UPLOADS_MAX} uploads; delete those that are not needed`,
+      )
     return known
   }
 

@@ -128,6 +128,16 @@ t.test('the uploads of a workspace have the room that is given to them', async (
   await make(plain(1_000), 1_000)
 })
 
+t.test('a workspace has 1,000 uploads at most', async (t) => {
+  const { clock, objects, uploads, make } = await openStore(t)
+  const first = await make(plain(1))
+  const others = Array.from({ length: 999 }, () => `resumable/acme/${newId('upl', clock.wallNow())}/info-1`)
+  await Promise.all(others.map((key) => objects.put(key, chunksOf(text('{}')), 2, { signal: SIGNAL })))
+  await t.rejects(make(plain(1)), { code: 'CONFLICT' })
+  await uploads.remove(first, OWNER)
+  t.ok(await make(plain(1)))
+})
+
 t.test('the newest request adds alone: those before it leave first', async (t) => {
   const { uploads } = await openStore(t)
   const order: string[] = []

@@ -44,6 +44,55 @@ function resultOf(bytes: number): string {
   return JSON.stringify({ z: 1, content: 'x'.repeat(bytes - bare), a: 'é€' })
 }
 
+t.test('a transcript of hours is read in pages, however large it is', async (t) => {
+  const api = await startJobsApi(t)
+  const transcript = (segments: number) => ({
+    content: 'the whole',
+    segments: Array.from({ length: segments }, (_, id) => ({
+      id,
+      start: 10 * id,
+      end: 10 * id + 9,
+      text: ` s${id}`,
+    })),
+    words: Array.from({ length: 2 * segments }, (_, at) => ({
+      word: `w${at}`,
+      start: 5 * at,
+      end: 5 * at + 4,
+    })),
+  })
+  let large = ''
+  for (const segments of [20, 3_000]) {
+    const id = await submit(api)
+    large = id
+    await api.claim(id)
+    await succeed(api, id, JSON.stringify(transcript(segments)))
+    const page = async (query: string) =>
+      (await show(api, id, query)).job.result as ReturnType<typeof transcript>
+    t.match(await page('?from=20&to=40'), {
+      content: 's2 s3',
+      segments: [{ id: 2 }, { id: 3 }],
+      words: [{ word: 'w4' }, { word: 'w5' }, { word: 'w6' }, { word: 'w7' }],
+    })
+    t.match(await page('?to=0.5'), { content: 's0', segments: { length: 1 }, words: { length: 1 } })
+    const last = 10 * segments - 10
+    t.match(await page(`?from=${last}`), { content: `s${segments - 1}`, words: { length: 2 } })
+    t.same((await page('?from=1000000')).segments, [])
+    const pages = []
+    for (let from = 0; from < 10 * segments; from += 5_000)
+      pages.push(...(await page(`?from=${from}&to=${from + 5_000}`)).segments)
+    t.same(pages, transcript(segments).segments, 'pages add up to the whole')
+  }
+  t.match((await show(api, large)).job, { result: null, result_url: String }, 'the whole is at a URL')
+  for (const query of ['from=-1', 'from=1s', 'from=', 'from=1&from=2', 'to=0', 'from=5&to=5', 'from=1e3'])
+    t.match(await show(api, large, `?${query}`), { status: 400, error: { code: 'INVALID_REQUEST' } }, query)
+  const timeless = await submit(api)
+  await api.claim(timeless)
+  await succeed(api, timeless, JSON.stringify({ content: 'said', segments: [], words: [] }))
+  t.match(await show(api, timeless, '?from=0'), { status: 400, error: { param: 'from' } })
+  const waiting = await submit(api)
+  t.match((await show(api, waiting, '?from=0')).job, { status: 'queued', result: null })
+})
+
 t.test('a job from its submission to its result', async (t) => {
   const api = await startJobsApi(t)
   const id = await submit(api, { ...AUDIO, purpose: 'calls' })

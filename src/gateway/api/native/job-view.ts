@@ -2,6 +2,7 @@ import { errorReply, GatewayError } from '../../../contracts/errors.ts'
 import type { Job, JobError } from '../../../contracts/jobs.ts'
 import type { CallContext } from '../../call/context/call-context.ts'
 import type { Exchange, Reply } from '../../edge/exchange.ts'
+import { invalidField, MUST } from '../../edge/refusals.ts'
 import { linkEndOf, openResult } from '../../jobs/results.ts'
 import type { SubmittedJob } from '../../jobs/submit.ts'
 import type { Dependencies } from '../endpoint.ts'
@@ -60,13 +61,16 @@ export function submittedReply({ id, job, isNew }: SubmittedJob): Reply {
  * The job object. It has the result, or a URL of one that is large.
  *
  * @param context of a caller to whom the job belongs
- * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when its time is over meanwhile
+ * @param page   of the transcript that is wanted; null: all of it
+ * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when its time is over meanwhile;
+ *         INVALID_REQUEST for a page of a transcript without times
  */
 export async function jobReply(
   job: Job,
   exchange: Exchange,
   context: CallContext,
   dependencies: Dependencies,
+  page: ResultPage | null = null,
 ): Promise<Reply> {
   const { selectors, facts, error } = job
   const version = facts?.policy_version_id ?? null
@@ -79,7 +83,7 @@ export async function jobReply(
     cancel_requested: job.cancelRequested,
     attempts: job.fence,
     error: error === null ? null : errorView(error, job.requestId),
-    ...(await resultView(job, exchange, dependencies)),
+    ...(await resultView(job, exchange, dependencies, page)),
     lk_requested_purpose: selectors.purpose?.label ?? null,
     lk_applied_purpose: facts?.lk_applied_purpose ?? null,
     lk_purpose_source: facts?.lk_purpose_source ?? null,
@@ -94,17 +98,42 @@ function errorView({ code, message, param, details }: JobError, requestId: strin
   return errorReply(error, requestId).body.error
 }
 
-async function resultView(job: Job, exchange: Exchange, dependencies: Dependencies) {
+/** A part of a transcript: what begins from the first moment on, and before the second; seconds. */
+export interface ResultPage {
+  readonly from: number
+  readonly to: number
+}
+
+interface Timed {
+  readonly start: number
+}
+
+/** @throws GatewayError INVALID_REQUEST for a transcript without times */
+function pageOf(text: string, { from, to }: ResultPage): object {
+  const result = JSON.parse(text) as {
+    readonly content: string
+    readonly segments: readonly (Timed & { readonly text: string })[]
+    readonly words: readonly Timed[]
+  }
+  if (result.segments.length === 0 && result.content !== '')
+    throw invalidField('from', MUST.beLeftOut('the job was submitted without `timestamps`'))
+  const isOnPage = ({ start }: Timed) => start >= from && start < to
+  const segments = result.segments.filter(isOnPage)
+  const content = segments.map((segment) => segment.text.trim()).join(' ')
+  return { ...result, content, segments, words: result.words.filter(isOnPage) }
+}
+
+async function resultView(job: Job, exchange: Exchange, dependencies: Dependencies, page: ResultPage | null) {
   const { result } = job
   const none = { result: null, result_url: null, result_url_expires_at: null }
   if (result === null) return none
-  if ('text' in result || result.bytes <= INLINE_BYTES) {
+  if ('text' in result || result.bytes <= INLINE_BYTES || page !== null) {
     const text = await openResult(job, result, exchange, {
       budget: dependencies.services.budget,
       state: dependencies.services.state,
       objects: dependencies.jobs.objects,
     })
-    return { ...none, result: new Large(() => [text]) }
+    return { ...none, result: page === null ? new Large(() => [text]) : pageOf(text, page) }
   }
   const { object: key, bytes } = result
   const endsAtSeconds = linkEndOf(job, dependencies.services.clock.wallNow())

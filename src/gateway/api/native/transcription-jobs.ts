@@ -22,7 +22,7 @@ import { isKeptFromStore } from '../fields.ts'
 import { SubmittedJob, TranscriptionJob } from '../openapi/answers.ts'
 import { AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
 
-import { JOB_ACCEPTED, JOBS_PATH, jobReply, submittedReply } from './job-view.ts'
+import { JOB_ACCEPTED, JOBS_PATH, jobReply, type ResultPage, submittedReply } from './job-view.ts'
 import {
   audioContents,
   queryFields,
@@ -74,6 +74,16 @@ export const submitTranscriptionJob = endpoint({
   },
 })
 
+const PAGE_PARAMETERS = ['from', 'to'].map((name) => ({
+  name,
+  in: 'query',
+  description:
+    name === 'from'
+      ? 'seconds of the audio: the result has the segments and words that begin from there on, and their text'
+      : 'seconds of the audio: and those that begin before',
+  schema: { type: 'number', minimum: 0 },
+}))
+
 /** Shows a job to keys of its own app, by whichever of them it was submitted. */
 export const showTranscriptionJob = endpoint({
   ...ONE,
@@ -87,6 +97,7 @@ export const showTranscriptionJob = endpoint({
       description: 'seconds to wait for the status to change',
       schema: { type: 'integer', minimum: 1, maximum: WAIT_SECONDS_MAX },
     },
+    ...PAGE_PARAMETERS,
   ],
   answers: [
     {
@@ -101,14 +112,15 @@ export const showTranscriptionJob = endpoint({
     const { services, watch } = dependencies
     const { principal } = context
     const waitMs = waitMsOf(exchange)
+    const page = pageOf(exchange)
     const id = jobIdOf(exchange, context)
     const job = visibleJob(await services.state.jobs.get(id), principal)
-    if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies)
+    if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies, page)
     const later = await context.externalWait(
       watch.changed(job, waitMs, toAbortSignal(exchange.signal)),
       dependencies.services.clock,
     )
-    return jobReply(visibleJob(later, principal), exchange, context, dependencies)
+    return jobReply(visibleJob(later, principal), exchange, context, dependencies, page)
   },
 })
 
@@ -181,6 +193,23 @@ export function visibleJob(job: Job | null, principal: Principal): Job {
 export function ownJob(job: Job | null, { workspace, app }: Principal): Job {
   if (job !== null && job.workspace === workspace.id && job.app === app.id) return job
   throw new GatewayError('JOB_NOT_FOUND')
+}
+
+const SECONDS = /^\d{1,9}(?:\.\d{1,6})?$/
+
+/** Null: all of the transcript is wanted. @throws GatewayError INVALID_REQUEST */
+function pageOf({ query }: Exchange): ResultPage | null {
+  const given = new URLSearchParams(query)
+  const secondsOf = (name: string) => {
+    const [text = null, ...more] = given.getAll(name)
+    if (text === null) return null
+    if (more.length > 0 || !SECONDS.test(text)) throw invalidField(name, 'must be a number of seconds')
+    return Number(text)
+  }
+  const [from, to] = [secondsOf('from'), secondsOf('to')]
+  if (from === null && to === null) return null
+  if (to !== null && to <= (from ?? 0)) throw invalidField('to', 'must be after `from`')
+  return { from: from ?? 0, to: to ?? Number.POSITIVE_INFINITY }
 }
 
 /** Null: the answer is not held. @throws GatewayError INVALID_REQUEST */

@@ -94,7 +94,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/edge': 6_550,
   'gateway/jobs': 1_625,
   'gateway/live': 4_550,
-  'gateway/long': 430,
+  'gateway/long': 445,
   'gateway/media': 3_070,
   'gateway/node': 1_800,
   'gateway/observe/alerts': 1_000,

@@ -29,6 +29,7 @@ export interface Songs {
 /** What has come up by now. */
 export interface Found {
   readonly jobId: string
+  readonly uploadId: string
   /** Path of a signed result, where the node itself serves them. */
   readonly resultPath: string | null
   /** Of an admin, in the console. */
@@ -112,6 +113,15 @@ function picture({ prompt, wav }: Songs): object {
 
 const WORKSPACE = '/workspace/acme'
 
+const UPLOADS = '/v1/uploads'
+const named = (filename: string) => `filename ${Buffer.from(filename).toString('base64')}`
+
+/** A request of a resumable upload. */
+function uploading(method: string, path: string, more: Readonly<Record<string, string>>, body: Buffer): Ask {
+  const headers = { 'tus-resumable': '1.0.0', 'content-type': 'application/offset+octet-stream', ...more }
+  return { method, path: UPLOADS + path, headers, body }
+}
+
 /** What is shown of a transcript at AssemblyAI's door. */
 const TRANSCRIPT_PARTS = ['sentences', 'paragraphs', 'srt', 'vtt', 'word-search', 'redacted-audio'].map(
   (part) => `/${part}`,
@@ -171,6 +181,38 @@ export const CASES: Readonly<Record<string, Case>> = {
   'DELETE /v1/transcription/jobs/:job_id': ({ field }, { jobId }) => [
     { method: 'DELETE', path: `/v1/transcription/jobs/${field}` },
     { method: 'DELETE', path: `/v1/transcription/jobs/${jobId}` },
+  ],
+  'OPTIONS /v1/uploads': () => [{ method: 'OPTIONS', path: UPLOADS }],
+  'OPTIONS /v1/uploads/:upload_id': ({ field }) => [{ method: 'OPTIONS', path: `${UPLOADS}/${field}` }],
+  'POST /v1/uploads': ({ filename, prompt, wav }) => [
+    uploading(
+      'POST',
+      '',
+      { 'upload-length': String(2 * wav.length), 'upload-metadata': named(filename) },
+      wav,
+    ),
+    uploading('POST', '', { 'upload-length': prompt, 'upload-metadata': prompt }, wav),
+    uploading('POST', '', { 'upload-concat': `final;/${prompt}` }, Buffer.alloc(0)),
+  ],
+  'POST /v1/uploads/tokens': ({ field }) => [
+    ...post('/v1/uploads/tokens', {}, { max_bytes: field }, { [field]: field }),
+  ],
+  'GET /v1/uploads/:upload_id': ({ field }, { uploadId }) => [
+    get(`${UPLOADS}/${uploadId}`),
+    get(`${UPLOADS}/${field}`),
+  ],
+  'PATCH /v1/uploads/:upload_id': ({ field, wav }, { uploadId }) => [
+    uploading('PATCH', `/${uploadId}`, { 'upload-offset': String(wav.length) }, wav),
+    uploading('PATCH', `/${uploadId}`, { 'upload-offset': field }, wav),
+    uploading('PATCH', `/${field}`, { 'upload-offset': '0', 'upload-checksum': field }, wav),
+  ],
+  'POST /v1/uploads/:upload_id': ({ field, wav }, { uploadId }) => [
+    uploading('POST', `/${uploadId}`, { 'upload-offset': '0', 'x-http-method-override': 'PATCH' }, wav),
+    uploading('POST', `/${field}`, { 'x-http-method-override': field }, wav),
+  ],
+  'DELETE /v1/uploads/:upload_id': ({ field }, { uploadId }) => [
+    uploading('DELETE', `/${field}`, {}, Buffer.alloc(0)),
+    uploading('DELETE', `/${uploadId}`, {}, Buffer.alloc(0)),
   ],
   'POST /v1/speech': ({ prompt, field, label }) => [
     ...post('/v1/speech', { input: prompt, voice: 'alloy', purpose: label }, { input: prompt, voice: field }),

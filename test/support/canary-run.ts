@@ -158,6 +158,7 @@ export class CanaryRun {
   readonly songs: Songs
   readonly found = {
     jobId: 'tj_0000000000000000000000000000',
+    uploadId: 'upl_00000000000000000000000000',
     resultPath: null as string | null,
     session: { cookie: '', csrf: '' },
   }
@@ -242,7 +243,8 @@ export class CanaryRun {
     const code = status < 400 ? undefined : /"error":\{"code":"([A-Z_]+)"/.exec(text)?.[1]
     this.#count(`${status}${code === undefined ? '' : ` ${code}`}`)
     // Facts that go into headers where the answer has no place for them: the caller's label, and names of its fields.
-    const said = headers.replace(/^x-lk-(?:requested-purpose|warnings): .*$/gim, '')
+    // What a client says of its upload is given back to it.
+    const said = headers.replace(/^(?:x-lk-(?:requested-purpose|warnings)|upload-metadata): .*$/gim, '')
     this.#report(`${what}: header of ${status}`, this.#canaries.find(said), ALL)
     const found = this.#canaries.find(status === 400 ? withoutFieldNames(text) : body)
     this.#report(`${what}: body of ${status}`, found, status < 400 ? NOT_ANSWERED : ALL)
@@ -257,6 +259,10 @@ export class CanaryRun {
   #learn(text: string): void {
     const secret = /"signing_secret":"(whsec_[^"]+)"/.exec(text)?.[1]
     if (secret !== undefined) this.#canaries.watch('secret of the webhook', 'secret', secret)
+    const upload = /"upload_id":"(upl_\w+)","length"/.exec(text)?.[1]
+    if (upload !== undefined) this.found.uploadId = upload
+    const token = /"token":"(ut_[^"]+)"/.exec(text)?.[1]
+    if (token !== undefined) this.#canaries.watch('token of an upload', 'secret', token)
     const key = /"key":"(lk_live_\w+)"/.exec(text)?.[1]
     if (key !== undefined) this.#canaries.watch('key made in the console', 'secret', key)
     const url = /"(?:result_)?url":"([^"]*(?:\/results\/|X-Amz-Signature=)[^"]*)"/.exec(text)?.[1]

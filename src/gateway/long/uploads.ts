@@ -2,6 +2,7 @@ import type { AudioRef, BodyPiece } from '../../contracts/audio.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { idTimeMs } from '../../contracts/ids.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
+import { open, type SealContext, seal } from '../../contracts/sealing.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import {
   isUploadId,
@@ -18,7 +19,8 @@ import { keySegment } from '../storage/key.ts'
 /*
  * Resumable uploads, all of whose state is in the object store, so that every node can go on with any of them:
  *
- *   resumable/<workspace>/<id>/info-<length>            what was said of it when it was created; `final-` without bytes
+ *   resumable/<workspace>/<id>/info-<length>            what was said of it when it was created, sealed as secrets are:
+ *                                                       `Upload-Metadata` is the caller's; `final-` without bytes
  *   resumable/<workspace>/<id>/<start>-<end>-<random>   bytes of it; an object is whole or not there
  *
  * The offset of an upload is the end of the pieces that follow one another from its first byte on. Two requests that
@@ -72,11 +74,14 @@ export function pieceName(start: number, end: number): string {
 
 export class Uploads implements UploadedAudio {
   readonly #objects: Objects
+  readonly #secretKeys: readonly Buffer[]
   readonly #clock: Clock
   readonly #busy = new Map<string, { readonly leaving: AbortController; readonly done: Promise<void> }>()
 
-  constructor(objects: Objects, clock: Clock = systemClock) {
+  /** @param secretKeys as `readSecretKeys` returns them: all nodes have the same */
+  constructor(objects: Objects, secretKeys: readonly Buffer[], clock: Clock = systemClock) {
     this.#objects = objects
+    this.#secretKeys = secretKeys
     this.#clock = clock
   }
 
@@ -101,7 +106,7 @@ export class Uploads implements UploadedAudio {
     if (await this.#isKnown(id, owner, quotaBytes - (isFinal ? 0 : length)))
       throw new GatewayError('CONFLICT', 'the upload of this token was created before')
     const info: Info = { ...owner, ...terms }
-    const bytes = Buffer.from(JSON.stringify(info))
+    const bytes = Buffer.from(seal(this.#secretKeys, JSON.stringify(info), contextOf(owner)))
     const key = `${folderOf(id, owner)}${isFinal ? 'final' : 'info'}-${length}`
     await this.#objects.put(key, chunksOf(bytes), bytes.length, { signal })
     return this.#uploadOf(id, info, [])
@@ -113,7 +118,7 @@ export class Uploads implements UploadedAudio {
     const listed: ObjectInfo[] = []
     for await (const object of this.#objects.list(folderOf(id, owner))) listed.push(object)
     const told = listed.find(({ key }) => INFO.test(nameOf(key)))
-    const info = told === undefined ? null : await this.#read(told, signal)
+    const info = told === undefined ? null : await this.#read(told, owner, signal)
     if (info === null || info.workspace !== owner.workspace || info.app !== owner.app) throw noUpload()
     return this.#uploadOf(id, info, listed)
   }
@@ -197,9 +202,11 @@ export class Uploads implements UploadedAudio {
     return known
   }
 
-  async #read({ key, bytes }: ObjectInfo, signal: AbortSignal): Promise<Info> {
+  /** Null: it was sealed with a key that is no longer there. */
+  async #read({ key, bytes }: ObjectInfo, owner: UploadOwner, signal: AbortSignal): Promise<Info | null> {
     const copy = await copyBytes(objectBytes(this.#objects, key, 0, bytes, signal), bytes)
-    return JSON.parse(Buffer.from(copy).toString()) as Info
+    const text = open(this.#secretKeys, Buffer.from(copy).toString(), contextOf(owner))
+    return text === null ? null : (JSON.parse(text) as Info)
   }
 
   #uploadOf(id: string, info: Info, listed: readonly ObjectInfo[]): Upload {
@@ -238,6 +245,10 @@ function pieceIn(key: string): Piece[] {
 
 function folderOf(id: string, { workspace }: UploadOwner): string {
   return `resumable/${keySegment(workspace)}/${id}/`
+}
+
+function contextOf({ workspace }: UploadOwner): SealContext {
+  return { purpose: 'resumable upload', workspace }
 }
 
 function nameOf(key: string): string {

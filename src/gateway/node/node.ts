@@ -131,7 +131,7 @@ export async function openNode(
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
-      uploads: new Uploads(objects, clock),
+      uploads: new Uploads(objects, secretKeys, clock),
       ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log, clock }), signals },
     }
   }

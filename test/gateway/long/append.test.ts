@@ -31,7 +31,7 @@ async function rig(t: Test, length: number, between: (objects: Objects) => Objec
     await spool.close()
     blocks.close()
   })
-  const uploads = new Uploads(objects)
+  const uploads = new Uploads(objects, [Buffer.alloc(32, 9)])
   const id = newId('upl')
   await uploads.create(id, OWNER, { length, metadata: '' }, length, NEVER)
   return {

@@ -13,13 +13,14 @@ import { VirtualClock } from '../../support/virtual-clock.ts'
 const OWNER = { workspace: 'acme', app: 'web' }
 const USER = { ...OWNER, maxBytes: 1_000_000 }
 const QUOTA = 1_000_000
+const SECRET_KEYS = [Buffer.alloc(32, 9)]
 const SIGNAL = new AbortController().signal
 
 async function openStore(t: Test) {
   const clock = new VirtualClock()
   const root = await tempFolder(t)
   const objects = await createFileObjects(root, undefined, clock)
-  const uploads = new Uploads(objects, clock)
+  const uploads = new Uploads(objects, SECRET_KEYS, clock)
   const add = (id: string, start: number, bytes: Uint8Array) => {
     const random = createHash('sha256').update(bytes).update(String(start)).digest('hex').slice(0, 16)
     const key = `resumable/acme/${id}/${pieceName(start, start + bytes.length)}${random}`
@@ -110,6 +111,20 @@ t.test('an upload is its app’s, and ends a day after it began', async (t) => {
   const left: string[] = []
   for await (const { key } of objects.list('resumable/')) left.push(key)
   t.same(left, [], 'nothing is left in the store')
+})
+
+t.test('what a caller says of an upload can be read with the node’s keys alone', async (t) => {
+  const { objects, clock, make } = await openStore(t)
+  const id = await make({ ...plain(3), metadata: 'filename c2VjcmV0' })
+  for await (const { key, bytes } of objects.list('resumable/')) {
+    const kept = Buffer.from(await copyBytes(await objects.get(key, 0, bytes, SIGNAL), bytes)).toString()
+    t.match(kept, /^sealed1\./)
+    t.notMatch(kept, 'c2VjcmV0')
+  }
+  const others = new Uploads(objects, [Buffer.alloc(32, 8)], clock)
+  await t.rejects(others.find(id, OWNER, SIGNAL), { code: 'NOT_FOUND' })
+  const rotated = new Uploads(objects, [Buffer.alloc(32, 8), ...SECRET_KEYS], clock)
+  t.match(await rotated.find(id, OWNER, SIGNAL), { metadata: 'filename c2VjcmV0' })
 })
 
 t.test('the uploads of a workspace have the room that is given to them', async (t) => {

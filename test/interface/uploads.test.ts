@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { UPLOAD_URL_PREFIX } from '../../src/contracts/uploads.ts'
@@ -281,7 +283,8 @@ t.test('pages of any origin may upload', async (t) => {
 })
 
 t.test('hostile requests are refused, and leave the upload as it is', async (t) => {
-  const ask = asker(await startGateway(t, { config: configuration() }))
+  const gateway = await startGateway(t, { config: configuration() })
+  const ask = asker(gateway)
   const bytes = Buffer.alloc(1_000, 1)
   const id = await create(ask, bytes.length)
   await patch(ask, id, 0, bytes.subarray(0, 400))
@@ -467,8 +470,11 @@ t.test('hostile requests are refused, and leave the upload as it is', async (t) 
       post({ ...length, 'x-lk-require': 'retention=zero' }),
     ],
   }
+  const countOf = async () => (await readdir(join(gateway.dataFolder, 'resumable', 'acme'))).length
+  const before = await countOf()
   for (const [name, [expected, [method, path, sent]]] of Object.entries(rows))
     t.equal(await codeOf(await ask(method, path, sent)), expected, name)
+  t.equal(await countOf(), before, 'none of them has left an upload')
   t.ok(Object.keys(rows).length >= 100, `${Object.keys(rows).length} rows`)
   t.match(await (await ask('GET', one)).json(), { offset: 400, length: 1_000 })
   t.equal((await patch(ask, id, 400, bytes.subarray(400))).status, 204, 'its owner goes on')

@@ -3,7 +3,7 @@ import { limitsOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { UploadOwner } from '../../../contracts/uploads.ts'
-import type { Reply } from '../../edge/exchange.ts'
+import type { Exchange, Reply } from '../../edge/exchange.ts'
 import { contentTypeOf } from '../../edge/read-body.ts'
 import { audioTooLarge, invalid } from '../../edge/refusals.ts'
 import { appendBody } from '../../long/append.ts'
@@ -22,6 +22,7 @@ import { ANY_ORIGIN_HEADERS, type HeaderName } from '../openapi/headers.ts'
 import { type Answer, type Content, json } from '../openapi/operation.ts'
 import { count, shape, text } from '../openapi/schema.ts'
 import {
+  type ChecksumCheck,
   checkVersion,
   concatHeader,
   readChecksum,
@@ -229,9 +230,32 @@ async function create(request: Admitted): Promise<Upload> {
   const whole = await wholeOf(terms, owner, uploads, signal)
   const most = Math.min(limits.max_audio_bytes, token?.maxBytes ?? Number.POSITIVE_INFINITY)
   if (whole.length > most) throw audioTooLarge(most, whole.length)
+  // A beginning that would be refused leaves no upload behind.
+  const beginning = exchange.contentLength === 0 ? null : readAddition(exchange)
+  if (beginning !== null && beginning.length > whole.length) throw beyondEnd(whole.length, 0)
   const id = token?.id ?? newId('upl', services.clock.wallNow())
   const upload = await uploads.create(id, owner, whole, limits.max_upload_bytes_per_workspace, signal)
-  return (exchange.contentLength ?? 1) === 0 ? upload : append(upload, 0, request)
+  return beginning === null ? upload : append(upload, 0, beginning, request)
+}
+
+/** The bytes that a request brings, by its head. */
+interface Addition {
+  readonly length: number
+  readonly check: ChecksumCheck | null
+}
+
+/** @throws GatewayError UNSUPPORTED_MEDIA_TYPE, LENGTH_REQUIRED, INVALID_REQUEST */
+function readAddition(exchange: Exchange): Addition {
+  if (contentTypeOf(exchange)?.value !== UPLOAD_TYPE)
+    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `send ${UPLOAD_TYPE}, uncompressed`)
+  const { contentLength: length } = exchange
+  if (length === null) throw new GatewayError('LENGTH_REQUIRED', 'send Content-Length')
+  return { length, check: readChecksum(exchange) }
+}
+
+function beyondEnd(length: number, offset: number): GatewayError {
+  const message = `the upload is ${length} bytes long, of which ${offset} are here`
+  return new GatewayError('REQUEST_TOO_LARGE', message)
 }
 
 /** A final upload is as long as its parts, which have to be there whole. */
@@ -250,21 +274,19 @@ async function wholeOf(
 
 async function add(request: Admitted): Promise<Upload> {
   checkVersion(request.exchange)
-  return append(await found(request), readOffset(request.exchange), request)
+  const upload = await found(request)
+  const { exchange } = request
+  return append(upload, readOffset(exchange), readAddition(exchange), request)
 }
 
 /** Adds the body to an upload, as the only request that does. @param sentOffset where the client takes it to end */
 async function append(
   { id }: Upload,
   sentOffset: number,
+  { length: added, check }: Addition,
   { exchange, context, dependencies }: Admitted,
 ): Promise<Upload> {
   const { uploads, spool } = dependencies
-  const { contentLength } = exchange
-  if (contentTypeOf(exchange)?.value !== UPLOAD_TYPE)
-    throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `send ${UPLOAD_TYPE}, uncompressed`)
-  if (contentLength === null) throw new GatewayError('LENGTH_REQUIRED', 'send Content-Length')
-  const check = readChecksum(exchange)
   return uploads.alone(id, async (signal) => {
     // Whoever added before has left by now, and what it brought is there.
     const upload = await uploads.find(id, ownerOf({ context }), toAbortSignal(exchange.signal))
@@ -273,16 +295,12 @@ async function append(
       throw new GatewayError('PERMISSION_DENIED', 'a final upload takes no bytes')
     if (sentOffset !== offset)
       throw new GatewayError('CONFLICT', `the upload has ${offset} bytes`, { details: { offset } })
-    if (contentLength > length - offset)
-      throw new GatewayError(
-        'REQUEST_TOO_LARGE',
-        `the upload is ${length} bytes long, of which ${offset} are here`,
-      )
+    if (added > length - offset) throw beyondEnd(length, offset)
     if (isFull) throw new GatewayError('CONFLICT', 'the upload came in too many pieces; create another')
     const workspace = context.principal.workspace.id
-    const body = { exchange, spool, workspace, id, offset, length: contentLength, signal }
+    const body = { exchange, spool, workspace, id, offset, length: added, signal }
     await appendBody(check === null ? body : { ...body, check })
-    return { ...upload, offset: offset + contentLength }
+    return { ...upload, offset: offset + added }
   })
 }
 

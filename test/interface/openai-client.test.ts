@@ -111,6 +111,13 @@ t.test('audio', { timeout: 60_000 }, async (t) => {
   const cue = '00:00:00.336 --> 00:00:05.664\nhello world\n'
   t.same(await rendered('vtt'), [`WEBVTT\n\n${cue}`, 'text/vtt; charset=utf-8'])
 
+  const cut = { ...ask, response_format: 'srt', subtitle_line_length: 10, subtitle_lines: 1 } as const
+  t.match(
+    await openai.audio.transcriptions.create({ ...cut, file: file() }),
+    /^1\n.* --> .*\nhello\n\n2\n.* --> .*\nworld\n$/,
+    'by rules of ours',
+  )
+
   t.same(await openai.audio.translations.create({ model: 'whisper-1', file: file() }), {
     text: 'hello world',
   })

@@ -4,10 +4,10 @@ import type { Principal } from '../../../contracts/catalog.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import type { WholeResult } from '../../../contracts/slot-results.ts'
 import type { Outcome } from '../../call/attempt/outcome.ts'
+import { renderedText } from '../../call/attempt/transcript.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { FieldReader, type Fields, withoutFields } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
-import { renderTranscript } from '../../media/render.ts'
 import { languageName, SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { doorSelectors, JsonOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
@@ -185,7 +185,7 @@ function wholeOf(
   const { payload, result } = outcome
   const { response_format: format } = payload.options
   if (format === 'text' || format === 'srt' || format === 'vtt') {
-    const { body } = renderTranscript(format, result)
+    const { body } = renderedText(payload.options, result)!
     const facts = factHeaders(outcome.envelope)
     return { status: 200, headers: { 'content-type': CONTENT_TYPES[format], ...facts }, text: body }
   }

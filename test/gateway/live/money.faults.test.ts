@@ -46,7 +46,8 @@ test('credits that run out are announced, and the session ends when the funded a
   t.equal(await caller.closed, 4402)
   const [away] = caller.of('going_away')
   t.match(away, { reason: 'credits' })
-  t.ok(Number(away?.seconds) > 0, `${String(away?.seconds)} s are left`)
+  // Audio that comes at 20 times its speed may be used up by then.
+  t.ok(Number(away?.seconds) >= 0, `${String(away?.seconds)} s are left`)
   const { creditsMicros } = await rig.settled()
   const spent = 1.7 * SLICE_MICROS - creditsMicros
   t.equal(spent, SLICE_MICROS, 'the minute that was funded, and no more')

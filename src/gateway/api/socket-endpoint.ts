@@ -2,10 +2,17 @@ import type { Scope } from '../../contracts/catalog.ts'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import { type GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import { authenticate, noteHead, requireScope, soundOf, takeToken } from '../call/authentication.ts'
-import type { AdmittedContext, CallContext } from '../call/context/call-context.ts'
+import type { CallContext } from '../call/context/call-context.ts'
 import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../edge/client-socket.ts'
 import type { Ending, Exchange } from '../edge/exchange.ts'
-import { type Admitted, type Dependencies, type Door, type Endpoint, observedRoute } from './endpoint.ts'
+import {
+  type Admitted,
+  type Dependencies,
+  type Door,
+  type Endpoint,
+  type GrantAuthentication,
+  observedRoute,
+} from './endpoint.ts'
 import type { ParameterName } from './openapi/headers.ts'
 import { KEY_ERRORS, type Operation } from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'
@@ -30,11 +37,7 @@ interface SocketDefinition<Path> {
   /** The value of `Authorization`, or its substitute where a browser cannot send one. */
   authorization(exchange: Exchange): string | undefined
   /** Authenticates who sends something else than a key; null, or absent: it is a key. @throws GatewayError */
-  readonly authenticate?: (
-    authorization: string | undefined,
-    context: CallContext,
-    dependencies: Dependencies,
-  ) => AdmittedContext | null
+  readonly authenticate?: GrantAuthentication
   /** The one of the subprotocols offered that is spoken; null: none. */
   protocol(offered: readonly string[]): string | null
   /** @throws GatewayError, which is answered in place of the handshake */

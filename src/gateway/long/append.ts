@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../../contracts/cancellation.ts'
 import type { GatewayError } from '../../contracts/errors.ts'
 import type { BodyWriter, Spool } from '../../contracts/spool.ts'
 import type { Exchange } from '../edge/exchange.ts'
@@ -62,28 +63,19 @@ class Appending {
 
   async run(): Promise<void> {
     const { exchange, signal, length } = this.#options
-    const leave = (reason: unknown) => this.#failure.abort(reason)
-    const left = () => leave(exchange.signal.reason)
-    const unwanted = () => leave(signal.reason)
-    exchange.signal.addEventListener('abort', left, { once: true })
-    signal.addEventListener('abort', unwanted, { once: true })
+    const stop = AbortSignal.any([toAbortSignal(exchange.signal), signal, this.#failure.signal])
     try {
-      exchange.signal.throwIfAborted()
-      signal.throwIfAborted()
-      await readBody(exchange, length, this.#failure.signal, {
+      await readBody(exchange, length, stop, {
         isLasting: true,
         take: (view, last) => this.#take(view, last),
       })
-      this.#failure.signal.throwIfAborted()
+      stop.throwIfAborted()
       await Promise.all(this.#settling)
     } catch (error) {
       this.#writer?.abort().catch(() => {})
       // The next request is told of them.
       await Promise.allSettled(this.#settling)
       throw error
-    } finally {
-      exchange.signal.removeEventListener('abort', left)
-      signal.removeEventListener('abort', unwanted)
     }
   }
 

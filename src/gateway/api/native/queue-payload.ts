@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { StoredBody } from '../../../contracts/audio.ts'
+import type { AudioRef, StoredBody } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
 import { limitsOf, type Selectors, uploadUser } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
@@ -120,28 +120,21 @@ async function readRemote(
   task: TranscriptionTask,
   request: TranscriptionRequest,
   url: string,
-  { exchange, context, dependencies }: Admitted,
+  asker: Admitted,
 ): Promise<QueuedCall> {
-  const { services, uploads, probe, jobs } = dependencies
+  const { exchange, context, dependencies } = asker
+  const { services, uploads } = dependencies
   const { options, selectors, warnings } = request
-  const signal = toAbortSignal(exchange.signal)
-  const fingerprint = async () => fingerprintOf(task, options, selectors, urlIdentity(url))
-  const uploaded = await uploads.at(url, uploadUser(context.principal, services.snapshot()), signal)
-  if (uploaded !== null) {
-    const audio = await probe.probe(uploaded, signal)
-    checkDuration(audio, limitsOf(context.principal, services.snapshot()))
-    await preflightTranscription(services, context, task, { ...request, audio })
-    const keep = async (job: FiledJob) => ({
-      ...{ operation: task, options, audio: await jobs.objects.keepAudio(audio, job, signal) },
-    })
-    return { selectors, warnings, fingerprint, keep, release() {} }
-  }
+  const identity = async () => urlIdentity(url)
+  const user = uploadUser(context.principal, services.snapshot())
+  const uploaded = await uploads.at(url, user, toAbortSignal(exchange.signal))
+  if (uploaded !== null) return queueAudio(task, request, { audio: uploaded, identity, release() {} }, asker)
   await checkAudioUrl(url, context.principal.workspace.id, services)
   await preflightTranscription(services, context, task, { ...request, audio: null })
   return {
     selectors,
     warnings,
-    fingerprint,
+    fingerprint: async () => fingerprintOf(task, options, selectors, await identity()),
     keep: async () => ({ operation: task, options, audio: { url } }),
     release() {},
   }
@@ -155,39 +148,47 @@ async function readInline(
   scanned: ScannedAudio,
   asker: Admitted,
 ): Promise<QueuedCall> {
-  const { options, selectors, warnings } = request
-  const { exchange, context, dependencies } = asker
-  const { signal } = exchange
   const body = await spooled(text, asker)
-  try {
-    const audio = await dependencies.probe.probe(
-      { ...scanned, source: body.source, offset: 0 },
-      toAbortSignal(signal),
-    )
-    checkDuration(audio, limitsOf(context.principal, dependencies.services.snapshot()))
-    await preflightTranscription(dependencies.services, context, task, { ...request, audio })
-    return {
-      selectors,
-      warnings,
-      fingerprint: async () =>
-        fingerprintOf(
-          task,
-          options,
-          selectors,
-          await dependencies.digester.digest(audio, toAbortSignal(signal)),
-        ),
-      async keep(job) {
-        return {
-          operation: task,
-          options,
-          audio: await dependencies.jobs.objects.keepAudio(audio, job, toAbortSignal(signal)),
-        }
-      },
-      release: () => body.release(),
-    }
-  } catch (error) {
+  const { digester } = asker.dependencies
+  const signal = toAbortSignal(asker.exchange.signal)
+  const audio = { ...scanned, source: body.source, offset: 0 }
+  const given = {
+    audio,
+    identity: () => digester.digest(audio, signal),
+    release: () => body.release(),
+  }
+  return queueAudio(task, request, given, asker).catch((error: unknown) => {
     body.release()
     throw error
+  })
+}
+
+/** Audio that readers of audio find, with what it has in common with equal audio. */
+interface GivenAudio {
+  readonly audio: AudioRef
+  identity(): Promise<string>
+  release(): void
+}
+
+async function queueAudio(
+  task: TranscriptionTask,
+  request: TranscriptionRequest,
+  { audio: given, identity, release }: GivenAudio,
+  { exchange, context, dependencies: { services, probe, jobs } }: Admitted,
+): Promise<QueuedCall> {
+  const { options, selectors, warnings } = request
+  const signal = toAbortSignal(exchange.signal)
+  const audio = await probe.probe(given, signal)
+  checkDuration(audio, limitsOf(context.principal, services.snapshot()))
+  await preflightTranscription(services, context, task, { ...request, audio })
+  return {
+    selectors,
+    warnings,
+    fingerprint: async () => fingerprintOf(task, options, selectors, await identity()),
+    keep: async (job) => ({
+      ...{ operation: task, options, audio: await jobs.objects.keepAudio(audio, job, signal) },
+    }),
+    release,
   }
 }
 

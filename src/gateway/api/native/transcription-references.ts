@@ -1,9 +1,7 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { GatewayError } from '../../../contracts/errors.ts'
-import { shapeCheck } from '../../../contracts/shape.ts'
-import { readJson } from '../../edge/json-body.ts'
-import { endpoint, type RequestBody } from '../endpoint.ts'
-import { faultOf } from '../json-fault.ts'
+import { checkedBody } from '../checked-body.ts'
+import { endpoint } from '../endpoint.ts'
 import { jsonReply } from '../json-reply.ts'
 import { json } from '../openapi/operation.ts'
 import { count, shape, text } from '../openapi/schema.ts'
@@ -21,23 +19,6 @@ const Body = Type.Object({
   text: Type.String({ minLength: 1, maxLength: TEXT_MAX, description: 'what was really said' }),
 })
 
-const hasShape = shapeCheck(Body)
-
-const referenceBody: RequestBody<Static<typeof Body>> = {
-  contents: [json(Body)],
-  receive({ exchange, context, dependencies: { services } }) {
-    const options = {
-      budget: services.budget,
-      maxBytes: Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes),
-      workspace: context.principal.workspace.id,
-    }
-    return readJson(exchange, options, (body) => {
-      if (!hasShape(body)) throw faultOf(Body, body)
-      return body
-    })
-  },
-}
-
 const Reference = shape('TranscriptionReference', {
   id: text('as it was sent'),
   words: count('words of the reference that counts: the first one that was sent for the call'),
@@ -54,7 +35,7 @@ export const transcriptionReferences = endpoint({
     'For calls of a route that compares another model beside its own: both answers are counted against the text, ' +
     'and then deleted. Once for each call; 404 where there is nothing to compare, not yet, or not any more.',
   scope: 'inference',
-  body: referenceBody,
+  body: checkedBody(Body, MAX_BODY_BYTES),
   answers: [{ status: 200, description: 'the reference counts', contents: [json(Reference)] }],
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle({ context, dependencies: { services }, body: { id, text: said } }) {

@@ -91,7 +91,14 @@ export const UNSTREAMED_FIELDS = { ...WITHOUT_STREAM, ...SELECTOR_FIELDS }
 const read = typedFields(TRANSCRIPTION_FIELDS)
 
 /** Read before the other fields are. */
-const AUDIO_MEMBERS = ['audio.base64', 'audio.data', 'audio.url', 'audio.media_type', 'audio.filename']
+const AUDIO_MEMBERS = [
+  'audio.base64',
+  'audio.data',
+  'audio.url',
+  'audio.upload_id',
+  'audio.media_type',
+  'audio.filename',
+]
 
 const STREAMLESS = 'only transcriptions that are answered at once are streamed'
 
@@ -236,13 +243,17 @@ const AUDIO_FIELDS = {
           base64: Base64,
           data: optional(Type.String(), 'the audio, base64 or a `data:` URL'),
           url: optional(Type.String({ format: 'uri', maxLength: 2_048 }), 'https, at an allowed host'),
+          upload_id: optional(Type.String({ maxLength: 64 }), 'of a finished upload, `upl_…`'),
           media_type: MediaType,
           filename: optional(Type.String(), 'passed on to the provider'),
         }),
         Type.String({ contentEncoding: 'base64', description: 'the audio' }),
         Type.Null(),
       ],
-      { description: 'the audio: exactly one of `base64`, `data` and `url`, or the base64 text itself' },
+      {
+        description:
+          'the audio: exactly one of `base64`, `data`, `url` and `upload_id`, or the base64 text itself',
+      },
     ),
   ),
   audio_base64: optional(Type.String({ contentEncoding: 'base64' }), 'shorthand for `audio.base64`'),

@@ -1,12 +1,10 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { limitsOf } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
-import { shapeCheck } from '../../../contracts/shape.ts'
 import { bearerIn } from '../../call/authentication.ts'
 import { hashKey } from '../../catalog/key.ts'
-import { readJson } from '../../edge/json-body.ts'
-import { endpoint, type RequestBody } from '../endpoint.ts'
-import { faultOf } from '../json-fault.ts'
+import { checkedBody } from '../checked-body.ts'
+import { endpoint } from '../endpoint.ts'
 import { jsonReply } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { json } from '../openapi/operation.ts'
@@ -18,6 +16,7 @@ const SECONDS_LEAST = 10
 const SECONDS_MOST = 24 * 3600
 const SECONDS_DEFAULT = 3600
 const MAX_BODY_BYTES = 64 * 1024
+
 const Body = Type.Object({
   max_bytes: optional(
     Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
@@ -28,20 +27,6 @@ const Body = Type.Object({
     `default: ${SECONDS_DEFAULT}`,
   ),
 })
-
-const hasShape = shapeCheck(Body)
-
-const body: RequestBody<Static<typeof Body>> = {
-  contents: [json(Body)],
-  receive({ exchange, context, dependencies: { services } }) {
-    const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
-    const options = { budget: services.budget, maxBytes, workspace: context.principal.workspace.id }
-    return readJson(exchange, options, (value) => {
-      if (!hasShape(value)) throw faultOf(Body, value)
-      return value
-    })
-  },
-}
 
 const Token = shape('UploadToken', {
   token: text('in place of a key, for this upload alone'),
@@ -60,7 +45,7 @@ export const uploadTokens = endpoint({
   description:
     'For a browser, or whoever else is to have no key: the token makes one upload, goes on with it and deletes it, ' +
     'and opens nothing else. It ends with the key.',
-  body,
+  body: checkedBody(Body, MAX_BODY_BYTES),
   answers: [{ status: 200, description: 'the token', contents: [json(Token)] }],
   async handle({ exchange, context, dependencies, body: sent }) {
     const { services, secretKeys } = dependencies

@@ -1,16 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { type Static, Type } from 'typebox'
-import { Value } from 'typebox/value'
+import { Type } from 'typebox'
 import type { Selectors } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
 import { open, seal } from '../../../contracts/sealing.ts'
 import { bearerIn } from '../../call/authentication.ts'
 import { hashKey } from '../../catalog/key.ts'
-import { readJson } from '../../edge/json-body.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
 import type { LiveGrant } from '../../live/session-counts.ts'
-import { type Admitted, endpoint, type RequestBody } from '../endpoint.ts'
-import { faultOf } from '../json-fault.ts'
+import { checkedBody } from '../checked-body.ts'
+import { endpoint } from '../endpoint.ts'
 import { jsonReply } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { OpenAiClientSecret } from '../openapi/openai-answers.ts'
@@ -98,18 +96,6 @@ export function openSecret(
   return secret.expiresAt > nowSeconds ? secret : null
 }
 
-const body: RequestBody<Static<typeof Body>> = {
-  contents: [json(Body)],
-  receive({ exchange, context: { principal }, dependencies: { services } }: Admitted) {
-    const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
-    const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
-    return readJson(exchange, options, (value) => {
-      if (!Value.Check(Body, value)) throw faultOf(Body, value)
-      return value
-    })
-  },
-}
-
 export const clientSecrets = endpoint({
   ...OPENAI,
   method: 'POST',
@@ -119,7 +105,7 @@ export const clientSecrets = endpoint({
   summary: 'Make a client secret',
   description:
     'Opens live transcription sessions in a browser in place of the key, and nothing else. It ends with the key.',
-  body,
+  body: checkedBody(Body, MAX_BODY_BYTES),
   answers: [openaiAnswer([json(OpenAiClientSecret)])],
   errors: [
     'ROUTE_CONTROL_NOT_ALLOWED',

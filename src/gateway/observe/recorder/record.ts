@@ -47,7 +47,7 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
     subtitle_line_length subtitle_lines suffix svg tag_audio_events task temperature text
     throttled_only timestamp_granularities timestamps timestamps_granularity token tool_call_id
     tool_calls tool_choice tools top_logprobs top_p training transcription truncation turn_detection
-    type url use_multi_channel use_pvc_as_ivc user verbosity voice voice_settings wait
+    type upload_id url use_multi_channel use_pvc_as_ivc user verbosity voice voice_settings wait
     web_search_options webhook webhook_auth_header_name webhook_auth_header_value webhook_id
     webhook_metadata webhook_url word_boost words
   `

@@ -1,4 +1,4 @@
-import { countCharacters } from '../call/facts/meter.ts'
+import { countCharacters } from '../../contracts/characters.ts'
 import { SentenceCutter } from './sentences.ts'
 import type { SentenceCall } from './speech-calls.ts'
 

@@ -256,7 +256,7 @@ function nameOf(key: string): string {
 }
 
 /** When nothing of an upload is of use any more, epoch milliseconds. */
-export function expiryOf(id: string): number {
+function expiryOf(id: string): number {
   return idTimeMs(id) + UPLOAD_SECONDS * 1000
 }
 

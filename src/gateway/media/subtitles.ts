@@ -1,4 +1,5 @@
 import type { Segment, SubtitleRules, Word } from '../../contracts/calls.ts'
+import { countCharacters } from '../../contracts/characters.ts'
 
 /** Longest that a subtitle stays, and shortest where there is room, seconds. */
 const SECONDS_MOST = 7
@@ -113,7 +114,7 @@ function cuesOf(tokens: readonly Token[], rules: SubtitleRules): Token[][] {
   let lines: number[] = []
   for (const token of tokens) {
     const cue = cues.at(-1)
-    const size = lengthOf(token.text)
+    const size = countCharacters(token.text)
     const line = lines.at(-1) ?? 0
     const longer = line + size + (token.isGlued ? 0 : 1)
     const isFull = longer > rules.lineLength && lines.length === rules.lines
@@ -139,7 +140,7 @@ function endsBefore(cue: readonly Token[], { segment, start, end }: Token): bool
 /** The text in as few lines as it takes, as even as they can be. */
 function balanced(cue: readonly Token[], { lineLength }: SubtitleRules): string {
   const { length: count } = wrapped(cue, lineLength)
-  let width = Math.ceil(cue.reduce((sum, { text }) => sum + lengthOf(text) + 1, 0) / count)
+  let width = Math.ceil(cue.reduce((sum, { text }) => sum + countCharacters(text) + 1, 0) / count)
   while (width < lineLength && wrapped(cue, width).length > count) width += 1
   return wrapped(cue, Math.min(width, lineLength)).join('\n')
 }
@@ -149,7 +150,7 @@ function wrapped(cue: readonly Token[], width: number): string[] {
   for (const { text, isGlued } of cue) {
     const line = lines.at(-1)
     const longer = line === undefined ? text : `${line}${isGlued ? '' : ' '}${text}`
-    if (line === undefined || lengthOf(longer) > width) lines.push(text)
+    if (line === undefined || countCharacters(longer) > width) lines.push(text)
     else lines[lines.length - 1] = longer
   }
   return lines
@@ -157,14 +158,7 @@ function wrapped(cue: readonly Token[], width: number): string[] {
 
 /** As long as reading takes, where that is longer than the speech and the next subtitle leaves room. */
 function endOf(start: number, end: number, next: number, text: string, rules: SubtitleRules): number {
-  const reading = Math.max(SECONDS_LEAST, lengthOf(text) / rules.charactersPerSecond)
+  const reading = Math.max(SECONDS_LEAST, countCharacters(text) / rules.charactersPerSecond)
   const wanted = Math.min(start + Math.min(reading, SECONDS_MOST), next - GAP_SECONDS)
   return Math.max(end, wanted)
-}
-
-/** In characters, of which some are two units of the text. */
-function lengthOf(text: string): number {
-  let length = 0
-  for (const _ of text) length += 1
-  return length
 }

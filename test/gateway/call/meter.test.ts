@@ -1,11 +1,11 @@
 import t from 'tap'
 import type { Audio } from '../../../src/contracts/audio.ts'
 import type { TranscriptionOptions } from '../../../src/contracts/calls.ts'
+import { countCharacters } from '../../../src/contracts/characters.ts'
 import type { ChatCall, ChatPart } from '../../../src/contracts/chat.ts'
 import type { Price } from '../../../src/contracts/facts.ts'
 import type { Results } from '../../../src/contracts/operations.ts'
 import {
-  countCharacters,
   estimateOf,
   expectedCost,
   highestCost,

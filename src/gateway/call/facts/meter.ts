@@ -1,5 +1,6 @@
 import type { Feature, TranscriptionCall } from '../../../contracts/calls.ts'
 import type { Entry } from '../../../contracts/catalog.ts'
+import { countCharacters } from '../../../contracts/characters.ts'
 import type { ChatCall } from '../../../contracts/chat.ts'
 import { choicesAsked, extraValue, type WithExtras } from '../../../contracts/extras.ts'
 import type { Price } from '../../../contracts/facts.ts'
@@ -545,20 +546,4 @@ function tokensIn(input: readonly EmbeddingInput[]): number | null {
 
 function sum(texts: readonly string[]): number {
   return texts.reduce((characters, text) => characters + text.length, 0)
-}
-
-/** Counts Unicode code points, the unit of limits and prices of texts. */
-export function countCharacters(text: string): number {
-  let count = text.length
-  for (let at = 1; at < text.length; at++)
-    if (isSurrogate(text, at, LOW) && isSurrogate(text, at - 1, HIGH)) count -= 1
-  return count
-}
-
-/** Upper six bits of the two halves of a code point beyond the first 65,536. */
-const HIGH = 0xd800
-const LOW = 0xdc00
-
-function isSurrogate(text: string, at: number, half: number): boolean {
-  return (text.charCodeAt(at) & 0xfc00) === half
 }

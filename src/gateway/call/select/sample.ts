@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Feature, Hint, LiveTerms, SpeechCall, TranscriptionOptions } from '../../../contracts/calls.ts'
 import type { Principal } from '../../../contracts/catalog.ts'
+import { countCharacters } from '../../../contracts/characters.ts'
 import { type ChatCall, isAnyObject } from '../../../contracts/chat.ts'
 import { IMAGE_WORDS } from '../../../contracts/generation.ts'
 import type { Calls, OperationName } from '../../../contracts/operations.ts'
@@ -9,7 +10,6 @@ import { speechForm } from '../../media/speech-form.ts'
 import { languageCode } from '../../providers/language.ts'
 import { requiredFeatures } from '../../providers/transcript-needs.ts'
 import type { Call } from '../facts/call.ts'
-import { countCharacters } from '../facts/meter.ts'
 
 /** One minute of WAV, 1,000 characters, and no options. */
 export const PLAIN_SAMPLE: Sample = {

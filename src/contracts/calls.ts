@@ -59,6 +59,10 @@ export interface TranscriptionOptions extends WithExtras {
   readonly character_times?: true
   /** How `srt` and `vtt` are cut; absent: each segment is a subtitle. */
   readonly subtitles?: SubtitleRules
+  /** Stretches of silence are left out before a provider hears it; absent: it hears them. */
+  readonly skip_silence?: true
+  /** Most that it may cost; absent: whatever it costs. */
+  readonly max_cost_usd?: number
 }
 
 /** Options that an entry may lack without harm: dropped, with a warning that names them. */
@@ -199,6 +203,20 @@ export interface SegmentFigures {
   readonly no_speech_prob?: number
 }
 
+/** A part in which audio was heard that no provider takes whole, in wire names. */
+export interface TranscriptPart {
+  /** Seconds of the whole that are its own. */
+  readonly start: number
+  readonly end: number
+  readonly provider: string
+  readonly model: string
+  readonly cost_usd: number | null
+  /** How many entries were asked, one after the other. */
+  readonly attempts: number
+  /** False: it was cut from the next one within sound, and both were given some seconds of each other. */
+  readonly ends_in_silence: boolean
+}
+
 export interface TranscriptionResult {
   readonly text: string
   /** ISO 639-1, else 639-3, lower case; null when the provider does not say. */
@@ -217,6 +235,10 @@ export interface TranscriptionResult {
   readonly tokens?: TokenUsage
   /** Model that answered, where the provider took another one than it was asked for. */
   readonly model?: string
+  /** Absent: it was heard whole. */
+  readonly parts?: readonly TranscriptPart[]
+  /** Seconds of silence that were left out; absent: that was not asked for. */
+  readonly skippedSeconds?: number
 }
 
 export interface SpeechResult {

@@ -1,6 +1,7 @@
 import type { Audio, AudioRef } from './audio.ts'
 import type { Job, JobSpec } from './jobs.ts'
-import type { KeptText } from './objects.ts'
+import type { KeptObject, KeptText } from './objects.ts'
+import type { PartOwner } from './parts.ts'
 
 /** A job by what its objects are filed under. */
 export type FiledJob = Pick<JobSpec, 'id' | 'workspace'>
@@ -18,6 +19,11 @@ export interface JobObjects {
   keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
   /** The same for audio that was sent ahead of the jobs it is for: filed under its own id until the sweep. */
   keepUpload(audio: AudioRef, upload: FiledJob, signal: AbortSignal): Promise<AudioRef>
+  /**
+   * Keeps bytes for a call in parts: those of a job are filed under it, any others go with the call, or with the sweep.
+   * The chunks must not change until it resolves.
+   */
+  keepPiece(owner: PartOwner, chunks: readonly Uint8Array[], signal: AbortSignal): Promise<KeptObject>
   /** True where audio that was kept is still there. */
   holds(audio: AudioRef): Promise<boolean>
   /** Keeps the payload of a call; short ones inline. */
@@ -31,8 +37,10 @@ export interface JobObjects {
   /**
    * Deletes what a job was given, or what was fetched for it, once no worker runs it any more. Never rejects: what is
    * left goes with the purge.
+   *
+   * @param isParted its audio was heard in parts, which go with it
    */
-  removeInput(job: Job): Promise<void>
+  removeInput(job: Job, isParted?: boolean): Promise<void>
   /** Deletes whatever is filed under a job. Never rejects: the sweep finds what is left. */
   removeFiled(job: FiledJob): Promise<void>
   /** Deletes the input of a job, and the result that the record names. What a stale claim kept goes with the sweep. */

@@ -131,6 +131,13 @@ export interface Job extends JobSpec {
   readonly facts: JobFacts | null
   /** Oldest first. */
   readonly history: readonly JobChange[]
+  /** How many parts its audio is heard in, and how many are done, while it has not ended; absent: it is heard whole. */
+  readonly parts?: PartCount
+}
+
+export interface PartCount {
+  readonly done: number
+  readonly total: number
 }
 
 export interface JobSubmission {
@@ -214,6 +221,25 @@ export interface JobProgress {
   readonly upstream: UpstreamProgress | null
   /** Charge of earlier runs of the job, micro-USD; absent: nothing. */
   readonly chargedMicros?: number
+  /** Absent: its audio is heard whole, or was not cut yet. */
+  readonly parts?: PartedProgress
+}
+
+/** Progress of audio that is heard in parts. All texts are objects. */
+export interface PartedProgress {
+  readonly total: number
+  /** JSON of the parts. */
+  readonly cut: KeptText
+  /** JSON of what was heard, by the index of the part. */
+  readonly heard: Readonly<Record<string, KeptText>>
+  /** Work at providers, by the index of the part. */
+  readonly upstream: Readonly<Record<string, UpstreamProgress>>
+}
+
+/** Counts the parts of a job; an empty object: it is heard whole. */
+export function partCount(progress: JobProgress | null): { readonly parts?: PartCount } {
+  const parts = progress?.parts
+  return parts === undefined ? {} : { parts: { done: Object.keys(parts.heard).length, total: parts.total } }
 }
 
 export interface UpstreamProgress {

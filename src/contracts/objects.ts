@@ -72,4 +72,9 @@ export interface PutOptions {
 }
 
 /** Text that is kept in the record itself, or as an object. */
-export type KeptText = { readonly text: string } | { readonly object: string; readonly bytes: number }
+export type KeptText = { readonly text: string } | KeptObject
+
+export interface KeptObject {
+  readonly object: string
+  readonly bytes: number
+}

@@ -117,7 +117,7 @@ t.test('what is not documented is found', async (t) => {
 })
 
 t.test('what the demo really answers is what is documented, and what is shown', async (t) => {
-  const node = await startGateway(t)
+  let node = await startGateway(t)
   const document = await documentOf(node)
   t.match(await new Validator().validate(document as never), { valid: true })
   const documented = new DocumentUnderTest(document)
@@ -142,7 +142,11 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   for (const call of demoCalls(recordings)) await see(call)
   await seeJobs(see, recordings.audio)
   await seeTranscripts(see, recordings.audio)
+  // The demo's key has only so many calls at once, and a quick machine makes more.
+  const first = node
+  node = await startGateway(t)
   await seeUploads(see, recordings.audio)
+  node = first
   await seeResults(see)
   await seeManagement(see)
   for (const [id, path] of [

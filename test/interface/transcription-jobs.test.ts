@@ -19,7 +19,7 @@ const FACTS: JobFacts = {
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const FIELDS = [
   ...['job_id', 'status', 'poll_url', 'created_at', 'started_at', 'completed_at', 'expires_at'],
-  ...['cancel_requested', 'attempts', 'error', 'result', 'result_url', 'result_url_expires_at'],
+  ...['cancel_requested', 'attempts', 'progress', 'error', 'result', 'result_url', 'result_url_expires_at'],
   ...['lk_requested_purpose', 'lk_applied_purpose', 'lk_purpose_source', 'policy_version_id'],
 ]
 
@@ -109,6 +109,7 @@ t.test('a job from its submission to its result', async (t) => {
       poll_url: `${PATH}/${id}`,
       cancel_requested: false,
       attempts: 0,
+      progress: null,
       lk_requested_purpose: 'calls',
     },
     'what is not there yet is null',
@@ -125,6 +126,7 @@ t.test('a job from its submission to its result', async (t) => {
   t.match(job, {
     status: 'succeeded',
     attempts: 1,
+    progress: null,
     completed_at: TIMESTAMP,
     error: null,
     result: { content: 'the lark' },

@@ -14,6 +14,8 @@ export interface RouteGatewayOptions {
   readonly providers: Readonly<Record<string, Fields>>
   /** Entries of the one route, in order. */
   readonly entries: readonly Fields[]
+  /** The providers are the platform's, and the workspace has so many credits, USD; absent: they are its own. */
+  readonly credits?: number
   /** Further members of the configuration file. */
   readonly config?: Fields
   readonly env?: Readonly<Record<string, string>>
@@ -62,14 +64,19 @@ async function routeGateway<Started extends Gateway>(
   const key = makeKey()
   const workspace = 'acme'
   const owned = Object.entries(options.providers).map(([name, fields]) => {
-    return [name, { access: 'byok', workspace, ...fields }] as const
+    const access = options.credits === undefined ? { access: 'byok', workspace } : { access: 'platform' }
+    return [name, { ...access, ...fields }] as const
   })
   const config = {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
     providers: Object.fromEntries(owned),
     routes: { main: { workspace, entries: options.entries } },
     workspaces: {
-      acme: { apps: { web: { route: 'main' } }, keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }] },
+      acme: {
+        ...(options.credits === undefined ? {} : { credits_usd: options.credits, grant_id: 'first' }),
+        apps: { web: { route: 'main' } },
+        keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }],
+      },
     },
     ...options.config,
   }

@@ -1,22 +1,24 @@
 import type { Audio } from '../../contracts/audio.ts'
 import type { Principal, Snapshot } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
-import type { OperationName, StreamedName } from '../../contracts/operations.ts'
+import type { OperationName, StreamedName, TranscriptionTask } from '../../contracts/operations.ts'
 import type { WholeResult } from '../../contracts/slot-results.ts'
 import { attemptWhole } from './attempt/attempt.ts'
 import type { EarlyAttempt } from './attempt/cut-through.ts'
 import { type AttemptSuccess, failOver } from './attempt/failover.ts'
 import type { Answer } from './attempt/operation.ts'
 import { buildOutcome, type Outcome } from './attempt/outcome.ts'
+import { type CutSelection, isCut, PartedCall, partedActive, partedCall } from './attempt/parts.ts'
 import { answerCached } from './attempt/speech-cache.ts'
-import { deliver, openAttempt, type Streaming } from './attempt/stream.ts'
+import { deliver, deliverWhole, openAttempt, type Streaming } from './attempt/stream.ts'
 import type { AdmittedContext } from './context/call-context.ts'
 import { replaySlot } from './context/idempotency.ts'
 import { Reservation, reserve, type SlotUse } from './context/reservation.ts'
 import type { ActiveCall, Services } from './context/services.ts'
 import type { Call, JobContext } from './facts/call.ts'
+import { withinCost } from './select/cost-cap.ts'
 import { requirementsFor } from './select/eligibility.ts'
-import { type Candidate, type Selection, select, without } from './select/selection.ts'
+import { type Candidate, type Selection, select, skippingSilence, without } from './select/selection.ts'
 
 /**
  * The way of every call, whichever door it came in by and however it is answered. The door has authenticated its caller
@@ -165,7 +167,7 @@ export function run(
     const nowMs = services.clock.now()
     const selected = leftOf(selectEntries(services, context, request, nowMs), request)
     const early = request.mode === 'whole' ? (request.early ?? null) : null
-    const selection = early === null ? selected : early.prefer(selected, request.call)
+    const selection = early === null || isCut(selected) ? selected : early.prefer(selected, request.call)
     if (request.mode === 'preview') return Promise.resolve(undefined)
     const active = activate(services, context, request, nowMs)
     if (request.mode === 'idempotent') return answerIdempotent(active, selection, request)
@@ -194,7 +196,7 @@ function make(
   selection: Selection,
   request: MadeRequest,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
-  const reservation = reserve(active, selection)
+  const reservation = reserve(isCut(selection) ? partedActive(active, selection) : active, selection)
   // Most calls have their reservation at once.
   if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
   return answer(active, reservation, request)
@@ -205,6 +207,13 @@ function answer(
   reservation: Reservation,
   request: MadeRequest,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
+  const { selection } = reservation
+  if (isCut(selection)) {
+    const whole = answerParts(active, reservation, selection)
+    return request.mode === 'streamed'
+      ? whole.then((one) => deliverWhole(one as Outcome<StreamedName>))
+      : whole
+  }
   if (request.mode === 'streamed')
     return answerStreamed({ ...active, call: request.call }, reservation, request.open ?? openAttempt)
   return answerWhole(active, reservation, request.mode === 'whole' ? (request.early ?? null) : null)
@@ -234,8 +243,9 @@ export function selectEntries(
   // A job is told by its runs, and by its submission only where that is refused.
   if (mode !== 'preview' || selection === null) context.noteSelected(call)
   if (selection === null) throw refusal
-  checkNothingKept(context.principal, request)
-  return selection
+  const planned = skippingSilence(selection, call)
+  checkNothingKept(context.principal, request, isCut(planned))
+  return withinCost(planned, isCut(planned) ? partedCall(call, planned) : call, clock.wallNow())
 }
 
 /** Says what is kept of a call beyond its answer; null: nothing is. */
@@ -251,11 +261,12 @@ function keptOf(request: CallRequest): string | null {
  * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE; INVALID_REQUEST where the demand came when the body was in the
  *         store, where others could read it
  */
-function checkNothingKept(principal: Principal, request: CallRequest): void {
+function checkNothingKept(principal: Principal, request: CallRequest, isCut: boolean): void {
   const { selectors, payload } = request.call as Call
   const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
   const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
-  const why = audio?.source?.kind === 'pieces' ? 'the audio was uploaded before' : keptOf(request)
+  const ofAudio = audio?.source?.kind === 'pieces' ? 'the audio was uploaded before' : null
+  const why = ofAudio ?? keptOf(request) ?? (isCut ? 'the audio is cut into parts, which are stored' : null)
   if (why === null && !isStored) return
   if (requirementsFor(selectors, principal)?.retentionDays !== 0) return
   if (why !== null)
@@ -327,6 +338,22 @@ function answerWhole(
   }, fail)
 }
 
+/** Hears the audio in parts, settles and replies with what they are together. */
+async function answerParts(
+  active: ActiveCall,
+  reservation: Reservation,
+  selection: CutSelection,
+): Promise<Outcome<TranscriptionTask>> {
+  const parted = new PartedCall(active, selection)
+  try {
+    const outcome = await parted.run()
+    await reservation.settleSum(parted.charge)
+    return outcome
+  } catch (thrown) {
+    throw await reservation.settleFailed(thrown, parted)
+  }
+}
+
 /** Claims the slot of the caller's key, and continues without the caller; or replays what the slot holds. */
 async function answerIdempotent(
   active: ActiveCall,
@@ -335,7 +362,8 @@ async function answerIdempotent(
 ): Promise<WholeResult> {
   const { services, context, signal } = active
   signal.throwIfAborted()
-  const reservation = await reserve(active, selection, slotUse(request, services))
+  const reserved = isCut(selection) ? partedActive(active, selection) : active
+  const reservation = await reserve(reserved, selection, slotUse(request, services))
   if (!(reservation instanceof Reservation))
     return replaySlot(services, context, reservation, request.fingerprint)
   const detached = { ...active, signal: new AbortController().signal }
@@ -349,6 +377,7 @@ async function answerOnce(
   { render }: IdempotentRequest<OperationName>,
 ): Promise<WholeResult> {
   const { selection } = reservation
+  if (isCut(selection)) return answerPartsOnce(active, reservation, selection, render)
   const answered = await failOver(active, selection, attemptWhole).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
@@ -360,15 +389,46 @@ async function answerOnce(
     const result = await render(outcome)
     if (candidate.route.shadow !== null) offerShadow(active, answered.recorder, outcome)
     answer.release()
-    // When the store fails the caller still gets the answer, but no replay.
-    const kept = await services.slotResults.keep(context.principal.workspace.id, result).catch(() => null)
-    const held = await reservation.settleSlot(entry, kept)
-    if (kept !== null && !held) void services.slotResults.drop(kept)
+    await keepAnswer(services, context, reservation, entry, result)
     return result
   } catch (thrown) {
     // The work is done and paid for: this key does not repeat it, even when its answer cannot be rendered.
     answer.release()
     await reservation.settleSlot(entry, null)
+    throw thrown
+  }
+}
+
+/** Stores an answer in the slot of its call. When the store fails the caller still gets the answer, but no replay. */
+async function keepAnswer(
+  { slotResults }: Services,
+  { principal }: AdmittedContext,
+  reservation: Reservation,
+  charged: Parameters<Reservation['settleSlot']>[0],
+  result: WholeResult,
+): Promise<void> {
+  const kept = await slotResults.keep(principal.workspace.id, result).catch(() => null)
+  const held = await reservation.settleSlot(charged, kept)
+  if (kept !== null && !held) void slotResults.drop(kept)
+}
+
+/** The same as `answerOnce`, of audio that is heard in parts. */
+async function answerPartsOnce(
+  active: ActiveCall,
+  reservation: Reservation,
+  selection: CutSelection,
+  render: IdempotentRequest<OperationName>['render'],
+): Promise<WholeResult> {
+  const parted = new PartedCall(active, selection)
+  const outcome = await parted.run().catch(async (thrown) => {
+    throw await reservation.settleFailed(thrown, parted)
+  })
+  try {
+    const result = await render(outcome)
+    await keepAnswer(active.services, active.context, reservation, parted.charge, result)
+    return result
+  } catch (thrown) {
+    await reservation.settleSlot(parted.charge, null)
     throw thrown
   }
 }

@@ -5,6 +5,7 @@ import type {
   JobEnding,
   JobProgress,
   Jobs,
+  PartedProgress,
   Retention,
   UpstreamProgress,
 } from '../../contracts/jobs.ts'
@@ -15,6 +16,14 @@ import type { JobSignals } from './watch.ts'
 /** The abort reason of a job whose cancellation was requested. */
 export class Cancelled extends Error {
   override readonly name = 'Cancelled'
+}
+
+/**
+ * The store says that it does not have what the job was given. Stores have said so of objects that were there: the job
+ * is tried again as often as for a provider that failed.
+ */
+export class InputMissing extends Error {
+  override readonly name = 'InputMissing'
 }
 
 interface ClaimDependencies {
@@ -80,6 +89,16 @@ export class Claim {
   noteCharged(micros: number): void {
     if (micros === 0) return
     this.#progress = { ...this.#progress, chargedMicros: (this.#progress.chargedMicros ?? 0) + micros }
+  }
+
+  /** Notes what is kept of audio that is heard in parts; stored with the next progress. */
+  noteParts(parts: PartedProgress): void {
+    this.#progress = { ...this.#progress, parts }
+  }
+
+  /** Stores the progress at once, without holding up the call. */
+  renewSoon(): void {
+    void this.#renew()
   }
 
   /** Stores the work that a provider has accepted at once, without holding up the call: it costs money. */

@@ -24,12 +24,12 @@ import { checkDuration } from '../media/measure.ts'
 import { isInline } from '../storage/kept-texts.ts'
 import type { BeginReading } from '../storage/read-ahead.ts'
 import { allowedDomains } from '../storage/remote-audio.ts'
-import { Cancelled, type Claim, doubled, type JobTiming, spread } from './claim.ts'
+import { Cancelled, type Claim, doubled, InputMissing, type JobTiming, spread } from './claim.ts'
+import { PartKeeper } from './part-keeper.ts'
 import { retentionOf } from './retention.ts'
 import type { JobSignals } from './watch.ts'
 
 export interface RunDependencies extends WorkDependencies {
-  readonly signals: JobSignals
   readonly log: Logger
   /** Null when tracing is off. */
   readonly tracing: Tracing | null
@@ -125,7 +125,7 @@ async function conclude(
     await dropResult()
     // An operator may retry a failed job of the queue, which fetches its audio again.
     if (ended.kind === 'queue' && ended.status === 'failed') await objects.drop(progress.audio)
-    else await objects.removeInput(ended)
+    else await objects.removeInput(ended, progress.parts !== undefined)
   }
   return { became: ended.status, tidy }
 }
@@ -201,6 +201,7 @@ function jobErrorOf({ code, message, extra }: GatewayError): JobError {
 }
 
 interface WorkDependencies extends JobAudioDependencies {
+  readonly signals: JobSignals
   /** Begins to read audio that is about to be sent; absent: it is read when it is sent. */
   readonly readAhead?: BeginReading | undefined
   readonly objects: JobObjects
@@ -283,8 +284,9 @@ async function generate(
   return { result: null, facts: factsOf(outcome) }
 }
 
-function jobContext(claim: Claim, { timing }: WorkDependencies): JobContext {
+function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
   const { job } = claim
+  const { timing } = parts
   return {
     id: job.id,
     claim: job.fence,
@@ -292,16 +294,16 @@ function jobContext(claim: Claim, { timing }: WorkDependencies): JobContext {
     deadlineMs: timing.attemptMs,
     progress: claim.progress.upstream,
     note: (progress) => claim.noteUpstream(progress),
+    parts: new PartKeeper(claim, parts),
+    isRetried: (thrown) => {
+      // A claim that is given back is resumed elsewhere; one that is cancelled is over.
+      if (claim.signal.aborted) return !(claim.signal.reason instanceof Cancelled)
+      return endingOf(thrown, job, NO_FACTS, timing).state === 'queued'
+    },
   }
 }
 
-/**
- * The store says that it does not have what the job was given. Stores have said so of objects that were there: the job
- * is tried again as often as for a provider that failed.
- */
-export class InputMissing extends Error {
-  override readonly name = 'InputMissing'
-}
+const NO_FACTS: JobFacts = { policy_version_id: null, lk_applied_purpose: null, lk_purpose_source: null }
 
 /** The store is well and has no such object, as a folder and as an S3 server say it. */
 function isMissing(error: unknown): boolean {

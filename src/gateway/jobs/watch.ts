@@ -45,7 +45,8 @@ const POLL_MS = 500
 /** Waits for changes of jobs; callers that wait for the same job share one poll. */
 export interface JobWatch {
   /**
-   * Resolves to the job once its status differs from that of `job`; to its last seen form when that does not happen
+   * Resolves to the job once its status, or the count of its parts that are done, differs from that of `job`; to its
+   * last seen form when that does not happen
    * within `waitMs`; to null when it is gone.
    *
    * @throws GatewayError as `Jobs.get`; the signal's reason when aborted
@@ -70,6 +71,7 @@ export function createJobWatch(jobs: Pick<Jobs, 'get'>, signals: JobSignals, clo
 
 interface Waiter {
   readonly status: JobStatus
+  readonly done: number | undefined
   seen: Job
   resolve(job: Job | null): void
   reject(reason: unknown): void
@@ -103,7 +105,7 @@ class WatchedJob {
 
   wait(job: Job, waitMs: number, signal: AbortSignal): Promise<Job | null> {
     const { promise, resolve, reject } = Promise.withResolvers<Job | null>()
-    const waiter: Waiter = { status: job.status, seen: job, resolve, reject }
+    const waiter: Waiter = { status: job.status, done: job.parts?.done, seen: job, resolve, reject }
     const timer = this.#parts.clock.after(waitMs, () => resolve(waiter.seen))
     this.#waiters.add(waiter)
     return unlessAborted(signal, promise).finally(() => {
@@ -143,6 +145,6 @@ class WatchedJob {
 }
 
 function tell(waiter: Waiter, job: Job | null): void {
-  if (job === null || job.status !== waiter.status) waiter.resolve(job)
+  if (job === null || job.status !== waiter.status || job.parts?.done !== waiter.done) waiter.resolve(job)
   else waiter.seen = job
 }

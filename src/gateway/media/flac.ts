@@ -13,10 +13,12 @@ export interface FlacStream {
   readonly blockSamples: number
 }
 
-interface FlacFrame {
+export interface FlacFrame {
   /** Byte position of the first sample. */
   readonly position: number
   readonly samples: number
+  /** Its checksum included. */
+  readonly headerBytes: number
 }
 
 /**
@@ -64,7 +66,7 @@ function lastSample(bytes: Uint8Array, stream: FlacStream): number {
 }
 
 /** The frame header at `at` (RFC 9639 section 9.1), or null when there is none or its CRC is wrong. */
-function readFrame(bytes: Uint8Array, at: number, stream: FlacStream): FlacFrame | null {
+export function readFrame(bytes: Uint8Array, at: number, stream: FlacStream): FlacFrame | null {
   const sync = u16be(bytes, at)
   if (sync >>> 1 !== 0x7ffc) return null
   const sizeCode = bytes[at + 2]! >>> 4
@@ -84,11 +86,12 @@ function readFrame(bytes: Uint8Array, at: number, stream: FlacStream): FlacFrame
   if (rateCode > 12) next += 2
   if (next >= bytes.length || crc8(bytes, at, next) !== bytes[next]) return null
   const isVariable = (sync & 1) === 1
-  return { samples, position: isVariable ? coded.value : coded.value * stream.blockSamples }
+  const position = isVariable ? coded.value : coded.value * stream.blockSamples
+  return { samples, position, headerBytes: next + 1 - at }
 }
 
 /** A number in UTF-8's manner, extended to 36 bits; null when it is not well-formed. */
-function codedNumber(bytes: Uint8Array, at: number): { value: number; end: number } | null {
+export function codedNumber(bytes: Uint8Array, at: number): { value: number; end: number } | null {
   const first = bytes[at] ?? 0xff
   if (first < 0x80) return { value: first, end: at + 1 }
   const length = Math.clz32(~first << 24)
@@ -103,7 +106,7 @@ function codedNumber(bytes: Uint8Array, at: number): { value: number; end: numbe
 }
 
 /** CRC-8 with polynomial x^8 + x^2 + x + 1, of the bytes from `at` up to `end`. */
-function crc8(bytes: Uint8Array, at: number, end: number): number {
+export function crc8(bytes: Uint8Array, at: number, end: number): number {
   let crc = 0
   for (let index = at; index < end; index++) {
     crc ^= bytes[index]!

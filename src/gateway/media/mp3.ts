@@ -38,7 +38,7 @@ export async function probeMp3(window: AudioWindow, start: number): Promise<Meas
  * A first frame that holds no sound but facts of the others, or null. `frames` is 0 when it does not count
  * them. The places are those that every decoder looks at, right behind the side information of layer III.
  */
-function headerFrame(bytes: Uint8Array, at: number, frame: MpegFrame): { frames: number } | null {
+export function headerFrame(bytes: Uint8Array, at: number, frame: MpegFrame): { frames: number } | null {
   const sideBytes = frame.version === 1 ? (frame.channels === 1 ? 17 : 32) : frame.channels === 1 ? 9 : 17
   const xing = at + 4 + sideBytes
   const name = latin1(bytes, xing, 4)

@@ -338,7 +338,7 @@ function skipDescriptorHead(bytes: Uint8Array, at: number, tag: number): number 
 }
 
 /** A box of an ISO base media file (ISO/IEC 14496-12 section 4.2). */
-interface Box {
+export interface Box {
   readonly type: string
   /** First byte of the header. */
   readonly at: number
@@ -362,7 +362,7 @@ async function* boxes(window: AudioWindow, at: number, end: number): AsyncGenera
  * The box whose header `bytes` begins with, at `at` within something that ends at `end`; null when it is
  * none.
  */
-function readBox(bytes: Uint8Array, at: number, end: number): Box | null {
+export function readBox(bytes: Uint8Array, at: number, end: number): Box | null {
   if (bytes.length < 8) return null
   const short = u32be(bytes, 0)
   const headerBytes = short === 1 ? 16 : 8

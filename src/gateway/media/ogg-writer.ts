@@ -13,11 +13,15 @@ export interface OggPacket {
 /** Writes the pages of one logical stream (RFC 3533), each of whole packets. */
 export class OggWriter {
   readonly #serial: number
-  #sequence = 0
+  #sequence: number
 
-  /** @param serial 32 bits, another one for every stream */
-  constructor(serial: number) {
+  /**
+   * @param serial   32 bits, another one for every stream
+   * @param sequence number of the first page: above 0 where others come in front
+   */
+  constructor(serial: number, sequence = 0) {
     this.#serial = serial
+    this.#sequence = sequence
   }
 
   /** @param isLast the stream ends with the last of these packets */

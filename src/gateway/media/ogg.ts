@@ -18,7 +18,7 @@ const FIRST_PAGE = 0x02
 /** More streams in a row are not counted. */
 const STREAMS_MAX = 1000
 
-interface Page {
+export interface Page {
   readonly serial: number
   readonly sequence: number
   readonly isFirst: boolean
@@ -92,7 +92,7 @@ async function readPages(
   }
 }
 
-function readPage(bytes: Uint8Array, at: number): Page | null {
+export function readPage(bytes: Uint8Array, at: number): Page | null {
   if (latin1(bytes, at, 4) !== 'OggS' || bytes[at + 4] !== 0) return null
   const segments = bytes[at + 26] ?? 0
   let content = 0

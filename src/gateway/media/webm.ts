@@ -4,23 +4,24 @@ import { OPUS_RATE, opusSamples } from './opus.ts'
 import { type AudioWindow, RANGE_BYTES } from './window.ts'
 
 // Identifiers of elements, marker bits included. RFC 9559, and https://www.webmproject.org/docs/container
-const SEGMENT = 0x18538067
-const INFO = 0x1549a966
-const TIMESTAMP_SCALE = 0x2ad7b1
+export const EBML = 0x1a45dfa3
+export const SEGMENT = 0x18538067
+export const INFO = 0x1549a966
+export const TIMESTAMP_SCALE = 0x2ad7b1
 const DURATION = 0x4489
-const TRACKS = 0x1654ae6b
-const TRACK_ENTRY = 0xae
-const TRACK_NUMBER = 0xd7
-const TRACK_TYPE = 0x83
-const CODEC_ID = 0x86
+export const TRACKS = 0x1654ae6b
+export const TRACK_ENTRY = 0xae
+export const TRACK_NUMBER = 0xd7
+export const TRACK_TYPE = 0x83
+export const CODEC_ID = 0x86
 const DEFAULT_DURATION = 0x23e383
 const AUDIO = 0xe1
 const CHANNELS = 0x9f
-const CLUSTER = 0x1f43b675
-const CLUSTER_TIMESTAMP = 0xe7
-const SIMPLE_BLOCK = 0xa3
-const BLOCK_GROUP = 0xa0
-const BLOCK = 0xa1
+export const CLUSTER = 0x1f43b675
+export const CLUSTER_TIMESTAMP = 0xe7
+export const SIMPLE_BLOCK = 0xa3
+export const BLOCK_GROUP = 0xa0
+export const BLOCK = 0xa1
 const BLOCK_DURATION = 0x9b
 
 /**
@@ -38,7 +39,7 @@ const MASTERS: ReadonlySet<number> = new Set([
   BLOCK_GROUP,
 ])
 const CLUSTER_ID = '\x1f\x43\xb6\x75'
-const SOUND = 2
+export const SOUND = 2
 const NANOSECONDS = 1e9
 /** Bytes needed to read an element's header and the beginning of a block, or a name. */
 const STEP_BYTES = 48
@@ -224,7 +225,7 @@ async function readLastCluster(window: AudioWindow, timeline: Timeline): Promise
 }
 
 /** Identifier and length of an EBML element (RFC 8794 sections 4 to 6). */
-interface Element {
+export interface Element {
   readonly id: number
   readonly headerBytes: number
   /** Infinite when unknown. */
@@ -232,7 +233,7 @@ interface Element {
 }
 
 /** The element at `at`, or null. */
-function readElement(bytes: Uint8Array, at: number): Element | null {
+export function readElement(bytes: Uint8Array, at: number): Element | null {
   const first = bytes[at] ?? 0
   const idBytes = Math.clz32(first) - 23
   if (idBytes > 4) return null
@@ -253,14 +254,14 @@ function readElement(bytes: Uint8Array, at: number): Element | null {
 }
 
 /** A track number has the form of an element's size. */
-function trackNumber(bytes: Uint8Array, at: number): { value: number; bytes: number } | null {
+export function trackNumber(bytes: Uint8Array, at: number): { value: number; bytes: number } | null {
   const first = bytes[at] ?? 0
   const length = Math.clz32(first) - 23
   if (length > 2) return null
   return { bytes: length, value: length === 1 ? first & 0x7f : u16be(bytes, at) & 0x3fff }
 }
 
-function unsigned(bytes: Uint8Array, at: number, size: number): number {
+export function unsigned(bytes: Uint8Array, at: number, size: number): number {
   let value = 0
   for (let index = at; index < at + Math.min(size, 8); index++) value = value * 256 + (bytes[index] ?? 0)
   return value

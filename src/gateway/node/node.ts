@@ -21,6 +21,7 @@ import { ReplicaPools } from '../call/select/replicas.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
+import { createAudioCutter } from '../long/cutter.ts'
 import { Uploads } from '../long/uploads.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics, type Metrics } from '../observe/metrics/metrics.ts'
@@ -97,13 +98,14 @@ export async function openNode(
 
   async function openGateway() {
     const memory = { budget, blocks, log, clock }
-    const { holds, objects, spool, ahead } = openBodies(store, memory, environment, closers)
+    const { holds, objects, spool, ahead, jobObjects } = openBodies(store, memory, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const kept = { objects, budget, secretKeys, clock }
+    const cutter = createAudioCutter({ reader, objects: jobObjects })
     const comparing = { holds, log, clock, slots: state.slots, kept }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
@@ -111,8 +113,7 @@ export async function openNode(
       ...openUpstream(reader, sandbox, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
-      timing: timing.calls,
-      ...compared,
+      ...{ cutter, timing: timing.calls, ...compared },
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
       ...(usage === null ? {} : { usageKeeper: usage.ledger }),
     })
@@ -132,7 +133,7 @@ export async function openNode(
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
       uploads: new Uploads(objects, secretKeys, clock),
-      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log, clock }), signals },
+      ...{ readAhead: ahead.begin, jobObjects, signals },
     }
   }
 }
@@ -169,7 +170,8 @@ function openBodies(
   const objects = holds.keeping(sealObjects(store.objects))
   const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
   closers.push(() => spool.close())
-  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+  const jobObjects = createJobObjects({ objects, ...parts })
+  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget), jobObjects }
 }
 
 /** Opens the clients of providers. */
@@ -319,6 +321,7 @@ function openServices(
     | 'encoders'
     | 'audio'
     | 'audioLinks'
+    | 'cutter'
     | 'slotResults'
     | 'speechCache'
     | 'shadows'

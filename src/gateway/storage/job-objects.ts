@@ -155,6 +155,7 @@ export function createJobObjects({
   return {
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
+    keepPiece: createPieceKeeper(objects, budget, discard),
     async holds(audio) {
       const key = keyOf(audio)
       return key !== null && (await isThere(objects, key))
@@ -167,6 +168,28 @@ export function createJobObjects({
   }
 }
 
+function createPieceKeeper(
+  objects: Objects,
+  budget: ByteBudget,
+  discard: (key: string) => Promise<void>,
+): JobObjects['keepPiece'] {
+  return async (owner, chunks, signal) => {
+    const object = newKey(folderOf(owner.isJob ? 'job' : 'spool', owner))
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const put = { key: object, bytes: () => chunks, length, withinMs: withinMs(length), signal }
+    budget.charge(length, owner.workspace)
+    try {
+      await putWhole(objects, put)
+    } catch (error) {
+      void discard(object)
+      throw error
+    } finally {
+      budget.refund(length, owner.workspace)
+    }
+    return { object, bytes: length }
+  }
+}
+
 /** The methods that delete. @param discard deletes an object, and never rejects */
 function createRemovals(
   objects: Objects,
@@ -175,13 +198,15 @@ function createRemovals(
 ): Pick<JobObjects, 'drop' | 'removeInput' | 'removeFiled' | 'removeAll'> {
   return {
     async drop(kept) {
+      if (kept !== null && 'source' in kept && kept.source.kind === 'pieces')
+        await Promise.all(kept.source.pieces.map((piece) => discard(piece.key)))
       const key = kept === null ? null : keyOf(kept)
       if (key !== null) await discard(key)
     },
 
-    async removeInput(job) {
+    async removeInput(job, isParted = false) {
       try {
-        await Promise.all((await inputKeys(job, objects)).map(discard))
+        await Promise.all((await inputKeys(job, objects, isParted)).map(discard))
       } catch (error) {
         log?.warn({ job_id: job.id, err: error }, 'what a job was given is left to its purge')
       }
@@ -231,10 +256,10 @@ async function filedKeys(job: FiledJob, objects: Pick<Objects, 'list'>): Promise
 }
 
 /** Lists the input objects of a job. Fetched audio is in the progress of a claim only, so the store is searched. */
-async function inputKeys(job: Job, objects: Pick<Objects, 'list'>): Promise<string[]> {
+async function inputKeys(job: Job, objects: Pick<Objects, 'list'>, isParted = false): Promise<string[]> {
   const { work, fence } = job
   const given = 'audio' in work ? work.audio : work.payload
-  if (!('url' in given)) return [keyOf(given)].filter((key) => key !== null)
+  if (!('url' in given) && !isParted) return [keyOf(given)].filter((key) => key !== null)
   const keys: string[] = []
   if (fence > 0) for await (const { key } of objects.list(`${folderOf('job', job)}/`)) keys.push(key)
   return keys

@@ -223,7 +223,12 @@ t.test('audio that is too long, where its length is known', async (t) => {
   takes(t, entry, {}, [], { durationSeconds: 1500 })
   takes(t, entry, {}, [], { durationSeconds: null })
   const long = transcriptionCall({ audio: { durationSeconds: 1501 } })
-  t.equal(refused('transcription', withRoute([entry]), long).extra.param, 'audio')
+  t.match(pick('transcription', withRoute([entry]), long).cut, { maxSeconds: Number, count: 3 }, 'in parts')
+  const spoken = modelled({ limits: { max_audio_seconds: 1500 }, features: ['diarization'] })
+  const speakers = transcriptionCall({ options: { diarization: true }, audio: { durationSeconds: 1501 } })
+  t.equal(refused('transcription', withRoute([spoken]), speakers).extra.param, 'audio', 'not with speakers')
+  const short = modelled({ limits: { max_audio_seconds: 10 } })
+  t.equal(refused('transcription', withRoute([short]), long).extra.param, 'audio', 'parts would be too short')
 })
 
 t.test('a model that hears and does not translate, as Whisper’s turbo', async (t) => {
@@ -237,7 +242,7 @@ t.test('a feature that only shorter audio can have', async (t) => {
   takes(t, entry, { keyterms: ['Larkway'] }, [], { durationSeconds: 120 })
   takes(t, entry, { diarization: true }, [], { durationSeconds: 121 })
   const call = transcriptionCall({ options: { keyterms: ['Larkway'] }, audio: { durationSeconds: 121 } })
-  t.equal(refused('transcription', withRoute([entry]), call).extra.param, 'audio')
+  t.match(pick('transcription', withRoute([entry]), call).cut, { count: 2 }, 'longer audio has it in parts')
 })
 
 t.test('what is missing is told before what is in conflict', async (t) => {

@@ -42,17 +42,23 @@ const channels = (count: number | null, multichannel = true) => ({
 
 const ROWS: { readonly [K in OperationName]?: readonly Row<K>[] } = {
   transcription: [
-    [{ max_audio_bytes: 1000 }, [audio({ decodedBytes: 1000 })], audio({ decodedBytes: 1001 }), 'audio'],
+    [
+      { max_audio_bytes: 1000 },
+      [audio({ decodedBytes: 1000 })],
+      audio({ decodedBytes: 1001, format: 'mpeg' }),
+      'audio',
+    ],
     [
       { max_audio_seconds: 1500 },
       [audio({ durationSeconds: 1500 }), audio({ durationSeconds: null })],
-      audio({ durationSeconds: 1500.01 }),
+      // Of other formats it would be heard in parts.
+      audio({ durationSeconds: 1500.01, format: 'mpeg' }),
       'audio',
     ],
     [
       { max_audio_seconds: 600, max_audio_seconds_with: { keyterms: 60, diarization: 1 } },
       [audio({ durationSeconds: 600 }), { ...audio({ durationSeconds: 60 }), ...keyterms('lark') }],
-      { ...audio({ durationSeconds: 61 }), ...keyterms('lark') },
+      { ...audio({ durationSeconds: 61, format: 'mpeg' }), ...keyterms('lark') },
       'audio',
     ],
     [{ max_channels: 5 }, [channels(5), channels(6, false), channels(null)], channels(6), 'multichannel'],

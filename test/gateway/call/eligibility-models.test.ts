@@ -62,7 +62,7 @@ const MATRIX: readonly (readonly [asked: Asked, audio: Partial<Audio>, models: s
   [{ timestamps: 'word', keyterms: ['a'] }, {}, 'F F F F F F y y y y y F F'],
   [{ timestamps: 'segment', smart_formatting: true }, {}, 'w F w F w w w y y y y w w'],
   [{ keyterms: ['a'], prompt: 'A call.' }, {}, 'F F F y F F w w w w w w w'],
-  [{}, { durationSeconds: 1501 }, 'y L L y y y y y y y y y y'],
+  [{}, { durationSeconds: 1501 }, 'y p p y y y y y y y y y y'],
   [{}, { durationSeconds: null }, 'y y y y y y y y y y y y y'],
   [{ diarization: true }, { durationSeconds: 1801 }, 'F F L F F F y y y y y L y'],
   [{ keyterms: Array.from({ length: 201 }, (_, n) => `w${n}`) }, {}, 'F F F y F F y L L y L y L'],
@@ -84,7 +84,10 @@ t.test('what each model does with what can be asked for', async (t) => {
     const shown = MODELS.map((model) => {
       const one = entryOf(model)
       const input = selectionInput('transcription', withRoute([one]), call, { providers: PROVIDERS })
-      const left = select(input).considered[0]?.exclusion ?? null
+      const { considered, selection } = select(input)
+      const left = considered[0]?.exclusion ?? null
+      const isCut = selection?.cut !== undefined
+      if (left === null && isCut) return 'p'
       if (left === null) return unheededHints(one.facts, call.payload.options).length > 0 ? 'w' : 'y'
       return left.why === 'features' ? 'F' : left.why === 'limits' ? 'L' : left.why
     })

@@ -33,6 +33,42 @@ export interface Expected {
 }
 
 export function expected(given: Case): Expected {
+  const whole = expectedOf(given)
+  const audio =
+    'audio' in given.call.payload ? (given.call as { payload: TranscriptionCall }).payload.audio : null
+  if (whole.code === null || audio === null || !('options' in given.call.payload)) return whole
+  const { options } = given.call.payload as TranscriptionCall
+  const speakers = options.diarization || options.response_format === 'diarized_json'
+  if (speakers || audio.format === 'mpeg') return whole
+  const isLong = ({ entry, verdict }: Line) => verdict === 'limits' && lengthBroken(given, entry)
+  if (!whole.lines.some(isLong)) return whole
+  // Nobody takes it whole: whoever takes parts of it, gets parts.
+  const part = { ...audio, decodedBytes: 0, durationSeconds: null }
+  const call = { ...given.call, payload: { ...given.call.payload, audio: part } } as Case['call']
+  const parts = expectedOf({ ...given, call })
+  const taken = parts.taken.flatMap(({ lines }) => lines.map(({ entry }) => entry))
+  return parts.code === null && isWorthCutting(given, taken) ? parts : whole
+}
+
+/** Whether parts that keep to the limits of all of them have eight seconds at least. */
+function isWorthCutting(given: Case, entries: readonly Entry[]): boolean {
+  const { audio, options } = (given.call as { payload: TranscriptionCall }).payload
+  const least = (values: readonly (number | undefined)[]) =>
+    Math.min(...values.map((value) => value ?? Number.POSITIVE_INFINITY))
+  const seconds = least(
+    entries.flatMap(({ facts: { limits } }) => [
+      limits.max_audio_seconds,
+      ...neededFeatures(options).map((feature) => limits.max_audio_seconds_with?.[feature]),
+    ]),
+  )
+  const bytes = least(entries.map(({ facts }) => facts.limits.max_audio_bytes))
+  const perSecond = audio.durationSeconds === null ? 0 : audio.decodedBytes / audio.durationSeconds
+  const ofBytes = perSecond > 0 ? Math.floor(bytes * 0.97) / perSecond : Number.POSITIVE_INFINITY
+  const longest = Math.min(600, (Math.min(seconds * 0.995, ofBytes) - 4) / 1.125)
+  return longest >= 8 && Math.ceil((audio.durationSeconds ?? 0) / longest) <= 2000
+}
+
+function expectedOf(given: Case): Expected {
   const { lines, purposeSource } = listed(given)
   for (const line of lines) if (line.verdict === '') line.verdict = verdictOf(given, line.entry)
   // What an earlier route lists and could serve is not tried again, however it fares.
@@ -205,6 +241,17 @@ function keepsFeatures({ operation, call }: Case, { facts }: Entry): boolean {
   return !(facts.conflicts ?? []).some((set) => set.every((member) => together.includes(member)))
 }
 
+function lengthBroken(given: Case, { facts: { limits } }: Entry): boolean {
+  const { audio, options } = (given.call as { payload: TranscriptionCall }).payload
+  const withFeatures = neededFeatures(options).map((feature) => limits.max_audio_seconds_with?.[feature])
+  const above = (value: number | null, most: number | undefined) =>
+    value !== null && most !== undefined && value > most
+  return (
+    above(audio.decodedBytes, limits.max_audio_bytes) ||
+    [limits.max_audio_seconds, ...withFeatures].some((most) => above(audio.durationSeconds, most))
+  )
+}
+
 function limitBroken(given: Case, entry: Entry): boolean {
   const { limits } = entry.facts
   const { payload } = given.call
@@ -216,10 +263,8 @@ function limitBroken(given: Case, entry: Entry): boolean {
     case 'transcription':
     case 'translation': {
       const { audio, options } = payload as TranscriptionCall
-      const withFeatures = neededFeatures(options).map((feature) => limits.max_audio_seconds_with?.[feature])
       return (
-        above(audio.decodedBytes, limits.max_audio_bytes) ||
-        [limits.max_audio_seconds, ...withFeatures].some((most) => above(audio.durationSeconds, most)) ||
+        lengthBroken(given, entry) ||
         outside(audio.format, limits.audio_formats) ||
         (options.multichannel && above(audio.channels, limits.max_channels)) ||
         keytermsBroken(limits.keyterms ?? {}, options.keyterms)

@@ -5,6 +5,7 @@ import { GatewayError } from '../../../src/contracts/errors.ts'
 import { createMediaProbe } from '../../../src/gateway/media/probe.ts'
 import type { Standing } from '../../support/memory-audio.ts'
 import { memoryAudio, STANDINGS } from '../../support/memory-audio.ts'
+import { change, mutated } from '../../support/mutations.ts'
 import { fixture, VERDICTS } from './fixtures.ts'
 import { cbrMp3, fragmentedMp4, opusOgg, recordedWebm, vbrMp3 } from './long-audio.ts'
 import { LAYER_II, programStream } from './program-stream.ts'
@@ -41,38 +42,6 @@ const SMALL = [
 /** Longer than a range, so that their ends are looked at too. */
 const LONG = [cbrMp3(60), vbrMp3(30), fragmentedMp4(12), recordedWebm(12), opusOgg(40)]
 
-/** Bytes that counts and sizes are likely to stumble over. */
-const lie = fc.oneof(
-  fc.constantFrom(
-    [0],
-    [0xff],
-    [0, 0, 0, 0],
-    [0xff, 0xff, 0xff, 0xff],
-    [0x7f, 0xff, 0xff, 0xff],
-    [0x80, 0, 0, 0],
-  ),
-  fc.array(fc.nat(255), { minLength: 1, maxLength: 9 }),
-)
-const change = fc.record({
-  place: fc.double({ min: 0, max: 1, noNaN: true }),
-  inHead: fc.boolean(),
-  bytes: lie,
-})
-
-function mutate(
-  original: Buffer,
-  changes: readonly { place: number; inHead: boolean; bytes: readonly number[] }[],
-): Buffer {
-  const copy = Buffer.from(original)
-  for (const { place, inHead, bytes } of changes) {
-    copy.set(
-      bytes,
-      Math.floor(place * (inHead ? Math.min(600, copy.length) : copy.length) - bytes.length * place),
-    )
-  }
-  return copy
-}
-
 for (const [files, numRuns] of [
   [SMALL, 2000],
   [LONG, 150],
@@ -85,8 +54,8 @@ for (const [files, numRuns] of [
         fc.constantFrom(1, 1, 0.97, 0.5),
         fc.constantFrom(...STANDINGS),
         async (original, changes, kept, standing) => {
-          const mutated = mutate(original, changes)
-          await survive(mutated.subarray(0, Math.floor(mutated.length * kept)), standing)
+          const bytes = mutated(original, changes)
+          await survive(bytes.subarray(0, Math.floor(bytes.length * kept)), standing)
         },
       ),
       { numRuns },

@@ -82,6 +82,7 @@ export async function jobReply(
     expires_at: timestamp(job.expiresAtMs),
     cancel_requested: job.cancelRequested,
     attempts: job.fence,
+    progress: job.parts ?? null,
     error: error === null ? null : errorView(error, job.requestId),
     ...(await resultView(job, exchange, dependencies, page)),
     lk_requested_purpose: selectors.purpose?.label ?? null,

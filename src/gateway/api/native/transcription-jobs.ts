@@ -94,7 +94,7 @@ export const showTranscriptionJob = endpoint({
     {
       name: 'wait',
       in: 'query',
-      description: 'seconds to wait for the status to change',
+      description: 'seconds to wait for the status, or the progress, to change',
       schema: { type: 'integer', minimum: 1, maximum: WAIT_SECONDS_MAX },
     },
     ...PAGE_PARAMETERS,

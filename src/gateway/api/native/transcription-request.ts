@@ -80,6 +80,14 @@ export const TRANSCRIPTION_FIELDS = {
     Type.Integer({ minimum: 5, maximum: 100 }),
     'of srt and vtt: fastest reading, where the speech leaves room; default: 20, where another rule is set',
   ),
+  skip_silence: optional(
+    Type.Boolean(),
+    'leaves out the middle of silence of more than 2 s before a provider is asked; times stay those of the audio',
+  ),
+  max_cost_usd: optional(
+    Type.Number({ minimum: 0 }),
+    'most that it may cost, US dollars: what may cost more is refused with its estimate',
+  ),
   stream: optional(Type.Boolean(), 'streams the answer as `text/event-stream`; transcription only'),
 }
 
@@ -151,6 +159,8 @@ export function readTranscriptionRequest(
     redaction: readRedaction(reader),
     seed: read(reader, 'seed'),
     ...readSubtitles(reader, format),
+    ...(read(reader, 'skip_silence') === true ? { skip_silence: true } : {}),
+    ...readCap(reader),
   }
   const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
@@ -164,6 +174,11 @@ export function readTranscriptionRequest(
     .filter((name) => !/\[/.test(name) && !ROUTE_CONTROL.has(name.replace(/^audio\./, '')))
   const warnings = unknownFields(reader.unknown(), [...known, ...AUDIO_MEMBERS])
   return { options, stream, selectors, warnings }
+}
+
+function readCap(reader: FieldReader): Pick<TranscriptionOptions, 'max_cost_usd'> {
+  const most = read(reader, 'max_cost_usd')
+  return most === null ? {} : { max_cost_usd: most }
 }
 
 /** Default of each rule where another one is set: two lines of 42 characters, as broadcasters have them. */

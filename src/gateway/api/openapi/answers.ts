@@ -131,6 +131,18 @@ const Word = shape('Word', {
   ...UTTERANCE,
 })
 
+const TranscriptPart = shape('TranscriptPart', {
+  start: amount('seconds of the audio, where the stretch begins that is its own'),
+  end: amount('seconds: where it ends'),
+  provider: Type.String(),
+  model: Type.String(),
+  cost_usd: nullable(amount('US dollars'), 'null when it is not known'),
+  attempts: count('how many entries were asked, one after the other'),
+  ends_in_silence: Type.Boolean({
+    description: 'false: it was cut within sound, and the words around the cut were compared',
+  }),
+})
+
 const TRANSCRIPT = {
   ...envelope(TranscriptionUsage, null),
   status: Type.Literal('succeeded'),
@@ -139,6 +151,12 @@ const TRANSCRIPT = {
   duration_seconds: nullable(amount('seconds'), 'of the audio'),
   segments: Type.Array(Segment, { description: 'if requested' }),
   words: Type.Array(Word, { description: 'if requested' }),
+  parts: Type.Optional(
+    Type.Array(TranscriptPart, { description: 'of audio that was too long or too large for every entry' }),
+  ),
+  skipped_silence_seconds: Type.Optional(
+    amount('seconds of silence that were left out, where that was asked for'),
+  ),
 }
 
 export const Transcript = shape('Transcript', TRANSCRIPT, 'answer of a transcription or translation')
@@ -360,6 +378,10 @@ export const TranscriptionJob = shape('TranscriptionJob', {
   ),
   cancel_requested: Type.Boolean(),
   attempts: count('how often it was taken up'),
+  progress: Type.Union(
+    [Type.Object({ done: count('parts that were heard'), total: count('parts of the audio') }), Type.Null()],
+    { description: 'while audio is heard in parts' },
+  ),
   error: Type.Union([ErrorBody, Type.Null()], { description: 'for failed jobs' }),
   result: Type.Union([Transcript, Type.Null()], { description: 'up to 256 KiB; larger results have a URL' }),
   result_url: nullable(

@@ -83,6 +83,22 @@ export function deliver(
   }
 }
 
+/** Hands over an answer that is whole, and settled. */
+export function deliverWhole<K extends StreamedName>(outcome: Outcome<K>): Streaming<K> {
+  const { usage, cost_usd, warnings, ...head } = outcome.envelope
+  return {
+    head,
+    expected: { usage, cost_usd },
+    warnings,
+    payload: outcome.payload,
+    whole: outcome.result,
+    deltas: noDeltas(),
+    outcome: () => outcome,
+  }
+}
+
+async function* noDeltas(): AsyncGenerator<never, void, void> {}
+
 /** Delivers the rest of an answer, and settles the call however the delivery ends. */
 class Delivery {
   readonly #active: ActiveCall<StreamedName>

@@ -21,6 +21,8 @@ export function transcriptEnvelope({
     duration_seconds: audio.durationSeconds ?? result.durationSeconds,
     segments,
     words,
+    ...(result.parts === undefined ? {} : { parts: result.parts }),
+    ...(result.skippedSeconds === undefined ? {} : { skipped_silence_seconds: result.skippedSeconds }),
     warnings,
   }
 }

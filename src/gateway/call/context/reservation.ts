@@ -177,6 +177,19 @@ function accountOf({ endUser }: AdmittedContext) {
   return endUser === null ? {} : { endUser: endUser.account }
 }
 
+/** Work that was done for a call in parts that failed. */
+export interface PartsDone {
+  readonly charge: Charge
+  /** A provider has done some of the work, or may have. */
+  readonly isBegun: boolean
+}
+
+/** Computes what an answer of an entry is charged at. @param usd null: not known */
+export function chargeOf(entry: Entry, usd: number | null): Charge {
+  const micros = chargeable(entry, usd)
+  return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
+}
+
 function chargeable(entry: Entry, usd: number | null): number {
   if (usd !== null) return microsOf(usd)
   return isPlatform(entry) ? UNKNOWN_MICROS : 0
@@ -234,19 +247,28 @@ export class Reservation {
    * @returns null when there is nothing to wait for
    */
   settle(entry: Entry, costUsd: number | null): Promise<unknown> | null {
-    return this.#end(entry, costUsd, null)
+    return this.#end(entry, this.#charge(entry, costUsd), null)
+  }
+
+  /** Charges the answers of several entries, each of which was counted before. */
+  settleSum(charge: Charge): Promise<unknown> | null {
+    return this.#end(null, charge, null)
   }
 
   /**
    * Charges an answer, and stores it in the slot of the call.
    *
-   * @param result the answer that is replayed from now on; null: it could not be kept, and the slot is burned
+   * @param charged the entry that answered, at the cost of its context; or the sum of several, as of `settleSum`
+   * @param result  the answer that is replayed from now on; null: it could not be kept, and the slot is burned
    * @returns false when the slot did not belong to this call any more: its answer is not replayed
    */
-  async settleSlot(entry: Entry, result: StoredResult | null): Promise<boolean> {
+  async settleSlot(charged: Entry | Charge, result: StoredResult | null): Promise<boolean> {
     const ttlMs = this.#asked.slot?.ttlMs ?? 0
     const end: SlotEnd = result === null ? { state: 'burned', ttlMs } : { state: 'stored', result, ttlMs }
-    const settled = await this.#end(entry, this.#active.context.costUsd, end)
+    const settled =
+      'spendMicros' in charged
+        ? await this.#end(null, charged, end)
+        : await this.#end(charged, this.#charge(charged, this.#active.context.costUsd), end)
     return settled?.slotHeld !== false
   }
 
@@ -254,21 +276,26 @@ export class Reservation {
    * Ends a call that no entry answered, or whose caller left: charges the attempt whose end is unknown, frees
    * the rest. A slot is free again when it is certain that nothing was executed.
    *
+   * @param parts what was done by then of a call in parts; absent: it is none
    * @returns what the caller is told
    */
-  async settleFailed(thrown: unknown): Promise<unknown> {
+  async settleFailed(thrown: unknown, parts?: PartsDone): Promise<unknown> {
     // The reservation of a job goes to whoever takes the job over.
     if (thrown instanceof Interrupted) return thrown
     const { slot } = this.#asked
-    const { context } = this.#active
+    const { context, job } = this.#active
     const entry = context.estimate?.entry ?? null
+    // The next try of a job has the parts that were heard, and pays for them.
+    const isLater = parts !== undefined && job?.isRetried?.(thrown) === true
+    const ofEntry = entry === null ? NOTHING : this.#charge(entry, context.costUsd)
+    const charge = isLater ? NOTHING : (parts?.charge ?? ofEntry)
     if (slot === null) {
-      await this.#end(entry, context.costUsd, null)
+      await this.#end(entry, charge, null)
       return thrown
     }
-    const burns = isUnknown(context)
+    const burns = isUnknown(context) || parts?.isBegun === true
     const end: SlotEnd = burns ? { state: 'burned', ttlMs: slot.ttlMs } : { state: 'released' }
-    await this.#end(entry, context.costUsd, end)
+    await this.#end(entry, charge, end)
     // A fault of the gateway's own is answered as such, and logged.
     if (!burns || !(thrown instanceof GatewayError)) return thrown
     return outcomeUnknown(context, context.attempts.at(-1)?.failure ?? null)
@@ -307,13 +334,12 @@ export class Reservation {
     }
   }
 
-  /** @param entry null: nothing is charged */
-  #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
+  /** @param entry that is counted with the charge; null: none */
+  #end(entry: Entry | null, charge: Charge, end: SlotEnd | null) {
     const { token, reservation } = this.#asked
     const { services, context, job } = this.#active
     const { settlements, usage } = services
     const { workspace, key } = context.principal
-    const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
     const reserved = reservation !== null
     // A job is charged once, however often it runs: the state says by which run.
     const isOnce = job !== null && token !== null
@@ -356,9 +382,7 @@ export class Reservation {
   }
 
   #charge(entry: Entry, costUsd: number | null): Charge {
-    const { estimate } = this.#active.context
-    const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
-    return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
+    return chargeOf(entry, costUsd ?? this.#active.context.estimate?.metered().costUsd ?? null)
   }
 
   /**

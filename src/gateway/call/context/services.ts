@@ -5,6 +5,7 @@ import type { ApiKeys, Snapshot } from '../../../contracts/catalog.ts'
 import type { Links } from '../../../contracts/links.ts'
 import type { OpenSocket } from '../../../contracts/live.ts'
 import type { OperationName, Results } from '../../../contracts/operations.ts'
+import type { AudioCutter } from '../../../contracts/parts.ts'
 import type { Provider } from '../../../contracts/provider.ts'
 import type { UsageKeeper } from '../../../contracts/recorder.ts'
 import type { References } from '../../../contracts/shadow.ts'
@@ -53,6 +54,8 @@ export interface Services {
   readonly budget: ByteBudget
   /** Reads the audio of a call, for whoever measures it. */
   readonly audio: AudioReader
+  /** Cuts audio that no entry takes whole; absent where no call has audio. */
+  readonly cutter?: AudioCutter
   /** Signs URLs of stored audio that providers fetch; absent where no provider could open them. */
   readonly audioLinks?: Links | undefined
   /** Uniform in [0, 1), for weighted routes. */

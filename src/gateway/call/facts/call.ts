@@ -1,6 +1,7 @@
 import type { Entry, Selectors } from '../../../contracts/catalog.ts'
 import type { UpstreamProgress } from '../../../contracts/jobs.ts'
 import type { Calls, OperationName } from '../../../contracts/operations.ts'
+import type { AudioPart, HeardPart } from '../../../contracts/parts.ts'
 import type { CachePlace } from '../../../contracts/speech-cache.ts'
 
 /** A call of one operation. */
@@ -59,6 +60,23 @@ export interface JobContext {
    * nothing left to resume.
    */
   note(progress: UpstreamProgress | null): void
+  /** Keeps what became of the parts of its audio, where it is heard in parts; absent: it is not. */
+  readonly parts?: PartStore
+  /** Whether the job is tried again after this, so that nothing is charged yet. Absent: it is not. */
+  isRetried?(thrown: unknown): boolean
+}
+
+/** Keeps for a job what was heard of its audio in parts, so that none is heard, and paid for, twice. */
+export interface PartStore {
+  /** The parts that an earlier claim has cut; null: none has. */
+  cut(): Promise<readonly AudioPart[] | null>
+  keepCut(parts: readonly AudioPart[]): Promise<void>
+  /** The transcript that an earlier claim has of a part; null: none. */
+  heard(index: number): Promise<HeardPart | null>
+  keepHeard(index: number, heard: HeardPart): Promise<void>
+  /** As `JobContext.progress` and `JobContext.note`, of one part. */
+  upstream(index: number): UpstreamProgress | null
+  noteUpstream(index: number, progress: UpstreamProgress | null): void
 }
 
 /**

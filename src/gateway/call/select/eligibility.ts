@@ -11,7 +11,13 @@ import { countCharacters } from '../../../contracts/characters.ts'
 import type { ChatCall, ChatPart } from '../../../contracts/chat.ts'
 import type { ExtraOption, WithExtras } from '../../../contracts/extras.ts'
 import type { ModelLimits } from '../../../contracts/facts.ts'
-import { CAPABILITY_OF, type Calls, type OperationName } from '../../../contracts/operations.ts'
+import {
+  CAPABILITY_OF,
+  type Calls,
+  type OperationName,
+  type TranscriptionTask,
+} from '../../../contracts/operations.ts'
+import type { PartLimits } from '../../../contracts/parts.ts'
 import {
   isFor,
   type ModelFacts,
@@ -510,15 +516,30 @@ function audioExclusion(
 ): Exclusion | null {
   const { max_audio_bytes, audio_formats, max_channels } = limits
   if (max_audio_bytes !== undefined && audio.decodedBytes > max_audio_bytes)
-    return overLimit('audio', `the audio is over the provider's limit of ${max_audio_bytes} bytes`)
+    return tooLong(`the audio is over the provider's limit of ${max_audio_bytes} bytes`)
   const maxSeconds = longestSeconds(limits, features)
   if ((audio.durationSeconds ?? 0) > maxSeconds)
-    return overLimit('audio', `the audio is over the provider's limit of ${maxSeconds} seconds`)
+    return tooLong(`the audio is over the provider's limit of ${maxSeconds} seconds`)
   if (audio_formats !== undefined && !audio_formats.includes(audio.format))
     return overLimit('audio', `the provider accepts ${audio_formats.join(', ')}, not ${audio.format}`)
   if (options.multichannel && max_channels !== undefined && (audio.channels ?? 0) > max_channels)
     return overLimit('multichannel', `the audio is over the provider's limit of ${max_channels} channels`)
   return options.keyterms.length === 0 ? null : keytermExclusion(limits.keyterms, options.keyterms)
+}
+
+function tooLong(message: string): Exclusion {
+  return { ...overLimit('audio', message), isOfLength: true }
+}
+
+/** Limits that parts of the audio of a call have to keep to at all of these entries. */
+export function partLimits(entries: readonly Entry[], call: Call<TranscriptionTask>): PartLimits {
+  const features = requiredFeatures(call.payload.options)
+  const limits = entries.map((entry) => factsFor(entry, call).limits)
+  const least = (values: readonly number[]) => (values.length === 0 ? null : Math.min(...values))
+  return {
+    maxBytes: least(limits.flatMap(({ max_audio_bytes: most }) => most ?? [])),
+    maxSeconds: least(limits.map((one) => longestSeconds(one, features)).filter(Number.isFinite)),
+  }
 }
 
 /** Longest audio for a call: with some features a model accepts less than without them. */

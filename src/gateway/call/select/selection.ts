@@ -1,9 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Capability } from '../../../contracts/calls.ts'
+import type { Capability, TranscriptionCall } from '../../../contracts/calls.ts'
 import type { Entry, Principal, Profile, Purpose, Route, Selectors } from '../../../contracts/catalog.ts'
 import { ERRORS, GatewayError } from '../../../contracts/errors.ts'
-import type { OperationName } from '../../../contracts/operations.ts'
+import type { OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
+import type { CutPlan } from '../../../contracts/parts.ts'
 import type { Provider } from '../../../contracts/provider.ts'
+import { planCut, planSkip } from '../../media/cut/plan.ts'
+import { wantsSpeakers } from '../../providers/transcript-needs.ts'
 import { againOf, type Call } from '../facts/call.ts'
 import { isLive } from '../facts/facts-for.ts'
 import { expectedCost } from '../facts/meter.ts'
@@ -16,6 +19,7 @@ import {
   demandOf,
   entitledEntries,
   exclusionOf,
+  partLimits,
   payloadExclusion,
   standingExclusion,
 } from './eligibility.ts'
@@ -45,6 +49,8 @@ export interface Selection extends SelectionFacts {
   /** In the order in which they are tried; never empty. */
   readonly candidates: readonly Candidate[]
   readonly warnings: readonly string[]
+  /** No entry takes the whole audio: each gets parts of it that are cut so. Absent: they take it as it is. */
+  readonly cut?: CutPlan
 }
 
 export interface SelectionInput {
@@ -91,7 +97,14 @@ export function select(input: SelectionInput): SelectionResult {
   }
   const { chosen, lastResort } = pickTryable(able)
   const facts = { purpose, assigned, considered: drafts }
-  if (chosen.length === 0) return { ...facts, selection: null, refusal: refuse(drafts, assigned, demand) }
+  if (chosen.length === 0)
+    return (
+      selectForParts(input, drafts) ?? {
+        ...facts,
+        selection: null,
+        refusal: refuse(drafts, assigned, demand),
+      }
+    )
 
   const { kept, warnings } = narrowToProfile(chosen, call.selectors.responseProfile)
   const ordered = lastResort ? [earliestOpened(kept)] : orderGroups(kept, rankingInputs(input))
@@ -105,6 +118,36 @@ export function select(input: SelectionInput): SelectionResult {
   const result = { ...facts, selection: { ...facts, candidates, warnings }, refusal: null }
   if (!lastResort) keepStanding(result, input, demand)
   return result
+}
+
+/**
+ * Selects entries for parts of audio that is too long or too large for every one of them; null: there are none, or it
+ * cannot be cut. Who speaks cannot be told over several parts, so a call that requires it is for whole audio alone.
+ */
+function selectForParts(input: SelectionInput, whole: readonly Verdict[]): SelectionResult | null {
+  const { operation, payload } = input.call
+  if ((operation !== 'transcription' && operation !== 'translation') || isLive(input.call)) return null
+  const call = input.call as Call<TranscriptionTask>
+  const isTooLong = ({ exclusion }: Verdict) => exclusion?.why === 'limits' && exclusion.isOfLength === true
+  const { audio, options } = payload as TranscriptionCall
+  if (!whole.some(isTooLong) || audio.format === 'mpeg' || wantsSpeakers(options)) return null
+  const part = { ...audio, decodedBytes: 0, durationSeconds: null }
+  const result = select({ ...input, call: { ...call, payload: { ...call.payload, audio: part } } })
+  if (result.selection === null) return null
+  const entries = result.selection.candidates.map(({ entry }) => entry)
+  const cut = planCut(audio, partLimits(entries, call))
+  if (cut === null) return null
+  const plan = { ...cut, skipsSilence: options.skip_silence === true }
+  return { ...result, selection: { ...result.selection, cut: plan } }
+}
+
+/** The same selection of a call whose silence is to be left out, which takes the audio apart as well. */
+export function skippingSilence(selection: Selection, call: Call): Selection {
+  const { payload } = call
+  if (!('audio' in payload && 'options' in payload) || payload.options.skip_silence !== true) return selection
+  return isLive(call) || selection.cut !== undefined
+    ? selection
+    : { ...selection, cut: planSkip(payload.audio) }
 }
 
 /**

@@ -37,6 +37,8 @@ export type Exclusion =
       readonly message: string
       /** Formats that it makes, where the requested one is not among them. */
       readonly made?: readonly string[]
+      /** Parts of the audio would keep to the limit. */
+      readonly isOfLength?: true
     }
   /** Its provider has limited the rate, and sent a `Retry-After`. */
   | { readonly why: 'cooling'; readonly retryAfterMs: number }

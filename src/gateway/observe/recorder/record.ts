@@ -44,7 +44,7 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
     service_tier session silence_duration_ms size smart_formatting source_url speaker_count_hint
     speaker_labels speaker_options speakers_expected speech_model speech_models speed status stop store
     stream stream_format stream_options strict style subtitle_characters_per_second
-    subtitle_line_length subtitle_lines suffix svg tag_audio_events task temperature text
+    skip_silence max_cost_usd subtitle_line_length subtitle_lines suffix svg tag_audio_events task temperature text
     throttled_only timestamp_granularities timestamps timestamps_granularity token tool_call_id
     tool_calls tool_choice tools top_logprobs top_p training transcription truncation turn_detection
     type upload_id url use_multi_channel use_pvc_as_ivc user verbosity voice voice_settings wait

@@ -1,20 +1,21 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type {
-  Claimed,
-  Job,
-  JobChange,
-  JobEnding,
-  JobError,
-  JobFacts,
-  JobKind,
-  JobProgress,
-  JobSpec,
-  JobStatus,
-  JobSubmission,
-  KnownJob,
-  ListedJob,
-  QueueMode,
-  Retention,
+import {
+  type Claimed,
+  type Job,
+  type JobChange,
+  type JobEnding,
+  type JobError,
+  type JobFacts,
+  type JobKind,
+  type JobProgress,
+  type JobSpec,
+  type JobStatus,
+  type JobSubmission,
+  type KnownJob,
+  type ListedJob,
+  partCount,
+  type QueueMode,
+  type Retention,
 } from '../../../contracts/jobs.ts'
 import type { KeptText } from '../../../contracts/objects.ts'
 import { newJobOf } from '../new-job.ts'
@@ -163,6 +164,7 @@ function jobOf(row: JobRow | SeenRow, spec: JobSpec): Job {
     error: parsed<JobError>(row.error),
     facts: parsed<JobFacts>(row.facts),
     history: JSON.parse(row.history) as JobChange[],
+    ...partCount(parsed<JobProgress>(row.progress)),
   }
 }
 

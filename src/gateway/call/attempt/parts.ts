@@ -1,0 +1,338 @@
+import type { Audio } from '../../../contracts/audio.ts'
+import type { TranscriptionResult, TranscriptPart } from '../../../contracts/calls.ts'
+import { toAbortSignal } from '../../../contracts/cancellation.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
+import type { Charge } from '../../../contracts/ledger.ts'
+import type { TranscriptionTask } from '../../../contracts/operations.ts'
+import type { AudioCutter, AudioPart, CutPlan, HeardPart } from '../../../contracts/parts.ts'
+import type { AttemptRecord } from '../../../contracts/recorder.ts'
+import type { AdmittedContext } from '../context/call-context.ts'
+import { chargeOf } from '../context/reservation.ts'
+import type { ActiveCall } from '../context/services.ts'
+import { isUnknown } from '../context/upstream-errors.ts'
+import type { Call, JobContext } from '../facts/call.ts'
+import type { Selection } from '../select/selection.ts'
+import { attemptWhole } from './attempt.ts'
+import { failOver } from './failover.ts'
+import { buildOutcome, joined, type Outcome } from './outcome.ts'
+import { stitched } from './stitch.ts'
+
+/** Parts of one call that are heard at a time. */
+const PARTS_AT_ONCE = 16
+
+/** A selection whose entries take parts of the audio. */
+export type CutSelection = Selection & { readonly cut: CutPlan }
+
+export function isCut(selection: Selection): selection is CutSelection {
+  return selection.cut !== undefined
+}
+
+/** The call that money is set aside for: that of the whole, with what is heard twice at its cuts. */
+export function partedCall(call: Call, { cut }: CutSelection): Call {
+  const { payload } = call as Call<TranscriptionTask>
+  const { audio } = payload
+  if (audio.durationSeconds === null) return call
+  const durationSeconds = audio.durationSeconds + ((cut.count ?? 1) - 1) * 2 * cut.overlapSeconds
+  return { ...call, payload: { ...payload, audio: { ...audio, durationSeconds } } } as Call
+}
+
+/** The call as it is reserved for, with time for as many rounds of parts as there are. */
+export function partedActive(active: ActiveCall, selection: CutSelection): ActiveCall {
+  const { call, job, deadlineMs } = active
+  // A caller who waits for the answer waits no longer for one in parts.
+  const rounds = job === null ? 1 : Math.ceil((selection.cut.count ?? 1) / PARTS_AT_ONCE)
+  return { ...active, call: partedCall(call, selection), deadlineMs: deadlineMs * rounds }
+}
+
+/** A transcription whose audio no entry takes whole: it is cut, its parts are heard side by side, and stitched. */
+export class PartedCall {
+  readonly #active: ActiveCall<TranscriptionTask>
+  readonly #selection: CutSelection
+  readonly #cutter: AudioCutter
+  readonly #heard = new Map<number, HeardPart>()
+  /** Contexts of parts that were begun and have no answer. */
+  readonly #open = new Map<number, AdmittedContext>()
+  readonly #attempts = new Map<number, readonly AttemptRecord[]>()
+  #parts: readonly AudioPart[] = []
+
+  constructor(active: ActiveCall, selection: CutSelection) {
+    this.#active = active as ActiveCall<TranscriptionTask>
+    this.#selection = selection
+    const { cutter } = active.services
+    if (cutter === undefined) throw new Error('this node has nothing that cuts audio')
+    this.#cutter = cutter
+  }
+
+  /** Cost of the answers so far, and of those whose end is unknown. */
+  get charge(): Charge {
+    const unknown = [...this.#open.values()].flatMap(({ estimate }) =>
+      estimate === null ? [] : chargeOf(estimate.entry, estimate.metered().costUsd),
+    )
+    return [...this.#heard.values()]
+      .map(({ charge }) => charge)
+      .concat(unknown)
+      .reduce(sumOf, NOTHING)
+  }
+
+  /** A provider has done some of the work, or may have. */
+  get isBegun(): boolean {
+    return this.#heard.size > 0 || [...this.#open.values()].some(isUnknown)
+  }
+
+  /** @throws GatewayError as `AudioCutter.cut` and `failOver`; the signal's reason when the caller left */
+  async run(): Promise<Outcome<TranscriptionTask>> {
+    const { job, context, services } = this.#active
+    try {
+      this.#parts = await this.#cut()
+      await context.externalWait(this.#hearAll(), services.clock)
+      return this.#outcome()
+    } finally {
+      const { attempts } = context
+      context.attempts = attempts.concat(this.#parts.flatMap((_, index) => this.#attempts.get(index) ?? []))
+      // Parts of a job are there for its next claim, or go with its end.
+      if (job === null) for (const part of this.#parts) this.#drop(part)
+    }
+  }
+
+  async #cut(): Promise<readonly AudioPart[]> {
+    const { call, context, job, signal } = this.#active
+    const kept = (await job?.parts?.cut()) ?? null
+    if (kept !== null) return kept
+    const { workspace } = context.principal
+    const owner = { workspace: workspace.id, id: job?.id ?? context.id, isJob: job !== null }
+    const { audio } = call.payload
+    const plan = this.#selection.cut
+    const parts = await this.#cutter
+      .cut(audio, plan, owner, toAbortSignal(signal))
+      .catch((error: unknown) => {
+        const isUncuttable = error instanceof GatewayError && error.code === 'INVALID_REQUEST'
+        if (!plan.isOptional || !isUncuttable) throw error
+        return [wholePart(audio)]
+      })
+    await job?.parts?.keepCut(parts)
+    return parts
+  }
+
+  /**
+   * Hears the parts in their order, some at a time. After a failure no other one is begun. A job lets those that are
+   * under way come to their ends, since they are paid for; a caller who waits is told at once.
+   */
+  async #hearAll(): Promise<void> {
+    const { signal, job } = this.#active
+    const stop = new AbortController()
+    const stopped = AbortSignal.any([toAbortSignal(signal), stop.signal])
+    const waiting = this.#parts.keys()
+    const failures: unknown[] = []
+    const work = async () => {
+      for (const index of waiting) {
+        if (failures.length > 0) return
+        try {
+          await this.#hear(index, stopped)
+        } catch (error) {
+          failures.push(error)
+          if (job === null) stop.abort(error)
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: PARTS_AT_ONCE }, work))
+    signal.throwIfAborted()
+    if (failures.length > 0) throw failures[0]
+  }
+
+  async #hear(index: number, signal: AbortSignal): Promise<void> {
+    const { job } = this.#active
+    const part = this.#parts[index]!
+    this.#checkCost()
+    const kept = (await job?.parts?.heard(index)) ?? null
+    const heard = kept ?? (await this.#ask(index, part, signal))
+    this.#heard.set(index, heard)
+    this.#open.delete(index)
+    if (kept !== null) return
+    await job?.parts?.keepHeard(index, heard)
+    this.#drop(part)
+  }
+
+  #drop(part: AudioPart): void {
+    if (part.isWhole !== true) void this.#cutter.drop(part)
+  }
+
+  /** The estimate that the caller's cap was held to was of seconds; what costs by the word may come to more. */
+  #checkCost(): void {
+    const { max_cost_usd: most } = this.#active.call.payload.options
+    if (most === undefined) return
+    const spent = sumUsd([...this.#heard.values()])
+    if (spent <= most) return
+    throw new GatewayError('BUDGET_EXCEEDED', `the parts so far have cost ${spent} USD`, {
+      param: 'max_cost_usd',
+      details: { budget: 'request', max_cost_usd: most },
+    })
+  }
+
+  /** Asks the entries for one part, as if it were a call. */
+  async #ask(index: number, part: AudioPart, signal: AbortSignal): Promise<HeardPart> {
+    const { services, job, deadlineMs, deadlineAtMs } = this.#active
+    const context = this.#active.context.within(signal)
+    this.#open.set(index, context)
+    const call = this.#callOf(part)
+    const active: ActiveCall<TranscriptionTask> = {
+      services,
+      context,
+      call,
+      signal,
+      job: job === null ? null : jobOfPart(job, index),
+      deadlineMs,
+      deadlineAtMs: job === null ? deadlineAtMs : services.clock.now() + deadlineMs,
+    }
+    try {
+      const { got, recorder } = await failOver(active, this.#selection, attemptWhole)
+      recorder.answered()
+      recorder.succeeded()
+      const { candidate } = recorder
+      const { envelope, result, release } = buildOutcome(active, this.#selection, candidate, got)
+      release()
+      const charge = chargeOf(
+        candidate.entry,
+        envelope.cost_usd ?? context.estimate?.metered().costUsd ?? null,
+      )
+      services.watch?.charged(candidate.entry, charge.spendMicros)
+      return {
+        result: result as TranscriptionResult,
+        provider: envelope.provider,
+        model: envelope.model,
+        version: envelope.policy_version_id,
+        forPurpose: candidate.forPurpose,
+        usage: envelope.usage,
+        costUsd: envelope.cost_usd,
+        charge,
+        warnings: envelope.warnings,
+        attempts: context.attempts.length,
+      }
+    } finally {
+      this.#attempts.set(index, context.attempts)
+      if (context.route !== null) this.#active.context.route = context.route
+      if (context.policyVersionId !== null) this.#active.context.policyVersionId = context.policyVersionId
+    }
+  }
+
+  #callOf({ audio }: AudioPart): Call<TranscriptionTask> {
+    const { call } = this.#active
+    return { ...call, warnings: [], payload: { ...call.payload, audio } } as Call<TranscriptionTask>
+  }
+
+  #skipped(): Pick<TranscriptionResult, 'skippedSeconds'> {
+    if (!this.#selection.cut.skipsSilence) return {}
+    const seconds = this.#parts.map(({ audio, startSeconds, endSeconds }) =>
+      Math.max(0, endSeconds - startSeconds - (audio.durationSeconds ?? endSeconds - startSeconds)),
+    )
+    return { skippedSeconds: Math.round(seconds.reduce((sum, one) => sum + one, 0) * 1000) / 1000 }
+  }
+
+  #outcome(): Outcome<TranscriptionTask> {
+    const { call, context } = this.#active
+    const heard = this.#parts.map((_, index) => this.#heard.get(index)!)
+    const result = stitched(this.#parts.map((part, index) => ({ part, result: heard[index]!.result })))
+    const parts = this.#parts.map((part, index) => transcriptPart(part, heard[index]!))
+    const costUsd = heard.some((one) => one.costUsd === null) ? null : sumUsd(heard)
+    const usage = sumUsage(heard)
+    context.usage = usage
+    context.costUsd = costUsd
+    // Whoever has heard the most stands for all of them.
+    const most = parts.reduce((longest, one) =>
+      secondsBy(one, parts) > secondsBy(longest, parts) ? one : longest,
+    )
+    const told = heard[parts.indexOf(most)]!
+    const { purpose, warnings } = this.#selection
+    const uncut = this.#parts[0]?.isWhole === true ? [UNCUT] : []
+    return {
+      envelope: {
+        id: context.id,
+        provider: told.provider,
+        model: told.model,
+        policy_version_id: told.version,
+        content: '',
+        content_blocks: [],
+        usage,
+        cost_usd: costUsd,
+        determinism: { seed_honored: false },
+        lk_requested_purpose: purpose.requested,
+        lk_applied_purpose: told.forPurpose ? purpose.requested : null,
+        lk_purpose_source: told.forPurpose && purpose.source !== null ? purpose.source : purpose.otherwise,
+        warnings: [
+          ...new Set(
+            joined(call.warnings, warnings, uncut, result.warnings, ...heard.map((one) => one.warnings)),
+          ),
+        ],
+      },
+      payload: call.payload,
+      result: { ...result, ...(parts.length > 1 ? { parts } : {}), ...this.#skipped() },
+      release() {},
+    }
+  }
+}
+
+const UNCUT = 'skip_silence: left out, the audio cannot be taken apart'
+
+/** All of the audio as its one part. */
+function wholePart(audio: Audio): AudioPart {
+  const seconds = audio.durationSeconds ?? 0
+  const own = { startSeconds: 0, endSeconds: seconds, fromSeconds: 0, toSeconds: seconds }
+  return { audio, ...own, endsQuietly: false, isWhole: true }
+}
+
+const NOTHING: Charge = { platformMicros: 0, spendMicros: 0 }
+
+function sumOf(one: Charge, other: Charge): Charge {
+  return {
+    platformMicros: one.platformMicros + other.platformMicros,
+    spendMicros: one.spendMicros + other.spendMicros,
+  }
+}
+
+/** In micro-USD, so that the sum is as exact as its terms. */
+function sumUsd(heard: readonly HeardPart[]): number {
+  return heard.reduce((sum, { costUsd }) => sum + Math.round((costUsd ?? 0) * 1e6), 0) / 1e6
+}
+
+/** Null where a part does not tell. */
+function sumUsage(heard: readonly HeardPart[]): Record<string, number | null> {
+  const sum: Record<string, number | null> = {}
+  for (const name of new Set(heard.flatMap(({ usage }) => Object.keys(usage)))) {
+    const figures = heard.map(({ usage }) => usage[name] ?? null)
+    const isWhole = figures.every((figure) => figure !== null)
+    sum[name] = isWhole ? toMillionths(figures.reduce((total, figure) => total + figure, 0)) : null
+  }
+  return sum
+}
+
+function toMillionths(figure: number): number {
+  return Math.round(figure * 1e6) / 1e6
+}
+
+function transcriptPart(part: AudioPart, { provider, model, costUsd, attempts }: HeardPart): TranscriptPart {
+  return {
+    start: Math.round(part.fromSeconds * 1000) / 1000,
+    end: Math.round(part.toSeconds * 1000) / 1000,
+    provider,
+    model,
+    cost_usd: costUsd,
+    attempts,
+    ends_in_silence: part.endsQuietly,
+  }
+}
+
+function secondsBy({ provider, model }: TranscriptPart, parts: readonly TranscriptPart[]): number {
+  return parts
+    .filter((one) => one.provider === provider && one.model === model)
+    .reduce((sum, { start, end }) => sum + end - start, 0)
+}
+
+/** The claim as one of its parts sees it: an order of its own, and a key of its own for the provider. */
+function jobOfPart(job: JobContext, index: number): JobContext {
+  const { parts, ...rest } = job
+  return {
+    ...rest,
+    id: `${job.id}.${index}`,
+    progress: parts?.upstream(index) ?? null,
+    note: (progress) => parts?.noteUpstream(index, progress),
+  }
+}

@@ -1,0 +1,84 @@
+import type { JobObjects } from '../../contracts/job-objects.ts'
+import type { PartedProgress, UpstreamProgress } from '../../contracts/jobs.ts'
+import type { KeptText } from '../../contracts/objects.ts'
+import type { AudioPart, HeardPart } from '../../contracts/parts.ts'
+import type { PartStore } from '../call/facts/call.ts'
+import { type Claim, InputMissing } from './claim.ts'
+import type { JobSignals } from './watch.ts'
+
+interface PartStores {
+  readonly objects: Pick<JobObjects, 'keepPiece' | 'open'>
+  readonly signals: Pick<JobSignals, 'changed'>
+}
+
+/** Keeps the parts of a job: texts in the object store, and in the progress of the claim where they are. */
+export class PartKeeper implements PartStore {
+  readonly #claim: Claim
+  readonly #parts: PartStores
+
+  constructor(claim: Claim, parts: PartStores) {
+    this.#claim = claim
+    this.#parts = parts
+  }
+
+  get #kept(): PartedProgress | undefined {
+    return this.#claim.progress.parts
+  }
+
+  async cut(): Promise<readonly AudioPart[] | null> {
+    const kept = this.#kept
+    return kept === undefined ? null : ((await this.#open(kept.cut)) as readonly AudioPart[])
+  }
+
+  async keepCut(parts: readonly AudioPart[]): Promise<void> {
+    const cut = await this.#keep(parts)
+    await this.#note({ total: parts.length, cut, heard: {}, upstream: {} })
+  }
+
+  async heard(index: number): Promise<HeardPart | null> {
+    const text = this.#kept?.heard[index]
+    return text === undefined ? null : ((await this.#open(text)) as HeardPart)
+  }
+
+  /** An answer that is paid for is kept even when the job is being given back. */
+  async keepHeard(index: number, heard: HeardPart): Promise<void> {
+    const text = await this.#keep(heard)
+    const kept = this.#kept!
+    const { [index]: _done, ...upstream } = kept.upstream
+    await this.#note({ ...kept, heard: { ...kept.heard, [index]: text }, upstream })
+  }
+
+  upstream(index: number): UpstreamProgress | null {
+    return this.#kept?.upstream[index] ?? null
+  }
+
+  noteUpstream(index: number, progress: UpstreamProgress | null): void {
+    const kept = this.#kept
+    if (kept === undefined) return
+    const { [index]: _before, ...others } = kept.upstream
+    this.#claim.noteParts({
+      ...kept,
+      upstream: progress === null ? others : { ...others, [index]: progress },
+    })
+    this.#claim.renewSoon()
+  }
+
+  async #note(parts: PartedProgress): Promise<void> {
+    this.#claim.noteParts(parts)
+    await this.#claim.checkAnswered()
+    this.#parts.signals.changed(this.#claim.job.id)
+  }
+
+  #keep(value: unknown): Promise<KeptText> {
+    const { id, workspace } = this.#claim.job
+    const owner = { id, workspace, isJob: true }
+    const { signal } = new AbortController()
+    return this.#parts.objects.keepPiece(owner, [Buffer.from(JSON.stringify(value))], signal)
+  }
+
+  async #open(text: KeptText): Promise<unknown> {
+    const json = await this.#parts.objects.open(text)
+    if (json === null) throw new InputMissing('a part of the job is gone')
+    return JSON.parse(json)
+  }
+}

@@ -1,0 +1,131 @@
+import type { Audio, AudioReader, BodyPiece } from '../../contracts/audio.ts'
+import { GatewayError } from '../../contracts/errors.ts'
+import type { JobObjects } from '../../contracts/job-objects.ts'
+import type { AudioCutter, AudioPart, CutPlan, PartOwner } from '../../contracts/parts.ts'
+import { type CutPart, cutSound, type PartSink, skipLevelOf } from '../media/cut/cutting.ts'
+import { withSound } from '../media/cut/open-sound.ts'
+import { Uncuttable } from '../media/cut/sound.ts'
+
+/** Bytes that are kept together: a part is as many objects as it takes, so that none of it has to be in memory. */
+const PIECE_BYTES = 4 * 1024 * 1024
+
+interface CutterDependencies {
+  readonly reader: AudioReader
+  readonly objects: Pick<JobObjects, 'keepPiece' | 'drop'>
+}
+
+/** Cuts audio into files of its own container and codec, without decoding it. */
+export function createAudioCutter({ reader, objects }: CutterDependencies): AudioCutter {
+  return {
+    async cut(audio, plan, owner, signal) {
+      const kept: BodyPiece[] = []
+      try {
+        const open = () => new PieceSink(objects, owner, signal, kept)
+        const skipLevel = plan.skipsSilence ? await withSound(reader, audio, signal, skipLevelOf) : null
+        const parts = await withSound(reader, audio, signal, (sound) =>
+          cutSound(sound, plan, open, skipLevel),
+        )
+        return parts.map((part) => partOf(part, audio))
+      } catch (error) {
+        void objects.drop(ofPieces(audio, kept))
+        throw error instanceof Uncuttable ? uncuttable(error, plan) : error
+      }
+    },
+    drop: ({ audio }: AudioPart) => objects.drop(audio),
+  }
+}
+
+function uncuttable({ message }: Uncuttable, { maxBytes, maxSeconds }: CutPlan): GatewayError {
+  const limits = [
+    ...(Number.isFinite(maxBytes) ? [`${Math.floor(maxBytes)} bytes`] : []),
+    ...(Number.isFinite(maxSeconds) ? [`${Math.floor(maxSeconds)} seconds`] : []),
+  ]
+  return new GatewayError(
+    'INVALID_REQUEST',
+    `no provider takes this audio whole, and it cannot be cut into parts of at most ${limits.join(' or ')}: ${message}`,
+    { param: 'audio' },
+  )
+}
+
+function partOf(
+  { kept, soundSeconds, stretches, ...part }: CutPart<readonly BodyPiece[]>,
+  whole: Audio,
+): AudioPart {
+  const durationSeconds = Math.round(soundSeconds * 1000) / 1000
+  return {
+    ...part,
+    audio: { ...ofPieces(whole, kept), durationSeconds },
+    ...(stretches.length > 1 ? { stretches } : {}),
+  }
+}
+
+function ofPieces(whole: Audio, pieces: readonly BodyPiece[]): Audio {
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+  return {
+    ...whole,
+    source: { kind: 'pieces', pieces },
+    offset: 0,
+    length: bytes,
+    encoding: 'identity',
+    decodedBytes: bytes,
+    canonical: true,
+  }
+}
+
+/** Keeps what is written as objects, one after the other. */
+class PieceSink implements PartSink<readonly BodyPiece[]> {
+  readonly #objects: Pick<JobObjects, 'keepPiece'>
+  readonly #owner: PartOwner
+  readonly #signal: AbortSignal
+  /** Everything that is kept of any part, to be deleted when cutting fails. */
+  readonly #all: BodyPiece[]
+  readonly #pieces: BodyPiece[] = []
+  #buffer: Buffer | null = null
+  #used = 0
+
+  constructor(
+    objects: Pick<JobObjects, 'keepPiece'>,
+    owner: PartOwner,
+    signal: AbortSignal,
+    all: BodyPiece[],
+  ) {
+    this.#objects = objects
+    this.#owner = owner
+    this.#signal = signal
+    this.#all = all
+  }
+
+  async write(chunks: readonly Uint8Array[]): Promise<void> {
+    for (let chunk of chunks) {
+      while (chunk.length > 0) {
+        this.#buffer ??= Buffer.allocUnsafe(PIECE_BYTES)
+        const fits = chunk.subarray(0, PIECE_BYTES - this.#used)
+        this.#buffer.set(fits, this.#used)
+        this.#used += fits.length
+        chunk = chunk.subarray(fits.length)
+        if (this.#used === PIECE_BYTES) await this.#flush()
+      }
+    }
+  }
+
+  async finish(head: Uint8Array): Promise<readonly BodyPiece[]> {
+    const isOne = this.#pieces.length === 0
+    if (!isOne && head.length > 0) this.#pieces.unshift(await this.#keep([head]))
+    await this.#flush(isOne ? [head] : [])
+    return this.#pieces
+  }
+
+  async #flush(before: readonly Uint8Array[] = []): Promise<void> {
+    const chunks = [...before, ...(this.#buffer === null ? [] : [this.#buffer.subarray(0, this.#used)])]
+    this.#buffer = null
+    this.#used = 0
+    if (chunks.some(({ length }) => length > 0)) this.#pieces.push(await this.#keep(chunks))
+  }
+
+  async #keep(chunks: readonly Uint8Array[]): Promise<BodyPiece> {
+    const { object, bytes } = await this.#objects.keepPiece(this.#owner, chunks, this.#signal)
+    const piece = { key: object, start: 0, length: bytes }
+    this.#all.push(piece)
+    return piece
+  }
+}

@@ -1,0 +1,135 @@
+import { indexOf } from '../bytes.ts'
+import { id3v2Bytes } from '../format.ts'
+import { headerFrame } from '../mp3.ts'
+import { MPEG_FRAME_MAX_BYTES, type MpegFrame, mpegFrame, sameStream } from '../mpeg-frame.ts'
+import type { ByteStream } from './byte-stream.ts'
+import {
+  bitsAt,
+  GAIN_DB,
+  LINE_BIT_DB,
+  levelOfSize,
+  NO_SOUND,
+  type Packet,
+  SILENCE_DROP,
+  type Sound,
+  type SoundWriter,
+  Uncuttable,
+} from './sound.ts'
+
+/** Room for a frame and the header of the next. */
+const STEP_BYTES = MPEG_FRAME_MAX_BYTES + 4
+/** Lines of the spectrum of a granule. */
+const LINES = 576
+
+/** MPEG audio of any layer: frames follow one another, and any run of them is a file. */
+export async function openMp3(stream: ByteStream): Promise<Sound> {
+  for (let tag = id3v2Bytes(await stream.fill(10), 0); tag > 0; tag = id3v2Bytes(await stream.fill(10), 0))
+    await stream.seek(tag)
+  const first = await nextFrame(stream, null)
+  if (first === null) throw new Uncuttable('no frame of MPEG audio')
+  const isHeader = headerFrame(stream.view, 0, first) !== null
+  const delaySamples = isHeader ? delayIn(stream.view.subarray(0, first.bytes)) : 0
+  if (isHeader) stream.skip(first.bytes)
+  return {
+    rate: first.sampleRate,
+    // Decoders of the whole leave out what its header says; those of a part know nothing of it.
+    startSeconds: -delaySamples / first.sampleRate,
+    silenceDrop: SILENCE_DROP,
+    level: ({ bytes, ticks }) => mp3Level(bytes) ?? levelOfSize(bytes.length, ticks / first.sampleRate),
+    packets: () => frames(stream, first),
+    begin: () => new RawWriter(),
+  }
+}
+
+/** Samples that decoders add in front by themselves. */
+const DECODER_DELAY = 529
+
+/** Samples at the beginning that are not played, by LAME's tag: 12 bits behind its name and 17 bytes of facts. */
+function delayIn(frame: Uint8Array): number {
+  const at = ['LAME', 'Lavc', 'Lavf'].map((name) => indexOf(frame, name, 0)).find((place) => place > 0)
+  if (at === undefined) return 0
+  const delay = bitsAt(frame, (at + 21) * 8, 12)
+  return delay === 0 ? 0 : delay + DECODER_DELAY
+}
+
+async function* frames(stream: ByteStream, first: MpegFrame): AsyncGenerator<Packet> {
+  for (;;) {
+    const frame = await nextFrame(stream, first)
+    if (frame === null) return
+    yield { bytes: stream.view.subarray(0, frame.bytes), ticks: frame.samples }
+    stream.skip(frame.bytes)
+  }
+}
+
+/**
+ * Moves on to the next whole frame. One right here counts by its header; behind anything else another one has to
+ * follow it.
+ */
+async function nextFrame(stream: ByteStream, like: MpegFrame | null): Promise<MpegFrame | null> {
+  let passed = 0
+  for (;;) {
+    const view = stream.view.length < STEP_BYTES ? await stream.fill(STEP_BYTES) : stream.view
+    let at = 0
+    for (; at + 4 <= view.length; at += 1) {
+      const frame = mpegFrame(view, at)
+      if (frame === null || (like !== null && !sameStream(frame, like))) continue
+      if (at + frame.bytes > view.length) {
+        if (!stream.ended) break
+        continue
+      }
+      const isAlone = passed + at > 0 || like === null
+      if (isAlone && at + frame.bytes + 4 > view.length && !stream.ended) break
+      if (isAlone && !isFollowed(view, at, frame, stream.ended)) continue
+      stream.skip(at)
+      return frame
+    }
+    if (stream.ended && stream.view.length < STEP_BYTES) return null
+    passed += at
+    stream.skip(at)
+    if (at === 0) await stream.fill(stream.view.length + 1)
+  }
+}
+
+function isFollowed(view: Uint8Array, at: number, frame: MpegFrame, isLast: boolean): boolean {
+  const end = at + frame.bytes
+  if (isLast && end + 4 > view.length) return true
+  const next = mpegFrame(view, end)
+  return next !== null && sameStream(next, frame)
+}
+
+/**
+ * Loudness of a frame of layer III by the gains of its granules and the bits in them; null: it is of another layer
+ * (ISO/IEC 11172-3, 2.4.1.7).
+ */
+export function mp3Level(bytes: Uint8Array): number | null {
+  const frame = mpegFrame(bytes, 0)
+  if (frame === null || frame.layer !== 3) return null
+  const { channels, version } = frame
+  const isFull = version === 1
+  const side = (4 + ((bytes[1]! & 1) === 0 ? 2 : 0)) * 8
+  const head = isFull ? 9 + (channels === 1 ? 5 : 3) + 4 * channels : 8 + channels
+  const [granules, granuleBits] = isFull ? [2, 59] : [1, 63]
+  let loudest = NO_SOUND
+  for (let index = 0; index < granules * channels; index += 1) {
+    const at = side + head + index * granuleBits
+    const used = bitsAt(bytes, at, 12)
+    if (used === 0) continue
+    const gain = bitsAt(bytes, at + 21, 8) - 210
+    loudest = Math.max(loudest, gain * GAIN_DB + (used / LINES) * LINE_BIT_DB)
+  }
+  return loudest
+}
+
+/** Writes packets as they are. */
+class RawWriter implements SoundWriter {
+  bytes = 0
+
+  add({ bytes }: Packet): readonly Uint8Array[] {
+    this.bytes += bytes.length
+    return [bytes]
+  }
+
+  end() {
+    return { head: new Uint8Array(0), tail: [] }
+  }
+}

@@ -1,0 +1,47 @@
+import type { Audio, AudioReader } from '../../../contracts/audio.ts'
+import { ByteStream } from './byte-stream.ts'
+import { openFlac } from './flac-sound.ts'
+import { openMp3 } from './mp3-sound.ts'
+import { openMp4 } from './mp4-sound.ts'
+import { openOgg } from './ogg-sound.ts'
+import { type Sound, Uncuttable } from './sound.ts'
+import { openWav } from './wav-sound.ts'
+import { openWebm } from './webm-sound.ts'
+
+/**
+ * Reads the sound of audio packet by packet while `use` runs, from the beginning to wherever that stops.
+ *
+ * @throws Uncuttable; the reader's errors; what `use` throws
+ */
+export async function withSound<Result>(
+  reader: AudioReader,
+  audio: Audio,
+  signal: AbortSignal,
+  use: (sound: Sound) => Promise<Result>,
+): Promise<Result> {
+  const stream = new ByteStream(reader.bytes(audio, signal), signal)
+  try {
+    return await use(await open(stream, reader, audio, signal))
+  } finally {
+    await stream.close()
+  }
+}
+
+function open(stream: ByteStream, reader: AudioReader, audio: Audio, signal: AbortSignal): Promise<Sound> {
+  switch (audio.format) {
+    case 'mp3':
+      return openMp3(stream)
+    case 'wav':
+      return openWav(stream)
+    case 'flac':
+      return openFlac(stream)
+    case 'ogg':
+      return openOgg(stream)
+    case 'webm':
+      return openWebm(stream)
+    case 'mp4':
+      return openMp4(stream, reader, audio, signal)
+    case 'mpeg':
+      throw new Uncuttable('an MPEG program stream')
+  }
+}

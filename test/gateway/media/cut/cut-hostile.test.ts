@@ -1,0 +1,55 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { GatewayError } from '../../../../src/contracts/errors.ts'
+import { Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
+import { cutFile, plainPlan } from '../../../support/cut-audio.ts'
+import { change, mutated } from '../../../support/mutations.ts'
+import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
+
+/** As many as the environment asks for; a sample in each run. */
+const RUNS = Number(process.env.LARKWAY_TEST_HOSTILE ?? 1500)
+/** Generous: such a file takes milliseconds where nothing else runs. */
+const LIMIT_MS = 10_000
+
+t.setTimeout(600_000)
+
+const files = Object.keys(VERDICTS)
+  .filter((name) => formatOf(name) !== 'none' && name !== 'mp3-cover.mp3')
+  .map((name) => fixture(name))
+
+/** Cuts, and holds what must hold of any bytes. @returns whether it could be cut */
+async function survives(bytes: Buffer): Promise<boolean> {
+  let made = 0
+  try {
+    const { parts } = await cutFile(bytes, () => plainPlan(0.3, { count: 20 }), AbortSignal.timeout(LIMIT_MS))
+    made = parts.reduce((sum, { kept }) => sum + kept.length, 0)
+    // Parts overlap, and each has a head.
+    if (made > 4 * bytes.length + parts.length * 70_000)
+      throw new Error(`${made} bytes out of ${bytes.length}`)
+    return true
+  } catch (error) {
+    const isRefusal = error instanceof Uncuttable || error instanceof GatewayError
+    if (!isRefusal) throw error
+    return false
+  }
+}
+
+t.test(`${RUNS} mutated files are cut or refused, within bounds`, async (t) => {
+  const counts = { cut: 0, refused: 0 }
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...files),
+      fc.array(change, { minLength: 1, maxLength: 8 }),
+      fc.constantFrom(1, 1, 0.97, 0.5),
+      async (original, changes, kept) => {
+        const bytes = mutated(original, changes)
+        // Otherwise most of them are no audio at all.
+        original.copy(bytes, 0, 0, 48)
+        const isCut = await survives(bytes.subarray(0, Math.floor(bytes.length * kept)))
+        counts[isCut ? 'cut' : 'refused'] += 1
+      },
+    ),
+    { numRuns: RUNS },
+  )
+  t.ok(counts.cut > RUNS / 10 && counts.refused > 0, JSON.stringify(counts))
+})

@@ -125,7 +125,7 @@ async function transcribeFile(path: string, options: Options): Promise<string> {
   const progress = new Progress(context, basename(path), size)
   const id = await uploaded(node, file, kept, progress)
   progress.say('is transcribed')
-  const text = await transcript(id, options)
+  const text = await transcript(id, options, progress)
   progress.end()
   await kept.set(null)
   await dropUpload(node, id)
@@ -149,7 +149,11 @@ async function uploaded(
 }
 
 /** Has the upload transcribed: once, however often it is asked for. @throws CommandFailure */
-async function transcript(id: string, { node, format, fields }: Options): Promise<string> {
+async function transcript(
+  id: string,
+  { node, format, fields }: Options,
+  progress: Progress,
+): Promise<string> {
   const body = JSON.stringify({ ...fields, audio: { upload_id: id }, response_format: formatOf(format) })
   const idempotencyKey = `transcribe-${hash('sha256', body)}`
   const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
@@ -165,6 +169,7 @@ async function transcript(id: string, { node, format, fields }: Options): Promis
     const answer = await askUntilAnswered(node, { method: 'GET', path: `${path}?wait=${WAIT_SECONDS}` })
     if (answer.status !== 200) throw refusalOf(answer)
     const job = JSON.parse(answer.text) as TranscribedJob
+    if (job.progress) progress.say(`is transcribed: ${job.progress.done} of ${job.progress.total} parts`)
     if (job.completed_at === null) continue
     if (job.status !== 'succeeded')
       throw new CommandFailure(job.error?.message ?? `the job was ${job.status}`)
@@ -178,6 +183,7 @@ async function transcript(id: string, { node, format, fields }: Options): Promis
 interface TranscribedJob {
   readonly status: string
   readonly completed_at: string | null
+  readonly progress?: { readonly done: number; readonly total: number } | null
   readonly error?: { readonly message: string } | null
   readonly result?: Readonly<Record<string, unknown>> | null
   readonly result_url?: string

@@ -94,6 +94,7 @@ t.test('jobs are listed, looked at, cancelled and tried again', async (t) => {
     completed_at: TIME,
     expires_at: TIME,
     attempts: 1,
+    parts: null,
     error: { code: 'UPSTREAM_ERROR', message: 'all have failed' },
     policy_version_id: 'pv_0123456789abcdef',
     can_retry: true,

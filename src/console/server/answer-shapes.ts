@@ -426,6 +426,10 @@ const jobMembers = {
   completed_at: nullable(moment('when'), 'null: not yet'),
   expires_at: nullable(moment('when its record goes'), 'null: not yet known'),
   attempts: count('times that it was taken up'),
+  parts: nullable(
+    shape('ManagedJobParts', { done: count('parts that were heard'), total: count('parts') }),
+    'null: its audio is not heard in parts now',
+  ),
   error: nullable(
     shape('ManagedJobError', { code: text('of the error'), message: text('in words') }),
     'null: none',

@@ -19,6 +19,7 @@ const job = (more: Partial<JobAnswer> = {}): JobAnswer => ({
   completed_at: null,
   expires_at: null,
   attempts: 0,
+  parts: null,
   error: null,
   policy_version_id: null,
   can_retry: false,
@@ -43,6 +44,8 @@ t.test('the state of a job', async (t) => {
     JOB_STATUSES.filter((status) => hasEnded({ status })),
     ['succeeded', 'failed', 'cancelled'],
   )
+  const parts = { done: 3, total: 14 }
+  t.match(standing(job({ status: 'processing', attempts: 1, parts })), '3 of 14 parts')
   t.ok(canCancel(job()))
   t.notOk(canCancel(job({ cancel_requested: true })))
   t.notOk(canCancel(job({ status: 'succeeded' })))

@@ -96,6 +96,7 @@ function jobAnswer(job: Job): JobAnswer {
     completed_at: timestamp(job.endedAtMs),
     expires_at: timestamp(job.expiresAtMs),
     attempts: job.fence,
+    parts: job.parts ?? null,
     error: error && { code: error.code, message: error.message },
     policy_version_id: facts?.policy_version_id ?? null,
     can_retry: kind === 'queue' && status === 'failed',

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { TranscriptPart } from '../../../../contracts/calls.ts'
 import type { JobAnswer, JobDetailAnswer } from '../../../server/answers/jobs.ts'
 import type { WebhookAnswer } from '../../../server/answers/settings.ts'
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
@@ -13,9 +14,10 @@ import { Confirm } from '../../components/dialog.ts'
 import { Facts, PageHead, Section } from '../../components/page-head.ts'
 import { Progress } from '../../components/progress.ts'
 import { ErrorNote, Loaded, Note, Skeleton } from '../../components/states.ts'
+import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { toast } from '../../components/toasts.ts'
-import { milliseconds, number } from '../../format.ts'
+import { milliseconds, number, orNone, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { type Load, useAction, useLoad } from '../../load.ts'
 import { apiPath, pathOf, requestPath } from '../../paths.ts'
@@ -112,7 +114,7 @@ function Detail(props: { readonly workspace: string; readonly job: JobDetailAnsw
     { class: 'stack stack-loose' },
     hasEnded(job)
       ? h('p', null, standing(job))
-      : h(Progress, { label: standing(job), value: job.status === 'queued' ? 0 : null, max: 1 }),
+      : h(Progress, { label: standing(job), value: doneOf(job), max: job.parts?.total ?? 1 }),
     error === null
       ? null
       : h(Note, { tone: 'bad' }, h('p', null, h('span', { class: 'mono' }, error.code), ': ', error.message)),
@@ -293,6 +295,7 @@ function JobResult(props: {
       'div',
       { class: 'stack stack-tight' },
       h('p', { class: 'job-transcript' }, result.content),
+      result.parts.length > 0 ? h(Parts, { parts: result.parts }) : null,
       h(Code, { title: 'Full result', text: result.raw, wrap: true, tall: true }),
       h(
         'div',
@@ -313,6 +316,39 @@ function JobResult(props: {
   )
 }
 
+/** The parts that long audio was heard in. */
+function Parts({ parts }: { readonly parts: readonly TranscriptPart[] }) {
+  return h(Table<TranscriptPart>, {
+    caption: 'Parts of the audio',
+    rowKey: ({ start }) => String(start),
+    rows: parts,
+    columns: [
+      { head: 'From', primary: true, cell: ({ start }) => clock(start) },
+      { head: 'To', cell: ({ end }) => clock(end) },
+      { head: 'Heard by', cell: ({ provider, model }) => `${provider} · ${model}` },
+      { head: 'Attempts', align: 'end', cell: ({ attempts }) => number(attempts) },
+      { head: 'Cost', align: 'end', cell: ({ cost_usd: cost }) => orNone(cost, usd) },
+      { head: 'Cut', minor: true, cell: (part) => cutOf(part, part === parts.at(-1)) },
+    ],
+  })
+}
+
+function cutOf({ ends_in_silence: isQuiet }: TranscriptPart, isLast: boolean): string {
+  if (isLast) return 'the end'
+  return isQuiet ? 'in silence' : 'within sound'
+}
+
+/** Hours, minutes and seconds. */
+function clock(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().slice(11, 19)
+}
+
+/** How far it is, of one or of its parts; null: it cannot be told. */
+function doneOf({ status, parts }: JobAnswer): number | null {
+  if (parts !== null) return parts.done
+  return status === 'queued' ? 0 : null
+}
+
 function whyNone(job: JobDetailAnswer): string {
   if (job.kind === 'queue') return 'Queued requests keep no output: it is discarded after metering.'
   if (!hasEnded(job)) return 'No result yet.'
@@ -330,12 +366,14 @@ export function canCancel(job: Pick<JobAnswer, 'status' | 'cancel_requested'>): 
 
 /** The state of a job, in one line. */
 export function standing(job: JobAnswer): string {
-  const { status, attempts, cancel_requested: cancelling } = job
+  const { status, attempts, parts, cancel_requested: cancelling } = job
   const times = attempts === 1 ? '1 attempt' : `${attempts} attempts`
   if (cancelling && !hasEnded(job)) return 'Cancelling. The job ends as soon as its worker sees this.'
   if (status === 'queued') {
     return attempts === 0 ? 'Waiting for a worker.' : `Re-queued after ${times}.`
   }
+  if (status === 'processing' && parts !== null)
+    return `Processing, attempt ${attempts}: ${parts.done} of ${parts.total} parts are heard.`
   if (status === 'processing') return `Processing, attempt ${attempts}.`
   if (status === 'failed' && job.can_retry) return `Failed after ${times}. You can retry it.`
   if (status === 'failed') return `Failed after ${times}. Resubmit to retry.`

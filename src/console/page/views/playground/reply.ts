@@ -1,4 +1,4 @@
-import type { Segment, Word } from '../../../../contracts/calls.ts'
+import type { Segment, TranscriptPart, Word } from '../../../../contracts/calls.ts'
 
 /** Facts about a finished call, whatever the format of its answer. */
 export interface CallFacts {
@@ -20,6 +20,8 @@ export interface TranscriptReply extends CallFacts {
   readonly durationSeconds: number | null
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
+  /** None: it was heard whole. */
+  readonly parts: readonly TranscriptPart[]
   /** The answer as it came. */
   readonly raw: string
 }
@@ -35,7 +37,7 @@ export function readTranscript(raw: string, header: (name: string) => string | n
   const isJson = /json/.test(header('content-type') ?? 'application/json')
   const body = isJson ? parsed(raw) : null
   if (body === null) {
-    const nothing = { language: null, durationSeconds: null, segments: [], words: [] }
+    const nothing = { language: null, durationSeconds: null, segments: [], words: [], parts: [] }
     return { ...headerFacts(header), ...nothing, content: raw, raw }
   }
   return {
@@ -45,6 +47,7 @@ export function readTranscript(raw: string, header: (name: string) => string | n
     durationSeconds: numberOf(body.duration_seconds),
     segments: listOf(body.segments).flatMap(timed).map(segmentOf),
     words: listOf(body.words).flatMap(timed).map(wordOf),
+    parts: listOf(body.parts).flatMap(timed) as unknown as TranscriptPart[],
     raw: JSON.stringify(body, null, 2),
   }
 }

@@ -235,6 +235,15 @@ t.test('a job that is tried again hears only what it has not heard', async (t) =
   t.equal(rig.ear.heard.length, job.result!.parts.length, 'no part was heard twice')
 })
 
+t.test('a job waits for a provider that has too many calls at once', async (t) => {
+  const rig = await start(t, { fault: (index) => (index === 1 || index === 3 ? 429 : null) })
+  const { job } = await runJob(rig, form(WAV))
+  t.equal(job.status, 'succeeded')
+  t.equal(job.attempts, 1, 'within one run')
+  checkTranscript(t, job.result!)
+  t.equal(rig.ear.heard.length, job.result!.parts.length, 'no part was heard twice')
+})
+
 t.test('a job that fails for good is charged for what was heard', async (t) => {
   const rig = await start(t, {
     fault: (_, { words }) => (words.includes(WORDS[20]!) ? 503 : null),

@@ -23,7 +23,11 @@ export interface EarOptions {
   /** Limits of the vendor: what is over them is refused, as OpenAI does. */
   readonly maxBytes?: number
   readonly maxSeconds?: number
-  /** Asked before each answer; a status: it fails so. @param index of the request, from 0 */
+  /**
+   * Asked before each answer; a status: it fails so, and 429 with `Retry-After: 1`.
+   *
+   * @param index of the request, from 0
+   */
   readonly fault?: (index: number, call: EarCall) => number | null | Promise<number | null>
   /** Leaves out words and segments, as models without times do. */
   readonly isPlain?: boolean
@@ -52,7 +56,10 @@ export async function startEar(t: Pick<Test, 'teardown'>, options: EarOptions = 
     const file = form.get('file') as unknown as File
     const bytes = new Uint8Array(await file.arrayBuffer())
     const refuse = (status: number, message: string) => {
-      response.writeHead(status, { 'content-type': 'application/json' })
+      response.writeHead(status, {
+        'content-type': 'application/json',
+        ...(status === 429 ? { 'retry-after': '1' } : {}),
+      })
       response.end(
         JSON.stringify({ error: { message, type: 'invalid_request_error', param: 'file', code: null } }),
       )

@@ -2,6 +2,7 @@ import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { PartedProgress, UpstreamProgress } from '../../contracts/jobs.ts'
 import type { KeptText } from '../../contracts/objects.ts'
 import type { AudioPart, HeardPart } from '../../contracts/parts.ts'
+import { type Clock, sleep } from '../../contracts/time.ts'
 import type { PartStore } from '../call/facts/call.ts'
 import { type Claim, InputMissing } from './claim.ts'
 import type { JobSignals } from './watch.ts'
@@ -9,7 +10,11 @@ import type { JobSignals } from './watch.ts'
 interface PartStores {
   readonly objects: Pick<JobObjects, 'keepPiece' | 'open'>
   readonly signals: Pick<JobSignals, 'changed'>
+  readonly clock: Clock
 }
+
+/** Pauses before what was heard is kept again. */
+const KEEP_AGAIN_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000]
 
 /** Keeps the parts of a job: texts in the object store, and in the progress of the claim where they are. */
 export class PartKeeper implements PartStore {
@@ -42,7 +47,7 @@ export class PartKeeper implements PartStore {
 
   /** An answer that is paid for is kept even when the job is being given back. */
   async keepHeard(index: number, heard: HeardPart): Promise<void> {
-    const text = await this.#keep(heard)
+    const text = await this.#keepSurely(heard)
     const kept = this.#kept!
     const { [index]: _done, ...upstream } = kept.upstream
     await this.#note({ ...kept, heard: { ...kept.heard, [index]: text }, upstream })
@@ -67,6 +72,19 @@ export class PartKeeper implements PartStore {
     this.#claim.noteParts(parts)
     await this.#claim.checkAnswered()
     this.#parts.signals.changed(this.#claim.job.id)
+  }
+
+  /** The transcript is paid for: a store that is away for a moment does not lose it. */
+  async #keepSurely(heard: HeardPart): Promise<KeptText> {
+    for (const pauseMs of KEEP_AGAIN_MS) {
+      try {
+        return await this.#keep(heard)
+      } catch {
+        if (this.#claim.lost) break
+        await sleep(this.#parts.clock, pauseMs)
+      }
+    }
+    return await this.#keep(heard)
   }
 
   #keep(value: unknown): Promise<KeptText> {

@@ -294,7 +294,7 @@ function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
     deadlineMs: timing.attemptMs,
     progress: claim.progress.upstream,
     note: (progress) => claim.noteUpstream(progress),
-    parts: new PartKeeper(claim, parts),
+    parts: new PartKeeper(claim, { ...parts, clock: parts.services.clock }),
     isRetried: (thrown) => {
       // A claim that is given back is resumed elsewhere; one that is cancelled is over.
       if (claim.signal.aborted) return !(claim.signal.reason instanceof Cancelled)

@@ -35,3 +35,14 @@ export const indexOf = (bytes: Uint8Array, pattern: string, start: number): numb
 function view(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
+
+/**
+ * A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next.
+ */
+export function joined(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
+  if (rest.length === 0) return chunk
+  const both = new Uint8Array(rest.length + chunk.length)
+  both.set(rest)
+  both.set(chunk, rest.length)
+  return both
+}

@@ -1,5 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
 import { type Clock, nextTurn, systemClock } from '../../contracts/time.ts'
+import { joined } from './bytes.ts'
 
 /** Largest range that is asked of the reader at once. */
 export const RANGE_BYTES = 256 * 1024
@@ -122,7 +123,7 @@ export class AudioWindow {
       if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
       const { start, bytes } = this.#scanned
       const passed = Math.min(Math.max(offset - start, 0), bytes.length)
-      this.#scanned = { start: start + passed, bytes: join(bytes.subarray(passed), next.value) }
+      this.#scanned = { start: start + passed, bytes: joined(bytes.subarray(passed), next.value) }
     }
     return cut(this.#scanned, offset)
   }
@@ -147,15 +148,4 @@ function covers({ start, bytes }: Span, offset: number, end: number): boolean {
 
 function cut({ start, bytes }: Span, offset: number): Uint8Array {
   return bytes.subarray(offset - start, offset - start + RANGE_BYTES)
-}
-
-/**
- * A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next.
- */
-function join(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
-  if (rest.length === 0) return chunk
-  const joined = new Uint8Array(rest.length + chunk.length)
-  joined.set(rest)
-  joined.set(chunk, rest.length)
-  return joined
 }

@@ -6,6 +6,7 @@ import type { Charge } from '../../../contracts/ledger.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import type { AudioCutter, AudioPart, CutPlan, HeardPart } from '../../../contracts/parts.ts'
 import type { AttemptRecord } from '../../../contracts/recorder.ts'
+import { sleep } from '../../../contracts/time.ts'
 import type { AdmittedContext } from '../context/call-context.ts'
 import { chargeOf } from '../context/reservation.ts'
 import type { ActiveCall } from '../context/services.ts'
@@ -19,6 +20,8 @@ import { stitched } from './stitch.ts'
 
 /** Parts of one call that are heard at a time. */
 const PARTS_AT_ONCE = 16
+/** Longest pause that an entry may ask for within one run of a job. */
+const WAIT_MAX_MS = 120_000
 
 /** A selection whose entries take parts of the audio. */
 export type CutSelection = Selection & { readonly cut: CutPlan }
@@ -53,12 +56,15 @@ export class PartedCall {
   /** Contexts of parts that were begun and have no answer. */
   readonly #open = new Map<number, AdmittedContext>()
   readonly #attempts = new Map<number, readonly AttemptRecord[]>()
+  /** When what is set aside for the call ends. */
+  readonly #untilMs: number
   #parts: readonly AudioPart[] = []
 
   constructor(active: ActiveCall, selection: CutSelection) {
     this.#active = active as ActiveCall<TranscriptionTask>
     this.#selection = selection
-    const { cutter } = active.services
+    const { cutter, clock } = active.services
+    this.#untilMs = clock.now() + partedActive(active, selection).deadlineMs
     if (cutter === undefined) throw new Error('this node has nothing that cuts audio')
     this.#cutter = cutter
   }
@@ -127,7 +133,7 @@ export class PartedCall {
       for (const index of waiting) {
         if (failures.length > 0) return
         try {
-          await this.#hear(index, stopped)
+          await this.#hearPatiently(index, stopped)
         } catch (error) {
           failures.push(error)
           if (job === null) stop.abort(error)
@@ -137,6 +143,22 @@ export class PartedCall {
     await Promise.all(Array.from({ length: PARTS_AT_ONCE }, work))
     signal.throwIfAborted()
     if (failures.length > 0) throw failures[0]
+  }
+
+  /** A job waits for entries that say when they may be asked again: the other parts were too many at once. */
+  async #hearPatiently(index: number, signal: AbortSignal): Promise<void> {
+    const { job, services } = this.#active
+    const { clock } = services
+    for (;;) {
+      try {
+        return await this.#hear(index, signal)
+      } catch (error) {
+        const waitMs = error instanceof GatewayError ? (error.extra.retryAfterMs ?? 0) : 0
+        const isLate = clock.now() + waitMs > this.#untilMs
+        if (job === null || waitMs === 0 || waitMs > WAIT_MAX_MS || isLate || signal.aborted) throw error
+        await sleep(clock, waitMs * (1 + Math.random()), { signal })
+      }
+    }
   }
 
   async #hear(index: number, signal: AbortSignal): Promise<void> {
@@ -241,6 +263,7 @@ export class PartedCall {
       secondsBy(one, parts) > secondsBy(longest, parts) ? one : longest,
     )
     const told = heard[parts.indexOf(most)]!
+    context.forPurpose = told.forPurpose
     const { purpose, warnings } = this.#selection
     const uncut = this.#parts[0]?.isWhole === true ? [UNCUT] : []
     return {

@@ -124,8 +124,8 @@ function sew(before: Placed, after: Placed, left: AudioPart, right: AudioPart): 
   if (seam === null) return
   before.text = withoutTail(before.text, seam.dropTail)
   after.text = withoutHead(after.text, seam.dropHead)
-  trimTail(before.segments, seam.dropTail, cut)
-  trimHead(after.segments, seam.dropHead, cut)
+  trim(before.segments, seam.dropTail, true, cut)
+  trim(after.segments, seam.dropHead, false, cut)
 }
 
 /** How many of the words have their middle behind a moment. */
@@ -185,36 +185,16 @@ function withoutHead(text: string, words: number): string {
   return text.slice(all[words]?.[0] ?? text.length).trim()
 }
 
-function trimTail(segments: PlacedSegment[], words: number, cut: number): void {
+/** Takes words from the end of the segments, or from their beginning. */
+function trim(segments: PlacedSegment[], words: number, isTail: boolean, cut: number): void {
   for (let left = words; left > 0 && segments.length > 0; ) {
-    const last = segments.at(-1)!
-    const has = spans(last.segment.text).length
-    if (has <= left) segments.pop()
-    else {
-      const text = withoutTail(last.segment.text, left)
-      last.segment = {
-        ...last.segment,
-        text,
-        end: Math.max(last.segment.start, Math.min(last.segment.end, cut)),
-      }
-    }
-    left -= Math.min(has, left)
-  }
-}
-
-function trimHead(segments: PlacedSegment[], words: number, cut: number): void {
-  for (let left = words; left > 0 && segments.length > 0; ) {
-    const first = segments[0]!
-    const has = spans(first.segment.text).length
-    if (has <= left) segments.shift()
-    else {
-      const text = withoutHead(first.segment.text, left)
-      first.segment = {
-        ...first.segment,
-        text,
-        start: Math.min(first.segment.end, Math.max(first.segment.start, cut)),
-      }
-    }
+    const one = isTail ? segments.at(-1)! : segments[0]!
+    const { start, end, text } = one.segment
+    const has = spans(text).length
+    const within = Math.min(end, Math.max(start, cut))
+    if (has <= left) segments.splice(isTail ? -1 : 0, 1)
+    else if (isTail) one.segment = { ...one.segment, text: withoutTail(text, left), end: within }
+    else one.segment = { ...one.segment, text: withoutHead(text, left), start: within }
     left -= Math.min(has, left)
   }
 }

@@ -1,4 +1,5 @@
 import { type Clock, nextTurn, systemClock } from '../../../contracts/time.ts'
+import { joined } from '../bytes.ts'
 
 /** Event loop time between two turns of other work. */
 const SLICE_MS = 1
@@ -72,13 +73,4 @@ export class ByteStream {
   async close(): Promise<void> {
     await this.#chunks.return(undefined)
   }
-}
-
-/** A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next. */
-function joined(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
-  if (rest.length === 0) return chunk
-  const both = new Uint8Array(rest.length + chunk.length)
-  both.set(rest)
-  both.set(chunk, rest.length)
-  return both
 }

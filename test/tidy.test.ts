@@ -94,7 +94,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/edge': 6_550,
   'gateway/jobs': 1_750,
   'gateway/live': 4_550,
-  'gateway/long': 570,
+  'gateway/long': 600,
   'gateway/media': 5_220,
   'gateway/node': 1_800,
   'gateway/observe/alerts': 1_000,

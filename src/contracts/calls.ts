@@ -177,6 +177,8 @@ export interface Segment {
   readonly speaker?: string
   readonly channel?: number
   readonly confidence?: number
+  /** As of the transcript; absent: that one's. */
+  readonly language?: string
 }
 
 export interface Word {

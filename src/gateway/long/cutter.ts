@@ -1,4 +1,5 @@
 import type { Audio, AudioReader, BodyPiece } from '../../contracts/audio.ts'
+import type { ByteBudget } from '../../contracts/budget.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { AudioCutter, AudioPart, CutPlan, PartOwner } from '../../contracts/parts.ts'
@@ -10,17 +11,19 @@ import { Uncuttable } from '../media/cut/sound.ts'
 const PIECE_BYTES = 4 * 1024 * 1024
 
 interface CutterDependencies {
+  readonly budget: ByteBudget
   readonly reader: AudioReader
   readonly objects: Pick<JobObjects, 'keepPiece' | 'drop'>
 }
 
 /** Cuts audio into files of its own container and codec, without decoding it. */
-export function createAudioCutter({ reader, objects }: CutterDependencies): AudioCutter {
+export function createAudioCutter({ reader, objects, budget }: CutterDependencies): AudioCutter {
   return {
     async cut(audio, plan, owner, signal) {
       const kept: BodyPiece[] = []
+      const memory = leaseOf(budget, owner)
       try {
-        const open = () => new PieceSink(objects, owner, signal, kept)
+        const open = () => new PieceSink(objects, { owner, signal, memory }, kept)
         const skipLevel = plan.skipsSilence ? await withSound(reader, audio, signal, skipLevelOf) : null
         const parts = await withSound(reader, audio, signal, (sound) =>
           cutSound(sound, plan, open, skipLevel),
@@ -29,10 +32,35 @@ export function createAudioCutter({ reader, objects }: CutterDependencies): Audi
       } catch (error) {
         void objects.drop(ofPieces(audio, kept))
         throw error instanceof Uncuttable ? uncuttable(error, plan) : error
+      } finally {
+        memory.hold(0)
       }
     },
     drop: ({ audio }: AudioPart) => objects.drop(audio),
   }
+}
+
+/** Memory of a buffer, charged to the share of its workspace while there is one. */
+interface BufferMemory {
+  /** @param bytes 0: it is given back */
+  hold(bytes: number): void
+}
+
+function leaseOf(budget: ByteBudget, { workspace }: PartOwner): BufferMemory {
+  let held = 0
+  return {
+    hold(bytes) {
+      budget.refund(held, workspace)
+      budget.charge(bytes, workspace)
+      held = bytes
+    },
+  }
+}
+
+interface SinkTerms {
+  readonly owner: PartOwner
+  readonly signal: AbortSignal
+  readonly memory: BufferMemory
 }
 
 function uncuttable({ message }: Uncuttable, { maxBytes, maxSeconds }: CutPlan): GatewayError {
@@ -75,30 +103,23 @@ function ofPieces(whole: Audio, pieces: readonly BodyPiece[]): Audio {
 /** Keeps what is written as objects, one after the other. */
 class PieceSink implements PartSink<readonly BodyPiece[]> {
   readonly #objects: Pick<JobObjects, 'keepPiece'>
-  readonly #owner: PartOwner
-  readonly #signal: AbortSignal
+  readonly #terms: SinkTerms
   /** Everything that is kept of any part, to be deleted when cutting fails. */
   readonly #all: BodyPiece[]
   readonly #pieces: BodyPiece[] = []
   #buffer: Buffer | null = null
   #used = 0
 
-  constructor(
-    objects: Pick<JobObjects, 'keepPiece'>,
-    owner: PartOwner,
-    signal: AbortSignal,
-    all: BodyPiece[],
-  ) {
+  constructor(objects: Pick<JobObjects, 'keepPiece'>, terms: SinkTerms, all: BodyPiece[]) {
     this.#objects = objects
-    this.#owner = owner
-    this.#signal = signal
+    this.#terms = terms
     this.#all = all
   }
 
   async write(chunks: readonly Uint8Array[]): Promise<void> {
     for (let chunk of chunks) {
       while (chunk.length > 0) {
-        this.#buffer ??= Buffer.allocUnsafe(PIECE_BYTES)
+        this.#buffer ??= this.#newBuffer()
         const fits = chunk.subarray(0, PIECE_BYTES - this.#used)
         this.#buffer.set(fits, this.#used)
         this.#used += fits.length
@@ -119,11 +140,19 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
     const chunks = [...before, ...(this.#buffer === null ? [] : [this.#buffer.subarray(0, this.#used)])]
     this.#buffer = null
     this.#used = 0
+    // Whoever keeps it counts it from here on.
+    this.#terms.memory.hold(0)
     if (chunks.some(({ length }) => length > 0)) this.#pieces.push(await this.#keep(chunks))
   }
 
+  #newBuffer(): Buffer {
+    this.#terms.memory.hold(PIECE_BYTES)
+    return Buffer.allocUnsafe(PIECE_BYTES)
+  }
+
   async #keep(chunks: readonly Uint8Array[]): Promise<BodyPiece> {
-    const { object, bytes } = await this.#objects.keepPiece(this.#owner, chunks, this.#signal)
+    const { owner, signal } = this.#terms
+    const { object, bytes } = await this.#objects.keepPiece(owner, chunks, signal)
     const piece = { key: object, start: 0, length: bytes }
     this.#all.push(piece)
     return piece

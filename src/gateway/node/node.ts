@@ -105,7 +105,7 @@ export async function openNode(
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const kept = { objects, budget, secretKeys, clock }
-    const cutter = createAudioCutter({ reader, objects: jobObjects })
+    const cutter = createAudioCutter({ reader, objects: jobObjects, budget })
     const comparing = { holds, log, clock, slots: state.slots, kept }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {

@@ -116,7 +116,7 @@ t.test('nothing is pretended of speakers, languages and figures', async (t) => {
   ])
   t.same(
     made.segments,
-    [{ id: 0, start: 1, end: 2, text: 'one', channel: 1 }],
+    [{ id: 0, start: 1, end: 2, text: 'one', channel: 1, language: 'de' }],
     'speakers of parts are not the same',
   )
   t.equal(made.language, 'en', 'that of most seconds')

@@ -121,6 +121,7 @@ const Segment = shape('Segment', {
   start: amount('seconds from the beginning of the audio'),
   end: amount('seconds'),
   text: Type.String(),
+  language: Type.Optional(text('of a part of long audio, where it is not that of the whole')),
   ...UTTERANCE,
 })
 

@@ -19,14 +19,14 @@ const WORDS_PER_SECOND = 6
  * once. Names of speakers in several parts are left out, since they do not mean the same persons.
  */
 export function stitched(stretches: readonly HeardStretch[]): TranscriptionResult {
-  const placed = stretches.map((stretch) => place(stretch, stretches.length === 1))
+  const { language, confidence, warnings } = languageOf(stretches)
+  const placed = stretches.map((stretch) => place(stretch, stretches.length === 1, language))
   for (const [index, one] of placed.entries()) {
     const next = placed[index + 1]
     if (next !== undefined && !stretches[index]!.part.endsQuietly)
       sew(one, next, stretches[index]!.part, stretches[index + 1]!.part)
   }
   const results = stretches.map(({ result }) => result)
-  const { language, confidence, warnings } = languageOf(stretches)
   const uncut = stretches.every(({ part }, index) => part.endsQuietly || index === stretches.length - 1)
   const logprobs = results.flatMap((result) => result.logprobs ?? [])
   const segments = placed.flatMap((one) => one.segments)
@@ -57,7 +57,9 @@ interface PlacedSegment {
   readonly figures: SegmentFigures | undefined
 }
 
-function place({ part, result }: HeardStretch, namesSpeakers: boolean): Placed {
+/** @param language of the whole: segments in another one say so */
+function place({ part, result }: HeardStretch, namesSpeakers: boolean, language: string | null): Placed {
+  const other = result.language !== null && result.language !== language ? { language: result.language } : {}
   const at = clockOf(part)
   const moved = <Timed extends { readonly start: number; readonly end: number; readonly speaker?: string }>(
     one: Timed,
@@ -79,7 +81,7 @@ function place({ part, result }: HeardStretch, namesSpeakers: boolean): Placed {
           }
     }),
     segments: result.segments.map((segment, index) => ({
-      segment: moved(segment),
+      segment: { ...moved(segment), ...other },
       figures: result.figures?.[index],
     })),
   }

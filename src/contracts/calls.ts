@@ -59,8 +59,8 @@ export interface TranscriptionOptions extends WithExtras {
   readonly character_times?: true
   /** How `srt` and `vtt` are cut; absent: each segment is a subtitle. */
   readonly subtitles?: SubtitleRules
-  /** Stretches of silence are left out before a provider hears it; absent: it hears them. */
-  readonly skip_silence?: true
+  /** Long silence is left out before a provider hears it; absent: as the route says. */
+  readonly skip_silence?: boolean
   /** Most that it may cost; absent: whatever it costs. */
   readonly max_cost_usd?: number
 }

@@ -148,6 +148,8 @@ export interface Route {
   readonly liveFallback: LiveFallback
   /** Its speech is kept, and given again to who asks for the same; absent: it is not. */
   readonly cache?: CacheTerms
+  /** Long silence is left out before a provider is asked, unless the call says otherwise; absent: it is not. */
+  readonly skipsSilence?: true
   /** Null: nothing is compared. */
   readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */

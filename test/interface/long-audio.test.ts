@@ -8,6 +8,9 @@ import { spokenWords, wordAt } from '../support/long-speech.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
+// Recordings are heard by real decoders, dozens of times.
+t.setTimeout(180_000)
+
 const COUNT = 40
 const EVERY_SECONDS = 3
 const WAV = spokenWords(COUNT, EVERY_SECONDS)
@@ -50,15 +53,19 @@ interface Rig {
 }
 
 interface RigOptions extends EarOptions {
+  readonly route?: Readonly<Record<string, unknown>>
   readonly entry?: object
   readonly config?: Readonly<Record<string, unknown>>
   readonly jobs?: object
 }
 
-async function start(t: Test, { entry = {}, config = {}, jobs, ...options }: RigOptions = {}): Promise<Rig> {
+async function start(
+  t: Test,
+  { entry = {}, config = {}, route = {}, jobs, ...options }: RigOptions = {},
+): Promise<Rig> {
   const ear = await startEar(t, { maxSeconds: MAX_SECONDS, ...options })
   const gateway = await startRouteGateway(t, {
-    providers: { ears: { kind: 'openai-compatible', base_url: ear.url } },
+    providers: { ears: { kind: 'openai-compatible', base_url: ear.url, retention: 'zero' } },
     entries: [
       {
         ...{ provider: 'ears', model: 'whisper-1', capabilities: ['audio_input'] },
@@ -69,6 +76,7 @@ async function start(t: Test, { entry = {}, config = {}, jobs, ...options }: Rig
       },
     ],
     config,
+    route,
     credits: CREDITS,
     timing: { jobs: { retryMs: [10, 10, 10], ...jobs } },
   })
@@ -307,6 +315,25 @@ t.test('silence that people think in stays, and so does the rest of a file that 
   ).json()) as Transcript
   t.equal(kept.skipped_silence_seconds, 0)
   t.equal(Math.round(ear.heard[0]!.seconds), 20)
+})
+
+t.test('a route leaves silence out, unless the call says otherwise', async (t) => {
+  const { gateway, ear } = await start(t, {
+    maxSeconds: 600,
+    entry: { limits: {} },
+    route: { skip_silence: true },
+  })
+  const ask = async (fields: Readonly<Record<string, string>>, headers = {}) =>
+    (await (await gateway.post('/v1/transcription', form(SPARSE, fields), headers)).json()) as Transcript
+  t.ok((await ask({})).skipped_silence_seconds > 90)
+  t.equal((await ask({ skip_silence: 'false' })).skipped_silence_seconds, undefined)
+  const zero = await ask({}, { 'x-lk-require': 'retention=zero' })
+  t.equal(zero.skipped_silence_seconds, undefined, 'nothing is stored that may not be kept')
+  t.match(zero.warnings, [/^skip_silence: left out/])
+  const streamed = await gateway.post('/v1/transcription', form(SPARSE, { stream: 'true' }))
+  t.equal(streamed.status, 200)
+  await streamed.text()
+  t.ok(ear.heard.at(-1)!.seconds > 100, 'a stream is heard as it is')
 })
 
 t.test('a call that may cost more than its caller allows is refused with its estimate', async (t) => {

@@ -14,6 +14,8 @@ export interface RouteGatewayOptions {
   readonly providers: Readonly<Record<string, Fields>>
   /** Entries of the one route, in order. */
   readonly entries: readonly Fields[]
+  /** Further members of the route. */
+  readonly route?: Fields
   /** The providers are the platform's, and the workspace has so many credits, USD; absent: they are its own. */
   readonly credits?: number
   /** Further members of the configuration file. */
@@ -70,7 +72,7 @@ async function routeGateway<Started extends Gateway>(
   const config = {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
     providers: Object.fromEntries(owned),
-    routes: { main: { workspace, entries: options.entries } },
+    routes: { main: { workspace, entries: options.entries, ...options.route } },
     workspaces: {
       acme: {
         ...(options.credits === undefined ? {} : { credits_usd: options.credits, grant_id: 'first' }),

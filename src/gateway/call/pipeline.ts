@@ -243,7 +243,7 @@ export function selectEntries(
   // A job is told by its runs, and by its submission only where that is refused.
   if (mode !== 'preview' || selection === null) context.noteSelected(call)
   if (selection === null) throw refusal
-  const planned = skippingSilence(selection, call)
+  const planned = skippingSilence(selection, call, context.principal, mode === 'streamed')
   checkNothingKept(context.principal, request, isCut(planned))
   return withinCost(planned, isCut(planned) ? partedCall(call, planned) : call, clock.wallNow())
 }

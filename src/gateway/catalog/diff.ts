@@ -68,6 +68,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     ...changed('live_fallback', before.liveFallback, after.liveFallback),
     ...changed('cache', before.cache, after.cache),
     ...changed('encode', encodes(before), encodes(after)),
+    ...changed('skip_silence', before.skipsSilence === true, after.skipsSilence === true),
     ...diffShadow(before.shadow, after.shadow),
     ...diffEntries(before.entries, after.entries),
   ]

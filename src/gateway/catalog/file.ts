@@ -305,6 +305,10 @@ export const RouteShape = strict({
     CacheShape,
     'keeps speech, for callers of the same workspace who ask for the same; default: off',
   ),
+  skip_silence: optional(
+    Type.Boolean(),
+    'leaves out long silence before a provider is asked, unless the call says otherwise',
+  ),
   encode: optional(
     Type.Boolean(),
     'makes speech in formats that a provider lacks out of its wav or pcm; default: off',

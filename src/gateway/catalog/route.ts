@@ -34,6 +34,7 @@ export function resolveRoute(
     published = true,
     live_fallback: liveFallback = 'none',
     cache,
+    skip_silence: skips,
   } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
@@ -46,7 +47,8 @@ export function resolveRoute(
   const shadow = resolveShadow(fields, context, [...path, 'shadow'], issues)
   if (fields.shadow !== undefined && shadow === null) return null
   const version = routeVersion(name, fields, entries)
-  const route = { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
+  const named = { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
+  const route = skips === true ? { ...named, skipsSilence: skips } : named
   return cache === undefined ? route : { ...route, cache: cacheTerms(cache) }
 }
 
@@ -103,6 +105,7 @@ export function routeVersion(
     accept,
     cache,
     encode,
+    skip_silence,
   }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
@@ -116,6 +119,7 @@ export function routeVersion(
     ...(accept === undefined ? {} : { accept }),
     ...(cache === undefined ? {} : { cache }),
     ...(encode === true ? { encode } : {}),
+    ...(skip_silence === true ? { skip_silence } : {}),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }

@@ -82,7 +82,7 @@ export const TRANSCRIPTION_FIELDS = {
   ),
   skip_silence: optional(
     Type.Boolean(),
-    'leaves out the middle of silence of more than 2 s before a provider is asked; times stay those of the audio',
+    'leaves out the middle of silence of more than 2 s before a provider is asked, or not; default: as the route says',
   ),
   max_cost_usd: optional(
     Type.Number({ minimum: 0 }),
@@ -159,7 +159,7 @@ export function readTranscriptionRequest(
     redaction: readRedaction(reader),
     seed: read(reader, 'seed'),
     ...readSubtitles(reader, format),
-    ...(read(reader, 'skip_silence') === true ? { skip_silence: true } : {}),
+    ...readSilence(reader),
     ...readCap(reader),
   }
   const stream = read(reader, 'stream') ?? false
@@ -174,6 +174,11 @@ export function readTranscriptionRequest(
     .filter((name) => !/\[/.test(name) && !ROUTE_CONTROL.has(name.replace(/^audio\./, '')))
   const warnings = unknownFields(reader.unknown(), [...known, ...AUDIO_MEMBERS])
   return { options, stream, selectors, warnings }
+}
+
+function readSilence(reader: FieldReader): Pick<TranscriptionOptions, 'skip_silence'> {
+  const skips = read(reader, 'skip_silence')
+  return skips === null ? {} : { skip_silence: skips }
 }
 
 function readCap(reader: FieldReader): Pick<TranscriptionOptions, 'max_cost_usd'> {

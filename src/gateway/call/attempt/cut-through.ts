@@ -76,8 +76,9 @@ export function mayCutThrough({ route, capabilityRoutes, purposes }: Principal):
   return purposes.some((purpose) => purpose.route !== null && asksForIt(purpose.route))
 }
 
-function asksForIt({ entries }: Route): boolean {
-  return entries.some(({ cutThrough }) => cutThrough)
+function asksForIt({ entries, skipsSilence }: Route): boolean {
+  // Silence can only be told once it is over.
+  return skipsSilence !== true && entries.some(({ cutThrough }) => cutThrough)
 }
 
 export class EarlyAttempt {

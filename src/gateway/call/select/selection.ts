@@ -21,6 +21,7 @@ import {
   exclusionOf,
   partLimits,
   payloadExclusion,
+  requirementsFor,
   standingExclusion,
 } from './eligibility.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
@@ -136,19 +137,31 @@ function selectForParts(input: SelectionInput, whole: readonly Verdict[]): Selec
   if (result.selection === null) return null
   const entries = result.selection.candidates.map(({ entry }) => entry)
   const cut = planCut(audio, partLimits(entries, call))
-  if (cut === null) return null
-  const plan = { ...cut, skipsSilence: options.skip_silence === true }
-  return { ...result, selection: { ...result.selection, cut: plan } }
+  return cut === null ? null : { ...result, selection: { ...result.selection, cut } }
 }
 
-/** The same selection of a call whose silence is to be left out, which takes the audio apart as well. */
-export function skippingSilence(selection: Selection, call: Call): Selection {
-  const { payload } = call
-  if (!('audio' in payload && 'options' in payload) || payload.options.skip_silence !== true) return selection
-  return isLive(call) || selection.cut !== undefined
-    ? selection
-    : { ...selection, cut: planSkip(payload.audio) }
+/**
+ * The same selection of a call whose silence is to be left out, which takes the audio apart as well. A stream does so
+ * where its caller asks for it, and not for its route: its answer would come whole.
+ */
+export function skippingSilence(
+  selection: Selection,
+  call: Call,
+  principal: Principal,
+  isStreamed: boolean,
+): Selection {
+  const { payload, selectors } = call
+  if (!('audio' in payload && 'options' in payload) || isLive(call)) return selection
+  const { cut, candidates, warnings } = selection
+  const ofRoute = !isStreamed && candidates[0]?.route.skipsSilence === true
+  if (!(payload.options.skip_silence ?? ofRoute)) return selection
+  if (cut !== undefined) return { ...selection, cut: { ...cut, skipsSilence: true } }
+  if (requirementsFor(selectors, principal)?.retentionDays === 0)
+    return { ...selection, warnings: [...warnings, SILENCE_KEPT] }
+  return { ...selection, cut: planSkip(payload.audio) }
 }
+
+const SILENCE_KEPT = 'skip_silence: left out, what is taken apart is stored, and retention is zero'
 
 /**
  * A selection that all calls of a kind have in common, those that name no purpose and no profile: it is the same again

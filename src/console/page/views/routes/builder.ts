@@ -338,7 +338,7 @@ function RouteSettings(props: RouteSettingsProps) {
   )
 }
 
-/** How speech of its entries is converted. */
+/** How speech of its entries is converted, and recordings for them. */
 function speechSettings({ editing: { rest }, edit, issues, readOnly }: RouteSettingsProps) {
   return [
     h(Checkbox, {
@@ -351,8 +351,15 @@ function speechSettings({ editing: { rest }, edit, issues, readOnly }: RouteSett
     h(Checkbox, {
       label: 'Encode speech',
       checked: rest.encode === true,
-      onChange: (on: boolean) => edit({ do: 'encode', encode: on }),
+      onChange: (on: boolean) => edit({ do: 'flag', name: 'encode', on }),
       hint: issues.fields.get('encode')?.join(' ') ?? 'Makes mp3, opus and other formats out of wav.',
+      disabled: readOnly,
+    }),
+    h(Checkbox, {
+      label: 'Skip silence',
+      checked: rest.skip_silence === true,
+      onChange: (on: boolean) => edit({ do: 'flag', name: 'skip_silence', on }),
+      hint: issues.fields.get('skip_silence')?.join(' ') ?? 'Leaves out long silence before transcribing.',
       disabled: readOnly,
     }),
   ]

@@ -34,7 +34,7 @@ export type Edit =
   | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
   | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
-  | { readonly do: 'encode'; readonly encode: boolean }
+  | { readonly do: 'flag'; readonly name: 'encode' | 'skip_silence'; readonly on: boolean }
   | { readonly do: 'shadow'; readonly shadow: RouteFields['shadow'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
@@ -65,9 +65,9 @@ export function edited(editing: Editing, edit: Edit): Editing {
         : { ...editing, liveFallback: edit.liveFallback }
     case 'published':
       return edit.published === editing.published ? editing : { ...editing, published: edit.published }
-    case 'encode': {
-      const { encode: _, ...rest } = editing.rest
-      return { ...editing, rest: edit.encode ? { ...rest, encode: true } : rest }
+    case 'flag': {
+      const { [edit.name]: _, ...rest } = editing.rest
+      return { ...editing, rest: edit.on ? { ...rest, [edit.name]: true } : rest }
     }
     case 'cache': {
       const { cache: _, ...rest } = editing.rest
@@ -359,6 +359,7 @@ const ROUTE_FIELDS = [
   'live_fallback',
   'cache',
   'encode',
+  'skip_silence',
   'shadow',
   'workspace',
 ]

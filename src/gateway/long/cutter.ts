@@ -20,7 +20,7 @@ interface CutterDependencies {
 export function createAudioCutter({ reader, objects, budget }: CutterDependencies): AudioCutter {
   return {
     async cut(audio, plan, owner, signal) {
-      const kept: BodyPiece[] = []
+      const kept: Promise<BodyPiece>[] = []
       const memory = leaseOf(budget, owner)
       try {
         const open = () => new PieceSink(objects, { owner, signal, memory }, kept)
@@ -30,7 +30,10 @@ export function createAudioCutter({ reader, objects, budget }: CutterDependencie
         )
         return parts.map((part) => partOf(part, audio))
       } catch (error) {
-        void objects.drop(ofPieces(audio, kept))
+        void Promise.allSettled(kept).then((ends) => {
+          const pieces = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+          return objects.drop(ofPieces(audio, pieces))
+        })
         throw error instanceof Uncuttable ? uncuttable(error, plan) : error
       } finally {
         memory.hold(0)
@@ -105,12 +108,12 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
   readonly #objects: Pick<JobObjects, 'keepPiece'>
   readonly #terms: SinkTerms
   /** Everything that is kept of any part, to be deleted when cutting fails. */
-  readonly #all: BodyPiece[]
-  readonly #pieces: BodyPiece[] = []
+  readonly #all: Promise<BodyPiece>[]
+  readonly #pieces: Promise<BodyPiece>[] = []
   #buffer: Buffer | null = null
   #used = 0
 
-  constructor(objects: Pick<JobObjects, 'keepPiece'>, terms: SinkTerms, all: BodyPiece[]) {
+  constructor(objects: Pick<JobObjects, 'keepPiece'>, terms: SinkTerms, all: Promise<BodyPiece>[]) {
     this.#objects = objects
     this.#terms = terms
     this.#all = all
@@ -131,9 +134,9 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
 
   async finish(head: Uint8Array): Promise<readonly BodyPiece[]> {
     const isOne = this.#pieces.length === 0
-    if (!isOne && head.length > 0) this.#pieces.unshift(await this.#keep([head]))
+    if (!isOne && head.length > 0) this.#pieces.unshift(this.#keep([head]))
     await this.#flush(isOne ? [head] : [])
-    return this.#pieces
+    return await Promise.all(this.#pieces)
   }
 
   async #flush(before: readonly Uint8Array[] = []): Promise<void> {
@@ -142,7 +145,9 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
     this.#used = 0
     // Whoever keeps it counts it from here on.
     this.#terms.memory.hold(0)
-    if (chunks.some(({ length }) => length > 0)) this.#pieces.push(await this.#keep(chunks))
+    // One piece is on its way to the store while the next is filled.
+    await this.#pieces.at(-1)
+    if (chunks.some(({ length }) => length > 0)) this.#pieces.push(this.#keep(chunks))
   }
 
   #newBuffer(): Buffer {
@@ -150,10 +155,13 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
     return Buffer.allocUnsafe(PIECE_BYTES)
   }
 
-  async #keep(chunks: readonly Uint8Array[]): Promise<BodyPiece> {
+  #keep(chunks: readonly Uint8Array[]): Promise<BodyPiece> {
     const { owner, signal } = this.#terms
-    const { object, bytes } = await this.#objects.keepPiece(owner, chunks, signal)
-    const piece = { key: object, start: 0, length: bytes }
+    const piece = this.#objects
+      .keepPiece(owner, chunks, signal)
+      .then(({ object, bytes }) => ({ key: object, start: 0, length: bytes }))
+    // The next flush may never come, and its failure is told by the cut.
+    piece.catch(() => {})
     this.#all.push(piece)
     return piece
   }

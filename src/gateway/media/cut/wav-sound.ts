@@ -10,7 +10,7 @@ const FORMAT_MAX_BYTES = 4096
 const PACKETS_PER_SECOND = 50
 const PACKET_MAX_BYTES = 64 * 1024
 /** Samples a second that the level is taken of. */
-const LEVEL_RATE = 8000
+const LEVEL_RATE = 2000
 
 interface Head {
   readonly format: WavFormat

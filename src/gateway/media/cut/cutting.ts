@@ -325,9 +325,6 @@ function loudestAround(held: readonly Held[], place: number): number {
   return loudest
 }
 
-/** Silence that is left out is that much deeper than silence to cut at: who speaks softly is heard. */
-const SKIP_DROP_FACTOR = 2
-
 /**
  * Measures up to which level silence may be left out of sound, in a pass of its own: a beginning tells nothing of how
  * loud the rest is.
@@ -335,7 +332,7 @@ const SKIP_DROP_FACTOR = 2
 export async function skipLevelOf(sound: Sound): Promise<number> {
   const loudness = new Loudness()
   for await (const packet of sound.packets()) loudness.note(sound.level(packet), packet.ticks / sound.rate)
-  return loudness.silence(SKIP_DROP_FACTOR * sound.silenceDrop)
+  return loudness.silence(sound.skipDrop)
 }
 
 /** Mean of the power of sound, as a level. Speech makes nearly all of it, however seldom there is any. */

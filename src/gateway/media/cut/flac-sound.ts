@@ -2,7 +2,7 @@ import { latin1, u32be } from '../bytes.ts'
 import { codedNumber, crc8, type FlacFrame, type FlacStream, flacStream, readFrame } from '../flac.ts'
 import { id3v2Bytes } from '../format.ts'
 import type { ByteStream } from './byte-stream.ts'
-import { levelOfSize, type Packet, SILENCE_DROP, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
+import { BY_LOUDNESS, levelOfSize, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
 /** Length of STREAMINFO, and the place of its count of samples. */
 const INFO_BYTES = 34
@@ -25,7 +25,7 @@ export async function openFlac(stream: ByteStream): Promise<Sound> {
   return {
     rate: facts.sampleRate,
     startSeconds: 0,
-    silenceDrop: SILENCE_DROP,
+    ...BY_LOUDNESS,
     level: ({ bytes, ticks }) => flacLevel(bytes.length, ticks, facts),
     packets: () => frames(stream, facts),
     begin: () => new FlacWriter(info, facts),

@@ -4,13 +4,13 @@ import { headerFrame } from '../mp3.ts'
 import { MPEG_FRAME_MAX_BYTES, type MpegFrame, mpegFrame, sameStream } from '../mpeg-frame.ts'
 import type { ByteStream } from './byte-stream.ts'
 import {
+  BY_GAIN,
   bitsAt,
   GAIN_DB,
   LINE_BIT_DB,
   levelOfSize,
   NO_SOUND,
   type Packet,
-  SILENCE_DROP,
   type Sound,
   type SoundWriter,
   Uncuttable,
@@ -34,7 +34,7 @@ export async function openMp3(stream: ByteStream): Promise<Sound> {
     rate: first.sampleRate,
     // Decoders of the whole leave out what its header says; those of a part know nothing of it.
     startSeconds: -delaySamples / first.sampleRate,
-    silenceDrop: SILENCE_DROP,
+    ...BY_GAIN,
     level: ({ bytes, ticks }) => mp3Level(bytes) ?? levelOfSize(bytes.length, ticks / first.sampleRate),
     packets: () => frames(stream, first),
     begin: () => new RawWriter(),

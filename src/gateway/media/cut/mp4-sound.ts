@@ -1,10 +1,9 @@
 import type { AudioReader, AudioRef } from '../../../contracts/audio.ts'
 import { latin1, u32be, u64be } from '../bytes.ts'
 import { type Box, readBox } from '../mp4.ts'
-import { aacLevel } from './aac-level.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { type Mp4Track, Mp4Writer } from './mp4-writer.ts'
-import { levelOfSize, type Packet, SILENCE_DROP, SIZE_SILENCE_DROP, type Sound, Uncuttable } from './sound.ts'
+import { BY_SIZE, levelOfSize, type Packet, type Sound, Uncuttable } from './sound.ts'
 
 /** Boxes of a file that are looked at until its description is found. */
 const BOXES_MAX = 64
@@ -52,14 +51,12 @@ export async function openMp4(
 ): Promise<Sound> {
   const { brand, moov } = await readFile(reader, audio, signal)
   const track = trackOf(moov, brand)
-  const { timescale, primingTicks, description } = track
-  const isAac = latin1(description, 20, 4) === 'mp4a'
-  const bySize = ({ bytes, ticks }: Packet) => levelOfSize(bytes.length, ticks / timescale)
+  const { timescale, primingTicks } = track
   return {
     rate: timescale,
     startSeconds: -primingTicks / timescale,
-    silenceDrop: isAac ? SILENCE_DROP : SIZE_SILENCE_DROP,
-    level: isAac ? (packet) => aacLevel(packet.bytes) ?? bySize(packet) : bySize,
+    ...BY_SIZE,
+    level: ({ bytes, ticks }) => levelOfSize(bytes.length, ticks / timescale),
     packets: () => packetsOf(stream, track.isFragmented ? fragments(stream, track) : tabled(track)),
     begin: () => new Mp4Writer(track),
   }

@@ -6,10 +6,10 @@ import { OPUS_RATE, opusSamples } from '../opus.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { FrameNumbers, flacInfo, flacLevel } from './flac-sound.ts'
 import {
+  BY_LOUDNESS,
+  BY_SIZE,
   levelOfSize,
   type Packet,
-  SILENCE_DROP,
-  SIZE_SILENCE_DROP,
   type Sound,
   type SoundWriter,
   Uncuttable,
@@ -32,7 +32,7 @@ interface Codec {
   readonly rate: number
   /** Ticks at the beginning that are not played. */
   readonly preSkip: number
-  readonly silenceDrop: number
+  readonly drops: Pick<Sound, 'silenceDrop' | 'skipDrop'>
   /** Packets in front of the sound. */
   readonly headers: number
   /** Ticks of a packet; null: only its page tells. */
@@ -59,7 +59,7 @@ export async function openOgg(stream: ByteStream): Promise<Sound> {
   return {
     rate: known.rate,
     startSeconds: -known.preSkip / known.rate,
-    silenceDrop: known.silenceDrop,
+    ...known.drops,
     level: known.level,
     packets: () => timed(packets, known),
     begin: () => new OggPartWriter(known, heads),
@@ -163,7 +163,7 @@ function codecOf(head: Uint8Array): Codec {
     return {
       rate: OPUS_RATE,
       preSkip: u16le(head, 10),
-      silenceDrop: SIZE_SILENCE_DROP,
+      drops: BY_SIZE,
       headers: 2,
       ticks: (bytes) => opusSamples(bytes, 0),
       level: sizeLevel(OPUS_RATE),
@@ -176,7 +176,7 @@ function codecOf(head: Uint8Array): Codec {
   return {
     rate,
     preSkip: 0,
-    silenceDrop: SIZE_SILENCE_DROP,
+    drops: BY_SIZE,
     headers: isVorbis ? 3 : 2 + u32le(head, 68),
     ticks: () => null,
     level: sizeLevel(rate),
@@ -210,7 +210,7 @@ function flacCodec(head: Uint8Array): Codec {
   return {
     rate: facts.sampleRate,
     preSkip: 0,
-    silenceDrop: SILENCE_DROP,
+    drops: BY_LOUDNESS,
     headers: 1 + ((head[7] ?? 0) << 8) + (head[8] ?? 0),
     ticks: (bytes) => readFrame(bytes, 0, facts)?.samples ?? 0,
     level: ({ bytes, ticks }) => flacLevel(bytes.length, ticks, facts),

@@ -19,6 +19,8 @@ export interface Sound {
   level(packet: Packet): number
   /** How far silence lies below loud speech on that scale, at least. */
   readonly silenceDrop: number
+  /** How far silence lies below it that may be left out: deeper, since who speaks softly is to be heard. */
+  readonly skipDrop: number
   /** @throws Uncuttable where the rest cannot be read as packets; the reader's errors */
   packets(): AsyncGenerator<Packet>
   /** Begins a file of the same container and codec. */
@@ -45,10 +47,14 @@ export function levelOfSize(bytes: number, seconds: number): number {
   return seconds > 0 ? 20 * Math.log10(1 + bytes / seconds) : 0
 }
 
-/** Drop of such levels in silence: those of a variable bit rate. */
-export const SIZE_SILENCE_DROP = 7
-/** Drop of levels that are true loudness, dB. */
-export const SILENCE_DROP = 15
+type Drops = Pick<Sound, 'silenceDrop' | 'skipDrop'>
+
+/** Drops of levels by size, where the bit rate varies: AAC tells nothing better in its first bits. */
+export const BY_SIZE: Drops = { silenceDrop: 7, skipDrop: 14 }
+/** Drops of levels that are true loudness. */
+export const BY_LOUDNESS: Drops = { silenceDrop: 15, skipDrop: 30 }
+/** Drops of levels by gain and bits, by which a pure tone seems 40 dB softer than speech. */
+export const BY_GAIN: Drops = { silenceDrop: 15, skipDrop: 60 }
 /** Level of what holds no sound at all. */
 export const NO_SOUND = -200
 /** A step of the gain of MPEG's codecs, dB: a quarter of a doubling. */

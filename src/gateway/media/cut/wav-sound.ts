@@ -1,7 +1,7 @@
 import { latin1, u32le, u64le } from '../bytes.ts'
 import { readWavFormat, WAV_CODEC, type WavFormat } from '../wav-format.ts'
 import type { ByteStream } from './byte-stream.ts'
-import { NO_SOUND, type Packet, SILENCE_DROP, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
+import { BY_LOUDNESS, NO_SOUND, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
 const SIZE_UNKNOWN = 0xffffffff
 const CHUNKS_MAX = 1000
@@ -31,7 +31,7 @@ export async function openWav(stream: ByteStream): Promise<Sound> {
   return {
     rate: sampleRate,
     startSeconds: 0,
-    silenceDrop: SILENCE_DROP,
+    ...BY_LOUDNESS,
     level: (packet) => levelOf(format, packet.bytes),
     packets: () => packetsOf(stream, { packetBytes: blocks * blockBytes, blockBytes, blockTicks, bytes }),
     begin: () => new WavWriter(chunk),

@@ -21,14 +21,13 @@ import {
   trackNumber,
   unsigned,
 } from '../webm.ts'
-import { aacLevel } from './aac-level.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { mp3Level } from './mp3-sound.ts'
 import {
+  BY_GAIN,
+  BY_SIZE,
   levelOfSize,
   type Packet,
-  SILENCE_DROP,
-  SIZE_SILENCE_DROP,
   type Sound,
   type SoundWriter,
   Uncuttable,
@@ -56,22 +55,19 @@ interface Track {
 export async function openWebm(stream: ByteStream): Promise<Sound> {
   const head = await readHead(stream)
   const { track } = head
-  const { level, silenceDrop } = levelsOf(track.codec)
   return {
     rate: RATE,
     startSeconds: 0,
-    silenceDrop,
-    level,
+    ...levelsOf(track.codec),
     packets: () => blocks(stream, head),
     begin: () => new WebmWriter(head.ebml, track),
   }
 }
 
-function levelsOf(codec: string): Pick<Sound, 'level' | 'silenceDrop'> {
+function levelsOf(codec: string): Pick<Sound, 'level' | 'silenceDrop' | 'skipDrop'> {
   const bySize = ({ bytes, ticks }: Packet) => levelOfSize(bytes.length, ticks / RATE)
-  const read = codec.startsWith('A_MPEG') ? mp3Level : codec.startsWith('A_AAC') ? aacLevel : null
-  if (read === null) return { level: bySize, silenceDrop: SIZE_SILENCE_DROP }
-  return { level: (packet) => read(packet.bytes) ?? bySize(packet), silenceDrop: SILENCE_DROP }
+  if (!codec.startsWith('A_MPEG')) return { ...BY_SIZE, level: bySize }
+  return { ...BY_GAIN, level: (packet) => mp3Level(packet.bytes) ?? bySize(packet) }
 }
 
 interface Head {

@@ -1,4 +1,4 @@
-import type { Audio, AudioRef } from './audio.ts'
+import type { Audio, AudioRef, BodyPiece } from './audio.ts'
 import type { Job, JobSpec } from './jobs.ts'
 import type { KeptObject, KeptText } from './objects.ts'
 import type { PartOwner } from './parts.ts'
@@ -24,6 +24,8 @@ export interface JobObjects {
    * The chunks must not change until it resolves.
    */
   keepPiece(owner: PartOwner, chunks: readonly Uint8Array[], signal: AbortSignal): Promise<KeptObject>
+  /** Deletes such bytes, and never those of an upload, which are pieces too. Never rejects. */
+  dropPieces(pieces: readonly BodyPiece[]): Promise<void>
   /** True where audio that was kept is still there. */
   holds(audio: AudioRef): Promise<boolean>
   /** Keeps the payload of a call; short ones inline. */

@@ -24,7 +24,7 @@ export interface EarOptions {
   readonly maxBytes?: number
   readonly maxSeconds?: number
   /**
-   * Asked before each answer; a status: it fails so, and 429 with `Retry-After: 1`.
+   * Asked before each answer; a status: it fails so, and 429 with `retry-after-ms`, as OpenAI sends it.
    *
    * @param index of the request, from 0
    */
@@ -58,7 +58,7 @@ export async function startEar(t: Pick<Test, 'teardown'>, options: EarOptions = 
     const refuse = (status: number, message: string) => {
       response.writeHead(status, {
         'content-type': 'application/json',
-        ...(status === 429 ? { 'retry-after': '1' } : {}),
+        ...(status === 429 ? { 'retry-after-ms': '50' } : {}),
       })
       response.end(
         JSON.stringify({ error: { message, type: 'invalid_request_error', param: 'file', code: null } }),

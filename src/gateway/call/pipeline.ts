@@ -10,7 +10,7 @@ import type { Answer } from './attempt/operation.ts'
 import { buildOutcome, type Outcome } from './attempt/outcome.ts'
 import { type CutSelection, isCut, PartedCall, partedActive, partedCall } from './attempt/parts.ts'
 import { answerCached } from './attempt/speech-cache.ts'
-import { deliver, deliverWhole, openAttempt, type Streaming } from './attempt/stream.ts'
+import { deliver, noDeltas, openAttempt, type Streaming, WholeStreaming } from './attempt/stream.ts'
 import type { AdmittedContext } from './context/call-context.ts'
 import { replaySlot } from './context/idempotency.ts'
 import { Reservation, reserve, type SlotUse } from './context/reservation.ts'
@@ -196,7 +196,7 @@ function make(
   selection: Selection,
   request: MadeRequest,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
-  const reservation = reserve(isCut(selection) ? partedActive(active, selection) : active, selection)
+  const reservation = reserve(reservedFor(active, selection), selection)
   // Most calls have their reservation at once.
   if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
   return answer(active, reservation, request)
@@ -211,7 +211,7 @@ function answer(
   if (isCut(selection)) {
     const whole = answerParts(active, reservation, selection)
     return request.mode === 'streamed'
-      ? whole.then((one) => deliverWhole(one as Outcome<StreamedName>))
+      ? whole.then((one) => new WholeStreaming(one as Outcome<'transcription'>, noDeltas))
       : whole
   }
   if (request.mode === 'streamed')
@@ -338,20 +338,29 @@ function answerWhole(
   }, fail)
 }
 
+/** The call that money and time are set aside for. */
+function reservedFor(active: ActiveCall, selection: Selection): ActiveCall {
+  return isCut(selection) ? partedActive(active, selection) : active
+}
+
+/** Hears the audio in parts. @returns what they are together, and what it is charged at */
+async function hearParts(active: ActiveCall, reservation: Reservation, selection: CutSelection) {
+  const parted = new PartedCall(active, selection)
+  const outcome = await parted.run().catch(async (thrown) => {
+    throw await reservation.settleFailed(thrown, parted)
+  })
+  return { outcome, charge: parted.charge }
+}
+
 /** Hears the audio in parts, settles and replies with what they are together. */
 async function answerParts(
   active: ActiveCall,
   reservation: Reservation,
   selection: CutSelection,
 ): Promise<Outcome<TranscriptionTask>> {
-  const parted = new PartedCall(active, selection)
-  try {
-    const outcome = await parted.run()
-    await reservation.settleSum(parted.charge)
-    return outcome
-  } catch (thrown) {
-    throw await reservation.settleFailed(thrown, parted)
-  }
+  const { outcome, charge } = await hearParts(active, reservation, selection)
+  await reservation.settleSum(charge)
+  return outcome
 }
 
 /** Claims the slot of the caller's key, and continues without the caller; or replays what the slot holds. */
@@ -362,8 +371,7 @@ async function answerIdempotent(
 ): Promise<WholeResult> {
   const { services, context, signal } = active
   signal.throwIfAborted()
-  const reserved = isCut(selection) ? partedActive(active, selection) : active
-  const reservation = await reserve(reserved, selection, slotUse(request, services))
+  const reservation = await reserve(reservedFor(active, selection), selection, slotUse(request, services))
   if (!(reservation instanceof Reservation))
     return replaySlot(services, context, reservation, request.fingerprint)
   const detached = { ...active, signal: new AbortController().signal }
@@ -419,16 +427,13 @@ async function answerPartsOnce(
   selection: CutSelection,
   render: IdempotentRequest<OperationName>['render'],
 ): Promise<WholeResult> {
-  const parted = new PartedCall(active, selection)
-  const outcome = await parted.run().catch(async (thrown) => {
-    throw await reservation.settleFailed(thrown, parted)
-  })
+  const { outcome, charge } = await hearParts(active, reservation, selection)
   try {
     const result = await render(outcome)
-    await keepAnswer(active.services, active.context, reservation, parted.charge, result)
+    await keepAnswer(active.services, active.context, reservation, charge, result)
     return result
   } catch (thrown) {
-    await reservation.settleSlot(parted.charge, null)
+    await reservation.settleSlot(charge, null)
     throw thrown
   }
 }

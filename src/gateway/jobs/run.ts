@@ -71,23 +71,30 @@ export async function runJob(claim: Claim, parts: RunDependencies): Promise<() =
   return tidy
 }
 
-/** Chooses how a claim ends whose work did not succeed. */
+/** Chooses how a claim ends whose work did not succeed, and notes why. */
 function endingAfter(
   thrown: unknown,
   claim: Claim,
   context: CallContext,
   { timing }: RunDependencies,
 ): JobEnding {
-  const { reason } = claim.signal
-  const facts = failedFacts(context)
-  if (reason instanceof Cancelled) return { state: 'cancelled', facts }
-  if (claim.signal.aborted) return { state: 'queued', delayMs: 0, counts: 'nothing' }
-  context.failure = toGatewayError(thrown)
-  return endingOf(context.failure, claim.job, facts, timing)
+  if (!claim.signal.aborted) context.failure = toGatewayError(thrown)
+  return endingOfClaim(thrown, claim, failedFacts(context), timing)
+}
+
+function endingOfClaim(
+  thrown: unknown,
+  { job, signal }: Claim,
+  facts: JobFacts,
+  timing: JobTiming,
+): JobEnding {
+  if (signal.reason instanceof Cancelled) return { state: 'cancelled', facts }
+  if (signal.aborted) return { state: 'queued', delayMs: 0, counts: 'nothing' }
+  return endingOf(thrown, job, facts, timing)
 }
 
 /** Facts of a job without an answer: its applied purpose is unknown. */
-function failedFacts({ policyVersionId }: CallContext): JobFacts {
+function failedFacts({ policyVersionId }: Pick<CallContext, 'policyVersionId'>): JobFacts {
   return { policy_version_id: policyVersionId, lk_applied_purpose: null, lk_purpose_source: null }
 }
 
@@ -295,15 +302,10 @@ function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
     progress: claim.progress.upstream,
     note: (progress) => claim.noteUpstream(progress),
     parts: new PartKeeper(claim, { ...parts, clock: parts.services.clock }),
-    isRetried: (thrown) => {
-      // A claim that is given back is resumed elsewhere; one that is cancelled is over.
-      if (claim.signal.aborted) return !(claim.signal.reason instanceof Cancelled)
-      return endingOf(thrown, job, NO_FACTS, timing).state === 'queued'
-    },
+    isRetried: (thrown) =>
+      endingOfClaim(thrown, claim, failedFacts({ policyVersionId: null }), timing).state === 'queued',
   }
 }
-
-const NO_FACTS: JobFacts = { policy_version_id: null, lk_applied_purpose: null, lk_purpose_source: null }
 
 /** The store is well and has no such object, as a folder and as an S3 server say it. */
 function isMissing(error: unknown): boolean {

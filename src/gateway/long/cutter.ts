@@ -3,6 +3,7 @@ import type { ByteBudget } from '../../contracts/budget.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { AudioCutter, AudioPart, CutPlan, PartOwner } from '../../contracts/parts.ts'
+import { toMilliseconds } from '../../contracts/seconds.ts'
 import { type CutPart, cutSound, type PartSink, skipLevelOf } from '../media/cut/cutting.ts'
 import { withSound } from '../media/cut/open-sound.ts'
 import { Uncuttable } from '../media/cut/sound.ts'
@@ -13,7 +14,7 @@ const PIECE_BYTES = 4 * 1024 * 1024
 interface CutterDependencies {
   readonly budget: ByteBudget
   readonly reader: AudioReader
-  readonly objects: Pick<JobObjects, 'keepPiece' | 'drop'>
+  readonly objects: Pick<JobObjects, 'keepPiece' | 'dropPieces'>
 }
 
 /** Cuts audio into files of its own container and codec, without decoding it. */
@@ -32,14 +33,16 @@ export function createAudioCutter({ reader, objects, budget }: CutterDependencie
       } catch (error) {
         void Promise.allSettled(kept).then((ends) => {
           const pieces = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
-          return objects.drop(ofPieces(audio, pieces))
+          return objects.dropPieces(pieces)
         })
         throw error instanceof Uncuttable ? uncuttable(error, plan) : error
       } finally {
         memory.hold(0)
       }
     },
-    drop: ({ audio }: AudioPart) => objects.drop(audio),
+    async drop({ audio: { source } }: AudioPart) {
+      if (source.kind === 'pieces') await objects.dropPieces(source.pieces)
+    },
   }
 }
 
@@ -82,7 +85,7 @@ function partOf(
   { kept, soundSeconds, stretches, ...part }: CutPart<readonly BodyPiece[]>,
   whole: Audio,
 ): AudioPart {
-  const durationSeconds = Math.round(soundSeconds * 1000) / 1000
+  const durationSeconds = toMilliseconds(soundSeconds)
   return {
     ...part,
     audio: { ...ofPieces(whole, kept), durationSeconds },

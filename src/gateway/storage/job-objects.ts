@@ -156,6 +156,9 @@ export function createJobObjects({
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
     keepPiece: createPieceKeeper(objects, budget, discard),
+    async dropPieces(pieces) {
+      await Promise.all(pieces.map(({ key }) => discard(key)))
+    },
     async holds(audio) {
       const key = keyOf(audio)
       return key !== null && (await isThere(objects, key))
@@ -198,8 +201,6 @@ function createRemovals(
 ): Pick<JobObjects, 'drop' | 'removeInput' | 'removeFiled' | 'removeAll'> {
   return {
     async drop(kept) {
-      if (kept !== null && 'source' in kept && kept.source.kind === 'pieces')
-        await Promise.all(kept.source.pieces.map((piece) => discard(piece.key)))
       const key = kept === null ? null : keyOf(kept)
       if (key !== null) await discard(key)
     },

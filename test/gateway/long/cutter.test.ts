@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Audio, AudioRef } from '../../../src/contracts/audio.ts'
+import type { Audio, BodyPiece } from '../../../src/contracts/audio.ts'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import type { PartOwner } from '../../../src/contracts/parts.ts'
 import { createAudioCutter } from '../../../src/gateway/long/cutter.ts'
@@ -28,9 +28,8 @@ async function rig(failsAt = Number.POSITIVE_INFINITY) {
       kept.set(object, bytes)
       return { object, bytes: bytes.length }
     },
-    async drop(audio: unknown) {
-      const { source } = audio as AudioRef
-      if (source.kind === 'pieces') dropped.push(...source.pieces.map(({ key }) => key))
+    async dropPieces(pieces: readonly BodyPiece[]) {
+      dropped.push(...pieces.map(({ key }) => key))
     },
   }
   return { audio, kept, dropped, budget, cutter: createAudioCutter({ reader, objects, budget }) }

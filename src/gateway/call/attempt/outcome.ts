@@ -193,10 +193,10 @@ function warningsOf(result: Results[OperationName]): readonly string[] {
   return empty ? [...given, 'empty_transcript: the provider heard nothing'] : given
 }
 
-function appliedPurpose({ requested }: PurposeResolution, applied: boolean): string | null {
+export function appliedPurpose({ requested }: PurposeResolution, applied: boolean): string | null {
   return applied ? requested : null
 }
 
-function purposeSource({ otherwise, source }: PurposeResolution, applied: boolean): string {
+export function purposeSource({ otherwise, source }: PurposeResolution, applied: boolean): string {
   return applied && source !== null ? source : otherwise
 }

@@ -6,16 +6,18 @@ import type { Charge } from '../../../contracts/ledger.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import type { AudioCutter, AudioPart, CutPlan, HeardPart } from '../../../contracts/parts.ts'
 import type { AttemptRecord } from '../../../contracts/recorder.ts'
+import { toMilliseconds } from '../../../contracts/seconds.ts'
 import { sleep } from '../../../contracts/time.ts'
 import type { AdmittedContext } from '../context/call-context.ts'
-import { chargeOf } from '../context/reservation.ts'
+import { chargeOf, NOTHING } from '../context/reservation.ts'
 import type { ActiveCall } from '../context/services.ts'
 import { isUnknown } from '../context/upstream-errors.ts'
 import type { Call, JobContext } from '../facts/call.ts'
+import { microsOf, usdOf } from '../facts/price.ts'
 import type { Selection } from '../select/selection.ts'
 import { attemptWhole } from './attempt.ts'
 import { failOver } from './failover.ts'
-import { buildOutcome, joined, type Outcome } from './outcome.ts'
+import { appliedPurpose, buildOutcome, holdsNothing, joined, type Outcome, purposeSource } from './outcome.ts'
 import { stitched } from './stitch.ts'
 
 /** Parts of one call that are heard at a time. */
@@ -71,8 +73,8 @@ export class PartedCall {
 
   /** Cost of the answers so far, and of those whose end is unknown. */
   get charge(): Charge {
-    const unknown = [...this.#open.values()].flatMap(({ estimate }) =>
-      estimate === null ? [] : chargeOf(estimate.entry, estimate.metered().costUsd),
+    const unknown = [...this.#open.values()].flatMap((context) =>
+      context.estimate === null ? [] : chargeOf(context.estimate.entry, null, context),
     )
     return [...this.#heard.values()]
       .map(({ charge }) => charge)
@@ -212,10 +214,7 @@ export class PartedCall {
       const { candidate } = recorder
       const { envelope, result, release } = buildOutcome(active, this.#selection, candidate, got)
       release()
-      const charge = chargeOf(
-        candidate.entry,
-        envelope.cost_usd ?? context.estimate?.metered().costUsd ?? null,
-      )
+      const charge = chargeOf(candidate.entry, envelope.cost_usd, context)
       services.watch?.charged(candidate.entry, charge.spendMicros)
       return {
         result: result as TranscriptionResult,
@@ -246,7 +245,7 @@ export class PartedCall {
     const seconds = this.#parts.map(({ audio, startSeconds, endSeconds }) =>
       Math.max(0, endSeconds - startSeconds - (audio.durationSeconds ?? endSeconds - startSeconds)),
     )
-    return { skippedSeconds: Math.round(seconds.reduce((sum, one) => sum + one, 0) * 1000) / 1000 }
+    return { skippedSeconds: toMilliseconds(seconds.reduce((sum, one) => sum + one, 0)) }
   }
 
   #outcome(): Outcome<TranscriptionTask> {
@@ -278,8 +277,8 @@ export class PartedCall {
         cost_usd: costUsd,
         determinism: { seed_honored: false },
         lk_requested_purpose: purpose.requested,
-        lk_applied_purpose: told.forPurpose ? purpose.requested : null,
-        lk_purpose_source: told.forPurpose && purpose.source !== null ? purpose.source : purpose.otherwise,
+        lk_applied_purpose: appliedPurpose(purpose, told.forPurpose),
+        lk_purpose_source: purposeSource(purpose, told.forPurpose),
         warnings: [
           ...new Set(
             joined(call.warnings, warnings, uncut, result.warnings, ...heard.map((one) => one.warnings)),
@@ -288,7 +287,7 @@ export class PartedCall {
       },
       payload: call.payload,
       result: { ...result, ...(parts.length > 1 ? { parts } : {}), ...this.#skipped() },
-      release() {},
+      release: holdsNothing,
     }
   }
 }
@@ -302,8 +301,6 @@ function wholePart(audio: Audio): AudioPart {
   return { audio, ...own, endsQuietly: false, isWhole: true }
 }
 
-const NOTHING: Charge = { platformMicros: 0, spendMicros: 0 }
-
 function sumOf(one: Charge, other: Charge): Charge {
   return {
     platformMicros: one.platformMicros + other.platformMicros,
@@ -313,7 +310,7 @@ function sumOf(one: Charge, other: Charge): Charge {
 
 /** In micro-USD, so that the sum is as exact as its terms. */
 function sumUsd(heard: readonly HeardPart[]): number {
-  return heard.reduce((sum, { costUsd }) => sum + Math.round((costUsd ?? 0) * 1e6), 0) / 1e6
+  return usdOf(heard.reduce((sum, { costUsd }) => sum + microsOf(costUsd ?? 0), 0))
 }
 
 /** Null where a part does not tell. */
@@ -333,8 +330,8 @@ function toMillionths(figure: number): number {
 
 function transcriptPart(part: AudioPart, { provider, model, costUsd, attempts }: HeardPart): TranscriptPart {
   return {
-    start: Math.round(part.fromSeconds * 1000) / 1000,
-    end: Math.round(part.toSeconds * 1000) / 1000,
+    start: toMilliseconds(part.fromSeconds),
+    end: toMilliseconds(part.toSeconds),
     provider,
     model,
     cost_usd: costUsd,

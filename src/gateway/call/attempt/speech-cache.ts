@@ -15,7 +15,7 @@ import type { Candidate, Selection } from '../select/selection.ts'
 import { encodingAt, nativeFormat } from '../select/speech-format.ts'
 import { leaseMemory, type MemoryLease } from './operation.ts'
 import { keptOutcome, type Outcome } from './outcome.ts'
-import { CancellableStream, type Streaming } from './stream.ts'
+import { CancellableStream, type Streaming, WholeStreaming } from './stream.ts'
 
 /**
  * Speech that was made before, for who asks for the same again. It is looked up once the entries are selected and
@@ -54,7 +54,7 @@ export function answerCached(
   selection: Selection,
   mode: CachedCall['mode'],
   start: Start,
-): WholeStreaming | Promise<SpeechAnswer> | null {
+): WholeStreaming<'speech'> | Promise<SpeechAnswer> | null {
   const { services, context, call } = active
   const first = selection.candidates[0] as Candidate
   const { cache: terms } = first.route
@@ -140,40 +140,7 @@ function hit(
   noteHit(active, candidate, leave === undefined ? 'hit' : 'joined')
   active.services.cacheWatch?.spared(candidate.entry, lengthOf(result))
   const outcome = keptOutcome(active, selection, candidate, result, leave)
-  return mode === 'streamed' ? new WholeStreaming(outcome) : outcome
-}
-
-/** A stream whose end is here already. */
-class WholeStreaming implements Streaming<'speech'> {
-  readonly whole: SpeechResult
-  readonly #outcome: Outcome<'speech'>
-
-  constructor(outcome: Outcome<'speech'>) {
-    this.whole = outcome.result
-    this.#outcome = outcome
-  }
-
-  get head() {
-    return this.#outcome.envelope
-  }
-
-  get expected() {
-    return this.#outcome.envelope
-  }
-
-  get warnings() {
-    return this.#outcome.envelope.warnings
-  }
-
-  get payload() {
-    return this.#outcome.payload
-  }
-
-  get deltas() {
-    return new CancellableStream(deltasOf(this.whole), async () => this.#outcome.release())
-  }
-
-  readonly outcome = (): Outcome<'speech'> => this.#outcome
+  return mode === 'streamed' ? new WholeStreaming(outcome, deltasOf) : outcome
 }
 
 /** Most of kept audio that is one delta, as of a provider that streams: not all of it is to be in one event. */

@@ -1,5 +1,6 @@
 import type { Segment, SegmentFigures, TranscriptionResult, Word } from '../../../contracts/calls.ts'
 import type { AudioPart, Stretch } from '../../../contracts/parts.ts'
+import { toMilliseconds } from '../../../contracts/seconds.ts'
 import { WORD } from './transcript-quality.ts'
 
 /** A part beside what was heard in it, by its own clock. */
@@ -89,16 +90,12 @@ function place({ part, result }: HeardStretch, namesSpeakers: boolean, language:
 
 /** Turns a second of a part into that of the whole. @param isEnd an end belongs to the sound before a silence */
 function clockOf({ startSeconds, stretches }: AudioPart): (second: number, isEnd?: boolean) => number {
-  if (stretches === undefined) return (second) => toMilliseconds(second + startSeconds)
+  if (stretches === undefined) return (second) => toMilliseconds(Math.max(0, second + startSeconds))
   return (second, isEnd = false) => {
     const isBegun = ({ atSeconds }: Stretch) => (isEnd ? atSeconds < second : atSeconds <= second)
     const stretch = stretches.findLast(isBegun) ?? stretches[0]!
-    return toMilliseconds(second - stretch.atSeconds + stretch.startSeconds)
+    return toMilliseconds(Math.max(0, second - stretch.atSeconds + stretch.startSeconds))
   }
-}
-
-function toMilliseconds(seconds: number): number {
-  return Math.max(0, Math.round(seconds * 1000) / 1000)
 }
 
 /** Takes from both sides of a cut within speech what the other one has. */

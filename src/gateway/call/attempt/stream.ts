@@ -83,21 +83,43 @@ export function deliver(
   }
 }
 
-/** Hands over an answer that is whole, and settled. */
-export function deliverWhole<K extends StreamedName>(outcome: Outcome<K>): Streaming<K> {
-  const { usage, cost_usd, warnings, ...head } = outcome.envelope
-  return {
-    head,
-    expected: { usage, cost_usd },
-    warnings,
-    payload: outcome.payload,
-    whole: outcome.result,
-    deltas: noDeltas(),
-    outcome: () => outcome,
+/** A stream whose end is here already: its answer is whole, and settled. */
+export class WholeStreaming<K extends StreamedName> implements Streaming<K> {
+  readonly whole: Results[K]
+  readonly #outcome: Outcome<K>
+  readonly #deltasOf: (whole: Results[K]) => AsyncGenerator<Deltas[K], void, void>
+
+  constructor(outcome: Outcome<K>, deltasOf: (whole: Results[K]) => AsyncGenerator<Deltas[K], void, void>) {
+    this.whole = outcome.result
+    this.#outcome = outcome
+    this.#deltasOf = deltasOf
   }
+
+  get head() {
+    return this.#outcome.envelope
+  }
+
+  get expected() {
+    return this.#outcome.envelope
+  }
+
+  get warnings() {
+    return this.#outcome.envelope.warnings
+  }
+
+  get payload() {
+    return this.#outcome.payload
+  }
+
+  get deltas() {
+    return new CancellableStream(this.#deltasOf(this.whole), async () => this.#outcome.release())
+  }
+
+  readonly outcome = (): Outcome<K> => this.#outcome
 }
 
-async function* noDeltas(): AsyncGenerator<never, void, void> {}
+/** Deltas of an answer that comes in one piece. */
+export async function* noDeltas(): AsyncGenerator<never, void, void> {}
 
 /** Delivers the rest of an answer, and settles the call however the delivery ends. */
 class Delivery {

@@ -184,9 +184,9 @@ export interface PartsDone {
   readonly isBegun: boolean
 }
 
-/** Computes what an answer of an entry is charged at. @param usd null: not known */
-export function chargeOf(entry: Entry, usd: number | null): Charge {
-  const micros = chargeable(entry, usd)
+/** Computes what an answer of an entry is charged at. @param costUsd null: not known; the estimate is charged */
+export function chargeOf(entry: Entry, costUsd: number | null, { estimate }: CallContext): Charge {
+  const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
   return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
 }
 
@@ -382,7 +382,7 @@ export class Reservation {
   }
 
   #charge(entry: Entry, costUsd: number | null): Charge {
-    return chargeOf(entry, costUsd ?? this.#active.context.estimate?.metered().costUsd ?? null)
+    return chargeOf(entry, costUsd, this.#active.context)
   }
 
   /**
@@ -405,4 +405,4 @@ function endCharge(context: CallContext, { spendMicros }: Charge, taken: Settled
   context.settled()
 }
 
-const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })
+export const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

@@ -1,6 +1,5 @@
 import { latin1, u32be } from '../bytes.ts'
 import { codedNumber, crc8, type FlacFrame, type FlacStream, flacStream, readFrame } from '../flac.ts'
-import { id3v2Bytes } from '../format.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { BY_LOUDNESS, levelOfSize, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
@@ -17,8 +16,6 @@ const BIT_DB = 6.02
 
 /** FLAC: frames are found by the next one's header, which has to say that it follows. */
 export async function openFlac(stream: ByteStream): Promise<Sound> {
-  for (let tag = id3v2Bytes(await stream.fill(10), 0); tag > 0; tag = id3v2Bytes(await stream.fill(10), 0))
-    await stream.seek(tag)
   const info = await readInfo(stream)
   const facts = flacStream(info)
   if (facts === null) throw new Uncuttable('no sample rate')

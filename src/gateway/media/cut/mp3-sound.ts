@@ -1,13 +1,9 @@
 import { indexOf } from '../bytes.ts'
-import { id3v2Bytes } from '../format.ts'
 import { headerFrame } from '../mp3.ts'
 import { MPEG_FRAME_MAX_BYTES, type MpegFrame, mpegFrame, sameStream } from '../mpeg-frame.ts'
 import type { ByteStream } from './byte-stream.ts'
 import {
   BY_GAIN,
-  bitsAt,
-  GAIN_DB,
-  LINE_BIT_DB,
   levelOfSize,
   NO_SOUND,
   type Packet,
@@ -23,8 +19,6 @@ const LINES = 576
 
 /** MPEG audio of any layer: frames follow one another, and any run of them is a file. */
 export async function openMp3(stream: ByteStream): Promise<Sound> {
-  for (let tag = id3v2Bytes(await stream.fill(10), 0); tag > 0; tag = id3v2Bytes(await stream.fill(10), 0))
-    await stream.seek(tag)
   const first = await nextFrame(stream, null)
   if (first === null) throw new Uncuttable('no frame of MPEG audio')
   const isHeader = headerFrame(stream.view, 0, first) !== null
@@ -132,4 +126,20 @@ class RawWriter implements SoundWriter {
   end() {
     return { head: new Uint8Array(0), tail: [] }
   }
+}
+
+/** A step of the gain of a granule, dB: a quarter of a doubling. */
+const GAIN_DB = 1.505
+/**
+ * A bit of a line of its spectrum, dB: what is quantized to numbers of so many bits is raised to the power of 4/3. The
+ * gain alone says little: a pure tone has a small one and large numbers.
+ */
+const LINE_BIT_DB = 8
+
+/** Unsigned number of up to 32 bits, from a place counted in bits; bits past the end are zero. */
+function bitsAt(bytes: Uint8Array, at: number, count: number): number {
+  let value = 0
+  for (let bit = at; bit < at + count; bit += 1)
+    value = value * 2 + (((bytes[bit >>> 3] ?? 0) >>> (7 - (bit & 7))) & 1)
+  return value
 }

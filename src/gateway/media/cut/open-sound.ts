@@ -1,4 +1,5 @@
 import type { Audio, AudioReader } from '../../../contracts/audio.ts'
+import { id3v2Bytes } from '../format.ts'
 import { ByteStream } from './byte-stream.ts'
 import { openFlac } from './flac-sound.ts'
 import { openMp3 } from './mp3-sound.ts'
@@ -27,7 +28,13 @@ export async function withSound<Result>(
   }
 }
 
-function open(stream: ByteStream, reader: AudioReader, audio: Audio, signal: AbortSignal): Promise<Sound> {
+async function open(
+  stream: ByteStream,
+  reader: AudioReader,
+  audio: Audio,
+  signal: AbortSignal,
+): Promise<Sound> {
+  await passTags(stream)
   switch (audio.format) {
     case 'mp3':
       return openMp3(stream)
@@ -44,4 +51,10 @@ function open(stream: ByteStream, reader: AudioReader, audio: Audio, signal: Abo
     case 'mpeg':
       throw new Uncuttable('an MPEG program stream')
   }
+}
+
+/** Passes over the tags that mp3 and flac may have in front; the other containers begin otherwise. */
+async function passTags(stream: ByteStream): Promise<void> {
+  const next = async () => id3v2Bytes(await stream.fill(10), 0)
+  for (let tag = await next(); tag > 0; tag = await next()) await stream.seek(tag)
 }

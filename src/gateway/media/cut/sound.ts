@@ -57,18 +57,3 @@ export const BY_LOUDNESS: Drops = { silenceDrop: 15, skipDrop: 30 }
 export const BY_GAIN: Drops = { silenceDrop: 15, skipDrop: 60 }
 /** Level of what holds no sound at all. */
 export const NO_SOUND = -200
-/** A step of the gain of MPEG's codecs, dB: a quarter of a doubling. */
-export const GAIN_DB = 1.505
-/**
- * A bit of a line of their spectra, dB: what is quantized to numbers of so many bits is raised to the power of 4/3. The
- * gain alone says little: a pure tone has a small one and large numbers.
- */
-export const LINE_BIT_DB = 8
-
-/** Unsigned number of up to 32 bits, from a place counted in bits; bits past the end are zero. */
-export function bitsAt(bytes: Uint8Array, at: number, count: number): number {
-  let value = 0
-  for (let bit = at; bit < at + count; bit += 1)
-    value = value * 2 + (((bytes[bit >>> 3] ?? 0) >>> (7 - (bit & 7))) & 1)
-  return value
-}

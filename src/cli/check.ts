@@ -4,6 +4,7 @@ import { messageOf } from '../contracts/log.ts'
 import { systemClock } from '../contracts/time.ts'
 import { listModels } from '../gateway/call/select/list-models.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
+import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, readCertificate } from '../gateway/node/certificate.ts'
 import { readEnvironment } from '../gateway/node/config.ts'
 import { createSender } from '../gateway/outbound/send.ts'
@@ -55,6 +56,9 @@ export async function check(
   const told = [...fadingModels(good.routes, table, nowMs), ...notesOn(good.routes, table)]
   const remarks = told.map(({ name, remark }) => [name, remark])
   if (remarks.length > 0) print(`\n${columns([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
+  for (const { name, transcodes } of good.routes)
+    if (transcodes === true && findTranscoder(env.PATH) === null)
+      print(`\nWarning: ${name} transcodes, and there is no ffmpeg here.\n`)
   const serves = await checkCertificate(env, nowMs, print)
   const answers = providers ? await checkProviders(good.providers, good.routes, print) : 0
   const age = documentAge(table, nowMs)

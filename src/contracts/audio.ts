@@ -64,8 +64,11 @@ export interface StoredBody {
 
 export const AUDIO_FORMATS = ['mp3', 'mp4', 'mpeg', 'wav', 'webm', 'ogg', 'flac'] as const
 
-/** Format of audio by its bytes. m4a is `mp4`, mpga is `mp3`, and `mpeg` a program stream, with or without video. */
-export type AudioFormat = (typeof AUDIO_FORMATS)[number]
+/**
+ * Format of audio by its bytes. m4a is `mp4`, mpga is `mp3`, `mpeg` a program stream, with or without video, and
+ * `other` none of these: it has to be transcoded, if it is audio at all.
+ */
+export type AudioFormat = (typeof AUDIO_FORMATS)[number] | 'other'
 
 /**
  * The audio of a call: a range of a stored body. Plain data, so a job record can hold it (with an object source).

@@ -150,6 +150,8 @@ export interface Route {
   readonly cache?: CacheTerms
   /** Long silence is left out before a provider is asked, unless the call says otherwise; absent: it is not. */
   readonly skipsSilence?: true
+  /** Audio in formats that none of its entries takes is made into one that they take; absent: it is refused. */
+  readonly transcodes?: true
   /** Null: nothing is compared. */
   readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
@@ -233,6 +235,16 @@ export interface Principal {
 
 /** The part of a principal that all keys of an app share. */
 export type AppPrincipal = Omit<Principal, 'key'>
+
+/** Every route that calls of an app may lead to, each once. */
+export function routesOf({
+  route,
+  capabilityRoutes,
+  purposes,
+}: Pick<Principal, 'route' | 'capabilityRoutes' | 'purposes'>): Set<Route> {
+  const bound = purposes.flatMap((purpose) => purpose.route ?? [])
+  return new Set([route, ...capabilityRoutes.values(), ...bound])
+}
 
 /** The limits of a caller. */
 export function limitsOf({ limits }: Pick<Principal, 'limits'>, snapshot: Pick<Snapshot, 'limits'>): Limits {

@@ -11,9 +11,7 @@ export interface Base64Decoder {
 
 /** Looks at audio: format by magic numbers, duration and channels from the container. */
 export interface MediaProbe {
-  /**
-   * @throws GatewayError UNSUPPORTED_AUDIO_FORMAT when the bytes are none of the formats; the reader's errors
-   */
+  /** @throws the reader's errors */
   probe(audio: AudioRef, signal: AbortSignal): Promise<Audio>
   /**
    * The format alone, of audio that is still coming, as soon as its first bytes are here; null when these do not tell.

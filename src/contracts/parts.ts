@@ -26,6 +26,39 @@ export interface CutPlan {
   readonly skipsSilence: boolean
   /** Entries take the audio as it is: where it cannot be cut, they get it so. */
   readonly isOptional: boolean
+  /** It is transcoded first; absent: it stays as it is. */
+  readonly transcoding?: Transcoding
+}
+
+/** Formats that audio is transcoded to: Opus in Ogg, and 16-bit samples. */
+export const TRANSCODED_FORMATS = ['ogg', 'wav'] as const
+
+export interface Transcoding {
+  readonly format: (typeof TRANSCODED_FORMATS)[number]
+  /** How many are kept apart; 1: all are mixed. */
+  readonly channels: number
+  /** Limits of the entries that get it, one for all. */
+  readonly limits: PartLimits
+}
+
+/** Makes audio of any format into one that an entry takes. */
+export interface AudioTranscoder {
+  /** Whether this node can, now. */
+  readonly isAvailable: boolean
+  /**
+   * @param limitMs how long it may take
+   * @returns the whole as one file in the object store, which `AudioCutter.drop` deletes
+   * @throws GatewayError UNSUPPORTED_AUDIO_FORMAT when it is no audio that can be read; UPSTREAM_TIMEOUT after the
+   *         limit; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted. Nothing is left of it
+   *         then
+   */
+  transcode(
+    audio: Audio,
+    to: Transcoding,
+    owner: PartOwner,
+    limitMs: number,
+    signal: AbortSignal,
+  ): Promise<Audio>
 }
 
 /** A stretch of audio as a file of its own. Plain data. */
@@ -65,8 +98,8 @@ export interface AudioCutter {
    *         signal's reason when aborted. Nothing is left of it then
    */
   cut(audio: Audio, plan: CutPlan, owner: PartOwner, signal: AbortSignal): Promise<readonly AudioPart[]>
-  /** Deletes a part. Never rejects: what is left goes with the sweep. */
-  drop(part: AudioPart): Promise<void>
+  /** Deletes audio of a part. Never rejects: what is left goes with the sweep. */
+  drop(audio: Audio): Promise<void>
 }
 
 /** The transcript of a part, with its cost. Plain data. */

@@ -1,3 +1,5 @@
+import { chmod } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { listKnownModels } from '../../src/cli/models.ts'
 import { datedModels, endedModels, SHIPPED, staleness } from '../../src/gateway/providers/facts.ts'
@@ -135,6 +137,16 @@ t.test('check says what has ended, ends soon, or is to be known of a model', asy
     new RegExp(`\\nWarning: the facts of models are \\d\\d+ days old \\(${SHIPPED.issuedAt.slice(0, 11)}`),
   )
   t.notMatch(after.output, /gpt-transcribe +\w+ed/)
+})
+
+t.test('check warns of routes that transcode where nothing can', async (t) => {
+  const routes = { voice: { ...CONFIG.routes.voice, transcode: true } }
+  const cwd = t.testdir({ 'larkway.yaml': JSON.stringify({ ...CONFIG, routes }), ffmpeg: '' })
+  const on = async (path: string) =>
+    (await larkway(['check'], { cwd, env: { KEY: 'k', PATH: path, ...onDay('2026-11-21') } })).output
+  t.match(await on('/nowhere'), /\nWarning: voice transcodes, and there is no ffmpeg here\.\n/)
+  await chmod(join(cwd, 'ffmpeg'), 0o755)
+  t.notMatch(await on(cwd), /ffmpeg/)
 })
 
 t.test('check refuses what has ended and warns of what is deprecated, each with its successor', async (t) => {

@@ -1,11 +1,10 @@
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import t, { type Test } from 'tap'
 import { type Ear, type EarOptions, startEar } from '../support/ear.ts'
 import { encodedSpeech } from '../support/encoded-speech.ts'
 import { spokenWords, wordAt } from '../support/long-speech.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
+import { storedObjects } from '../support/stored-objects.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // Recordings are heard by real decoders, dozens of times.
@@ -130,13 +129,6 @@ async function creditsOf({ gateway }: Rig): Promise<number> {
   return ((await response.json()) as { billing: { credits_usd: number } }).billing.credits_usd
 }
 
-const storedIn = async (folder: string) => {
-  const files = await readdir(join(folder, 'objects'), { recursive: true, withFileTypes: true }).catch(
-    () => [],
-  )
-  return files.filter((file) => file.isFile()).map(({ name }) => name)
-}
-
 for (const format of ['wav', 'mp3', 'opus'])
   t.test(`a job hears audio that is too long for its entry in parts: ${format}`, async (t) => {
     const rig = await start(t)
@@ -155,7 +147,7 @@ for (const format of ['wav', 'mp3', 'opus'])
     await waitUntil(async () => Math.abs(CREDITS - (await creditsOf(rig)) - job.result!.cost_usd) < 1e-9)
     for (const { seconds } of heard) t.ok(seconds <= MAX_SECONDS)
     // The record keeps the result; everything else is gone.
-    await waitUntil(async () => (await storedIn(rig.gateway.dataFolder)).length === 0)
+    await waitUntil(async () => (await storedObjects(rig.gateway.dataFolder)).length === 0)
   })
 
 t.test('parts keep to the limit of bytes of an entry', async (t) => {
@@ -198,7 +190,7 @@ t.test('who waits for the answer gets it in one piece, whatever the door', async
   let done = ''
   for await (const event of stream) if (event.type === 'transcript.text.done') done = event.text
   t.equal(done, WORDS.join(' '), 'also as a stream')
-  await waitUntil(async () => (await storedIn(gateway.dataFolder)).length === 0)
+  await waitUntil(async () => (await storedObjects(gateway.dataFolder)).length === 0)
 })
 
 t.test('a part that fails is tried at the next entry, and nothing else is', async (t) => {
@@ -262,7 +254,7 @@ t.test('a job that fails for good is charged for what was heard', async (t) => {
   const heardSeconds = rig.ear.heard.reduce((sum, { seconds }) => sum + seconds, 0)
   t.ok(heardSeconds > 0 && heardSeconds < COUNT * EVERY_SECONDS)
   await waitUntil(async () => Math.abs(CREDITS - (await creditsOf(rig)) - heardSeconds * PER_SECOND) < 1e-4)
-  await waitUntil(async () => (await storedIn(rig.gateway.dataFolder)).length === 0)
+  await waitUntil(async () => (await storedObjects(rig.gateway.dataFolder)).length === 0)
 })
 
 t.test('what a cut would break, or must not be kept, is refused before anything is heard', async (t) => {

@@ -221,7 +221,7 @@ function answer(
 
 /** Selects the entries to try, and notes their route on the context. @throws GatewayError as `select` refuses */
 export function selectEntries(
-  { providers, random, latency, health, clock }: Services,
+  { providers, random, latency, health, clock, transcoder }: Services,
   context: AdmittedContext,
   request: CallRequest,
   nowMs: number,
@@ -237,6 +237,7 @@ export function selectEntries(
     health: mode === 'preview' ? HEALTHY : health,
     nowMs,
     wallMs: clock.wallNow(),
+    transcoder,
   })
   context.noteRoute(assigned)
   context.purpose = purpose

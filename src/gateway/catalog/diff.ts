@@ -69,6 +69,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     ...changed('cache', before.cache, after.cache),
     ...changed('encode', encodes(before), encodes(after)),
     ...changed('skip_silence', before.skipsSilence === true, after.skipsSilence === true),
+    ...changed('transcode', before.transcodes === true, after.transcodes === true),
     ...diffShadow(before.shadow, after.shadow),
     ...diffEntries(before.entries, after.entries),
   ]

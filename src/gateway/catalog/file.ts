@@ -309,6 +309,10 @@ export const RouteShape = strict({
     Type.Boolean(),
     'leaves out long silence before a provider is asked, unless the call says otherwise',
   ),
+  transcode: optional(
+    Type.Boolean(),
+    'makes audio in formats that no entry takes into one that they take, by `ffmpeg`; default: off',
+  ),
   encode: optional(
     Type.Boolean(),
     'makes speech in formats that a provider lacks out of its wav or pcm; default: off',

@@ -35,6 +35,7 @@ export function resolveRoute(
     live_fallback: liveFallback = 'none',
     cache,
     skip_silence: skips,
+    transcode,
   } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
@@ -48,8 +49,12 @@ export function resolveRoute(
   if (fields.shadow !== undefined && shadow === null) return null
   const version = routeVersion(name, fields, entries)
   const named = { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
-  const route = skips === true ? { ...named, skipsSilence: skips } : named
-  return cache === undefined ? route : { ...route, cache: cacheTerms(cache) }
+  return {
+    ...named,
+    ...(skips === true ? { skipsSilence: skips } : {}),
+    ...(transcode === true ? { transcodes: transcode } : {}),
+    ...(cache === undefined ? {} : { cache: cacheTerms(cache) }),
+  }
 }
 
 const CACHE_SECONDS = 24 * 3600
@@ -106,6 +111,7 @@ export function routeVersion(
     cache,
     encode,
     skip_silence,
+    transcode,
   }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
@@ -120,6 +126,7 @@ export function routeVersion(
     ...(cache === undefined ? {} : { cache }),
     ...(encode === true ? { encode } : {}),
     ...(skip_silence === true ? { skip_silence } : {}),
+    ...(transcode === true ? { transcode } : {}),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }

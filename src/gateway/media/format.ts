@@ -1,5 +1,4 @@
 import type { AudioFormat } from '../../contracts/audio.ts'
-import { GatewayError } from '../../contracts/errors.ts'
 import { indexOf, latin1 } from './bytes.ts'
 import { findMpegFrame, MPEG_FRAME_MAX_BYTES } from './mpeg-frame.ts'
 import { beginsAsProgramStream } from './mpeg-system.ts'
@@ -9,33 +8,6 @@ export const PADDING_MAX_BYTES = 64 * 1024
 /** Bytes needed to be sure of a frame behind such padding. */
 export const DETECT_BYTES = PADDING_MAX_BYTES + 4 * MPEG_FRAME_MAX_BYTES
 const EBML = '\x1a\x45\xdf\xa3'
-
-/**
- * Detects the audio format from its first bytes; its name and declared type are ignored.
- *
- * @param head the first bytes, 4 KiB or more unless the audio is shorter
- * @returns    `mp3` stands for MPEG audio of any layer, as .mpga files hold it, and for a tag whose end is
- *             not in `head`. `webm` stands for Matroska too
- * @throws     GatewayError UNSUPPORTED_AUDIO_FORMAT
- */
-export function detectFormat(head: Uint8Array): AudioFormat {
-  return supported(formByMagic(head))
-}
-
-/**
- * The same for audio behind an ID3v2 tag that was longer than the first bytes.
- *
- * @param bytes from the first one behind the tag
- * @throws      GatewayError UNSUPPORTED_AUDIO_FORMAT
- */
-export function detectTaggedFormat(bytes: Uint8Array): 'mp3' | 'flac' {
-  return supported(taggedForm(bytes))
-}
-
-function supported<Form extends AudioFormat>(format: Form | null): Form {
-  if (format) return format
-  throw new GatewayError('UNSUPPORTED_AUDIO_FORMAT', undefined, { param: 'audio' })
-}
 
 /**
  * Bytes of the ID3v2 tag at `at`, header and footer included; 0 when there is none.
@@ -53,7 +25,13 @@ export function id3v2Bytes(bytes: Uint8Array, at: number): number {
   return 10 + size + (hasFooter ? 10 : 0)
 }
 
-/** The same as `detectFormat`, and null for none of the formats. */
+/**
+ * Detects the audio format from its first bytes; its name and declared type are ignored.
+ *
+ * @param head the first bytes, 4 KiB or more unless the audio is shorter
+ * @returns    `mp3` stands for MPEG audio of any layer, as .mpga files hold it, and for a tag whose end is
+ *             not in `head`. `webm` stands for Matroska too. Null: none of the formats
+ */
 export function formByMagic(head: Uint8Array): AudioFormat | null {
   switch (latin1(head, 0, 4)) {
     case 'RIFF':
@@ -108,7 +86,7 @@ function isMpegSystem(head: Uint8Array): boolean {
  * Detects the format that follows an ID3v2 tag, given the first `bytes` after the tag; null when such a tag does not
  * precede it.
  */
-function taggedForm(bytes: Uint8Array): 'mp3' | 'flac' | null {
+export function taggedForm(bytes: Uint8Array): 'mp3' | 'flac' | null {
   if (latin1(bytes, 0, 4) === 'fLaC') return 'flac'
   return findMpegFrame(bytes, 0, PADDING_MAX_BYTES) >= 0 ? 'mp3' : null
 }

@@ -11,9 +11,13 @@ export interface Measure {
 
 export const UNKNOWN: Measure = { durationSeconds: null, channels: null }
 
-/** @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell */
-export function checkDuration({ durationSeconds }: Audio, { max_audio_seconds: cap }: Limits): void {
-  if (cap === null) return
+/**
+ * Audio of an unknown format is passed over: it is measured once it is transcoded.
+ *
+ * @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell
+ */
+export function checkDuration({ format, durationSeconds }: Audio, { max_audio_seconds: cap }: Limits): void {
+  if (cap === null || format === 'other') return
   if (durationSeconds === null) {
     throw new GatewayError('UNSUPPORTED_AUDIO_FORMAT', 'the duration of the audio cannot be found', {
       details: { limit: 'max_audio_seconds', limit_seconds: cap },

@@ -2,7 +2,7 @@ import type { Audio, AudioFormat, AudioReader, AudioRef } from '../../contracts/
 import type { MediaProbe } from '../../contracts/media.ts'
 import { toMilliseconds } from '../../contracts/seconds.ts'
 import { probeFlac } from './flac.ts'
-import { DETECT_BYTES, detectFormat, detectTaggedFormat, formByMagic, id3v2Bytes } from './format.ts'
+import { DETECT_BYTES, formByMagic, id3v2Bytes, taggedForm } from './format.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
 
 import { probeMp3 } from './mp3.ts'
@@ -60,7 +60,7 @@ async function findStart(window: AudioWindow): Promise<{ format: AudioFormat; st
     start += tagBytes
     head = await window.from(start, DETECT_BYTES)
   }
-  return { format: start > 0 ? detectTaggedFormat(head) : detectFormat(head), start }
+  return { format: (start > 0 ? taggedForm(head) : formByMagic(head)) ?? 'other', start }
 }
 
 async function measure(window: AudioWindow, format: AudioFormat, start: number): Promise<Measure> {
@@ -80,6 +80,8 @@ async function measure(window: AudioWindow, format: AudioFormat, start: number):
         return await probeOgg(window)
       case 'flac':
         return await probeFlac(window, start)
+      case 'other':
+        return UNKNOWN
     }
   } catch (thrown) {
     if (thrown instanceof OutOfReach) return UNKNOWN

@@ -22,10 +22,11 @@ import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
 import { createAudioCutter } from '../long/cutter.ts'
+import { createAudioTranscoder, type TranscoderDependencies } from '../long/transcoder.ts'
 import { Uploads } from '../long/uploads.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics, type Metrics } from '../observe/metrics/metrics.ts'
-import { routesOf } from '../observe/metrics/node-readings.ts'
+import { servedRoutes } from '../observe/metrics/node-readings.ts'
 import { BatchingRecorder } from '../observe/recorder/recorder.ts'
 import { startTracing } from '../observe/tracing/start.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
@@ -105,7 +106,7 @@ export async function openNode(
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const kept = { objects, budget, secretKeys, clock }
-    const cutter = createAudioCutter({ reader, objects: jobObjects, budget })
+    const probe = createMediaProbe({ reader })
     const comparing = { holds, log, clock, slots: state.slots, kept }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
@@ -113,7 +114,8 @@ export async function openNode(
       ...openUpstream(reader, sandbox, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
-      ...{ cutter, timing: timing.calls, ...compared },
+      ...openLongAudio({ reader, objects: jobObjects, budget, probe, clock, path: env.PATH }),
+      ...{ timing: timing.calls, ...compared },
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
       ...(usage === null ? {} : { usageKeeper: usage.ledger }),
     })
@@ -128,14 +130,19 @@ export async function openNode(
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, recorded, closers),
-      keys,
-      probe: createMediaProbe({ reader }),
+      ...{ keys, probe },
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
       uploads: new Uploads(objects, secretKeys, clock),
       ...{ readAhead: ahead.begin, jobObjects, signals },
     }
   }
+}
+
+/** Opens what makes audio into files that entries take. */
+function openLongAudio(parts: TranscoderDependencies) {
+  const { reader, objects, budget } = parts
+  return { cutter: createAudioCutter({ reader, objects, budget }), transcoder: createAudioTranscoder(parts) }
 }
 
 /** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */
@@ -235,7 +242,7 @@ async function sweep(
   const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
   const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
   const cacheTtlSeconds = () =>
-    Math.max(0, ...routesOf(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
+    Math.max(0, ...servedRoutes(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
   const alone = folderLinks !== null
   const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
   const sweeper = await startSweeper({ objects, log, clock, alone, ...ages, knownJobs })
@@ -322,6 +329,7 @@ function openServices(
     | 'audio'
     | 'audioLinks'
     | 'cutter'
+    | 'transcoder'
     | 'slotResults'
     | 'speechCache'
     | 'shadows'

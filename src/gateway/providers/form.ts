@@ -27,6 +27,7 @@ const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> 
   webm: ['webm'],
   ogg: ['ogg', 'oga'],
   flac: ['flac'],
+  other: ['bin'],
 }
 
 /** Names of the formats on the wire. */
@@ -38,6 +39,7 @@ export const FILE_MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   webm: 'audio/webm',
   ogg: 'audio/ogg',
   flac: 'audio/flac',
+  other: 'application/octet-stream',
 }
 
 /** Longest file name that is passed on, before its extension, UTF-16 units. */

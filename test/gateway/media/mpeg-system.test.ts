@@ -75,7 +75,7 @@ t.test('bare video, a transport stream and layer II alone stay what they are', a
   const transport = Buffer.alloc(188 * 4)
   for (let at = 0; at < transport.length; at += 188) transport[at] = 0x47
   for (const bytes of [transport, Buffer.from('000001b3140000000001000000', 'hex')])
-    await t.rejects(probe(bytes), { code: 'UNSUPPORTED_AUDIO_FORMAT' })
+    t.match(await probe(bytes), { format: 'other', durationSeconds: null })
   t.match(await probe(fixture('mp3-layer2.mp3')), { format: 'mp3' })
 })
 

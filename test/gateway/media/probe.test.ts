@@ -16,7 +16,11 @@ for (const standing of STANDINGS) {
   t.test(`every fixture as ${standing}: format, channels and duration as ffprobe has them`, async (t) => {
     for (const [name, verdict] of Object.entries(VERDICTS)) {
       if (formatOf(name) === 'none') {
-        await t.rejects(probe(fixture(name), standing), { code: 'UNSUPPORTED_AUDIO_FORMAT' }, name)
+        t.match(
+          (await probe(fixture(name), standing)).found,
+          { format: 'other', durationSeconds: null },
+          name,
+        )
         continue
       }
       const { audio, found, reads } = await probe(fixture(name), standing)
@@ -75,7 +79,7 @@ t.test('containers without sound have no duration', async (t) => {
 })
 
 t.test('no bytes at all are no audio', async (t) => {
-  await t.rejects(probe(new Uint8Array(0)), { code: 'UNSUPPORTED_AUDIO_FORMAT' })
+  t.match((await probe(new Uint8Array(0))).found, { format: 'other', durationSeconds: null, channels: null })
 })
 
 t.test('the errors of the reader and the reason of an abort come through', async (t) => {

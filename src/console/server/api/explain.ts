@@ -33,7 +33,7 @@ const closed = { additionalProperties: false }
 
 const AudioSample = Type.Object(
   {
-    format: Type.Optional(Type.Enum([...AUDIO_FORMATS])),
+    format: Type.Optional(Type.Enum([...AUDIO_FORMATS, 'other'])),
     bytes: whole(0, 5 * 1024 ** 3),
     seconds: Type.Optional(Type.Number({ minimum: 0, maximum: 31_536_000 })),
     channels: whole(1, 256),

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { Route } from '../../../contracts/catalog.ts'
+import { type Route, routesOf } from '../../../contracts/catalog.ts'
 import type {
   CatalogRecord,
   RecordDraft,
@@ -324,15 +324,11 @@ export function appsByRoute(
 ): ReadonlyMap<string, readonly string[]> {
   const leading = new Map<string, string[]>()
   const apps = [...(catalog.current().apps.get(workspace)?.values() ?? [])]
-  for (const { app, route, capabilityRoutes, purposes } of apps.sort((a, b) =>
-    a.app.id < b.app.id ? -1 : 1,
-  )) {
-    const routes = new Set([route, ...capabilityRoutes.values(), ...purposes.map((one) => one.route)])
-    for (const one of routes) {
-      if (one === null) continue
-      const known = leading.get(one.name)
-      if (known === undefined) leading.set(one.name, [app.id])
-      else known.push(app.id)
+  for (const principal of apps.sort((a, b) => (a.app.id < b.app.id ? -1 : 1))) {
+    for (const { name } of routesOf(principal)) {
+      const known = leading.get(name)
+      if (known === undefined) leading.set(name, [principal.app.id])
+      else known.push(principal.app.id)
     }
   }
   return leading

@@ -1,5 +1,5 @@
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
-import { limitsOf } from '../../../contracts/catalog.ts'
+import { limitsOf, routesOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../../edge/body.ts'
@@ -67,7 +67,9 @@ async function answer({ context, dependencies, body: { id, received } }: Endpoin
     const owner = { id, workspace }
     const signal = toAbortSignal(context.signal)
     // Anything but audio is refused here, instead of being kept for a day.
-    await probe.probe(source.audio, signal)
+    const { format } = await probe.probe(source.audio, signal)
+    if (format === 'other' && ![...routesOf(context.principal)].some(({ transcodes }) => transcodes))
+      throw new GatewayError('UNSUPPORTED_AUDIO_FORMAT', undefined, { param: 'audio' })
     const kept = await jobs.objects.keepUpload(source.audio, owner, signal)
     if (!isStored) received.release()
     return await jsonReply({ upload_url: uploadUrl(kept, workspace, secretKeys, services.clock.wallNow()) })

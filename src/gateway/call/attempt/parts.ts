@@ -1,4 +1,3 @@
-import type { Audio } from '../../../contracts/audio.ts'
 import type { TranscriptionResult, TranscriptPart } from '../../../contracts/calls.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
@@ -18,6 +17,7 @@ import type { Selection } from '../select/selection.ts'
 import { attemptWhole } from './attempt.ts'
 import { failOver } from './failover.ts'
 import { appliedPurpose, buildOutcome, holdsNothing, joined, type Outcome, purposeSource } from './outcome.ts'
+import { partFiles, warningsOf } from './part-files.ts'
 import { stitched } from './stitch.ts'
 
 /** Parts of one call that are heard at a time. */
@@ -103,20 +103,12 @@ export class PartedCall {
   }
 
   async #cut(): Promise<readonly AudioPart[]> {
-    const { call, context, job, signal } = this.#active
+    const { context, job } = this.#active
     const kept = (await job?.parts?.cut()) ?? null
     if (kept !== null) return kept
     const { workspace } = context.principal
     const owner = { workspace: workspace.id, id: job?.id ?? context.id, isJob: job !== null }
-    const { audio } = call.payload
-    const plan = this.#selection.cut
-    const parts = await this.#cutter
-      .cut(audio, plan, owner, toAbortSignal(signal))
-      .catch((error: unknown) => {
-        const isUncuttable = error instanceof GatewayError && error.code === 'INVALID_REQUEST'
-        if (!plan.isOptional || !isUncuttable) throw error
-        return [wholePart(audio)]
-      })
+    const parts = await partFiles(this.#active, this.#selection.cut, owner)
     await job?.parts?.keepCut(parts)
     return parts
   }
@@ -177,7 +169,7 @@ export class PartedCall {
   }
 
   #drop(part: AudioPart): void {
-    if (part.isWhole !== true) void this.#cutter.drop(part)
+    if (part.isWhole !== true) void this.#cutter.drop(part.audio)
   }
 
   /** The estimate that the caller's cap was held to was of seconds; what costs by the word may come to more. */
@@ -264,7 +256,7 @@ export class PartedCall {
     const told = heard[parts.indexOf(most)]!
     context.forPurpose = told.forPurpose
     const { purpose, warnings } = this.#selection
-    const uncut = this.#parts[0]?.isWhole === true ? [UNCUT] : []
+    const own = warningsOf(this.#selection.cut, call.payload.audio, this.#parts)
     return {
       envelope: {
         id: context.id,
@@ -281,7 +273,7 @@ export class PartedCall {
         lk_purpose_source: purposeSource(purpose, told.forPurpose),
         warnings: [
           ...new Set(
-            joined(call.warnings, warnings, uncut, result.warnings, ...heard.map((one) => one.warnings)),
+            joined(call.warnings, warnings, own, result.warnings, ...heard.map((one) => one.warnings)),
           ),
         ],
       },
@@ -290,15 +282,6 @@ export class PartedCall {
       release: holdsNothing,
     }
   }
-}
-
-const UNCUT = 'skip_silence: left out, the audio cannot be taken apart'
-
-/** All of the audio as its one part. */
-function wholePart(audio: Audio): AudioPart {
-  const seconds = audio.durationSeconds ?? 0
-  const own = { startSeconds: 0, endSeconds: seconds, fromSeconds: 0, toSeconds: seconds }
-  return { audio, ...own, endsQuietly: false, isWhole: true }
 }
 
 function sumOf(one: Charge, other: Charge): Charge {

@@ -5,7 +5,7 @@ import type { ApiKeys, Snapshot } from '../../../contracts/catalog.ts'
 import type { Links } from '../../../contracts/links.ts'
 import type { OpenSocket } from '../../../contracts/live.ts'
 import type { OperationName, Results } from '../../../contracts/operations.ts'
-import type { AudioCutter } from '../../../contracts/parts.ts'
+import type { AudioCutter, AudioTranscoder } from '../../../contracts/parts.ts'
 import type { Provider } from '../../../contracts/provider.ts'
 import type { UsageKeeper } from '../../../contracts/recorder.ts'
 import type { References } from '../../../contracts/shadow.ts'
@@ -56,6 +56,8 @@ export interface Services {
   readonly audio: AudioReader
   /** Cuts audio that no entry takes whole; absent where no call has audio. */
   readonly cutter?: AudioCutter
+  /** Makes audio into formats that entries take; absent where no call has audio. */
+  readonly transcoder?: AudioTranscoder
   /** Signs URLs of stored audio that providers fetch; absent where no provider could open them. */
   readonly audioLinks?: Links | undefined
   /** Uniform in [0, 1), for weighted routes. */

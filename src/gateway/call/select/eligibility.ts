@@ -1,3 +1,4 @@
+import { AUDIO_FORMATS, type Audio, type AudioFormat } from '../../../contracts/audio.ts'
 import type {
   Capability,
   Feature,
@@ -514,17 +515,24 @@ function audioExclusion(
   { audio, options }: TranscriptionCall,
   features: readonly Feature[],
 ): Exclusion | null {
-  const { max_audio_bytes, audio_formats, max_channels } = limits
+  const { max_audio_bytes, audio_formats = AUDIO_FORMATS, max_channels } = limits
+  if (!(audio_formats as readonly AudioFormat[]).includes(audio.format))
+    return {
+      ...overLimit('audio', `the provider accepts ${audio_formats.join(', ')}, not ${formatName(audio)}`),
+      isOfFormat: true,
+    }
   if (max_audio_bytes !== undefined && audio.decodedBytes > max_audio_bytes)
     return tooLong(`the audio is over the provider's limit of ${max_audio_bytes} bytes`)
   const maxSeconds = longestSeconds(limits, features)
   if ((audio.durationSeconds ?? 0) > maxSeconds)
     return tooLong(`the audio is over the provider's limit of ${maxSeconds} seconds`)
-  if (audio_formats !== undefined && !audio_formats.includes(audio.format))
-    return overLimit('audio', `the provider accepts ${audio_formats.join(', ')}, not ${audio.format}`)
   if (options.multichannel && max_channels !== undefined && (audio.channels ?? 0) > max_channels)
     return overLimit('multichannel', `the audio is over the provider's limit of ${max_channels} channels`)
   return options.keyterms.length === 0 ? null : keytermExclusion(limits.keyterms, options.keyterms)
+}
+
+function formatName({ format }: Audio): string {
+  return format === 'other' ? 'a format that is not known' : format
 }
 
 function tooLong(message: string): Exclusion {

@@ -1,11 +1,18 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Capability, TranscriptionCall } from '../../../contracts/calls.ts'
+import type { Audio } from '../../../contracts/audio.ts'
+import type { Capability } from '../../../contracts/calls.ts'
 import type { Entry, Principal, Profile, Purpose, Route, Selectors } from '../../../contracts/catalog.ts'
 import { ERRORS, GatewayError } from '../../../contracts/errors.ts'
 import type { OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
-import type { CutPlan } from '../../../contracts/parts.ts'
+import {
+  type AudioTranscoder,
+  type CutPlan,
+  type PartLimits,
+  TRANSCODED_FORMATS,
+  type Transcoding,
+} from '../../../contracts/parts.ts'
 import type { Provider } from '../../../contracts/provider.ts'
-import { planCut, planSkip } from '../../media/cut/plan.ts'
+import { planCut, planWhole } from '../../media/cut/plan.ts'
 import { wantsSpeakers } from '../../providers/transcript-needs.ts'
 import { againOf, type Call } from '../facts/call.ts'
 import { isLive } from '../facts/facts-for.ts'
@@ -65,6 +72,8 @@ export interface SelectionInput {
   readonly nowMs: number
   /** Epoch milliseconds, for prices that change; default: now. */
   readonly wallMs?: number
+  /** Asked only where audio would have to be transcoded; absent: it cannot be. */
+  readonly transcoder?: Pick<AudioTranscoder, 'isAvailable'> | undefined
 }
 
 type SelectionResult = SelectionFacts &
@@ -100,7 +109,8 @@ export function select(input: SelectionInput): SelectionResult {
   const facts = { purpose, assigned, considered: drafts }
   if (chosen.length === 0)
     return (
-      selectForParts(input, drafts) ?? {
+      selectForParts(input, drafts) ??
+      selectTranscoded(input, drafts) ?? {
         ...facts,
         selection: null,
         refusal: refuse(drafts, assigned, demand),
@@ -126,18 +136,73 @@ export function select(input: SelectionInput): SelectionResult {
  * cannot be cut. Who speaks cannot be told over several parts, so a call that requires it is for whole audio alone.
  */
 function selectForParts(input: SelectionInput, whole: readonly Verdict[]): SelectionResult | null {
-  const { operation, payload } = input.call
-  if ((operation !== 'transcription' && operation !== 'translation') || isLive(input.call)) return null
-  const call = input.call as Call<TranscriptionTask>
+  const call = fileCall(input.call)
+  if (call === null) return null
   const isTooLong = ({ exclusion }: Verdict) => exclusion?.why === 'limits' && exclusion.isOfLength === true
-  const { audio, options } = payload as TranscriptionCall
+  const { audio, options } = call.payload
   if (!whole.some(isTooLong) || audio.format === 'mpeg' || wantsSpeakers(options)) return null
-  const part = { ...audio, decodedBytes: 0, durationSeconds: null }
-  const result = select({ ...input, call: { ...call, payload: { ...call.payload, audio: part } } })
+  const result = selectAs(input, call, { ...audio, decodedBytes: 0, durationSeconds: null })
   if (result.selection === null) return null
-  const entries = result.selection.candidates.map(({ entry }) => entry)
-  const cut = planCut(audio, partLimits(entries, call))
+  const cut = planCut(audio, limitsOfAll(result.selection, call))
   return cut === null ? null : { ...result, selection: { ...result.selection, cut } }
+}
+
+/** Selects entries of routes that transcode for audio in a format that none of them takes; null: there are none. */
+function selectTranscoded(input: SelectionInput, whole: readonly Verdict[]): SelectionResult | null {
+  const call = fileCall(input.call)
+  const isOfFormat = ({ route, exclusion }: Verdict) =>
+    route.transcodes === true && exclusion?.why === 'limits' && exclusion.isOfFormat === true
+  if (call === null || !whole.some(isOfFormat) || input.transcoder?.isAvailable !== true) return null
+  const results = TRANSCODED_FORMATS.flatMap((format) => selectTranscodedTo(format, input, call) ?? [])
+  // The format that most of them take.
+  const [first, ...others] = results
+  const countOf = ({ selection }: { readonly selection: Selection }) => selection.candidates.length
+  return others.reduce((most, one) => (countOf(one) > countOf(most!) ? one : most), first) ?? null
+}
+
+/** Opus at 32 kbit/s, and 16-bit samples at 16 kHz; of a channel. */
+const TRANSCODED_BYTES_PER_SECOND: Readonly<Record<Transcoding['format'], number>> = {
+  ogg: 4_000,
+  wav: 32_000,
+}
+const TRANSCODED_CHANNELS_MAX = 8
+
+function selectTranscodedTo(
+  format: Transcoding['format'],
+  input: SelectionInput,
+  call: Call<TranscriptionTask>,
+): (SelectionResult & { readonly selection: Selection }) | null {
+  const { audio, options } = call.payload
+  const channels = options.multichannel ? Math.min(audio.channels ?? 2, TRANSCODED_CHANNELS_MAX) : 1
+  const decodedBytes = Math.ceil(
+    (audio.durationSeconds ?? 0) * channels * TRANSCODED_BYTES_PER_SECOND[format],
+  )
+  const result = selectAs(input, call, { ...audio, format, decodedBytes })
+  if (result.selection === null) return null
+  const selection = without(result.selection, ({ route }) => route.transcodes !== true)
+  if (selection === null) return null
+  const { cut = planWhole(audio, false) } = selection
+  const transcoding = { format, channels, limits: limitsOfAll(selection, call) }
+  return { ...result, selection: { ...selection, cut: { ...cut, transcoding } }, refusal: null }
+}
+
+/** The call of a whole file to be transcribed; null: it is another. */
+function fileCall(call: Call): Call<TranscriptionTask> | null {
+  const isOfFile = (call.operation === 'transcription' || call.operation === 'translation') && !isLive(call)
+  return isOfFile ? (call as Call<TranscriptionTask>) : null
+}
+
+/** The selection as if the audio of a call were this. */
+function selectAs(input: SelectionInput, call: Call<TranscriptionTask>, audio: Audio): SelectionResult {
+  const payload = { ...call.payload, audio }
+  return select({ ...input, call: { ...call, payload } as Call, transcoder: undefined })
+}
+
+function limitsOfAll({ candidates }: Selection, call: Call<TranscriptionTask>): PartLimits {
+  return partLimits(
+    candidates.map(({ entry }) => entry),
+    call,
+  )
 }
 
 /**
@@ -158,7 +223,7 @@ export function skippingSilence(
   if (cut !== undefined) return { ...selection, cut: { ...cut, skipsSilence: true } }
   if (requirementsFor(selectors, principal)?.retentionDays === 0)
     return { ...selection, warnings: [...warnings, SILENCE_KEPT] }
-  return { ...selection, cut: planSkip(payload.audio) }
+  return { ...selection, cut: planWhole(payload.audio, true) }
 }
 
 const SILENCE_KEPT = 'skip_silence: left out, what is taken apart is stored, and retention is zero'
@@ -526,7 +591,11 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   const limits = exclusionsOf(exclusions, 'limits')
   const [limit] = limits
   if (limit !== undefined)
-    return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })
+    return new GatewayError(
+      isUnknownFormat(demand.call) ? 'UNSUPPORTED_AUDIO_FORMAT' : 'INVALID_REQUEST',
+      isUnknownFormat(demand.call) ? undefined : inMadeFormats(limits, demand),
+      { param: limit.param, details },
+    )
   if (exclusionsOf(exclusions, 'features').length > 0) {
     const required = [...demand.features, ...demand.protocolFeatures, ...demand.extras.map(calledName)]
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
@@ -542,6 +611,10 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   return new GatewayError('NO_HEALTHY_PROVIDER', undefined, {
     details: { ...details, required_capabilities: demand.capabilities },
   })
+}
+
+function isUnknownFormat({ payload }: Call): boolean {
+  return 'audio' in payload && 'options' in payload && payload.audio.format === 'other'
 }
 
 type LimitExclusion = Extract<Exclusion, { readonly why: 'limits' }>

@@ -39,6 +39,8 @@ export type Exclusion =
       readonly made?: readonly string[]
       /** Parts of the audio would keep to the limit. */
       readonly isOfLength?: true
+      /** Transcoded audio would be taken. */
+      readonly isOfFormat?: true
     }
   /** Its provider has limited the rate, and sent a `Retry-After`. */
   | { readonly why: 'cooling'; readonly retryAfterMs: number }

@@ -49,7 +49,8 @@ async function open(
     case 'mp4':
       return openMp4(stream, reader, audio, signal)
     case 'mpeg':
-      throw new Uncuttable('an MPEG program stream')
+    case 'other':
+      throw new Uncuttable('its container is none of those that can be')
   }
 }
 

@@ -47,8 +47,16 @@ export function planCut({ durationSeconds, decodedBytes }: Audio, limits: PartLi
   }
 }
 
-/** Plans one part, which is all of the audio without its silence. */
-export function planSkip({ durationSeconds }: Audio): CutPlan {
+/** Whether audio keeps to limits as it is, as far as is known. */
+export function keepsTo(
+  { durationSeconds, decodedBytes }: Audio,
+  { maxBytes, maxSeconds }: PartLimits,
+): boolean {
+  return decodedBytes <= (maxBytes ?? Infinity) && (durationSeconds ?? 0) <= (maxSeconds ?? Infinity)
+}
+
+/** Plans one part, which is all of the audio. */
+export function planWhole({ durationSeconds }: Audio, skipsSilence: boolean): CutPlan {
   return {
     targetSeconds: Number.POSITIVE_INFINITY,
     windowSeconds: 0,
@@ -57,7 +65,7 @@ export function planSkip({ durationSeconds }: Audio): CutPlan {
     maxBytes: Number.POSITIVE_INFINITY,
     count: 1,
     durationSeconds,
-    skipsSilence: true,
+    skipsSilence,
     isOptional: true,
   }
 }

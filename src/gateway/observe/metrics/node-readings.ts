@@ -1,5 +1,11 @@
 import { performance } from 'node:perf_hooks'
-import type { ConfiguredProvider, Entry, Route, Snapshot } from '../../../contracts/catalog.ts'
+import {
+  type ConfiguredProvider,
+  type Entry,
+  type Route,
+  routesOf,
+  type Snapshot,
+} from '../../../contracts/catalog.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { BooksGap } from '../../../contracts/ledger.ts'
 import type { LimiterFigures, RateLimiter } from '../../../contracts/rate-limit.ts'
@@ -263,7 +269,7 @@ function lossReading(memory: { readonly isLost: boolean } | null): Reading {
 /** Each provider that an app leads to, by its name. */
 function providersOf(snapshot: Snapshot): Map<string, ConfiguredProvider> {
   const providers = new Map<string, ConfiguredProvider>()
-  for (const { entries } of routesOf(snapshot))
+  for (const { entries } of servedRoutes(snapshot))
     for (const { provider } of entries) providers.set(provider.name, provider)
   return providers
 }
@@ -333,18 +339,16 @@ function* statesOf(
   snapshot: Snapshot,
   healthOf: NodeDependencies['healthOf'],
 ): Generator<readonly [labels: string[], state: number]> {
-  for (const { workspace, name, entries } of routesOf(snapshot))
+  for (const { workspace, name, entries } of servedRoutes(snapshot))
     for (const [at, entry] of entries.entries())
       yield [[workspace, name, String(at), entry.provider.name, entry.model], HEALTH[healthOf(entry)]]
 }
 
 /** Each route that an app leads to, once. */
-export function routesOf({ apps }: Pick<Snapshot, 'apps'>): Route[] {
+export function servedRoutes({ apps }: Pick<Snapshot, 'apps'>): Route[] {
   const routes = new Set<Route>()
   for (const app of [...apps.values()].flatMap((named) => [...named.values()])) {
-    routes.add(app.route)
-    for (const route of app.capabilityRoutes.values()) routes.add(route)
-    for (const { route } of app.purposes) if (route !== null) routes.add(route)
+    for (const route of routesOf(app)) routes.add(route)
   }
   return [...routes]
 }

@@ -27,7 +27,7 @@ import type {
 } from '../../../contracts/recorder.ts'
 import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
 import type { Failure } from '../../../contracts/upstream.ts'
-import { routesOf } from '../metrics/node-readings.ts'
+import { servedRoutes } from '../metrics/node-readings.ts'
 import { Allowance } from './allowance.ts'
 import { requestRecord, runRecord } from './record.ts'
 import { KeyTally, Tallies, TOLD_MODELS_MAX, type WorkspaceTally } from './tally.ts'
@@ -108,7 +108,7 @@ function unwellEntries(
   const nowMs = clock.now()
   const epochMs = clock.wallNow() - nowMs
   const unwell: UnwellEntry[] = []
-  for (const { workspace, name: route, entries } of routesOf(snapshot())) {
+  for (const { workspace, name: route, entries } of servedRoutes(snapshot())) {
     for (const entry of entries) {
       const { state, sinceMs, lastFailure: last } = health.condition(entry, nowMs)
       if (state === 'closed') continue

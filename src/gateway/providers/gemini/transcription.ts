@@ -33,6 +33,7 @@ const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   webm: 'audio/webm',
   ogg: 'audio/ogg',
   flac: 'audio/flac',
+  other: 'application/octet-stream',
 }
 
 /** `generateContent` of a transcribing model, with the audio as base64 in the middle of the JSON. */

@@ -348,22 +348,23 @@ function speechSettings({ editing: { rest }, edit, issues, readOnly }: RouteSett
       hint: issues.fields.get('cache')?.join(' ') ?? 'Same text, same voice: made once, then kept.',
       disabled: readOnly,
     }),
-    h(Checkbox, {
-      label: 'Encode speech',
-      checked: rest.encode === true,
-      onChange: (on: boolean) => edit({ do: 'flag', name: 'encode', on }),
-      hint: issues.fields.get('encode')?.join(' ') ?? 'Makes mp3, opus and other formats out of wav.',
-      disabled: readOnly,
-    }),
-    h(Checkbox, {
-      label: 'Skip silence',
-      checked: rest.skip_silence === true,
-      onChange: (on: boolean) => edit({ do: 'flag', name: 'skip_silence', on }),
-      hint: issues.fields.get('skip_silence')?.join(' ') ?? 'Leaves out long silence before transcribing.',
-      disabled: readOnly,
-    }),
+    ...FLAGS.map(({ name, label, hint }) =>
+      h(Checkbox, {
+        label,
+        checked: rest[name] === true,
+        onChange: (on: boolean) => edit({ do: 'flag', name, on }),
+        hint: issues.fields.get(name)?.join(' ') ?? hint,
+        disabled: readOnly,
+      }),
+    ),
   ]
 }
+
+const FLAGS = [
+  { name: 'encode', label: 'Encode speech', hint: 'Makes mp3, opus and other formats out of wav.' },
+  { name: 'skip_silence', label: 'Skip silence', hint: 'Leaves out long silence before transcribing.' },
+  { name: 'transcode', label: 'Transcode audio', hint: 'Takes formats that no entry takes, by ffmpeg.' },
+] as const
 
 /** Says what is saved and what serves, and what to do if neither matches the screen. */
 function DraftState({ draft }: { readonly draft: Draft }) {

@@ -34,7 +34,7 @@ export type Edit =
   | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
   | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
-  | { readonly do: 'flag'; readonly name: 'encode' | 'skip_silence'; readonly on: boolean }
+  | { readonly do: 'flag'; readonly name: 'encode' | 'skip_silence' | 'transcode'; readonly on: boolean }
   | { readonly do: 'shadow'; readonly shadow: RouteFields['shadow'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
@@ -360,6 +360,7 @@ const ROUTE_FIELDS = [
   'cache',
   'encode',
   'skip_silence',
+  'transcode',
   'shadow',
   'workspace',
 ]

@@ -302,6 +302,7 @@ const BYTES_PER_SECOND: Readonly<Record<AudioFormat, number>> = {
   mpeg: 24_000,
   webm: 6_000,
   ogg: 6_000,
+  other: 16_000,
 }
 
 /** How large audio usually is; null: the duration cannot be read. */

@@ -79,6 +79,7 @@ export const FORMAT_WORDS: Readonly<Record<AudioFormat, string>> = {
   webm: 'webm',
   ogg: 'ogg',
   flac: 'flac',
+  other: 'another',
 }
 
 /** The members of a list of words, in its order. */

@@ -18,7 +18,9 @@ import {
   looksLikeKey,
   makeKey,
   REQUESTS_PER_MINUTE_MAX,
+  UNITS_PER_MINUTE_MAX,
 } from '../gateway/catalog/key.ts'
+import { fieldsOfRateLimit } from '../gateway/catalog/rate-limit.ts'
 import { formatUsd } from '../gateway/catalog/terms.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
@@ -44,11 +46,11 @@ API keys: those of the configuration, which this command only lists, and those o
     --scopes LIST        of ${SCOPES.join(', ')}; default: all but
                        admin and operator
     --expires TIME       e.g. 2027-01-31T00:00:00Z; default: never
-    --requests-per-minute N   --burst N
-                         rate limit; a part that is left out is the configuration's
+    --requests-per-minute N   --burst N   --tokens-per-minute N   --audio-seconds-per-minute N
+                         rate limit; a part that is left out is the configuration's, and 0 tokens or seconds no limit
     --budget-usd N       cap per calendar month in UTC
-  change ID [options]  change a key of the state: --name, --scopes, --expires, --budget-usd, --requests-per-minute with
-                       --burst; \`none\` takes a limit away, what is left out stays
+  change ID [options]  change a key of the state: --name, --scopes, --expires, --budget-usd, --requests-per-minute and
+                       the others of the rate limit; \`none\` takes a limit away, what is left out stays
   rotate ID [--overlap SECONDS]
                        give a key of the state a new secret, shown this once; its id, limits and spending stay, and the
                        old secret is taken for the overlap (default: a day; 0: refused from now on)
@@ -97,6 +99,8 @@ const CREATE_FLAGS = {
   expires: text,
   'requests-per-minute': text,
   burst: text,
+  'tokens-per-minute': text,
+  'audio-seconds-per-minute': text,
   'budget-usd': text,
   config: text,
 } as const
@@ -110,6 +114,8 @@ const FLAG_NAMES = {
   budget_usd_per_month: '--budget-usd',
   'rate_limit.requests_per_minute': '--requests-per-minute',
   'rate_limit.burst': '--burst',
+  'rate_limit.tokens_per_minute': '--tokens-per-minute',
+  'rate_limit.audio_seconds_per_minute': '--audio-seconds-per-minute',
 }
 
 /** Creates a key, and prints it with its id. It is stored nowhere else. */
@@ -121,10 +127,7 @@ async function create(args: readonly string[], context: CliContext): Promise<voi
     app: required('key create', 'app', values.app),
     name: values.name ?? null,
     scopes: values.scopes?.split(',').map((scope) => scope.trim()) ?? null,
-    rateLimit: {
-      requestsPerMinute: whole('requests-per-minute', values['requests-per-minute'], REQUESTS_PER_MINUTE_MAX),
-      burst: whole('burst', values.burst, BURST_MAX),
-    },
+    rateLimit: rateLimitIn(values),
     budgetUsd: values['budget-usd'] ?? null,
     expiresAt: values.expires ?? null,
   }
@@ -136,6 +139,19 @@ async function create(args: readonly string[], context: CliContext): Promise<voi
 }
 
 const { workspace: _, app: __, ...CHANGE_FLAGS } = CREATE_FLAGS
+const RATE_FLAGS = ['requests-per-minute', 'burst', 'tokens-per-minute', 'audio-seconds-per-minute'] as const
+
+/** Parts that are not given are null. */
+function rateLimitIn(values: { readonly [Flag in (typeof RATE_FLAGS)[number]]?: string | undefined }) {
+  const read = (flag: (typeof RATE_FLAGS)[number], most: number) => whole(flag, values[flag], most)
+  return {
+    requestsPerMinute: read('requests-per-minute', REQUESTS_PER_MINUTE_MAX),
+    burst: read('burst', BURST_MAX),
+    tokensPerMinute: read('tokens-per-minute', UNITS_PER_MINUTE_MAX),
+    audioSecondsPerMinute: read('audio-seconds-per-minute', UNITS_PER_MINUTE_MAX),
+  }
+}
+
 /** Takes a limit away. */
 const NONE = 'none'
 
@@ -143,18 +159,13 @@ const NONE = 'none'
 async function change(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, CHANGE_FLAGS, 1)
   const id = idOf('key change', positionals)
-  const { name, scopes, expires, 'requests-per-minute': rate, burst, 'budget-usd': budget } = values
-  const rateLimit = () =>
-    rate === NONE || burst === NONE
-      ? null
-      : {
-          requestsPerMinute: whole('requests-per-minute', rate, REQUESTS_PER_MINUTE_MAX),
-          burst: whole('burst', burst, BURST_MAX),
-        }
+  const { name, scopes, expires, 'budget-usd': budget } = values
+  const given = RATE_FLAGS.map((flag) => values[flag])
+  const rateLimit = () => (given.includes(NONE) ? null : rateLimitIn(values))
   const changes: KeyChange = {
     ...(name === undefined ? {} : { name }),
     ...(scopes === undefined ? {} : { scopes: scopes.split(',').map((scope) => scope.trim()) }),
-    ...(rate === undefined && burst === undefined ? {} : { rateLimit: rateLimit() }),
+    ...(given.every((one) => one === undefined) ? {} : { rateLimit: rateLimit() }),
     ...(budget === undefined ? {} : { budgetUsd: budget === NONE ? null : budget }),
     ...(expires === undefined ? {} : { expiresAt: expires === NONE ? null : expires }),
   }
@@ -284,10 +295,7 @@ function keyTable(rows: readonly Row[], { rateLimit: fallback }: Snapshot): stri
 function jsonRow({ rateLimit, budgetMicros, createdAtMs, expiresAtMs, revokedAtMs, ...row }: Row) {
   return {
     ...row,
-    rate_limit: rateLimit && {
-      requests_per_minute: rateLimit.requestsPerMinute,
-      burst: rateLimit.burst,
-    },
+    rate_limit: rateLimit && fieldsOfRateLimit(rateLimit),
     budget_usd: budgetMicros === null ? null : budgetMicros / 1_000_000,
     created_at: rfc3339(createdAtMs),
     expires_at: rfc3339(expiresAtMs),

@@ -4,7 +4,7 @@ import type { AccountTerms } from './ledger.ts'
 import type { Limits } from './limits.ts'
 import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
-import type { RateLimit } from './rate-limit.ts'
+import type { RateLimit, UnitRates } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
 import type { UploadUser } from './uploads.ts'
 import type { UsageRetention } from './usage-lake.ts'
@@ -41,6 +41,8 @@ export interface ConfiguredProvider {
   readonly concurrency: number | null
   /** How long a call waits for one of these before it is made at the next entry, ms. */
   readonly queueMs: number
+  /** Limits of the account over all nodes; absent: none. */
+  readonly unitRates?: UnitRates
 }
 
 /** Replicas of a provider, and how they are probed. */
@@ -211,6 +213,8 @@ export interface Principal {
     readonly require?: Requirements
     /** Absent: they are known as callers name them, and not limited. */
     readonly endUsers?: EndUserSettings
+    /** Limits of all its keys together; absent: none. */
+    readonly unitRates?: UnitRates
   }
   readonly app: { readonly id: string }
   /** Its own limits, those that it shares with everyone included; absent: the limits of the snapshot. */

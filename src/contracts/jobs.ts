@@ -4,6 +4,7 @@ import type { Selectors } from './catalog.ts'
 import type { ErrorCode } from './errors.ts'
 import type { KeptText } from './objects.ts'
 import type { OperationName } from './operations.ts'
+import type { UnitRates } from './rate-limit.ts'
 
 export const JOB_STATUSES = ['queued', 'processing', 'succeeded', 'failed', 'cancelled'] as const
 export type JobStatus = (typeof JOB_STATUSES)[number]
@@ -43,6 +44,8 @@ export interface JobSpec {
   readonly keyId: string
   /** Cap of that key per calendar month in UTC, micro-USD; null: none. */
   readonly keyBudgetMicros: number | null
+  /** Limits of its key on units; absent: none. */
+  readonly keyRates?: UnitRates
   /** End user whom it is for, by the id as it is kept; absent: the caller has not said. */
   readonly endUser?: string
   /** Id of the submission; becomes the `id` of the result's envelope. */

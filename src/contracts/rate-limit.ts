@@ -1,5 +1,20 @@
-/** Tokens per minute and how many may be taken at once. */
-export interface RateLimit {
+/** Limits of what requests hold, a minute; absent or 0: none. */
+export interface UnitRates {
+  readonly tokensPerMinute?: number
+  readonly audioSecondsPerMinute?: number
+}
+
+/** The limits that there are; null: none. */
+export function unitRatesIn({ tokensPerMinute, audioSecondsPerMinute }: UnitRates): UnitRates | null {
+  if (tokensPerMinute === undefined && audioSecondsPerMinute === undefined) return null
+  return {
+    ...(tokensPerMinute === undefined ? {} : { tokensPerMinute }),
+    ...(audioSecondsPerMinute === undefined ? {} : { audioSecondsPerMinute }),
+  }
+}
+
+/** Requests per minute and how many may be made at once, beside the limits of what they hold. */
+export interface RateLimit extends UnitRates {
   readonly requestsPerMinute: number
   readonly burst: number
 }
@@ -40,6 +55,45 @@ export interface RateLimiter {
   take(take: Take): RateDecision | Promise<RateDecision>
   /** For monitoring. */
   figures(): LimiterFigures
+}
+
+/** A bucket of units, such as tokens, that holds those of a minute. */
+export interface UnitBucket {
+  /** Buckets that are asked together have one. */
+  readonly partition: string
+  /** Unique within the partition. */
+  readonly id: string
+  readonly perMinute: number
+}
+
+export interface UnitDecision {
+  /** Milliseconds until all of the buckets have the units; 0: they were taken. */
+  readonly retryAfterMs: number
+  /** The buckets as they are then, in their order. */
+  readonly buckets: readonly UnitBucketState[]
+}
+
+export interface UnitBucketState {
+  readonly remaining: number
+  /** Milliseconds until the bucket is full again. */
+  readonly resetMs: number
+  /** Milliseconds until this bucket had the units; 0: it has them. */
+  readonly retryAfterMs: number
+}
+
+/**
+ * Buckets of units (GCRA), which hold what a minute gives. What is more than that is taken from a full bucket, which
+ * then owes the rest. Never throws or rejects: without Redis each node limits by itself.
+ */
+export interface UnitLimiter {
+  /**
+   * Takes units out of all of the buckets, or out of none.
+   *
+   * @param buckets one or two of the same partition
+   * @param units   less than 0: they are given back
+   * @param isDue   they are taken even if they are not there
+   */
+  take(buckets: readonly UnitBucket[], units: number, isDue?: boolean): UnitDecision | Promise<UnitDecision>
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ConsoleState } from './console.ts'
 import type { Jobs } from './jobs.ts'
 import type { Accounts, CallLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
-import type { RateLimiter } from './rate-limit.ts'
+import type { RateLimiter, UnitLimiter } from './rate-limit.ts'
 import type { WorkspaceSettings } from './settings.ts'
 import type { Slots } from './slots.ts'
 import type { StoredKeys } from './stored-keys.ts'
@@ -39,6 +39,7 @@ export interface StateMemory {
 export interface State {
   readonly kind: 'embedded' | 'redis'
   readonly rateLimiter: RateLimiter
+  readonly unitLimiter: UnitLimiter
   readonly slots: Slots
   /** Null: it cannot lose what it holds while a process has it. */
   readonly memory: StateMemory | null

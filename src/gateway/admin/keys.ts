@@ -13,7 +13,9 @@ import {
   newKey,
   newSecret,
   REQUESTS_PER_MINUTE_MAX,
+  UNITS_PER_MINUTE_MAX,
 } from '../catalog/key.ts'
+import { rateLimitOf } from '../catalog/rate-limit.ts'
 import { parseUsd } from '../catalog/terms.ts'
 import { invalid, invalidField, MUST } from '../edge/refusals.ts'
 import { type AdminActor, type AdminContext, requireOwner, requireWorkspace } from './actor.ts'
@@ -58,7 +60,7 @@ export interface KeyInput {
   /** Null: the default scopes. */
   readonly scopes: readonly string[] | null
   /** Null: that of the configuration, also when it changes. A part that is null is the configuration's now. */
-  readonly rateLimit: { readonly [Part in keyof RateLimit]: RateLimit[Part] | null } | null
+  readonly rateLimit: { readonly [Part in keyof RateLimit]: number | null } | null
   readonly budgetUsd: string | number | null
   /** RFC 3339; null: never. */
   readonly expiresAt: string | null
@@ -401,15 +403,29 @@ function checkedScopes({ role }: AdminActor, given: readonly string[] | null): r
 }
 
 function checkedRateLimit(given: KeyInput['rateLimit'], fallback: RateLimit): RateLimit | null {
-  if (given === null || (given.requestsPerMinute === null && given.burst === null)) return null
-  const requestsPerMinute = given.requestsPerMinute ?? fallback.requestsPerMinute
-  const burst = given.burst ?? fallback.burst
-  const isWhole = (value: number, most: number) => Number.isInteger(value) && value >= 1 && value <= most
-  if (!isWhole(requestsPerMinute, REQUESTS_PER_MINUTE_MAX))
-    throw invalidField('rate_limit.requests_per_minute', `must be 1 to ${REQUESTS_PER_MINUTE_MAX}`)
-  if (!isWhole(burst, BURST_MAX)) throw invalidField('rate_limit.burst', `must be 1 to ${BURST_MAX}`)
-  return { requestsPerMinute, burst }
+  if (given === null || Object.values(given).every((part) => part === null)) return null
+  const checked = (name: keyof typeof RATE_FIELDS, least: number, most: number): number => {
+    const value = given[name] ?? fallback[name] ?? 0
+    if (Number.isInteger(value) && value >= least && value <= most) return value
+    throw invalidField(`rate_limit.${RATE_FIELDS[name]}`, `must be ${least} to ${most}`)
+  }
+  return rateLimitOf(
+    {
+      requests_per_minute: checked('requestsPerMinute', 1, REQUESTS_PER_MINUTE_MAX),
+      burst: checked('burst', 1, BURST_MAX),
+      tokens_per_minute: checked('tokensPerMinute', 0, UNITS_PER_MINUTE_MAX),
+      audio_seconds_per_minute: checked('audioSecondsPerMinute', 0, UNITS_PER_MINUTE_MAX),
+    },
+    fallback,
+  )
 }
+
+const RATE_FIELDS = {
+  requestsPerMinute: 'requests_per_minute',
+  burst: 'burst',
+  tokensPerMinute: 'tokens_per_minute',
+  audioSecondsPerMinute: 'audio_seconds_per_minute',
+} as const
 
 function checkedBudget(usd: KeyInput['budgetUsd']): number | null {
   if (usd === null) return null

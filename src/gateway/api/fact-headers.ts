@@ -2,6 +2,7 @@ import type { StreamedName } from '../../contracts/operations.ts'
 import type { Envelope } from '../call/attempt/outcome.ts'
 import type { Streaming } from '../call/attempt/stream.ts'
 import type { CallContext } from '../call/context/call-context.ts'
+import type { ToldUnits } from '../call/facts/units.ts'
 import type { CommonHeaders } from '../edge/exchange.ts'
 import { commonHeaders, rememberedLines } from '../edge/reply.ts'
 
@@ -130,16 +131,22 @@ const CACHE_MISS = '\r\nx-lk-cache: miss'
  * @param headers others that the answer has; of one that is replayed they have the version
  */
 export function callLines(
-  { bucket, policyVersionId, cache, encodedFrom }: CallContext,
+  { bucket, units, policyVersionId, cache, encodedFrom }: CallContext,
   headers: Readonly<Record<string, string>>,
 ): string {
   let lines = ''
   if (bucket !== null)
     lines += limitLine(bucket.limit) + bucket.remaining + RESET_LINE + formatDuration(bucket.resetMs)
+  if (units !== null) lines += unitLines(units)
   if (policyVersionId !== null && headers[VERSION_HEADER] === undefined) lines += versionLine(policyVersionId)
   if (encodedFrom !== null) lines += encodedLine(encodedFrom)
   if (cache !== null) lines += cache === 'hit' ? CACHE_HIT : CACHE_MISS
   return lines
+}
+
+function unitLines({ unit, limit, state: { remaining, resetMs } }: ToldUnits): string {
+  const line = (name: string, value: number | string) => `\r\nx-ratelimit-${name}-${unit}: ${value}`
+  return line('limit', limit) + line('remaining', remaining) + line('reset', formatDuration(resetMs))
 }
 
 const limitLine = rememberedLines(

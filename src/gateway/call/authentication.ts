@@ -233,6 +233,8 @@ function noteDecision(context: AdmittedContext, decision: RateDecision, slotId: 
 export function jobPrincipal(job: JobSpec, { apps, rateLimit }: Snapshot): Principal | null {
   const app = apps.get(job.workspace)?.get(job.app)
   if (app === undefined) return null
-  const { keyId: id, keyBudgetMicros: budgetMicros } = job
-  return { ...app, key: { id, name: '', scopes: [], rateLimit, expiresAtMs: null, budgetMicros } }
+  const { keyId: id, keyBudgetMicros: budgetMicros, keyRates } = job
+  const { requestsPerMinute, burst } = rateLimit
+  const own = { requestsPerMinute, burst, ...keyRates }
+  return { ...app, key: { id, name: '', scopes: [], rateLimit: own, expiresAtMs: null, budgetMicros } }
 }

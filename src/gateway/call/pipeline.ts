@@ -15,6 +15,7 @@ import type { AdmittedContext } from './context/call-context.ts'
 import { replaySlot } from './context/idempotency.ts'
 import { Reservation, reserve, type SlotUse } from './context/reservation.ts'
 import type { ActiveCall, Services } from './context/services.ts'
+import { takeAhead } from './context/unit-limits.ts'
 import type { Call, JobContext } from './facts/call.ts'
 import { withinCost } from './select/cost-cap.ts'
 import { requirementsFor } from './select/eligibility.ts'
@@ -168,7 +169,10 @@ export function run(
     const selected = leftOf(selectEntries(services, context, request, nowMs), request)
     const early = request.mode === 'whole' ? (request.early ?? null) : null
     const selection = early === null || isCut(selected) ? selected : early.prefer(selected, request.call)
-    if (request.mode === 'preview') return Promise.resolve(undefined)
+    if (request.mode === 'preview')
+      return request.asJob === true
+        ? takeAhead(services.state, context, request.call).then(() => undefined)
+        : Promise.resolve(undefined)
     const active = activate(services, context, request, nowMs)
     if (request.mode === 'idempotent') return answerIdempotent(active, selection, request)
     if (mayBeCached(request)) {

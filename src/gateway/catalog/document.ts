@@ -10,8 +10,8 @@ import { CatalogFile, CatalogHead, type KeyFields } from './file.ts'
 
 import { type MergedRecord, mergeCatalog } from './merge.ts'
 import { at } from './parts.ts'
+import { fieldsOfRateLimit, rateLimitOf } from './rate-limit.ts'
 import { parseUsd } from './terms.ts'
-import { rateLimitOf } from './workspace.ts'
 
 /** An API key of the file, and whose it is. */
 export interface WorkspaceKey {
@@ -121,9 +121,7 @@ export function fieldsOfKey(key: StoredKey): WorkspaceKey {
     sha256,
     scopes: [...scopes],
     ...(expiresAtMs === null ? {} : { expires_at: new Date(expiresAtMs).toISOString() }),
-    ...(rateLimit === null
-      ? {}
-      : { rate_limit: { requests_per_minute: rateLimit.requestsPerMinute, burst: rateLimit.burst } }),
+    ...(rateLimit === null ? {} : { rate_limit: fieldsOfRateLimit(rateLimit) }),
     ...(budgetMicros === null ? {} : { budget_usd: { per_month: budgetMicros / 1_000_000 } }),
   }
   return { workspace: key.workspace, fields }

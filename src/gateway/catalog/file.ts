@@ -7,7 +7,7 @@ import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { ConsoleShape } from './console.ts'
 import { formed, NAME, Name, named, optional, strict } from './field.ts'
-import { BURST_MAX, REQUESTS_PER_MINUTE_MAX } from './key.ts'
+import { BURST_MAX, REQUESTS_PER_MINUTE_MAX, UNITS_PER_MINUTE_MAX } from './key.ts'
 
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
@@ -23,19 +23,31 @@ const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
 const Instant = formed(INSTANT, 'RFC 3339, e.g. 2027-01-31T00:00:00Z')
 const Text = Type.String({ maxLength: 1024 })
 
-const RateLimitShape = strict(
-  {
-    requests_per_minute: optional(
-      Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
-      'how fast the bucket fills; default: 600',
-    ),
-    burst: optional(
-      Type.Integer({ minimum: 1, maximum: BURST_MAX }),
-      'how many requests a rested key may make at once; default: 100',
-    ),
-  },
-  'token bucket of a key',
-)
+const UNIT_RATES = {
+  tokens_per_minute: optional(
+    Type.Integer({ minimum: 0, maximum: UNITS_PER_MINUTE_MAX }),
+    'tokens of its calls, those of the input and of the answer; default: no limit, as 0',
+  ),
+  audio_seconds_per_minute: optional(
+    Type.Integer({ minimum: 0, maximum: UNITS_PER_MINUTE_MAX }),
+    'seconds of audio of its transcriptions; default: no limit, as 0',
+  ),
+}
+const UnitRatesShape = strict(UNIT_RATES)
+
+const REQUEST_RATES = {
+  requests_per_minute: optional(
+    Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
+    'how fast the bucket fills; default: 600',
+  ),
+  burst: optional(
+    Type.Integer({ minimum: 1, maximum: BURST_MAX }),
+    'how many requests a rested key may make at once; default: 100',
+  ),
+}
+
+const RequestRatesShape = strict(REQUEST_RATES, 'token bucket of an end user')
+const RateLimitShape = strict({ ...REQUEST_RATES, ...UNIT_RATES }, 'token bucket of a key')
 
 const BudgetShape = strict(
   { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
@@ -45,7 +57,7 @@ const BudgetShape = strict(
 /** Limits on what end users may spend and ask, in all or one of them. */
 const END_USER_TERMS = {
   budget_usd: optional(BudgetShape, 'cap of each; default: none'),
-  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; default: none'),
+  rate_limit: optional(RequestRatesShape, 'token bucket of each, beside that of the key; default: none'),
 }
 
 const EndUsersShape = strict({
@@ -183,6 +195,10 @@ export const ProviderShape = strict({
   queue_ms: optional(
     Type.Integer({ minimum: 0, maximum: 600_000 }),
     'how long a call waits for one of these before the next entry is tried; default: 1000',
+  ),
+  rate_limit: optional(
+    UnitRatesShape,
+    'what the account takes a minute, from all nodes; the next entry is tried beyond that',
   ),
   prices: optional(PricesShape, 'model → what the contract with the provider says; wins over `price`'),
   ...facts,
@@ -372,6 +388,7 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  rate_limit: optional(UnitRatesShape, 'what all its keys together may send, beside the limits of each'),
   prices: optional(
     named(PricesShape, 'provider → model → price'),
     'what the workspace pays for models, by a contract of its own; wins over what the provider has',
@@ -542,5 +559,6 @@ export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type SizeLimitFields = NonNullable<WorkspaceFields['limits']>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type UnitRatesFields = Static<typeof UnitRatesShape>
 export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>

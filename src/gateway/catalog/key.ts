@@ -57,6 +57,8 @@ function base62(value: bigint, length: number): string {
 /** Bounds of keys, wherever they are made. */
 export const KEY_NAME_MAX = 1024
 export const REQUESTS_PER_MINUTE_MAX = 100_000_000
+/** Most tokens, or seconds of audio, a minute. */
+export const UNITS_PER_MINUTE_MAX = 1_000_000_000
 export const BURST_MAX = 100_000
 
 /** Settings of a new key that the caller chooses. @param name null: its id */

@@ -5,6 +5,7 @@ import { trimEndWhere } from '../../contracts/trim.ts'
 import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { checkPrices } from './prices.ts'
+import { unitRatesOf } from './rate-limit.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
 /** How long calls wait for a slot unless the file says. */
@@ -48,7 +49,8 @@ export function resolveProvider(
   const credential = credentialOf(name, fields, protocol, surroundings, path, issues)
   const address = addressOf(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || address === null) return null
-  const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS }
+  const rates = fields.rate_limit === undefined ? {} : { unitRates: unitRatesOf(fields.rate_limit) }
+  const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
   return { configured: { name, kind, ...address, credential, access, workspace, ...slots }, protocol, fields }
 }
 

@@ -22,9 +22,10 @@ import {
   workspacesIn,
 } from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
+import { rateLimitOf } from './rate-limit.ts'
 import { resolveRoute } from './route.ts'
 import { NOTHING_SHARED, type Sharing } from './sharing.ts'
-import { rateLimitOf, resolveWorkspace } from './workspace.ts'
+import { resolveWorkspace } from './workspace.ts'
 
 const DEFAULT_RATE_LIMIT: RateLimit = { requestsPerMinute: 600, burst: 100 }
 const DEFAULT_DEADLINE_SECONDS = 120

@@ -11,19 +11,13 @@ import {
 import type { Limits } from '../../contracts/limits.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
-import type {
-  AppFields,
-  EndUserFields,
-  KeyFields,
-  RateLimitFields,
-  SizeLimitFields,
-  WorkspaceFields,
-} from './file.ts'
+import type { AppFields, EndUserFields, KeyFields, SizeLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
 
 import type { ResolvedProvider } from './provider.ts'
+import { rateLimitOf, unitRatesOf } from './rate-limit.ts'
 import type { Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
@@ -61,7 +55,8 @@ export function resolveWorkspace(
   const terms = resolveTerms(fields, path, issues)
   const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
   const known = endUsers === null ? {} : { endUsers }
-  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...known }
+  const rates = fields.rate_limit === undefined ? {} : { unitRates: unitRatesOf(fields.rate_limit) }
+  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...known, ...rates }
   const given = { ...planned?.limits, ...fields.limits }
   const ofWorkspace = Object.keys(given).length === 0 ? context.limits : { ...context.limits, ...given }
   checkAgreed(id, fields.prices, context.providers, [...path, 'prices'], issues)
@@ -202,12 +197,4 @@ function resolveEndUsers(
     return [id, termsOf(one, terms, at)] as const
   })
   return { isHashed, terms, overrides: new Map(ofSingle) }
-}
-
-/** A rate limit out of its fields; what they leave out is taken from `fallback`. */
-export function rateLimitOf(fields: RateLimitFields | undefined, fallback: RateLimit): RateLimit {
-  return {
-    requestsPerMinute: fields?.requests_per_minute ?? fallback.requestsPerMinute,
-    burst: fields?.burst ?? fallback.burst,
-  }
 }

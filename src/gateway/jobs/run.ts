@@ -255,7 +255,8 @@ async function transcribe(
   const audio = await audioOf(given, claim, parts)
   const { selectors, warnings } = job
   const call: Call<TranscriptionTask> = { operation, payload: { audio, options }, selectors, warnings }
-  const request = { mode: 'job', call, job: jobContext(claim, parts) } as const
+  const counted = { ...jobContext(claim, parts), isUncounted: 'url' in given && claim.job.fence === 1 }
+  const request = { mode: 'job', call, job: counted } as const
   const stopReading = parts.readAhead?.(audio, claim.signal)
   const outcome = await run(parts.services, context, request)
     .catch((error: unknown) => {

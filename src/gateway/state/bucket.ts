@@ -1,4 +1,4 @@
-import type { RateDecision, RateLimit } from '../../contracts/rate-limit.ts'
+import type { RateDecision, RateLimit, UnitBucket, UnitDecision } from '../../contracts/rate-limit.ts'
 
 /**
  * A rate limit as GCRA counts it, in whole microseconds: floats would drift by a fraction with every take, and Redis
@@ -39,5 +39,35 @@ export function decisionOf(
     retryAfterMs: Math.ceil(waitUs / 1000),
     local,
     slotTaken,
+  }
+}
+
+const MINUTE_US = 60_000_000
+
+/** Time in which units come back, whole microseconds; rounded up, so that the rate is never exceeded. */
+export function unitsUs({ perMinute }: UnitBucket, units: number): number {
+  return Math.ceil((units * MINUTE_US) / perMinute)
+}
+
+/** Microseconds until a bucket with so much missing has the units; what is more than all of it takes a full one. */
+export function unitWaitUs(missingUs: number, costUs: number): number {
+  return Math.max(0, missingUs + Math.min(costUs, MINUTE_US) - MINUTE_US)
+}
+
+/** @param missing of each bucket in time, microseconds, and until it had the units; after the take, if there was one */
+export function unitDecisionOf(
+  buckets: readonly UnitBucket[],
+  missing: readonly { readonly missingUs: number; readonly waitUs: number }[],
+): UnitDecision {
+  return {
+    retryAfterMs: Math.ceil(Math.max(...missing.map(({ waitUs }) => waitUs)) / 1000),
+    buckets: buckets.map(({ perMinute }, index) => {
+      const { missingUs, waitUs } = missing[index]!
+      return {
+        remaining: Math.floor((Math.max(0, MINUTE_US - missingUs) * perMinute) / MINUTE_US),
+        resetMs: Math.ceil(missingUs / 1000),
+        retryAfterMs: Math.ceil(waitUs / 1000),
+      }
+    }),
   }
 }

@@ -24,7 +24,9 @@ import {
   isValid,
   KEY_NAME_MAX,
   REQUESTS_PER_MINUTE_MAX,
+  UNITS_PER_MINUTE_MAX,
 } from '../../../gateway/catalog/key.ts'
+import { fieldsOfRateLimit } from '../../../gateway/catalog/rate-limit.ts'
 import type { KeyAnswer, KeysAnswer, NewKeyAnswer, PlaygroundKeyAnswer } from '../answers/keys.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
@@ -46,6 +48,9 @@ const ListQuery = Type.Object({
 
 const AppField = Type.String({ minLength: 1, description: 'an app of the workspace' })
 
+const units = (words: string) =>
+  optional(Type.Integer({ minimum: 0, maximum: UNITS_PER_MINUTE_MAX }), `${words}, a minute; 0: no limit`)
+
 const SETTINGS = {
   name: Type.String({ minLength: 1, maxLength: KEY_NAME_MAX }),
   scopes: optional(
@@ -56,8 +61,10 @@ const SETTINGS = {
     Type.Object({
       requests_per_minute: Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
       burst: Type.Integer({ minimum: 1, maximum: BURST_MAX }),
+      tokens_per_minute: units('tokens of its calls'),
+      audio_seconds_per_minute: units('seconds of audio of its transcriptions'),
     }),
-    'token bucket of its own',
+    'limits of its own',
   ),
   budget_usd_per_month: optional(Type.Number({ minimum: 0 }), 'cap of its own, USD'),
   expires_at: optional(Type.String(), 'time of expiry, RFC 3339; never by default'),
@@ -129,7 +136,12 @@ function settingsOf(body: Static<typeof KeyBody>) {
   return {
     name: body.name,
     scopes: body.scopes ?? null,
-    rateLimit: limit && { requestsPerMinute: limit.requests_per_minute, burst: limit.burst },
+    rateLimit: limit && {
+      requestsPerMinute: limit.requests_per_minute,
+      burst: limit.burst,
+      tokensPerMinute: limit.tokens_per_minute ?? null,
+      audioSecondsPerMinute: limit.audio_seconds_per_minute ?? null,
+    },
     budgetUsd: body.budget_usd_per_month ?? null,
     expiresAt: body.expires_at ?? null,
   }
@@ -235,7 +247,7 @@ async function keyAnswers(
       prefix,
       app,
       scopes,
-      rate_limit: { requests_per_minute: rateLimit.requestsPerMinute, burst: rateLimit.burst },
+      rate_limit: fieldsOfRateLimit(rateLimit),
       rate_limit_is_default: key.hasDefaultRateLimit,
       budget_usd_per_month: budgetMicros === null ? null : usdOf(budgetMicros),
       spent_usd: spentMicros === null ? null : usdOf(spentMicros),

@@ -28,6 +28,15 @@ export const HEADERS = {
   'x-ratelimit-limit-requests': header("size of the key's bucket", COUNT),
   'x-ratelimit-remaining-requests': header('requests left', COUNT),
   'x-ratelimit-reset-requests': header('time until the limit resets, e.g. `120ms`, `1s`, `6m0s`'),
+  'x-ratelimit-limit-tokens': header(
+    'tokens a minute, where the key or its workspace has such a limit',
+    COUNT,
+  ),
+  'x-ratelimit-remaining-tokens': header('tokens left', COUNT),
+  'x-ratelimit-reset-tokens': header('time until all of them are there again'),
+  'x-ratelimit-limit-audio-seconds': header('seconds of audio a minute, where there is such a limit', COUNT),
+  'x-ratelimit-remaining-audio-seconds': header('seconds left', COUNT),
+  'x-ratelimit-reset-audio-seconds': header('time until all of them are there again'),
   'x-should-retry': header('equals `retryable`', { type: 'string', enum: ['true', 'false'] }),
   'Retry-After': header('whole seconds', { type: 'integer', minimum: 1 }),
   Location: header('where the job, or the upload, is'),
@@ -97,6 +106,12 @@ const LIMITED: readonly HeaderName[] = [
   'x-ratelimit-limit-requests',
   'x-ratelimit-remaining-requests',
   'x-ratelimit-reset-requests',
+  'x-ratelimit-limit-tokens',
+  'x-ratelimit-remaining-tokens',
+  'x-ratelimit-reset-tokens',
+  'x-ratelimit-limit-audio-seconds',
+  'x-ratelimit-remaining-audio-seconds',
+  'x-ratelimit-reset-audio-seconds',
 ]
 
 const FACTS: readonly HeaderName[] = [

@@ -3,7 +3,7 @@ import type { OperationName } from '../../../contracts/operations.ts'
 import { operationOf } from '../../../contracts/provider.ts'
 import type { AttemptRecord } from '../../../contracts/recorder.ts'
 import type { SlotLease } from '../../../contracts/slots.ts'
-import type { Clock } from '../../../contracts/time.ts'
+import { type Clock, sleep } from '../../../contracts/time.ts'
 import type { Failure } from '../../../contracts/upstream.ts'
 import type { AttemptOutcome } from '../../../contracts/watch.ts'
 import type { CallContext } from '../context/call-context.ts'
@@ -11,12 +11,13 @@ import { type ActiveCall, leftMsOf, type Services } from '../context/services.ts
 import { exhausted, isCutShort, outcomeUnknown, rejected } from '../context/upstream-errors.ts'
 import type { Call, JobContext } from '../facts/call.ts'
 import { estimateOf, type Metered } from '../facts/meter.ts'
+import { takeAccountUnits } from '../facts/units.ts'
 import { isCurable } from '../select/health.ts'
 import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from '../select/replicas.ts'
 import { type Candidate, isUnhealthy, type Selection, toCandidate } from '../select/selection.ts'
 import type { Verdict } from '../select/verdict.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
-import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
+import { type AttemptSlot, callSlot, type SlotOf, spentFor } from './provider-slots.ts'
 
 /** One attempt at an entry. */
 export interface Attempt {
@@ -135,8 +136,8 @@ class Failover<Active extends ActiveCall, Got> {
       const whole = last || createsOnce(services, call.operation, candidate.entry)
       const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
       const attempt = { candidate, deadlineAtMs: limitMs, last, resumes, placed: null }
-      const slot = this.#slotOf(candidate.entry)
-      return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
+      const units = resumes ? null : takeAccountUnits(services.state, candidate.entry.provider, call)
+      return units === null ? this.#tryFreely(attempt, startMs) : this.#tryCounted(attempt, startMs, units)
     }
     if (this.#goBack()) return this.tryNext()
     throw exhausted(context, this.#failure, leftMsOf(this.#active), unhealthyMs(this.#considered))
@@ -157,6 +158,30 @@ class Failover<Active extends ActiveCall, Got> {
     this.#index = 0
     this.#triesOpen = true
     return open.length > 0
+  }
+
+  /** A job waits until its account has what it holds. */
+  async #tryCounted(
+    attempt: Attempt,
+    startMs: number,
+    taking: number | Promise<number>,
+  ): Promise<AttemptSuccess<Got>> {
+    const { services, call, signal, job } = this.#active
+    const { clock, state } = services
+    const { provider } = attempt.candidate.entry
+    let retryAfterMs = await taking
+    while (job !== null && retryAfterMs > 0 && clock.now() + retryAfterMs < attempt.deadlineAtMs) {
+      await sleep(clock, retryAfterMs, { signal })
+      retryAfterMs = (await takeAccountUnits(state, provider, call)) ?? 0
+    }
+    if (retryAfterMs === 0) return this.#tryFreely(attempt, startMs)
+    const failure = { failure: spentFor(retryAfterMs), blamed: false, unknown: false }
+    return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
+  }
+
+  #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
+    const slot = this.#slotOf(attempt.candidate.entry)
+    return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
   }
 
   /** Waits for a slot first. That takes nothing of the time in which the entry has to answer, or has answered. */

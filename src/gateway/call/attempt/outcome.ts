@@ -7,6 +7,7 @@ import type { ActiveCall, Services } from '../context/services.ts'
 import { againOf, type Call } from '../facts/call.ts'
 import { priceFor } from '../facts/facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from '../facts/meter.ts'
+import { settleAccountUnits } from '../facts/units.ts'
 import { adapt } from '../select/eligibility.ts'
 import type { Candidate, PurposeResolution, Selection } from '../select/selection.ts'
 import type { Answer } from './operation.ts'
@@ -53,6 +54,8 @@ export function buildOutcome<K extends OperationName>(
   context.costUsd = metered.costUsd
   context.trace?.metered(metered)
   services.watch?.metered(entry, call.operation, metered.usage)
+  if (entry.provider.unitRates !== undefined)
+    settleAccountUnits(services.state, entry.provider, call as Call, metered.usage)
   context.noteRoute(route)
   const { purpose } = selection
   return {

@@ -19,6 +19,11 @@ const BUSY = { kind: 'busy', status: null, retryAfterMs: 1_000, providerMessage:
 const BUSY_CALLS: Failure = { ...BUSY, reason: 'the account has as many calls at once as it may' }
 const BUSY_SESSIONS: Failure = { ...BUSY, reason: 'the account has as many live sessions at once as it may' }
 
+/** The account has no tokens, or seconds of audio, for so long. */
+export function spentFor(retryAfterMs: number): Failure {
+  return { ...BUSY, retryAfterMs, reason: 'the account has had as much this minute as it may' }
+}
+
 /** Calls of all kinds but live sessions share the slots of their account. */
 export const callSlot: SlotOf = ({ provider: { name, concurrency, queueMs } }) =>
   concurrency === null ? null : { limit: callLimit(name, concurrency), queueMs, busy: BUSY_CALLS }

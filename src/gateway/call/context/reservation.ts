@@ -16,10 +16,12 @@ import { TimeoutError, within } from '../../../contracts/time.ts'
 import { Interrupted } from '../facts/call.ts'
 import { highestCost } from '../facts/meter.ts'
 import { microsOf } from '../facts/price.ts'
+import type { TakenUnits } from '../facts/units.ts'
 import type { LeasedMoney } from '../money/money-leases.ts'
 import { type Selection, without } from '../select/selection.ts'
 import type { AdmittedContext, CallContext } from './call-context.ts'
 import type { ActiveCall } from './services.ts'
+import { takeUnits } from './unit-limits.ts'
 import { isUnknown, outcomeUnknown } from './upstream-errors.ts'
 
 /** How long a slot and a reservation outlast the deadline of their call, whose end may have to wait for the state. */
@@ -43,12 +45,13 @@ export interface SlotUse {
 export type SlotInUse = Extract<Begun, { readonly state: 'running' | 'burned' | 'stored' }>
 
 /**
- * Reserves money for a call, where it costs credits or counts against a budget, and claims the slot of its idempotency
- * key. The state does not know of a call that needs neither: it has its reservation at once, and its cost is counted
- * afterwards. A call whose credits do not cover the platform's entries keeps the customer's own.
+ * Counts a call for the rate limits of what it holds, reserves money for it, where it costs credits or counts against a
+ * budget, and claims the slot of its idempotency key. The state does not know of a call that needs neither: it has its
+ * reservation at once, and its cost is counted afterwards. A call whose credits do not cover the platform's entries
+ * keeps the customer's own.
  *
  * @returns the reservation with the entries that may be tried, or the slot when it is in use
- * @throws  GatewayError INSUFFICIENT_CREDITS, TRIAL_EXHAUSTED, BUDGET_EXCEEDED, DEPENDENCY_UNAVAILABLE
+ * @throws  GatewayError RATE_LIMITED, INSUFFICIENT_CREDITS, TRIAL_EXHAUSTED, BUDGET_EXCEEDED, DEPENDENCY_UNAVAILABLE
  */
 export function reserve(active: ActiveCall, selection: Selection): Reservation | Promise<Reservation>
 export function reserve(
@@ -60,6 +63,34 @@ export function reserve(
   active: ActiveCall,
   selection: Selection,
   slot: SlotUse | null = null,
+): Reservation | Promise<Reservation | SlotInUse> {
+  const units = takeUnits(active)
+  return units === null
+    ? reserveMoney(active, selection, slot)
+    : reserveCounted(units, active, selection, slot)
+}
+
+/** Gives the units back where there is no reservation. */
+async function reserveCounted(
+  taking: TakenUnits | Promise<TakenUnits>,
+  active: ActiveCall,
+  selection: Selection,
+  slot: SlotUse | null,
+): Promise<Reservation | SlotInUse> {
+  const units = await taking
+  let reserved: Reservation | SlotInUse | null = null
+  try {
+    reserved = await reserveMoney({ ...active, units }, selection, slot)
+    return reserved
+  } finally {
+    if (!(reserved instanceof Reservation)) units.settle(null)
+  }
+}
+
+function reserveMoney(
+  active: ActiveCall,
+  selection: Selection,
+  slot: SlotUse | null,
 ): Reservation | Promise<Reservation | SlotInUse> {
   const money = moneyFor(active, selection)
   if (money === null && slot === null) return new Reservation(active, selection, NO_CLAIM)
@@ -129,7 +160,7 @@ async function claim(
   const own = withoutPlatform(selection)
   const short = begun.why === 'credits' || begun.why === 'trial'
   if (!short || own === null) throw shortage(begun.why)
-  return reserve(active, own, slot)
+  return reserveMoney(active, own, slot)
 }
 
 /** Drops the platform's entries; null when that leaves nothing, or changes nothing. */
@@ -287,6 +318,7 @@ export class Reservation {
     const entry = context.estimate?.entry ?? null
     // The next try of a job has the parts that were heard, and pays for them.
     const isLater = parts !== undefined && job?.isRetried?.(thrown) === true
+    if (isUnknown(context)) this.#active.units?.keep()
     const ofEntry = entry === null ? NOTHING : this.#charge(entry, context.costUsd)
     const charge = isLater ? NOTHING : (parts?.charge ?? ofEntry)
     if (slot === null) {
@@ -339,6 +371,7 @@ export class Reservation {
     const { token, reservation } = this.#asked
     const { services, context, job } = this.#active
     const { settlements, usage } = services
+    this.#active.units?.settle(context.usage)
     const { workspace, key } = context.principal
     const reserved = reservation !== null
     // A job is charged once, however often it runs: the state says by which run.

@@ -17,6 +17,7 @@ import type { Clock } from '../../../contracts/time.ts'
 import type { OpenStream, Send } from '../../../contracts/upstream.ts'
 import type { CallWatch } from '../../../contracts/watch.ts'
 import type { Call, JobContext } from '../facts/call.ts'
+import type { TakenUnits } from '../facts/units.ts'
 import type { AccountViews, Settlements, UsageBuffer } from '../money/accounts.ts'
 import type { MoneyLeases } from '../money/money-leases.ts'
 import type { CircuitBreakers, LatencyTracker } from '../select/health.ts'
@@ -124,6 +125,8 @@ export interface ActiveCall<K extends OperationName = OperationName> {
   readonly deadlineMs: number
   /** When its answer has to be whole, on the node's clock. */
   readonly deadlineAtMs: number
+  /** Its units, as rate limits have counted them; absent: nothing is limited, or it is not counted yet. */
+  readonly units?: TakenUnits
 }
 
 /** Milliseconds until the answer of a call has to be whole; 0 or less: it is too late. */

@@ -60,6 +60,8 @@ export interface JobContext {
    * nothing left to resume.
    */
   note(progress: UpstreamProgress | null): void
+  /** Its audio was not known when it was accepted, so that rate limits count it when it is made. */
+  readonly isUncounted?: boolean
   /** Keeps what became of the parts of its audio, where it is heard in parts; absent: it is not. */
   readonly parts?: PartStore
   /** Whether the job is tried again after this, so that nothing is charged yet. Absent: it is not. */

@@ -111,6 +111,12 @@ export function usageOf<K extends OperationName>({ operation, payload }: Call<K>
   return METERS[operation](payload as Calls[K], NOTHING_REPORTED, {}).usage
 }
 
+/** Tokens that a call and its answer are expected to have; 0 for what is not counted so. */
+export function tokensAhead<K extends OperationName>({ operation, payload }: Call<K>): number {
+  const { usage } = ESTIMATES[operation](payload as Calls[K], {})
+  return usage === null ? 0 : (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
+}
+
 /** Meters a call at the price of its day and size. */
 function meterAt<K extends OperationName>(
   call: Call<K>,

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import type { UnitRates } from '../../../contracts/rate-limit.ts'
 import type { FormerKey, StoredKey, StoredKeys } from '../../../contracts/stored-keys.ts'
 import type { Operations } from './subjects.ts'
 
@@ -18,22 +19,23 @@ type Row = {
   readonly revoked_at_ms: number | null
   readonly kind: 'playground' | null
   readonly former: string | null
+  readonly unit_rates: string | null
 }
 
 export function createKeys(db: DatabaseSync, now: () => number): Operations<StoredKeys> {
   const put = db.prepare(`
     INSERT INTO stored_keys (
       id, sha256, prefix, workspace, app, name, scopes, requests_per_minute, burst, budget_micros,
-      expires_at_ms, created_at_ms, revoked_at_ms, kind, former
+      expires_at_ms, created_at_ms, revoked_at_ms, kind, former, unit_rates
     ) VALUES (
       :id, :sha256, :prefix, :workspace, :app, :name, :scopes, :requestsPerMinute, :burst, :budgetMicros,
-      :expiresAtMs, :createdAtMs, :revokedAtMs, :kind, :former
+      :expiresAtMs, :createdAtMs, :revokedAtMs, :kind, :former, :unitRates
     ) ON CONFLICT DO NOTHING`)
   const replace = db.prepare(`
     UPDATE stored_keys SET
       sha256 = :sha256, prefix = :prefix, app = :app, name = :name, scopes = :scopes,
       requests_per_minute = :requestsPerMinute, burst = :burst, budget_micros = :budgetMicros,
-      expires_at_ms = :expiresAtMs, former = :former
+      expires_at_ms = :expiresAtMs, former = :former, unit_rates = :unitRates
     WHERE id = :id AND EXISTS (SELECT 1 FROM keys_version WHERE version = :version)`)
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
@@ -71,16 +73,17 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
 /** Columns that can change. */
 function settingsOf(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedAtMs' | 'kind'>) {
   const { id, sha256, prefix, app, name, scopes, rateLimit, budgetMicros, expiresAtMs, former } = key
-  const { requestsPerMinute, burst } = rateLimit ?? { requestsPerMinute: null, burst: null }
+  const { requestsPerMinute = null, burst = null, ...rates } = rateLimit ?? {}
   return {
     ...{ id, sha256, prefix, app, name, scopes: JSON.stringify(scopes) },
     ...{ requestsPerMinute, burst, budgetMicros, expiresAtMs },
     former: former === undefined ? null : JSON.stringify(former),
+    unitRates: Object.keys(rates).length === 0 ? null : JSON.stringify(rates),
   }
 }
 
 function keyOf(row: Row): StoredKey {
-  const { requests_per_minute: requestsPerMinute, burst } = row
+  const { requests_per_minute: requestsPerMinute, burst, unit_rates: rates } = row
   return {
     id: row.id,
     sha256: row.sha256,
@@ -89,7 +92,10 @@ function keyOf(row: Row): StoredKey {
     app: row.app,
     name: row.name,
     scopes: JSON.parse(row.scopes) as StoredKey['scopes'],
-    rateLimit: requestsPerMinute === null || burst === null ? null : { requestsPerMinute, burst },
+    rateLimit:
+      requestsPerMinute === null || burst === null
+        ? null
+        : { requestsPerMinute, burst, ...(rates === null ? {} : (JSON.parse(rates) as UnitRates)) },
     budgetMicros: row.budget_micros,
     expiresAtMs: row.expires_at_ms,
     createdAtMs: row.created_at_ms,

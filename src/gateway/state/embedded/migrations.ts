@@ -525,4 +525,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE console_sessions ADD COLUMN address TEXT;
   ALTER TABLE console_sessions ADD COLUMN browser TEXT;
   `,
+  `
+  -- Limits of tokens and audio seconds beside those of requests, as JSON; null: none.
+  ALTER TABLE stored_keys ADD COLUMN unit_rates TEXT;
+  `,
 ]

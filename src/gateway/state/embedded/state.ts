@@ -10,6 +10,7 @@ import { EmbeddedRateLimiter, microsecondsOf } from './rate-limiter.ts'
 import { EmbeddedSlots } from './slots.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
+import { EmbeddedUnitLimiter } from './unit-limiter.ts'
 
 /** How long the question waits whether the state is well: whoever asks waits for no longer. */
 const HEALTH_MS = 2_000
@@ -44,6 +45,7 @@ export function stateOf(runner: Runner, clock: Clock = systemClock): State {
     kind: 'embedded',
     ...rest,
     rateLimiter: rateLimiterOf(rest.ledger, clock),
+    unitLimiter: new EmbeddedUnitLimiter(microsecondsOf(clock)),
     slots: new EmbeddedSlots(clock),
     memory: null,
     jobs: {

@@ -7,6 +7,8 @@ import { ALERTS_PARTITION } from '../../../contracts/ids.ts'
 export const keys = {
   /** The token bucket of an API key, by the key's id. */
   bucket: (workspace: string, keyId: string) => `lk:{${workspace}}:rate:${keyId}`,
+  /** A bucket of units, such as tokens, of a key, a workspace or a provider. */
+  units: (partition: string, id: string) => `lk:{${partition}}:units:${id}`,
   /** The nodes that are alive. */
   nodes: 'lk:nodes',
   /** Which generation of what it holds this Redis is. */

@@ -16,6 +16,7 @@ import { askOf } from './script.ts'
 import { createRedisSettings } from './settings.ts'
 import { RedisSlots } from './slots.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
+import { RedisUnitLimiter } from './unit-limiter.ts'
 
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
@@ -51,6 +52,7 @@ export async function createRedisState(options: {
   return {
     kind: 'redis',
     rateLimiter,
+    unitLimiter: new RedisUnitLimiter(limiter, log, { calmMs, clock }),
     slots,
     memory: generation,
     ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),

@@ -15,7 +15,7 @@ import { JOBS_PATH } from './options.ts'
 import { readTranscript, type TranscriptReply } from './reply.ts'
 
 /** An answer of `/v1`, read to its end. */
-interface Answer {
+export interface Answer {
   readonly status: number
   readonly text: string
   readonly header: (name: string) => string | null
@@ -108,7 +108,7 @@ export function isRefusedKey(outcome: { readonly thrown: unknown } | object): bo
   return false
 }
 
-function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
+export function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {
       clearTimeout(timer)
@@ -228,6 +228,8 @@ export interface JobView {
   readonly status: JobStatus
   readonly attempts: number
   readonly cancel_requested: boolean
+  /** How far a recording in parts is; null: it is heard as a whole. */
+  readonly progress?: { readonly done: number; readonly total: number } | null
   readonly error: {
     readonly code: string
     readonly message: string

@@ -14,6 +14,7 @@ import { useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
 import { useLeaveGuard } from '../../router.ts'
 import {
+  type Answer,
   type AppKeys,
   CallFailure,
   callV1,
@@ -36,6 +37,7 @@ import {
 } from './options.ts'
 import { Source } from './recording.ts'
 import { readTranscript, type TranscriptReply } from './reply.ts'
+import { deleteUpload, RESUMABLE_BYTES, uploadBody, uploadResumably } from './resumable.ts'
 import { SnippetsView, transcriptionSnippets } from './snippets.ts'
 import { followAlong, ResultFacts, Transcript, useObjectUrl } from './transcript.ts'
 
@@ -158,7 +160,7 @@ interface Me {
 /** How far a transcription is. */
 type Run =
   | { readonly at: 'idle' }
-  | { readonly at: 'sending'; readonly transfer: Transfer }
+  | { readonly at: 'sending'; readonly transfer: Transfer; readonly isBroken?: boolean }
   | { readonly at: 'working'; readonly sinceMs: number }
   | { readonly at: 'job'; readonly id: string; readonly job: JobView | null; readonly cancelling: boolean }
   | { readonly at: 'cancelled'; readonly during: 'sending' | 'working' | 'job' }
@@ -248,6 +250,7 @@ function sendFile(
   signal: AbortSignal,
   show: (run: Run) => void,
 ) {
+  if (file.size >= RESUMABLE_BYTES) return sendLarge(keys, app, file, options, signal, show)
   const form = new FormData()
   for (const [name, value] of transcriptionFields(options)) form.append(name, value)
   form.append('file', file, file.name)
@@ -270,6 +273,37 @@ function sendFile(
   )
 }
 
+/** Sends a large file as an upload that survives its connection, and has that transcribed. */
+async function sendLarge(
+  keys: AppKeys,
+  app: string,
+  file: File,
+  options: TranscriptionOptions,
+  signal: AbortSignal,
+  show: (run: Run) => void,
+): Promise<Answer> {
+  const place = { keys, app, signal }
+  const rate = new TransferRate(file.size, performance.now())
+  let transfer = rate.note(0, performance.now())
+  const id = await uploadResumably(file, place, {
+    onSent(sentBytes) {
+      transfer = rate.note(sentBytes, performance.now())
+      show({ at: 'sending', transfer })
+    },
+    onBroken: () => show({ at: 'sending', transfer, isBroken: true }),
+  })
+  show({ at: 'working', sinceMs: Date.now() })
+  const answer = await callV1(keys, app, transcriptionPath(options), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(uploadBody(transcriptionFields(options), id)),
+    signal,
+  })
+  const text = await answer.text()
+  void deleteUpload(id, place)
+  return { status: answer.status, text, header: (name) => answer.headers.get(name) }
+}
+
 const CANCELLED = {
   sending: 'Cancelled during the upload. Nothing was sent to a provider or charged.',
   working: 'Cancelled while waiting for the provider. Work done by then may be charged.',
@@ -286,7 +320,7 @@ function TranscriptionProgress(props: {
   const cancel = h(Button, { small: true, icon: 'close', onClick: onCancel }, 'Cancel')
   switch (run.at) {
     case 'sending':
-      return h(Sending, { transfer: run.transfer, cancel })
+      return h(Sending, { transfer: run.transfer, isBroken: run.isBroken === true, cancel })
     case 'working':
       return h(Working, { sinceMs: run.sinceMs, cancel })
     case 'job':
@@ -311,7 +345,12 @@ function TranscriptionProgress(props: {
   }
 }
 
-function Sending({ transfer, cancel }: { readonly transfer: Transfer; readonly cancel: ComponentChildren }) {
+function Sending(props: {
+  readonly transfer: Transfer
+  readonly isBroken: boolean
+  readonly cancel: ComponentChildren
+}) {
+  const { transfer, isBroken, cancel } = props
   const { sentBytes, totalBytes, bytesPerSecond: rate, secondsLeft: left } = transfer
   const words = [
     `${bytes(sentBytes)} of ${bytes(totalBytes)}`,
@@ -321,7 +360,12 @@ function Sending({ transfer, cancel }: { readonly transfer: Transfer; readonly c
   return h(
     'div',
     { class: 'play-progress' },
-    h(Progress, { label: 'Uploading', value: sentBytes, max: totalBytes, text: words.join(' · ') }),
+    h(Progress, {
+      label: isBroken ? 'Connection lost, trying again' : 'Uploading',
+      value: sentBytes,
+      max: totalBytes,
+      text: words.join(' · '),
+    }),
     cancel,
   )
 }
@@ -345,7 +389,8 @@ function jobInWords({ job, cancelling }: Extract<Run, { readonly at: 'job' }>): 
   if (job === null || job.status === 'queued') {
     return job !== null && job.attempts > 0 ? 'Waiting to be retried' : 'Queued'
   }
-  return 'Processing'
+  const parts = job?.progress
+  return parts == null ? 'Processing' : `Processing, ${parts.done} of ${parts.total} parts`
 }
 
 /** A transcript: to read along with the audio, as received, and with its cost. */

@@ -28,6 +28,7 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   // No facts of a model, but edited with them; only a provider takes them.
   concurrency: true,
   queue_ms: true,
+  rate_limit: true,
   prices: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]

@@ -1,3 +1,4 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -20,12 +21,33 @@ let nextPort = FIRST_PORT + Math.floor(Math.random() * PORTS)
 /**
  * A TCP port of 127.0.0.1 that nothing listens on, for programs that cannot choose one themselves. It is taken from
  * below the range from which the system serves outgoing connections, so that none of those takes it before the
- * program does.
+ * program does, and it is this process' until that ends: a program that was killed finds it free again.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + (nextPort++ % PORTS)
-    if (await canListen(port)) return port
+    if (claim(port) && (await canListen(port))) return port
+  }
+}
+
+/** Marks a port as that of this process among all that ask here. */
+function claim(port: number): boolean {
+  const path = join(tmpdir(), `larkway-port-${port}`)
+  try {
+    writeFileSync(path, String(process.pid), { flag: 'wx' })
+  } catch {
+    if (isHeld(path)) return false
+    writeFileSync(path, String(process.pid))
+  }
+  process.once('exit', () => rmSync(path, { force: true }))
+  return true
+}
+
+function isHeld(path: string): boolean {
+  try {
+    return process.kill(Number(readFileSync(path, 'utf8')), 0)
+  } catch {
+    return false
   }
 }
 

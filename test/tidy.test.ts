@@ -86,7 +86,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call': 720,
   'gateway/call/attempt': 3_880,
   'gateway/call/compare': 645,
-  'gateway/call/context': 1_280,
+  'gateway/call/context': 1_285,
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,

@@ -137,6 +137,25 @@ t.test('what came to nothing is given back', async (t) => {
   )
 })
 
+t.test('what a provider may have done is not given back', async (t) => {
+  let held = true
+  const { gateway, key, chat, upstream } = await start(t, {
+    ofKey: { tokens_per_minute: 250 },
+    script: () =>
+      held ? { before: () => new Promise(() => {}) } : { usage: USAGE, message: { content: 'hello' } },
+  })
+  const leaving = new AbortController()
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const [method, body, signal] = ['POST', JSON.stringify(CHAT), leaving.signal] as const
+  const left = fetch(`${gateway.url}/v1/chat`, { method, headers, body, signal })
+  await waitUntil(() => upstream.received.length === 1)
+  leaving.abort()
+  await t.rejects(left)
+  held = false
+  await waitUntil(() => gateway.log.some(({ msg }) => msg === 'request'))
+  t.equal((await chat()).told('remaining-tokens'), String(250 - 2 * FORESEEN))
+})
+
 t.test('jobs are counted when they are accepted', async (t) => {
   const { post, hear, gateway, key } = await start(t, { ofKey: { audio_seconds_per_minute: 60 } })
   const accepted = await post('/v1/transcription/jobs', form(40))

@@ -318,7 +318,9 @@ export class Reservation {
     const entry = context.estimate?.entry ?? null
     // The next try of a job has the parts that were heard, and pays for them.
     const isLater = parts !== undefined && job?.isRetried?.(thrown) === true
-    if (isUnknown(context)) this.#active.units?.keep()
+    // A provider may have done the work, or it is tried again.
+    if (entry !== null || parts?.isBegun === true || job?.isRetried?.(thrown) === true)
+      this.#active.units?.keep()
     const ofEntry = entry === null ? NOTHING : this.#charge(entry, context.costUsd)
     const charge = isLater ? NOTHING : (parts?.charge ?? ofEntry)
     if (slot === null) {

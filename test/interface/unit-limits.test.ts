@@ -72,7 +72,7 @@ function form(seconds: number): FormData {
 }
 
 t.test('tokens of a key: foreseen, then counted', async (t) => {
-  const { chat, clock, upstream } = await start(t, { ofKey: { tokens_per_minute: 250 } })
+  const { chat, post, clock, upstream } = await start(t, { ofKey: { tokens_per_minute: 250 } })
   const first = await chat()
   t.equal(first.status, 200)
   t.same(
@@ -95,6 +95,8 @@ t.test('tokens of a key: foreseen, then counted', async (t) => {
   t.equal(upstream.received.length, 4, 'no provider was asked')
   t.equal((await chat(second)).status, 200, 'another key has its own')
   t.equal((await chat(second)).told('limit-tokens'), null, 'and is told of none')
+  const speech = await post('/v1/speech', { input: 'hello', response_format: 'wav' })
+  t.same([speech.status, speech.told('limit-tokens')], [200, null], 'speech has no tokens')
   await clock.advance(2_400)
   t.equal((await chat()).status, 200, 'what was used is there again')
 })

@@ -23,14 +23,15 @@ export async function partFiles(
   if (plan.transcoding === undefined) return apart(active, audio, plan, owner)
   const { cutter } = active.services
   const made = await transcoded(active, audio, plan.transcoding, owner)
-  let isWhole = false
+  let parts: readonly AudioPart[] = []
   try {
     checkDuration(made, limitsOf(active.context.principal, active.services.snapshot()))
     const own = planOfMade(active, made, plan, plan.transcoding)
-    isWhole = own === null
-    return own === null ? [allOf(made)] : await apart(active, made, own, owner)
+    parts = own === null ? [allOf(made)] : await apart(active, made, own, owner)
+    // It is a file of this call in any case, and goes with it.
+    return parts.map(({ isWhole: _, ...part }) => part)
   } finally {
-    if (!isWhole) void cutter!.drop(made)
+    if (!parts.some(({ audio: own }) => own === made)) void cutter!.drop(made)
   }
 }
 

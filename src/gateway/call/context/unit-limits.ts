@@ -41,8 +41,8 @@ function takeOf(
   const taken = new TakenUnits(state, all, ahead)
   // Slices of live audio are used up, but for the last.
   if (isLive(call)) taken.keep()
-  const buckets = all[ahead.unit]
-  if (buckets === undefined) return taken
+  const buckets = ahead === null ? undefined : all[ahead.unit]
+  if (ahead === null || buckets === undefined) return taken
   const decision = state.unitLimiter.take(buckets, ahead.units, isDue)
   const decided = (one: UnitDecision) => {
     noteUnits(context, ahead.unit, buckets, one)
@@ -51,7 +51,7 @@ function takeOf(
   return decision instanceof Promise ? decision.then(decided) : decided(decision)
 }
 
-/** The bucket that a caller is told of is its key's, unless that has none or the other one has less left. */
+/** The bucket that a caller is told of is its key's, unless that has none, or it is the workspace's that refuses. */
 function noteUnits(
   context: AdmittedContext,
   unit: Unit,

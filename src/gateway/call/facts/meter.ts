@@ -111,10 +111,10 @@ export function usageOf<K extends OperationName>({ operation, payload }: Call<K>
   return METERS[operation](payload as Calls[K], NOTHING_REPORTED, {}).usage
 }
 
-/** Tokens that a call and its answer are expected to have; 0 for what is not counted so. */
-export function tokensAhead<K extends OperationName>({ operation, payload }: Call<K>): number {
+/** Tokens that a call and its answer are expected to have; null for calls that are not counted so. */
+export function tokensAhead<K extends OperationName>({ operation, payload }: Call<K>): number | null {
   const { usage } = ESTIMATES[operation](payload as Calls[K], {})
-  return usage === null ? 0 : (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
+  return usage === null ? null : (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
 }
 
 /** Meters a call at the price of its day and size. */

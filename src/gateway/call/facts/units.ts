@@ -54,22 +54,29 @@ function rateOf({ tokensPerMinute, audioSecondsPerMinute }: UnitRates, unit: Uni
   return unit === 'tokens' ? tokensPerMinute : audioSecondsPerMinute
 }
 
-/** The unit by which calls are counted before they are answered, and how much of it this one has. */
-export function unitsAhead(call: Call): { readonly unit: Unit; readonly units: number } {
+/** The unit by which calls are counted before they are answered, and how much of it this one has; null: by none. */
+export function unitsAhead(call: Call): UnitsAhead | null {
   const { operation, payload } = call
-  if (operation !== 'transcription' && operation !== 'translation')
-    return { unit: 'tokens', units: tokensAhead(call) }
+  if (operation !== 'transcription' && operation !== 'translation') {
+    const units = tokensAhead(call)
+    return units === null ? null : { unit: 'tokens', units }
+  }
   return { unit: 'audio-seconds', units: payload.audio.durationSeconds ?? 0 }
+}
+
+interface UnitsAhead {
+  readonly unit: Unit
+  readonly units: number
 }
 
 /** Units that were taken for a call, until its usage is known. */
 export class TakenUnits {
   readonly #limiter: Limiter
   readonly #buckets: Buckets
-  readonly #taken: { readonly unit: Unit; readonly units: number }
+  readonly #taken: UnitsAhead | null
   #isSettled = false
 
-  constructor(limiter: Limiter, buckets: Buckets, taken: { readonly unit: Unit; readonly units: number }) {
+  constructor(limiter: Limiter, buckets: Buckets, taken: UnitsAhead | null) {
     this.#limiter = limiter
     this.#buckets = buckets
     this.#taken = taken
@@ -90,7 +97,7 @@ export class TakenUnits {
 
   #correct(unit: Unit, units: number | null | undefined): void {
     const buckets = this.#buckets[unit]
-    const taken = this.#taken.unit === unit ? this.#taken.units : 0
+    const taken = this.#taken?.unit === unit ? this.#taken.units : 0
     const more = (units ?? taken) - taken
     if (buckets !== undefined && more !== 0) void this.#limiter.unitLimiter.take(buckets, more, true)
   }
@@ -107,10 +114,10 @@ export function takeAccountUnits(
   call: Call,
 ): number | null | Promise<number> {
   if (provider.unitRates === undefined || isLive(call)) return null
-  const { unit, units } = unitsAhead(call)
-  const bucket = accountBucket(provider, unit)
-  if (bucket === null) return null
-  const decision = unitLimiter.take([bucket], units)
+  const ahead = unitsAhead(call)
+  const bucket = ahead === null ? null : accountBucket(provider, ahead.unit)
+  if (ahead === null || bucket === null) return null
+  const decision = unitLimiter.take([bucket], ahead.units)
   return decision instanceof Promise
     ? decision.then(({ retryAfterMs }) => retryAfterMs)
     : decision.retryAfterMs
@@ -126,7 +133,7 @@ export function settleAccountUnits(
   const ahead = unitsAhead(call)
   for (const unit of ['tokens', 'audio-seconds'] as const) {
     const bucket = accountBucket(provider, unit)
-    const taken = ahead.unit === unit ? ahead.units : 0
+    const taken = ahead?.unit === unit ? ahead.units : 0
     const came = unit === 'tokens' ? usage.total_tokens : usage.audio_seconds
     const more = (came ?? taken) - taken
     if (bucket !== null && more !== 0) void unitLimiter.take([bucket], more, true)

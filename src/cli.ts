@@ -1,5 +1,6 @@
 import { parse, UsageError } from './cli/arguments.ts'
 import { runCommand } from './cli/commands.ts'
+import { onWarning } from './contracts/warnings.ts'
 
 async function serve(args: string[]): Promise<number> {
   const { values } = parse(args, { processes: { type: 'string' } }, 0)
@@ -50,6 +51,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   if (!SERVING.includes(process.argv[2] ?? '')) process.exit()
 })
+
+onWarning(({ message }) => complain(message))
 
 function print(text: string): void {
   process.stdout.write(text)

@@ -28,6 +28,8 @@ const HELP = `larkway <command>
   webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
   usage [--by D] [--sql Q]     calls, cost, quantities and latencies by workspace, app, model, …; for finance as FOCUS
   state accept-loss            go on with a Redis that has lost everything it held
+  backup FOLDER                copy the data folder of a node that may run meanwhile
+  restore FOLDER               make a data folder out of such a copy
   export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
   transcribe FILE|FOLDER|-...  upload recordings, have each transcribed, and print or write the transcript; goes on
@@ -38,7 +40,7 @@ const HELP = `larkway <command>
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, usage, state, export, import, transcribe, listen and
+key, credits, jobs, webhooks, usage, state, backup, restore, export, import, transcribe, listen and
 route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
@@ -58,6 +60,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   state,
   transcribe,
   listen,
+  backup: backupCommand,
+  restore: restoreCommand,
   export: exportCommand,
   import: importCommand,
   version,
@@ -75,6 +79,8 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'webhooks',
   'usage',
   'state',
+  'backup',
+  'restore',
   'export',
   'import',
   'transcribe',
@@ -201,6 +207,16 @@ async function transcribe(args: string[], context: CliContext): Promise<number> 
 async function listen(args: string[], context: CliContext): Promise<number> {
   const { listen } = await import('./listen.ts')
   return listen(args, context)
+}
+
+async function backupCommand(args: string[], context: CliContext): Promise<number> {
+  const { backup } = await import('./backup.ts')
+  return backup(args, context)
+}
+
+async function restoreCommand(args: string[], context: CliContext): Promise<number> {
+  const { restore } = await import('./backup.ts')
+  return restore(args, context)
 }
 
 async function exportCommand(args: string[], context: CliContext): Promise<number> {

@@ -1,5 +1,6 @@
 import { pino, stdSerializers } from 'pino'
 import { systemClock } from './time.ts'
+import { onWarning } from './warnings.ts'
 
 /** Lines are written together: a system call for each took a third of the CPU time of a small request. */
 const BATCH_CHARACTERS = 64 * 1024
@@ -226,12 +227,7 @@ function lineOf(
  * that of a crash would show all that hangs onto it: commands of clients of stores, keys and transcripts among them.
  */
 export function logCrash(log: Logger): void {
-  process.removeAllListeners('warning')
-  process.on('warning', (warning) => {
-    // Node 22 calls its SQLite experimental, which is known.
-    const isKnown = warning.name === 'ExperimentalWarning' && warning.message.startsWith('SQLite ')
-    if (!isKnown) log.warn({ err: warning }, 'Node warns')
-  })
+  onWarning((warning) => log.warn({ err: warning }, 'Node warns'))
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'crashed')
     process.exit(1)

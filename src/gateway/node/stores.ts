@@ -10,7 +10,7 @@ import type { StoreMemory } from '../storage/read-buffers.ts'
 import type { Environment } from './config.ts'
 import type { Timing } from './timing.ts'
 
-const STATE_FILE = 'state.sqlite'
+export const STATE_FILE = 'state.sqlite'
 
 /** Whether the data folder holds what only one server may use at a time. */
 export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_URL' | 'S3_BUCKET'>): boolean {

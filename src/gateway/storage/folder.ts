@@ -52,7 +52,7 @@ export async function createFileObjects(
 ): Promise<Objects> {
   await mkdir(join(root, TEMPORARY), { recursive: true })
   for (const kind of OBJECT_KINDS) await mkdir(join(root, kind), { recursive: true })
-  const pathOf = (key: string) => join(root, ...splitKey(key))
+  const pathOf = (key: string) => join(root, fileNameOf(key))
   const temporary = (key: string, signal: AbortSignal) =>
     TemporaryFile.create(root, key, clock.wallNow(), signal)
 
@@ -101,6 +101,11 @@ export async function createFileObjects(
 }
 
 /** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
+/** The file of an object, below the root of its store. */
+export function fileNameOf(key: string): string {
+  return join(...splitKey(key))
+}
+
 function splitKey(key: string): [folder: string, name: string] {
   const [kind = '', first = '', ...rest] = checkKey(key).split('/')
   if (isPartitioned(kind)) return [`${kind}/${first}`, rest.join('+')]

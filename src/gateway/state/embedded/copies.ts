@@ -14,6 +14,12 @@ const KEPT_MS = 7 * 24 * 60 * 60 * 1_000
  */
 export function copyState(file: string, format: number): string {
   const copy = `${file}.format-${format}`
+  copyStateTo(file, copy)
+  return copy
+}
+
+/** The same into any file, while other processes write. @throws SQLite's error; nothing is left of the copy then */
+export function copyStateTo(file: string, copy: string): void {
   const draft = `${copy}.draft`
   rmSync(draft, { force: true })
   closeSync(openSync(draft, 'wx', 0o600))
@@ -29,8 +35,28 @@ export function copyState(file: string, format: number): string {
   sync(draft)
   renameSync(draft, copy)
   sync(dirname(copy))
-  return copy
 }
+
+/** Objects of jobs, and of answers that are replayed, that a state refers to and cannot do without. */
+export function neededObjects(file: string): Set<string> {
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    const rows = db
+      .prepare(`
+        SELECT spec AS text FROM job_specs JOIN jobs USING (number) WHERE status IN ('queued', 'processing')
+        UNION ALL SELECT progress FROM jobs WHERE status IN ('queued', 'processing')
+        UNION ALL SELECT result FROM jobs WHERE status = 'succeeded' AND marked = 0
+        UNION ALL SELECT result FROM slots WHERE state = 'stored'`)
+      .all() as { readonly text: string | null }[]
+    const names = rows.flatMap(({ text }) => [...(text ?? '').matchAll(OBJECT_NAME)].map(([, name]) => name!))
+    return new Set(names)
+  } finally {
+    db.close()
+  }
+}
+
+/** In the JSON of records, where objects are named `key` or `object`. */
+const OBJECT_NAME = /"(?:key|object)":"((?:job|result|slot)\/[^"\\]+)"/g
 
 /** Removes the copies of a file that no one has gone back to for a week. @param nowMs epoch milliseconds */
 export function removeOldCopies(file: string, nowMs: number): void {

@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import {
+  constants,
+  copyFile,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { readVersion } from '../../contracts/version.ts'
+import { copyStateTo, neededObjects } from '../state/embedded/copies.ts'
+import { fileNameOf } from '../storage/folder.ts'
+import { lockFolder } from '../storage/folder-lock.ts'
+import { STATE_FILE } from './stores.ts'
+
+/** Lists the files of a backup. It is written last. */
+const MANIFEST = 'backup.json'
+/** Names at the top of a data folder that are left out: of this machine, of calls under way, or made again. */
+const LEFT_OUT = /^(?:lock|lock\.sock|tmp|spool|usage-cache|state\.sqlite.*)$/
+/** The state until a restore has come to its end, so that no node begins a new one. */
+const UNFINISHED = 'This restore has not come to its end: run it again.\n'
+/** How often the state is copied again, because a job ended while its audio was copied. */
+const TRIES = 10
+
+const Manifest = Type.Object({
+  version: Type.String(),
+  created_at: Type.String(),
+  files: Type.Array(Type.Object({ name: Type.String(), bytes: Type.Integer(), sha256: Type.String() })),
+})
+export type Manifest = Static<typeof Manifest>
+
+/** A backup cannot be made, or read; the message is for the operator. */
+export class BackupError extends Error {
+  override readonly name = 'BackupError'
+}
+
+interface BackupOptions {
+  /** False: objects are in a bucket, and not copied. */
+  readonly hasObjects: boolean
+  readonly nowMs: number
+}
+
+/**
+ * Copies a data folder while its node runs: the state as it is at one moment, and every object that it needs then.
+ * What is there under the name of the target is a whole backup at any time.
+ *
+ * @throws BackupError; the errors of the disk
+ */
+export async function backUp(folder: string, target: string, options: BackupOptions): Promise<Manifest> {
+  if (await isThere(target)) throw new BackupError(`${target} exists already`)
+  if (!(await isThere(join(folder, STATE_FILE)))) throw new BackupError(`there is no state in ${folder}`)
+  const draft = `${target}.partial`
+  await rm(draft, { recursive: true, force: true })
+  await mkdir(draft, { recursive: true, mode: 0o700 })
+  // Most of it, so that little is left to copy when the state is.
+  await copyNew(folder, draft)
+  await copyMoment(folder, draft, options)
+  const names = await filesIn(draft)
+  const files = await Promise.all(names.map((name) => described(draft, name)))
+  const manifest = { version: await readVersion(), created_at: new Date(options.nowMs).toISOString(), files }
+  await writeFile(join(draft, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`, {
+    mode: 0o600,
+    flush: true,
+  })
+  await rename(draft, target)
+  await sync(dirname(target))
+  return manifest
+}
+
+/** An object that is gone belonged to a job that has ended since: a later copy of the state knows that. */
+async function copyMoment(folder: string, draft: string, { hasObjects }: BackupOptions): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    copyStateTo(join(folder, STATE_FILE), join(draft, STATE_FILE))
+    await copyNew(folder, draft)
+    const needed = hasObjects ? [...neededObjects(join(draft, STATE_FILE))] : []
+    const found = await Promise.all(needed.map((key) => isThere(join(draft, fileNameOf(key)))))
+    const missing = needed.filter((_, index) => !found[index])
+    if (missing.length === 0) return
+    if (tries === TRIES)
+      throw new BackupError(`${missing.length} objects are missing in ${folder}, such as ${missing[0]}`)
+  }
+}
+
+/**
+ * Makes a data folder out of a backup, whose every byte is compared with what was written.
+ *
+ * @throws BackupError when the folder is in use, or not empty; the errors of the disk
+ */
+export async function restore(source: string, folder: string): Promise<Manifest> {
+  const manifest = await readManifest(source)
+  const unlock = await lockFolder(folder).catch((error: unknown) => {
+    throw new BackupError((error as Error).message)
+  })
+  try {
+    const state = join(folder, STATE_FILE)
+    const names = (await readdir(folder)).filter((name) => name !== 'lock')
+    const isAgain = (await readFile(state, 'utf8').catch(() => '')) === UNFINISHED
+    if (names.length > 0 && !isAgain) throw new BackupError(`${folder} is not empty`)
+    await writeFile(state, UNFINISHED, { mode: 0o600, flush: true })
+    for (const { name, sha256 } of manifest.files) {
+      const path = join(folder, name === STATE_FILE ? `${STATE_FILE}.draft` : name)
+      await copyWhole(join(source, name), path)
+      if ((await described(dirname(path), path.slice(dirname(path).length + 1))).sha256 !== sha256)
+        throw new BackupError(`${name} is not as it was written`)
+    }
+    await rename(`${state}.draft`, state)
+    await sync(folder)
+    return manifest
+  } finally {
+    await unlock()
+  }
+}
+
+async function readManifest(source: string): Promise<Manifest> {
+  const text = await readFile(join(source, MANIFEST), 'utf8').catch(() => {
+    throw new BackupError(`${source} is no backup: it has no ${MANIFEST}`)
+  })
+  try {
+    const manifest = Value.Parse(Manifest, JSON.parse(text))
+    if (manifest.files.every(({ name }) => isWithin(name)) && manifest.files.some(isState)) return manifest
+  } catch {
+    // As below.
+  }
+  throw new BackupError(`${join(source, MANIFEST)} cannot be read`)
+}
+
+function isState({ name }: { readonly name: string }): boolean {
+  return name === STATE_FILE
+}
+
+/** A name that leads nowhere else. */
+function isWithin(name: string): boolean {
+  return (
+    !name.startsWith('/') && !name.split('/').some((part) => part === '' || part === '.' || part === '..')
+  )
+}
+
+/** Copies the files that are not in the draft yet, or have grown since. */
+async function copyNew(folder: string, draft: string): Promise<void> {
+  for (const name of await filesIn(folder)) {
+    if (LEFT_OUT.test(name.split('/')[0]!)) continue
+    const [from, to] = [join(folder, name), join(draft, name)]
+    const [now, before] = [await sizeOf(from), await sizeOf(to)]
+    // Objects go at any time.
+    if (now === null || now === before) continue
+    await copyWhole(from, to).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+  }
+}
+
+async function copyWhole(from: string, to: string): Promise<void> {
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+  await copyFile(from, to, constants.COPYFILE_FICLONE)
+  await sync(to)
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const found = await readdir(folder, { recursive: true, withFileTypes: true })
+  return found
+    .filter((one) => one.isFile())
+    .map((one) => join(one.parentPath, one.name).slice(folder.length + 1))
+}
+
+async function described(folder: string, name: string): Promise<Manifest['files'][number]> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  for await (const chunk of createReadStream(join(folder, name)) as AsyncIterable<Buffer>) {
+    hash.update(chunk)
+    bytes += chunk.length
+  }
+  return { name, bytes, sha256: hash.digest('hex') }
+}
+
+async function sizeOf(path: string): Promise<number | null> {
+  return await stat(path).then(
+    ({ size }) => size,
+    () => null,
+  )
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await sizeOf(path)) !== null
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

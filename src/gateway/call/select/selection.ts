@@ -578,6 +578,10 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   const shown = considered.filter(({ exclusion }) => exclusion?.why !== 'workspace')
   const details = { policy_version_id: assigned.version, entries: explainRows(shown.slice(0, EXPLAINED_MAX)) }
 
+  // An unknown format is the first fault, unless an entry could have it transcoded and is left out for another.
+  const isUnheard = exclusionsOf(exclusions, 'limits').some(({ isOfFormat }) => isOfFormat === true)
+  if (isUnknownFormat(demand.call) && (isUnheard || !considered.some(({ route }) => route.transcodes)))
+    return new GatewayError('UNSUPPORTED_AUDIO_FORMAT', undefined, { param: 'audio', details })
   const waitsMs = exclusionsOf(exclusions, 'cooling').map(({ retryAfterMs }) => retryAfterMs)
   if (waitsMs.length > 0) {
     const soonestMs = Math.min(...waitsMs)
@@ -591,11 +595,7 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   const limits = exclusionsOf(exclusions, 'limits')
   const [limit] = limits
   if (limit !== undefined)
-    return new GatewayError(
-      isUnknownFormat(demand.call) ? 'UNSUPPORTED_AUDIO_FORMAT' : 'INVALID_REQUEST',
-      isUnknownFormat(demand.call) ? undefined : inMadeFormats(limits, demand),
-      { param: limit.param, details },
-    )
+    return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
     const required = [...demand.features, ...demand.protocolFeatures, ...demand.extras.map(calledName)]
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`

@@ -96,7 +96,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/live': 4_550,
   'gateway/long': 930,
   'gateway/media': 5_220,
-  'gateway/node': 2_010,
+  'gateway/node': 2_045,
   'gateway/observe/alerts': 1_000,
   'gateway/observe/metrics': 1_690,
   'gateway/observe/recorder': 1_150,

@@ -16,7 +16,7 @@ import { type SecretSources, WITHOUT_SECRETS } from '../gateway/catalog/secret.t
 import { catalogService, type Serving } from '../gateway/catalog/serving.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
 import { createJobSignals } from '../gateway/jobs/watch.ts'
-import { DEFAULT_DATA, type Environment, readEnvironment } from '../gateway/node/config.ts'
+import { DEFAULT_DATA, type Environment, readEnvironment, withSecretFiles } from '../gateway/node/config.ts'
 import { openObjects, openState } from '../gateway/node/stores.ts'
 import { createWebhookPoster } from '../gateway/outbound/post-webhook.ts'
 import { SHIPPED } from '../gateway/providers/facts.ts'
@@ -77,10 +77,8 @@ export type Secrets = Omit<SecretSources, 'readSecret'> & Partial<Pick<SecretSou
  * Opens sealed credentials as servers with the same environment do. The result throws CommandFailure where the keys are
  * invalid: a configuration in which nothing is sealed can do without them.
  */
-export async function secretOpener({
-  LARKWAY_SECRET_KEYS,
-  LARKWAY_DATA,
-}: Env): Promise<SecretSources['open']> {
+export async function secretOpener(env: Env): Promise<SecretSources['open']> {
+  const { LARKWAY_SECRET_KEYS, LARKWAY_DATA } = withSecretFiles(env)
   const keys = await findSecretKeys(LARKWAY_SECRET_KEYS || undefined, LARKWAY_DATA || DEFAULT_DATA).catch(
     (error: unknown) => new CommandFailure(error instanceof Error ? error.message : String(error)),
   )

@@ -29,11 +29,16 @@ interface Service {
   readonly healthcheck?: { readonly test: readonly string[] }
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
   readonly restart?: string
+  readonly read_only?: boolean
+  readonly cap_drop?: readonly string[]
+  readonly security_opt?: readonly string[]
+  readonly networks: readonly string[]
 }
 
 interface Compose {
   readonly services: Readonly<Record<string, Service>>
   readonly volumes: Readonly<Record<string, null>>
+  readonly networks: Readonly<Record<string, object | null>>
 }
 
 const text = await read('compose.yaml')
@@ -77,7 +82,7 @@ t.test(
     const mounts = services.flatMap(([name, { volumes = [] }]) =>
       volumes.map((mount) => [name, ...mount.split(':')]),
     )
-    const named = mounts.filter(([, source = '']) => !source.startsWith('./'))
+    const named = mounts.filter(([, source = '', target]) => !source.startsWith('./') && target !== undefined)
     t.same(named.map(([, source]) => source).sort(), Object.keys(compose.volumes).sort())
     t.same(
       named.map(([name, , target]) => `${name} ${target}`),
@@ -86,12 +91,25 @@ t.test(
     const garage = await read('garage.toml')
     t.match(garage, '/var/lib/garage/meta')
     t.match(garage, '/var/lib/garage/data')
-    for (const [, source = '', target = '', mode] of mounts.filter((mount) => !named.includes(mount))) {
+    const files = mounts.filter(([, source = '']) => source.startsWith('./'))
+    for (const [, source = '', target = '', mode] of files) {
       t.equal(mode, 'ro', `${source} is not written to`)
       await t.resolves(read(source === './config' ? 'config/larkway.yaml' : source), target)
     }
   },
 )
+
+t.test('a node can change nothing but its folders, and only nodes reach Redis', async (t) => {
+  for (const [name, { read_only, cap_drop, security_opt, networks }] of services) {
+    t.same(security_opt, ['no-new-privileges:true'], name)
+    if (!name.startsWith('larkway-')) continue
+    t.same([read_only, cap_drop, networks], [true, ['ALL'], ['front', 'stores']], name)
+  }
+  t.same(compose.networks.stores, { internal: true })
+  const reaching = services.filter(([, { networks }]) => networks.includes('stores')).map(([name]) => name)
+  t.same(reaching, [...nodes.map(([name]) => name), 'valkey', 'garage'])
+  t.same(compose.services.valkey?.networks, ['stores'])
+})
 
 t.test('the nodes are alike, and told what the gateway knows', async (t) => {
   const [, first] = nodes[0] ?? []

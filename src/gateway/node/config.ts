@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
@@ -183,20 +184,51 @@ export function usageFolder({ LARKWAY_USAGE_FOLDER, LARKWAY_DATA }: Environment)
   return LARKWAY_USAGE_FOLDER ?? join(LARKWAY_DATA, 'usage-segments')
 }
 
+/** Variables that may be in a file, which the variable with `_FILE` behind its name names. */
+const SECRET_VARIABLES = [
+  'REDIS_URL',
+  'S3_ACCESS_KEY_ID',
+  'S3_SECRET_ACCESS_KEY',
+  'LARKWAY_SECRET_KEYS',
+  'LARKWAY_DEMO_KEY',
+] as const
+
 /**
- * Reads the variables that Larkway knows; others are ignored, empty ones count as not set.
+ * The environment with the secrets that are in files, without white space around them. Adds what is wrong to `faults`.
+ */
+export function withSecretFiles(env: Env, faults: string[] = []): Env {
+  const read: Record<string, string> = {}
+  for (const name of SECRET_VARIABLES) {
+    const path = env[`${name}_FILE`]
+    if (!path) continue
+    if (env[name]) faults.push(`${name} and ${name}_FILE are both set`)
+    try {
+      read[name] = readFileSync(path, 'utf8').trim()
+    } catch (error) {
+      faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
+    }
+  }
+  return { ...env, ...read }
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/**
+ * Reads the variables that Larkway knows, secrets also from files; others are ignored, empty ones count as not set.
  *
  * @throws Error that names every bad variable at once, so that one restart mends them all. Never prints a value.
  */
-export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
+export function readEnvironment(env: Env): Environment {
   const given: Record<string, unknown> = {}
+  const faults: string[] = []
+  const all = withSecretFiles(env, faults)
   for (const [name, schema] of Object.entries(Environment.properties)) {
-    const text = env[name]
+    const text = all[name]
     if (text === undefined || text === '') continue
     given[name] = parsed(text, 'type' in schema ? schema.type : undefined)
   }
   const filled = Value.Default(Environment, given) as Static<typeof Environment>
-  const faults = faultsOf(filled)
+  faults.push(...faultsOf(filled))
   const s3 = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
   const missing = s3.filter((name) => given[name] === undefined)
   if (missing.length > 0 && missing.length < s3.length)

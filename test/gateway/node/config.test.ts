@@ -67,3 +67,29 @@ t.test('TLS takes a certificate, a key and a port of its own', async (t) => {
   t.equal(readEnvironment({ ...pair, PORT: '0', LARKWAY_TLS_PORT: '0' }).LARKWAY_TLS_PORT, 0)
   t.equal(readEnvironment({ PORT: '8443' }).PORT, 8443, 'without TLS any port will do')
 })
+
+t.test('secrets may be in files, and are in one place only', async (t) => {
+  const folder = t.testdir({ redis: 'redis://:pass@host:6379\n', key: ' s3-secret ' })
+  const s3 = { S3_ENDPOINT: 'http://s3', S3_BUCKET: 'bucket', S3_ACCESS_KEY_ID: 'id' }
+  t.match(
+    readEnvironment({ ...s3, REDIS_URL_FILE: `${folder}/redis`, S3_SECRET_ACCESS_KEY_FILE: `${folder}/key` }),
+    { REDIS_URL: 'redis://:pass@host:6379', S3_SECRET_ACCESS_KEY: 's3-secret', S3_ACCESS_KEY_ID: 'id' },
+  )
+  const refused = (env: Readonly<Record<string, string>>) => {
+    try {
+      return String(readEnvironment(env))
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  t.match(
+    refused({ REDIS_URL_FILE: `${folder}/redis`, REDIS_URL: 'redis://host' }),
+    /REDIS_URL_FILE are both set/,
+  )
+  const missing = refused({ LARKWAY_SECRET_KEYS_FILE: '/nowhere/canary', PORT: 'x' })
+  t.match(missing, /LARKWAY_SECRET_KEYS_FILE names a file that cannot be read \(ENOENT\)/)
+  t.match(missing, /PORT/, 'with every other fault')
+  const bad = refused({ REDIS_URL_FILE: `${folder}/key` })
+  t.match(bad, /REDIS_URL/)
+  t.notMatch(bad, /s3-secret/)
+})

@@ -1,6 +1,7 @@
 /** Bounds of the server. A test compares them. */
 export const KEY_NAME_MAX = 1024
 export const REQUESTS_PER_MINUTE_MAX = 100_000_000
+export const UNITS_PER_MINUTE_MAX = 1_000_000_000
 export const BURST_MAX = 100_000
 
 /** Message for an amount that cannot be read. */

@@ -356,6 +356,8 @@ const keyMembers = {
   rate_limit: Type.Object({
     requests_per_minute: count('how fast its bucket fills'),
     burst: count('how many requests at once'),
+    tokens_per_minute: Type.Optional(count('tokens of its calls')),
+    audio_seconds_per_minute: Type.Optional(count('seconds of audio of its transcriptions')),
   }),
   rate_limit_is_default: flag('it has none of its own'),
   budget_usd_per_month: nullable(amount('cap of its own'), 'null: none'),

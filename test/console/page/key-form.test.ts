@@ -16,6 +16,8 @@ const FORM: KeyFields = {
   scopes: ['inference'],
   requestsPerMinute: '',
   burst: '',
+  tokensPerMinute: '',
+  audioSecondsPerMinute: '',
   budgetUsd: '',
   expires: '',
 }
@@ -34,6 +36,13 @@ t.test('what is left empty is not sent', async (t) => {
     budget_usd_per_month: 12.5,
     expires_at: '2026-11-20T23:59:59.000Z',
   })
+  const units = { requestsPerMinute: '60', burst: '10', tokensPerMinute: '50000', audioSecondsPerMinute: '' }
+  t.same(newKeyOf({ ...FORM, ...units }).rate_limit, {
+    ...{ requests_per_minute: 60, burst: 10, tokens_per_minute: 50_000 },
+  })
+  t.same(issuesOf({ tokensPerMinute: '1.5', audioSecondsPerMinute: '-1' }), [
+    ...['requestsPerMinute', 'burst', 'tokensPerMinute', 'audioSecondsPerMinute'],
+  ])
   t.same(newKeyOf({ ...FORM, budgetUsd: '0' }), {
     name: 'ci',
     app: 'web',
@@ -83,6 +92,10 @@ t.test('a key that is edited keeps what is left alone', async (t) => {
   const plain = { name: 'key_1', scopes: ['inference'] }
   t.same(saved({}), plain, 'the rate limit keeps following the configuration')
   const limits = { rate_limit: { requests_per_minute: 7, burst: 2 }, budget_usd_per_month: 0.25 }
+  const counted = { ...limits.rate_limit, tokens_per_minute: 100 }
+  const hasTokens = { rate_limit: counted, rate_limit_is_default: false }
+  t.match(saved(hasTokens), { rate_limit: counted })
+  t.match(saved(hasTokens, { tokensPerMinute: '' }), { rate_limit: { ...counted, tokens_per_minute: 0 } })
   const own = { ...limits, rate_limit_is_default: false, expires_at: '2099-01-30T23:00:00.000Z' }
   t.same(saved(own), { ...plain, ...limits, expires_at: own.expires_at }, 'to the second')
   t.match(saved(own, { expires: '2099-02-01' }), { expires_at: '2099-02-01T23:59:59.000Z' })

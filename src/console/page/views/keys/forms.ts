@@ -8,7 +8,15 @@ import { Code } from '../../components/copy.ts'
 import { Dialog, FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
-import { AMOUNT, BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
+import {
+  AMOUNT,
+  BURST_MAX,
+  KEY_NAME_MAX,
+  REQUESTS_PER_MINUTE_MAX,
+  readUsd,
+  readWhole,
+  UNITS_PER_MINUTE_MAX,
+} from '../../fields.ts'
 import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
 import { useLeaveGuard } from '../../router.ts'
@@ -31,7 +39,14 @@ const OPERATOR = {
   hint: 'Everything in the console, in every workspace.',
 } as const
 
-const UNLIMITED = { requestsPerMinute: '', burst: '', budgetUsd: '', expires: '' }
+const UNLIMITED = {
+  requestsPerMinute: '',
+  burst: '',
+  tokensPerMinute: '',
+  audioSecondsPerMinute: '',
+  budgetUsd: '',
+  expires: '',
+}
 
 interface KeyFormProps {
   readonly apps: readonly string[]
@@ -133,14 +148,16 @@ export function fieldsOf(key: KeyAnswer): KeyFields {
     ...{ name, app, scopes },
     requestsPerMinute: own ? String(limit.requests_per_minute) : '',
     burst: own ? String(limit.burst) : '',
+    tokensPerMinute: own ? String(limit.tokens_per_minute ?? '') : '',
+    audioSecondsPerMinute: own ? String(limit.audio_seconds_per_minute ?? '') : '',
     budgetUsd: budget === null ? '' : String(budget),
     expires: dateOf(expires),
   }
 }
 
 function hasMore(fields: KeyFields): boolean {
-  const { requestsPerMinute, burst, budgetUsd, expires, scopes } = fields
-  const isLimited = [requestsPerMinute, burst, budgetUsd, expires].some((text) => text !== '')
+  const { scopes } = fields
+  const isLimited = (Object.keys(UNLIMITED) as (keyof typeof UNLIMITED)[]).some((name) => fields[name] !== '')
   return isLimited || scopes.some((scope) => scope === 'admin' || scope === 'operator')
 }
 
@@ -205,6 +222,19 @@ function Limits({ form }: { readonly form: Form<KeyFields> }) {
       ...bind('burst'),
     }),
     h(TextInput, {
+      label: 'Tokens/min',
+      optional: true,
+      inputMode: 'numeric',
+      ...bind('tokensPerMinute'),
+    }),
+    h(TextInput, {
+      label: 'Audio/min',
+      optional: true,
+      inputMode: 'numeric',
+      suffix: 's',
+      ...bind('audioSecondsPerMinute'),
+    }),
+    h(TextInput, {
       label: 'Monthly budget',
       optional: true,
       inputMode: 'decimal',
@@ -227,6 +257,8 @@ export interface KeyFields {
   readonly scopes: readonly Scope[]
   readonly requestsPerMinute: string
   readonly burst: string
+  readonly tokensPerMinute: string
+  readonly audioSecondsPerMinute: string
   readonly budgetUsd: string
   /** As `<input type="date">` has it, e.g. 2027-01-31; the key ends when that day has ended, in UTC. */
   readonly expires: string
@@ -236,7 +268,7 @@ interface NewKeyBody {
   readonly name: string
   readonly app: string
   readonly scopes: readonly Scope[]
-  readonly rate_limit?: { readonly requests_per_minute: number; readonly burst: number }
+  readonly rate_limit?: KeyAnswer['rate_limit']
   readonly budget_usd_per_month?: number
   readonly expires_at?: string
 }
@@ -244,7 +276,8 @@ interface NewKeyBody {
 /** Finds what has to be fixed before the key can be made. */
 export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
   const name = fields.name.trim()
-  const { perMinute, burst, budget, endsMs } = readLimits(fields)
+  const { perMinute, burst, tokens, seconds, budget, endsMs } = readLimits(fields)
+  const isLimited = [perMinute, burst, tokens, seconds].some((one) => one !== undefined)
   return {
     ...(name === '' ? { name: 'Enter a name.' } : {}),
     ...(name.length > KEY_NAME_MAX ? { name: `Use at most ${KEY_NAME_MAX} characters.` } : {}),
@@ -252,10 +285,10 @@ export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
     ...(fields.scopes.length === 0 ? { scopes: 'Choose at least one.' } : {}),
     ...(perMinute === null ? { requestsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
     ...(burst === null ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
-    ...(perMinute === undefined && burst !== undefined
-      ? { requestsPerMinute: 'Required with a burst.' }
-      : {}),
-    ...(burst === undefined && perMinute !== undefined ? { burst: 'Required with a rate.' } : {}),
+    ...(perMinute === undefined && isLimited ? { requestsPerMinute: 'Required with any other limit.' } : {}),
+    ...(burst === undefined && isLimited ? { burst: 'Required with any other limit.' } : {}),
+    ...(tokens === null ? { tokensPerMinute: 'Enter a whole number, 1 or more.' } : {}),
+    ...(seconds === null ? { audioSecondsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
     ...(budget === null ? { budgetUsd: AMOUNT } : {}),
     ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'Choose today or a later date.' } : {}),
   }
@@ -263,26 +296,54 @@ export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
 
 /** Makes the body for the API of fields without issues. */
 export function newKeyOf(fields: KeyFields): NewKeyBody {
-  const { perMinute, burst, budget, endsMs } = readLimits(fields)
+  const { perMinute, burst, tokens, seconds, budget, endsMs } = readLimits(fields)
   return {
     name: fields.name.trim(),
     app: fields.app,
     scopes: fields.scopes,
-    ...(perMinute == null || burst == null ? {} : { rate_limit: { requests_per_minute: perMinute, burst } }),
+    ...(perMinute == null || burst == null
+      ? {}
+      : {
+          rate_limit: {
+            ...{ requests_per_minute: perMinute, burst },
+            ...(tokens == null ? {} : { tokens_per_minute: tokens }),
+            ...(seconds == null ? {} : { audio_seconds_per_minute: seconds }),
+          },
+        }),
     ...(budget == null ? {} : { budget_usd_per_month: budget }),
     ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
   }
 }
 
-/** Makes the body that changes a key out of fields without issues. A date that was left alone keeps its time. */
+/**
+ * Makes the body that changes a key out of fields without issues. A date that was left alone keeps its time; a limit of
+ * tokens or of audio that was cleared is taken away.
+ */
 export function changedKeyOf(fields: KeyFields, edited: KeyAnswer): Omit<NewKeyBody, 'app'> {
-  const { app: _, ...body } = newKeyOf(fields)
-  const { expires_at: expires } = edited
-  return expires !== null && fields.expires === dateOf(expires) ? { ...body, expires_at: expires } : body
+  const { app: _, rate_limit: limit, ...body } = newKeyOf(fields)
+  const { expires_at: expires, rate_limit: before } = edited
+  const isCleared = (name: 'tokens_per_minute' | 'audio_seconds_per_minute') =>
+    before[name] !== undefined && limit !== undefined && limit[name] === undefined
+  return {
+    ...body,
+    ...(limit === undefined
+      ? {}
+      : {
+          rate_limit: {
+            ...limit,
+            ...(isCleared('tokens_per_minute') ? { tokens_per_minute: 0 } : {}),
+            ...(isCleared('audio_seconds_per_minute') ? { audio_seconds_per_minute: 0 } : {}),
+          },
+        }),
+    ...(expires !== null && fields.expires === dateOf(expires) ? { expires_at: expires } : {}),
+  }
 }
 
-function readLimits({ requestsPerMinute, burst, budgetUsd, expires }: KeyFields) {
+function readLimits(fields: KeyFields) {
+  const { requestsPerMinute, burst, tokensPerMinute, audioSecondsPerMinute, budgetUsd, expires } = fields
   return {
+    tokens: readWhole(tokensPerMinute, UNITS_PER_MINUTE_MAX),
+    seconds: readWhole(audioSecondsPerMinute, UNITS_PER_MINUTE_MAX),
     perMinute: readWhole(requestsPerMinute, REQUESTS_PER_MINUTE_MAX),
     burst: readWhole(burst, BURST_MAX),
     budget: readUsd(budgetUsd),

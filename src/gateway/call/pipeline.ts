@@ -271,7 +271,7 @@ function checkNothingKept(principal: Principal, request: CallRequest, isCut: boo
   const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
   const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
   const ofAudio = audio?.source?.kind === 'pieces' ? 'the audio was uploaded before' : null
-  const why = ofAudio ?? keptOf(request) ?? (isCut ? 'the audio is cut into parts, which are stored' : null)
+  const why = ofAudio ?? keptOf(request) ?? (isCut ? 'the audio is cut or transcoded, and stored' : null)
   if (why === null && !isStored) return
   if (requirementsFor(selectors, principal)?.retentionDays !== 0) return
   if (why !== null)

@@ -3,10 +3,9 @@ import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
-import { parseInThread, parseText } from './parse-text.ts'
+import { parseInThread } from './parse-text.ts'
 import type { ProviderContext } from './provider.ts'
 import { type CatalogText, type Offered, openServing, type Serving } from './serving.ts'
-import { buildSnapshot, type Reading } from './snapshot.ts'
 
 /** Editors and deployment tools write a file in several steps; reading waits until they are this long at rest. */
 const REST_MS = 200
@@ -126,10 +125,4 @@ class WatchedCatalog implements CatalogSource {
     this.#rest?.close()
     this.#watcher?.close()
   }
-}
-
-/** Reads a configuration in YAML 1.2, and so in JSON. Never throws: what cannot be parsed is a fault too. */
-export function readCatalog(text: string, surroundings: ProviderContext): Reading {
-  const parsed = parseText(text)
-  return 'issues' in parsed ? parsed : buildSnapshot(parsed.document, surroundings)
 }

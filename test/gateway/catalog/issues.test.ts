@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Provider } from '../../../src/contracts/provider.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
-import { readCatalog } from '../../../src/gateway/catalog/watch.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
+import { readCatalog } from '../../support/read-catalog.ts'
 
 const KINDS = [...SURROUNDINGS.kinds.keys()].sort().join(', ')
 

@@ -2,8 +2,8 @@ import t from 'tap'
 import { parse } from 'yaml'
 import type { ServedCatalog } from '../../../src/contracts/catalog-service.ts'
 import { buildSnapshot, type Reading } from '../../../src/gateway/catalog/snapshot.ts'
-import { readCatalog } from '../../../src/gateway/catalog/watch.ts'
 import { BentFile, EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
+import { readCatalog } from '../../support/read-catalog.ts'
 
 type Bend = (file: BentFile) => void
 

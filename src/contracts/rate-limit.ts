@@ -4,15 +4,6 @@ export interface UnitRates {
   readonly audioSecondsPerMinute?: number
 }
 
-/** The limits that there are; null: none. */
-export function unitRatesIn({ tokensPerMinute, audioSecondsPerMinute }: UnitRates): UnitRates | null {
-  if (tokensPerMinute === undefined && audioSecondsPerMinute === undefined) return null
-  return {
-    ...(tokensPerMinute === undefined ? {} : { tokensPerMinute }),
-    ...(audioSecondsPerMinute === undefined ? {} : { audioSecondsPerMinute }),
-  }
-}
-
 /** Requests per minute and how many may be made at once, beside the limits of what they hold. */
 export interface RateLimit extends UnitRates {
   readonly requestsPerMinute: number

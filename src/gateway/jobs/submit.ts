@@ -14,7 +14,6 @@ import type {
   Submitted,
 } from '../../contracts/jobs.ts'
 import type { AudioDigester, MediaProbe } from '../../contracts/media.ts'
-import { unitRatesIn } from '../../contracts/rate-limit.ts'
 import { type Clock, sleep } from '../../contracts/time.ts'
 import type { UploadedAudio } from '../../contracts/uploads.ts'
 import type { AdmittedContext } from '../call/context/call-context.ts'
@@ -124,13 +123,13 @@ export async function submitUntilTaken(
 /** The fields of a job that say who submitted it, and by which request. */
 export function submitterFields({ id, principal, endUser, trace, traceparent }: AdmittedContext) {
   const { workspace, app, key } = principal
-  const keyRates = unitRatesIn(key.rateLimit)
+  const { requestsPerMinute: _, burst: __, ...keyRates } = key.rateLimit
   return {
     workspace: workspace.id,
     app: app.id,
     keyId: key.id,
     keyBudgetMicros: key.budgetMicros,
-    ...(keyRates === null ? {} : { keyRates }),
+    ...(Object.keys(keyRates).length === 0 ? {} : { keyRates }),
     ...(endUser === null ? {} : { endUser: endUser.id }),
     requestId: id,
     traceparent: trace?.traceparent ?? traceparent ?? null,

@@ -1,23 +1,12 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import {
-  constants,
-  copyFile,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises'
+import { constants, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { readVersion } from '../../contracts/version.ts'
 import { copyStateTo, neededObjects } from '../state/embedded/copies.ts'
-import { fileNameOf } from '../storage/folder.ts'
+import { fileNameOf, forceToDisk } from '../storage/folder.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { STATE_FILE } from './stores.ts'
 
@@ -50,7 +39,7 @@ interface BackupOptions {
 
 /**
  * Copies a data folder while its node runs: the state as it is at one moment, and every object that it needs then.
- * What is there under the name of the target is a whole backup at any time.
+ * The target is a whole backup, or is not there, at any time.
  *
  * @throws BackupError; the errors of the disk
  */
@@ -63,15 +52,16 @@ export async function backUp(folder: string, target: string, options: BackupOpti
   // Most of it, so that little is left to copy when the state is.
   await copyNew(folder, draft)
   await copyMoment(folder, draft, options)
-  const names = await filesIn(draft)
-  const files = await Promise.all(names.map((name) => described(draft, name)))
+  const files: Manifest['files'] = []
+  // One at a time: each is open while it is read, and there may be more of them than descriptors.
+  for (const name of await filesIn(draft)) files.push({ name, ...(await digestOf(join(draft, name))) })
   const manifest = { version: await readVersion(), created_at: new Date(options.nowMs).toISOString(), files }
   await writeFile(join(draft, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`, {
     mode: 0o600,
     flush: true,
   })
   await rename(draft, target)
-  await sync(dirname(target))
+  await forceToDisk(dirname(target))
   return manifest
 }
 
@@ -108,11 +98,10 @@ export async function restore(source: string, folder: string): Promise<Manifest>
     for (const { name, sha256 } of manifest.files) {
       const path = join(folder, name === STATE_FILE ? `${STATE_FILE}.draft` : name)
       await copyWhole(join(source, name), path)
-      if ((await described(dirname(path), path.slice(dirname(path).length + 1))).sha256 !== sha256)
-        throw new BackupError(`${name} is not as it was written`)
+      if ((await digestOf(path)).sha256 !== sha256) throw new BackupError(`${name} is not as it was written`)
     }
     await rename(`${state}.draft`, state)
-    await sync(folder)
+    await forceToDisk(folder)
     return manifest
   } finally {
     await unlock()
@@ -160,7 +149,7 @@ async function copyNew(folder: string, draft: string): Promise<void> {
 async function copyWhole(from: string, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true, mode: 0o700 })
   await copyFile(from, to, constants.COPYFILE_FICLONE)
-  await sync(to)
+  await forceToDisk(to)
 }
 
 async function filesIn(folder: string): Promise<string[]> {
@@ -170,14 +159,14 @@ async function filesIn(folder: string): Promise<string[]> {
     .map((one) => join(one.parentPath, one.name).slice(folder.length + 1))
 }
 
-async function described(folder: string, name: string): Promise<Manifest['files'][number]> {
+async function digestOf(path: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256')
   let bytes = 0
-  for await (const chunk of createReadStream(join(folder, name)) as AsyncIterable<Buffer>) {
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     hash.update(chunk)
     bytes += chunk.length
   }
-  return { name, bytes, sha256: hash.digest('hex') }
+  return { bytes, sha256: hash.digest('hex') }
 }
 
 async function sizeOf(path: string): Promise<number | null> {
@@ -189,13 +178,4 @@ async function sizeOf(path: string): Promise<number | null> {
 
 async function isThere(path: string): Promise<boolean> {
   return (await sizeOf(path)) !== null
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r')
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
 }

@@ -17,18 +17,19 @@ const syncs = new Map<string, () => Promise<void>>()
 export function syncFolder(path: string): Promise<void> {
   let sync = syncs.get(path)
   if (sync === undefined) {
-    sync = oneAtATime(() => force(path))
+    sync = oneAtATime(() => forceToDisk(path))
     syncs.set(path, sync)
   }
   return sync()
 }
 
-async function force(path: string): Promise<void> {
-  const folder = await open(path, 'r')
+/** Forces a file or a folder to the disk. */
+export async function forceToDisk(path: string): Promise<void> {
+  const file = await open(path, 'r')
   try {
-    await folder.sync()
+    await file.sync()
   } finally {
-    await folder.close()
+    await file.close()
   }
 }
 

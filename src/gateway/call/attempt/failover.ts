@@ -167,12 +167,15 @@ class Failover<Active extends ActiveCall, Got> {
     taking: number | Promise<number>,
   ): Promise<AttemptSuccess<Got>> {
     const { services, call, signal, job } = this.#active
-    const { clock, state } = services
-    const { provider } = attempt.candidate.entry
+    const { clock, state, health } = services
+    const { entry } = attempt.candidate
     let retryAfterMs = await taking
     while (job !== null && retryAfterMs > 0 && clock.now() + retryAfterMs < attempt.deadlineAtMs) {
-      await sleep(clock, retryAfterMs, { signal })
-      retryAfterMs = (await takeAccountUnits(state, provider, call)) ?? 0
+      await sleep(clock, retryAfterMs, { signal }).catch((left: unknown) => {
+        health.released(entry)
+        throw left
+      })
+      retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
     }
     if (retryAfterMs === 0) return this.#tryFreely(attempt, startMs)
     const failure = { failure: spentFor(retryAfterMs), blamed: false, unknown: false }

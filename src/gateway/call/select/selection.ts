@@ -579,7 +579,8 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   const details = { policy_version_id: assigned.version, entries: explainRows(shown.slice(0, EXPLAINED_MAX)) }
 
   // An unknown format is the first fault, unless an entry could have it transcoded and is left out for another.
-  const isUnheard = exclusionsOf(exclusions, 'limits').some(({ isOfFormat }) => isOfFormat === true)
+  const limits = exclusionsOf(exclusions, 'limits')
+  const isUnheard = limits.some(({ isOfFormat }) => isOfFormat === true)
   if (isUnknownFormat(demand.call) && (isUnheard || !considered.some(({ route }) => route.transcodes)))
     return new GatewayError('UNSUPPORTED_AUDIO_FORMAT', undefined, { param: 'audio', details })
   const waitsMs = exclusionsOf(exclusions, 'cooling').map(({ retryAfterMs }) => retryAfterMs)
@@ -592,7 +593,6 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
       retryAfterMs: soonestMs,
     })
   }
-  const limits = exclusionsOf(exclusions, 'limits')
   const [limit] = limits
   if (limit !== undefined)
     return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })

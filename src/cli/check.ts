@@ -1,8 +1,9 @@
-import type { AudioReader } from '../contracts/audio.ts'
 import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
 import { messageOf } from '../contracts/log.ts'
 import { systemClock } from '../contracts/time.ts'
-import { listModels } from '../gateway/call/select/list-models.ts'
+import type { Send } from '../contracts/upstream.ts'
+import { type ListedModels, listModels } from '../gateway/call/select/list-models.ts'
+import { TRIAL_AUDIO } from '../gateway/call/trial-call.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, readCertificate } from '../gateway/node/certificate.ts'
@@ -123,27 +124,46 @@ async function checkProviders(
   routes: readonly Route[],
   print: Print,
 ): Promise<number> {
+  const asked = await askProviders(providers, routes)
+  const rows = asked.map(({ provider, listed, trouble, unlisted }) => [
+    provider.name,
+    provider.kind,
+    trouble ?? `answers, ${listed.length === 0 ? 'has no list of models' : `${listed.length} models`}`,
+    unlisted.join(', '),
+  ])
+  print(`\n${columns([['PROVIDER', 'KIND', 'ANSWER', 'IN ROUTES, NOT IN ITS LIST'], ...rows])}`)
+  print(
+    'A list of models proves that the address and the credential are right, not that the credential may use them:\n' +
+      'a key without the permission to speak passes here and fails on its first synthesis.\n',
+  )
+  return asked.some(({ trouble }) => trouble !== null) ? 1 : 0
+}
+
+/** Answer of a provider that was asked for its models. */
+export interface AskedProvider extends ListedModels {
+  readonly provider: ConfiguredProvider
+  /** Models of the routes that its list lacks. */
+  readonly unlisted: readonly string[]
+}
+
+/** Asks each provider for its models. */
+export function askProviders(
+  providers: readonly ConfiguredProvider[],
+  routes: readonly Route[],
+): Promise<AskedProvider[]> {
+  const ask = async (provider: ConfiguredProvider, send: Send): Promise<AskedProvider> => {
+    const answer = await listModels(provider, PROVIDERS, send)
+    return { provider, ...answer, unlisted: unlistedOf(provider, routes, answer.listed) }
+  }
+  return withProviders((send) => Promise.all(providers.map((provider) => ask(provider, send))))
+}
+
+/** Lends the means to ask providers, with the built-in sandbox among them. */
+export async function withProviders<Result>(work: (send: Send) => Promise<Result>): Promise<Result> {
   const sandbox = new BuiltInSandbox(() => {})
-  const sender = createSender({ reader: NO_AUDIO, inner: sandbox })
+  const sender = createSender({ reader: TRIAL_AUDIO, inner: sandbox })
   try {
-    const answers = await Promise.all(
-      providers.map(async (provider) => ({
-        provider,
-        ...(await listModels(provider, PROVIDERS, sender.send)),
-      })),
-    )
-    const rows = answers.map(({ provider, listed, trouble }) => [
-      provider.name,
-      provider.kind,
-      trouble ?? `answers, ${listed.length === 0 ? 'has no list of models' : `${listed.length} models`}`,
-      unlisted(provider, routes, listed).join(', '),
-    ])
-    print(`\n${columns([['PROVIDER', 'KIND', 'ANSWER', 'IN ROUTES, NOT IN ITS LIST'], ...rows])}`)
-    print(
-      'A list of models proves that the address and the credential are right, not that the credential may use them:\n' +
-        'a key without the permission to speak passes here and fails on its first synthesis.\n',
-    )
-    return answers.some(({ trouble }) => trouble !== null) ? 1 : 0
+    return await work(sender.send)
   } finally {
     await sender.close()
     await sandbox.close()
@@ -151,7 +171,7 @@ async function checkProviders(
 }
 
 /** Models of the routes that the provider's own list lacks. Lists leave out aliases, so this is only a hint. */
-function unlisted(
+function unlistedOf(
   provider: ConfiguredProvider,
   routes: readonly Route[],
   listed: readonly string[],
@@ -161,14 +181,4 @@ function unlisted(
     .flatMap(({ entries }) => entries)
     .filter((entry) => entry.provider.name === provider.name)
   return [...new Set(used.map(({ model }) => model))].filter((model) => !listed.includes(model))
-}
-
-const NO_AUDIO: AudioReader = {
-  bytes: () => refuseAudio(),
-  base64: () => refuseAudio(),
-  range: () => refuseAudio(),
-}
-
-function refuseAudio(): never {
-  throw new Error('a list of models holds no audio')
 }

@@ -10,6 +10,7 @@ const HELP = `larkway <command>
   check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
                                LARKWAY_CONFIG, else larkway.yaml), and the certificate of TLS; with --providers, ask
                                each provider for its models
+  doctor [--call [--yes]]      look at all that a node here depends on, and say what is wrong; with --call, try entries
   schema                       print the JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
                                tell which entry would serve a request, and why the others would not
@@ -40,8 +41,8 @@ const HELP = `larkway <command>
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, usage, state, backup, restore, export, import, transcribe, listen and
-route explain have a --help of their own.
+doctor, key, credits, jobs, webhooks, usage, state, backup, restore, export, import, transcribe, listen
+and route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -49,6 +50,7 @@ export type Command = (args: string[], context: CliContext) => Promise<number>
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
+  doctor: doctorCommand,
   schema,
   route,
   models,
@@ -72,6 +74,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** Commands that answer --help by themselves. */
 const OWN_HELP: ReadonlySet<string> = new Set([
+  'doctor',
   'route',
   'key',
   'credits',
@@ -123,6 +126,11 @@ async function checkCommand(args: string[], context: CliContext): Promise<number
   return printingIssues(context, () =>
     check({ path, env: context.env, providers: values.providers === true }, context.print),
   )
+}
+
+async function doctorCommand(args: string[], context: CliContext): Promise<number> {
+  const { doctor } = await import('./doctor.ts')
+  return doctor(args, context)
 }
 
 async function schema(args: string[], context: CliContext): Promise<number> {

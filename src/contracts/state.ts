@@ -54,6 +54,8 @@ export interface State {
   readonly console: ConsoleState
   /** True when the state can be reached, and is not blocked. Never throws. */
   healthy(): Promise<boolean>
+  /** Its own clock, epoch milliseconds; null: it has that of this process. Rejects when it does not answer. */
+  clockMs(): Promise<number | null>
   /** As the last call, or `healthy`, found it; null also where that is unknown, as of Redis. */
   blocked(): Blocked | null
   close(): Promise<void>

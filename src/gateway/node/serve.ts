@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { LOOK } from '../../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../../console/server/table.ts'
 import type { Logger } from '../../contracts/log.ts'
@@ -7,7 +6,6 @@ import type { AdminContext } from '../admin/actor.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
 import { doorRefusal } from '../api/unknown-paths.ts'
-import { receiveBufferWarning } from '../edge/receive-window.ts'
 import { type EdgeOptions, type EdgeServer, startServer } from '../edge/server.ts'
 import { warnOfOldParser } from '../edge/uws.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
@@ -21,6 +19,7 @@ import { type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
 import { isEmbedded } from './stores.ts'
+import { remarksOn } from './surroundings.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
 
@@ -83,9 +82,8 @@ export async function openServer(
   parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
   const metricsPort = await serveMetrics({ parts, server, jobs, certificate, questions }, closers)
 
-  warnOfReceiveBuffers(log)
   warnOfOldParser(server.uws, log)
-  warnOfLoneNode(environment, log)
+  for (const remark of remarksOn(environment)) log.warn(remark)
   const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
   const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
   const { sandboxUrl } = parts.catalog
@@ -118,7 +116,7 @@ export async function openWorker(
   const questions = usageQuestions(parts, parts.usage)
   const none = { server: null, certificate: null }
   const metrics_port = await serveMetrics({ parts, ...none, jobs, questions }, closers)
-  warnOfLoneNode(environment, log)
+  for (const remark of remarksOn(environment)) log.warn(remark)
   const jobsAtOnce = environment.LARKWAY_JOBS
   log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
   return running({ parts, closers, server: null, jobs, certificate: null }, () => {})
@@ -284,24 +282,4 @@ async function closeAll({ log, budget, spool }: Node, closers: Closer[]): Promis
     }
   }
   log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
-}
-
-/** Parts that nodes with a common Redis must share as well, and that each would otherwise have of its own. */
-function warnOfLoneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Environment, log: Logger): void {
-  if (REDIS_URL === undefined) return
-  if (S3_BUCKET === undefined) {
-    log.warn('objects are in the data folder of this node: no other node finds large answers and jobs there')
-  }
-  if (LARKWAY_SECRET_KEYS === undefined) {
-    log.warn('LARKWAY_SECRET_KEYS is not set: no other node can read the secrets that this one seals')
-  }
-}
-
-function warnOfReceiveBuffers(log: Logger): void {
-  try {
-    const warning = receiveBufferWarning(readFileSync('/proc/sys/net/ipv4/tcp_rmem', 'utf8'))
-    if (warning !== null) log.warn(warning)
-  } catch {
-    // Not Linux: there is nothing to look at.
-  }
 }

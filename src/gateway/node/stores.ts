@@ -78,7 +78,12 @@ async function openFolder(
   }
 }
 
-async function openBucket(environment: Environment, clock: Clock, memory?: StoreMemory): Promise<Store> {
+/** The bucket that the environment names. @param memory absent: what is read is held outside of any budget */
+export async function openBucket(
+  environment: Environment,
+  clock: Clock,
+  memory?: StoreMemory,
+): Promise<Store> {
   const { createS3Links, createS3Objects } = await import('../storage/s3.ts')
   const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
     environment

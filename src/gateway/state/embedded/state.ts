@@ -64,6 +64,7 @@ export function stateOf(runner: Runner, clock: Clock = systemClock): State {
       const look = runner.blocked() === null ? health.ping() : health.write()
       return within(HEALTH_MS, look, clock).catch(() => false)
     },
+    clockMs: async () => null,
     blocked: () => runner.blocked(),
     close: () => runner.close(),
   }

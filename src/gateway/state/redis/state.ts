@@ -70,6 +70,10 @@ export async function createRedisState(options: {
         return false
       }
     },
+    async clockMs() {
+      const [seconds, micros] = (await primariesOf(state)[0]?.time()) ?? []
+      return Number(seconds) * 1_000 + Number(micros) / 1_000
+    },
     blocked: () => null,
     async close() {
       generation.close()

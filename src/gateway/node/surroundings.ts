@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { receiveBufferWarning } from '../edge/receive-window.ts'
+import type { Environment } from './config.ts'
+
+/** Fewer files and sockets than this end a node under load: each call takes up to three. */
+const DESCRIPTORS_LEAST = 10_000
+/** Memory of a node beside the bodies that it holds, MiB: 105 when it is idle, and garbage. */
+const PROGRAM_MIB = 192
+
+type Settings = Pick<Environment, 'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS' | 'LARKWAY_MEMORY_MIB'>
+
+/** Says in a sentence each what about the environment and the machine will do harm to a node, if anything does. */
+export function remarksOn(environment: Settings): string[] {
+  return [
+    ...loneNode(environment),
+    receiveBufferWarning(readOr('/proc/sys/net/ipv4/tcp_rmem')),
+    fewDescriptors(readOr('/proc/self/limits')),
+    littleMemory(environment.LARKWAY_MEMORY_MIB, process.constrainedMemory()),
+  ].filter((remark) => remark !== null)
+}
+
+/** Parts that nodes with a common Redis must share as well, and that each would otherwise have of its own. */
+function loneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Settings): string[] {
+  if (REDIS_URL === undefined) return []
+  const remarks: string[] = []
+  if (S3_BUCKET === undefined)
+    remarks.push(
+      'objects are in the data folder of this node: no other node finds large answers and jobs there',
+    )
+  if (LARKWAY_SECRET_KEYS === undefined)
+    remarks.push('LARKWAY_SECRET_KEYS is not set: no other node can read the secrets that this one seals')
+  return remarks
+}
+
+/** @param limits content of /proc/self/limits; Node has raised the soft limit to the hard one by now */
+export function fewDescriptors(limits: string): string | null {
+  const most = Number(/^Max open files +(\d+)/m.exec(limits)?.[1])
+  if (!(most < DESCRIPTORS_LEAST)) return null
+  return `only ${most} files and sockets may be open at once: allow 65536 (ulimit -n, LimitNOFILE of systemd)`
+}
+
+/** @param bytes that the container may take; 0, or more than any machine has: all */
+export function littleMemory(budgetMib: number, bytes: number | undefined): string | null {
+  const most = Math.floor((bytes ?? 0) / 1024 ** 2)
+  if (most === 0 || most >= budgetMib + PROGRAM_MIB) return null
+  return (
+    `the container may take ${most} MiB, and LARKWAY_MEMORY_MIB gives bodies ${budgetMib} of them beside the ` +
+    `program's ${PROGRAM_MIB}: it may be killed under load`
+  )
+}
+
+/** Content of a file of the kernel; empty where it has no such. */
+function readOr(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -81,7 +81,7 @@ const LARGE_CLASSES: readonly string[] = [
  * needs more takes them from somewhere, or raises the budget in a commit that says why.
  */
 const BUDGETS: Readonly<Record<string, number>> = {
-  'gateway/admin': 2_460,
+  'gateway/admin': 2_585,
   'gateway/api': 17_335,
   'gateway/call': 855,
   'gateway/call/attempt': 3_885,
@@ -90,7 +90,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
-  'gateway/catalog': 4_225,
+  'gateway/catalog': 4_230,
   'gateway/edge': 6_550,
   'gateway/jobs': 1_755,
   'gateway/live': 4_550,
@@ -103,7 +103,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_200,
   'gateway/providers': 11_355,
-  'gateway/state': 12_045,
+  'gateway/state': 12_090,
   'gateway/storage': 6_130,
   'gateway/webhooks': 650,
   'gateway/workers': 450,

@@ -28,6 +28,7 @@ const HELP = `larkway <command>
   jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list
   webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
   usage [--by D] [--sql Q]     calls, cost, quantities and latencies by workspace, app, model, …; for finance as FOCUS
+  secrets make|rotate          make a key of LARKWAY_SECRET_KEYS; seal what is kept with a new one
   state accept-loss            go on with a Redis that has lost everything it held
   backup FOLDER                copy the data folder of a node that may run meanwhile
   restore FOLDER               make a data folder out of such a copy
@@ -41,8 +42,8 @@ const HELP = `larkway <command>
   help                         print this text
   version                      print the version
 
-doctor, key, credits, jobs, webhooks, usage, state, backup, restore, export, import, transcribe, listen
-and route explain have a --help of their own.
+doctor, key, credits, jobs, webhooks, usage, secrets, state, backup, restore, export, import, transcribe,
+listen and route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -59,6 +60,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   jobs,
   webhooks,
   usage,
+  secrets,
   state,
   transcribe,
   listen,
@@ -81,6 +83,7 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'jobs',
   'webhooks',
   'usage',
+  'secrets',
   'state',
   'backup',
   'restore',
@@ -200,6 +203,11 @@ async function webhooks(args: string[], context: CliContext): Promise<number> {
 async function usage(args: string[], context: CliContext): Promise<number> {
   const { usage } = await import('./usage.ts')
   return usage(args, context)
+}
+
+async function secrets(args: string[], context: CliContext): Promise<number> {
+  const { secrets } = await import('./secrets.ts')
+  return printingIssues(context, () => secrets(args, context))
 }
 
 async function state(args: string[], context: CliContext): Promise<number> {

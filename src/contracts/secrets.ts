@@ -40,9 +40,9 @@ export async function readSecretKeys(
   given: string | undefined,
   dataFolder: string,
 ): Promise<readonly Buffer[]> {
-  if (given !== undefined) return given.split(',').map((text) => keyOf(text, 'LARKWAY_SECRET_KEYS'))
+  if (given !== undefined) return keysOf(given, 'LARKWAY_SECRET_KEYS')
   const path = join(dataFolder, KEY_FILE)
-  return [keyOf(await keptText(path, () => randomBytes(KEY_BYTES).toString('base64')), path)]
+  return keysOf(await keptText(path, () => randomBytes(KEY_BYTES).toString('base64')), path)
 }
 
 /** The same for who only opens: none where the data folder has no key yet. */
@@ -52,6 +52,10 @@ export async function findSecretKeys(
 ): Promise<readonly Buffer[]> {
   const isThere = given !== undefined || (await readText(join(dataFolder, KEY_FILE))) !== null
   return isThere ? readSecretKeys(given, dataFolder) : []
+}
+
+function keysOf(text: string, source: string): readonly Buffer[] {
+  return text.split(',').map((one) => keyOf(one, source))
 }
 
 function keyOf(text: string, source: string): Buffer {

@@ -9,6 +9,12 @@ export interface WorkspaceSettings {
   webhook(workspace: string): Promise<StoredWebhook | null>
   /** Replaces the webhook in one step; the secret of the one before stays valid beside the new one for `keepMs`. */
   putWebhook(workspace: string, webhook: NewWebhook, keepMs: number): Promise<void>
+  /**
+   * Puts other texts of the same secrets in the place of those that were read.
+   *
+   * @returns false, with nothing changed, when the webhook has another secret by now
+   */
+  resealWebhook(workspace: string, from: StoredWebhook, to: SealedSecrets): Promise<boolean>
   /** @returns whether there was one */
   removeWebhook(workspace: string): Promise<boolean>
   /** True: the console may show audio and transcripts of the workspace. Default: false. */
@@ -23,6 +29,12 @@ export interface NewWebhook {
   /** Encrypted. */
   readonly secret: string
   readonly createdAtMs: number
+}
+
+/** The encrypted secrets of a webhook; `previous` is null where there is none before it. */
+export interface SealedSecrets {
+  readonly secret: string
+  readonly previous: string | null
 }
 
 export interface StoredWebhook extends NewWebhook {

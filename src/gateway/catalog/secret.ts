@@ -1,4 +1,4 @@
-import { open, type SealContext, seal } from '../../contracts/sealing.ts'
+import { open, resealed, type SealContext, seal } from '../../contracts/sealing.ts'
 
 /** Sources that references are resolved from. */
 export interface SecretSources {
@@ -50,6 +50,17 @@ export function sealCredential(keys: readonly Buffer[], provider: string, plain:
 export function opensTo(keys: readonly Buffer[], provider: string, apiKey: string, plain: string): boolean {
   if (!apiKey.startsWith(SEALED)) return false
   return open(keys.slice(0, 1), apiKey.slice(SEALED.length), contextOf(provider)) === plain
+}
+
+/**
+ * The same credential, sealed with the key that seals now.
+ *
+ * @returns the very text where that key has sealed it, or it is no sealed one; null: no key opens it
+ */
+export function resealedCredential(keys: readonly Buffer[], provider: string, apiKey: string): string | null {
+  if (!apiKey.startsWith(SEALED)) return apiKey
+  const sealed = resealed(keys, apiKey.slice(SEALED.length), contextOf(provider))
+  return sealed === null ? null : SEALED + sealed
 }
 
 function contextOf(provider: string): SealContext {

@@ -160,6 +160,16 @@ const OPERATIONS: readonly Operation[] = [
     run: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(2), LONG_MS),
   },
   {
+    command: 'reseal_webhook',
+    prepare: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(1), LONG_MS),
+    run: ({ settings }, { workspace }) =>
+      settings.resealWebhook(
+        workspace,
+        { ...webhookOf(1), previous: null },
+        { secret: 'sealed anew', previous: null },
+      ),
+  },
+  {
     command: 'show_webhook',
     prepare: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(1), LONG_MS),
     run: ({ settings }, { workspace }) => settings.webhook(workspace),

@@ -44,6 +44,29 @@ export function settingsContract(t: Test, start: (t: Test) => Promise<StateUnder
     t.match(await settings.webhook(one), { previous: null }, 'the secret of a removed one is gone')
   })
 
+  t.test('secrets are sealed anew in their place', async (t) => {
+    const { settings } = (await start(t)).state
+    const workspace = newWorkspace()
+    const hook = (secret: string) => ({
+      url: 'https://hooks.example.com/1',
+      secret,
+      createdAtMs: 1_900_000_000_000,
+    })
+    await settings.putWebhook(workspace, hook('one'), KEEP_MS)
+    await settings.putWebhook(workspace, hook('two'), KEEP_MS)
+    const before = await settings.webhook(workspace)
+    if (before === null) throw new Error('there is no webhook')
+    t.equal(
+      await settings.resealWebhook(workspace, before, { secret: 'two again', previous: 'one again' }),
+      true,
+    )
+    const after = { ...before, secret: 'two again', previous: { ...before.previous, secret: 'one again' } }
+    t.same(await settings.webhook(workspace), after)
+    t.equal(await settings.resealWebhook(workspace, before, { secret: 'three', previous: null }), false)
+    t.same(await settings.webhook(workspace), after, 'another change came first')
+    t.equal(await settings.resealWebhook(newWorkspace(), before, { secret: 'x', previous: null }), false)
+  })
+
   t.test('the secret before stays valid for a while', async (t) => {
     const { state, pass } = await start(t)
     const { settings } = state

@@ -18,6 +18,9 @@ export function createSettings(db: DatabaseSync, now: () => number): Operations<
   const putWebhook = db.prepare(`
     INSERT OR REPLACE INTO webhooks (workspace, url, secret, created_at_ms, previous_secret, previous_until_ms)
     VALUES (?, ?, ?, ?, ?, ?)`)
+  const resealWebhook = db.prepare(
+    'UPDATE webhooks SET secret = ?, previous_secret = ? WHERE workspace = ? AND secret = ?',
+  )
   const removeWebhook = db.prepare('DELETE FROM webhooks WHERE workspace = ?')
   const findContent = db.prepare('SELECT 1 FROM content_shown WHERE workspace = ?')
   const showContent = db.prepare('INSERT OR IGNORE INTO content_shown (workspace) VALUES (?)')
@@ -46,6 +49,9 @@ export function createSettings(db: DatabaseSync, now: () => number): Operations<
       const untilMs = before ? now() + keepMs : null
       putWebhook.run(workspace, url, secret, createdAtMs, before?.secret ?? null, untilMs)
     },
+
+    resealWebhook: (workspace, { secret: from }, { secret, previous }) =>
+      resealWebhook.run(secret, previous, workspace, from).changes !== 0,
 
     removeWebhook: (workspace) => removeWebhook.run(workspace).changes !== 0,
 

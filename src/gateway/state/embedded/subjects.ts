@@ -104,6 +104,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     putAudioUrlDomains: 'write',
     webhook: 'read',
     putWebhook: 'write',
+    resealWebhook: 'write',
     removeWebhook: 'write',
     contentShown: 'read',
     putContentShown: 'write',

@@ -8,6 +8,12 @@ const putWebhook = script('settings/put_webhook', {
   reply: () => undefined,
 })
 
+const resealWebhook = script('settings/reseal_webhook', {
+  keys: ['webhook', 'previous'],
+  args: ['from', 'secret', 'previous_from', 'previous_secret'],
+  reply: (reply): boolean => reply === 1,
+})
+
 const showWebhook = script('settings/show_webhook', {
   keys: ['webhook', 'previous'],
   args: [],
@@ -55,6 +61,14 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
           secret,
           created_at_ms: createdAtMs,
           keep_ms: keepMs,
+        }),
+      ),
+    resealWebhook: (workspace, from, { secret, previous }) =>
+      ask((redis) =>
+        resealWebhook(redis, {
+          ...places(workspace),
+          ...{ from: from.secret, secret },
+          ...{ previous_from: from.previous?.secret ?? '', previous_secret: previous ?? '' },
         }),
       ),
     removeWebhook: (workspace) => ask((redis) => removeWebhook(redis, places(workspace))),

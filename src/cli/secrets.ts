@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto'
+import { readSecretKeys } from '../contracts/secrets.ts'
+import { formerKeysEndMs, resealSecrets } from '../gateway/admin/secrets.ts'
+import { CommandFailure, parse, UsageError } from './arguments.ts'
+import { type CliContext, CONFIG_HELP, EXIT_HELP, environmentOf, STATE_HELP, withAdmin } from './context.ts'
+
+const USAGE = `larkway secrets <action>
+
+The keys that seal what is kept: LARKWAY_SECRET_KEYS, else those in the file secret-key of the data folder. To replace
+a key, put a new one in front of it, restart every node with both, and rotate.
+
+  make                 print a new key
+  rotate [--config FILE]
+                       seal provider credentials and webhook secrets with the first key, and tell when the others may
+                       go; the exit code is 1 when no key opens one of them
+
+  ${CONFIG_HELP}
+
+${STATE_HELP}
+
+${EXIT_HELP}
+`
+
+/** `larkway secrets`: the keys that seal. @returns the exit code @throws UsageError, CommandFailure */
+export async function secrets(args: readonly string[], context: CliContext): Promise<number> {
+  const [action, ...rest] = args
+  if (args.includes('--help')) context.print(USAGE)
+  else if (action === 'make') context.print(`${randomBytes(32).toString('base64')}\n`)
+  else if (action === 'rotate') return rotate(rest, context)
+  else throw new UsageError('secrets takes make or rotate; see larkway secrets --help')
+  return 0
+}
+
+async function rotate(args: readonly string[], context: CliContext): Promise<number> {
+  const { config } = parse(args, { config: { type: 'string' } }, 0).values
+  const { LARKWAY_SECRET_KEYS, LARKWAY_DATA } = environmentOf(context)
+  const keys = await readSecretKeys(LARKWAY_SECRET_KEYS, LARKWAY_DATA)
+  if (keys.length === 1)
+    throw new CommandFailure('there is one key: put a new one in front of it, and restart every node, first')
+  return withAdmin(context, { command: 'secrets rotate', config }, async ({ actor, admin }) => {
+    const own = { ...admin, webhooks: { ...admin.webhooks, secretKeys: keys } }
+    const { done, kept, lost } = await resealSecrets(actor, own)
+    for (const name of done) context.print(`${name}: sealed with the first key now\n`)
+    for (const name of lost) context.print(`${name}: no key opens it; set it again\n`)
+    context.print(`${done.length} sealed, ${kept.length} were before, ${lost.length} lost\n`)
+    const until = new Date(await formerKeysEndMs(admin)).toISOString()
+    const catalog = await admin.catalog()
+    const hashes = [...catalog.current().apps.values()].some((apps) =>
+      [...apps.values()].some(({ workspace }) => workspace.endUsers?.isHashed === true),
+    )
+    context.print(`Jobs, uploads, sign-ins and signed URLs need the other keys until ${until}.\n`)
+    if (hashes) context.print('Keep the last key for good: the ids of end users are hashed with it.\n')
+    return lost.length === 0 ? 0 : 1
+  })
+}

@@ -13,8 +13,8 @@ export interface MetricsListener {
 }
 
 /**
- * Serves `GET /metrics` on an address of its own, and 404 for everything else. Without a key: whoever reaches the
- * address may read.
+ * Serves `GET /metrics` on an address of its own, `GET /healthz` for probes, and 404 for everything else. Without a
+ * key: whoever reaches the address may read.
  *
  * @param port 0 picks a free one
  * @throws Error when the address cannot be listened on
@@ -29,6 +29,8 @@ export async function startMetricsListener(
       request.resume()
       const [path] = (request.url ?? '').split('?')
       if (request.method === 'GET' && path === '/metrics') void answer(response, scrape)
+      // A worker has no other port that a probe could ask.
+      else if (request.method === 'GET' && path === '/healthz') response.end('ok\n')
       else response.writeHead(404, { 'content-type': 'text/plain' }).end('GET /metrics\n')
     },
   )

@@ -41,9 +41,15 @@ const ALERTS = new URL('prometheus-alerts.yml', DEPLOY)
 const { groups } = parse(await readFile(ALERTS, 'utf8')) as { readonly groups: readonly AlertGroup[] }
 const alerts = groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ title: alert, expr })))
 
+const CHART = new URL('../../../scripts/helm/everything.yaml', import.meta.url)
+const scaling = [...(await readFile(CHART, 'utf8')).matchAll(/^ +query: (.*)$/gm)].map(([, expr = '']) => ({
+  title: 'scaling of the chart',
+  expr,
+}))
+
 /** What an expression selects: names of series and of labels, without its functions, strings and durations. */
 function namesIn(expr: string): { series: string[]; labels: string[] } {
-  const labels = [...expr.matchAll(/(?:\bby|\bwithout) \(([^)]*)\)|\{([^}]*)\}/g)].flatMap(
+  const labels = [...expr.matchAll(/(?:\bby|\bwithout|\bon) \(([^)]*)\)|\{([^}]*)\}/g)].flatMap(
     ([, by, selector]) =>
       (by ?? selector ?? '')
         .split(/,\s*/)
@@ -52,7 +58,7 @@ function namesIn(expr: string): { series: string[]; labels: string[] } {
   )
   const bare = expr
     .replace(/"[^"]*"/g, '')
-    .replace(/\b(?:by|without) \([^)]*\)/g, '')
+    .replace(/\b(?:by|without|on) \([^)]*\)/g, '')
     .replace(/\{[^}]*\}|\[[^\]]*\]/g, '')
   const series = [...bare.matchAll(/\b[a-z_][a-z0-9_]*\b(?!\s*\()/g)].map(([name]) => name)
   return { series: series.filter((name) => !['or', 'and', 'unless', 'by'].includes(name)), labels }
@@ -84,6 +90,8 @@ t.test('the dashboard fits together', async (t) => {
   )
 })
 
+t.equal(scaling.length, 3)
+
 let served: Exposition | null = null
 
 t.test('it names only what a server tells that has served', { timeout: 120_000 }, async (t) => {
@@ -103,7 +111,7 @@ t.test('it names only what a server tells that has served', { timeout: 120_000 }
     for (const label of Object.keys(labels)) known.add(label)
     labelsOf.set(name, known)
   }
-  for (const { title, expr } of [...expressions, ...alerts]) {
+  for (const { title, expr } of [...expressions, ...alerts, ...scaling]) {
     const { series, labels } = namesIn(expr)
     t.ok(series.length > 0, `${title}: ${expr}`)
     for (const name of series) {

@@ -24,6 +24,7 @@ t.test('metrics are at one path, by one method', async (t) => {
   t.teardown(() => listener.close())
   t.same(await ask(listener.port, '/metrics'), { status: 200, text: 'larkway_level 1\n' })
   t.equal((await ask(listener.port, '/metrics?name[]=a')).status, 200)
+  t.same(await ask(listener.port, '/healthz'), { status: 200, text: 'ok\n' }, 'for probes of workers')
   for (const path of ['/', '/metrics/', '/metrics/..', '/v1/me', '//metrics', '/%6detrics'])
     t.equal((await ask(listener.port, path)).status, 404, path)
   for (const method of ['POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE'])

@@ -103,7 +103,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_200,
   'gateway/providers': 11_355,
-  'gateway/state': 12_090,
+  'gateway/state': 12_110,
   'gateway/storage': 6_130,
   'gateway/webhooks': 650,
   'gateway/workers': 450,

@@ -2,6 +2,8 @@ import t, { type Test } from 'tap'
 import { startSandboxThread } from '../../src/sandbox/thread.ts'
 import { type Fleet, startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
+import type { Program } from '../support/program.ts'
+import { releaseProgram, withoutRelease } from '../support/release.ts'
 import {
   CALLER_KINDS,
   type CallerKind,
@@ -64,12 +66,13 @@ function countRequests({ log }: Larkway, logged: Map<string, number>): void {
     if (msg === 'request') logged.set(String(id), (logged.get(String(id)) ?? 0) + 1)
 }
 
-async function startNodes(t: Test) {
+async function startNodes(t: Test, program?: () => Program | undefined) {
   const sandbox = await startSandboxThread({}, (error) => t.fail(error.message))
   t.teardown(() => sandbox.close())
   const routeOf = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
   return startFleet(t, {
     ...{ nodes: 3, nginx: true, redis: {}, env: { LARKWAY_DRAIN_SECONDS: DRAIN_SECONDS } },
+    ...(program === undefined ? {} : { program }),
     providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
     workspaces: {
       plain: routeOf({}),
@@ -84,8 +87,17 @@ function sentenceOf({ requests, faults, longestMs }: CallersTally, sinceMs: numb
   return `${requests} requests in ${seconds} s, ${faults.length} faults, the longest ${Math.round(longestMs)} ms`
 }
 
-t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: TIMEOUT_MS }, async (t) => {
-  const fleet = await startNodes(t)
+/**
+ * Restarts every node, round after round, under load.
+ *
+ * @param begin told of each round before its first restart
+ */
+async function restartUnderLoad(
+  t: Test,
+  fleet: Awaited<ReturnType<typeof startNodes>>,
+  rounds: number,
+  begin: (round: number) => void = () => {},
+): Promise<void> {
   const requests = new RequestCounts(fleet)
   const startMs = performance.now()
   const callers = new RollingCallers({
@@ -99,7 +111,8 @@ t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: 
     await waitUntil(() => CALLER_KINDS.every((kind) => callers.tally.byKind[kind] > 0), 60_000),
     'callers of every kind are answered',
   )
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
+    begin(round)
     for (const index of fleet.nodes.keys())
       t.equal(await requests.restart(index), 0, `round ${round}, ${index}`)
     t.comment(sentenceOf(callers.tally, startMs))
@@ -113,4 +126,21 @@ t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: 
   // Lines of the log are written together, a moment later.
   await waitUntil(() => requests.notSeenOnce(tally.posts).length === 0)
   t.same(requests.notSeenOnce(tally.posts).slice(0, 20), [], 'every POST came to one node, and once')
+}
+
+t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: TIMEOUT_MS }, async (t) => {
+  await restartUnderLoad(t, await startNodes(t), ROUNDS)
 })
+
+t.test(
+  'nor that they become the next version, and the last one again',
+  { skip: withoutServers || withoutRelease, timeout: 2 * TIMEOUT_MS },
+  async (t) => {
+    const release = await releaseProgram()
+    let program: Program | undefined = release
+    const fleet = await startNodes(t, () => program)
+    await restartUnderLoad(t, fleet, 2, (round) => {
+      program = round === 0 ? undefined : release
+    })
+  },
+)

@@ -9,6 +9,7 @@ import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { createRedisState } from '../../src/gateway/state/redis/state.ts'
 import { type Larkway, type LarkwayProcess, startLarkway, startWorker } from './larkway.ts'
 import { type NginxServer, startNginx } from './nginx-server.ts'
+import type { Program } from './program.ts'
 import { type RedisOptions, type RedisServer, startRedis } from './redis-server.ts'
 import { type Bucket, openBucket, type S3Server, type SharedS3 } from './s3-server.ts'
 import { freePort, tempFolder } from './scratch.ts'
@@ -87,6 +88,8 @@ export interface FleetOptions extends TenantsOptions {
   readonly env?: Variables
   /** Of every process. */
   readonly timing?: Timing
+  /** The program of the next node that starts; default: that of this tree. */
+  readonly program?: () => Program | undefined
 }
 
 /** What one process has for itself. */
@@ -158,7 +161,8 @@ export async function startFleet<const Options extends FleetOptions>(
   })
   const nodes = places((own, at) => {
     const port = ports[at] === undefined ? {} : { PORT: String(ports[at]) }
-    return startLarkway(t, launched({ ...own, env: { ...jobs, ...port, ...own.env } }))
+    const program = options.program?.()
+    return startLarkway(t, { ...launched({ ...own, env: { ...jobs, ...port, ...own.env } }), program })
   })
   const workers = places((own) => startWorker(t, launched(own)))
   await Promise.all(Array.from({ length: nodeCount }, () => nodes.start()))

@@ -21,12 +21,15 @@ export interface Larkway extends LarkwayProcess, Gateway {}
 export interface LarkwayOptions extends GatewayOptions {
   /** The Node to run it with; default: that of the tests. */
   readonly node?: string
+  /** The program of the server; default: that of this tree. */
+  readonly program?: Program | undefined
 }
 
 /** Starts the product as its own process on a free port, and stops it with the test. */
 export async function startLarkway(t: Teardown, options: LarkwayOptions = {}): Promise<Larkway> {
   const key = options.key ?? makeKey()
-  const { started, ...process } = await launch(t, await programOf('main.ts'), [], 'listening', options, key)
+  const program = options.program ?? (await programOf('main.ts'))
+  const { started, ...process } = await launch(t, program, [], 'listening', options, key)
   const port = Number(started.port)
   return {
     ...process,

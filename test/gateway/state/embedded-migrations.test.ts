@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import t from 'tap'
-import { MIGRATIONS } from '../../../src/gateway/state/embedded/migrations.ts'
+import { MIGRATIONS, READABLE_SINCE } from '../../../src/gateway/state/embedded/migrations.ts'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
 import { tempFolder } from '../../support/scratch.ts'
@@ -168,4 +168,48 @@ t.test('a file is copied before it is migrated, and the copy is the way back', a
   await utimes(copy, 0, Date.now() / 1_000 - 8 * 86_400)
   await (await open()).close()
   t.same(await names(), [], 'for a week')
+})
+
+t.test('a version before goes on with a file that says that it can, and with no other', async (t) => {
+  const log = pino({ level: 'silent' })
+  const format = MIGRATIONS.length
+  t.ok(READABLE_SINCE <= format && READABLE_SINCE > 0)
+  /** A file of the next format, as a version that we do not know would leave it. */
+  async function newer(readableSince: number): Promise<string> {
+    const file = join(await tempFolder(t), 'state.sqlite')
+    const state = await openEmbeddedState({ file, log })
+    await state.settings.putAudioUrlDomains('acme', ['a.example'])
+    await state.close()
+    const db = new DatabaseSync(file)
+    db.exec(`ALTER TABLE tokens ADD COLUMN of_later TEXT; PRAGMA user_version = ${format + 1};
+      PRAGMA application_id = ${readableSince}`)
+    db.close()
+    return file
+  }
+  const pragma = (file: string, name: string) => {
+    const db = new DatabaseSync(file, { readOnly: true })
+    const value = Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0]
+    db.close()
+    return value
+  }
+  const file = await newer(format)
+  const state = await openEmbeddedState({ file, log })
+  t.same(await state.settings.audioUrlDomains('acme'), ['a.example'])
+  await state.accounts.addUsage({ token: newToken(), workspace: 'acme', spentMicros: { key_one: 5 } })
+  await state.close()
+  t.equal(pragma(file, 'user_version'), format + 1, 'it stays what it is, for the newer one')
+  t.equal(pragma(file, 'application_id'), format)
+  for (const since of [format + 1, 0])
+    await t.rejects(openEmbeddedState({ file: await newer(since), log }), {
+      message: /a newer version of Larkway/,
+    })
+
+  const unmarked = join(await tempFolder(t), 'state.sqlite')
+  await (await openEmbeddedState({ file: unmarked, log })).close()
+  const db = new DatabaseSync(unmarked)
+  t.equal(pragma(unmarked, 'application_id'), READABLE_SINCE)
+  db.exec('PRAGMA application_id = 0')
+  db.close()
+  await (await openEmbeddedState({ file: unmarked, log })).close()
+  t.equal(pragma(unmarked, 'application_id'), READABLE_SINCE, 'also of a file that was there before')
 })

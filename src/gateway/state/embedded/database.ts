@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import { copyState, removeOldCopies } from './copies.ts'
-import { MIGRATIONS } from './migrations.ts'
+import { MIGRATIONS, READABLE_SINCE } from './migrations.ts'
 
 /** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
 const BUSY_MS = 8_000
@@ -73,7 +73,7 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
     PRAGMA temp_store = MEMORY;
     PRAGMA wal_autocheckpoint = ${WAL_BYTES / PAGE_BYTES};
   `)
-  if (formatOf(db) === MIGRATIONS.length) return
+  if (formatOf(db) === MIGRATIONS.length && readableSince(db) === READABLE_SINCE) return
   // Two processes may open a new file at the same moment: the second one waits here, and finds it done.
   db.exec('BEGIN IMMEDIATE')
   try {
@@ -87,16 +87,16 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
 
 function migrate(db: DatabaseSync, onCopied: (path: string) => void): void {
   const format = formatOf(db)
-  if (format > MIGRATIONS.length)
+  if (format > MIGRATIONS.length && !isReadable(db))
     throw new Error(
       `a newer version of Larkway wrote it (format ${format}, this one knows up to ${MIGRATIONS.length})`,
     )
-  if (format === MIGRATIONS.length) return
+  if (format > MIGRATIONS.length) return
   const file = db.location()
   // Another connection: it sees the file as it is without what this one is about to do, and no other can write.
-  if (format > 0 && file !== null) onCopied(copyBefore(file, format))
+  if (format > 0 && format < MIGRATIONS.length && file !== null) onCopied(copyBefore(file, format))
   for (const step of MIGRATIONS.slice(format)) db.exec(step)
-  db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+  db.exec(`PRAGMA user_version = ${MIGRATIONS.length}; PRAGMA application_id = ${READABLE_SINCE}`)
 }
 
 /** @throws Error that says that there is no way back, and that nothing was changed */
@@ -175,6 +175,17 @@ export function createPurge(
   const purge = db.prepare(`
     DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${column} <= ? LIMIT ? + 0)`)
   return (nowMs, limit) => void purge.run(nowMs, limit)
+}
+
+/** Whether the newer version that wrote the file has said that versions of this one's format can go on with it. */
+function isReadable(db: DatabaseSync): boolean {
+  const since = readableSince(db)
+  return since > 0 && since <= MIGRATIONS.length
+}
+
+/** The oldest format whose versions can go on with the file; 0: none was said. */
+function readableSince(db: DatabaseSync): number {
+  return Number(db.prepare('PRAGMA application_id').get()?.application_id)
 }
 
 function formatOf(db: DatabaseSync): number {

@@ -1,4 +1,11 @@
 /**
+ * The oldest format whose versions can go on with a file of the present one, as they know by its `application_id`: so
+ * that a node can go back by a version without a copy. A step after which they could not, or would lose what a newer
+ * version has written, raises it to its own number.
+ */
+export const READABLE_SINCE = 19
+
+/**
  * Steps from each format of the file to the next; `user_version` counts them. A step that was released is never
  * changed: files exist that took it.
  */

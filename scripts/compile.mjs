@@ -46,7 +46,7 @@ const PROGRAMS = ['main.ts', 'cli.ts']
  * Find files of their own beside them: native builds, the program of a thread, WebAssembly. LAME is under the LGPL, so
  * that it stays a file of its own that can be exchanged. The last is used here only.
  */
-const UNBUNDLED = [
+export const UNBUNDLED = [
   ...['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api'],
   ...['wasm-media-encoders', 'libopus-wasm', 'esbuild'],
 ]
@@ -268,7 +268,7 @@ async function packPage(folder, node) {
 }
 
 /** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
-async function compileInto(folder) {
+export async function compileInto(folder) {
   await bundle(folder, folder, listInputs())
   await packPage(folder, process.execPath)
   const data = mkdtempSync(join(tmpdir(), 'larkway-'))

@@ -35,7 +35,7 @@ export async function startEdge(
   {
     files,
     ...options
-  }: Pick<EdgeOptions, 'timing' | 'clock' | 'observe' | 'chunked'> & {
+  }: Pick<EdgeOptions, 'timing' | 'clock' | 'observe' | 'chunked' | 'connectionsMax'> & {
     readonly files?: CertificateFiles
   } = {},
 ): Promise<Edge> {

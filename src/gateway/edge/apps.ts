@@ -49,6 +49,16 @@ const CIPHERS = ['ECDSA', 'RSA']
   .map(([key, suite]) => `ECDHE-${key}-${suite}`)
   .join(':')
 
+/**
+ * Open connections that a server has at most; more are closed as they come. Without it callers could take the last file
+ * descriptor of the process: uSockets then asks the kernel for connections without a pause, which takes a whole core,
+ * and no provider can be reached, which looks like their failure.
+ */
+export interface ConnectionBound {
+  readonly most: number
+  onRefused(): void
+}
+
 /** An app that serves, and its open connections. */
 interface Served {
   readonly app: TemplatedApp
@@ -74,10 +84,12 @@ export class Apps {
   /** A replaced app is one of them only as long as it has connections. */
   readonly #served = new Set<Served>()
   readonly #acceptors: TemplatedApp[] = []
+  readonly #bound: ConnectionBound
   #connections = 0
 
-  constructor(uws: Uws) {
+  constructor(uws: Uws, bound: ConnectionBound) {
     this.#uws = uws
+    this.#bound = bound
   }
 
   /** Open connections of all. */
@@ -128,7 +140,12 @@ export class Apps {
 
   #serve(app: TemplatedApp, encrypted: boolean): Served {
     const served: Served = { app, encrypted, connections: 0, replaced: false }
-    const count = (_: HttpResponse, change: number): void => this.#count(served, change)
+    const count = (connection: HttpResponse, change: number): void => {
+      this.#count(served, change)
+      if (change < 0 || this.#connections <= this.#bound.most) return
+      connection.close()
+      this.#bound.onRefused()
+    }
     app.filter(count as Parameters<TemplatedApp['filter']>[0])
     for (const registration of this.#registrations) this.#apply(registration, served)
     this.#served.add(served)

@@ -53,6 +53,8 @@ export interface EdgeOptions {
   readonly port: number
   /** Other processes may listen on the same address and share its connections; else that is an error. */
   readonly shared?: boolean
+  /** Most connections at a time; default: no limit. */
+  readonly connectionsMax?: number
   /** Listens with TLS, too. */
   readonly tls?: { readonly host: string; readonly port: number; readonly files: CertificateFiles }
   /** Charged for what arrives before a route reads it. */
@@ -115,6 +117,9 @@ interface Way {
   readonly window: HeadWindow | null
 }
 
+/** Pause between two lines of the log about refused connections. */
+const REFUSAL_LINE_MS = 60_000
+
 /** Every method that uWS has a name for. */
 const METHODS = [
   ['get', 'GET'],
@@ -142,7 +147,8 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { uws, version, corkBytes } = loadUws()
   const shared = { budget, log, timing, clock, corkBytes, ...batches, open: [], draining: false }
   const context: ServerContext = { ...shared, accepted: 0, router, chunked, observe, shaped }
-  const apps = new Apps(uws)
+  const { connectionsMax: most = Number.POSITIVE_INFINITY } = options
+  const apps = new Apps(uws, { most, onRefused: refusalLog(most, log, clock) })
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
   const sweeper = clock.every(timing.sweepMs, () => {
@@ -182,6 +188,22 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
       sweeper.close()
       apps.close()
     },
+  }
+}
+
+/** A line of the log a minute at most tells how many connections were refused. */
+function refusalLog(most: number, log: Logger, clock: Clock): () => void {
+  let count = 0
+  let nextMs = 0
+  return () => {
+    count += 1
+    if (clock.now() < nextMs) return
+    log.warn(
+      { count },
+      `connections are refused: ${most} are open, half of the files that this process may have`,
+    )
+    nextMs = clock.now() + REFUSAL_LINE_MS
+    count = 0
   }
 }
 

@@ -19,7 +19,7 @@ import { type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
 import { isEmbedded } from './stores.ts'
-import { remarksOn } from './surroundings.ts'
+import { connectionsMax, remarksOn } from './surroundings.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
 
@@ -203,6 +203,7 @@ async function listen(
     port,
     shared,
     chunked,
+    connectionsMax: connectionsMax(),
     ...tls,
     budget,
     log,

@@ -7,6 +7,8 @@ const DESCRIPTORS_LEAST = 10_000
 /** Memory of a node beside the bodies that it holds, MiB: 105 when it is idle, and garbage. */
 const PROGRAM_MIB = 192
 
+const LIMITS = '/proc/self/limits'
+
 type Settings = Pick<Environment, 'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS' | 'LARKWAY_MEMORY_MIB'>
 
 /** Says in a sentence each what about the environment and the machine will do harm to a node, if anything does. */
@@ -14,7 +16,7 @@ export function remarksOn(environment: Settings): string[] {
   return [
     ...loneNode(environment),
     receiveBufferWarning(readOr('/proc/sys/net/ipv4/tcp_rmem')),
-    fewDescriptors(readOr('/proc/self/limits')),
+    fewDescriptors(readOr(LIMITS)),
     littleMemory(environment.LARKWAY_MEMORY_MIB, process.constrainedMemory()),
   ].filter((remark) => remark !== null)
 }
@@ -32,10 +34,20 @@ function loneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Settings): stri
   return remarks
 }
 
+/** Half of the descriptors of this process: calls need the others, for providers, stores and bodies. */
+export function connectionsMax(): number {
+  return Math.floor(descriptorsIn(readOr(LIMITS)) / 2)
+}
+
+/** Infinite where the system says nothing of a limit. */
+function descriptorsIn(limits: string): number {
+  return Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY)
+}
+
 /** @param limits content of /proc/self/limits; Node has raised the soft limit to the hard one by now */
 export function fewDescriptors(limits: string): string | null {
-  const most = Number(/^Max open files +(\d+)/m.exec(limits)?.[1])
-  if (!(most < DESCRIPTORS_LEAST)) return null
+  const most = descriptorsIn(limits)
+  if (most >= DESCRIPTORS_LEAST) return null
   return `only ${most} files and sockets may be open at once: allow 65536 (ulimit -n, LimitNOFILE of systemd)`
 }
 

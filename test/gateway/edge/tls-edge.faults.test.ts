@@ -232,7 +232,7 @@ t.test('no request fails while the certificate is renewed 100 times', async (t) 
 async function listenApps(t: Test) {
   Object.assign(process.env, UWS_ENVIRONMENT)
   const certificate = await localCertificate(t)
-  const apps = new Apps(loadUws().uws)
+  const apps = new Apps(loadUws().uws, { most: Number.POSITIVE_INFINITY, onRefused() {} })
   t.teardown(() => apps.close())
   apps.register((app) => app.get('/*', (res) => void res.end('page')))
   const address = { host: '127.0.0.1', port: 0, shared: false }

@@ -6,6 +6,8 @@ import { ROOT } from './peers/install.ts'
 import { type Bar, barChart, courseChart } from './plot.ts'
 import { type Entry, readHistory } from './quick/history.ts'
 import { QUICK_FIGURES } from './quick/quick.ts'
+import { SIZING_CHART, SIZING_PAGE, sizingChart, sizingPage } from './sizing.ts'
+import { readSoak, SOAK_CHART, type Soak, soakChart, soakSection } from './soak.ts'
 import { markdownTable } from './table.ts'
 
 // `node bench/report.ts` writes docs/benchmarks.md, the charts in docs/charts and the summary in README.md, all of
@@ -145,6 +147,7 @@ export function reportFiles(
   results: readonly Result[],
   readme: string,
   history: readonly Entry[] = readHistory(),
+  soak: Soak | null = readSoak(),
 ): ReadonlyMap<string, string> {
   const files = new Map<string, string>()
   for (const [name, figure] of SECTIONS) {
@@ -160,7 +163,10 @@ export function reportFiles(
   }
   files.set(SUMMARY_CHART, summaryChart(results))
   if (history.length > 0) files.set(HISTORY_CHART, historyChart(history))
-  files.set(PAGE, page(results, history))
+  files.set(SIZING_PAGE, sizingPage(results))
+  files.set(SIZING_CHART, sizingChart(results))
+  if (soak !== null) files.set(SOAK_CHART, soakChart(soak))
+  files.set(PAGE, page(results, history, soak))
   const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)]
   if (begin < 0 || end < begin) throw new Error(`README.md lacks ${BEGIN} and ${END}`)
   files.set('README.md', `${readme.slice(0, begin)}${BEGIN}\n\n${summary(results)}\n\n${readme.slice(end)}`)
@@ -177,7 +183,7 @@ function chartPath(scenario: string): string {
   return `docs/charts/${scenario}.svg`
 }
 
-function page(results: readonly Result[], history: readonly Entry[]): string {
+function page(results: readonly Result[], history: readonly Entry[], soak: Soak | null): string {
   const shown = SECTIONS.map(([name, figure]) => ({ result: resultOf(results, name), figure }))
   return `${[
     '# Benchmarks',
@@ -191,6 +197,7 @@ function page(results: readonly Result[], history: readonly Entry[]): string {
       .join('\n'),
     ...shown.map(({ result, figure }) => section(result, figure)),
     ...historySection(history),
+    ...(soak === null ? [] : [soakSection(soak)]),
     '## Conditions',
     conditions(shown.map(({ result }) => result)),
   ].join('\n\n')}\n`

@@ -1,0 +1,80 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from './peers/install.ts'
+import { courseChart } from './plot.ts'
+
+/** How a node fared at one moment; see test/support/soak.ts. */
+interface Sample {
+  readonly seconds: number
+  readonly node: number
+  readonly rssMiB: number
+  readonly heapMiB: number
+  readonly descriptors: number
+  readonly loopMs: number
+}
+
+/** Findings of the last `npm run soak` that was recorded. */
+export interface Soak {
+  readonly commit: string
+  readonly at: string
+  readonly minutes: number
+  readonly killed: number
+  /** Answered calls, by their kind. */
+  readonly done: Readonly<Record<string, number>>
+  /** Calls that a kill broke, or that were refused for a moment after it. */
+  readonly broken: Readonly<Record<string, number>>
+  readonly samples: readonly Sample[]
+}
+
+export const SOAK_CHART = 'docs/charts/soak.svg'
+const FILE = join(ROOT, 'bench', 'soak.json')
+
+/** Null: none was recorded. */
+export function readSoak(): Soak | null {
+  return existsSync(FILE) ? (JSON.parse(readFileSync(FILE, 'utf8')) as Soak) : null
+}
+
+/** The node that is never killed. */
+const own = ({ samples }: Soak) => samples.filter(({ node }) => node === 0)
+
+export function soakChart(soak: Soak): string {
+  const course = (label: string, unit: string, value: (sample: Sample) => number) => {
+    const values = own(soak).map(value)
+    return { label, values, text: `${values.at(-1)} ${unit}`.trim() }
+  }
+  return courseChart({
+    title: `A node under mixed traffic for ${soak.minutes} minutes`,
+    courses: [
+      course('resident memory', 'MiB', ({ rssMiB }) => rssMiB),
+      course('heap in use', 'MiB', ({ heapMiB }) => heapMiB),
+      course('descriptors', '', ({ descriptors }) => descriptors),
+      course('delay of the loop, p99', 'ms', ({ loopMs }) => loopMs),
+    ],
+  })
+}
+
+/** Growth of resident memory in the second half, by least squares, MiB an hour. */
+function growth(soak: Soak): number {
+  const all = own(soak)
+  const half = all.slice(Math.floor(all.length / 2))
+  const mean = (value: (sample: Sample) => number) =>
+    half.reduce((sum, sample) => sum + value(sample), 0) / half.length
+  const [x, y] = [mean(({ seconds }) => seconds), mean(({ rssMiB }) => rssMiB)]
+  const above = half.reduce((sum, { seconds, rssMiB }) => sum + (seconds - x) * (rssMiB - y), 0)
+  return (above / half.reduce((sum, { seconds }) => sum + (seconds - x) ** 2, 0)) * 3_600
+}
+
+export function soakSection(soak: Soak): string {
+  const counted = Object.entries(soak.done).map(([kind, count]) => `${count.toLocaleString('en')} ${kind}`)
+  const broken = Object.values(soak.broken).reduce((sum, count) => sum + count, 0)
+  return [
+    '## Soak',
+    `![Memory, descriptors and delay of a node under mixed traffic](${SOAK_CHART.replace('docs/', '')})`,
+    `Measured at commit \`${soak.commit}\` of ${soak.at.slice(0, 10)}, not at any later one.`,
+    `Two nodes over Redis and S3 for ${soak.minutes} minutes, in which one of them was killed ${soak.killed} times: ` +
+      `${counted.join(', ')} were answered as they should be, and ${broken} calls were broken by the kills. No call ` +
+      'under a key was answered twice differently, no job was lost, and in the end accounts and records of usage ' +
+      `agreed to the micro-dollar. In the second half the other node's memory changed by ${growth(soak).toFixed(1)} ` +
+      'MiB an hour. `npm run soak -- --hours 24` does it for a day, `--hours 168` for a week.',
+  ].join('\n\n')
+}

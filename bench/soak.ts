@@ -3,13 +3,15 @@ import { join } from 'node:path'
 import { ROOT } from './peers/install.ts'
 import { courseChart } from './plot.ts'
 
-/** How a node fared at one moment; see test/support/soak.ts. */
-interface Sample {
+/** How one node fared at one moment. */
+export interface SoakSample {
   readonly seconds: number
+  /** Place of the node; the first is never killed. */
   readonly node: number
   readonly rssMiB: number
   readonly heapMiB: number
   readonly descriptors: number
+  /** 99th of a hundred delays of the event loop, ms, with the 10 ms of its timer. */
   readonly loopMs: number
 }
 
@@ -23,7 +25,7 @@ export interface Soak {
   readonly done: Readonly<Record<string, number>>
   /** Calls that a kill broke, or that were refused for a moment after it. */
   readonly broken: Readonly<Record<string, number>>
-  readonly samples: readonly Sample[]
+  readonly samples: readonly SoakSample[]
 }
 
 export const SOAK_CHART = 'docs/charts/soak.svg'
@@ -38,7 +40,7 @@ export function readSoak(): Soak | null {
 const own = ({ samples }: Soak) => samples.filter(({ node }) => node === 0)
 
 export function soakChart(soak: Soak): string {
-  const course = (label: string, unit: string, value: (sample: Sample) => number) => {
+  const course = (label: string, unit: string, value: (sample: SoakSample) => number) => {
     const values = own(soak).map(value)
     return { label, values, text: `${values.at(-1)} ${unit}`.trim() }
   }
@@ -57,7 +59,7 @@ export function soakChart(soak: Soak): string {
 function growth(soak: Soak): number {
   const all = own(soak)
   const half = all.slice(Math.floor(all.length / 2))
-  const mean = (value: (sample: Sample) => number) =>
+  const mean = (value: (sample: SoakSample) => number) =>
     half.reduce((sum, sample) => sum + value(sample), 0) / half.length
   const [x, y] = [mean(({ seconds }) => seconds), mean(({ rssMiB }) => rssMiB)]
   const above = half.reduce((sum, { seconds, rssMiB }) => sum + (seconds - x) * (rssMiB - y), 0)

@@ -3,6 +3,7 @@ import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
+import { recordId } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
 import { createLogger, messageOf } from '../contracts/log.ts'
 import type { Objects } from '../contracts/objects.ts'
@@ -10,7 +11,8 @@ import type { State } from '../contracts/state.ts'
 import { systemClock } from '../contracts/time.ts'
 import type { Send } from '../contracts/upstream.ts'
 import { makeTrial, planTrials, type Trial } from '../gateway/call/trial-call.ts'
-import { CatalogError, openCatalog } from '../gateway/catalog/watch.ts'
+import type { Serving } from '../gateway/catalog/serving.ts'
+import { CatalogError } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, readCertificate } from '../gateway/node/certificate.ts'
 import type { Environment } from '../gateway/node/config.ts'
@@ -91,21 +93,24 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
   } catch (error) {
     return [{ grade: 'fault', about: 'environment', finding: messageOf(error) }]
   }
-  let served: ServedCatalog | null = null
+  let serving: Serving | null = null
+  const configuration = await looked('configuration', async () => {
+    const secrets = { env: context.env, open: await secretOpener(context.env) }
+    serving = await openServed(path, secrets)
+    return configurationFindings(path, serving.good(), context.env)
+  })
   const groups = await Promise.all([
-    looked('configuration', async () => {
-      served = await readConfiguration(path, context)
-      return configurationFindings(path, served, context.env)
-    }),
     looked('machine', async () => machineFindings(environment)),
     looked('certificate', () => certificateFindings(environment)),
-    looked(environment.REDIS_URL === undefined ? 'state' : 'Redis', () => stateFindings(environment)),
+    looked(environment.REDIS_URL === undefined ? 'state' : 'Redis', () =>
+      stateFindings(environment, serving),
+    ),
     looked('object store', () => storeFindings(environment)),
     looked('node', () => nodeFindings(environment)),
   ])
-  const catalog = served as ServedCatalog | null
-  const others = catalog === null ? [] : await providerFindings(catalog, { call, yes })
-  return [...groups.flat(), ...others]
+  const catalog = (serving as Serving | null)?.good()
+  const others = catalog === undefined ? [] : await providerFindings(catalog, { call, yes })
+  return [...configuration, ...groups.flat(), ...others]
 }
 
 /** Names a look at one thing, and gives its findings; one that fails has found a fault. */
@@ -124,12 +129,6 @@ function reasonOf(error: unknown): string {
 const ok = (finding: string): Found => ({ grade: 'ok', finding })
 const warning = (finding: string): Found => ({ grade: 'warning', finding })
 const fault = (finding: string): Found => ({ grade: 'fault', finding })
-
-async function readConfiguration(path: string | undefined, { env }: CliContext): Promise<ServedCatalog> {
-  const secrets = { env, open: await secretOpener(env) }
-  if (path === undefined) return (await openServed(undefined, secrets)).good()
-  return (await openCatalog({ path, kinds: PROVIDERS, models: SHIPPED, ...secrets })).serving.good()
-}
 
 function configurationFindings(
   path: string | undefined,
@@ -170,9 +169,13 @@ async function certificateFindings(environment: Environment): Promise<Found[]> {
   const files = certificateFiles(environment)
   if (files === undefined) return []
   const certificate = await readCertificate(files)
-  const remark = dateRemark(certificate, systemClock.wallNow())
+  const nowMs = systemClock.wallNow()
+  const remark = dateRemark(certificate, nowMs)
   const until = new Date(certificate.notAfterMs).toISOString()
-  return [remark === null ? ok(`it belongs to its key, and is valid until ${until}`) : fault(remark)]
+  if (remark === null) return [ok(`it belongs to its key, and is valid until ${until}`)]
+  return [
+    nowMs >= certificate.notBeforeMs && nowMs < certificate.notAfterMs ? warning(remark) : fault(remark),
+  ]
 }
 
 /** The folder, or the one that it would be made in. */
@@ -184,7 +187,8 @@ function existing(folder: string): string {
 const SKEW_MAX_MS = 5_000
 const EVENTS_MAX = 1_000
 
-async function stateFindings(environment: Environment): Promise<Found[]> {
+/** @param serving takes what is published in the state, too */
+async function stateFindings(environment: Environment, serving: Serving | null): Promise<Found[]> {
   const { REDIS_URL, LARKWAY_DATA: folder } = environment
   if (REDIS_URL === undefined && !existsSync(join(folder, STATE_FILE)))
     return [ok(`there is none in ${folder} yet: the first start makes it`)]
@@ -197,20 +201,23 @@ async function stateFindings(environment: Environment): Promise<Found[]> {
     },
   })
   const state = await openState(environment, log)
-  return askedState(state, said).finally(() => state.close())
+  return askedState(state, said, serving).finally(() => state.close())
 }
 
 /** @param said by it as it was opened */
-async function askedState(state: State, said: readonly string[]): Promise<Found[]> {
+async function askedState(state: State, said: readonly string[], serving: Serving | null): Promise<Found[]> {
   if (!(await state.healthy())) return [fault(said.join('; ') || unwell(state.blocked()))]
   const startMs = systemClock.now()
   const clockMs = await state.clockMs()
   const tookMs = systemClock.now() - startMs
   await state.memory?.watch(null)
+  serving?.offerPublished(await state.catalog.published())
   const waiting = (await state.outbox.list(null, EVENTS_MAX)).filter(({ reason }) => reason !== null)
   const given = waiting.filter(({ nextAttemptAtMs }) => nextAttemptAtMs === null).length
   const again = waiting.length - given
   const found = [ok(state.kind === 'redis' ? `it answers after ${tookMs.toFixed(1)} ms` : 'its file answers')]
+  for (const { record, issues } of serving?.broken() ?? [])
+    for (const issue of issues) found.push(fault(`${recordId(record)} is not served: ${issue}`))
   if (state.memory?.isLost === true)
     found.push(fault('it has lost what it held; `larkway state accept-loss` goes on with it as it is'))
   if (given > 0) found.push(warning(`${counted(given, 'webhook event')} given up; see larkway webhooks list`))

@@ -1,6 +1,11 @@
+import { mkdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { withAdmin } from '../../src/cli/context.ts'
+import { readSecretKeys } from '../../src/contracts/secrets.ts'
+import { putProvider } from '../../src/gateway/admin/catalog.ts'
 import { fewDescriptors, littleMemory } from '../../src/gateway/node/surroundings.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { runInProcess } from '../support/cli.ts'
@@ -64,6 +69,33 @@ t.test('nothing is wrong, and nothing is made', async (t) => {
   const { output } = await runInProcess(['doctor'], { cwd, env: { PORT: '1' } })
   t.match(output, /^ok +configuration +larkway\.yaml is valid/)
   t.match(output, /\n0 faults, \d+ warnings?\n$/)
+})
+
+t.test('providers of the state are asked, too, and records that do not fit are told', async (t) => {
+  const cwd = folder(t, { house })
+  const desk = {
+    env: { LARKWAY_DATA: join(cwd, 'data'), LARKWAY_CONFIG: join(cwd, 'larkway.yaml') },
+    print() {},
+  }
+  await mkdir(desk.env.LARKWAY_DATA)
+  const keys = await readSecretKeys(undefined, desk.env.LARKWAY_DATA)
+  await withAdmin(desk, { command: 'test' }, async ({ actor, admin }) => {
+    const context = { ...admin, webhooks: { secretKeys: keys, insecure: true } }
+    for (const [name, base_url] of [
+      ['acme.own', sandbox.url],
+      ['acme.gone', 'http://127.0.0.1:1/v1'],
+    ] as const) {
+      const fields = { kind: 'openai-compatible', credential: 'sk-of-acme', base_url }
+      await putProvider(actor, { workspace: 'acme', name, fields }, context)
+    }
+  })
+  const { of } = await examined(cwd, {})
+  t.match(of('provider acme.own').join(), /ok: it answers, \d+ models.*warning: no route has it/)
+  t.match(of('provider acme.gone')[0], /^fault: no connection to http:\/\/127\.0\.0\.1:1/)
+  t.same(of('state'), ['ok: its file answers'])
+  await rm(join(desk.env.LARKWAY_DATA, 'secret-key'))
+  const lost = await examined(cwd, {})
+  t.match(lost.of('state').join('\n'), /fault: provider\/acme\.own is not served: .*no key .*opens it/)
 })
 
 t.test('every fault of a configuration, and of the environment', async (t) => {

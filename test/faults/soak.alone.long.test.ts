@@ -1,9 +1,10 @@
 import { writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import type { SoakSample } from '../../bench/soak.ts'
 import { startFleet } from '../support/fleet.ts'
 import { withoutServers } from '../support/servers.ts'
-import { SOAK_KINDS, SoakCallers, type SoakSample, sampleOf } from '../support/soak.ts'
+import { SOAK_KINDS, SoakCallers, sampleOf } from '../support/soak.ts'
 import { NO_TERMS } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import type { SoakSample } from '../../bench/soak.ts'
 import { scrape } from './exposition.ts'
 import type { Fleet } from './fleet.ts'
 import { ask, keyedUpload } from './keyed-call.ts'
@@ -10,18 +11,6 @@ import { liveAudio } from './live-audio.ts'
 import { LiveClient } from './live-rig.ts'
 import { spokenWords } from './long-speech.ts'
 import { filledWav } from './wav.ts'
-
-/** How one node fared at one moment. */
-export interface SoakSample {
-  readonly seconds: number
-  /** Place of the node. */
-  readonly node: number
-  readonly rssMiB: number
-  readonly heapMiB: number
-  readonly descriptors: number
-  /** 99th of a hundred delays of the event loop, ms, with the 10 ms of its timer. */
-  readonly loopMs: number
-}
 
 export const SOAK_KINDS = ['chat', 'speech', 'upload', 'keyed', 'job', 'long', 'live'] as const
 export type SoakKind = (typeof SOAK_KINDS)[number]

@@ -1,6 +1,6 @@
 import { recordId } from '../../contracts/catalog-store.ts'
 import { resealed } from '../../contracts/sealing.ts'
-import { resealedCredential } from '../catalog/secret.ts'
+import { isSealed, resealedCredential } from '../catalog/secret.ts'
 import { webhookSecretContext } from '../webhooks/target.ts'
 import { type AdminActor, type AdminContext, requireOperator } from './actor.ts'
 import { audit, workspaceChange } from './audit.ts'
@@ -72,10 +72,6 @@ async function resealProviders(
     outcomes.push([recordId(record), outcome])
   }
   return outcomes
-}
-
-function isSealed(apiKey: unknown): apiKey is string {
-  return typeof apiKey === 'string' && apiKey.startsWith('sealed:')
 }
 
 async function resealWebhooks(

@@ -1,5 +1,6 @@
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { Entry, Route } from '../../contracts/catalog.ts'
+import { wavHeadOf } from '../../contracts/live-audio.ts'
 import { CAPABILITY_OF, type OperationName } from '../../contracts/operations.ts'
 import { isFor, operationOf, type Provider } from '../../contracts/provider.ts'
 import { systemClock } from '../../contracts/time.ts'
@@ -25,26 +26,16 @@ export interface Trial {
 
 const RATE = 16_000
 const TONE_HZ = 440
-const HEAD_BYTES = 44
+const LOUDNESS = 2_000
 
 /** A quiet tone of one second, as wav. */
 const TONE = (() => {
-  const wav = Buffer.alloc(HEAD_BYTES + 2 * RATE)
-  wav.write('RIFF', 0, 'latin1')
-  wav.writeUInt32LE(wav.length - 8, 4)
-  wav.write('WAVEfmt ', 8, 'latin1')
-  wav.writeUInt32LE(16, 16)
-  wav.writeUInt16LE(1, 20)
-  wav.writeUInt16LE(1, 22)
-  wav.writeUInt32LE(RATE, 24)
-  wav.writeUInt32LE(2 * RATE, 28)
-  wav.writeUInt16LE(2, 32)
-  wav.writeUInt16LE(16, 34)
-  wav.write('data', 36, 'latin1')
-  wav.writeUInt32LE(2 * RATE, 40)
-  for (let i = 0; i < RATE; i++)
-    wav.writeInt16LE(Math.round(2_000 * Math.sin((2 * Math.PI * TONE_HZ * i) / RATE)), HEAD_BYTES + 2 * i)
-  return wav
+  const samples = Int16Array.from(
+    { length: RATE },
+    (_, at) => LOUDNESS * Math.sin((2 * Math.PI * TONE_HZ * at) / RATE),
+  )
+  const bytes = Buffer.from(samples.buffer)
+  return Buffer.concat([wavHeadOf({ sampleRate: RATE, channels: 1 }, bytes.length), bytes])
 })()
 
 /** Reads the audio of trials, whatever is asked for. */

@@ -41,6 +41,11 @@ const NOT_OPENED = 'must be sealed again for this provider: no key in LARKWAY_SE
 /** Credentials go into headers, which hold printable ASCII. */
 const PRINTABLE = /^[\x21-\x7e]+$/
 
+/** Whether an `api_key` is a sealed credential, and neither a reference nor absent. */
+export function isSealed(apiKey: unknown): apiKey is string {
+  return typeof apiKey === 'string' && apiKey.startsWith(SEALED)
+}
+
 /** A credential as a provider's `api_key` may hold it: it opens for a provider of this name alone. */
 export function sealCredential(keys: readonly Buffer[], provider: string, plain: string): string {
   return `${SEALED}${seal(keys, plain, contextOf(provider))}`
@@ -48,17 +53,12 @@ export function sealCredential(keys: readonly Buffer[], provider: string, plain:
 
 /** Whether an `api_key` is this very credential, sealed for the provider with the key that seals now. */
 export function opensTo(keys: readonly Buffer[], provider: string, apiKey: string, plain: string): boolean {
-  if (!apiKey.startsWith(SEALED)) return false
+  if (!isSealed(apiKey)) return false
   return open(keys.slice(0, 1), apiKey.slice(SEALED.length), contextOf(provider)) === plain
 }
 
-/**
- * The same credential, sealed with the key that seals now.
- *
- * @returns the very text where that key has sealed it, or it is no sealed one; null: no key opens it
- */
+/** The same credential under the key that seals now; as it is where that has sealed it, null where none opens it. */
 export function resealedCredential(keys: readonly Buffer[], provider: string, apiKey: string): string | null {
-  if (!apiKey.startsWith(SEALED)) return apiKey
   const sealed = resealed(keys, apiKey.slice(SEALED.length), contextOf(provider))
   return sealed === null ? null : SEALED + sealed
 }

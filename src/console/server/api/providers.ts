@@ -7,6 +7,7 @@ import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
 import { optional } from '../../../gateway/api/json-request.ts'
 import { listModels } from '../../../gateway/call/select/list-models.ts'
 import { ProviderShape } from '../../../gateway/catalog/file.ts'
+import { isSealed } from '../../../gateway/catalog/secret.ts'
 import { documentAge, endedModels, fadingModels } from '../../../gateway/providers/facts.ts'
 import type {
   FactsAnswer,
@@ -122,7 +123,7 @@ function providerAnswer(
 /** Where the credential of a provider is kept. */
 export function credentialOf({ fields }: Pick<Part, 'fields'>): ProviderAnswer['credential'] {
   const { api_key: key } = fields as unknown as ProviderFieldsAsKept
-  return key === undefined ? 'none' : key.startsWith('sealed:') ? 'stored' : 'reference'
+  return key === undefined ? 'none' : isSealed(key) ? 'stored' : 'reference'
 }
 
 /** The servers of a provider in force, as this node sees them; null: it has one. */

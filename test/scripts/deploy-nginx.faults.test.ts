@@ -1,8 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
+import { createS3Links, createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { askTls } from '../support/ask-tls.ts'
 import { localCertificate } from '../support/edge.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -10,6 +12,7 @@ import { LiveClient, openLive, wordsEntry } from '../support/live-rig.ts'
 import { RATE, serveWords, wordsAudio, wordsText } from '../support/live-words.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -132,3 +135,36 @@ t.test('a live session goes through nginx, with TLS and without', { skip: withou
     'no other protocol is changed to',
   )
 })
+
+t.test(
+  'signed URLs lead through nginx to the store, and nothing else does',
+  { skip: withoutServers },
+  async (t) => {
+    const [node, server] = await Promise.all([new Node().listen(t), sharedS3(t)])
+    const bucket = await server.makeBucket()
+    const { port: storePort } = new URL(server.endpoint)
+    const nginx = await startNginx(t, [node.port, node.port, node.port], undefined, {
+      port: Number(storePort),
+      bucket,
+    })
+    const access = { ...server, bucket }
+    const objects = createS3Objects(access)
+    t.teardown(() => objects.close())
+    const bytes = Buffer.alloc(300_000, 'audio')
+    const { signal } = new AbortController()
+    await objects.put('result/acme/a/0', Readable.from([bytes]), bytes.length, { signal })
+    const object = { key: 'result/acme/a/0', bytes: bytes.length, mediaType: 'application/json' }
+    const url = await createS3Links({ ...access, endpoint: nginx.url }).sign(object, Date.now() / 1_000 + 60)
+    t.ok(url.startsWith(`${nginx.url}/${bucket}/`))
+    const opened = await fetch(url)
+    t.equal(opened.status, 200)
+    t.ok(Buffer.from(await opened.arrayBuffer()).equals(bytes))
+    const part = await fetch(url, { headers: { range: 'bytes=5-9' } })
+    t.same([part.status, await part.text()], [206, 'audio'])
+    t.equal((await fetch(url.replace('/a/0', '/b/0'))).status, 403, 'signed for another object')
+    t.equal((await fetch(url.split('?')[0]!)).status, 403, 'not signed')
+    for (const method of ['PUT', 'POST', 'DELETE'])
+      t.equal((await fetch(url, { method, body: method === 'DELETE' ? null : 'a' })).status, 405, method)
+    t.notMatch(await nginx.log(), /X-Amz-Signature|Signature=/, 'a signature is in no log')
+  },
+)

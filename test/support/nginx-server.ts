@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,6 +7,7 @@ import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { Daemon, locate } from './servers.ts'
 
 const DEPLOYED = fileURLToPath(new URL('../../scripts/deploy/nginx.conf', import.meta.url))
+const STORE = fileURLToPath(new URL('../../scripts/deploy/nginx-store.conf', import.meta.url))
 
 export interface NginxServer {
   readonly url: string
@@ -25,17 +26,27 @@ export interface NginxServer {
  *
  * @param nodes ports of the three nodes
  * @param files have TLS end here as well, by the lines that the file has for it
+ * @param store has signed URLs of a bucket lead to a store, as compose.yaml has it
  */
 export async function startNginx(
   t: Teardown,
   nodes: readonly [number, number, number],
   files?: CertificateFiles,
+  store?: { readonly port: number; readonly bucket: string },
 ): Promise<NginxServer> {
   const program = await locate('nginx')
   const folder = await tempFolder(t)
   const port = await freePort()
   const tls = files === undefined ? undefined : { ...files, port: await freePort() }
   const moved = place(await readFile(DEPLOYED, 'utf8'), { folder, port, nodes, tls })
+  await mkdir(join(folder, 'stores'))
+  if (store !== undefined) {
+    const deployed = await readFile(STORE, 'utf8')
+    const led = deployed
+      .replace('garage:3900', `127.0.0.1:${store.port}`)
+      .replace('/larkway/', `/${store.bucket}/`)
+    await writeFile(join(folder, 'stores', 'store.conf'), led)
+  }
   const path = join(folder, 'nginx.conf')
   await writeFile(path, moved)
   const globals = `daemon off;${process.getuid?.() === 0 ? ` user ${userInfo().username};` : ''}`
@@ -64,6 +75,7 @@ const tlsLines = ({ port, certFile, keyFile }: NonNullable<Places['tls']>) => [
 function place(text: string, { folder, port, nodes, tls }: Places): string {
   const replacements = [
     ...(tls === undefined ? [] : tlsLines(tls)),
+    { deployed: '/etc/nginx/stores/', here: `${folder}/stores/`, times: 1 },
     { deployed: 'listen 8080;', here: `listen 127.0.0.1:${port};`, times: 1 },
     ...nodes.map((node, index) => ({
       deployed: `server larkway-${index + 1}:8080 `,

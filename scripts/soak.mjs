@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { capture, main, ROOT, Unusable } from './install.mjs'
 
+/** The books are waited for after the last call. */
+const SETTLED_MS = 900_000
 const RESULT = join(ROOT, 'bench', 'soak.json')
 
 async function soak() {
@@ -14,7 +16,12 @@ async function soak() {
   const minutes = values.minutes === undefined ? Number(values.hours ?? 2) * 60 : Number(values.minutes)
   if (!(minutes >= 1)) throw new Unusable('soak takes --hours N or --minutes N')
   const commit = (await capture('git', ['rev-parse', '--short=12', 'HEAD'], { cwd: ROOT })).trim()
-  const env = { ...process.env, LARKWAY_TEST_SOAK_MINUTES: String(minutes), LARKWAY_TEST_SOAK_RESULT: RESULT }
+  const env = {
+    ...process.env,
+    LARKWAY_TEST_FILE_MS: String(minutes * 60_000 + SETTLED_MS),
+    LARKWAY_TEST_SOAK_MINUTES: String(minutes),
+    LARKWAY_TEST_SOAK_RESULT: RESULT,
+  }
   const args = [join(ROOT, 'scripts', 'test.mjs'), 'test/faults/soak.alone.long.test.ts']
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' })
   const code = await new Promise((resolve) => child.on('exit', resolve))

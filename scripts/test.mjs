@@ -44,7 +44,7 @@ const MEMORY = '/dev/shm'
 const MEMORY_BYTES_MIN = 4 * 1024 ** 3
 
 const FILE_TIMEOUT_MS = 300_000
-const LONG_FILE_TIMEOUT_MS = 1_800_000
+const LONG_FILE_TIMEOUT_MS = Number(process.env.LARKWAY_TEST_FILE_MS ?? 1_800_000)
 
 const isTest = (file) => /\.test\.m?[jt]s$/.test(file)
 

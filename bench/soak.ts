@@ -55,15 +55,11 @@ export function soakChart(soak: Soak): string {
   })
 }
 
-/** Growth of resident memory in the second half, by least squares, MiB an hour. */
-function growth(soak: Soak): number {
+/** Mean resident memory in one quarter of the time, MiB. */
+function rssIn(soak: Soak, quarter: 1 | 2 | 3): number {
   const all = own(soak)
-  const half = all.slice(Math.floor(all.length / 2))
-  const mean = (value: (sample: SoakSample) => number) =>
-    half.reduce((sum, sample) => sum + value(sample), 0) / half.length
-  const [x, y] = [mean(({ seconds }) => seconds), mean(({ rssMiB }) => rssMiB)]
-  const above = half.reduce((sum, { seconds, rssMiB }) => sum + (seconds - x) * (rssMiB - y), 0)
-  return (above / half.reduce((sum, { seconds }) => sum + (seconds - x) ** 2, 0)) * 3_600
+  const part = all.slice(Math.floor((all.length * quarter) / 4), Math.floor((all.length * (quarter + 1)) / 4))
+  return Math.round(part.reduce((sum, { rssMiB }) => sum + rssMiB, 0) / part.length)
 }
 
 export function soakSection(soak: Soak): string {
@@ -76,7 +72,8 @@ export function soakSection(soak: Soak): string {
     `Two nodes over Redis and S3 for ${soak.minutes} minutes, in which one of them was killed ${soak.killed} times: ` +
       `${counted.join(', ')} were answered as they should be, and ${broken} calls were broken by the kills. No call ` +
       'under a key was answered twice differently, no job was lost, and in the end accounts and records of usage ' +
-      `agreed to the micro-dollar. In the second half the other node's memory changed by ${growth(soak).toFixed(1)} ` +
-      'MiB an hour. `npm run soak -- --hours 24` does it for a day, `--hours 168` for a week.',
+      'agreed to the micro-dollar. Resident memory of the other node was ' +
+      `${rssIn(soak, 1)} MiB on average in the second quarter, ${rssIn(soak, 2)} in the third and ${rssIn(soak, 3)} ` +
+      'in the last. `npm run soak -- --hours 24` does it for a day, `--hours 168` for a week.',
   ].join('\n\n')
 }

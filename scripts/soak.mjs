@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { capture, main, ROOT, Unusable } from './install.mjs'
+import { prepare } from './runtime.mjs'
 
 /** The books are waited for after the last call. */
 const SETTLED_MS = 900_000
@@ -28,7 +29,7 @@ async function soak() {
   if (code !== 0) throw new Unusable('the soak has found a fault')
   const found = { commit, at: new Date().toISOString(), ...JSON.parse(readFileSync(RESULT, 'utf8')) }
   writeFileSync(RESULT, `${JSON.stringify(found, null, 1)}\n`)
-  await capture(process.execPath, [join(ROOT, 'bench', 'report.ts')], { cwd: ROOT })
+  await capture(await prepare(), [join(ROOT, 'bench', 'report.ts')], { cwd: ROOT })
 }
 
 await main(soak)

@@ -28,15 +28,17 @@ t.test('callers who take every descriptor that they get', { timeout: 120_000 }, 
   const gateway = await startLarkway(t, { node })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
-  const speak = () =>
+  const headers = { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' }
+  const asked = (method: string, path: string, body = '') =>
     new Promise<number>((resolve, reject) => {
-      const headers = { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' }
-      const asked = request(`${gateway.url}/v1/speech`, { method: 'POST', agent, headers }, (answer) => {
+      const call = request(gateway.url + path, { method, agent, headers }, (answer) => {
         answer.resume().on('end', () => resolve(answer.statusCode ?? 0))
       })
-      asked.on('error', reject).end(JSON.stringify({ input: 'sos' }))
+      call.on('error', reject).end(body)
     })
-  t.equal(await speak(), 200)
+  const speak = () => asked('POST', '/v1/speech', JSON.stringify({ input: 'sos' }))
+  // No provider has a connection yet: it is made when descriptors are scarce.
+  t.equal(await asked('GET', '/v1/me'), 200)
 
   const flood = Array.from({ length: FLOOD }, () => connect(gateway.port, '127.0.0.1').on('error', () => {}))
   t.ok(await waitUntil(() => flood.filter(({ closed }) => closed).length >= FLOOD - DESCRIPTORS / 2, 20_000))

@@ -26,7 +26,7 @@ interface Cost {
 }
 
 /** A load, by what comes each second; `live` are sessions at a time. */
-export interface Load {
+interface Load {
   readonly chat: number
   readonly uploadGb: number
   readonly storedGb: number
@@ -46,7 +46,7 @@ function rowOf(results: readonly Result[], name: string, candidate: string, load
 }
 
 /** CPU of one of each. Where a load is measured at several rates, at a steady one, which costs more. */
-export function costsOf(results: readonly Result[]): Costs {
+function costsOf(results: readonly Result[]): Costs {
   const chat = rowOf(results, 'chat', 'larkway-platform', '5,000 calls/s')
   const memory = rowOf(results, 'multipart', 'larkway-memory', '16 connections')
   const stored = rowOf(results, 'multipart', 'larkway-s3', '16 connections')
@@ -72,7 +72,7 @@ export function costsOf(results: readonly Result[]): Costs {
 }
 
 /** Cores that a load keeps busy, and nodes of one core each for it. */
-export function nodesFor(load: Load, costs: Costs): { readonly cores: number; readonly nodes: number } {
+function nodesFor(load: Load, costs: Costs): { readonly cores: number; readonly nodes: number } {
   const parts = Object.keys(costs) as (keyof Load)[]
   const cores = parts.reduce((sum, part) => sum + load[part] * costs[part].cpuSeconds, 0)
   return { cores, nodes: Math.max(1, Math.ceil(cores / BUSY)) + SPARE }

@@ -12,8 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join, resolve } from 'node:path'
 import { compileInto, UNBUNDLED } from './compile.mjs'
 import { capture, main, ROOT, Unusable } from './install.mjs'
 
@@ -87,15 +86,15 @@ async function billOfMaterials() {
 
 const fullName = ({ group, name }) => (group ? `${group}/${name}` : name)
 
-/** The licences of packages, one after the other: bundled code has none of its own beside it. */
+/** The licences of installed packages, one after the other: bundled code has none of its own beside it. */
 function licences(components) {
   const names = [...new Set(components.map(fullName))].sort()
-  return names.flatMap((name) => {
+  return names.map((name) => {
     const folder = join(PACKAGES, name)
-    const files = existsSync(folder) ? readdirSync(folder).filter((file) => LICENCE.test(file)) : []
+    const files = readdirSync(folder).filter((file) => LICENCE.test(file))
     const texts = files.map((file) => readFileSync(join(folder, file), 'utf8').trim())
-    const { version = '', license = '' } = manifestOf(name) ?? {}
-    return [`${name} ${version} (${license})\n\n${texts.join('\n\n')}`]
+    const { version = '', license = '' } = manifestOf(name)
+    return `${name} ${version} (${license})\n\n${texts.join('\n\n')}`
   })
 }
 
@@ -107,8 +106,7 @@ async function gather(folder) {
   mkdirSync(folder, { recursive: true })
   cpSync(compiled, join(folder, 'compiled'), { recursive: true })
   rmSync(compiled, { recursive: true })
-  for (const name of ['package.json', 'LICENSE'])
-    if (existsSync(join(ROOT, name))) cpSync(join(ROOT, name), join(folder, name))
+  for (const name of ['package.json', 'LICENSE']) cpSync(join(ROOT, name), join(folder, name))
   copyAssets(folder)
   copyPackages(folder)
   const bill = await billOfMaterials()
@@ -119,7 +117,4 @@ async function gather(folder) {
   )
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , target] = process.argv
-  await main(() => gather(resolve(target ?? join(dirname(ROOT), 'larkway-image'))))
-}
+await main(() => gather(resolve(process.argv[2])))

@@ -6,7 +6,7 @@ import { type ListedModels, listModels } from '../gateway/call/select/list-model
 import { TRIAL_AUDIO } from '../gateway/call/trial-call.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
-import { certificateFiles, dateRemark, readCertificate } from '../gateway/node/certificate.ts'
+import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
 import { readEnvironment } from '../gateway/node/config.ts'
 import { createSender } from '../gateway/outbound/send.ts'
 import { documentAge, endedModels, fadingModels, notesOn, SHIPPED } from '../gateway/providers/facts.ts'
@@ -76,7 +76,7 @@ async function checkCertificate(env: CheckOptions['env'], nowMs: number, print: 
     const remark = dateRemark(certificate, nowMs)
     print(`\nThe TLS certificate and its key belong together. It is valid until ${until}.\n`)
     if (remark !== null) print(`Warning: ${remark}.\n`)
-    return nowMs >= certificate.notBeforeMs && nowMs < certificate.notAfterMs
+    return isInForce(certificate, nowMs)
   } catch (error) {
     print(`\n${messageOf(error)}\n`)
     return false

@@ -120,15 +120,16 @@ export async function servedAt(
   { catalog }: Pick<State, 'catalog'>,
 ): Promise<Serving> {
   const serving = await openServed(configAt(context, config), WITHOUT_SECRETS)
-  const { table } = modelsInForce(await catalog.models(), modelKeysOf(context))
-  serving.offerModels(table)
-  serving.offerPublished(await catalog.published())
+  await offerStored(environmentOf(context), serving, catalog)
   return serving
 }
 
-/** The keys that documents of model facts are signed with, as a server has them. */
-export function modelKeysOf(context: CliContext) {
-  return modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
+/** Has a configuration serve what the state has beside it: facts of models, and what is published. */
+export async function offerStored(environment: Environment, serving: Serving, catalog: State['catalog']) {
+  const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
+  const { table } = modelsInForce(await catalog.models(), keys)
+  serving.offerModels(table)
+  serving.offerPublished(await catalog.published())
 }
 
 type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>

@@ -14,15 +14,15 @@ import { makeTrial, planTrials, type Trial } from '../gateway/call/trial-call.ts
 import type { Serving } from '../gateway/catalog/serving.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
-import { certificateFiles, dateRemark, readCertificate } from '../gateway/node/certificate.ts'
+import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
 import type { Environment } from '../gateway/node/config.ts'
 import { openBucket, openObjects, openState, STATE_FILE } from '../gateway/node/stores.ts'
 import { remarksOn } from '../gateway/node/surroundings.ts'
 import { documentAge, endedModels, fadingModels, SHIPPED } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
-import { parse, table, UsageError } from './arguments.ts'
+import { json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type AskedProvider, askProviders, withProviders } from './check.ts'
-import { type CliContext, configAt, environmentOf, openServed, secretOpener } from './context.ts'
+import { type CliContext, configAt, environmentOf, offerStored, openServed, secretOpener } from './context.ts'
 
 const USAGE = `larkway doctor [--config FILE] [--call [--yes]] [--json]
 
@@ -67,7 +67,7 @@ export async function doctor(args: readonly string[], context: CliContext): Prom
   const findings = await examine(context, values)
   const faults = findings.filter(({ grade }) => grade === 'fault').length
   const warnings = findings.filter(({ grade }) => grade === 'warning').length
-  if (values.json === true) context.print(`${JSON.stringify(findings, null, 2)}\n`)
+  if (values.json === true) context.print(json(findings))
   else {
     context.print(table(findings.map(({ grade, about, finding }) => [grade, about, finding])))
     context.print(`\n${counted(faults, 'fault')}, ${counted(warnings, 'warning')}\n`)
@@ -171,11 +171,9 @@ async function certificateFindings(environment: Environment): Promise<Found[]> {
   const certificate = await readCertificate(files)
   const nowMs = systemClock.wallNow()
   const remark = dateRemark(certificate, nowMs)
-  const until = new Date(certificate.notAfterMs).toISOString()
+  const until = rfc3339(certificate.notAfterMs)
   if (remark === null) return [ok(`it belongs to its key, and is valid until ${until}`)]
-  return [
-    nowMs >= certificate.notBeforeMs && nowMs < certificate.notAfterMs ? warning(remark) : fault(remark),
-  ]
+  return [isInForce(certificate, nowMs) ? warning(remark) : fault(remark)]
 }
 
 /** The folder, or the one that it would be made in. */
@@ -201,17 +199,21 @@ async function stateFindings(environment: Environment, serving: Serving | null):
     },
   })
   const state = await openState(environment, log)
-  return askedState(state, said, serving).finally(() => state.close())
+  try {
+    if (!(await state.healthy())) return [fault(said.join('; ') || unwell(state.blocked()))]
+    if (serving !== null) await offerStored(environment, serving, state.catalog)
+    return await askedState(state, said, serving)
+  } finally {
+    await state.close()
+  }
 }
 
 /** @param said by it as it was opened */
 async function askedState(state: State, said: readonly string[], serving: Serving | null): Promise<Found[]> {
-  if (!(await state.healthy())) return [fault(said.join('; ') || unwell(state.blocked()))]
   const startMs = systemClock.now()
   const clockMs = await state.clockMs()
   const tookMs = systemClock.now() - startMs
   await state.memory?.watch(null)
-  serving?.offerPublished(await state.catalog.published())
   const waiting = (await state.outbox.list(null, EVENTS_MAX)).filter(({ reason }) => reason !== null)
   const given = waiting.filter(({ nextAttemptAtMs }) => nextAttemptAtMs === null).length
   const again = waiting.length - given
@@ -260,7 +262,7 @@ async function storeFindings(environment: Environment): Promise<Found[]> {
     const startMs = systemClock.now()
     await objects.put(key, Readable.from([bytes]), bytes.length, { signal })
     const putMs = systemClock.now() - startMs
-    found.push(await readBack(objects, key, bytes))
+    found.push(await readBack(objects, key, bytes, signal))
     found.push(ok(`64 KiB are written after ${putMs.toFixed(0)} ms`))
     if (bucket === null) return found
     const upload = await objects.upload(`${key}-parts`, { signal })
@@ -277,8 +279,7 @@ async function storeFindings(environment: Environment): Promise<Found[]> {
   }
 }
 
-async function readBack(objects: Objects, key: string, bytes: Buffer): Promise<Found> {
-  const { signal } = new AbortController()
+async function readBack(objects: Objects, key: string, bytes: Buffer, signal: AbortSignal): Promise<Found> {
   const chunks: Buffer[] = []
   for await (const chunk of await objects.get(key, 0, bytes.length, signal)) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks).equals(bytes)

@@ -6,9 +6,9 @@ import type { StoredModels } from '../contracts/models.ts'
 import type { State } from '../contracts/state.ts'
 import { systemClock } from '../contracts/time.ts'
 import { documentAge, SHIPPED } from '../gateway/providers/facts.ts'
-import { DOCUMENT_BYTES_MAX, modelsInForce, readFeed } from '../gateway/providers/feed.ts'
+import { DOCUMENT_BYTES_MAX, modelKeys, modelsInForce, readFeed } from '../gateway/providers/feed.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
-import { type CliContext, environmentOf, modelKeysOf, operatorBy, withState } from './context.ts'
+import { type CliContext, environmentOf, operatorBy, withState } from './context.ts'
 
 const FETCH_MS = 30_000
 
@@ -30,7 +30,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
   )
   const { from, force = false, shipped = false } = values
   if (shipped && (from !== undefined || force)) throw new UsageError('--shipped goes with no other option')
-  const keys = modelKeysOf(context)
+  const keys = modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
   const text = from === undefined ? null : await documentAt(from)
   return withState(environmentOf(context), async (state) => {
     const before = modelsInForce(await state.catalog.models(), keys)

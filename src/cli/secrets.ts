@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto'
-import { readSecretKeys } from '../contracts/secrets.ts'
+import { makeSecretKey, readSecretKeys } from '../contracts/secrets.ts'
 import { formerKeysEndMs, resealSecrets } from '../gateway/admin/secrets.ts'
-import { CommandFailure, parse, UsageError } from './arguments.ts'
+import { CommandFailure, parse, rfc3339, UsageError } from './arguments.ts'
 import { type CliContext, CONFIG_HELP, EXIT_HELP, environmentOf, STATE_HELP, withAdmin } from './context.ts'
 
 const USAGE = `larkway secrets <action>
@@ -25,7 +24,7 @@ ${EXIT_HELP}
 export async function secrets(args: readonly string[], context: CliContext): Promise<number> {
   const [action, ...rest] = args
   if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'make') context.print(`${randomBytes(32).toString('base64')}\n`)
+  else if (action === 'make') context.print(`${makeSecretKey()}\n`)
   else if (action === 'rotate') return rotate(rest, context)
   else throw new UsageError('secrets takes make or rotate; see larkway secrets --help')
   return 0
@@ -43,11 +42,9 @@ async function rotate(args: readonly string[], context: CliContext): Promise<num
     for (const name of done) context.print(`${name}: sealed with the first key now\n`)
     for (const name of lost) context.print(`${name}: no key opens it; set it again\n`)
     context.print(`${done.length} sealed, ${kept.length} were before, ${lost.length} lost\n`)
-    const until = new Date(await formerKeysEndMs(admin)).toISOString()
-    const catalog = await admin.catalog()
-    const hashes = [...catalog.current().apps.values()].some((apps) =>
-      [...apps.values()].some(({ workspace }) => workspace.endUsers?.isHashed === true),
-    )
+    const until = rfc3339(await formerKeysEndMs(admin))
+    const apps = [...(await admin.catalog()).current().apps.values()].flatMap((all) => [...all.values()])
+    const hashes = apps.some(({ workspace }) => workspace.endUsers?.isHashed === true)
     context.print(`Jobs, uploads, sign-ins and signed URLs need the other keys until ${until}.\n`)
     if (hashes) context.print('Keep the last key for good: the ids of end users are hashed with it.\n')
     return lost.length === 0 ? 0 : 1

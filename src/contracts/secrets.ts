@@ -42,7 +42,7 @@ export async function readSecretKeys(
 ): Promise<readonly Buffer[]> {
   if (given !== undefined) return keysOf(given, 'LARKWAY_SECRET_KEYS')
   const path = join(dataFolder, KEY_FILE)
-  return keysOf(await keptText(path, () => randomBytes(KEY_BYTES).toString('base64')), path)
+  return keysOf(await keptText(path, makeSecretKey), path)
 }
 
 /** The same for who only opens: none where the data folder has no key yet. */
@@ -52,6 +52,11 @@ export async function findSecretKeys(
 ): Promise<readonly Buffer[]> {
   const isThere = given !== undefined || (await readText(join(dataFolder, KEY_FILE))) !== null
   return isThere ? readSecretKeys(given, dataFolder) : []
+}
+
+/** A new key, in base64. */
+export function makeSecretKey(): string {
+  return randomBytes(KEY_BYTES).toString('base64')
 }
 
 function keysOf(text: string, source: string): readonly Buffer[] {

@@ -83,11 +83,14 @@ function parsedKey(pem: string): KeyObject {
   }
 }
 
+type Dates = Pick<ServerCertificate, 'notBeforeMs' | 'notAfterMs'>
+
+/** Whether clients take the certificate now, as far as its dates are concerned. */
+export const isInForce = ({ notBeforeMs, notAfterMs }: Dates, nowMs: number): boolean =>
+  nowMs >= notBeforeMs && nowMs < notAfterMs
+
 /** Describes a current or near problem with the dates of a certificate; null: there is none. */
-export function dateRemark(
-  { notBeforeMs, notAfterMs }: Pick<ServerCertificate, 'notBeforeMs' | 'notAfterMs'>,
-  nowMs: number,
-): string | null {
+export function dateRemark({ notBeforeMs, notAfterMs }: Dates, nowMs: number): string | null {
   if (nowMs < notBeforeMs) return 'the TLS certificate is not valid yet'
   if (nowMs >= notAfterMs) return 'the TLS certificate has expired'
   const soonMs = Math.min(SOON_MS, (notAfterMs - notBeforeMs) * SOON_PART)

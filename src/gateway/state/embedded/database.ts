@@ -87,11 +87,12 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
 
 function migrate(db: DatabaseSync, onCopied: (path: string) => void): void {
   const format = formatOf(db)
-  if (format > MIGRATIONS.length && !isReadable(db))
+  if (format > MIGRATIONS.length) {
+    if (isReadable(db)) return
     throw new Error(
       `a newer version of Larkway wrote it (format ${format}, this one knows up to ${MIGRATIONS.length})`,
     )
-  if (format > MIGRATIONS.length) return
+  }
   const file = db.location()
   // Another connection: it sees the file as it is without what this one is about to do, and no other can write.
   if (format > 0 && format < MIGRATIONS.length && file !== null) onCopied(copyBefore(file, format))

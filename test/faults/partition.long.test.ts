@@ -50,15 +50,21 @@ async function startNodes(t: Test) {
   return { fleet, link }
 }
 
-/** Speaks until all is said or the session is ended. */
-async function speak(t: Test, fleet: Fleet, workspace: string, { pcm }: LiveAudio, at = CUT) {
+const wordsOf = (count: number) =>
+  Array.from({ length: count }, (_, word) => ['sos', 'abc', 'klm', 'xyz'][word % 4]).join(' ')
+
+/** Opens a session, and speaks until all is said or the session is ended. */
+async function open(t: Test, fleet: Fleet, workspace: string, { pcm }: LiveAudio, at = CUT) {
   const headers = { authorization: fleet.authorizationOf(workspace) }
   const address = `${fleet.node(at).url.replace('http', 'ws')}/v1/transcription/stream?sample_rate=16000`
   const caller = new LiveClient(t, new WebSocket(address, 'larkway.v1', { headers }))
   await caller.message('ready')
-  await caller.speak(pcm)
-  caller.send({ type: 'end' })
-  return { workspace, code: await caller.closed, caller }
+  const speak = async () => {
+    await caller.speak(pcm)
+    caller.send({ type: 'end' })
+    return caller.closed
+  }
+  return { workspace, caller, code: speak() }
 }
 
 async function jobAt(fleet: Fleet, number: number): Promise<string> {
@@ -69,10 +75,10 @@ async function jobAt(fleet: Fleet, number: number): Promise<string> {
   return ((await answer.json()) as { job_id: string }).job_id
 }
 
-async function succeeded(fleet: Fleet, id: string): Promise<boolean> {
+async function statusOf(fleet: Fleet, id: string): Promise<string> {
   const headers = { authorization: fleet.authorizationOf('paid') }
   const answer = await fetch(`${fleet.node(0).url}/v1/transcription/jobs/${id}`, { headers })
-  return ((await answer.json()) as { status: string }).status === 'succeeded'
+  return ((await answer.json()) as { status: string }).status
 }
 
 t.test(
@@ -80,15 +86,21 @@ t.test(
   { skip: withoutServers, timeout: 400_000 },
   async (t) => {
     const { fleet, link } = await startNodes(t)
-    const text = Array.from({ length: 52 }, (_, word) => 'sos abc klm xyz'.split(' ')[word % 4]).join(' ')
+    const text = wordsOf(52)
     const audio = liveAudio(text)
     t.comment(`sessions of ${Math.round(audio.seconds)} s`)
-    const sessions = ['paid', 'own'].flatMap((workspace) =>
-      Array.from({ length: SESSIONS }, () => speak(t, fleet, workspace, audio)),
+    const sessions = await Promise.all(
+      ['paid', 'own'].flatMap((workspace) =>
+        Array.from({ length: SESSIONS }, () => open(t, fleet, workspace, audio)),
+      ),
     )
-    await sleep(8_000)
+    await Promise.all(sessions.map(({ caller }) => caller.message('final')))
     const jobs = await Promise.all(Array.from({ length: JOBS }, (_, number) => jobAt(fleet, number)))
-    await sleep(500)
+    const isBegun = async () => {
+      const statuses = await Promise.all(jobs.map((id) => statusOf(fleet, id)))
+      return statuses.includes('processing')
+    }
+    t.ok(await waitUntil(isBegun, 10_000), 'jobs are under way')
     await link.cut()
     const cutMs = performance.now()
     const statuses = [new Set<unknown>(), new Set<unknown>()]
@@ -106,18 +118,21 @@ t.test(
     t.same([...statuses[CUT]!], [503], 'this one executes nothing whose key it cannot look up')
     await link.mend()
 
-    for (const { workspace, code, caller } of await Promise.all(sessions)) {
+    for (const { workspace, code, caller } of sessions) {
       if (workspace === 'own') {
-        t.equal(code, 1000, 'what costs no credits goes on without Redis')
+        t.equal(await code, 1000, 'what costs no credits goes on without Redis')
         t.equal(caller.text, text, 'and loses no word')
         continue
       }
-      t.equal(code, 4503)
+      t.equal(await code, 4503)
       t.match(caller.of('error'), [{ error: { code: 'DEPENDENCY_UNAVAILABLE' } }])
       t.match(caller.of('going_away'), [{ reason: 'credits' }], 'told before, to go on at another node')
       t.ok(text.startsWith(caller.text) && caller.text.length > 20, 'up to the last second that was paid for')
     }
-    const done = async () => (await Promise.all(jobs.map((id) => succeeded(fleet, id)))).every((one) => one)
+    const done = async () => {
+      const statuses = await Promise.all(jobs.map((id) => statusOf(fleet, id)))
+      return statuses.every((status) => status === 'succeeded')
+    }
     t.ok(await waitUntil(done, 30_000), 'its jobs were taken over')
     const isReplayed = async () =>
       (await ask(fleet.node(CUT).port, keyedUpload('call-0-0', fleet.authorizationOf('paid')))).replayed
@@ -146,23 +161,24 @@ t.test(
         paid: { entries: [entryAt('paid')], terms: { credits_usd: 10, grant_id: 'first' } },
       },
     })
-    const text = Array.from({ length: 26 }, (_, word) => 'sos abc klm xyz'.split(' ')[word % 4]).join(' ')
+    const text = wordsOf(26)
     const audio = liveAudio(text)
-    const sessions = Array.from({ length: 4 }, () => speak(t, fleet, 'paid', audio, 0))
-    await sleep(10_000)
+    const opening = Array.from({ length: 4 }, () => open(t, fleet, 'paid', audio, 0))
+    const sessions = await Promise.all(opening)
+    await Promise.all(sessions.map(({ caller }) => caller.message('final')))
     watched.primary.freeze()
     await sleep(3_000)
     await watched.primary.kill()
-    for (const { code, caller } of await Promise.all(sessions)) {
-      t.equal(code, 1000)
+    for (const { code, caller } of sessions) {
+      t.equal(await code, 1000)
       t.equal(caller.text, text, 'no word is lost')
     }
-    const seconds = (await Promise.all(sessions)).map(({ caller }) => Number(caller.of('done')[0]?.cost_usd))
+    const costs = sessions.map(({ caller }) => Number(caller.of('done')[0]?.cost_usd))
     const { accounts } = await fleet.openState()
     const account = () => accounts.show('paid', NO_TERMS)
     t.ok(await waitUntil(async () => (await account()).reservedMicros === 0, 200_000))
     const { creditsMicros, expired } = await account()
-    const spent = Math.round(seconds.reduce((sum, cost) => sum + cost, 0) * 1_000_000)
+    const spent = Math.round(costs.reduce((sum, cost) => sum + cost, 0) * 1_000_000)
     t.comment(`sessions of ${Math.round(audio.seconds)} s came to ${spent}, ${expired.micros} of leases`)
     t.equal(CREDITS_MICROS - creditsMicros, spent + expired.micros)
   },

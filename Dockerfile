@@ -5,7 +5,10 @@
 ARG BASE=node:22-trixie-slim
 
 FROM ${BASE} AS packages
+RUN install -d -o node -g node /larkway
 WORKDIR /larkway
+# Node looks for V8's code cache under the number of its user, so that it is made by the one who runs the image.
+USER node
 COPY package.json package-lock.json LICENSE ./
 # Not `npm ci`: it refuses a lock file without the native builds of other platforms (scripts/install.mjs).
 RUN npm install --no-save --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier
@@ -16,8 +19,9 @@ COPY scripts/compile.mjs scripts/gather.mjs scripts/install.mjs scripts/uws.mjs 
 ARG LARKWAY_UWS_UNKNOWN
 RUN node scripts/uws.mjs && rm -r node_modules/uWebSockets.js-glibc227 node_modules/@scarf \
     && node -e "require('uWebSockets.js')"
-# The server bundled, V8's code cache of it, and what it reads; sbom.json and LICENCES.txt say what is in there.
-RUN node scripts/gather.mjs /image
+# The server bundled, V8's code cache of it, and what it reads; sbom.json and LICENCES.txt say what is in there. In the
+# image it belongs to root, and Node lets its owner alone read a code cache.
+RUN node scripts/gather.mjs image && chmod -R a+rX image
 
 FROM ${BASE}
 # The server needs Node alone: what installs packages does not belong into an image that runs.
@@ -25,7 +29,7 @@ RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /us
       /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-* \
     && install -d -o node -g node /data
 WORKDIR /larkway
-COPY --from=packages /image ./
+COPY --from=packages /larkway/image ./
 
 ENV NODE_ENV=production \
     PORT=8080 \

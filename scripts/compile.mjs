@@ -267,13 +267,24 @@ async function packPage(folder, node) {
   await new Promise((resolve) => child.on('error', resolve).on('exit', resolve))
 }
 
+/**
+ * Makes V8's code cache the same each time: hashes get one seed, and scripts one number. The native server, by itself
+ * loaded at a moment that the machine chooses, therefore comes first. V8 reads such a cache without these flags.
+ */
+const SAME_CACHE = [
+  '--random-seed=1',
+  `--import=data:text/javascript,${encodeURIComponent(`import { createRequire } from 'node:module'
+    const require = createRequire(${JSON.stringify(join(ROOT, 'package.json'))})
+    for (const name of ['uWebSockets.js', 'uWebSockets.js-glibc227']) try { require(name); break } catch {}`)}`,
+]
+
 /** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
 export async function compileInto(folder) {
   await bundle(folder, folder, listInputs())
   await packPage(folder, process.execPath)
   const data = mkdtempSync(join(tmpdir(), 'larkway-'))
   const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, CODE), PORT: '0', LARKWAY_DATA: data }
-  const server = spawn(process.execPath, [...NODE_FLAGS, join(folder, 'main.js')], {
+  const server = spawn(process.execPath, [...NODE_FLAGS, ...SAME_CACHE, join(folder, 'main.js')], {
     env: { ...env, LARKWAY_DRAIN_SECONDS: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

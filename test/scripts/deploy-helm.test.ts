@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -18,8 +19,8 @@ const CHART = fileURLToPath(new URL('scripts/deploy/helm', ROOT))
 const VALUES = fileURLToPath(new URL('helm/values.yaml', import.meta.url))
 
 const run = promisify(execFile)
-const without = async (program: string) => {
-  const found = await run(program, ['version']).then(
+const without = async (program: string, ask = 'version') => {
+  const found = await run(program, [ask]).then(
     () => true,
     () => false,
   )
@@ -86,6 +87,23 @@ t.test(
     const [output] = await Promise.all([text(scorer.stdout), once(scorer, 'exit')])
     t.match(output, /\[|larkway/)
     t.notMatch(output, /CRITICAL/)
+  },
+)
+
+const withoutSchemas = await without('kubernetes-validate', '--version')
+
+t.test(
+  'manifests are what Kubernetes 1.32 takes, by its own schemas',
+  { skip: withoutSchemas },
+  async (t) => {
+    const judged = (path: string) =>
+      run('kubernetes-validate', ['--strict', '--no-warn', '-k', '1.32.0', path])
+    for (const { file } of KEPT) await t.resolves(judged(fileURLToPath(file)), file.pathname)
+    const text = await readFile(new URL('scripts/deploy/kubernetes.yaml', ROOT), 'utf8')
+    const misspelt = join(t.testdir(), 'misspelt.yaml')
+    await writeFile(misspelt, text.replace('replicas:', 'replica:'))
+    const { stdout } = await judged(misspelt).catch((error: { readonly stdout: string }) => error)
+    t.match(stdout, "'replica' was unexpected")
   },
 )
 

@@ -8,7 +8,19 @@ export const BLOCK_BYTES = 1024 * 1024
 export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
   /** `sealed`: only this process can read it, and only where readers of audio do. */
-  | { readonly kind: 'object'; readonly key: string; readonly sealed?: true }
+  | {
+      readonly kind: 'object'
+      readonly key: string
+      readonly sealed?: true
+      /** Absent: its bytes are taken as the store gives them. */
+      readonly written?: WrittenBytes
+    }
+
+/** All that was written into an object, to be compared with what the store gives. */
+export interface WrittenBytes {
+  readonly bytes: number
+  readonly crc32: number
+}
 
 /** A part of a body: an object, whole or from some byte on. */
 export interface BodyPiece {

@@ -19,11 +19,11 @@ export class Cancelled extends Error {
 }
 
 /**
- * The store says that it does not have what the job was given. Stores have said so of objects that were there: the job
- * is tried again as often as for a provider that failed.
+ * The store says that it does not have what the job was given, or gives other bytes. Stores have said so of objects
+ * that were there: the job is tried again as often as for a provider that failed.
  */
-export class InputMissing extends Error {
-  override readonly name = 'InputMissing'
+export class InputGone extends Error {
+  override readonly name = 'InputGone'
 }
 
 interface ClaimDependencies {

@@ -4,7 +4,7 @@ import type { KeptText } from '../../contracts/objects.ts'
 import type { AudioPart, HeardPart } from '../../contracts/parts.ts'
 import { type Clock, sleep } from '../../contracts/time.ts'
 import type { PartStore } from '../call/facts/call.ts'
-import { type Claim, InputMissing } from './claim.ts'
+import { type Claim, InputGone } from './claim.ts'
 import type { JobSignals } from './watch.ts'
 
 interface PartStores {
@@ -96,7 +96,7 @@ export class PartKeeper implements PartStore {
 
   async #open(text: KeptText): Promise<unknown> {
     const json = await this.#parts.objects.open(text)
-    if (json === null) throw new InputMissing('a part of the job is gone')
+    if (json === null) throw new InputGone('a part of the job is gone')
     return JSON.parse(json)
   }
 }

@@ -24,7 +24,7 @@ import { checkDuration } from '../media/measure.ts'
 import { isInline } from '../storage/kept-texts.ts'
 import type { BeginReading } from '../storage/read-ahead.ts'
 import { allowedDomains } from '../storage/remote-audio.ts'
-import { Cancelled, type Claim, doubled, InputMissing, type JobTiming, spread } from './claim.ts'
+import { Cancelled, type Claim, doubled, InputGone, type JobTiming, spread } from './claim.ts'
 import { PartKeeper } from './part-keeper.ts'
 import { retentionOf } from './retention.ts'
 import type { JobSignals } from './watch.ts'
@@ -163,7 +163,7 @@ function causeOf(failure: GatewayError): unknown {
   return failure.extra.cause ?? failure
 }
 
-/** Retries of a job because providers failed, or the store did not find what it was given. */
+/** Retries of a job because providers failed, or the store did not find what it was given, or gave something else. */
 const RETRIES_MAX: Readonly<Record<JobKind, number>> = { transcription: 2, queue: 3 }
 /** Returns of a job to the queue without a provider asked (a store, this node, cooling providers): over an hour. */
 const RETURNS_MAX = 70
@@ -183,7 +183,7 @@ export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: Job
   const failure = toGatewayError(thrown)
   const { kind, retries, returns } = job
   const { retryAfterMs } = failure.extra
-  const isRetried = PROVIDER_FAILURES.has(failure.code) || failure.extra.cause instanceof InputMissing
+  const isRetried = PROVIDER_FAILURES.has(failure.code) || failure.extra.cause instanceof InputGone
   if (isRetried && retries < RETRIES_MAX[kind]) {
     const pauseMs = spread(timing.retryMs[retries] ?? LONGEST_PAUSE_MS)
     return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'retry' }
@@ -260,7 +260,7 @@ async function transcribe(
   const stopReading = parts.readAhead?.(audio, claim.signal)
   const outcome = await run(parts.services, context, request)
     .catch((error: unknown) => {
-      throw isMissing(error) ? new InputMissing('the audio of the job is gone', { cause: error }) : error
+      throw isGone(error) ? new InputGone('the audio of the job is gone', { cause: error }) : error
     })
     .finally(stopReading)
   try {
@@ -283,7 +283,7 @@ async function generate(
   parts: WorkDependencies,
 ): Promise<Worked> {
   const json = await parts.objects.open(kept)
-  if (json === null) throw new InputMissing('the payload of the job is gone')
+  if (json === null) throw new InputGone('the payload of the job is gone')
   const { selectors, warnings } = claim.job
   // As it was read when the job was accepted.
   const call = { operation, payload: JSON.parse(json), selectors, warnings } as Call<OtherWork['operation']>
@@ -309,10 +309,10 @@ function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
 }
 
 /** The store is well and has no such object, as a folder and as an S3 server say it. */
-function isMissing(error: unknown): boolean {
+function isGone(error: unknown): boolean {
   if (!(error instanceof GatewayError) || !(error.cause instanceof Error)) return false
   const { name, code } = error.cause as NodeJS.ErrnoException
-  return code === 'ENOENT' || name === 'NoSuchKey'
+  return code === 'ENOENT' || code === 'EBADMSG' || name === 'NoSuchKey'
 }
 
 function factsOf({ envelope }: Outcome<OperationName>): JobFacts {

@@ -1,7 +1,17 @@
-import { type AudioRef, BLOCK_BYTES, type Block, type BodyPiece } from '../../contracts/audio.ts'
+import {
+  type AudioRef,
+  BLOCK_BYTES,
+  type Block,
+  type BodyPiece,
+  type WrittenBytes,
+} from '../../contracts/audio.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import { unlessAborted } from '../../contracts/time.ts'
-import { failureOf, unavailable } from './failure.ts'
+import { damaged, failureOf, unavailable } from './failure.ts'
+import { WrittenTally } from './written.ts'
+
+/** Views below this are copied: readers keep small chunks for good, see `AudioReader`. */
+const SMALL_BYTES = 64 * 1024
 
 /** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */
 export function bodyBytes(
@@ -14,7 +24,10 @@ export function bodyBytes(
   if (source.kind === 'memory') return blockBytes(source.blocks, start, end)
   if (source.kind === 'arriving') return source.body.bytes(start, end, signal)
   if (source.kind === 'pieces') return piecesBytes(objects, source.pieces, start, end, signal)
-  return objectBytes(objects, source.key, start, end, signal)
+  const { key, written } = source
+  return written !== undefined && isMostOf(written, start, end)
+    ? comparedBytes(objects, { key, written }, start, end, signal)
+    : objectBytes(objects, key, start, end, signal)
 }
 
 /** Views of the blocks, none of them longer than a block. */
@@ -47,6 +60,43 @@ export async function* objectBytes(
     throw failureOf(error, signal)
   }
   if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
+}
+
+/** Whether comparing costs next to nothing beside reading: most of the object is wanted anyway. */
+function isMostOf(written: WrittenBytes, start: number, end: number): boolean {
+  return (end - start) * 2 > written.bytes
+}
+
+/**
+ * Bytes `start` to `end` (exclusive) of an object of which all is read. The last of them comes only when all are as
+ * they were written, so that whoever passes them on with their length never has a whole that is another.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE, as `damaged`
+ */
+async function* comparedBytes(
+  objects: Pick<Objects, 'get'>,
+  { key, written }: { readonly key: string; readonly written: WrittenBytes },
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const tally = new WrittenTally()
+  /** Held back, as there is more to compare behind it. */
+  let last: Uint8Array | null = null
+  for await (const chunk of objectBytes(objects, key, 0, written.bytes, signal)) {
+    const at = tally.written.bytes
+    tally.add(chunk)
+    const after = tally.written.bytes
+    if (after === written.bytes && tally.written.crc32 !== written.crc32) throw damaged(key)
+    const view = chunk.subarray(Math.max(start - at, 0), Math.max(end - at, 0))
+    const isLast = after >= end && after < written.bytes
+    if (isLast && view.length > 0) last = Uint8Array.from(view.subarray(-1))
+    const passed = isLast ? view.subarray(0, -1) : view
+    // Before the reader asks for more, the store may be asked for what comes behind the audio.
+    const isCopied = passed.length < SMALL_BYTES || (after >= end - 1 && after < written.bytes)
+    if (passed.length > 0) yield isCopied ? Uint8Array.from(passed) : passed
+  }
+  if (last !== null) yield last
 }
 
 /** Bytes `start` to `end` (exclusive) of what the pieces add up to, all of them or an error. */

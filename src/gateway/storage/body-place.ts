@@ -10,6 +10,7 @@ import { keySegment } from './key.ts'
 import { PartedBody } from './part-upload.ts'
 import { ALWAYS_HELD_BYTES, type BodyContext, SLOW_RETRY_MS } from './spool-context.ts'
 import { StreamedPut } from './streamed-put.ts'
+import { WrittenTally } from './written.ts'
 
 /** The writer of the body. */
 interface PlaceOwner {
@@ -30,6 +31,7 @@ export class BodyPlace {
   readonly #options: SpoolOptions
   readonly #owner: PlaceOwner
   readonly #key: string
+  readonly #tally: WrittenTally | null
   /** The holder of the upload slot, from whom others may take it back; null: it has none. */
   #slot: MemoryHolder | null = null
   /** Takes the bytes to the store; null: they are held. */
@@ -39,6 +41,8 @@ export class BodyPlace {
     const { kind = 'spool', workspace, id, name = '', contentLength } = options
     // Callers choose request ids and may repeat them: only the last segment makes the key unique.
     const attempt = randomBytes(8).toString('hex')
+    // Both rest in the store for hours or days. Others are read at once, and comparing them would cost a quarter.
+    this.#tally = kind === 'job' || kind === 'upload' ? new WrittenTally() : null
     this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${name}${attempt}`
     this.#context = context
     this.#options = options
@@ -136,6 +140,7 @@ export class BodyPlace {
       budget,
       partMemory,
       key: this.#key,
+      tally: this.#tally,
       workspace,
       held: this.held,
       signal: this.#owner.signal,
@@ -153,7 +158,8 @@ export class BodyPlace {
     const sealed = this.#options.sealed === true ? ({ sealed: true } as const) : {}
     if (this.#target !== null && (await this.#target.finish())) {
       this.#releaseSlot()
-      return { kind: 'object', key: this.#key, ...sealed }
+      const written = this.#tally === null ? {} : { written: this.#tally.written }
+      return { kind: 'object', key: this.#key, ...sealed, ...written }
     }
     this.held.dropCredit()
     return { kind: 'memory', blocks: this.held.blocks }
@@ -189,6 +195,7 @@ export class BodyPlace {
       queue,
       clock,
       key: this.#key,
+      tally: this.#tally,
       length: contentLength!,
       stallMs: timing.stallMs,
       onReady: () => this.#owner.ready(),

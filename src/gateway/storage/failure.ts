@@ -32,6 +32,12 @@ export function overloaded(why: string, retryAfterMs?: number): GatewayError {
   })
 }
 
+/** The store gave other bytes than it was given. The code of the cause is that of file systems that keep checksums. */
+export function damaged(key: string): GatewayError {
+  const cause = new Error(`the store gave other bytes of ${key} than it was given`)
+  return unavailable(Object.assign(cause, { code: 'EBADMSG' }))
+}
+
 /** Base64 text was checked on arrival, so this is a bug of ours or damage in the store. */
 export function notBase64(): Error {
   return new Error('stored text is not base64, though it was when it arrived')

@@ -11,6 +11,7 @@ import { createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
 import { createKeptTexts, isThere } from './kept-texts.ts'
 import { keySegment } from './key.ts'
+import { tallied, WrittenTally } from './written.ts'
 
 /** A bound to how long a turn is waited for where the caller of `put` sets none, in ms. */
 const TURN_MS = 60_000
@@ -138,7 +139,9 @@ export function createJobObjects({
     const isKept = source.kind === 'object' && source.sealed !== true
     if (isKept && source.key.startsWith(`${folder}/`)) return audio
     const key = newKey(folder)
-    const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
+    const tally = new WrittenTally()
+    const bytes = (signal: AbortSignal) =>
+      tallied(bodyBytes(objects, source, offset, offset + length, signal), tally)
     const copied = source.kind === 'memory' ? 0 : COPY_BYTES
     budget.charge(copied)
     try {
@@ -149,7 +152,7 @@ export function createJobObjects({
     } finally {
       budget.refund(copied)
     }
-    return { ...audio, source: { kind: 'object', key }, offset: 0 }
+    return { ...audio, source: { kind: 'object', key, written: tally.written }, offset: 0 }
   }
 
   return {

@@ -5,6 +5,7 @@ import type { Clock } from '../../contracts/time.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import type { HeldBody } from './held-body.ts'
+import type { WrittenTally } from './written.ts'
 
 /** S3 takes no smaller part but the last; larger ones would only hold more memory. */
 const PART_BLOCKS = 5
@@ -24,6 +25,8 @@ export interface PartedBodyOptions {
   readonly key: string
   readonly workspace: string
   readonly held: HeldBody
+  /** Counts what goes into the object; null: nothing does. */
+  readonly tally: WrittenTally | null
   readonly budget: WaitingBudget
   /** As made by `createPartMemory`. */
   readonly partMemory: WaitingBudget
@@ -201,10 +204,12 @@ export class PartedBody {
   }
 
   async #sendPart(bytes: number): Promise<void> {
-    const { held, signal, partMs } = this.#options
+    const { held, tally, signal, partMs } = this.#options
     const blocks = held.shiftBlocks(Math.ceil(bytes / BLOCK_BYTES))
+    const chunks = trimmed(blocks, bytes)
+    for (const chunk of chunks) tally?.add(chunk)
     try {
-      await this.#upload!.part(trimmed(blocks, bytes), AbortSignal.any([signal, AbortSignal.timeout(partMs)]))
+      await this.#upload!.part(chunks, AbortSignal.any([signal, AbortSignal.timeout(partMs)]))
     } finally {
       for (const block of blocks) held.giveBlock(block, RESERVED_BYTES)
     }

@@ -2,6 +2,7 @@ import type { Objects } from '../../contracts/objects.ts'
 import type { Clock } from '../../contracts/time.ts'
 import { unavailable } from './failure.ts'
 import type { ChunkQueue } from './held-body.ts'
+import type { WrittenTally } from './written.ts'
 
 /**
  * Bytes between sender and store at which the sender is asked to stop, and those at which it may go on: while there is
@@ -21,6 +22,8 @@ export interface StreamedPutOptions {
   readonly length: number
   /** May hold the beginning of the body already. Released here. */
   readonly queue: ChunkQueue
+  /** Counts what goes into the object; null: nothing does. */
+  readonly tally: WrittenTally | null
   /** A store that takes no byte for this long is given up. */
   readonly stallMs: number
   readonly clock: Clock
@@ -129,6 +132,7 @@ export class StreamedPut {
       }
       this.#progressAtMs = clock.now()
       this.#handed += chunk.length
+      this.#options.tally?.add(chunk)
       yield chunk
       queue.settle()
       this.#progressAtMs = clock.now()

@@ -19,7 +19,8 @@ export function uploadUrl(
   nowMs: number,
 ): string {
   if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
-  const place = [audio.source.key, audio.length, nowMs + UPLOAD_SECONDS * 1000]
+  const { key, written } = audio.source
+  const place = [key, audio.length, nowMs + UPLOAD_SECONDS * 1000, written?.crc32]
   return UPLOAD_URL_PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
 }
 
@@ -39,9 +40,11 @@ export function openUpload(url: string, workspace: string, keys: readonly Buffer
 function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
   const place = open(keys, url.slice(UPLOAD_URL_PREFIX.length), contextOf(workspace))
   if (place === null) return null
-  const [key, length, endsAtMs] = JSON.parse(place) as [string, number, number]
+  const [key, length, endsAtMs, crc32] = JSON.parse(place) as [string, number, number, (number | null)?]
+  // It has none where the last version made it.
+  const written = typeof crc32 === 'number' ? { written: { bytes: length, crc32 } } : {}
   const audio: AudioRef = {
-    source: { kind: 'object', key },
+    source: { kind: 'object', key, ...written },
     ...{ offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true },
     ...{ mediaType: null, filename: null },
   }

@@ -6,7 +6,7 @@ const KEYS = [Buffer.alloc(32, 1)]
 const MADE_MS = Date.UTC(2026, 0, 1)
 const DAY_MS = 24 * 3_600_000
 const AUDIO: AudioRef = {
-  source: { kind: 'object', key: 'upload/acme/upl_1/0' },
+  source: { kind: 'object', key: 'upload/acme/upl_1/0', written: { bytes: 7, crc32: 0 } },
   ...{ offset: 0, length: 7, encoding: 'identity', decodedBytes: 7, canonical: true },
   ...{ mediaType: null, filename: null },
 }
@@ -23,4 +23,10 @@ t.test('an upload is of use to its own workspace, for a day', async (t) => {
   t.throws(() => openUpload(url.slice(0, -1), 'acme', KEYS, MADE_MS), refusal)
   t.same(openUpload(url, 'acme', KEYS, MADE_MS + DAY_MS - 1), AUDIO)
   t.throws(() => openUpload(url, 'acme', KEYS, MADE_MS + DAY_MS), refusal)
+})
+
+t.test('one of the last version, which says nothing of what was written, is opened', async (t) => {
+  const source = { kind: 'object', key: 'upload/acme/upl_1/0' } as const
+  const url = uploadUrl({ ...AUDIO, source }, 'acme', KEYS, MADE_MS)
+  t.same(openUpload(url, 'acme', KEYS, MADE_MS).source, source)
 })

@@ -1,0 +1,28 @@
+import { crc32 } from 'node:zlib'
+import type { WrittenBytes } from '../../contracts/audio.ts'
+
+/** Counts and checks the bytes of an object on their way to the store. */
+export class WrittenTally {
+  #bytes = 0
+  #crc32 = 0
+
+  add(chunk: Uint8Array): void {
+    this.#bytes += chunk.length
+    this.#crc32 = crc32(chunk, this.#crc32)
+  }
+
+  get written(): WrittenBytes {
+    return { bytes: this.#bytes, crc32: this.#crc32 }
+  }
+}
+
+/** Counts `body` in `tally` while it passes. */
+export async function* tallied(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  tally: WrittenTally,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) {
+    tally.add(chunk)
+    yield chunk
+  }
+}

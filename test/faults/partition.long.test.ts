@@ -5,6 +5,7 @@ import { type Fleet, startFleet } from '../support/fleet.ts'
 import { AUDIO_SECONDS, ask, keyedUpload } from '../support/keyed-call.ts'
 import { type LiveAudio, liveAudio } from '../support/live-audio.ts'
 import { LiveClient } from '../support/live-rig.ts'
+import { addReplica, startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedisLink } from '../support/redis-link.ts'
 import { startWatchedRedis } from '../support/redis-sentinel.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -21,6 +22,8 @@ const CALL_MICROS = (HOUR_USD / 3_600) * AUDIO_SECONDS * 1_000_000
 const SLICE_MICROS = 60_000
 const SESSIONS = 2
 const JOBS = 8
+const CLUSTERED = ['ws_0', 'ws_1', 'ws_2', 'ws_3', 'ws_4', 'ws_5']
+const STOPPED_MS = 5_000
 /** Place of the node that is cut off. */
 const CUT = 1
 
@@ -181,5 +184,44 @@ t.test(
     const spent = Math.round(costs.reduce((sum, cost) => sum + cost, 0) * 1_000_000)
     t.comment(`sessions of ${Math.round(audio.seconds)} s came to ${spent}, ${expired.micros} of leases`)
     t.equal(CREDITS_MICROS - creditsMicros, spent + expired.micros)
+  },
+)
+
+t.test(
+  'a primary of a Redis Cluster that is killed under live sessions, and a node that stands still meanwhile',
+  { skip: withoutServers, timeout: 240_000 },
+  async (t) => {
+    const cluster = await startRedisCluster(t)
+    await addReplica(t, cluster)
+    const fleet = await startFleet(t, {
+      nodes: 1,
+      redis: { url: cluster.url },
+      providers: { paid: { kind: 'sandbox', access: 'platform' } },
+      // Their accounts are on all primaries.
+      workspaces: Object.fromEntries(
+        CLUSTERED.map((name) => [
+          name,
+          { entries: [entryAt('paid')], terms: { credits_usd: 10, grant_id: 'first' } },
+        ]),
+      ),
+    })
+    const text = wordsOf(26)
+    const audio = liveAudio(text)
+    const sessions = await Promise.all(CLUSTERED.map((name) => open(t, fleet, name, audio, 0)))
+    await Promise.all(sessions.map(({ caller }) => caller.message('final')))
+    await cluster.primaries[0]?.kill()
+    process.kill(fleet.node(0).pid, 'SIGSTOP')
+    await sleep(STOPPED_MS)
+    process.kill(fleet.node(0).pid, 'SIGCONT')
+    const { accounts } = await fleet.openState()
+    for (const { workspace, code, caller } of sessions) {
+      t.equal(await code, 1000)
+      t.equal(caller.text, text, `${workspace} loses no word`)
+      const account = () => accounts.show(workspace, NO_TERMS)
+      t.ok(await waitUntil(async () => (await account()).reservedMicros === 0, 60_000))
+      const { creditsMicros, expired } = await account()
+      const cost = Math.round(Number(caller.of('done')[0]?.cost_usd) * 1_000_000)
+      t.equal(CREDITS_MICROS - creditsMicros, cost + expired.micros, 'and is charged once')
+    }
   },
 )

@@ -11,11 +11,12 @@ import { startGateway } from '../support/gateway.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { type Block, blocksOf, MANUAL, section } from '../support/manual.ts'
 import { programOf } from '../support/program.ts'
+import { overTls, PREPARATIONS } from './prepared.ts'
 
 // Every block of code in the manual is run, and what comes back is compared with what the page says. A block that
 // cannot be run has a comment above it, `<!-- not run: the reason -->`, and is counted.
 
-const NOT_RUN = 20
+const NOT_RUN = 15
 
 const ORIGIN = 'http://localhost:8080'
 const METRICS = 'http://localhost:9464'
@@ -64,9 +65,9 @@ const HAS_PYTHON = versionOf('python3', '-c', 'import openai') !== null
 /** Runs the examples of one page: a folder of its own, and the server that they talk to. */
 interface Shell {
   readonly cwd: string
-  readonly env: Readonly<Record<string, string>>
+  env: Readonly<Record<string, string>>
   /** The server of `npm start`, changed by a block that starts another. */
-  server: { readonly url: string; readonly metricsUrl: string }
+  server: { readonly url: string; readonly metricsUrl: string; readonly tlsPort?: unknown }
   /** The last identifier of each kind that an answer had: `tj` → `tj_01…`. */
   readonly ids: Map<string, string>
 }
@@ -105,7 +106,7 @@ function openShell(page: string): Shell {
 }
 
 function here(text: string, { server, ids }: Shell): string {
-  return text
+  return overTls(text, server.tlsPort)
     .replaceAll(ORIGIN, server.url)
     .replaceAll(METRICS, server.metricsUrl)
     .replaceAll('lk_live_…', demo.key)
@@ -115,11 +116,15 @@ function here(text: string, { server, ids }: Shell): string {
 async function runConsole(t: Test, { text }: Block, shell: Shell): Promise<void> {
   const steps = stepsOf(text)
   t.ok(steps.length > 0, 'it has commands')
+  const { cwd, env } = shell
+  for (const [command, prepare] of Object.entries(PREPARATIONS))
+    if (text.includes(command)) shell.env = { ...env, ...(await prepare(t, cwd, env.LARKWAY_DATA!)) }
   for (const { command, output } of steps) {
     const start = /^((?:[A-Z_]+=\S+ )*)npm start$/.exec(command)
     if (start) {
-      const server = await startAs(t, start[1] ?? '')
-      shell.server = { url: server.url, metricsUrl: `http://127.0.0.1:${server.log.at(-1)?.metrics_port}` }
+      const server = await startAs(t, start[1] ?? '', cwd)
+      const { metrics_port: metricsPort, tls_port: tlsPort } = server.log.at(-1) ?? {}
+      shell.server = { url: server.url, metricsUrl: `http://127.0.0.1:${metricsPort}`, tlsPort }
       continue
     }
     const typed = here(command, shell)
@@ -132,16 +137,18 @@ async function runConsole(t: Test, { text }: Block, shell: Shell): Promise<void>
 }
 
 /** Starts a server with the variables of a command line; ports are any free ones. */
-function startAs(t: Test, variables: string): Promise<Larkway> {
+function startAs(t: Test, variables: string, cwd: string): Promise<Larkway> {
   const env = Object.fromEntries(
     variables
       .trim()
       .split(' ')
       .filter(Boolean)
       .map((one) => one.split('=', 2) as [string, string])
-      .map(([name, value]) => [name, name.endsWith('PORT') ? '0' : value]),
+      .map(([name, value]) => [name, name.endsWith('PORT') ? '0' : value])
+      .map(([name, value]) => [name, value?.endsWith('.pem') ? join(cwd, value) : value]),
   )
-  return startLarkway(t, { env, key: demo.key })
+  const ports = 'LARKWAY_TLS_CERT' in env ? { LARKWAY_TLS_PORT: '0' } : {}
+  return startLarkway(t, { env: { ...ports, ...env }, key: demo.key })
 }
 
 /** What a program says that it prints: the comments behind its lines that print. */

@@ -81,7 +81,7 @@ async function* comparedBytes(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const tally = new WrittenTally()
-  /** Held back, as there is more to compare behind it. */
+  /** Held back, as there is more to compare after it. */
   let last: Uint8Array | null = null
   for await (const chunk of objectBytes(objects, key, 0, written.bytes, signal)) {
     const at = tally.written.bytes
@@ -92,7 +92,7 @@ async function* comparedBytes(
     const isLast = after >= end && after < written.bytes
     if (isLast && view.length > 0) last = Uint8Array.from(view.subarray(-1))
     const passed = isLast ? view.subarray(0, -1) : view
-    // Before the reader asks for more, the store may be asked for what comes behind the audio.
+    // Before the reader asks for more, the store may be asked for what follows the audio.
     const isCopied = passed.length < SMALL_BYTES || (after >= end - 1 && after < written.bytes)
     if (passed.length > 0) yield isCopied ? Uint8Array.from(passed) : passed
   }

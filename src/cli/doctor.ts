@@ -8,7 +8,7 @@ import { newId } from '../contracts/ids.ts'
 import { createLogger, messageOf } from '../contracts/log.ts'
 import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
-import { systemClock } from '../contracts/time.ts'
+import { deadline, systemClock } from '../contracts/time.ts'
 import type { Send } from '../contracts/upstream.ts'
 import { makeTrial, planTrials, type Trial } from '../gateway/call/trial-call.ts'
 import type { Serving } from '../gateway/catalog/serving.ts'
@@ -291,7 +291,7 @@ async function openedUrl(url: string, bytes: Buffer, environment: Environment): 
   const { S3_PUBLIC_ENDPOINT: outside } = environment
   const where = new URL(url).origin
   const from = systemClock.wallNow()
-  const response = await fetch(url, { signal: AbortSignal.timeout(STORE_MS) }).catch(reasonOf)
+  const response = await fetch(url, { signal: deadline(systemClock, STORE_MS) }).catch(reasonOf)
   if (typeof response === 'string')
     return [fault(`signed URLs of ${where} cannot be opened here: ${response}`)]
   const opened = response.ok && Buffer.from(await response.arrayBuffer()).equals(bytes)
@@ -320,7 +320,7 @@ async function nodeFindings({ PORT, HOST }: Environment): Promise<Found[]> {
   if (PORT === 0) return []
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST
   const address = `${host}:${PORT}`
-  const response = await fetch(`http://${address}/readyz`, { signal: AbortSignal.timeout(NODE_MS) }).catch(
+  const response = await fetch(`http://${address}/readyz`, { signal: deadline(systemClock, NODE_MS) }).catch(
     () => null,
   )
   if (response === null) return [ok(`none answers at ${address}`)]
@@ -339,7 +339,7 @@ async function reasonsOf(asked: readonly AskedProvider[]): Promise<Map<string, s
     asked.map(async ({ provider: { name, baseUrl }, trouble }) => {
       if (trouble === null) return
       const { origin } = new URL(baseUrl)
-      const answer = await fetch(origin, { method: 'HEAD', signal: AbortSignal.timeout(NODE_MS) }).catch(
+      const answer = await fetch(origin, { method: 'HEAD', signal: deadline(systemClock, NODE_MS) }).catch(
         reasonOf,
       )
       if (typeof answer === 'string') reasons.set(name, `no connection to ${origin}: ${answer}`)

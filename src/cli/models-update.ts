@@ -4,7 +4,7 @@ import type { AuditNote } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
 import type { StoredModels } from '../contracts/models.ts'
 import type { State } from '../contracts/state.ts'
-import { systemClock } from '../contracts/time.ts'
+import { deadline, systemClock } from '../contracts/time.ts'
 import { documentAge, SHIPPED } from '../gateway/providers/facts.ts'
 import { DOCUMENT_BYTES_MAX, modelKeys, modelsInForce, readFeed } from '../gateway/providers/feed.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
@@ -105,7 +105,7 @@ const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
 async function fetched(url: URL): Promise<string> {
   if (url.protocol !== 'https:' && !LOOPBACK.has(url.hostname))
     throw new CommandFailure(`${url.href} must be an https URL`)
-  const reply = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS) })
+  const reply = await fetch(url, { signal: deadline(systemClock, FETCH_MS) })
   if (!reply.ok) throw new Error(`the server answers ${reply.status}`)
   const chunks: Uint8Array[] = []
   let bytes = 0

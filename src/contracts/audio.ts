@@ -7,14 +7,8 @@ export const BLOCK_BYTES = 1024 * 1024
 /** Where the bytes of a received body are: held in pooled blocks, or one object in the store. */
 export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
-  /** `sealed`: only this process can read it, and only where readers of audio do. */
-  | {
-      readonly kind: 'object'
-      readonly key: string
-      readonly sealed?: true
-      /** Absent: its bytes are taken as the store gives them. */
-      readonly written?: WrittenBytes
-    }
+  /** `sealed`: only this process can read it. `written` is compared with what is there; absent: nothing is. */
+  | { readonly kind: 'object'; readonly key: string; readonly sealed?: true; readonly written?: WrittenBytes }
 
 /** All that was written into an object, to be compared with what the store gives. */
 export interface WrittenBytes {

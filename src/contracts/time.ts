@@ -73,6 +73,15 @@ export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'
 }
 
+/** A signal that aborts with a TimeoutError after `ms`. The process may end before. */
+export function deadline(clock: Clock, ms: number): AbortSignal {
+  const controller = new AbortController()
+  clock.after(ms, () => controller.abort(tooLong(ms))).unref()
+  return controller.signal
+}
+
+const tooLong = (ms: number) => new TimeoutError(`took over ${Math.round(ms)} ms`)
+
 /**
  * Waits for work that is under way already and cannot be stopped.
  *
@@ -102,9 +111,7 @@ export async function timed<T>(
   signal.throwIfAborted()
   const controller = new AbortController()
   const leave = () => controller.abort(signal.reason)
-  const timer = clock.after(limitMs, () => {
-    controller.abort(new TimeoutError(`took over ${Math.round(limitMs)} ms`))
-  })
+  const timer = clock.after(limitMs, () => controller.abort(tooLong(limitMs)))
   signal.addEventListener('abort', leave, { once: true })
   try {
     return await step(controller.signal)

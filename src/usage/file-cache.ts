@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
+import { type Clock, deadline } from '../contracts/time.ts'
 
 /** Files of a bucket that are kept on the disk of this machine; a question for more has more. */
 const KEPT_BYTES = 1024 ** 3
@@ -36,12 +37,14 @@ export class FileCache {
   readonly #objects: Objects
   readonly #folder: () => Promise<string>
   readonly #keptBytes: number
+  readonly #clock: Clock
   /** By key; the one used last comes last. */
   readonly #files = new Map<string, CachedFile>()
   #bytes = 0
 
   /** @param folder for copies; made by whoever is asked, and removed by it */
-  constructor(objects: Objects, folder: () => Promise<string>, keptBytes = KEPT_BYTES) {
+  constructor(objects: Objects, folder: () => Promise<string>, clock: Clock, keptBytes = KEPT_BYTES) {
+    this.#clock = clock
     this.#objects = objects
     this.#folder = folder
     this.#keptBytes = keptBytes
@@ -93,7 +96,7 @@ export class FileCache {
 
   async #copy(key: string, bytes: number, path: string): Promise<void> {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    const body = await this.#objects.get(key, 0, bytes, AbortSignal.timeout(TRANSFER_MS))
+    const body = await this.#objects.get(key, 0, bytes, deadline(this.#clock, TRANSFER_MS))
     await pipeline(Readable.from(body), createWriteStream(`${path}.new`, { mode: 0o600 }))
     await rename(`${path}.new`, path)
   }

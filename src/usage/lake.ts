@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Objects } from '../contracts/objects.ts'
+import { type Clock, deadline, systemClock } from '../contracts/time.ts'
 import type { UsageEngine } from './engine.ts'
 import { FileCache, type HeldFiles } from './file-cache.ts'
 import {
@@ -37,14 +38,16 @@ export class UsageLake {
   readonly #objects: Objects
   readonly #engine: Pick<UsageEngine, 'run' | 'folder'>
   readonly #cache: FileCache
+  readonly #clock: Clock
   readonly #footers = new Map<string, Promise<UsageFooter>>()
   /** By date, what a listing of it was found to be. */
   readonly #days = new Map<string, { readonly keys: string; readonly day: UsageDay }>()
 
-  constructor(objects: Objects, engine: Pick<UsageEngine, 'run' | 'folder'>) {
+  constructor(objects: Objects, engine: Pick<UsageEngine, 'run' | 'folder'>, clock: Clock = systemClock) {
+    this.#clock = clock
     this.#objects = objects
     this.#engine = engine
-    this.#cache = new FileCache(objects, () => engine.folder())
+    this.#cache = new FileCache(objects, () => engine.folder(), clock)
   }
 
   /**
@@ -103,7 +106,7 @@ export class UsageLake {
   async put(date: string, name: string, path: string): Promise<number> {
     const { size } = await stat(path)
     const key = usageKey(date, name)
-    await this.#objects.put(key, createReadStream(path), size, { signal: AbortSignal.timeout(TRANSFER_MS) })
+    await this.#objects.put(key, createReadStream(path), size, { signal: deadline(this.#clock, TRANSFER_MS) })
     this.#footers.delete(key)
     return size
   }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { runCommand } from '../../src/cli/commands.ts'
 import { GatewayError } from '../../src/contracts/errors.ts'
+import { systemClock } from '../../src/contracts/time.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { workspaceAdmin } from '../../src/gateway/admin/actor.ts'
 import { askUsage } from '../../src/gateway/admin/usage.ts'
@@ -433,7 +434,7 @@ test('files of a bucket are fetched once, as long as there is room for them', as
     }
     const first = await askedBy(readerOf(far))
     t.equal(first - (await askedBy(readerOf(far))), files.length)
-    const cache = new FileCache(store, () => engine.folder(), files[0]!.bytes)
+    const cache = new FileCache(store, () => engine.folder(), systemClock, files[0]!.bytes)
     const fetched = async (some: readonly UsageObject[]) => {
       const before = failing.calls
       const { paths, release } = await cache.hold(some)

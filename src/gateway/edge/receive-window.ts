@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { deadline, systemClock } from '../../contracts/time.ts'
 import { type CertificateFiles, createTlsApp } from './apps.ts'
 import type { Uws, us_listen_socket } from './uws.ts'
 
@@ -60,7 +61,7 @@ async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | n
   // It is this very process that answers, whatever name the certificate is for.
   const client =
     files === undefined ? connect(address) : connectTls({ ...address, rejectUnauthorized: false })
-  const signal = AbortSignal.timeout(PROBE_MS)
+  const signal = deadline(systemClock, PROBE_MS)
   try {
     await once(client, files === undefined ? 'connect' : 'secureConnect', { signal })
     client.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${PROBE_BYTES}\r\n\r\n`)

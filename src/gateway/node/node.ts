@@ -89,7 +89,7 @@ export async function openNode(
   const blocks = createBlocks(budget, { clock })
   closers.push(() => blocks.close())
   const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
-  await keepStore(store, state, closers)
+  await keepStore(store, state, clock, closers)
   await sweep(store, state, catalog, { log, clock }, closers)
   const usageFiles = openUsageFiles(environment, env, store, clock, closers)
   const own = { environment, log, timing, clock, usageFiles }
@@ -146,9 +146,9 @@ function openLongAudio(parts: TranscoderDependencies) {
 }
 
 /** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */
-async function keepStore({ objects }: Store, { memory }: State, closers: Closer[]): Promise<void> {
+async function keepStore({ objects }: Store, { memory }: State, clock: Clock, closers: Closer[]) {
   closers.push(() => objects.close())
-  await memory?.watch(createGenerationMarks(objects))
+  await memory?.watch(createGenerationMarks(objects, clock))
 }
 
 /** Null: they are not asked for. */

@@ -65,7 +65,7 @@ export function openUsageFiles(
     clock,
   })
   closers.push(() => engine.close())
-  return { engine, lake: new UsageLake(objects, engine) }
+  return { engine, lake: new UsageLake(objects, engine, clock) }
 }
 
 interface UsageDependencies {

@@ -25,7 +25,8 @@ export function bodyBytes(
   if (source.kind === 'arriving') return source.body.bytes(start, end, signal)
   if (source.kind === 'pieces') return piecesBytes(objects, source.pieces, start, end, signal)
   const { key, written } = source
-  return written !== undefined && isMostOf(written, start, end)
+  // Comparing costs next to nothing beside reading where most of the object is wanted anyway.
+  return written !== undefined && (end - start) * 2 > written.bytes
     ? comparedBytes(objects, { key, written }, start, end, signal)
     : objectBytes(objects, key, start, end, signal)
 }
@@ -60,11 +61,6 @@ export async function* objectBytes(
     throw failureOf(error, signal)
   }
   if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
-}
-
-/** Whether comparing costs next to nothing beside reading: most of the object is wanted anyway. */
-function isMostOf(written: WrittenBytes, start: number, end: number): boolean {
-  return (end - start) * 2 > written.bytes
 }
 
 /**

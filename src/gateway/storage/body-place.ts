@@ -133,7 +133,7 @@ export class BodyPlace {
 
   /** Takes in a body of unknown length. */
   openParts(): void {
-    const { budget, partMemory, timing } = this.#context
+    const { budget, partMemory, timing, clock } = this.#context
     const { workspace } = this.#options
     this.#target = new PartedBody({
       objects: this.#written,
@@ -144,6 +144,7 @@ export class BodyPlace {
       workspace,
       held: this.held,
       signal: this.#owner.signal,
+      clock,
       memoryWaitMs: timing.partMemoryWaitMs,
       partMs: timing.partMs,
       holderOf: (units) => this.#holderOf(units),

@@ -5,7 +5,7 @@ import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { KeptText, ObjectKind, Objects } from '../../contracts/objects.ts'
-import { type Clock, systemClock } from '../../contracts/time.ts'
+import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { bodyBytes } from './body-bytes.ts'
 import { createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
@@ -51,6 +51,7 @@ interface WholePut {
   readonly length: number
   readonly withinMs: number
   readonly signal: AbortSignal
+  readonly clock: Clock
 }
 
 /**
@@ -60,13 +61,13 @@ interface WholePut {
  * @throws GatewayError DEPENDENCY_UNAVAILABLE; the signal's reason, also when the object is there by then
  */
 async function putWhole(objects: Objects, put: WholePut): Promise<void> {
-  const { key, bytes, length, withinMs, signal } = put
+  const { key, bytes, length, withinMs, signal, clock } = put
   const leaving = new AbortController()
   let handed = 0
   const leave = () => {
     if (handed < length) leaving.abort(signal.reason)
   }
-  const stop = AbortSignal.any([leaving.signal, AbortSignal.timeout(withinMs)])
+  const stop = AbortSignal.any([leaving.signal, deadline(clock, withinMs)])
   async function* body(): AsyncGenerator<Uint8Array> {
     for await (const chunk of bytes(stop)) {
       for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
@@ -115,7 +116,7 @@ export function createJobObjects({
   ...options
 }: JobObjectsOptions): JobObjects {
   const objects = limitPuts(options.objects, PUTS, clock)
-  const texts = createKeptTexts({ objects, budget, withinMs })
+  const texts = createKeptTexts({ objects, budget, withinMs, clock })
 
   /** Never rejects; the sweeper deletes what is left. */
   const discard = (key: string): Promise<void> =>
@@ -145,7 +146,7 @@ export function createJobObjects({
     const copied = source.kind === 'memory' ? 0 : COPY_BYTES
     budget.charge(copied)
     try {
-      await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })
+      await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal, clock })
     } catch (error) {
       void discard(key)
       throw error
@@ -158,7 +159,7 @@ export function createJobObjects({
   return {
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
-    keepPiece: createPieceKeeper(objects, budget, discard),
+    keepPiece: createPieceKeeper(objects, budget, clock, discard),
     async dropPieces(pieces) {
       await Promise.all(pieces.map(({ key }) => discard(key)))
     },
@@ -177,12 +178,13 @@ export function createJobObjects({
 function createPieceKeeper(
   objects: Objects,
   budget: ByteBudget,
+  clock: Clock,
   discard: (key: string) => Promise<void>,
 ): JobObjects['keepPiece'] {
   return async (owner, chunks, signal) => {
     const object = newKey(folderOf(owner.isJob ? 'job' : 'spool', owner))
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
-    const put = { key: object, bytes: () => chunks, length, withinMs: withinMs(length), signal }
+    const put = { key: object, bytes: () => chunks, length, withinMs: withinMs(length), signal, clock }
     budget.charge(length, owner.workspace)
     try {
       await putWhole(objects, put)

@@ -3,7 +3,7 @@ import type { ByteBudget } from '../../contracts/budget.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import { open, type SealContext, seal } from '../../contracts/sealing.ts'
 import type { KeptPair, KeptPairs, PairOwner } from '../../contracts/shadow.ts'
-import { type Clock, systemClock } from '../../contracts/time.ts'
+import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { accounted } from './budget.ts'
 import { keySegment } from './key.ts'
@@ -39,7 +39,7 @@ export function createKeptPairs({
   /** Null: it was sealed with a key that is no longer there. */
   async function read({ key, bytes }: ObjectInfo, workspace: string): Promise<unknown> {
     return await accounted(budget, bytes, async () => {
-      const signal = AbortSignal.timeout(STORE_MS)
+      const signal = deadline(clock, STORE_MS)
       const chunks = objectBytes(objects, key, 0, bytes, signal)
       const sealed = Buffer.from(await copyBytes(untilAborted(chunks, signal), bytes)).toString()
       const text = open(secretKeys, sealed, contextOf(workspace, key))
@@ -51,7 +51,7 @@ export function createKeptPairs({
     async keep(owner, kept, ttlSeconds, signal) {
       const until = Math.ceil(clock.wallNow() / 1000) + ttlSeconds
       const key = `${folderOf(owner)}${until}.${randomBytes(8).toString('hex')}`
-      await put(key, owner.workspace, kept, AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)]))
+      await put(key, owner.workspace, kept, AbortSignal.any([signal, deadline(clock, STORE_MS)]))
     },
 
     async find(owner) {
@@ -69,7 +69,7 @@ export function createKeptPairs({
       return {
         kept,
         async settle(takenWords) {
-          await put(`${object.key}${TAKEN}`, workspace, { takenWords }, AbortSignal.timeout(STORE_MS))
+          await put(`${object.key}${TAKEN}`, workspace, { takenWords }, deadline(clock, STORE_MS))
           // An object that stays then ends at its time.
           await objects.remove(object.key).catch(() => {})
         },

@@ -3,6 +3,7 @@ import { newId } from '../../contracts/ids.ts'
 import type { StoredResult } from '../../contracts/ledger.ts'
 import type { KeptText, Objects } from '../../contracts/objects.ts'
 import type { SlotResults } from '../../contracts/slot-results.ts'
+import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { accounted } from './budget.ts'
 import { keySegment } from './key.ts'
@@ -20,6 +21,7 @@ interface KeptTextsOptions {
   readonly budget: ByteBudget
   /** How long the store may take with a text of so many bytes, in ms. */
   readonly withinMs: (bytes: number) => number
+  readonly clock: Clock
 }
 
 /** Texts in the state and, when they are long, in the object store. */
@@ -38,9 +40,9 @@ interface KeptTexts {
   open(kept: KeptText): Promise<string | null>
 }
 
-export function createKeptTexts({ objects, budget, withinMs }: KeptTextsOptions): KeptTexts {
+export function createKeptTexts({ objects, budget, withinMs, clock }: KeptTextsOptions): KeptTexts {
   const within = <Value>(bytes: number, act: (signal: AbortSignal) => Promise<Value>) =>
-    accounted(budget, bytes, () => act(AbortSignal.timeout(withinMs(bytes))))
+    accounted(budget, bytes, () => act(deadline(clock, withinMs(bytes))))
 
   return {
     async keep(text, nameObject) {
@@ -81,11 +83,12 @@ const STORE_MS = 5_000
 interface SlotResultsOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
+  readonly clock?: Clock
 }
 
 /** Keeps answers for replay in the state and, when they are long, in the object store. */
-export function createSlotResults({ objects, budget }: SlotResultsOptions): SlotResults {
-  const texts = createKeptTexts({ objects, budget, withinMs: () => STORE_MS })
+export function createSlotResults({ objects, budget, clock = systemClock }: SlotResultsOptions): SlotResults {
+  const texts = createKeptTexts({ objects, budget, withinMs: () => STORE_MS, clock })
   return {
     async keep(workspace, { status, headers, text }) {
       const nameObject = () => `slot/${keySegment(workspace)}/${newId('call')}/0`

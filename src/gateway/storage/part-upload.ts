@@ -1,7 +1,7 @@
 import { BLOCK_BYTES, type Block } from '../../contracts/audio.ts'
 import type { MemoryHolder } from '../../contracts/budget.ts'
 import type { Objects, PartUpload } from '../../contracts/objects.ts'
-import type { Clock } from '../../contracts/time.ts'
+import { type Clock, deadline } from '../../contracts/time.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import type { HeldBody } from './held-body.ts'
@@ -33,6 +33,7 @@ export interface PartedBodyOptions {
   readonly signal: AbortSignal
   /** How long a sender waits, paused, for memory. */
   readonly memoryWaitMs: number
+  readonly clock: Clock
   /** How long one part may take. */
   readonly partMs: number
   /** Makes the holder of the body's part memory, from whom others may want it back. */
@@ -185,11 +186,11 @@ export class PartedBody {
   }
 
   async #completeUpload(upload: PartUpload): Promise<void> {
-    const { held, partMs } = this.#options
+    const { held, partMs, clock } = this.#options
     await this.#sendPart(held.length)
     if (this.#failure !== null) return
     this.#completing = true
-    await upload.complete(AbortSignal.timeout(partMs))
+    await upload.complete(deadline(clock, partMs))
     held.release()
   }
 
@@ -204,12 +205,12 @@ export class PartedBody {
   }
 
   async #sendPart(bytes: number): Promise<void> {
-    const { held, tally, signal, partMs } = this.#options
+    const { held, tally, signal, partMs, clock } = this.#options
     const blocks = held.shiftBlocks(Math.ceil(bytes / BLOCK_BYTES))
     const chunks = trimmed(blocks, bytes)
     for (const chunk of chunks) tally?.add(chunk)
     try {
-      await this.#upload!.part(chunks, AbortSignal.any([signal, AbortSignal.timeout(partMs)]))
+      await this.#upload!.part(chunks, AbortSignal.any([signal, deadline(clock, partMs)]))
     } finally {
       for (const block of blocks) held.giveBlock(block, RESERVED_BYTES)
     }

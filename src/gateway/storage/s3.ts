@@ -16,7 +16,7 @@ import {
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import type { Links } from '../../contracts/links.ts'
 import type { ObjectInfo, Objects, PartUpload } from '../../contracts/objects.ts'
-import { type Clock, sleep, systemClock } from '../../contracts/time.ts'
+import { type Clock, deadline, sleep, systemClock } from '../../contracts/time.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
 import { attempt, failureOf } from './failure.ts'
 import { checkKey } from './key.ts'
@@ -46,11 +46,11 @@ const PART_TRIES = 2
  * has read cannot be ended.
  */
 async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promise<PartUpload> {
-  const { calls, bucket, key, callMs } = options
+  const { calls, bucket, key, callMs, clock } = options
   try {
     signal.throwIfAborted()
     const create = new CreateMultipartUploadCommand({ Bucket: bucket, Key: key })
-    const { UploadId } = await calls.send(create, { abortSignal: AbortSignal.timeout(callMs) })
+    const { UploadId } = await calls.send(create, { abortSignal: deadline(clock, callMs) })
     if (UploadId === undefined) throw new Error('the store named no upload id')
     const upload = new S3PartUpload(options, UploadId)
     if (!signal.aborted) return upload
@@ -90,7 +90,7 @@ class S3PartUpload implements PartUpload {
   }
 
   async complete(signal: AbortSignal): Promise<void> {
-    const { calls, bucket, key, callMs } = this.#options
+    const { calls, bucket, key, callMs, clock } = this.#options
     const Parts = this.#tags.map((ETag, i) => ({ ETag, PartNumber: i + 1 }))
     const command = new CompleteMultipartUploadCommand({
       Bucket: bucket,
@@ -98,7 +98,7 @@ class S3PartUpload implements PartUpload {
       UploadId: this.#uploadId,
       MultipartUpload: { Parts },
     })
-    const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(callMs)])
+    const abortSignal = AbortSignal.any([signal, deadline(clock, callMs)])
     try {
       const { ETag } = await calls.send(command, { abortSignal }).catch((error: unknown) => {
         // The SDK may have sent this twice, and the second time there is no upload because the first one ended it.
@@ -125,9 +125,7 @@ class S3PartUpload implements PartUpload {
     const command = { Bucket: bucket, Key: key, UploadId: this.#uploadId }
     for (let left = ABORT_TRIES; left > 0; left -= 1) {
       try {
-        await calls.send(new AbortMultipartUploadCommand(command), {
-          abortSignal: AbortSignal.timeout(callMs),
-        })
+        await calls.send(new AbortMultipartUploadCommand(command), { abortSignal: deadline(clock, callMs) })
         return
       } catch (error) {
         if (isNoSuchUpload(error) || left === 1) return
@@ -184,8 +182,8 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
   const calls = createClient(options, timing)
   const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket, memory, clock }, timing)
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
-  const deadline = (signal?: AbortSignal) => {
-    const late = AbortSignal.timeout(timing.callMs)
+  const limited = (signal?: AbortSignal) => {
+    const late = deadline(clock, timing.callMs)
     return { abortSignal: signal === undefined ? late : AbortSignal.any([signal, late]) }
   }
 
@@ -212,14 +210,14 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
       }
     },
     async remove(key) {
-      await attempt(() => calls.send(new DeleteObjectCommand(at(key)), deadline()))
+      await attempt(() => calls.send(new DeleteObjectCommand(at(key)), limited()))
     },
-    list: (prefix) => listObjects(calls, bucket, prefix, deadline),
+    list: (prefix) => listObjects(calls, bucket, prefix, limited),
     fileOf: () => null,
-    abortUploads: (prefix, before) => attempt(() => abortUploads(calls, bucket, prefix, before, deadline)),
+    abortUploads: (prefix, before) => attempt(() => abortUploads(calls, bucket, prefix, before, limited)),
     async ping(signal) {
       try {
-        await calls.send(new HeadBucketCommand({ Bucket: bucket }), deadline(signal))
+        await calls.send(new HeadBucketCommand({ Bucket: bucket }), limited(signal))
       } catch (error) {
         throw failureOf(error, signal)
       }
@@ -231,7 +229,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
   }
 }
 
-type Deadline = (signal?: AbortSignal) => { abortSignal: AbortSignal }
+type Limited = (signal?: AbortSignal) => { abortSignal: AbortSignal }
 
 /**
  * Client for all but object bytes, and whose signer signs these. Checksums only where S3 demands them: the SDK's
@@ -268,12 +266,12 @@ async function* listObjects(
   calls: S3Client,
   bucket: string,
   prefix: string,
-  deadline: Deadline,
+  limited: Limited,
 ): AsyncGenerator<ObjectInfo> {
   let token: string | undefined
   do {
     const command = new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, ContinuationToken: token })
-    const page = await attempt(() => calls.send(command, deadline()))
+    const page = await attempt(() => calls.send(command, limited()))
     for (const { Key, Size, LastModified } of page.Contents ?? []) {
       if (Key === undefined || LastModified === undefined) continue
       yield { key: Key, bytes: Size ?? 0, modifiedAt: LastModified }
@@ -287,7 +285,7 @@ async function abortUploads(
   bucket: string,
   prefix: string,
   before: Date,
-  deadline: Deadline,
+  limited: Limited,
 ): Promise<number> {
   let aborted = 0
   let KeyMarker: string | undefined
@@ -296,14 +294,14 @@ async function abortUploads(
     const from = { Bucket: bucket, Prefix: prefix, KeyMarker, UploadIdMarker }
     const page: ListMultipartUploadsCommandOutput = await calls.send(
       new ListMultipartUploadsCommand(from),
-      deadline(),
+      limited(),
     )
     for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
       if (Key === undefined || UploadId === undefined || Initiated === undefined || Initiated >= before)
         continue
       const command = new AbortMultipartUploadCommand({ Bucket: bucket, Key, UploadId })
       // Another node may have found it too.
-      await calls.send(command, deadline()).catch((error: unknown) => {
+      await calls.send(command, limited()).catch((error: unknown) => {
         if (!isNoSuchUpload(error)) throw error
       })
       aborted += 1

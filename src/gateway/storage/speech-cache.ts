@@ -4,7 +4,7 @@ import type { CacheTerms } from '../../contracts/catalog.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import type { Slots } from '../../contracts/slots.ts'
 import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../../contracts/speech-cache.ts'
-import { type Clock, systemClock } from '../../contracts/time.ts'
+import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes } from './body-bytes.ts'
 import { accounted, isScarce } from './budget.ts'
 
@@ -84,7 +84,7 @@ class TieredSpeechCache implements SpeechCache {
 
   async find(place: CachePlace, terms: CacheTerms): Promise<KeptSpeech | null> {
     if (this.#isPaused()) return null
-    const signal = AbortSignal.timeout(FIND_MS)
+    const signal = deadline(this.#clock, FIND_MS)
     try {
       const kept = await this.#read(objectName(place), signal)
       if (kept === null || !this.#isFresh(kept, terms)) return null
@@ -103,7 +103,7 @@ class TieredSpeechCache implements SpeechCache {
     const head = headOf(kept)
     const bytes = HEAD_BYTES + audio.length
     if (head === null || bytes > terms.maxBytes || this.#isPaused()) return
-    const signal = AbortSignal.timeout(KEEP_MS)
+    const signal = deadline(this.#clock, KEEP_MS)
     try {
       await this.#objects.put(objectName(place), chunksOf(head, audio), bytes, { signal })
     } catch {

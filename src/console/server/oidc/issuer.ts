@@ -1,7 +1,7 @@
 import type { JsonWebKey } from 'node:crypto'
 import type { Configuration, ServerMetadata } from 'openid-client'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
-import type { Clock } from '../../../contracts/time.ts'
+import { type Clock, deadline } from '../../../contracts/time.ts'
 import { type Claims, lacksClaims } from './roles.ts'
 
 type Library = typeof import('openid-client')
@@ -155,7 +155,9 @@ export class Issuer {
   async #readKeys(url: string): Promise<readonly JsonWebKey[]> {
     const isSafe = url.startsWith('https:') || isLocal(this.#settings.issuer)
     if (!isSafe) throw new Error('keys come over https')
-    const answer = await boundedFetch(AbortSignal.timeout(ANSWER_SECONDS * 1000))(url, { redirect: 'manual' })
+    const answer = await boundedFetch(deadline(this.#clock, ANSWER_SECONDS * 1000))(url, {
+      redirect: 'manual',
+    })
     const { keys } = (await answer.json()) as { keys?: unknown }
     return Array.isArray(keys) ? keys.filter((key) => typeof key === 'object' && key !== null) : []
   }
@@ -171,7 +173,7 @@ export class Issuer {
       clientSecret === null ? client.None() : secretAuth(client, metadata, clientSecret),
     )
     configuration.timeout = ANSWER_SECONDS
-    configuration[client.customFetch] = boundedFetch(AbortSignal.timeout(SIGN_IN_MS))
+    configuration[client.customFetch] = boundedFetch(deadline(this.#clock, SIGN_IN_MS))
     if (isLocal(this.#settings.issuer)) client.allowInsecureRequests(configuration)
     // Without it the library trusts the connection to the token endpoint, and looks at no signature.
     client.enableNonRepudiationChecks(configuration)
@@ -198,7 +200,7 @@ export class Issuer {
     const { issuer, clientId } = this.#settings
     const configuration = await client.discovery(new URL(issuer), clientId, undefined, client.None(), {
       timeout: ANSWER_SECONDS,
-      [client.customFetch]: boundedFetch(AbortSignal.timeout(SIGN_IN_MS)),
+      [client.customFetch]: boundedFetch(deadline(this.#clock, SIGN_IN_MS)),
       ...(isLocal(issuer) ? { execute: [client.allowInsecureRequests] } : {}),
     })
     const metadata = configuration.serverMetadata()

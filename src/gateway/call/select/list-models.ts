@@ -1,5 +1,6 @@
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import type { Provider, Step } from '../../../contracts/provider.ts'
+import { type Clock, deadline, systemClock } from '../../../contracts/time.ts'
 import { type Send, UpstreamFailure } from '../../../contracts/upstream.ts'
 
 /** How long a provider may take to list its models, ms. */
@@ -21,10 +22,13 @@ export async function listModels(
   provider: ConfiguredProvider,
   protocols: ReadonlyMap<string, Provider>,
   send: Send,
+  clock: Clock = systemClock,
 ): Promise<ListedModels> {
   const { baseUrl, pool } = provider
-  if (pool === null) return listModelsAt(baseUrl, provider, protocols, send)
-  const asked = await Promise.all(pool.baseUrls.map((url) => listModelsAt(url, provider, protocols, send)))
+  if (pool === null) return listModelsAt(baseUrl, provider, protocols, send, clock)
+  const asked = await Promise.all(
+    pool.baseUrls.map((url) => listModelsAt(url, provider, protocols, send, clock)),
+  )
   const troubles = asked.flatMap(({ trouble }, index) =>
     trouble === null ? [] : [`base_urls[${index}]: ${trouble}`],
   )
@@ -40,13 +44,14 @@ async function listModelsAt(
   { kind, credential }: Pick<ConfiguredProvider, 'kind' | 'credential'>,
   protocols: ReadonlyMap<string, Provider>,
   send: Send,
+  clock: Clock,
 ): Promise<ListedModels> {
   const operation = protocols.get(kind)?.models
   if (operation === undefined)
     return { listed: [], trouble: 'cannot be asked: the protocol has no request for it' }
   const target = { model: '', baseUrl, credential, options: {} }
   const options = {
-    signal: AbortSignal.timeout(LIST_DEADLINE_MS),
+    signal: deadline(clock, LIST_DEADLINE_MS),
     deadlineMs: LIST_DEADLINE_MS,
     onHeld: () => {},
   }

@@ -104,7 +104,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/outbound': 3_200,
   'gateway/providers': 11_355,
   'gateway/state': 12_110,
-  'gateway/storage': 6_240,
+  'gateway/storage': 6_250,
   'gateway/webhooks': 650,
   'gateway/workers': 450,
 }

@@ -77,4 +77,6 @@ export type KeptText = { readonly text: string } | KeptObject
 export interface KeptObject {
   readonly object: string
   readonly bytes: number
+  /** Compared with what is read. Absent where an earlier version wrote it. */
+  readonly crc32?: number
 }

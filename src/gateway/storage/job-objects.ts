@@ -183,7 +183,9 @@ function createPieceKeeper(
 ): JobObjects['keepPiece'] {
   return async (owner, chunks, signal) => {
     const object = newKey(folderOf(owner.isJob ? 'job' : 'spool', owner))
-    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const tally = new WrittenTally()
+    for (const chunk of chunks) tally.add(chunk)
+    const { bytes: length, crc32 } = tally.written
     const put = { key: object, bytes: () => chunks, length, withinMs: withinMs(length), signal, clock }
     budget.charge(length, owner.workspace)
     try {
@@ -194,7 +196,7 @@ function createPieceKeeper(
     } finally {
       budget.refund(length, owner.workspace)
     }
-    return { object, bytes: length }
+    return { object, bytes: length, crc32 }
   }
 }
 

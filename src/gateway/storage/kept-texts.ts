@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import type { ByteBudget } from '../../contracts/budget.ts'
 import { newId } from '../../contracts/ids.ts'
 import type { StoredResult } from '../../contracts/ledger.ts'
@@ -6,6 +7,7 @@ import type { SlotResults } from '../../contracts/slot-results.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { accounted } from './budget.ts'
+import { damaged } from './failure.ts'
 import { keySegment } from './key.ts'
 
 /** Longest text that is kept in the state itself, bytes of UTF-8; most transcripts are far below. */
@@ -35,7 +37,7 @@ interface KeptTexts {
   /**
    * Resolves to null when the object is gone.
    *
-   * @throws GatewayError DEPENDENCY_UNAVAILABLE
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE, also when it is not what was kept
    */
   open(kept: KeptText): Promise<string | null>
 }
@@ -47,20 +49,22 @@ export function createKeptTexts({ objects, budget, withinMs, clock }: KeptTextsO
   return {
     async keep(text, nameObject) {
       if (isInline(text)) return { text }
-      const bytes = Buffer.byteLength(text)
+      const whole = Buffer.from(text)
+      const bytes = whole.length
       const object = nameObject()
-      await within(bytes, (signal) => objects.put(object, chunksOf(Buffer.from(text)), bytes, { signal }))
-      return { object, bytes }
+      await within(bytes, (signal) => objects.put(object, chunksOf(whole), bytes, { signal }))
+      return { object, bytes, crc32: crc32(whole) }
     },
 
     async open(kept) {
       if ('text' in kept) return kept.text
-      const { object, bytes } = kept
+      const { object, bytes, crc32: written } = kept
       return await within(bytes, async (signal) => {
         try {
           const chunks = objectBytes(objects, object, 0, bytes, signal)
-          const { buffer } = await copyBytes(untilAborted(chunks, signal), bytes)
-          return Buffer.from(buffer).toString()
+          const whole = await copyBytes(untilAborted(chunks, signal), bytes)
+          if (written !== undefined && crc32(whole) !== written) throw damaged(object)
+          return Buffer.from(whole.buffer).toString()
         } catch (error) {
           // An object that is missing fails like any other; only a list tells that it is.
           if (signal.aborted || (await isThere(objects, object))) throw error

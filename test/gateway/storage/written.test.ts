@@ -1,8 +1,14 @@
+import { readFile, writeFile } from 'node:fs/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import type { BodySource } from '../../../src/contracts/audio.ts'
+import { systemClock } from '../../../src/contracts/time.ts'
 import { bodyBytes } from '../../../src/gateway/storage/body-bytes.ts'
+import { createBudget } from '../../../src/gateway/storage/budget.ts'
+import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
+import { createSlotResults } from '../../../src/gateway/storage/kept-texts.ts'
 import { tallied, WrittenTally } from '../../../src/gateway/storage/written.ts'
+import { tempFolder } from '../../support/scratch.ts'
 
 const signal = new AbortController().signal
 const SMALL_BYTES = 64 * 1024
@@ -100,4 +106,20 @@ t.test('a small range is read by itself, and compared with nothing', async (t) =
   await t.rejects(read(bodyBytes(storeOf(object, [65_536]), source, 0, 200_000, signal)), {
     code: 'DEPENDENCY_UNAVAILABLE',
   })
+})
+
+t.test('an answer that is not as it was kept is not given', async (t) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  const results = createSlotResults({ objects, budget: createBudget(64 * 1024 ** 2, 0, systemClock) })
+  const text = 'sos '.repeat(10_000)
+  const kept = await results.keep('acme', { status: 200, headers: {}, text })
+  t.equal((await results.open(kept))?.text, text)
+  if (!('object' in kept.body)) throw new Error('it is not in the store')
+  const file = objects.fileOf(kept.body.object)!
+  const bytes = await readFile(file)
+  bytes[1]! ^= 1
+  await writeFile(file, bytes)
+  await t.rejects(results.open(kept), { code: 'DEPENDENCY_UNAVAILABLE' })
+  const { crc32: _, ...former } = kept.body
+  t.match((await results.open({ ...kept, body: former }))?.text, 'sns', 'one of the last version is as it is')
 })

@@ -20,7 +20,6 @@ const PUSHES = {
     // Buildx would add a statement of how it was built, with the time, which makes each digest another.
     const args = ['--provenance=false', '--output', output, '--metadata-file', metadata, ...made]
     await run('docker', ['buildx', 'build', ...args, '.'])
-    await run('docker', ['pull', image])
     return JSON.parse(readFileSync(metadata, 'utf8'))['containerimage.digest']
   },
   async podman({ image, base, seconds, folder }) {
@@ -60,7 +59,8 @@ async function publish() {
     const digest = await PUSHES[engine]({ image, base: values.base, seconds, folder })
     const pushed = `${image.replace(/:[^:/]*$/, '')}@${digest}`
     const bill = join(folder, 'sbom.json')
-    await copyBill(engine, image, bill)
+    // Docker has pushed it without keeping it, and fetches it by its digest.
+    await copyBill(engine, engine === 'docker' ? pushed : image, bill)
     await run('cosign', ['sign', '--yes', ...forCosign, pushed])
     await run('cosign', ['attest', '--yes', '--type', 'cyclonedx', '--predicate', bill, ...forCosign, pushed])
     say(`published and signed ${pushed}`)

@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import type { WrittenBytes } from '../../contracts/audio.ts'
 
-/** Counts and checks the bytes of an object on their way to the store. */
+/** Counts the bytes of an object on their way to the store or back, and makes their CRC-32. */
 export class WrittenTally {
   #bytes = 0
   #crc32 = 0

@@ -62,6 +62,17 @@ function rssIn(soak: Soak, quarter: 1 | 2 | 3): number {
   return Math.round(part.reduce((sum, { rssMiB }) => sum + rssMiB, 0) / part.length)
 }
 
+/** How much something grew in the second half, an hour, by least squares. */
+function growth(soak: Soak, value: (sample: SoakSample) => number): string {
+  const half = own(soak).slice(Math.floor(own(soak).length / 2))
+  const mean = (of: (sample: SoakSample) => number) =>
+    half.reduce((sum, sample) => sum + of(sample), 0) / half.length
+  const [at, level] = [mean(({ seconds }) => seconds), mean(value)]
+  const shared = mean((sample) => (sample.seconds - at) * (value(sample) - level))
+  const slope = (shared / mean(({ seconds }) => (seconds - at) ** 2)) * 3600
+  return `${slope < 0 ? '−' : ''}${Math.abs(slope).toFixed(1)}`
+}
+
 export function soakSection(soak: Soak): string {
   const counted = Object.entries(soak.done).map(([kind, count]) => `${count.toLocaleString('en')} ${kind}`)
   const broken = Object.values(soak.broken).reduce((sum, count) => sum + count, 0)
@@ -74,6 +85,8 @@ export function soakSection(soak: Soak): string {
       'under a key was answered twice differently, no job was lost, and in the end accounts and records of usage ' +
       'agreed to the micro-dollar. Resident memory of the other node was ' +
       `${rssIn(soak, 1)} MiB on average in the second quarter, ${rssIn(soak, 2)} in the third and ${rssIn(soak, 3)} ` +
-      'in the last. `npm run soak -- --hours 24` does it for a day, `--hours 168` for a week.',
+      `in the last. In the second half it changed by ${growth(soak, ({ rssMiB }) => rssMiB)} MiB an hour, and the ` +
+      `heap in use by ${growth(soak, ({ heapMiB }) => heapMiB)}, by least squares. ` +
+      '`npm run soak -- --hours 24` does it for a day, `--hours 168` for a week.',
   ].join('\n\n')
 }

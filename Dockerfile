@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
 
-# The newest build of uWebSockets.js needs glibc 2.38, which Debian 13 has; musl (Alpine) fits none. Pin what you publish:
-# --build-arg BASE=node:22-trixie-slim@sha256:…, as your registry names it.
-ARG BASE=node:22-trixie-slim
+# The newest build of uWebSockets.js needs glibc 2.38, which Debian 13 has; musl (Alpine) fits none. The digest is of
+# the index of all platforms; `docker buildx imagetools inspect node:22-trixie-slim` shows today's.
+ARG BASE=node:22.23.3-trixie-slim@sha256:b26b04c123d9ff8ab646ceb18b9d75a1173acf64b9a401094b906d27b29338d4
 
 FROM ${BASE} AS packages
 RUN install -d -o node -g node /larkway

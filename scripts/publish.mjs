@@ -1,7 +1,7 @@
 // Builds the image, pushes it, and signs it with its bill of materials, for whoever has a registry:
-// `node scripts/publish.mjs registry.example.com/larkway:0.1.0 --base node:22-trixie-slim@sha256:…`. What comes after
-// `--` goes to cosign, such as `--key`. Docker (with Buildx) or Podman, and cosign. The same commit and base make the
-// same image, layer for layer. Plain JavaScript for Node 18 and newer.
+// `node scripts/publish.mjs registry.example.com/larkway:0.1.0`, with another base than that of the Dockerfile by
+// `--base node:22-trixie-slim@sha256:…`. What comes after `--` goes to cosign, such as `--key`. Docker (with Buildx) or
+// Podman, and cosign. A commit makes the same layers each time. Plain JavaScript for Node 18 and newer.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const PUSHES = {
   async docker({ image, base, seconds, folder }) {
     const metadata = join(folder, 'metadata.json')
     const output = `type=image,name=${image},push=true,rewrite-timestamp=true`
-    const made = ['--build-arg', `BASE=${base}`, '--build-arg', `SOURCE_DATE_EPOCH=${seconds}`]
+    const made = [...base, '--build-arg', `SOURCE_DATE_EPOCH=${seconds}`]
     // Buildx would add a statement of how it was built, with the time, which makes each digest another.
     const args = ['--provenance=false', '--output', output, '--metadata-file', metadata, ...made]
     await run('docker', ['buildx', 'build', ...args, '.'])
@@ -25,7 +25,7 @@ const PUSHES = {
   async podman({ image, base, seconds, folder }) {
     const digest = join(folder, 'digest')
     // The one form of an image that keeps a health check.
-    const made = ['--format', 'docker', '--timestamp', seconds, '--build-arg', `BASE=${base}`]
+    const made = ['--format', 'docker', '--timestamp', seconds, ...base]
     await run('podman', ['build', ...made, '--tag', image, '.'])
     await run('podman', ['push', '--digestfile', digest, image])
     return readFileSync(digest, 'utf8').trim()
@@ -45,8 +45,9 @@ async function publish() {
   const end = tokens.find(({ kind }) => kind === 'option-terminator')
   if (image === undefined || (forCosign.length > 0 && end === undefined))
     throw new Unusable('publish takes the name of an image with its registry and tag')
-  if (!/@sha256:[0-9a-f]{64}$/.test(values.base ?? ''))
+  if (values.base !== undefined && !/@sha256:[0-9a-f]{64}$/.test(values.base))
     throw new Unusable('publish takes --base with a digest, such as node:22-trixie-slim@sha256:…')
+  const base = values.base === undefined ? [] : ['--build-arg', `BASE=${values.base}`]
   const engine = values.engine ?? (onPath('docker') === undefined ? 'podman' : 'docker')
   if (!Object.hasOwn(PUSHES, engine)) throw new Unusable('--engine is docker or podman')
   const missing = [engine, 'cosign'].find((program) => onPath(program) === undefined)
@@ -56,7 +57,7 @@ async function publish() {
   const seconds = (await run('git', ['log', '-1', '--format=%ct'])).trim()
   const folder = mkdtempSync(join(tmpdir(), 'larkway-publish-'))
   try {
-    const digest = await PUSHES[engine]({ image, base: values.base, seconds, folder })
+    const digest = await PUSHES[engine]({ image, base, seconds, folder })
     const pushed = `${image.replace(/:[^:/]*$/, '')}@${digest}`
     const bill = join(folder, 'sbom.json')
     // Docker has pushed it without keeping it, and fetches it by its digest.

@@ -185,7 +185,7 @@ t.test('ports and probes are those of the image and of the code', async (t) => {
   t.match(dockerfile, 'CMD ["node", "compiled/main.js"]', 'a node runs what the image runs')
   t.equal(nodes.container.command, undefined)
   t.same(workers.container.command, ['node', 'compiled/cli.js', 'worker'])
-  t.match(dockerfile, 'RUN node scripts/gather.mjs /image', 'both programs are there')
+  t.match(dockerfile, 'RUN node scripts/gather.mjs image', 'both programs are there')
 })
 
 t.test('what is told to stop gets the time for it', async (t) => {

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '788794eb3410a1fe3455d34e35953d6cb998ee57'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '0963170b0ab9e334ea95156d4a316d4446c817e7'
 
 const found = findBase(null, RELEASE)
 

@@ -42,13 +42,16 @@ export const NODE_FLAGS = []
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
 const PROGRAMS = ['main.ts', 'cli.ts']
 
+/** In the order in which the server tries them. */
+const NATIVE_SERVERS = ['uWebSockets.js', 'uWebSockets.js-glibc227']
+
 /**
  * Find files of their own beside them: native builds, the program of a thread, WebAssembly. LAME is under the LGPL, so
  * that it stays a file of its own that can be exchanged. The last is used here only.
  */
 export const UNBUNDLED = [
-  ...['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina', '@duckdb/node-api'],
-  ...['wasm-media-encoders', 'libopus-wasm', 'esbuild'],
+  ...NATIVE_SERVERS,
+  ...['piscina', '@duckdb/node-api', 'wasm-media-encoders', 'libopus-wasm', 'esbuild'],
 ]
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
@@ -275,7 +278,7 @@ const SAME_CACHE = [
   '--random-seed=1',
   `--import=data:text/javascript,${encodeURIComponent(`import { createRequire } from 'node:module'
     const require = createRequire(${JSON.stringify(join(ROOT, 'package.json'))})
-    for (const name of ['uWebSockets.js', 'uWebSockets.js-glibc227']) try { require(name); break } catch {}`)}`,
+    for (const name of ${JSON.stringify(NATIVE_SERVERS)}) try { require(name); break } catch {}`)}`,
 ]
 
 /** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */

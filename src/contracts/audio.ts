@@ -7,7 +7,7 @@ export const BLOCK_BYTES = 1024 * 1024
 /** Where the bytes of a received body are: held in pooled blocks, or one object in the store. */
 export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
-  /** `sealed`: only this process can read it. `written` is compared with what is there; absent: nothing is. */
+  /** `sealed`: only this process can read it, by readers of audio alone. `written` is compared with what they read. */
   | { readonly kind: 'object'; readonly key: string; readonly sealed?: true; readonly written?: WrittenBytes }
 
 /** All that was written into an object, to be compared with what the store gives. */

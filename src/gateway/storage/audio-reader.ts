@@ -3,7 +3,7 @@ import type { ByteBudget } from '../../contracts/budget.ts'
 import type { Base64Decoder } from '../../contracts/media.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import type { BlockPool } from './blocks.ts'
-import { blockBytes, bodyBytes, copyBytes } from './body-bytes.ts'
+import { blockBytes, bodyBytes, copyBytes, MIN_CHUNK_BYTES } from './body-bytes.ts'
 import { notBase64 } from './failure.ts'
 import { type Chunks, cleanText, decodeText, encodeText, gather } from './stages.ts'
 
@@ -140,9 +140,6 @@ function chunkSizes(bytes: number): number[] {
   sizes[count - 1] = bytes - (count - 1) * CHUNK_BYTES
   return sizes
 }
-
-/** Least size of a chunk that is not the last; see `AudioReader`. */
-const MIN_CHUNK_BYTES = 64 * 1024
 
 interface AudioReaderDependencies {
   readonly objects: Pick<Objects, 'get'>

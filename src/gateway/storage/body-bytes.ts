@@ -10,8 +10,8 @@ import { unlessAborted } from '../../contracts/time.ts'
 import { damaged, failureOf, unavailable } from './failure.ts'
 import { WrittenTally } from './written.ts'
 
-/** Views below this are copied: readers keep small chunks for good, see `AudioReader`. */
-const SMALL_BYTES = 64 * 1024
+/** Least length of a chunk that is not the last: shorter ones have to keep their bytes for good, see `AudioReader`. */
+export const MIN_CHUNK_BYTES = 64 * 1024
 
 /** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */
 export function bodyBytes(
@@ -77,20 +77,21 @@ async function* comparedBytes(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const tally = new WrittenTally()
+  let at = 0
   /** Held back, as there is more to compare after it. */
   let last: Uint8Array | null = null
   for await (const chunk of objectBytes(objects, key, 0, written.bytes, signal)) {
-    const at = tally.written.bytes
     tally.add(chunk)
-    const after = tally.written.bytes
+    const after = at + chunk.length
     if (after === written.bytes && tally.written.crc32 !== written.crc32) throw damaged(key)
     const view = chunk.subarray(Math.max(start - at, 0), Math.max(end - at, 0))
     const isLast = after >= end && after < written.bytes
     if (isLast && view.length > 0) last = Uint8Array.from(view.subarray(-1))
     const passed = isLast ? view.subarray(0, -1) : view
     // Before the reader asks for more, the store may be asked for what follows the audio.
-    const isCopied = passed.length < SMALL_BYTES || (after >= end - 1 && after < written.bytes)
+    const isCopied = passed.length < MIN_CHUNK_BYTES || (after >= end - 1 && after < written.bytes)
     if (passed.length > 0) yield isCopied ? Uint8Array.from(passed) : passed
+    at = after
   }
   if (last !== null) yield last
 }

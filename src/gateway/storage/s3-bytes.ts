@@ -5,6 +5,7 @@ import type { ObjectKind } from '../../contracts/objects.ts'
 import { type Clock, sleep } from '../../contracts/time.ts'
 import { Connections } from '../outbound/connections.ts'
 import type { RequestHead } from '../outbound/request-head.ts'
+import { MIN_CHUNK_BYTES } from './body-bytes.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { failureOf } from './failure.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
@@ -50,8 +51,6 @@ export class StoreRefusal extends Error {
 const MAX_READS = 512
 const READ_TRIES = 3
 const RETRY_MS = 100
-/** Least length of a chunk that is not the last: shorter ones would have to keep their bytes for good. */
-const MIN_CHUNK_BYTES = 64 * 1024
 /** Most that is read of the text of a refusal. */
 const TEXT_BYTES = 64 * 1024
 

@@ -23,7 +23,6 @@ const SLICE_MICROS = 60_000
 const SESSIONS = 2
 const JOBS = 8
 const CLUSTERED = ['ws_0', 'ws_1', 'ws_2', 'ws_3', 'ws_4', 'ws_5']
-const STOPPED_MS = 5_000
 /** Place of the node that is cut off. */
 const CUT = 1
 
@@ -192,7 +191,7 @@ t.test(
   { skip: withoutServers, timeout: 240_000 },
   async (t) => {
     const cluster = await startRedisCluster(t)
-    await addReplica(t, cluster)
+    const replica = await addReplica(t, cluster)
     const fleet = await startFleet(t, {
       nodes: 1,
       redis: { url: cluster.url },
@@ -211,12 +210,15 @@ t.test(
     await Promise.all(sessions.map(({ caller }) => caller.message('final')))
     await cluster.primaries[0]?.kill()
     process.kill(fleet.node(0).pid, 'SIGSTOP')
-    await sleep(STOPPED_MS)
+    const isPrimary = async () => (await replica.client.info('replication')).includes('role:master')
+    t.ok(await waitUntil(isPrimary, 30_000), 'its replica takes over')
     process.kill(fleet.node(0).pid, 'SIGCONT')
-    const { accounts } = await fleet.openState()
     for (const { workspace, code, caller } of sessions) {
       t.equal(await code, 1000)
       t.equal(caller.text, text, `${workspace} loses no word`)
+    }
+    const { accounts } = await fleet.openState()
+    for (const { workspace, caller } of sessions) {
       const account = () => accounts.show(workspace, NO_TERMS)
       t.ok(await waitUntil(async () => (await account()).reservedMicros === 0, 60_000))
       const { creditsMicros, expired } = await account()

@@ -2,8 +2,9 @@ import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { type Logger, messageOf } from '../../../contracts/log.ts'
 import type { Blocked } from '../../../contracts/state.ts'
-import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
+import { type Clock, systemClock } from '../../../contracts/time.ts'
 import type { Call, Committed } from './commit.ts'
+import { PendingCalls, unavailable } from './pending-calls.ts'
 import type { Runner, SubjectName } from './subjects.ts'
 import type { Calls, WorkerOptions } from './worker.ts'
 
@@ -21,14 +22,6 @@ const CLOSE_MS = 10_000
 
 const COPIED = 'the state is migrated; a copy from before it is kept for a week'
 
-interface Pending {
-  /** It looks whether a disk that was full takes more than a few calls: only that ends the block. */
-  readonly looks: boolean
-  readonly deadlineMs: number
-  readonly resolve: (value: unknown) => void
-  readonly reject: (error: unknown) => void
-}
-
 export interface ThreadOptions extends WorkerOptions {
   readonly log: Logger
   /** Longest that a caller waits, ms. */
@@ -42,16 +35,13 @@ export interface ThreadOptions extends WorkerOptions {
  */
 export class StateThread implements Runner {
   readonly #options: WorkerOptions
-  readonly #limitMs: number
   readonly #log: Logger
   readonly #clock: Clock
-  readonly #pending = new Map<number, Pending>()
+  readonly #pending: PendingCalls
   /** Calls of this turn. */
   #unsent: Call[] = []
   #worker: Worker | null = null
   #opened: Promise<void> = Promise.resolve()
-  #timer: Timer | null = null
-  #lastId = 0
   #closed = false
   #failing = false
   #blocked: Blocked | null = null
@@ -60,8 +50,12 @@ export class StateThread implements Runner {
   constructor({ log, limitMs = LIMIT_MS, clock = systemClock, ...options }: ThreadOptions) {
     this.#clock = clock
     this.#options = options
-    this.#limitMs = limitMs
     this.#log = log
+    this.#pending = new PendingCalls({
+      ...{ limitMs, clock },
+      onLate: (reason) => this.#went(reason, null),
+      onNone: () => void this.#worker?.unref(),
+    })
   }
 
   blocked(): Blocked | null {
@@ -89,19 +83,9 @@ export class StateThread implements Runner {
       return Promise.reject(unavailable(reason))
     }
     const worker = this.#start()
-    return new Promise((resolve, reject) => {
-      if (this.#pending.size === 0) worker.ref()
-      this.#lastId += 1
-      const looks = subject === 'health' && method === 'write'
-      this.#pending.set(this.#lastId, {
-        looks,
-        deadlineMs: this.#clock.now() + this.#limitMs,
-        resolve,
-        reject,
-      })
-      this.#send({ id: this.#lastId, subject, method, args })
-      this.#watch()
-    })
+    if (this.#pending.size === 0) worker.ref()
+    const looks = subject === 'health' && method === 'write'
+    return this.#pending.add(looks, (id) => this.#send({ id, subject, method, args }))
   }
 
   /** Sends the calls of one turn of the event loop together: a message wakes the thread, and costs more than a call. */
@@ -119,7 +103,7 @@ export class StateThread implements Runner {
     } catch (error) {
       // One of them cannot be cloned. The others are none the worse for it.
       if (calls.length > 1) for (const call of calls) this.#sendAlone(call)
-      else this.#take(calls[0]!.id)?.reject(error)
+      else this.#pending.take(calls[0]!.id)?.reject(error)
     }
   }
 
@@ -189,7 +173,7 @@ export class StateThread implements Runner {
     for (const answer of answers) {
       if ('failure' in answer && answer.failure.unavailable)
         this.#went(answer.failure.reason, answer.failure.blocked)
-      const pending = this.#take(answer.id)
+      const pending = this.#pending.take(answer.id)
       if (!pending) continue // too late: its caller was refused meanwhile
       if (!('failure' in answer)) {
         if (pending.looks) this.#came()
@@ -200,36 +184,9 @@ export class StateThread implements Runner {
     }
   }
 
-  #take(id: number): Pending | undefined {
-    const pending = this.#pending.get(id)
-    this.#pending.delete(id)
-    if (this.#pending.size === 0) this.#worker?.unref()
-    return pending
-  }
-
   #failAll(reason: string): void {
     this.#unsent = []
-    for (const id of [...this.#pending.keys()]) this.#take(id)?.reject(unavailable(reason))
-  }
-
-  /** One timer serves all callers: they wait equally long, so the oldest is the first to be given up. */
-  #watch(): void {
-    const [oldest] = this.#pending.values()
-    if (this.#timer || !oldest) return
-    const late = () => {
-      this.#timer = null
-      const nowMs = this.#clock.now()
-      const reason = `no answer within ${this.#limitMs} ms`
-      for (const [id, { deadlineMs }] of this.#pending) {
-        if (deadlineMs > nowMs) break
-        this.#went(reason, null)
-        this.#take(id)?.reject(unavailable(reason))
-      }
-      this.#watch()
-    }
-    // After a long task of this process the timer fires before answers that have arrived are read: they count.
-    const leftMs = Math.max(0, oldest.deadlineMs - this.#clock.now())
-    this.#timer = this.#clock.after(leftMs, () => setImmediate(late)).unref()
+    this.#pending.failAll(reason)
   }
 
   #went(reason: string, blocked: Blocked | null): void {
@@ -243,8 +200,4 @@ export class StateThread implements Runner {
     this.#failing = false
     this.#blocked = null
   }
-}
-
-function unavailable(reason: string): GatewayError {
-  return new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause: new Error(reason) })
 }

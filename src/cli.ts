@@ -5,8 +5,10 @@ import { onWarning } from './contracts/warnings.ts'
 async function serve(args: string[]): Promise<number> {
   const { values } = parse(args, { processes: { type: 'string' } }, 0)
   const { readCount, serveProcesses } = await import('./cli/processes.ts')
-  const count = readCount(values.processes ?? '1')
+  const { readEnvironment } = await import('./gateway/node/config.ts')
+  const asked = values.processes === undefined ? null : readCount(values.processes)
   return running(async () => {
+    const count = asked ?? readEnvironment(process.env).LARKWAY_PROCESSES
     if (count > 1) return serveProcesses({ count, env: process.env, print, complain })
     const { serve } = await import('./main.ts')
     await serve(process.env)

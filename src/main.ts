@@ -3,6 +3,7 @@ import { createLogger, type Logger, logCrash, messageOf } from './contracts/log.
 import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
 import type { Environment } from './gateway/node/config.ts'
 import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
+import type { NodePlace } from './gateway/node/stores.ts'
 import { readTestTiming } from './gateway/node/timing.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
@@ -16,16 +17,17 @@ type Variables = Readonly<Record<string, string | undefined>>
  */
 export async function serve(
   env: Variables,
-  { shared = false }: { readonly shared?: boolean } = {},
+  { place = 'alone' }: { readonly place?: NodePlace } = {},
 ): Promise<void> {
+  const shared = place !== 'alone'
   Object.assign(process.env, UWS_ENVIRONMENT)
   const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
-    shared,
+    place,
     timing: readTestTiming(env),
   })
   stopOnSignals(node)
   leaveObjectsYoung()
-  greet(node.greeting, shared)
+  greet(node, shared)
 }
 
 /**
@@ -63,10 +65,11 @@ function logOfProcess({ LOG_LEVEL }: Environment, shared: boolean): Logger {
  * Greets the newcomer, or lets the parent of `larkway serve --processes` do it. When that parent dies, even of
  * SIGKILL, the channel to it closes, and this process stops instead of living on with nothing to stop it.
  */
-function greet(greeting: string, shared: boolean): void {
+function greet({ greeting, hasState }: RunningNode, shared: boolean): void {
   if (!shared) return void process.stdout.write(greeting)
-  // Not SIGTERM: what starts the parent again needs the port.
-  const stop = () => process.kill(process.pid, 'SIGINT')
+  // Not SIGTERM: what starts the parent again needs the port. Without the state no call can end well: what was charged
+  // is in the folder of its records, as after a kill.
+  const stop = () => (hasState ? process.kill(process.pid, 'SIGINT') : process.exit(1))
   if (!process.connected) return void stop()
   process.once('disconnect', stop)
   process.send?.({ greeting })
@@ -85,7 +88,8 @@ function stopOnSignals(node: RunningNode): void {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  await serve(process.env, { shared: process.argv.includes('--shared') }).catch((error: unknown) => {
+  const [, , place = 'alone'] = process.argv as (string | undefined)[]
+  await serve(process.env, { place: place as NodePlace }).catch((error: unknown) => {
     process.stderr.write(`${messageOf(error)}\n`)
     process.exit(1)
   })

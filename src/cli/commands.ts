@@ -5,7 +5,7 @@ import type { CliContext } from './context.ts'
 const HELP = `larkway <command>
 
   serve [--processes N]        run the gateway; docs/configuration.md lists its environment. N processes (1 to 64) share
-                               the port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
+                               the port, and Redis and S3 or the data folder; LARKWAY_MEMORY_MIB is the budget of each
   worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
   check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
                                LARKWAY_CONFIG, else larkway.yaml), and the certificate of TLS; with --providers, ask

@@ -3,13 +3,12 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { createLogger } from '../contracts/log.ts'
 import { sleep, systemClock, type Timer } from '../contracts/time.ts'
 import { certificateFiles } from '../gateway/node/certificate.ts'
-import { type Environment, readEnvironment } from '../gateway/node/config.ts'
-import { isEmbedded } from '../gateway/node/stores.ts'
+import { type Environment, PROCESSES_MAX, readEnvironment } from '../gateway/node/config.ts'
+import { type NodePlace, type SharedFolder, shareFolder } from '../gateway/node/stores.ts'
 import { UsageError } from './arguments.ts'
-
-const PROCESSES_MAX = 64
 
 /** A process that has served for so long did not fail to start. */
 const SETTLED_MS = 5_000
@@ -36,26 +35,25 @@ export function readCount(text: string): number {
 
 /**
  * Runs several servers on one port and keeps them running. The kernel hands each new connection to one of
- * them (SO_REUSEPORT; only Linux spreads them). They share Redis and S3 and nothing else: each has its own
- * memory budget.
+ * them (SO_REUSEPORT; only Linux spreads them). Each has its own memory budget. They share Redis and S3, or a data
+ * folder: then this process has their state, and answers them by the channel that each was started with.
  *
  * The first one starts alone, so that what keeps it from serving is said once and ends the command. Later,
  * one that ends is replaced, after pauses that grow while its successors end early. SIGTERM and SIGINT stop
  * them gracefully, a second one ends them at once, and SIGHUP is passed on.
  *
  * @returns the exit code: 0 when all ended well after a signal
- * @throws  Error that says why it is refused, or that the port is taken
+ * @throws  Error that says why it is refused, that the port is taken, or what is wrong with the data folder
  */
 export async function serveProcesses({ env, ...options }: ProcessesOptions): Promise<number> {
   const environment = readEnvironment(env)
-  if (isEmbedded(environment))
-    throw new Error(
-      'more than one process needs REDIS_URL and S3_BUCKET: a data folder is for one process alone',
-    )
   checkMetricsPorts(environment.LARKWAY_METRICS_PORT, options.count)
   const port = await findPort(environment.HOST, environment.PORT)
   const common = { ...env, PORT: String(port), ...(await findTlsPort(environment)) }
-  return new Processes({ ...options, env: common }, port).run()
+  const folder = await shareFolder(environment, createLogger(environment.LOG_LEVEL), options.count)
+  const exitCode = await new Processes({ ...options, env: common }, port, folder).run()
+  await folder.close()
+  return exitCode
 }
 
 async function findTlsPort(environment: Environment): Promise<Record<string, string>> {
@@ -102,15 +100,18 @@ interface Running {
 class Processes {
   readonly #options: ProcessesOptions
   readonly #port: number
+  readonly #folder: SharedFolder
   readonly #stopping = new AbortController()
   readonly #running = new Set<Running>()
   /** One for each number, from 1 on: ends when that process is not started again. */
   readonly #kept: Promise<void>[] = []
   #exitCode = 0
+  #hasStarted = false
 
-  constructor(options: ProcessesOptions, port: number) {
+  constructor(options: ProcessesOptions, port: number, folder: SharedFolder) {
     this.#options = options
     this.#port = port
+    this.#folder = folder
   }
 
   async run(): Promise<number> {
@@ -151,8 +152,12 @@ class Processes {
   /** @returns whether it had settled before it ended */
   async #runOne(number: number): Promise<boolean> {
     const { env, print, complain } = this.#options
-    const running: Running = { process: startServing(withMetricsPort(env, number), print), state: 'starting' }
+    const place = this.#hasStarted ? 'further' : 'first'
+    this.#hasStarted = true
+    const process = startServing(withMetricsPort(env, number), place, print)
+    const running: Running = { process, state: 'starting' }
     this.#running.add(running)
+    this.#folder.serve(process.child)
     let settling: Timer | undefined
     void running.process.listening.then((greeting) => {
       running.state = 'listening'
@@ -199,6 +204,7 @@ const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 /** One of several servers on a port. */
 interface ServingProcess {
   readonly pid: number | undefined
+  readonly child: ChildProcess
   /** Resolves with what a newcomer is told, once it listens; never when it ends before that. */
   readonly listening: Promise<string>
   /**
@@ -220,25 +226,32 @@ interface ServingProcess {
  */
 function startServing(
   env: Readonly<Record<string, string | undefined>>,
+  place: Exclude<NodePlace, 'alone'>,
   print: (lines: string) => void,
 ): ServingProcess {
-  const child = spawn(process.execPath, [MAIN, '--shared'], {
+  const child = spawn(process.execPath, [MAIN, place], {
     env,
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    serialization: 'advanced',
     detached: true,
   })
   if (child.stdout !== null) passLines(child.stdout, print)
   return {
     pid: child.pid,
-    listening: new Promise((resolve) => child.once('message', (message) => resolve(greetingIn(message)))),
+    child,
+    listening: greetingOf(child),
     ended: endOf(child),
     kill: (signal) => void child.kill(signal),
   }
 }
 
-function greetingIn(message: unknown): string {
-  const { greeting } = Object(message) as { readonly greeting?: unknown }
-  return typeof greeting === 'string' ? greeting : ''
+function greetingOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.on('message', (message) => {
+      const { greeting } = Object(message) as { readonly greeting?: unknown }
+      if (typeof greeting === 'string') resolve(greeting)
+    })
+  })
 }
 
 function endOf(child: ChildProcess): Promise<string> {

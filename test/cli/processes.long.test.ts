@@ -14,6 +14,7 @@ import { childEnvironment } from '../support/child-environment.ts'
 import { larkway } from '../support/cli.ts'
 import { localCertificate } from '../support/edge.ts'
 import { listen } from '../support/http-server.ts'
+import { isAlive } from '../support/larkway.ts'
 import { programOf } from '../support/program.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
@@ -25,8 +26,6 @@ import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 const START = fileURLToPath(new URL('../../scripts/start.mjs', import.meta.url))
-const EMBEDDED =
-  'larkway: more than one process needs REDIS_URL and S3_BUCKET: a data folder is for one process alone\n'
 const KEY = makeKey()
 
 t.test('a number of processes that cannot be had is refused', async (t) => {
@@ -42,13 +41,6 @@ t.test('a number of processes that cannot be had is refused', async (t) => {
   })
 })
 
-t.test('a data folder is for one process', async (t) => {
-  const refused = { code: 1, output: '', errors: EMBEDDED }
-  t.same(await larkway(['serve', '--processes', '2']), refused)
-  const env = { REDIS_URL: 'redis://127.0.0.1:1' }
-  t.same(await larkway(['serve', '--processes', '2'], { env }), refused, 'Redis alone does not do')
-})
-
 t.test('npm start passes its arguments on', { timeout: 120_000 }, async (t) => {
   const child = spawn(process.execPath, [START, '--processes', '0'], { stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -58,10 +50,8 @@ t.test('npm start passes its arguments on', { timeout: 120_000 }, async (t) => {
   t.equal(lines.at(-1), 'larkway: --processes takes 1 to 64')
 })
 
-interface Servers {
-  readonly redis: RedisServer
-  readonly bucket: Bucket
-}
+/** What the processes share: Redis and a bucket, or a data folder. */
+type Shared = { readonly redis: RedisServer; readonly bucket: Bucket } | null
 
 interface Processes {
   readonly port: number
@@ -81,7 +71,7 @@ interface Processes {
 /** Runs `larkway serve --processes`; returns when all listen, or when it has ended. */
 async function startProcesses(
   t: Test,
-  { redis, bucket }: Servers,
+  shared: Shared,
   {
     count = 2,
     options = {},
@@ -101,8 +91,9 @@ async function startProcesses(
       HOST: '127.0.0.1',
       LARKWAY_CONFIG: path,
       LARKWAY_DRAIN_SECONDS: '0',
-      REDIS_URL: redis.url,
-      ...bucket.env,
+      ...(shared === null
+        ? { LARKWAY_DATA: await tempFolder(t) }
+        : { REDIS_URL: shared.redis.url, ...shared.bucket.env }),
       ...env,
     }),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -145,14 +136,6 @@ async function configuration(t: Test, options: object): Promise<object> {
         keys: [{ id: 'key_web', app: 'web', sha256: hashKey(KEY) }],
       },
     },
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
   }
 }
 
@@ -205,10 +188,24 @@ async function assertLetsEnd(t: Test, gateway: Processes, signal: 'SIGTERM' | 'S
   t.same(await gateway.ended, [0, null], signal)
 }
 
-t.test('several processes', { skip: withoutServers, timeout: 300_000 }, async (t) => {
+t.test('several processes on Redis and S3', { skip: withoutServers, timeout: 300_000 }, async (t) => {
   const [redis, s3] = await Promise.all([startRedis(t), sharedS3(t)])
-  const servers = { redis, bucket: await openBucket(t, s3) }
+  await assertProcesses(t, { redis, bucket: await openBucket(t, s3) })
+})
 
+t.test('several processes on a data folder', { timeout: 300_000 }, async (t) => {
+  await assertProcesses(t, null)
+  t.test('a folder that somebody has is refused', async (t) => {
+    const folder = await tempFolder(t)
+    const gateway = await startProcesses(t, null, { env: { LARKWAY_DATA: folder } })
+    const second = await startProcesses(t, null, { env: { LARKWAY_DATA: folder } })
+    t.same(await second.ended, [1, null])
+    t.match(second.lines, [/^larkway: the data folder \S+ is in use by another Larkway process/])
+    t.equal(await askOnce(gateway.port), 200)
+  })
+})
+
+async function assertProcesses(t: Test, servers: Shared): Promise<void> {
   t.test('they share the port, and one that is killed is replaced', async (t) => {
     const gateway = await startProcesses(t, servers, { count: 3 })
     const pids = gateway.pids()
@@ -314,7 +311,8 @@ t.test('several processes', { skip: withoutServers, timeout: 300_000 }, async (t
     const gateway = await startProcesses(t, servers, { options: { delay_ms: 2_000 } })
     const client = await upload(gateway.port)
     gateway.parent.kill('SIGKILL')
-    t.equal((await client.response({ timeoutMs: 20_000 }))?.status, 200)
+    const answer = await client.response({ timeoutMs: 20_000 })
+    t.equal(answer?.status, servers === null ? undefined : 200, 'with it goes the state of a data folder')
     t.ok(await waitUntil(() => !gateway.pids().some(isAlive)), 'nobody is left')
     t.equal(await askOnce(gateway.port), 0)
   })
@@ -350,4 +348,4 @@ t.test('several processes', { skip: withoutServers, timeout: 300_000 }, async (t
     t.ok(killed >= 6 && killed <= 12, `after ${killed} starts of 2 processes`)
     t.notOk(gateway.pids().some(isAlive))
   })
-})
+}

@@ -4,6 +4,8 @@ import t, { type Test } from 'tap'
 import type { AccountTerms } from '../../src/contracts/ledger.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { type Fleet, type FleetOptions, startFleet } from '../support/fleet.ts'
+import { processesOf } from '../support/larkway.ts'
+import { processesProgram } from '../support/program.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { costOf, usageRecords } from '../support/usage-records.ts'
@@ -32,7 +34,10 @@ type Name = keyof typeof WORKSPACES
 const NAMES = Object.keys(WORKSPACES) as Name[]
 
 /** Nodes under paid traffic, with leases that are over soon. */
-async function startPaid(t: Test, servers: Pick<FleetOptions, 'nodes' | 'redis'>): Promise<Fleet> {
+async function startPaid(
+  t: Test,
+  servers: Pick<FleetOptions, 'nodes' | 'redis' | 'program'>,
+): Promise<Fleet> {
   const usage = { prompt_tokens: 10, completion_tokens: 50, total_tokens: 60 }
   const upstream = await startUpstream(t, { script: { usage, waitMs: 40 } })
   const provider = { kind: 'openai-compatible', base_url: upstream.url }
@@ -99,8 +104,10 @@ async function recordsOf(fleet: Fleet): Promise<UsageRecord[]> {
   return [...last.values()]
 }
 
-const kinds: readonly [string, Pick<FleetOptions, 'nodes' | 'redis'>, { skip: string | false }][] = [
+const processes = await processesProgram(2)
+const kinds: readonly [string, Parameters<typeof startPaid>[1], { skip: string | false }][] = [
   ['embedded', {}, { skip: false }],
+  ['two processes on a folder', { program: () => processes }, { skip: false }],
   ['two nodes and Redis', { nodes: 2, redis: {} }, { skip: withoutServers }],
 ]
 for (const [name, servers, { skip }] of kinds) {
@@ -113,8 +120,10 @@ for (const [name, servers, { skip }] of kinds) {
       await waitUntil(async () => traffic.answered > before + 3, 10_000)
       await sleep(Math.random() * 700)
       const at = killed % fleet.nodes.length
+      const pids = processesOf(fleet.node(at))
+      if (pids.length > 1 && killed % 3 > 0) process.kill(pids.at(-1)!, 'SIGKILL')
       // Some stay away until their leases are over.
-      await fleet.restartNode(at, 'SIGKILL', () => (killed % 6 === 5 ? sleep(6_500) : Promise.resolve()))
+      else await fleet.restartNode(at, 'SIGKILL', () => (killed % 6 === 5 ? sleep(6_500) : Promise.resolve()))
       const { creditsMicros } = await accounts.show('paid', NO_TERMS)
       t.ok(creditsMicros >= 0, 'never negative')
     }

@@ -103,6 +103,20 @@ async function launch(
   }
 }
 
+/** Those of a node's processes that live, if it has several on one port; in the order of their starts. */
+export function processesOf({ log }: Pick<LarkwayProcess, 'log'>): number[] {
+  const pids = log.flatMap(({ msg, pid }) => (msg === 'listening' && typeof pid === 'number' ? [pid] : []))
+  return pids.filter(isAlive)
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
 /** Gives a process durations of its own; an environment of `env` may do the same for a whole fleet. */
 export function testTiming(timing: Timing | undefined): Record<string, string> {
   return timing === undefined ? {} : { NODE_ENV: 'test', LARKWAY_TEST_TIMING: JSON.stringify(timing) }

@@ -23,3 +23,9 @@ export function programOf(name: 'main.ts' | 'cli.ts'): Promise<Program> {
   }
   return program
 }
+
+/** The server as several processes on one port. */
+export async function processesProgram(count: number): Promise<Program> {
+  const { args, env } = await programOf('cli.ts')
+  return { args: [...args, 'serve', '--processes', String(count)], env }
+}

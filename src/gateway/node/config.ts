@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 
 export const DEFAULT_DATA = './data'
+export const PROCESSES_MAX = 64
 
 const Environment = Type.Object({
   PORT: Type.Integer({
@@ -104,6 +105,14 @@ const Environment = Type.Object({
     maximum: 1_048_576,
     default: 1_024,
     description: 'most of these records, MiB; beyond that new ones are lost',
+  }),
+  LARKWAY_PROCESSES: Type.Integer({
+    minimum: 1,
+    maximum: PROCESSES_MAX,
+    default: 1,
+    description:
+      'processes that `larkway serve` and `npm start` run on one port, each with its own LARKWAY_MEMORY_MIB; one per ' +
+      'core is enough',
   }),
   LARKWAY_JOBS: Type.Optional(
     Type.Integer({

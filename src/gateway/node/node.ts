@@ -53,11 +53,17 @@ import { startSweeper } from '../storage/sweep.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
-import { isEmbedded, openState, openStore, type Store } from './stores.ts'
+import { isEmbedded, type NodePlace, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, openUsage, openUsageFiles } from './usage.ts'
 
 const MIB = 1024 * 1024
+
+interface NodeOptions {
+  readonly timing: Timing
+  readonly clock: Clock
+  readonly place?: NodePlace
+}
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
 export type Node = Awaited<ReturnType<typeof openNode>>
@@ -73,12 +79,12 @@ export async function openNode(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
   closers: Closer[],
-  { timing, clock }: { readonly timing: Timing; readonly clock: Clock },
+  { timing, clock, place = 'alone' }: NodeOptions,
 ) {
   const tracing = await startTracing(env, log, clock)
   if (tracing !== null) closers.push(() => tracing.close())
-  if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
-  const state = await openState(environment, log, { timing: timing.redis, clock })
+  if (place === 'alone' && isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
+  const state = await openState(environment, log, { timing: timing.redis, clock, place })
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)
@@ -90,7 +96,7 @@ export async function openNode(
   closers.push(() => blocks.close())
   const store = await openStore(environment, secretKeys, { blocks, budget }, clock)
   await keepStore(store, state, clock, closers)
-  await sweep(store, state, catalog, { log, clock }, closers)
+  await sweep(store, state, catalog, { log, clock, place }, closers)
   const usageFiles = openUsageFiles(environment, env, store, clock, closers)
   const own = { environment, log, timing, clock, usageFiles }
   const usage = await openUsage({ ...own, state, catalog, metrics }, closers)
@@ -235,7 +241,7 @@ async function sweep(
   { objects, folderLinks }: Store,
   state: State,
   catalog: Catalog,
-  { log, clock }: { readonly log: Logger; readonly clock: Clock },
+  { log, clock, place }: { readonly log: Logger; readonly clock: Clock; readonly place: NodePlace },
   closers: Closer[],
 ): Promise<void> {
   const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
@@ -243,7 +249,7 @@ async function sweep(
   const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
   const cacheTtlSeconds = () =>
     Math.max(0, ...servedRoutes(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
-  const alone = folderLinks !== null
+  const alone = folderLinks !== null && place !== 'further'
   const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
   const sweeper = await startSweeper({ objects, log, clock, alone, ...ages, knownJobs })
   closers.push(() => sweeper.stop())

@@ -18,7 +18,7 @@ import { type JobWork, startJobWork } from './job-work.ts'
 import { type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
-import { isEmbedded } from './stores.ts'
+import { isEmbedded, type NodePlace } from './stores.ts'
 import { connectionsMax, remarksOn } from './surroundings.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
@@ -41,6 +41,8 @@ export interface RunningNode {
   readonly sandboxUrl: string | undefined
   /** Tells a newcomer how to make a first call; empty where there is a configuration file. */
   readonly greeting: string
+  /** False: its state is in the process that has started it, and gone with that. */
+  readonly hasState: boolean
   /** Reads the configuration and the certificate again. */
   reload(): Promise<void>
   /** Takes up nothing new, finishes what is in flight and closes. For `SIGINT`, a person's, it does not listen on. */
@@ -53,7 +55,7 @@ export interface RunningNode {
  * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` must already be in
  * the environment of the process.
  *
- * @param options.shared whether other processes listen on the same port
+ * @param options.place  whether other processes listen on the same port
  * @param options.timing durations that tests change
  * @param options.clock  what all of it waits by; a test may pass one of its own
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
@@ -62,20 +64,21 @@ export async function openServer(
   env: Variables,
   createLog: (environment: Environment) => Logger,
   {
-    shared = false,
+    place = 'alone',
     timing = {},
     clock = systemClock,
-  }: { readonly shared?: boolean; readonly timing?: Timing; readonly clock?: Clock } = {},
+  }: { readonly place?: NodePlace; readonly timing?: Timing; readonly clock?: Clock } = {},
 ): Promise<RunningNode> {
   const environment = readEnvironment(env)
   const log = createLog(environment)
   const closers: Closer[] = []
-  const parts = await openNode(environment, env, log, closers, { timing, clock })
+  const parts = await openNode(environment, env, log, closers, { timing, clock, place })
   const accepting = { value: true }
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
   const certificate = files === undefined ? null : await openCertificate(files, parts, renewCertificate)
   const questions = usageQuestions(parts, parts.usage)
+  const shared = place !== 'alone'
   const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
@@ -88,7 +91,8 @@ export async function openServer(
   const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
   const { sandboxUrl } = parts.catalog
   log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
-  return running({ parts, closers, server, jobs, certificate }, () => {
+  const hasState = !shared || environment.REDIS_URL !== undefined
+  return running({ parts, closers, server, jobs, certificate, hasState }, () => {
     accepting.value = false
   })
 }
@@ -119,7 +123,7 @@ export async function openWorker(
   for (const remark of remarksOn(environment)) log.warn(remark)
   const jobsAtOnce = environment.LARKWAY_JOBS
   log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
-  return running({ parts, closers, server: null, jobs, certificate: null }, () => {})
+  return running({ parts, closers, ...none, jobs, hasState: true }, () => {})
 }
 
 function storesOf({ state, environment }: Node) {
@@ -223,11 +227,13 @@ interface Stoppable {
   readonly certificate: WatchedCertificate | null
   /** Null where jobs are left to others. */
   readonly jobs: JobWork | null
+  readonly hasState: boolean
 }
 
 function running(node: Stoppable, onStop: () => void): RunningNode {
-  const { parts, server, jobs, closers, certificate } = node
+  const { parts, server, jobs, closers, certificate, hasState } = node
   return {
+    hasState,
     port: server?.port,
     tlsPort: server?.tlsPort,
     sandboxUrl: parts.catalog.sandboxUrl,

@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
 import type { Links } from '../../contracts/links.ts'
 import type { Logger } from '../../contracts/log.ts'
@@ -6,34 +7,86 @@ import type { State } from '../../contracts/state.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { createFileObjects } from '../storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../storage/folder-links.ts'
+import { lockFolder } from '../storage/folder-lock.ts'
 import type { StoreMemory } from '../storage/read-buffers.ts'
 import type { Environment } from './config.ts'
 import type { Timing } from './timing.ts'
 
 export const STATE_FILE = 'state.sqlite'
 
-/** Whether the data folder holds what only one server may use at a time. */
+/**
+ * A node among the processes of its machine: it is alone; or one of several that have the data folder together: the
+ * first of them, before any other has started, or a further one.
+ */
+export type NodePlace = 'alone' | 'first' | 'further'
+
+/** Whether the data folder holds what only one server, or one set of processes, may use at a time. */
 export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_URL' | 'S3_BUCKET'>): boolean {
   return REDIS_URL === undefined || S3_BUCKET === undefined
+}
+
+interface StateOptions {
+  readonly timing?: Timing['redis']
+  readonly clock?: Clock
+  readonly place?: NodePlace
 }
 
 /**
  * The state that the environment names: Redis, else the file of the data folder, which has to exist. The client of each
  * is loaded only where it is used: it takes 30 MB of memory.
  *
+ * @param options.place of this node: the file of one that is not alone belongs to the process that has started it
  * @throws Error when the file cannot be opened; a Redis that is away is found later
  */
 export async function openState(
   { REDIS_URL: url, LARKWAY_DATA: folder }: Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>,
   log: Logger,
-  { timing, clock = systemClock }: { readonly timing?: Timing['redis']; readonly clock?: Clock } = {},
+  { timing, clock = systemClock, place = 'alone' }: StateOptions = {},
 ): Promise<State> {
   if (url !== undefined) {
     const { createRedisState } = await import('../state/redis/state.ts')
     return createRedisState({ url, log, timing, clock })
   }
+  if (place !== 'alone') {
+    const { createSharedState } = await import('../state/shared/client.ts')
+    const { channelTo } = await import('../state/shared/messages.ts')
+    return createSharedState(channelTo(process), clock)
+  }
   const { openEmbeddedState } = await import('../state/embedded/state.ts')
   return openEmbeddedState({ file: join(folder, STATE_FILE), log, clock })
+}
+
+/** The data folder of several processes on one port. */
+export interface SharedFolder {
+  /** Answers a process that asks for their state, until that ends. */
+  serve(process: ChildProcess): void
+  /** Gives the folder free, once the processes have ended. */
+  close(): Promise<void>
+}
+
+/**
+ * Claims the data folder for processes that this one starts, and opens their state, unless both are in Redis and S3.
+ *
+ * @throws Error that says what is wrong with the folder, or who has it
+ */
+export async function shareFolder(
+  environment: Environment,
+  log: Logger,
+  processes: number,
+): Promise<SharedFolder> {
+  const { REDIS_URL: url, LARKWAY_DATA: folder } = environment
+  const unlock = isEmbedded(environment) ? await lockFolder(folder) : null
+  if (url !== undefined) return { serve() {}, close: async () => unlock?.() }
+  const { StateServer } = await import('../state/shared/server.ts')
+  const { channelTo } = await import('../state/shared/messages.ts')
+  const state = await StateServer.open({ file: join(folder, STATE_FILE), log, processes })
+  return {
+    serve: (process) => state.serve(channelTo(process)),
+    async close() {
+      await state.close()
+      await unlock?.()
+    },
+  }
 }
 
 /** Stores of bodies and results, and the opener of a result by its URL. */

@@ -43,6 +43,34 @@ export class EmbeddedRateLimiter implements RateLimiter {
     return decisionOf(bucket, missingUs + intervalUs, 0, local, false)
   }
 
+  /** Time until the bucket of a key is full, microseconds. */
+  fullInUs(keyId: string): number {
+    return Math.max(0, this.#book.fullAtUs(keyId) - this.#clockUs())
+  }
+
+  /**
+   * Takes tokens ahead for a process that shares this limiter. The lower half of a bucket is never lent: near its limit
+   * every take is decided here, and the wait that a refused caller is told stays true.
+   *
+   * @returns how many of those that are wanted
+   */
+  lend(keyId: string, limit: RateLimit, wanted: number): number {
+    const { intervalUs, burst } = bucketOf(limit)
+    const nowUs = this.#clockUs()
+    const missingUs = Math.max(0, this.#book.fullAtUs(keyId) - nowUs)
+    const spare = Math.floor((intervalUs * burst - missingUs) / intervalUs) - Math.ceil(burst / 2)
+    const lent = Math.max(0, Math.min(wanted, spare))
+    if (lent > 0) this.#book.note(keyId, nowUs + missingUs + lent * intervalUs, nowUs)
+    return lent
+  }
+
+  /** Puts back tokens that were lent and not used. */
+  giveBack(keyId: string, limit: RateLimit, tokens: number): void {
+    const nowUs = this.#clockUs()
+    const fullAtUs = this.#book.fullAtUs(keyId) - bucketOf(limit).intervalUs * tokens
+    this.#book.note(keyId, Math.max(nowUs, fullAtUs), nowUs)
+  }
+
   figures(): LimiterFigures {
     return { mode: 'process', decisions: { process: this.#decisions } }
   }

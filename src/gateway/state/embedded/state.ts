@@ -1,4 +1,6 @@
 import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../../contracts/console.ts'
+import type { JobHints } from '../../../contracts/jobs.ts'
+import type { CallLedger } from '../../../contracts/ledger.ts'
 import type { RateLimiter } from '../../../contracts/rate-limit.ts'
 import type { State } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
@@ -16,8 +18,8 @@ import { EmbeddedUnitLimiter } from './unit-limiter.ts'
 const HEALTH_MS = 2_000
 
 /**
- * State in one SQLite file that survives a kill and a power cut, for a single server. Other processes, such as the
- * command line, may have the file open at the same time. Rate limits belong to this process alone.
+ * State in one SQLite file that survives a kill and a power cut, for the servers of one machine. Other processes, such
+ * as the command line, may have the file open at the same time. Rate limits and slots are in this process' memory.
  *
  * @param options.file a path, or `:memory:` for a state that ends with this process. It is opened at the first use:
  *                     when that fails, so does the use, and `healthy` answers false
@@ -37,29 +39,31 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
   return stateOf(thread, options.clock)
 }
 
-/** The state whose file `runner` has. */
-export function stateOf(runner: Runner, clock: Clock = systemClock): State {
+/** The parts of an embedded state that are in the memory of one process. */
+export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'slots'> &
+  Pick<ConsoleState, 'sessionEnds' | 'usageMarks'> & {
+    /** As `Jobs.listen`. */
+    readonly listen: (hints: JobHints) => void
+  }
+
+/** The state whose file `runner` has. @param memory absent: this process alone has the state */
+export function stateOf(runner: Runner, clock: Clock = systemClock, memory?: InMemory): State {
   const { jobs, sessions, requests, samples, keyUses, health, ...rest } = subjectsOf(runner)
   const withToken = createClaimTokens()
+  const { listen, sessionEnds, usageMarks, ...limits } = memory ?? ownMemory(rest.ledger, clock)
   return {
     kind: 'embedded',
     ...rest,
-    rateLimiter: rateLimiterOf(rest.ledger, clock),
-    unitLimiter: new EmbeddedUnitLimiter(microsecondsOf(clock)),
-    slots: new EmbeddedSlots(clock),
+    ...limits,
     memory: null,
     jobs: {
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
       end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
       claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
-      // Only the command line shares the file, and it does little.
-      listen() {},
+      listen,
     },
-    console: {
-      ...{ sessions, keyUses, sessionEnds: createSessionEnds(), usageMarks: createUsageMarks() },
-      ...recordsOf(requests, samples),
-    },
+    console: { sessions, keyUses, sessionEnds, usageMarks, ...recordsOf(requests, samples) },
     healthy: () => {
       const look = runner.blocked() === null ? health.ping() : health.write()
       return within(HEALTH_MS, look, clock).catch(() => false)
@@ -70,8 +74,20 @@ export function stateOf(runner: Runner, clock: Clock = systemClock): State {
   }
 }
 
-/** There is one node, which ends what it has without an order. */
-function createSessionEnds(): SessionEnds {
+function ownMemory(ledger: Pick<CallLedger, 'look'>, clock: Clock): InMemory {
+  return {
+    rateLimiter: withSlots(new EmbeddedRateLimiter(microsecondsOf(clock)), ledger),
+    unitLimiter: new EmbeddedUnitLimiter(microsecondsOf(clock)),
+    slots: new EmbeddedSlots(clock),
+    sessionEnds: createSessionEnds(),
+    usageMarks: createUsageMarks(),
+    // Only the command line shares the file, and it does little.
+    listen() {},
+  }
+}
+
+/** Orders for the nodes that share this process' state; one that is alone ends what it has without an order. */
+export function createSessionEnds(): SessionEnds {
   const orders = new Set<string>()
   return {
     order: async (id) => void orders.add(id),
@@ -80,8 +96,8 @@ function createSessionEnds(): SessionEnds {
   }
 }
 
-/** There is one node, which knows by itself what it has, and takes over what the one before has left. */
-function createUsageMarks(): UsageMarks {
+/** Marks of the nodes that share this process' state, which take over what those before have left. */
+export function createUsageMarks(): UsageMarks {
   const marks = new Map<string, UsageMark>()
   return {
     note: async (writer, mark) => void marks.set(writer, mark),
@@ -92,8 +108,8 @@ function createUsageMarks(): UsageMarks {
   }
 }
 
-function rateLimiterOf(ledger: Subjects['ledger'], clock: Clock): RateLimiter {
-  const limiter = new EmbeddedRateLimiter(microsecondsOf(clock))
+/** The limiter, which looks at the slots of idempotency keys in the file. */
+export function withSlots(limiter: EmbeddedRateLimiter, ledger: Pick<CallLedger, 'look'>): RateLimiter {
   const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
     try {
       return (await ledger.look(workspace, slotId)).state !== 'free'

@@ -97,12 +97,33 @@ interface Program {
   readonly env: Readonly<Record<string, string>>
 }
 
+/** The same server as several processes on one port, and the one that starts them. */
+export function inProcesses(candidate: Candidate, count: number): Candidate {
+  return {
+    ...candidate,
+    name: `${candidate.name}-${count}`,
+    label: `Larkway, ${count} processes`,
+    async command(place) {
+      const { command, env } = await candidate.command(place)
+      const { file, flags, env: added } = await serverOf(ROOT, 'cli.ts')
+      const args = ['--no-warnings', ...flags, file, 'serve', '--processes', String(count)]
+      return { command, args, env: { ...env, ...added } }
+    },
+  }
+}
+
+/** @throws Error that says why it is missing */
+export function candidateOf(found: Found): Candidate {
+  if ('candidate' in found) return found.candidate
+  throw new Error(`${found.name}: ${found.reason}`)
+}
+
 /** A tree's server as its own `npm start` has Node run it: compiled, and with the flags that it chose. */
-async function serverOf(tree: string): Promise<Program> {
+async function serverOf(tree: string, program: 'main.ts' | 'cli.ts' = 'main.ts'): Promise<Program> {
   const compiler = join(tree, 'scripts', 'compile.mjs')
-  if (!existsSync(compiler)) return { file: join(tree, 'src', 'main.ts'), flags: [], env: {} }
+  if (!existsSync(compiler)) return { file: join(tree, 'src', program), flags: [], env: {} }
   const { compiled } = (await import(compiler)) as { compiled(program: string): Promise<Program> }
-  return await compiled('main.ts')
+  return await compiled(program)
 }
 
 /** The same server as `npm start` starts it in a tree. */

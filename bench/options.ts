@@ -18,6 +18,8 @@ export interface BenchOptions {
   readonly s3: boolean
   readonly gate: boolean
   readonly report: boolean
+  /** Only figures that others can hold us to: of a commit, on a machine that does nothing else. */
+  readonly publish: boolean
   readonly help: boolean
 }
 
@@ -39,6 +41,8 @@ export const helpFor = (known: readonly string[]): string => `npm run bench -- [
   --s3             start the S3 server of the tests for the scenarios that store; S3_ENDPOINT and the variables
                    beside it name another
   --gate           exit with status 1 when a figure is over its limit, or could not be measured
+  --publish        for figures that are to be shown: --s3 and --report, and refused where a file differs from its
+                   commit or something else keeps the machine busy
   --report         write docs/benchmarks.md, its charts and the summary in README.md afterwards
 `
 
@@ -57,6 +61,7 @@ export function readOptions(args: readonly string[], known: readonly string[]): 
       s3: { type: 'boolean', default: false },
       gate: { type: 'boolean', default: false },
       report: { type: 'boolean', default: false },
+      publish: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -68,10 +73,13 @@ export function readOptions(args: readonly string[], known: readonly string[]): 
   const rounds = values.rounds === undefined ? null : Number(values.rounds)
   if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0))
     throw new Error('--rounds takes a number from 1 up')
-  const { rmem = null, base = null, quick, record, s3, gate, report, help } = values
+  const { rmem = null, base = null, quick, record, gate, publish, help } = values
+  const [s3, report] = [values.s3 || publish, values.report || publish]
   if (rmem !== null && rmem !== 'capped' && rmem !== 'system')
     throw new Error('--rmem takes capped or system')
   const servers = names(values.servers)
+  if (publish && (quick || servers.length > 0))
+    throw new Error('--publish takes whole scenarios, with all of their servers')
   const network = rmem
-  return { only, servers, quick, base, record, network, rounds, s3, gate, report, help }
+  return { only, servers, quick, base, record, network, rounds, s3, gate, report, publish, help }
 }

@@ -1,7 +1,7 @@
 import { type Base, findBase, provideBase } from './base.ts'
 import { checkGates } from './gates.ts'
 import { Lab } from './harness/lab.ts'
-import { commit, machine } from './harness/machine.ts'
+import { commit, machine, whyNotPublished } from './harness/machine.ts'
 import { type MeasureOptions, measureAll, type Trial } from './harness/measure.ts'
 import { cappedNetwork, systemNetwork } from './harness/network.ts'
 import { isLarkway, type Result, type Row, writeResult } from './harness/result.ts'
@@ -20,6 +20,7 @@ import { limiter } from './scenarios/limiter.ts'
 import { live } from './scenarios/live.ts'
 import { multipart } from './scenarios/multipart.ts'
 import { observability } from './scenarios/observability.ts'
+import { processes } from './scenarios/processes.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { slowProvider } from './scenarios/slow-provider.ts'
 import { small } from './scenarios/small.ts'
@@ -41,6 +42,7 @@ const SCENARIOS: readonly Scenario[] = [
   base64,
   slowProvider,
   jobs,
+  processes,
   live,
   start,
   idle,
@@ -70,6 +72,11 @@ async function main(args: readonly string[]): Promise<number> {
     return 2
   }
 
+  const reason = options.publish ? await whyNotPublished() : null
+  if (reason !== null) {
+    console.error(`bench: nothing is published: ${reason}`)
+    return 2
+  }
   const everything = options.only.length === 0 && options.servers.length === 0
   if (options.quick && everything) return await runQuick(options)
   const scenarios = await runScenarios(options)

@@ -2,7 +2,7 @@ import type { Base } from '../base.ts'
 import {
   bareUws,
   type Candidate,
-  type Found,
+  candidateOf,
   type LarkwayOptions,
   larkway,
   nginx,
@@ -219,9 +219,4 @@ function both(
     found.push(byNpmStart ? started(then, folder) : then)
   }
   return found.map(candidateOf)
-}
-
-function candidateOf(found: Found): Candidate {
-  if ('candidate' in found) return found.candidate
-  throw new Error(`${found.name}: ${found.reason}`)
 }

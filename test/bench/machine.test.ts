@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import t from 'tap'
+import { busyShare } from '../../bench/harness/machine.ts'
 
 const CORES = `
 import { readFileSync } from 'node:fs'
@@ -23,3 +24,10 @@ t.test(
     t.match(machine, { node: process.version, placement: 'both' })
   },
 )
+
+t.test('figures of a busy machine can be told from those of an idle one', async (t) => {
+  const stat = (user: number, idle: number, waiting: number) =>
+    `cpu  ${user} 0 5 ${idle} ${waiting} 0 0 0 0 0\ncpu0 1\n`
+  t.equal(busyShare(stat(100, 1_000, 10), stat(100, 1_500, 110)), 0)
+  t.equal(busyShare(stat(100, 1_000, 10), stat(400, 1_290, 20)), 0.5)
+})

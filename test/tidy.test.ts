@@ -70,10 +70,6 @@ const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|be
 const LARGE_CLASSES: readonly string[] = [
   'src/gateway/call/context/call-context.ts CallContext',
   'src/gateway/live/connection.ts LiveConnection',
-  'src/gateway/live/live-stages.ts LiveStages',
-  'src/gateway/providers/openai/live.ts TranscriptionWire',
-  'src/sandbox/live/openai.ts OpenAiRealtime',
-  'src/sandbox/live/tones.ts ToneGate',
 ]
 
 /**
@@ -93,7 +89,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/catalog': 4_230,
   'gateway/edge': 6_590,
   'gateway/jobs': 1_755,
-  'gateway/live': 4_550,
+  'gateway/live': 4_555,
   'gateway/long': 930,
   'gateway/media': 5_220,
   'gateway/node': 2_155,
@@ -102,7 +98,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/recorder': 1_150,
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_200,
-  'gateway/providers': 11_355,
+  'gateway/providers': 11_440,
   'gateway/state': 12_830,
   'gateway/storage': 6_250,
   'gateway/webhooks': 650,

@@ -182,30 +182,10 @@ export class LiveStages implements ConnectionListener, PieceListener {
   onEvent(event: LiveEvent, connection: LiveConnection): void {
     const live = this.#live
     if (live?.connection !== connection) return
-    const { feed, messages } = this.#of
-    switch (event.kind) {
-      case 'partial':
-        return void messages.partial(event, connection)
-      case 'final':
-        return void messages.final(event, connection)
-      case 'settled':
-        return void feed.settle(connection, event.seconds)
-      case 'finalized':
-        return void messages.finalized(feed.finalized(connection))
-      case 'speech_started':
-        return void messages.moment(event, connection)
-      case 'utterance_end':
-        messages.moment(event, connection)
-        if (live.isRotating) this.#rotate(live)
-        return
-      case 'leaving':
-        return void live.rotateSoon(this.#nowMs())
-      case 'ended':
-        return void this.#ended(connection)
-      default:
-        // A provider's warning is for our log alone, where it has been.
-        return
-    }
+    passOn(event, connection, this.#of)
+    if (event.kind === 'utterance_end' && live.isRotating) this.#rotate(live)
+    else if (event.kind === 'leaving') live.rotateSoon(this.#nowMs())
+    else if (event.kind === 'ended') this.#ended(connection)
   }
 
   onFailed(failure: Failure, connection: LiveConnection): void {
@@ -309,9 +289,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
   /** Connects to a live entry again, when it is time to and the health of one allows it. */
   #tryLive(nowMs: number): boolean {
     if (this.#of.feed.endedMs !== null || !this.#retry.isDue(nowMs)) return false
-    const { health } = this.#of.parts.services
-    const isIll = ({ entry }: Candidate) => (health.view(entry, nowMs).untilMs ?? 0) > nowMs
-    const selection = without(this.#of.request.selection, isIll)
+    const selection = healthyOf(this.#of, nowMs)
     if (selection === null) return false
     this.#enter({ name: 'switching' })
     this.#of.messages.connectionChanged()
@@ -319,13 +297,9 @@ export class LiveStages implements ConnectionListener, PieceListener {
     return true
   }
 
-  onPiece({ candidate, base, finals, finalized, warnings }: HeardPiece): void {
-    const { messages } = this.#of
-    const from = { candidate, base, warnings: [IN_PIECES, ...warnings] }
-    messages.connectionChanged()
-    this.handovers.toPiece(from)
-    for (const final of finals) messages.final(final, from)
-    this.onFinalized(finalized)
+  onPiece(piece: HeardPiece): void {
+    tellPiece(piece, this.#of.messages, this.handovers)
+    this.onFinalized(piece.finalized)
   }
 
   onFinalized(finalized: readonly Finalized[]): void {
@@ -340,6 +314,48 @@ export class LiveStages implements ConnectionListener, PieceListener {
   #nowMs(): number {
     return this.#of.parts.services.clock.now()
   }
+}
+
+/** Tells the caller of an event, and notes how far the audio is settled. */
+function passOn(
+  event: LiveEvent,
+  connection: LiveConnection,
+  { feed, messages }: Pick<StagesDependencies, 'feed' | 'messages'>,
+): void {
+  switch (event.kind) {
+    case 'partial':
+      return void messages.partial(event, connection)
+    case 'final':
+      return void messages.final(event, connection)
+    case 'settled':
+      return void feed.settle(connection, event.seconds)
+    case 'finalized':
+      return void messages.finalized(feed.finalized(connection))
+    case 'speech_started':
+    case 'utterance_end':
+      return void messages.moment(event, connection)
+    default:
+    // A provider's warning is for our log alone, where it has been.
+  }
+}
+
+/** Tells the caller of a piece, but for the ends that it settles. */
+function tellPiece(
+  { candidate, base, finals, warnings }: HeardPiece,
+  messages: SessionMessages,
+  handovers: Handovers,
+): void {
+  const from = { candidate, base, warnings: [IN_PIECES, ...warnings] }
+  messages.connectionChanged()
+  handovers.toPiece(from)
+  for (const final of finals) messages.final(final, from)
+}
+
+/** The live entries that are not known to be ill; null: all are. */
+function healthyOf({ parts, request }: StagesDependencies, nowMs: number): Selection | null {
+  const { health } = parts.services
+  const isIll = ({ entry }: Candidate) => (health.view(entry, nowMs).untilMs ?? 0) > nowMs
+  return without(request.selection, isIll)
 }
 
 /** When live entries are asked again while files are transcribed. */

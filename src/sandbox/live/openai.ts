@@ -90,6 +90,77 @@ interface Item {
   from: number
 }
 
+/** Settings of a session, as the client has made them. */
+class Settings {
+  input: Input = {
+    format: { type: 'audio/pcm', rate: 24_000 },
+    transcription: null,
+    noise_reduction: null,
+    turn_detection: SERVER_VAD,
+  }
+  include: unknown = null
+  format: AudioFormat = FORMATS['audio/pcm']!
+
+  get modelName(): string | null {
+    return stringIn(memberOf(this.input.transcription, 'model'))
+  }
+
+  get model() {
+    return MODELS[String(this.modelName)] ?? MODELS['morse-1']!
+  }
+
+  /** @throws EventError, and changes nothing */
+  update(session: unknown, hasAudio: boolean): void {
+    if (memberOf(session, 'type') !== 'transcription') {
+      const message = 'Passing a realtime session update event to a transcription session is not allowed.'
+      throw new EventError('invalid_parameter', message, 'session.type')
+    }
+    const given = memberOf(memberOf(session, 'audio'), 'input') ?? {}
+    const input = { ...this.input, ...given } as Input
+    if (input.transcription !== null && this.input.transcription !== null)
+      Object.assign(input, { transcription: { ...this.input.transcription, ...input.transcription } })
+    const format = formatOf(input.format)
+    checkModel(input)
+    checkDetection(input)
+    if (format !== this.format && hasAudio) {
+      const message = 'The audio format cannot be changed once audio was appended.'
+      throw new EventError('invalid_value', message, 'session.audio.input.format')
+    }
+    this.format = format
+    this.input = input
+    if (memberOf(session, 'include') !== undefined) this.include = memberOf(session, 'include')
+  }
+}
+
+/** Sends transcripts, each behind the next one where a fault has them out of order. */
+class Transcripts {
+  readonly #session: LiveSession
+  readonly #send: (body: object) => void
+  #held: object | null = null
+
+  constructor(session: LiveSession, send: (body: object) => void) {
+    this.#session = session
+    this.#send = send
+  }
+
+  complete(body: object): void {
+    const held = this.#held
+    this.#held = null
+    if (!this.#session.faults.live.disorder) return void this.#send(body)
+    if (held !== null) {
+      this.#send(body)
+      return void this.#send(held)
+    }
+    this.#held = body
+    const late = () => {
+      if (this.#held !== body) return
+      this.#held = null
+      this.#send(body)
+    }
+    this.#session.clock.after(DISORDER_MS, late).unref()
+  }
+}
+
 /** A transcription session of OpenAI's Realtime API, over `GET /v1/realtime?intent=transcription`. */
 export class OpenAiRealtime implements LiveProtocol {
   readonly #session: LiveSession
@@ -99,14 +170,8 @@ export class OpenAiRealtime implements LiveProtocol {
   readonly #refusal: EventError | null
   /** Told of the model that the client chooses. */
   readonly #onModel: (model: string) => void
-  #input: Input = {
-    format: { type: 'audio/pcm', rate: 24_000 },
-    transcription: null,
-    noise_reduction: null,
-    turn_detection: SERVER_VAD,
-  }
-  #include: unknown = null
-  #format: AudioFormat = FORMATS['audio/pcm']!
+  readonly #settings = new Settings()
+  readonly #transcripts: Transcripts
   #listener: MorseListener | null = null
   #reader: SampleReader | null = null
   #appendedSeconds = 0
@@ -115,13 +180,15 @@ export class OpenAiRealtime implements LiveProtocol {
   #item: Item | null = null
   #speaking = false
   #previousItem: string | null = null
-  #held: object | null = null
 
   constructor(session: LiveSession, refusal: EventError | null, onModel: (model: string) => void) {
     this.#session = session
     this.#expiresAt = Math.floor(session.clock.wallNow() / 1000) + SESSION_MS / 1000
     this.#refusal = refusal
     this.#onModel = onModel
+    this.#transcripts = new Transcripts(session, (body) =>
+      this.#send('conversation.item.input_audio_transcription.completed', body),
+    )
   }
 
   opened(): void {
@@ -169,26 +236,9 @@ export class OpenAiRealtime implements LiveProtocol {
   }
 
   #update(session: unknown): void {
-    if (memberOf(session, 'type') !== 'transcription') {
-      const message = 'Passing a realtime session update event to a transcription session is not allowed.'
-      throw new EventError('invalid_parameter', message, 'session.type')
-    }
-    const given = memberOf(memberOf(session, 'audio'), 'input') ?? {}
-    const input = { ...this.#input, ...given } as Input
-    if (input.transcription !== null && this.#input.transcription !== null)
-      Object.assign(input, { transcription: { ...this.#input.transcription, ...input.transcription } })
-    const format = formatOf(input.format)
-    checkModel(input)
-    checkDetection(input)
-    if (format !== this.#format && this.#appendedSeconds > 0) {
-      const message = 'The audio format cannot be changed once audio was appended.'
-      throw new EventError('invalid_value', message, 'session.audio.input.format')
-    }
-    this.#format = format
-    this.#input = input
-    if (memberOf(session, 'include') !== undefined) this.#include = memberOf(session, 'include')
-    const model = stringIn(memberOf(input.transcription, 'model'))
-    if (model !== null) this.#onModel(model)
+    this.#settings.update(session, this.#appendedSeconds > 0)
+    const { modelName } = this.#settings
+    if (modelName !== null) this.#onModel(modelName)
     this.#send('session.updated', { session: this.#describe() })
   }
 
@@ -198,8 +248,8 @@ export class OpenAiRealtime implements LiveProtocol {
       object: 'realtime.transcription_session',
       id: this.#id,
       expires_at: this.#expiresAt,
-      audio: { input: this.#input },
-      include: this.#include,
+      audio: { input: this.#settings.input },
+      include: this.#settings.include,
     }
   }
 
@@ -213,17 +263,17 @@ export class OpenAiRealtime implements LiveProtocol {
       const message = `Invalid 'audio': an event takes up to ${APPEND_MAX_BYTES} bytes of audio.`
       throw new EventError('string_above_max_length', message, 'audio')
     }
-    this.#appendedSeconds += bytes.length / bytesPerSecond(this.#format)
+    this.#appendedSeconds += bytes.length / bytesPerSecond(this.#settings.format)
     this.#listener ??= this.#listen()
-    this.#reader ??= new SampleReader(this.#format, true)
+    this.#reader ??= new SampleReader(this.#settings.format, true)
     const [listener, reader] = [this.#listener, this.#reader]
-    this.#session.audio(bytes, this.#format, (part) =>
+    this.#session.audio(bytes, this.#settings.format, (part) =>
       reader.read(part, (_, samples, count) => listener.push(samples, count)),
     )
   }
 
   #listen(): MorseListener {
-    return new MorseListener(this.#format.sampleRate, {
+    return new MorseListener(this.#settings.format.sampleRate, {
       tone: (start) => this.#tone(start),
       partial: (text) => this.#spell(text, false),
       word: (word) => {
@@ -236,7 +286,7 @@ export class OpenAiRealtime implements LiveProtocol {
   }
 
   #tone(start: number): void {
-    const detection = this.#input.turn_detection
+    const detection = this.#settings.input.turn_detection
     if (this.#speaking || detection === null) return
     this.#speaking = true
     const padding = detection.type === 'server_vad' ? Number(detection.prefix_padding_ms ?? 300) : 300
@@ -248,7 +298,7 @@ export class OpenAiRealtime implements LiveProtocol {
 
   #advance(now: number): void {
     const listener = this.#listener!
-    const detection = this.#input.turn_detection
+    const detection = this.#settings.input.turn_detection
     if (!this.#speaking || detection === null || listener.sounding) return
     const silence = now - listener.lastEnd
     // Told before the word is over, a semantic detection would not know the end of a sentence.
@@ -272,8 +322,8 @@ export class OpenAiRealtime implements LiveProtocol {
 
   /** Tells characters as a delta, which can only be added to: a text that is not a longer one waits for the end. */
   #spell(text: string, isWord: boolean): void {
-    const { streams } = this.#model()
-    if (streams && this.#input.transcription !== null && !this.#session.faults.empty) {
+    const { streams } = this.#settings.model
+    if (streams && this.#settings.input.transcription !== null && !this.#session.faults.empty) {
       const item = this.#open()
       const whole = [...item.words.map((word) => word.text), text].join(' ')
       this.#delta(item, whole)
@@ -318,67 +368,24 @@ export class OpenAiRealtime implements LiveProtocol {
     const described = { id: item.id, type: 'message', status: 'completed', role: 'user', content }
     this.#send('conversation.item.added', { previous_item_id: previous, item: described })
     this.#send('conversation.item.done', { previous_item_id: previous, item: described })
-    if (this.#input.transcription !== null) this.#transcribed(item, seconds)
+    if (this.#settings.input.transcription !== null) this.#transcribed(item, seconds)
   }
 
   #transcribed(item: Item, seconds: number): void {
     const words = this.#session.faults.empty ? [] : item.words
     const transcript = words.map((word) => word.text).join(' ')
-    const name = stringIn(memberOf(this.#input.transcription, 'model'))
+    const name = this.#settings.modelName
     if (name === 'whisper-1') this.#delta(item, transcript)
     else for (const at of words.keys()) this.#delta(item, textOf(words.slice(0, at + 1)))
-    if (name === 'gpt-4o-transcribe-diarize') this.#segments(item, words)
-    this.#complete({
+    if (name === 'gpt-4o-transcribe-diarize')
+      for (const segment of segmentsOf(item, words))
+        this.#send('conversation.item.input_audio_transcription.segment', segment)
+    this.#transcripts.complete({
       item_id: item.id,
       content_index: 0,
       transcript,
-      usage: usageOf(this.#model().usage, seconds, words.length),
+      usage: usageOf(this.#settings.model.usage, seconds, words.length),
     })
-  }
-
-  /** One segment for each stretch in one tone; seconds from the beginning of the item. */
-  #segments(item: Item, words: readonly HeardWord[]): void {
-    const tones: number[] = []
-    const spoken = words.map((word) => {
-      let speaker = tones.findIndex((hertz) => Math.abs(hertz - word.hertz) < 25)
-      if (speaker < 0) speaker = tones.push(word.hertz) - 1
-      return { word, speaker }
-    })
-    for (let at = 0; at < spoken.length; ) {
-      const { speaker } = spoken[at]!
-      let end = at
-      while (spoken[end]?.speaker === speaker) end += 1
-      const said = spoken.slice(at, end).map(({ word }) => word)
-      this.#send('conversation.item.input_audio_transcription.segment', {
-        id: newId('seg'),
-        item_id: item.id,
-        content_index: 0,
-        text: textOf(said),
-        speaker: String.fromCharCode('A'.charCodeAt(0) + speaker),
-        start: roundSeconds(said[0]!.start - item.from),
-        end: roundSeconds(said.at(-1)!.end - item.from),
-      })
-      at = end
-    }
-  }
-
-  /** Sends a transcript, or keeps it for behind the next one where that is ordered. */
-  #complete(body: object): void {
-    const send = (of: object) => this.#send('conversation.item.input_audio_transcription.completed', of)
-    const held = this.#held
-    this.#held = null
-    if (!this.#session.faults.live.disorder) return void send(body)
-    if (held !== null) {
-      send(body)
-      return void send(held)
-    }
-    this.#held = body
-    const late = () => {
-      if (this.#held !== body) return
-      this.#held = null
-      send(body)
-    }
-    this.#session.clock.after(DISORDER_MS, late).unref()
   }
 
   #clear(): void {
@@ -387,10 +394,6 @@ export class OpenAiRealtime implements LiveProtocol {
     this.#speaking = false
     this.#bufferFrom = this.#appendedSeconds
     this.#send('input_audio_buffer.cleared', {})
-  }
-
-  #model() {
-    return MODELS[String(memberOf(this.#input.transcription, 'model'))] ?? MODELS['morse-1']!
   }
 
   #send(type: string, body: object): void {
@@ -531,4 +534,32 @@ function newId(kind: string): string {
 
 function ms(seconds: number): number {
   return Math.round(seconds * 1000)
+}
+
+/** One segment for each stretch in one tone; seconds from the beginning of the item. */
+function segmentsOf(item: Item, words: readonly HeardWord[]): object[] {
+  const tones: number[] = []
+  const spoken = words.map((word) => {
+    let speaker = tones.findIndex((hertz) => Math.abs(hertz - word.hertz) < 25)
+    if (speaker < 0) speaker = tones.push(word.hertz) - 1
+    return { word, speaker }
+  })
+  const segments: object[] = []
+  for (let at = 0; at < spoken.length; ) {
+    const { speaker } = spoken[at]!
+    let end = at
+    while (spoken[end]?.speaker === speaker) end += 1
+    const said = spoken.slice(at, end).map(({ word }) => word)
+    segments.push({
+      id: newId('seg'),
+      item_id: item.id,
+      content_index: 0,
+      text: textOf(said),
+      speaker: String.fromCharCode('A'.charCodeAt(0) + speaker),
+      start: roundSeconds(said[0]!.start - item.from),
+      end: roundSeconds(said.at(-1)!.end - item.from),
+    })
+    at = end
+  }
+  return segments
 }

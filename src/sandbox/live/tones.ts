@@ -34,60 +34,38 @@ interface ToneSink {
   advance(now: number, sounding: boolean): void
 }
 
-/**
- * Finds tones in audio as it comes, in one channel. It keeps nothing but a second of envelope, and what it says depends
- * on the samples alone, not on how they are cut into calls. Volume, direct current, mild noise and the sample rate make
- * no difference.
- */
-export class ToneGate {
-  readonly #sink: ToneSink
+/** A step of the audio: sums of the products of its samples with themselves, the one before and the one before that. */
+type OnStep = (r0: number, r1: number, r2: number) => void
+
+/** Brings audio down to the working rate, takes away everything below about 100 Hz, and cuts it into steps. */
+class StepFilter {
+  readonly #onStep: OnStep
   /** Samples of the audio that make one. */
   readonly #factor: number
-  readonly #rate: number
-  readonly #stepSamples: number
-  readonly #stepSeconds: number
-  /** Factor of the high-pass filter, which takes away everything below about 100 Hz. */
   readonly #keep: number
-
-  // Bringing down the rate, and the filter.
+  readonly stepSamples: number
+  readonly rate: number
   #sum = 0
   #summed = 0
   #previous = Number.NaN
   #sample = 0
   #before = 0
-  // Sums of the step that is under way: products of the samples with themselves, the one before and the one before
-  // that.
   #inStep = 0
   #r0 = 0
   #r1 = 0
   #r2 = 0
 
-  #steps = 0
-  readonly #energies = new Float64Array(WINDOW_STEPS)
-  readonly #envelope = new Float32Array(HISTORY)
-  #noise = 0
-  #recent = 0
-  /** The envelope has been low since the last tone. */
-  #armed = true
-  /** Step at which the tone was noticed; -1 in silence. */
-  #since = -1
-  #peak = 0
-  #toneR0 = 0
-  #toneR1 = 0
-  #toneR2 = 0
-
-  constructor(sampleRate: number, sink: ToneSink) {
-    this.#sink = sink
+  constructor(sampleRate: number, onStep: OnStep) {
+    this.#onStep = onStep
     this.#factor = Math.max(1, Math.floor(sampleRate / WORKING_RATE))
-    this.#rate = sampleRate / this.#factor
-    this.#stepSamples = Math.max(1, Math.round(this.#rate * STEP_SECONDS))
-    this.#stepSeconds = this.#stepSamples / this.#rate
-    this.#keep = Math.exp((-2 * Math.PI * 100) / this.#rate)
+    this.rate = sampleRate / this.#factor
+    this.stepSamples = Math.max(1, Math.round(this.rate * STEP_SECONDS))
+    this.#keep = Math.exp((-2 * Math.PI * 100) / this.rate)
   }
 
   /** @param samples full scale at ±1; the first `count` of them are new */
   push(samples: Float32Array, count: number): void {
-    const [factor, keep, stepSamples] = [this.#factor, this.#keep, this.#stepSamples]
+    const [factor, keep, stepSamples] = [this.#factor, this.#keep, this.stepSamples]
     let [sum, summed, previous, older] = [this.#sum, this.#summed, this.#previous, this.#before]
     let [last, inStep, r0, r1, r2] = [this.#sample, this.#inStep, this.#r0, this.#r1, this.#r2]
     for (let at = 0; at < count; at += 1) {
@@ -107,7 +85,7 @@ export class ToneGate {
       last = output
       inStep += 1
       if (inStep < stepSamples) continue
-      this.#step(r0, r1, r2)
+      this.#onStep(r0, r1, r2)
       inStep = 0
       r0 = 0
       r1 = 0
@@ -123,6 +101,72 @@ export class ToneGate {
     this.#r1 = r1
     this.#r2 = r2
   }
+}
+
+/** A tone that is under way, and the products of its steps. */
+class Tone {
+  /** Step at which it was noticed. */
+  readonly since: number
+  peak = 0
+  #r0 = 0
+  #r1 = 0
+  #r2 = 0
+
+  constructor(since: number) {
+    this.since = since
+  }
+
+  add(r0: number, r1: number, r2: number): void {
+    this.#r0 += r0
+    this.#r1 += r1
+    this.#r2 += r2
+  }
+
+  /**
+   * Its frequency; null when too little of it is one. Samples of a sine of the angle w and the power p have the
+   * products p, p·cos w and p·cos 2w; noise adds to the first only.
+   */
+  hertz(rate: number): number | null {
+    const [r0, r1, r2] = [this.#r0, this.#r1, this.#r2]
+    if (r0 <= 0 || r1 === 0) return null
+    const cosine = (r2 + Math.sqrt(r2 * r2 + 8 * r1 * r1)) / (4 * r1)
+    if (!(Math.abs(cosine) < 1)) return null
+    const purity = r1 / cosine / r0
+    return purity < PURITY || purity > 1.1 ? null : (Math.acos(cosine) * rate) / (2 * Math.PI)
+  }
+}
+
+/**
+ * Finds tones in audio as it comes, in one channel. It keeps nothing but a second of envelope, and what it says depends
+ * on the samples alone, not on how they are cut into calls. Volume, direct current, mild noise and the sample rate make
+ * no difference.
+ */
+export class ToneGate {
+  readonly #sink: ToneSink
+  readonly #filter: StepFilter
+  readonly #stepSeconds: number
+  #steps = 0
+  readonly #energies = new Float64Array(WINDOW_STEPS)
+  readonly #envelope = new Float32Array(HISTORY)
+  #noise = 0
+  #recent = 0
+  /** The envelope has been low since the last tone. */
+  #armed = true
+  /** Null in silence. */
+  #tone: Tone | null = null
+  /** Peak of the last tone. */
+  #lastPeak = 0
+
+  constructor(sampleRate: number, sink: ToneSink) {
+    this.#sink = sink
+    this.#filter = new StepFilter(sampleRate, (r0, r1, r2) => this.#step(r0, r1, r2))
+    this.#stepSeconds = this.#filter.stepSamples / this.#filter.rate
+  }
+
+  /** @param samples full scale at ±1; the first `count` of them are new */
+  push(samples: Float32Array, count: number): void {
+    this.#filter.push(samples, count)
+  }
 
   #step(r0: number, r1: number, r2: number): void {
     const step = this.#steps
@@ -130,72 +174,57 @@ export class ToneGate {
     const energies = this.#energies
     energies[step % WINDOW_STEPS] = r0
     const power =
-      (energies[0]! + energies[1]! + energies[2]! + energies[3]!) / (WINDOW_STEPS * this.#stepSamples)
+      (energies[0]! + energies[1]! + energies[2]! + energies[3]!) / (WINDOW_STEPS * this.#filter.stepSamples)
     this.#envelope[step % HISTORY] = power
     this.#recent *= RECENT_RATE
-    if (this.#since < 0) this.#quiet(step, power)
-    if (this.#since >= 0) this.#sound(step, power, r0, r1, r2)
-    this.#sink.advance(this.#timeOf(step), this.#since >= 0)
+    this.#tone ??= this.#begins(step, power)
+    if (this.#tone !== null) this.#sound(this.#tone, step, power, [r0, r1, r2])
+    this.#sink.advance(this.#timeOf(step), this.#tone !== null)
   }
 
-  #quiet(step: number, power: number): void {
+  /** @returns a tone that begins with this step; null: it is silent */
+  #begins(step: number, power: number): Tone | null {
     const least = Math.max(LEAST_POWER, this.#noise * NOISE_FACTOR, this.#recent * RECENT_PART)
     if (power <= least) {
       this.#armed = true
       this.#noise += (power - this.#noise) * NOISE_RATE
-    } else if (this.#armed || power > this.#peak * RISE) {
-      this.#since = step
-      this.#peak = 0
-      this.#toneR0 = 0
-      this.#toneR1 = 0
-      this.#toneR2 = 0
+      return null
     }
+    return this.#armed || power > this.#lastPeak * RISE ? new Tone(step) : null
   }
 
-  #sound(step: number, power: number, r0: number, r1: number, r2: number): void {
-    if (power > this.#peak) this.#peak = power
+  #sound(tone: Tone, step: number, power: number, [r0, r1, r2]: readonly [number, number, number]): void {
+    tone.peak = Math.max(tone.peak, power)
     // The ramps of a tone, and the silence beside it, say nothing of its frequency.
-    if (r0 > 0.5 * this.#peak * this.#stepSamples) {
-      this.#toneR0 += r0
-      this.#toneR1 += r1
-      this.#toneR2 += r2
-    }
-    if ((step - this.#since) * this.#stepSeconds > LONGEST_SECONDS) {
+    if (r0 > 0.5 * tone.peak * this.#filter.stepSamples) tone.add(r0, r1, r2)
+    if ((step - tone.since) * this.#stepSeconds > LONGEST_SECONDS) {
       this.#noise = Math.max(this.#noise, power)
-      this.#since = -1
+      this.#leave(tone)
       this.#armed = true
-    } else if (power < this.#peak * FALL) this.#ends(step)
+    } else if (power < tone.peak * FALL) this.#ends(tone, step)
   }
 
-  #ends(step: number): void {
-    this.#since = -1
+  #leave({ peak }: Tone): void {
+    this.#tone = null
+    this.#lastPeak = peak
+  }
+
+  #ends(tone: Tone, step: number): void {
+    this.#leave(tone)
     this.#armed = false
-    const half = this.#peak / 2
+    const half = tone.peak / 2
     const least = Math.max(0, step - HISTORY + 2)
     let at = step
     while (at > least && this.#powerAt(at) < half) at -= 1
     const end = this.#crossing(at + 1, half)
-    while (at > least && this.#powerAt(at) >= this.#peak * FALL) at -= 1
+    while (at > least && this.#powerAt(at) >= tone.peak * FALL) at -= 1
     while (this.#powerAt(at + 1) < half) at += 1
     const start = this.#crossing(at + 1, half)
     if (end - start < SHORTEST_SECONDS) return
-    const hertz = this.#frequency()
+    const hertz = tone.hertz(this.#filter.rate)
     if (hertz === null) return
-    this.#recent = Math.max(this.#recent, this.#peak)
+    this.#recent = Math.max(this.#recent, tone.peak)
     this.#sink.tone(start, end, hertz)
-  }
-
-  /**
-   * The frequency of the tone that has ended; null when too little of it is one. Samples of a sine of the angle w and
-   * the power p have the products p, p·cos w and p·cos 2w; noise adds to the first only.
-   */
-  #frequency(): number | null {
-    const [r0, r1, r2] = [this.#toneR0, this.#toneR1, this.#toneR2]
-    if (r0 <= 0 || r1 === 0) return null
-    const cosine = (r2 + Math.sqrt(r2 * r2 + 8 * r1 * r1)) / (4 * r1)
-    if (!(Math.abs(cosine) < 1)) return null
-    const purity = r1 / cosine / r0
-    return purity < PURITY || purity > 1.1 ? null : (Math.acos(cosine) * this.#rate) / (2 * Math.PI)
   }
 
   #powerAt(step: number): number {

@@ -188,22 +188,143 @@ interface Commit {
   readonly answers: readonly Answer[]
 }
 
+/** Items of a session: those that were committed, and those that are not. */
+class Items {
+  /** In the order of the audio; the first ones are not whole. */
+  readonly #committed: Item[] = []
+  /** Items of speech that is not over, or of deltas that came before. */
+  readonly #open = new Map<string, Item>()
+  /** End of the last item that was committed, seconds. */
+  #queued = 0
+  /** Length of all texts that deltas have made. */
+  #textLength = 0
+
+  get hasOpen(): boolean {
+    return this.#open.size > 0
+  }
+
+  get hasCommitted(): boolean {
+    return this.#committed.length > 0
+  }
+
+  get isFull(): boolean {
+    return this.#open.size >= ITEMS_MAX
+  }
+
+  /** Speech begins at a second of the session. */
+  begin(id: string, start: number): void {
+    this.#open.set(id, newItem(id, start))
+  }
+
+  /** Speech ends; the beginning of it may have been committed by the session. */
+  end(id: string, end: number): void {
+    const item = this.#open.get(id) ?? newItem(id, this.#queued)
+    this.#open.set(id, item)
+    item.end = end
+  }
+
+  /**
+   * An item was committed.
+   *
+   * @param previous id of the one that it follows
+   * @param commit   tells where the audio ends that the session has committed, of which no end of speech is known
+   * @returns the end of its audio, seconds; or why it is none
+   */
+  commit(id: string, previous: unknown, commit: () => Commit): number | 'too many' | 'known' {
+    if (this.#committed.length >= ITEMS_MAX) return 'too many'
+    if (this.#committed.some((one) => one.id === id)) return 'known'
+    const item = this.#open.get(id) ?? newItem(id, this.#queued)
+    this.#open.delete(id)
+    if (Number.isNaN(item.end)) Object.assign(item, commit())
+    this.#queued = Math.max(this.#queued, item.end)
+    const before = this.#committed.findIndex((other) => other.id !== null && other.id === previous)
+    if (before < 0) this.#committed.push(item)
+    else this.#committed.splice(before + 1, 0, item)
+    return item.end
+  }
+
+  /** A commit of nothing: its answers come when all before it is whole. */
+  commitNothing(answers: readonly Answer[]): void {
+    this.#committed.push({ id: null, start: 0, end: 0, text: '', transcript: '', answers })
+  }
+
+  /** @param start of the item, if this is the first that is known of it. @returns false: there are too many */
+  write(id: string, delta: string, start: number): boolean {
+    let item = this.#find(id) ?? this.#open.get(id)
+    if (item === undefined) {
+      if (this.isFull) return false
+      item = newItem(id, start)
+      this.#open.set(id, item)
+    }
+    const added = delta.slice(0, Math.max(0, TEXT_MAX - this.#textLength))
+    item.text += added
+    this.#textLength += added.length
+    return true
+  }
+
+  /** @returns false: there is no such item */
+  transcribe(id: string, transcript: string): boolean {
+    const item = this.#find(id)
+    if (item === undefined) return false
+    item.transcript ??= transcript.trim().slice(0, TEXT_MAX)
+    return true
+  }
+
+  /** Takes the next item that is whole, in the order of the audio. */
+  take(): (Item & { readonly transcript: string }) | null {
+    const [item] = this.#committed
+    if (item === undefined || item.transcript === null) return null
+    this.#committed.shift()
+    this.#textLength -= item.text.length
+    return item as Item & { readonly transcript: string }
+  }
+
+  /** All unfinished text; null: there is none. Items overlap, and a partial replaces the one before. */
+  unfinished(): { readonly start: number; readonly text: string } | null {
+    const written = [...this.#committed, ...this.#open.values()].filter(({ text }) => text !== '')
+    const [first] = written
+    if (first === undefined) return null
+    return {
+      start: first.start,
+      text: written
+        .map((item) => item.transcript ?? item.text)
+        .join(' ')
+        .trim(),
+    }
+  }
+
+  #find(id: string): Item | undefined {
+    return this.#committed.find((one) => one.id === id)
+  }
+}
+
+/** The session that is asked for. */
+interface Session {
+  readonly update: string
+  readonly dialect: Dialect
+  readonly vad: boolean
+  readonly pace: CommitPace
+  readonly audio: LiveAudio
+}
+
+function sessionOf(call: LiveCall, target: Target, terms: LiveTerms): Session {
+  const { dialect, shapeOf } = terms
+  return {
+    update: sessionUpdate(call, target, terms),
+    dialect,
+    vad: detectsTurns(call, shapeOf(target.model)),
+    pace: commitPace(call.live),
+    audio: audioFor(call, dialect),
+  }
+}
+
 class TranscriptionWire implements LiveWire {
-  readonly #update: string
-  readonly #dialect: Dialect
-  readonly #vad: boolean
-  readonly #pace: CommitPace
-  readonly #audio: LiveAudio
+  readonly #session: Session
   readonly log: LiveLog
   #isReady = false
   #ending = false
   #ended = false
-  /** In the order of the audio; the first ones are not whole. */
-  readonly #items: Item[] = []
-  /** Items that are not committed: of speech that is not over, or of deltas that came before. */
-  readonly #open = new Map<string, Item>()
-  /** End of the last item that was committed, seconds. */
-  #queued = 0
+  readonly #items = new Items()
   /**
    * Where the provider heard the beginning of speech that is not over, seconds; null: it hears none, or does not say.
    */
@@ -211,8 +332,6 @@ class TranscriptionWire implements LiveWire {
   readonly #commits: Commit[] = []
   /** End of what was committed, as far as it was asked for, seconds. */
   #committed = 0
-  /** Length of all texts that deltas have made. */
-  #textLength = 0
   /** Seconds sent when the provider said something last, and when it last added to a text. */
   #heard = 0
   #written = 0
@@ -220,16 +339,12 @@ class TranscriptionWire implements LiveWire {
   readonly #probes: { readonly at: number; readonly answers: readonly Answer[] }[] = []
 
   constructor(call: LiveCall, target: Target, terms: LiveTerms) {
-    this.#dialect = terms.dialect
-    this.#update = sessionUpdate(call, target, terms)
-    this.#vad = detectsTurns(call, terms.shapeOf(target.model))
-    this.#pace = commitPace(call.live)
-    this.#audio = audioFor(call, terms.dialect)
-    this.log = new LiveLog(this.#audio)
+    this.#session = sessionOf(call, target, terms)
+    this.log = new LiveLog(this.#session.audio)
   }
 
   opened(): readonly LiveFrame[] {
-    return [this.#update]
+    return [this.#session.update]
   }
 
   get waiting(): number {
@@ -257,8 +372,8 @@ class TranscriptionWire implements LiveWire {
     // Audio that is too short to be committed would be lost.
     const missing = left > 0 && left < COMMIT_MIN_SECONDS ? COMMIT_MIN_SECONDS - left : 0
     // And speech that has only just begun may be heard by means of later audio.
-    const padding = this.#vad && this.#speech === null ? DETECTION_SECONDS / 2 : missing
-    const frames = padding > 0 ? [appendFrame(silence(this.#audio, padding))] : []
+    const padding = this.#session.vad && this.#speech === null ? DETECTION_SECONDS / 2 : missing
+    const frames = padding > 0 ? [appendFrame(silence(this.#session.audio, padding))] : []
     return [...frames, this.#ask(ENDED)]
   }
 
@@ -293,14 +408,14 @@ class TranscriptionWire implements LiveWire {
       return { events: [{ kind: 'ready' }] }
     }
     const probe = this.#probes.shift()
-    if (probe === undefined || !this.#vad) return NOTHING
+    if (probe === undefined || !this.#session.vad) return NOTHING
     const { at, answers } = probe
-    if (this.#speech !== null || this.#open.size > 0) {
+    if (this.#speech !== null || this.#items.hasOpen) {
       // Speech has begun meanwhile.
       return answers.length === 0 ? NOTHING : { events: [], reply: [this.#commit(answers)] }
     }
-    if (this.#items.length > 0) {
-      this.#items.push(nothingCommitted(answers))
+    if (this.#items.hasCommitted) {
+      this.#items.commitNothing(answers)
       return NOTHING
     }
     const settled = this.log.settle(answers.length > 0 ? at : at - DETECTION_SECONDS)
@@ -309,65 +424,44 @@ class TranscriptionWire implements LiveWire {
 
   #speechStarted({ item_id: id, audio_start_ms: start }: JsonObject): readonly LiveEvent[] {
     const at = this.#placeOf(start)
-    if (!isId(id) || at === null || this.#open.size >= ITEMS_MAX) return UNREADABLE.events
+    if (!isId(id) || at === null || this.#items.isFull) return UNREADABLE.events
     this.#speech = at
-    this.#open.set(id, newItem(id, at))
+    this.#items.begin(id, at)
     return [this.log.speechStarted(at)]
   }
 
   #speechStopped({ item_id: id, audio_end_ms: end }: JsonObject): readonly LiveEvent[] {
     const at = this.#placeOf(end)
-    if (!isId(id) || at === null || this.#open.size >= ITEMS_MAX) return UNREADABLE.events
-    // The beginning of it was committed by the session.
-    const item = this.#open.get(id) ?? newItem(id, this.#queued)
-    this.#open.set(id, item)
+    if (!isId(id) || at === null || this.#items.isFull) return UNREADABLE.events
+    this.#items.end(id, at)
     this.#speech = null
-    item.end = at
     return [this.log.utteranceEnd(at)]
   }
 
   /** Audio of which the end of speech is known was committed by the provider, all other by the session. */
   #wasCommitted({ item_id: id, previous_item_id: previous }: JsonObject): readonly LiveEvent[] {
     if (!isId(id)) return UNREADABLE.events
-    if (this.#items.length >= ITEMS_MAX) return [TOO_MANY]
-    if (this.#items.some((one) => one.id === id)) return UNREADABLE.events
-    const item = this.#open.get(id) ?? newItem(id, this.#queued)
-    this.#open.delete(id)
-    if (Number.isNaN(item.end)) {
-      const commit = this.#commits.shift()
-      item.end = commit?.end ?? this.log.sent
-      item.answers = commit?.answers ?? []
-    }
-    this.#queued = Math.max(this.#queued, item.end)
-    this.#committed = Math.max(this.#committed, item.end)
-    const before = this.#items.findIndex((other) => other.id !== null && other.id === previous)
-    if (before < 0) this.#items.push(item)
-    else this.#items.splice(before + 1, 0, item)
+    const end = this.#items.commit(
+      id,
+      previous,
+      () => this.#commits.shift() ?? { end: this.log.sent, answers: [] },
+    )
+    if (end === 'too many') return [TOO_MANY]
+    if (end === 'known') return UNREADABLE.events
+    this.#committed = Math.max(this.#committed, end)
     return this.#flush()
   }
 
   #delta({ item_id: id, delta }: JsonObject): readonly LiveEvent[] {
     if (!isId(id) || typeof delta !== 'string') return UNREADABLE.events
-    let item = this.#items.find((one) => one.id === id) ?? this.#open.get(id)
-    if (item === undefined) {
-      if (this.#open.size >= ITEMS_MAX) return [TOO_MANY]
-      item = newItem(id, this.#committed)
-      this.#open.set(id, item)
-    }
-    const room = Math.max(0, TEXT_MAX - this.#textLength)
-    const added = delta.slice(0, room)
-    item.text += added
-    this.#textLength += added.length
+    if (!this.#items.write(id, delta, this.#committed)) return [TOO_MANY]
     this.#written = this.log.sent
     return this.#partial()
   }
 
   #completed({ item_id: id, transcript }: JsonObject): readonly LiveEvent[] {
     if (!isId(id) || typeof transcript !== 'string') return UNREADABLE.events
-    const item = this.#items.find((one) => one.id === id)
-    if (item === undefined) return UNREADABLE.events
-    item.transcript ??= transcript.trim().slice(0, TEXT_MAX)
-    return this.#flush()
+    return this.#items.transcribe(id, transcript) ? this.#flush() : UNREADABLE.events
   }
 
   /** Audio that it could make nothing of has no text; after any other failure it has to be heard by another. */
@@ -386,10 +480,11 @@ class TranscriptionWire implements LiveWire {
     // Everything was committed before, by the provider as a rule.
     const isEmpty =
       body.code === 'input_audio_buffer_commit_empty' ||
-      (this.#dialect === 'speaches' && String(body.message).startsWith('Error committing input audio buffer'))
+      (this.#session.dialect === 'speaches' &&
+        String(body.message).startsWith('Error committing input audio buffer'))
     if (isEmpty) {
       this.#commits.shift()
-      this.#items.push(nothingCommitted(commit?.answers ?? []))
+      this.#items.commitNothing(commit?.answers ?? [])
       return this.#flush()
     }
     return [{ kind: 'failed', failure: failureInside({ error: body }, statusOf(body)) }]
@@ -399,9 +494,7 @@ class TranscriptionWire implements LiveWire {
   #flush(): readonly LiveEvent[] {
     const events: LiveEvent[] = []
     let wasWritten = false
-    for (let [item] = this.#items; item !== undefined && item.transcript !== null; [item] = this.#items) {
-      this.#items.shift()
-      this.#textLength -= item.text.length
+    for (let item = this.#items.take(); item !== null; item = this.#items.take()) {
       wasWritten ||= item.text !== ''
       const { start, end, transcript: text } = item
       if (text !== '') {
@@ -409,12 +502,11 @@ class TranscriptionWire implements LiveWire {
         wasWritten = false
       }
       // Where the end is taken from what was sent when it was told, more may have been on its way.
-      const margin = this.#dialect === 'speaches' ? DETECTION_SECONDS : 0
+      const margin = this.#session.dialect === 'speaches' ? DETECTION_SECONDS : 0
       if (item.id !== null) events.push(...this.log.settle(end - margin))
       events.push(...this.#answered(item.answers))
     }
-    const isRest = [...this.#items, ...this.#open.values()].some(({ text }) => text !== '')
-    const isStale = wasWritten || (events.length > 0 && isRest)
+    const isStale = wasWritten || (events.length > 0 && this.#items.unfinished() !== null)
     return isStale && !this.#ended ? [...events, ...this.#partial()] : events
   }
 
@@ -424,21 +516,20 @@ class TranscriptionWire implements LiveWire {
     return [...this.log.settle(this.log.sent), ...answers]
   }
 
-  /** All unfinished text is one partial: items overlap, and a partial replaces the one before. */
+  /** All unfinished text is one partial, which replaces the one before. */
   #partial(): readonly LiveEvent[] {
-    const written = [...this.#items, ...this.#open.values()].filter(({ text }) => text !== '')
-    const text = written.map((item) => item.transcript ?? item.text).join(' ')
-    return [this.log.partial(written[0]?.start ?? this.log.settled, text.trim())]
+    const { start, text } = this.#items.unfinished() ?? { start: this.log.settled, text: '' }
+    return [this.log.partial(start, text)]
   }
 
   /** Whether the audio since the last commit is to be committed. */
   #isDue(): boolean {
     if (this.#commits.length >= ITEMS_MAX) return false
     const { sent } = this.log
-    if (!this.#vad)
-      return isCommitDue(this.#pace, { sent, committed: this.#committed, written: this.#written })
+    if (!this.#session.vad)
+      return isCommitDue(this.#session.pace, { sent, committed: this.#committed, written: this.#written })
     // A speaker who makes no pause would be heard only at the end.
-    return this.#speech !== null && sent - Math.max(this.#speech, this.#committed) >= this.#pace.step
+    return this.#speech !== null && sent - Math.max(this.#speech, this.#committed) >= this.#session.pace.step
   }
 
   /**
@@ -446,7 +537,7 @@ class TranscriptionWire implements LiveWire {
    * nothing to commit: a transcript of silence would be made up.
    */
   #ask(answer: Answer): string {
-    if (!this.#vad || this.#speech !== null) return this.#commit([answer])
+    if (!this.#session.vad || this.#speech !== null) return this.#commit([answer])
     return this.#probe([answer])
   }
 
@@ -454,7 +545,7 @@ class TranscriptionWire implements LiveWire {
   #placeOf(value: unknown): number | null {
     const at = typeof value === 'number' ? secondsOf(value / 1000) : null
     if (at === null) return null
-    return this.#dialect === 'speaches' ? this.log.sent : Math.min(this.log.sent, at)
+    return this.#session.dialect === 'speaches' ? this.log.sent : Math.min(this.log.sent, at)
   }
 
   #commit(answers: readonly Answer[]): string {
@@ -465,7 +556,7 @@ class TranscriptionWire implements LiveWire {
 
   #probe(answers: readonly Answer[]): string {
     this.#probes.push({ at: this.log.sent, answers })
-    return PROBES[this.#dialect]
+    return PROBES[this.#session.dialect]
   }
 }
 
@@ -477,11 +568,6 @@ const TOO_MANY: LiveEvent = {
 /** Text is built by hand: the audio is most of it, and needs no escaping. */
 export function appendFrame(bytes: Uint8Array): string {
   return `{"type":"input_audio_buffer.append","audio":"${base64Of(bytes)}"}`
-}
-
-/** A commit of nothing: its answers come when all before it is whole. */
-function nothingCommitted(answers: readonly Answer[]): Item {
-  return { id: null, start: 0, end: 0, text: '', transcript: '', answers }
 }
 
 function newItem(id: string, start: number): Item {

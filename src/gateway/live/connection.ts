@@ -66,8 +66,6 @@ export class LiveConnection implements SocketListener {
   place = 0
   /** It was told that no more audio comes. */
   isEnding = false
-  /** It asks to be changed for another. */
-  isLeaving = false
   /** It has settled audio: it works. */
   hasWorked = false
   /** Why its provider is to blame although it went on; null: it is not. */

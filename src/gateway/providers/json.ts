@@ -54,16 +54,6 @@ export function asObject(value: unknown): JsonObject | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
 }
 
-/** The first object of an array; null when there is none, or it is no array. */
-export function firstObject(value: unknown): JsonObject | null {
-  if (!Array.isArray(value)) return null
-  for (const item of value) {
-    const object = asObject(item)
-    if (object !== null) return object
-  }
-  return null
-}
-
 /** The objects of an array; none when it is no array. */
 export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : []

@@ -49,7 +49,8 @@ export async function serveProcesses({ env, ...options }: ProcessesOptions): Pro
   const environment = readEnvironment(env)
   checkMetricsPorts(environment.LARKWAY_METRICS_PORT, options.count)
   const port = await findPort(environment.HOST, environment.PORT)
-  const common = { ...env, PORT: String(port), ...(await findTlsPort(environment)) }
+  const own = { PORT: String(port), LARKWAY_PROCESSES: String(options.count) }
+  const common = { ...env, ...own, ...(await findTlsPort(environment)) }
   const folder = await shareFolder(environment, createLogger(environment.LOG_LEVEL), options.count)
   const exitCode = await new Processes({ ...options, env: common }, port, folder).run()
   await folder.close()

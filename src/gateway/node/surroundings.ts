@@ -9,7 +9,12 @@ const PROGRAM_MIB = 192
 
 const LIMITS = '/proc/self/limits'
 
-type Settings = Pick<Environment, 'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS' | 'LARKWAY_MEMORY_MIB'>
+type Settings = Pick<
+  Environment,
+  'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS' | 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES'
+>
+
+type MemorySettings = Pick<Settings, 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES'>
 
 /** Says in a sentence each what about the environment and the machine will do harm to a node, if anything does. */
 export function remarksOn(environment: Settings): string[] {
@@ -17,7 +22,7 @@ export function remarksOn(environment: Settings): string[] {
     ...loneNode(environment),
     receiveBufferWarning(readOr('/proc/sys/net/ipv4/tcp_rmem')),
     fewDescriptors(readOr(LIMITS)),
-    littleMemory(environment.LARKWAY_MEMORY_MIB, process.constrainedMemory()),
+    littleMemory(environment, process.constrainedMemory()),
   ].filter((remark) => remark !== null)
 }
 
@@ -52,12 +57,16 @@ export function fewDescriptors(limits: string): string | null {
 }
 
 /** @param bytes that the container may take; 0, or more than any machine has: all */
-export function littleMemory(budgetMib: number, bytes: number | undefined): string | null {
+export function littleMemory(
+  { LARKWAY_MEMORY_MIB: budget, LARKWAY_PROCESSES: processes }: MemorySettings,
+  bytes: number | undefined,
+): string | null {
   const most = Math.floor((bytes ?? 0) / 1024 ** 2)
-  if (most === 0 || most >= budgetMib + PROGRAM_MIB) return null
+  if (most === 0 || most >= processes * (budget + PROGRAM_MIB)) return null
+  const each = processes === 1 ? '' : ` in each of ${processes} processes`
   return (
-    `the container may take ${most} MiB, and LARKWAY_MEMORY_MIB gives bodies ${budgetMib} of them beside the ` +
-    `program's ${PROGRAM_MIB}: it may be killed under load`
+    `the container may take ${most} MiB, and LARKWAY_MEMORY_MIB gives bodies ${budget} of them beside the ` +
+    `program's ${PROGRAM_MIB}${each}: it may be killed under load`
   )
 }
 

@@ -185,6 +185,18 @@ t.test('what a dead process held in slots is free at once, and whoever waits is 
   t.equal(await neverServed, null)
 })
 
+t.test('who leaves in the turn in which it came holds nothing', async (t) => {
+  const { states } = await startShared(t)
+  const [{ slots }, other] = states as [State, State]
+  const limit = { name: newName(), most: 1 }
+  const call = new Cancellation()
+  const left = slots.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: call })
+  call.abort(new Error('left'))
+  t.equal(await left, null)
+  await slots.take([{ name: newName(), most: 1 }])
+  leaseOf(await other.slots.take([limit]))
+})
+
 t.test('a process whose state has gone is refused at once, and counts alone', async (t) => {
   const { states, cuts } = await startShared(t)
   const [left] = states as [State]

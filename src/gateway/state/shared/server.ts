@@ -185,6 +185,8 @@ class Client {
     void served.then((lease) => {
       this.#waits.delete(ticket)
       if (lease === null) return
+      // It may have left in the turn in which it came.
+      if (signal.aborted) return lease.release()
       this.#keep(ticket, lease)
       this.#outgoing.add({ served: ticket })
     })

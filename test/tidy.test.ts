@@ -66,11 +66,8 @@ const OPENING = /^(?:What(?:ever)?|Whose|Whom|Of|Those (?:who|that|which|of|whos
 /** Words that have a plainer one: no one or a passive, a caller or an operator, the default, continues, after. */
 const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|behind (?:it|them))\b/i
 
-/** Larger classes that are left, by file and name; to be split. */
-const LARGE_CLASSES: readonly string[] = [
-  'src/gateway/call/context/call-context.ts CallContext',
-  'src/gateway/live/connection.ts LiveConnection',
-]
+/** Larger classes that are left, by file and name: the facts of a call, which all of it reads and writes. */
+const LARGE_CLASSES: readonly string[] = ['src/gateway/call/context/call-context.ts CallContext']
 
 /**
  * Lines of TypeScript and Lua that each room of the gateway may have; budgets of buildings stand in their READMEs. Who
@@ -89,10 +86,10 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/catalog': 4_230,
   'gateway/edge': 6_590,
   'gateway/jobs': 1_755,
-  'gateway/live': 4_555,
+  'gateway/live': 4_695,
   'gateway/long': 930,
   'gateway/media': 5_220,
-  'gateway/node': 2_155,
+  'gateway/node': 2_165,
   'gateway/observe/alerts': 1_000,
   'gateway/observe/metrics': 1_690,
   'gateway/observe/recorder': 1_150,

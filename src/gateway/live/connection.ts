@@ -1,23 +1,12 @@
-import type { LiveCall } from '../../contracts/calls.ts'
 import type { CancelSignal } from '../../contracts/cancellation.ts'
-import type {
-  LiveEvent,
-  LiveFrame,
-  LiveStepper,
-  SocketEnd,
-  SocketListener,
-  UpstreamSocket,
-} from '../../contracts/live.ts'
-import { bytesPerSecond } from '../../contracts/live-audio.ts'
-import type { LiveTranscription } from '../../contracts/provider.ts'
+import type { LiveEvent, LiveFrame, SocketEnd, SocketListener } from '../../contracts/live.ts'
 import type { Clock } from '../../contracts/time.ts'
 import type { Failure } from '../../contracts/upstream.ts'
 import type { Attempt } from '../call/attempt/failover.ts'
-import { type AttemptFailure, traceContextOf } from '../call/attempt/operation.ts'
+import type { AttemptFailure } from '../call/attempt/operation.ts'
 import type { ActiveCall } from '../call/context/services.ts'
-import { adapt, targetOf } from '../call/select/eligibility.ts'
 import type { Candidate } from '../call/select/selection.ts'
-import { type Converter, converter } from '../media/pcm.ts'
+import { ProviderLine } from './provider-line.ts'
 
 /** How long a provider may take to accept a socket, and how long until it takes audio. */
 const HANDSHAKE_MS = 5_000
@@ -28,8 +17,6 @@ const LOOK_MS = 100
 const SPEED = 1.25
 /** Seconds of audio that may be sent at once, when a connection begins and after a pause. */
 const BURST_SECONDS = 1
-/** A provider that has not read this much of its audio has stopped reading, seconds. */
-const UNREAD_SECONDS = 5
 
 /** A provider that does not answer sound for so long has died silently. */
 const SILENT_MS = 5_000
@@ -53,14 +40,6 @@ export interface ConnectionListener {
  */
 export class LiveConnection implements SocketListener {
   readonly candidate: Candidate
-  /** Hints that the entry lacks. */
-  readonly warnings: readonly string[]
-  readonly bills: 'audio' | 'session'
-  /** When it was begun, on the node's clock, and when it took audio for the first time. */
-  readonly begunMs: number
-  readyMs = 0
-  /** When it last said something. */
-  heardMs = 0
   /** Place of the first byte of audio that it was sent, and of the next one. */
   base = 0
   place = 0
@@ -70,52 +49,39 @@ export class LiveConnection implements SocketListener {
   hasWorked = false
   /** Why its provider is to blame although it went on; null: it is not. */
   fault: Failure | null = null
-  #misplaced = 0
   readonly #clock: Clock
   readonly #listener: ConnectionListener
-  readonly #live: LiveTranscription
-  readonly #stepper: LiveStepper
-  readonly #converter: Converter | null
-  readonly #socket: UpstreamSocket
-  readonly #unreadMax: number
-  readonly #speed: number
+  readonly #line: ProviderLine
+  readonly #vitals: Vitals
+  readonly #pace: Pace
   #state: 'opening' | 'open' | 'over' = 'opening'
   #opened: (ended: OpenEnd) => void = () => {}
-  #credit = BURST_SECONDS
-  #creditMs = 0
-  #sentMs = 0
-  /** When it was last looked at for its death, and when sound had last been sent by then. */
-  #lookedMs = 0
-  #soundMs = 0
 
-  constructor(
-    active: ActiveCall<'transcription'>,
-    { candidate, deadlineAtMs, placed }: Attempt,
-    listener: ConnectionListener,
-  ) {
-    const { services, context, call } = active
-    const { entry } = candidate
-    const live = services.providers.get(entry.provider.kind)?.live
-    if (live === undefined) throw new Error(`${entry.provider.kind} does not transcribe live`)
-    const { payload, warnings } = adapt(call, entry)
-    const target = targetOf(entry, placed)
-    const handshake = live.handshake(payload as LiveCall, target)
-    const { bills = 'audio', replay_speed: speed = SPEED } = entry.facts.live ?? {}
+  constructor(active: ActiveCall<'transcription'>, attempt: Attempt, listener: ConnectionListener) {
+    const { candidate, deadlineAtMs } = attempt
+    const { clock } = active.services
+    const nowMs = clock.now()
     this.candidate = candidate
-    this.warnings = warnings
-    this.bills = bills
-    this.#clock = services.clock
-    this.begunMs = services.clock.now()
+    this.#clock = clock
     this.#listener = listener
-    this.#live = live
-    this.#stepper = live.connect(payload as LiveCall, target)
-    this.#converter = converter((payload as LiveCall).live.audio, handshake.audio)
-    this.#speed = speed
-    // Base64 is a third longer than what it says.
-    this.#unreadMax = UNREAD_SECONDS * bytesPerSecond(handshake.audio) * (4 / 3)
-    const leftMs = Math.max(1, Math.min(HANDSHAKE_MS, deadlineAtMs - this.begunMs))
-    const headers = traceContextOf(context) ?? {}
-    this.#socket = services.openSocket(handshake, this, { handshakeMs: leftMs, headers })
+    this.#vitals = new Vitals(nowMs)
+    this.#pace = new Pace(candidate.entry.facts.live?.replay_speed ?? SPEED)
+    const handshakeMs = Math.max(1, Math.min(HANDSHAKE_MS, deadlineAtMs - nowMs))
+    this.#line = new ProviderLine(active, attempt, handshakeMs, this)
+  }
+
+  /** Hints that the entry lacks. */
+  get warnings(): readonly string[] {
+    return this.#line.warnings
+  }
+
+  get bills(): 'audio' | 'session' {
+    return this.candidate.entry.facts.live?.bills ?? 'audio'
+  }
+
+  /** How long it took until it took audio. */
+  get connectSeconds(): number {
+    return this.#vitals.connectSeconds
   }
 
   /**
@@ -143,28 +109,18 @@ export class LiveConnection implements SocketListener {
 
   /** Its provider has stopped reading. */
   get isStuck(): boolean {
-    return this.#socket.bufferedBytes > this.#unreadMax
+    return this.#line.isStuck
   }
 
   /**
-   * Why it is taken for dead when it says nothing; null: it is not, or was asked for just before. Sound counts that was
-   * sent by the last look: where this process was held up, what the provider said meanwhile is read in between.
+   * Why it is taken for dead when it says nothing; null: it is not, or was asked for just before.
    *
    * @param soundMs when sound was last sent
    * @param endedMs when no more audio came; null: more may come
    */
   deathOf(nowMs: number, soundMs: number, endedMs: number | null): Failure | null {
-    if (nowMs - this.#lookedMs < LOOK_MS) return null
-    const soundBeforeMs = this.#soundMs
-    this.#lookedMs = nowMs
-    this.#soundMs = soundMs
-    const silentMs = nowMs - this.heardMs
-    if (this.isStuck && silentMs > SILENT_MS) return STUCK
-    if (this.isEnding && endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS)
-      return SILENT
-    const { answersWithinMs: withinMs } = this.#live
-    if (withinMs === undefined) return null
-    return silentMs > withinMs && soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null
+    if (!this.#vitals.mayLook(nowMs, soundMs)) return null
+    return this.#vitals.deathOf(nowMs, this.#line, this.isEnding ? endedMs : null)
   }
 
   /** Its provider would end it soon. */
@@ -172,42 +128,31 @@ export class LiveConnection implements SocketListener {
     const longest = this.candidate.entry.facts.live?.limits.max_session_seconds
     if (longest === undefined) return false
     const margin = Math.min(ROTATION_MARGIN_SECONDS, longest / 4)
-    return nowMs - this.readyMs > (longest - margin) * 1000
+    return nowMs - this.#vitals.readyMs > (longest - margin) * 1000
   }
 
   /** Takes `seconds` of audio from what may be sent now; false: not yet. */
   mayTake(seconds: number, nowMs: number): boolean {
-    const earned = ((nowMs - this.#creditMs) / 1000) * this.#speed
-    this.#credit = Math.min(Math.max(BURST_SECONDS, seconds), this.#credit + earned)
-    this.#creditMs = nowMs
-    if (this.#credit < seconds) return false
-    this.#credit -= seconds
-    return true
+    return this.#pace.mayTake(seconds, nowMs)
   }
 
   sendAudio(bytes: Uint8Array, nowMs: number): void {
-    this.#sentMs = nowMs
-    this.#send(this.#stepper.audio(this.#converter === null ? bytes : this.#converter(bytes)))
+    this.#line.sendAudio(bytes, nowMs)
   }
 
   /** @returns false when there is nothing to settle, or the provider cannot be asked */
   finalize(): boolean {
-    const frames = this.#stepper.finalize()
-    this.#send(frames)
-    return frames.length > 0
+    return this.#line.finalize()
   }
 
   end(): void {
     this.isEnding = true
-    this.#send(this.#stepper.end())
+    this.#line.end()
   }
 
   /** Says that it is still there, where nothing was sent for a while. */
   keepAlive(nowMs: number): void {
-    const { keepAliveMs } = this.#live
-    if (keepAliveMs === undefined || nowMs - this.#sentMs < keepAliveMs) return
-    this.#sentMs = nowMs
-    this.#send(this.#stepper.keepAlive())
+    this.#line.keepAlive(nowMs)
   }
 
   /** Leaves the provider: what it still says is not listened to. */
@@ -215,31 +160,29 @@ export class LiveConnection implements SocketListener {
     if (this.#state === 'over') return
     this.#state = 'over'
     // A provider that is not told continues to bill for the open connection.
-    if (!this.isEnding) this.#send(this.#stepper.end())
-    this.#socket.close()
+    if (!this.isEnding) this.#line.end()
+    this.#line.close()
   }
 
   onOpen(): void {
-    this.#send(this.#stepper.opened())
-    if (this.#live.readyWhenOpen) this.#ready()
+    if (this.#line.opened()) this.#ready()
   }
 
   onFrame(frame: LiveFrame): void {
     if (this.#state === 'over') return
-    this.heardMs = this.#clock.now()
-    const { events, reply } = this.#stepper.received(frame)
-    if (reply !== undefined) this.#send(reply)
+    this.#vitals.heardMs = this.#clock.now()
+    const events = this.#line.received(frame)
     // Settled first: a final tells up to where its audio is settled.
     for (const event of events) {
       if (event.kind !== 'settled') continue
-      this.#misplaced = 0
+      this.#vitals.misplaced = 0
       this.#take(event)
     }
     for (const event of events) if (event.kind !== 'settled') this.#take(event)
   }
 
   onEnd(end: SocketEnd): void {
-    const failure = this.#failureOf(end)
+    const failure = this.#line.failureOf(end)
     if (failure === null) this.#take({ kind: 'ended' })
     else this.fail(failure)
   }
@@ -255,18 +198,17 @@ export class LiveConnection implements SocketListener {
   /** The rest of its text can be of use, unless it has lost count of the audio. */
   #noteMisplaced(): void {
     this.fault = MISPLACED
-    this.#misplaced += 1
-    if (this.#misplaced >= MISPLACED_MAX) this.fail(MISPLACED)
+    this.#vitals.misplaced += 1
+    if (this.#vitals.misplaced >= MISPLACED_MAX) this.fail(MISPLACED)
   }
 
   #ready(): void {
     if (this.#state !== 'opening') return
     this.#state = 'open'
     const nowMs = this.#clock.now()
-    this.readyMs = nowMs
-    this.heardMs = nowMs
-    this.#creditMs = nowMs
-    this.#sentMs = nowMs
+    this.#vitals.ready(nowMs)
+    this.#pace.begin(nowMs)
+    this.#line.ready(nowMs)
     this.#opened({ got: this })
   }
 
@@ -275,18 +217,9 @@ export class LiveConnection implements SocketListener {
     const before = this.#state
     if (before === 'over') return
     this.#state = 'over'
-    this.#socket.destroy()
+    this.#line.destroy()
     if (before === 'opening') this.#opened(unopened(failure))
     else this.#listener.onFailed(failure, this)
-  }
-
-  #failureOf(end: SocketEnd): Failure | null {
-    if (end.kind === 'refused') return this.#live.refused(end.reply)
-    return end.kind === 'failed' ? end.failure : this.#stepper.closed(end.code, end.reason)
-  }
-
-  #send(frames: readonly LiveFrame[]): void {
-    for (const frame of frames) this.#socket.send(frame)
   }
 }
 
@@ -305,3 +238,86 @@ export const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it e
 const SILENT: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it answers no more' }
 const MISPLACED: Failure = { ...PLAIN, kind: 'server', reason: 'it told text where no audio was sent' }
 const STUCK: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it has stopped reading' }
+
+/** How fast a connection takes audio. */
+class Pace {
+  readonly #speed: number
+  #credit = BURST_SECONDS
+  #creditMs = 0
+
+  /** @param speed of real time */
+  constructor(speed: number) {
+    this.#speed = speed
+  }
+
+  begin(nowMs: number): void {
+    this.#creditMs = nowMs
+  }
+
+  /** Takes `seconds` of audio from what may be sent now; false: not yet. */
+  mayTake(seconds: number, nowMs: number): boolean {
+    const earned = ((nowMs - this.#creditMs) / 1000) * this.#speed
+    this.#credit = Math.min(Math.max(BURST_SECONDS, seconds), this.#credit + earned)
+    this.#creditMs = nowMs
+    if (this.#credit < seconds) return false
+    this.#credit -= seconds
+    return true
+  }
+}
+
+/** The signs of life of a connection, on the node's clock. */
+class Vitals {
+  readonly #begunMs: number
+  /** When it took audio for the first time. */
+  readyMs = 0
+  /** When it last said something. */
+  heardMs = 0
+  /** Texts of no audio that was sent, since audio was last settled. */
+  misplaced = 0
+  #lookedMs = 0
+  /** When sound had last been sent by the last look, and by the one before. */
+  #soundMs = 0
+  #soundBeforeMs = 0
+
+  constructor(nowMs: number) {
+    this.#begunMs = nowMs
+  }
+
+  get connectSeconds(): number {
+    return (this.readyMs - this.#begunMs) / 1000
+  }
+
+  ready(nowMs: number): void {
+    this.readyMs = nowMs
+    this.heardMs = nowMs
+  }
+
+  /** False: it was looked at just before. @param soundMs when sound was last sent */
+  mayLook(nowMs: number, soundMs: number): boolean {
+    if (nowMs - this.#lookedMs < LOOK_MS) return false
+    this.#lookedMs = nowMs
+    this.#soundBeforeMs = this.#soundMs
+    this.#soundMs = soundMs
+    return true
+  }
+
+  /**
+   * Why it is taken for dead; null: it is not. Sound counts that was sent by the last look: where this process was held
+   * up, what the provider said meanwhile is read in between.
+   *
+   * @param endedMs when no more audio came, if it was told so
+   */
+  deathOf(
+    nowMs: number,
+    { isStuck, answersWithinMs: withinMs }: Signs,
+    endedMs: number | null,
+  ): Failure | null {
+    const silentMs = nowMs - this.heardMs
+    if (isStuck && silentMs > SILENT_MS) return STUCK
+    if (endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS) return SILENT
+    if (withinMs === undefined) return null
+    return silentMs > withinMs && this.#soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null
+  }
+}
+
+type Signs = Pick<ProviderLine, 'isStuck' | 'answersWithinMs'>

@@ -67,7 +67,7 @@ export class Handovers {
   toConnection(connection: LiveConnection): void {
     const { candidate } = connection
     this.#request.context.trace?.event('live.connected', spanEntry(candidate))
-    this.#watch?.connected(candidate.entry, (connection.readyMs - connection.begunMs) / 1000)
+    this.#watch?.connected(candidate.entry, connection.connectSeconds)
     const moved = this.#feed.begin(connection)
     this.countLost(connection)
     const announced = this.#announced

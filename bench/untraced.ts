@@ -5,7 +5,7 @@ const STATEMENT = /^ *(?:if \(.*\) )?(?:this\.#(?:request\.)?)?context\.trace(?:
 /** Matches a member of an object that is read from a trace. */
 const MEMBER = /^ *\w+: context\.trace\?\.\w+,\n/gm
 /** Matches a value that is read from a trace first, where there is another one without it. */
-const ALTERNATIVE = /\b(?:context\.)?trace\?\.\w+(?:\(\))? \?\? /g
+const ALTERNATIVE = /\b(?:this\.|context\.)?trace\?\.\w+(?:\(\))? \?\? /g
 /** Matches a use of a trace in any other form. */
 const LEFT = /trace\?\.|\btracing\?\.|\.trace\b/
 

@@ -128,6 +128,7 @@ async function account(
   const seconds = (performance.now() - before.at) / 1000
   const cpu = cpuSeconds(server.pid) - before.server
   const { requests, bodyBytes, latencyMs, failures, firstFailure } = driven
+  if (requests === 0) throw new Error(`not one request was answered: ${firstFailure}`)
   return {
     requests,
     bodyBytes,

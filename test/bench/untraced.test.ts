@@ -14,14 +14,16 @@ t.test('what is cut', async (t) => {
     trace_id: context.trace?.traceId,
   return context.trace?.headers() ?? (traceparent === undefined ? undefined : { traceparent })
     traceparent: context.trace?.traceparent ?? caller.traceparent,
+    return this.trace?.traceId ?? this.traceparent ?? null
 `
   t.same(withoutTracing(source), {
     text: `
   const key = 1
   return (traceparent === undefined ? undefined : { traceparent })
     traceparent: caller.traceparent,
+    return this.traceparent ?? null
 `,
-    cuts: 8,
+    cuts: 9,
   })
   t.same(withoutTracing('const traceparent = 1\n'), { text: 'const traceparent = 1\n', cuts: 0 })
 })

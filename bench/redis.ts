@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { keys } from '../src/gateway/state/redis/key-names.ts'
 import { freePort } from '../test/support/scratch.ts'
 import { locate } from '../test/support/servers.ts'
 import type { Found } from './candidates.ts'
@@ -46,6 +47,14 @@ export async function startRedis({ durable }: RedisOptions): Promise<string | Er
   }
 }
 
+/**
+ * Empties a Redis but for its generation: the bucket remembers that, and a Redis without it counts as one that has lost
+ * what it held.
+ */
+const EMPTY =
+  `EVAL "for _, key in ipairs(redis.call('KEYS', '*')) do ` +
+  `if key ~= '${keys.generation}' then redis.call('UNLINK', key) end end return redis.status_reply('OK')" 0\r\n`
+
 /** The same server with its state in a Redis, which is emptied before each start. */
 export function overRedis(found: Found, redis: string | Error): Found {
   if (!('candidate' in found)) return found
@@ -80,11 +89,11 @@ function flush(port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1')
     socket.once('error', reject)
-    socket.once('connect', () => socket.write('FLUSHALL\r\n'))
+    socket.once('connect', () => socket.write(EMPTY))
     socket.once('data', (reply) => {
       socket.destroy()
       if (reply.toString().startsWith('+OK')) resolve()
-      else reject(new Error(`FLUSHALL: ${reply.toString().trim()}`))
+      else reject(new Error(`emptying Redis: ${reply.toString().trim()}`))
     })
   })
 }

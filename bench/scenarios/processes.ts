@@ -6,13 +6,12 @@ import { wholeTrial } from './jobs.ts'
 import type { Scenario } from './scenario.ts'
 import { tinyTrial } from './tiny.ts'
 
-/** More than there are cores: their cost is told for machines that have as many. */
-const PROCESSES = [1, 2, 4]
+const PROCESSES = [1, 2]
 const BUDGET_MIB = 256
 const CALLS = 'chat, 64 connections'
 const JOBS = 'job of 8 KiB, from submission to end'
-/** For each process, since V8 compiles in each of them. */
-const WARM_UP_CALLS = 25_000
+/** For each process, seconds: V8 compiles in each of them. */
+const WARM_UP_SECONDS = 5
 
 /**
  * A node on one data folder as one process, and as several that one more has the state of. All of them run on the core
@@ -48,7 +47,7 @@ export const processes: Scenario = {
     return {
       trials: [
         ...trialsOf(calls, (one, processes) =>
-          tinyTrial(one, chat, { warmUp: 1, run: quick ? 1 : 2 }, quick ? 0 : WARM_UP_CALLS * processes),
+          tinyTrial(one, chat, { warmUp: quick ? 1 : WARM_UP_SECONDS * processes, run: quick ? 1 : 2 }),
         ),
         ...trialsOf(works, (one) => wholeTrial(one, JOBS, { label: JOBS, bytes: 8 * 1024, count })),
       ],

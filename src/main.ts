@@ -106,8 +106,9 @@ function stopOnSignals(node: RunningNode): void {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [, , place = 'alone'] = process.argv as (string | undefined)[]
-  await serve(process.env, { place: place as NodePlace }).catch((error: unknown) => {
+  const given = process.argv[2]
+  const place = given === 'first' || given === 'further' ? given : 'alone'
+  await serve(process.env, { place }).catch((error: unknown) => {
     process.stderr.write(`${messageOf(error)}\n`)
     process.exit(1)
   })

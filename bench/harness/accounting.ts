@@ -21,11 +21,15 @@ export function processTree(root: number): number[] {
 
 /**
  * CPU seconds of a process tree so far. The scheduler's nanoseconds of every thread that lives; where threads ended
- * meanwhile, the kernel's sum for the process, which counts them too but in steps of 10 ms.
+ * meanwhile, the kernel's sum for the process, which counts them too but in steps of 10 ms. Processes that have ended
+ * count with the one that had started them.
  */
 export function cpuSeconds(root: number): number {
   let seconds = 0
-  for (const pid of processTree(root)) seconds += Math.max(threadSeconds(pid), processSeconds(pid) - 0.02)
+  for (const pid of processTree(root)) {
+    const { own, ended } = processSeconds(pid)
+    seconds += Math.max(threadSeconds(pid), own - 0.02) + ended
+  }
   return seconds
 }
 
@@ -38,9 +42,12 @@ function threadSeconds(pid: number): number {
   return nanoseconds / 1e9
 }
 
-function processSeconds(pid: number): number {
-  const fields = statFields(pid)
-  return fields ? (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND : 0
+/** The kernel's sums for a process, and for those of its descendants that have ended; see proc_pid_stat(5). */
+function processSeconds(pid: number): { readonly own: number; readonly ended: number } {
+  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = (statFields(pid) ?? [])
+    .slice(11, 15)
+    .map(Number)
+  return { own: (user + system) / TICKS_PER_SECOND, ended: (endedUser + endedSystem) / TICKS_PER_SECOND }
 }
 
 /** The sum of the peaks of resident memory of a process tree, in MiB: never below the true peak of the whole. */

@@ -1,6 +1,8 @@
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { cpuSeconds } from '../../bench/harness/accounting.ts'
 import { busyShare } from '../../bench/harness/machine.ts'
 
 const CORES = `
@@ -31,3 +33,15 @@ t.test('figures of a busy machine can be told from those of an idle one', async 
   t.equal(busyShare(stat(100, 1_000, 10), stat(100, 1_500, 110)), 0)
   t.equal(busyShare(stat(100, 1_000, 10), stat(400, 1_290, 20)), 0.5)
 })
+
+const BUSY = 'const since = process.cpuUsage(); while (process.cpuUsage(since).user < 300_000);'
+
+t.test(
+  'CPU of a process that has ended counts with the one that started it',
+  { skip: !existsSync('/proc/self/stat') },
+  async (t) => {
+    const before = cpuSeconds(process.pid)
+    await promisify(execFile)(process.execPath, ['-e', BUSY])
+    t.ok(cpuSeconds(process.pid) - before >= 0.29)
+  },
+)

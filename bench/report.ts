@@ -61,6 +61,7 @@ const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['small', PER_REQUEST],
   ['chat', PER_REQUEST],
   ['jobs', PER_SECOND],
+  ['processes', PER_REQUEST],
   ['live', PER_REQUEST],
   ['limiter', PER_REQUEST],
   ['observability', PER_REQUEST],

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '0963170b0ab9e334ea95156d4a316d4446c817e7'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '286418701e8b7ca51672d91597618deb990b1aa4'
 
 const found = findBase(null, RELEASE)
 

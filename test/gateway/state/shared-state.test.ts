@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Cancellation } from '../../../src/contracts/cancellation.ts'
 import type { State } from '../../../src/contracts/state.ts'
+import { type Clock, systemClock } from '../../../src/contracts/time.ts'
 import { createSharedState } from '../../../src/gateway/state/shared/client.ts'
 import type {
   ClientChannel,
@@ -22,6 +23,7 @@ import {
   reserve,
   type StateUnderTest,
 } from '../../support/state-under-test.ts'
+import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { rateLimiterContract, taking } from './rate-limiter.contract.ts'
 import { sampleContracts } from './redis.contracts.ts'
@@ -76,12 +78,12 @@ interface Shared {
   readonly server: StateServer
 }
 
-async function startShared(t: Test): Promise<Shared> {
+async function startShared(t: Test, clock: Clock = systemClock): Promise<Shared> {
   const file = await emptyStateIn(await tempFolder(t))
-  const server = await StateServer.open({ file, log, processes: PROCESSES })
+  const server = await StateServer.open({ file, log, processes: PROCESSES, clock })
   const pairs = Array.from({ length: PROCESSES }, channelPair)
   for (const pair of pairs) server.serve(pair.server)
-  const states = pairs.map(({ client }) => createSharedState(client))
+  const states = pairs.map(({ client }) => createSharedState(client, clock))
   t.teardown(async () => {
     await Promise.all(states.map((state) => state.close()))
     await server.close()
@@ -99,9 +101,10 @@ t.test('a sample of the contracts of the state', async (t) => {
 
 t.test('rate limits', async (t) =>
   rateLimiterContract(t, async (t) => {
-    const { states } = await startShared(t)
+    const clock = new VirtualClock()
+    const { states } = await startShared(t, clock)
     const { rateLimiter: limiter } = states[0]!
-    return { limiter, pass: (ms) => sleep(ms), nowMs: () => performance.now() }
+    return { limiter, pass: (ms) => clock.advance(ms), nowMs: clock.now }
   }),
 )
 

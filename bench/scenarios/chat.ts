@@ -6,14 +6,12 @@ import type { RequestSpec } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, portkeyHeaders } from '../openai.ts'
 import { GATEWAY_HEADERS, gateways, isLiteLlm } from '../peers/gateways.ts'
-import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
+import { ONCE, type RequestOf, type Scenario, sort, upload, WARM_UP_SECONDS } from './scenario.ts'
 
 const MESSAGE = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
 const WARM_UP_CONNECTIONS = 8
 const CONNECTIONS = 64
-/** Until V8 has compiled what a call runs. */
-const WARM_UP_SECONDS = 5
 const SECONDS = 2
 
 interface Kind {

@@ -8,13 +8,11 @@ import { sha256 } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { overRedis, startRedis } from '../redis.ts'
 import { SPEECH } from '../upstream-replies.ts'
-import { ONCE, type Scenario, sort, upload } from './scenario.ts'
+import { ONCE, type Scenario, sort, upload, WARM_UP_SECONDS } from './scenario.ts'
 
 const CONNECTIONS = 64
 const INPUT = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
-/** Until V8 has compiled what a call runs. */
-const WARM_UP_SECONDS = 5
 /** A node leases nothing until it is sure that all others have counted it. */
 const COUNTED_MS = 6_000
 /** So small that no lease fits in, and enough for the connections of a key. */

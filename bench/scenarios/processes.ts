@@ -3,15 +3,13 @@ import type { Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
 import { JOBS_ENVIRONMENT, larkwayJobsConfiguration } from '../larkway-jobs.ts'
 import { wholeTrial } from './jobs.ts'
-import type { Scenario } from './scenario.ts'
+import { type Scenario, WARM_UP_SECONDS } from './scenario.ts'
 import { tinyTrial } from './tiny.ts'
 
 const PROCESSES = [1, 2]
 const BUDGET_MIB = 256
 const CALLS = 'chat, 64 connections'
 const JOBS = 'job of 8 KiB, from submission to end'
-/** For each process, seconds: V8 compiles in each of them. */
-const WARM_UP_SECONDS = 5
 
 /**
  * A node on one data folder as one process, and as several that one more has the state of. All of them run on the core

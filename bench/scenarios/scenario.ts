@@ -7,6 +7,9 @@ import { makeAudio, type RequestSpec, sha256 } from '../load/request.ts'
 import type { UploadReport, UploadTask } from '../load/uploads.ts'
 import type { S3Store } from '../s3.ts'
 
+/** Warm-up of a server of small calls, seconds: until V8 has compiled what a call runs. */
+export const WARM_UP_SECONDS = 5
+
 export interface Options {
   /** Short runs, fewer of them: for finding out whether it works, not for figures. */
   readonly quick: boolean

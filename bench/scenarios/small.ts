@@ -5,13 +5,11 @@ import { type RequestSpec, sha256 } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, openaiSpeech, portkeyHeaders } from '../openai.ts'
 import { SPEECH } from '../upstream-replies.ts'
-import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
+import { ONCE, type RequestOf, type Scenario, sort, upload, WARM_UP_SECONDS } from './scenario.ts'
 
 const CONNECTIONS = 64
 const INPUT = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
-/** Until V8 has compiled what a call runs. */
-const WARM_UP_SECONDS = 5
 
 /** Checks one answer's body. */
 type Check = (body: string) => boolean

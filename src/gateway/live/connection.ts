@@ -119,8 +119,7 @@ export class LiveConnection implements SocketListener {
    * @param endedMs when no more audio came; null: more may come
    */
   deathOf(nowMs: number, soundMs: number, endedMs: number | null): Failure | null {
-    if (!this.#vitals.mayLook(nowMs, soundMs)) return null
-    return this.#vitals.deathOf(nowMs, this.#line, this.isEnding ? endedMs : null)
+    return this.#vitals.deathOf(nowMs, soundMs, this.isEnding ? endedMs : null, this.#line)
   }
 
   /** Its provider would end it soon. */
@@ -275,9 +274,8 @@ class Vitals {
   /** Texts of no audio that was sent, since audio was last settled. */
   misplaced = 0
   #lookedMs = 0
-  /** When sound had last been sent by the last look, and by the one before. */
+  /** When sound had last been sent by the last look. */
   #soundMs = 0
-  #soundBeforeMs = 0
 
   constructor(nowMs: number) {
     this.#begunMs = nowMs
@@ -292,31 +290,24 @@ class Vitals {
     this.heardMs = nowMs
   }
 
-  /** False: it was looked at just before. @param soundMs when sound was last sent */
-  mayLook(nowMs: number, soundMs: number): boolean {
-    if (nowMs - this.#lookedMs < LOOK_MS) return false
-    this.#lookedMs = nowMs
-    this.#soundBeforeMs = this.#soundMs
-    this.#soundMs = soundMs
-    return true
-  }
-
   /**
-   * Why it is taken for dead; null: it is not. Sound counts that was sent by the last look: where this process was held
-   * up, what the provider said meanwhile is read in between.
+   * Why it is taken for dead; null: it is not, or was looked at just before. Sound counts that was sent by the last
+   * look: where this process was held up, what the provider said meanwhile is read in between.
    *
+   * @param soundMs when sound was last sent
    * @param endedMs when no more audio came, if it was told so
    */
-  deathOf(
-    nowMs: number,
-    { isStuck, answersWithinMs: withinMs }: Signs,
-    endedMs: number | null,
-  ): Failure | null {
+  deathOf(nowMs: number, soundMs: number, endedMs: number | null, signs: Signs): Failure | null {
+    if (nowMs - this.#lookedMs < LOOK_MS) return null
+    const soundBeforeMs = this.#soundMs
+    this.#lookedMs = nowMs
+    this.#soundMs = soundMs
     const silentMs = nowMs - this.heardMs
-    if (isStuck && silentMs > SILENT_MS) return STUCK
+    if (signs.isStuck && silentMs > SILENT_MS) return STUCK
     if (endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS) return SILENT
+    const { answersWithinMs: withinMs } = signs
     if (withinMs === undefined) return null
-    return silentMs > withinMs && this.#soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null
+    return silentMs > withinMs && soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null
   }
 }
 

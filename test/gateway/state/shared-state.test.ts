@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Cancellation } from '../../../src/contracts/cancellation.ts'
@@ -93,8 +92,9 @@ async function startShared(t: Test, clock: Clock = systemClock): Promise<Shared>
 
 t.test('a sample of the contracts of the state', async (t) => {
   const start = async (): Promise<StateUnderTest> => {
-    const { states } = await startShared(t)
-    return { state: states[0]!, pass: (ms) => sleep(ms), setClock: null }
+    const clock = new VirtualClock(Date.now())
+    const { states } = await startShared(t, clock)
+    return { state: states[0]!, pass: (ms) => clock.advance(ms), setClock: null }
   }
   await sampleContracts(t, start)
 })

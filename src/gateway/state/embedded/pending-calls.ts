@@ -82,6 +82,33 @@ export class PendingCalls {
   }
 }
 
+/** Gathers what is sent in one turn of the event loop: a message wakes its reader, and costs more than a call. */
+export class Batch<Item> {
+  #items: Item[] = []
+  readonly #send: (items: readonly Item[]) => void
+
+  constructor(send: (items: readonly Item[]) => void) {
+    this.#send = send
+  }
+
+  add(item: Item): void {
+    if (this.#items.length === 0) setImmediate(() => this.flush())
+    this.#items.push(item)
+  }
+
+  /** Sends what was gathered at once. */
+  flush(): void {
+    const items = this.#items
+    this.clear()
+    if (items.length > 0) this.#send(items)
+  }
+
+  /** Sends nothing of what was gathered. */
+  clear(): void {
+    this.#items = []
+  }
+}
+
 export function unavailable(reason: string): GatewayError {
   return new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause: new Error(reason) })
 }

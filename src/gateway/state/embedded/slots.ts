@@ -24,8 +24,12 @@ export class EmbeddedSlots implements Slots {
     return full === undefined ? { lease: this.hold(limits) } : { full }
   }
 
-  /** Takes slots whether there are any left or not: that was decided elsewhere. */
-  hold(limits: readonly SlotLimit[]): SlotLease {
+  /**
+   * Takes slots whether there are any left or not: that was decided elsewhere.
+   *
+   * @param onRelease called once, when they were given back here
+   */
+  hold(limits: readonly SlotLimit[], onRelease: () => void = () => {}): SlotLease {
     for (const { name } of limits) this.#held.set(name, this.#count(name) + 1)
     let isHeld = true
     return {
@@ -33,6 +37,7 @@ export class EmbeddedSlots implements Slots {
         if (!isHeld) return
         isHeld = false
         for (const limit of limits) this.#giveBack(limit.name)
+        onRelease()
       },
     }
   }

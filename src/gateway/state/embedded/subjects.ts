@@ -173,13 +173,21 @@ export interface Runner {
 
 /** The subjects whose methods `runner` runs. Made once, so that a call costs no more than its message. */
 export function subjectsOf(runner: Runner): Subjects {
-  const remote = (subject: SubjectName) =>
+  return remotesOf<Subjects>(METHODS, (subject, method, args) => runner.call(subject, method, args))
+}
+
+/** Subjects whose methods `call` runs elsewhere. @param methods the names of all of each */
+export function remotesOf<Remote>(
+  methods: { readonly [Name in keyof Remote]: Readonly<Record<keyof Remote[Name], unknown>> },
+  call: (subject: keyof Remote, method: string, args: readonly unknown[]) => Promise<unknown>,
+): Remote {
+  const names = Object.keys(methods) as (keyof Remote)[]
+  const remote = (subject: keyof Remote) =>
     Object.fromEntries(
-      Object.keys(METHODS[subject]).map((method) => [
+      Object.keys(methods[subject]).map((method) => [
         method,
-        (...args: unknown[]) => runner.call(subject, method, args),
+        (...args: unknown[]) => call(subject, method, args),
       ]),
     )
-  const names = Object.keys(METHODS) as SubjectName[]
-  return Object.fromEntries(names.map((name) => [name, remote(name)])) as unknown as Subjects
+  return Object.fromEntries(names.map((name) => [name, remote(name)])) as unknown as Remote
 }

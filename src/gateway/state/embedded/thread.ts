@@ -4,7 +4,7 @@ import { type Logger, messageOf } from '../../../contracts/log.ts'
 import type { Blocked } from '../../../contracts/state.ts'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import type { Call, Committed } from './commit.ts'
-import { PendingCalls, unavailable } from './pending-calls.ts'
+import { Batch, PendingCalls, unavailable } from './pending-calls.ts'
 import type { Runner, SubjectName } from './subjects.ts'
 import type { Calls, WorkerOptions } from './worker.ts'
 
@@ -39,7 +39,7 @@ export class StateThread implements Runner {
   readonly #clock: Clock
   readonly #pending: PendingCalls
   /** Calls of this turn. */
-  #unsent: Call[] = []
+  readonly #unsent = new Batch<Call>((calls) => this.#post(calls))
   #worker: Worker | null = null
   #opened: Promise<void> = Promise.resolve()
   #closed = false
@@ -85,31 +85,17 @@ export class StateThread implements Runner {
     const worker = this.#start()
     if (this.#pending.size === 0) worker.ref()
     const looks = subject === 'health' && method === 'write'
-    return this.#pending.add(looks, (id) => this.#send({ id, subject, method, args }))
+    return this.#pending.add(looks, (id) => this.#unsent.add({ id, subject, method, args }))
   }
 
-  /** Sends the calls of one turn of the event loop together: a message wakes the thread, and costs more than a call. */
-  #send(call: Call): void {
-    if (this.#unsent.length === 0) setImmediate(() => this.#flush())
-    this.#unsent.push(call)
-  }
-
-  #flush(): void {
-    const calls = this.#unsent
-    this.#unsent = []
-    if (calls.length === 0) return
+  #post(calls: readonly Call[]): void {
     try {
       this.#worker?.postMessage({ atMs: this.#clock.wallNow(), calls } satisfies Calls)
     } catch (error) {
       // One of them cannot be cloned. The others are none the worse for it.
-      if (calls.length > 1) for (const call of calls) this.#sendAlone(call)
+      if (calls.length > 1) for (const call of calls) this.#post([call])
       else this.#pending.take(calls[0]!.id)?.reject(error)
     }
-  }
-
-  #sendAlone(call: Call): void {
-    this.#unsent = [call]
-    this.#flush()
   }
 
   /** Ends the thread after the calls under way. */
@@ -119,7 +105,7 @@ export class StateThread implements Runner {
     if (!worker) return
     worker.ref()
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-    this.#flush()
+    this.#unsent.flush()
     worker.postMessage('close')
     const late = this.#clock.after(CLOSE_MS, () => {
       this.#log.error('the state could not be closed in time')
@@ -185,7 +171,7 @@ export class StateThread implements Runner {
   }
 
   #failAll(reason: string): void {
-    this.#unsent = []
+    this.#unsent.clear()
     this.#pending.failAll(reason)
   }
 

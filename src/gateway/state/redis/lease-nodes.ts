@@ -45,11 +45,6 @@ export class LeaseNodes {
     if (redis.status === 'ready') void this.#beat()
   }
 
-  /** Whether the count is known, so that tokens can be leased. */
-  get counted(): boolean {
-    return this.most(Number.MAX_SAFE_INTEGER) > 0
-  }
-
   /** How many tokens of such a bucket this node may hold; 0 while the count is not known. */
   most(burst: number): number {
     const nowMs = this.#clock.now()

@@ -148,20 +148,13 @@ export class RedisSlots implements Slots {
 
   /** @param mayKeep the slot, of one name, may stay here when it is given back */
   #hold(token: string, limits: readonly SlotLimit[], mayKeep = false): SlotLease {
-    const own = this.#own.hold(limits)
     this.#held.set(token, limits)
     this.#renewing ??= this.#clock.every(this.#commands.leaseMs / 3, this.#renew).unref()
-    let isHeld = true
-    return {
-      release: () => {
-        if (!isHeld) return
-        isHeld = false
-        own.release()
-        const [limit] = limits
-        if (limit === undefined || limits.length > 1 || !this.#passOn(limit, token, mayKeep))
-          this.#return([token], limits, mayKeep)
-      },
-    }
+    return this.#own.hold(limits, () => {
+      const [limit] = limits
+      if (limit === undefined || limits.length > 1 || !this.#passOn(limit, token, mayKeep))
+        this.#return([token], limits, mayKeep)
+    })
   }
 
   /** Whether a slot that is given back stays here: for whoever waits here, or for the next call. */

@@ -2,15 +2,14 @@ import { GatewayError } from '../../../contracts/errors.ts'
 import type { JobHints } from '../../../contracts/jobs.ts'
 import type { Blocked, State } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
-import { PendingCalls, unavailable } from '../embedded/pending-calls.ts'
+import { Batch, PendingCalls, unavailable } from '../embedded/pending-calls.ts'
 import { microsecondsOf } from '../embedded/rate-limiter.ts'
 import { stateOf } from '../embedded/state.ts'
-import type { Runner } from '../embedded/subjects.ts'
+import { type Runner, remotesOf } from '../embedded/subjects.ts'
 import { EmbeddedUnitLimiter } from '../embedded/unit-limiter.ts'
 import { LeasingRateLimiter } from '../leasing-rate-limiter.ts'
 import { mostInHand } from '../token-leases.ts'
 import {
-  Batch,
   type ClientChannel,
   type ClientMessage,
   MEMORY_METHODS,
@@ -82,14 +81,7 @@ class StateClient implements Runner {
     const onNone = () => this.#onNone()
     this.#pending = new PendingCalls({ limitMs: LIMIT_MS, clock, onLate() {}, onNone })
     this.#outgoing = new Batch((items) => channel.send(items))
-    const remote = (subject: keyof MemorySubjects) =>
-      MEMORY_METHODS[subject].map((method) => [
-        method,
-        (...args: unknown[]) => this.#call(subject, method, args),
-      ])
-    const names = Object.keys(MEMORY_METHODS) as (keyof MemorySubjects)[]
-    const subjects = names.map((name) => [name, Object.fromEntries(remote(name))])
-    this.memory = Object.fromEntries(subjects) as unknown as MemorySubjects
+    this.memory = remotesOf<MemorySubjects>(MEMORY_METHODS, (...call) => this.#call(...call))
     channel.listen(
       (message) => this.#take(message),
       () => {

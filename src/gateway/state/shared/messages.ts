@@ -34,13 +34,13 @@ export interface MemorySubjects {
 }
 
 export const MEMORY_METHODS: {
-  readonly [Name in keyof MemorySubjects]: readonly (keyof MemorySubjects[Name])[]
+  readonly [Name in keyof MemorySubjects]: Readonly<Record<keyof MemorySubjects[Name], true>>
 } = {
-  limits: ['take', 'giveBack'],
-  units: ['take'],
-  slots: ['take'],
-  sessionEnds: ['order', 'pending', 'withdraw'],
-  usageMarks: ['note', 'forget', 'read'],
+  limits: { take: true, giveBack: true },
+  units: { take: true },
+  slots: { take: true },
+  sessionEnds: { order: true, pending: true, withdraw: true },
+  usageMarks: { note: true, forget: true, read: true },
 }
 
 export interface SharedCall {
@@ -102,26 +102,5 @@ export function channelTo<Sent, Received>(other: ChildProcess | NodeJS.Process):
       })
       other.once('disconnect', onClosed)
     },
-  }
-}
-
-/** Gathers what is sent in one turn of the event loop: a message wakes a process, and costs more than a call. */
-export class Batch<Item> {
-  #items: Item[] = []
-  readonly #send: (items: readonly Item[]) => void
-
-  constructor(send: (items: readonly Item[]) => void) {
-    this.#send = send
-  }
-
-  add(item: Item): void {
-    if (this.#items.length === 0) setImmediate(() => this.flush())
-    this.#items.push(item)
-  }
-
-  flush(): void {
-    const items = this.#items
-    this.#items = []
-    if (items.length > 0) this.#send(items)
   }
 }

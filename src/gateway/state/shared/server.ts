@@ -4,6 +4,7 @@ import { messageOf } from '../../../contracts/log.ts'
 import type { RateLimit, Take, UnitBucket } from '../../../contracts/rate-limit.ts'
 import type { SlotLease, SlotLimit } from '../../../contracts/slots.ts'
 import { LONGEST_TIMER_MS, systemClock } from '../../../contracts/time.ts'
+import { Batch } from '../embedded/pending-calls.ts'
 import { EmbeddedRateLimiter, microsecondsOf } from '../embedded/rate-limiter.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import { createSessionEnds, createUsageMarks, withSlots } from '../embedded/state.ts'
@@ -12,15 +13,14 @@ import { StateThread, type ThreadOptions } from '../embedded/thread.ts'
 import { EmbeddedUnitLimiter } from '../embedded/unit-limiter.ts'
 import type { BucketReply } from '../leasing-rate-limiter.ts'
 import { mostInHand } from '../token-leases.ts'
-import {
-  Batch,
-  type ClientMessage,
-  type MemorySubjects,
-  type ServerChannel,
-  type ServerMessage,
-  type SharedAnswer,
-  type SharedCall,
-  type SlotWait,
+import type {
+  ClientMessage,
+  MemorySubjects,
+  ServerChannel,
+  ServerMessage,
+  SharedAnswer,
+  SharedCall,
+  SlotWait,
 } from './messages.ts'
 
 export interface StateServerOptions extends ThreadOptions {

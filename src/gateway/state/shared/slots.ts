@@ -81,16 +81,7 @@ export class SharedSlots implements Slots {
   }
 
   #hold(ticket: number, limits: readonly SlotLimit[]): SlotLease {
-    const own = this.#own.hold(limits)
-    let isHeld = true
-    return {
-      release: () => {
-        if (!isHeld) return
-        isHeld = false
-        own.release()
-        this.#post({ release: ticket })
-      },
-    }
+    return this.#own.hold(limits, () => this.#post({ release: ticket }))
   }
 
   #countWaiting(name: string, change: 1 | -1): void {

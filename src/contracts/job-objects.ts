@@ -6,6 +6,13 @@ import type { PartOwner } from './parts.ts'
 /** A job by what its objects are filed under. */
 export type FiledJob = Pick<JobSpec, 'id' | 'workspace'>
 
+/** Audio for the record of a job. */
+export interface InlineAudio {
+  /** Names the object that it will be in if no worker takes it up soon. */
+  readonly audio: Audio
+  readonly input: Uint8Array
+}
+
 /**
  * Objects of jobs: `job/<workspace>/<job id>/…` holds their input, `result/<workspace>/<job id>/<fence>` their
  * results. An object is on the disk when the promise resolves. Methods throw GatewayError DEPENDENCY_UNAVAILABLE when
@@ -19,6 +26,12 @@ export interface JobObjects {
   keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
   /** The same for audio that was sent ahead of the jobs it is for: filed under its own id until the sweep. */
   keepUpload(audio: AudioRef, upload: FiledJob, signal: AbortSignal): Promise<AudioRef>
+  /** Copies audio for the record of the job instead. Null: it is too long for that, or not in memory. */
+  inline(audio: Audio, job: FiledJob): InlineAudio | null
+  /** Audio as it was taken in, out of the record. Null: it is damaged. */
+  openInline(audio: Audio, input: Uint8Array): Audio | null
+  /** Stores audio of a record in the object that the job names. */
+  storeInline(job: Job, input: Uint8Array): Promise<void>
   /**
    * Keeps bytes for a call in parts: those of a job are filed under it, any others go with the call, or with the sweep.
    * The chunks must not change until it resolves.

@@ -143,8 +143,16 @@ export interface PartCount {
   readonly total: number
 }
 
+/** Longest audio that the record of a job may have, bytes: a small object costs a third of all that a job does. */
+export const INPUT_BYTES_MAX = 64 * 1024
+
 export interface JobSubmission {
   readonly spec: JobSpec
+  /**
+   * The audio, at most `INPUT_BYTES_MAX`; the object that `spec` names does not have it yet. Only where the state has
+   * `JobInputs`.
+   */
+  readonly input?: Uint8Array | undefined
   /** The caller's idempotency key; null without one. */
   readonly slot: {
     /** Lower-case hex. */
@@ -257,6 +265,8 @@ export interface UpstreamProgress {
 export interface Claimed {
   readonly job: Job
   readonly progress: JobProgress
+  /** Its audio; absent: it is in the object that the job names. */
+  readonly input?: Uint8Array | undefined
 }
 
 export interface Renewed {
@@ -377,6 +387,26 @@ export interface Jobs {
   figures(): Promise<JobFigures>
   /** Passes hints on from now on, until the state is closed; none where one process has the state to itself. */
   listen(hints: JobHints): void
+}
+
+/**
+ * Audio that is in the records of jobs, until they end. Where no worker takes a job up soon, its audio is moved to the
+ * object that the job names.
+ */
+export interface JobInputs {
+  /**
+   * Takes audio of jobs that wait. What is not said to be `moved` within a minute is handed out again.
+   *
+   * @param ageMs the shortest time that it has been in the record
+   */
+  take(limit: number, ageMs: number): Promise<readonly WaitingInput[]>
+  /** The object is there: the record lets go of the audio. @returns false: the object is not needed */
+  moved(id: string): Promise<boolean>
+}
+
+export interface WaitingInput {
+  readonly job: Job
+  readonly input: Uint8Array
 }
 
 /** Counts of waiting and ended jobs on all nodes together. */

@@ -1,7 +1,7 @@
 import type { Alerts } from './alerts.ts'
 import type { CatalogStore } from './catalog-store.ts'
 import type { ConsoleState } from './console.ts'
-import type { Jobs } from './jobs.ts'
+import type { JobInputs, Jobs } from './jobs.ts'
 import type { Accounts, CallLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
 import type { RateLimiter, UnitLimiter } from './rate-limit.ts'
@@ -48,6 +48,8 @@ export interface State {
   readonly keys: StoredKeys
   readonly settings: WorkspaceSettings
   readonly jobs: Jobs
+  /** Null: the audio of a job is an object before the job is submitted. */
+  readonly jobInputs: JobInputs | null
   readonly outbox: Outbox
   readonly alerts: Alerts
   readonly catalog: CatalogStore

@@ -46,7 +46,7 @@ t.test('the same enqueue again answers with the first job', async (t) => {
 t.test('anything else is another job', async (t) => {
   const api = await startQueueApi(t)
   const chat = { messages: [{ role: 'user', content: 'hi' }] }
-  const audio = filledWav(3_244, 1).toString('base64')
+  const audio = filledWav(80_044, 1).toString('base64')
   const different: [object, Record<string, string>?][] = [
     [SPEECH],
     [{ endpoint: 'speech', payload: { input: 'Hello' } }],
@@ -63,7 +63,7 @@ t.test('anything else is another job', async (t) => {
     [{ endpoint: 'translation', payload: { audio } }],
     [{ endpoint: 'audio', payload: { audio } }],
     [{ endpoint: 'transcription', payload: { audio, language: 'en' } }],
-    [{ endpoint: 'transcription', payload: { audio: filledWav(3_244, 2).toString('base64') } }],
+    [{ endpoint: 'transcription', payload: { audio: filledWav(80_044, 2).toString('base64') } }],
   ]
   const ids = new Set<string | undefined>()
   for (const round of [1, 2]) {

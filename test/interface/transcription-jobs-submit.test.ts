@@ -162,7 +162,7 @@ t.test('audio by URL is left to the worker: nothing is fetched, nothing of it re
 t.test('mode: async on the synchronous endpoint is a submission', async (t) => {
   for (const memoryMib of [64, 2]) {
     const api = await startJobsApi(t, { memoryMib })
-    const wav = wavOf(memoryMib === 2 ? 3_000_044 : 30_044)
+    const wav = wavOf(memoryMib === 2 ? 3_000_044 : 80_044)
     const { contentType, body } = multipart([
       { name: 'file', body: wav },
       { name: 'mode', body: 'async' },

@@ -10,7 +10,8 @@ import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 const PATH = '/v1/transcription/jobs'
-const AUDIO = { audio: { base64: filledWav(4_044, 1).toString('base64') } }
+/** Too long for the record of a job. */
+const AUDIO = { audio: { base64: filledWav(80_044, 1).toString('base64') } }
 const FACTS: JobFacts = {
   policy_version_id: 'pv_fedcba9876543210',
   lk_applied_purpose: 'calls',

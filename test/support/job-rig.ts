@@ -1,9 +1,9 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { Audio } from '../../src/contracts/audio.ts'
+import type { Audio, AudioRef, BodySource } from '../../src/contracts/audio.ts'
 import type { Entry, Principal } from '../../src/contracts/catalog.ts'
 import { newId, newJobId } from '../../src/contracts/ids.ts'
-import type { JobObjects } from '../../src/contracts/job-objects.ts'
+import type { InlineAudio, JobObjects } from '../../src/contracts/job-objects.ts'
 import type { Job, Jobs, JobWork } from '../../src/contracts/jobs.ts'
 import type { Limits } from '../../src/contracts/limits.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
@@ -95,6 +95,8 @@ export interface JobRig {
   run(options?: RunnerOptions): JobRunner
   /** A job whose audio is given by its bytes, or by a URL. */
   hear(audio: Buffer | { readonly url: string }, kind?: Job['kind']): Promise<string>
+  /** A transcription job whose audio is in its record. */
+  hearInline(audio: Buffer): Promise<string>
   /** A queue job: a chat. */
   chat(): Promise<string>
   /** The job as it stands. */
@@ -144,8 +146,12 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
   const { key, ...app } = caller
   const apps = new Map([[app.workspace.id, new Map([[app.app.id, app]])]])
 
-  async function submit(kind: Job['kind'], work: (id: string) => Promise<JobWork>): Promise<string> {
+  async function submit(
+    kind: Job['kind'],
+    work: (id: string) => Promise<{ readonly work: JobWork; readonly input?: Uint8Array }>,
+  ): Promise<string> {
     const id = newJobId(kind === 'queue' ? 'qj' : 'tj', app.workspace.id)
+    const given = await work(id)
     const spec = {
       id,
       kind,
@@ -159,10 +165,10 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
       traceparent: null,
       selectors: { purpose: null, responseProfile: null },
       warnings: [],
-      work: await work(id),
+      work: given.work,
       eventId: kind === 'queue' ? null : newId('evt'),
     }
-    await patiently(() => jobs.submit({ spec, slot: null }))
+    await patiently(() => jobs.submit({ spec, slot: null, input: given.input }))
     signals.queued()
     return id
   }
@@ -171,13 +177,24 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
     const signal = new AbortController().signal
     const object = `job/${app.workspace.id}/${id}/given`
     await store.put(object, inPieces(bytes), bytes.length, { signal })
-    const length = bytes.length
-    const whole = { offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true } as const
-    return probe.probe(
-      { source: { kind: 'object', key: object }, ...whole, mediaType: null, filename: null },
-      signal,
-    )
+    return probe.probe(wholeOf({ kind: 'object', key: object }, bytes.length), signal)
   }
+
+  async function keepInline(bytes: Buffer, id: string): Promise<InlineAudio> {
+    const block = new Uint8Array(new SharedArrayBuffer(bytes.length))
+    block.set(bytes)
+    const sent = wholeOf({ kind: 'memory', blocks: [block] }, bytes.length)
+    const audio = await probe.probe(sent, new AbortController().signal)
+    const inline = objects.inline(audio, { id, workspace: app.workspace.id })
+    if (inline === null) throw new Error('the audio is too long for a record')
+    return inline
+  }
+
+  const workOn = (audio: Audio | { readonly url: string }): JobWork => ({
+    operation: 'transcription',
+    options: options(),
+    audio,
+  })
 
   async function reached(id: string, isSo: (job: Job) => boolean): Promise<Job> {
     let job: Job | null = null
@@ -223,15 +240,15 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
       return runner
     },
     hear: (audio, kind = 'transcription') =>
-      submit(kind, async (id) => ({
-        operation: 'transcription',
-        options: options(),
-        audio: 'url' in audio ? audio : await keep(audio, id),
-      })),
+      submit(kind, async (id) => ({ work: workOn('url' in audio ? audio : await keep(audio, id)) })),
+    hearInline: (bytes) =>
+      submit('transcription', async (id) => {
+        const { audio, input } = await keepInline(bytes, id)
+        return { work: workOn(audio), input }
+      }),
     chat: () =>
       submit('queue', async () => ({
-        operation: 'chat',
-        payload: { text: JSON.stringify(chatCall()) },
+        work: { operation: 'chat', payload: { text: JSON.stringify(chatCall()) } },
       })),
     job: (id) => patiently(() => jobs.get(id)),
     async cancel(id, here) {
@@ -275,6 +292,12 @@ function servicesOn(t: Test, services: Services, state: State): Services {
     await settlements.close()
   })
   return { ...services, state, settlements, moneyLeases, usage }
+}
+
+/** Audio that is all of a body. */
+function wholeOf(source: BodySource, length: number): AudioRef {
+  const whole = { offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true } as const
+  return { source, ...whole, mediaType: null, filename: null }
 }
 
 async function* inPieces(bytes: Buffer): AsyncGenerator<Uint8Array> {

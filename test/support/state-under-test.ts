@@ -14,7 +14,16 @@ import type { State } from '../../src/contracts/state.ts'
 export interface StateUnderTest {
   readonly state: Pick<
     State,
-    'ledger' | 'accounts' | 'keys' | 'settings' | 'jobs' | 'outbox' | 'alerts' | 'console' | 'catalog'
+    | 'ledger'
+    | 'accounts'
+    | 'keys'
+    | 'settings'
+    | 'jobs'
+    | 'jobInputs'
+    | 'outbox'
+    | 'alerts'
+    | 'console'
+    | 'catalog'
   >
   /** Lets at least `ms` milliseconds pass on the clock of the state. */
   readonly pass: (ms: number) => Promise<void>

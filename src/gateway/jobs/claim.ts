@@ -39,6 +39,8 @@ interface ClaimDependencies {
  */
 export class Claim {
   readonly job: Job
+  /** Its audio, as the record had it; undefined: it is in the store. */
+  readonly input: Uint8Array | undefined
   readonly #parts: ClaimDependencies
   readonly #leaving = new AbortController()
   readonly #renewals: Timer
@@ -55,8 +57,9 @@ export class Claim {
   #renewingNext: Promise<void> | null = null
 
   /** @param askedAtMs when the state was asked for jobs, on the node's clock */
-  constructor({ job, progress }: Claimed, askedAtMs: number, parts: ClaimDependencies) {
+  constructor({ job, progress, input }: Claimed, askedAtMs: number, parts: ClaimDependencies) {
     this.job = job
+    this.input = input
     this.#parts = parts
     this.#progress = progress
     this.#kept = progress

@@ -3,7 +3,8 @@ import type { Job, Retention } from '../../contracts/jobs.ts'
 import type { Limits } from '../../contracts/limits.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { State } from '../../contracts/state.ts'
-import { type Clock, sleep } from '../../contracts/time.ts'
+import type { Clock } from '../../contracts/time.ts'
+import { type Rounds, startRounds } from './rounds.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -36,20 +37,12 @@ interface PurgeDependencies {
   readonly timing?: Partial<PurgeTiming>
 }
 
-interface Purge {
-  /** Resolves when the current round is over. */
-  stop(): Promise<void>
-}
-
 /**
  * Purges expired jobs: first they become invisible, then their objects are deleted, then their record. A purge that a
  * crash or an unreachable store interrupts is repeated.
  */
-export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeDependencies): Purge {
+export function startPurge({ state: { jobs }, objects, log, timing, clock }: PurgeDependencies): Rounds {
   const { pauseMs } = { ...TIMING, ...timing }
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let away = false
 
   async function purge(job: Job): Promise<void> {
     try {
@@ -60,32 +53,13 @@ export function startPurge({ state: { jobs }, objects, log, timing, clock }: Pur
     }
   }
 
-  /** @returns true when more may be waiting */
   async function round(): Promise<boolean> {
-    try {
-      const expired = await jobs.takeExpired(BATCH)
-      away = false
-      await Promise.all(expired.map(purge))
-      return expired.length === BATCH
-    } catch (error) {
-      if (!away) log.warn({ err: error }, 'jobs cannot be purged: the state is unreachable')
-      away = true
-      return false
-    }
+    const expired = await jobs.takeExpired(BATCH)
+    await Promise.all(expired.map(purge))
+    return expired.length === BATCH
   }
 
-  async function rounds(): Promise<void> {
-    while (!signal.aborted) {
-      const more = await round()
-      if (!more) await sleep(clock, pauseMs, { signal, ref: false }).catch(() => {})
-    }
-  }
-
-  const done = rounds()
-  return {
-    stop() {
-      stopping.abort()
-      return done
-    },
-  }
+  const onAway = (error: unknown) =>
+    log.warn({ err: error }, 'jobs cannot be purged: the state is unreachable')
+  return startRounds(round, { pauseMs, clock, onAway })
 }

@@ -132,7 +132,9 @@ async function conclude(
     await dropResult()
     // An operator may retry a failed job of the queue, which fetches its audio again.
     if (ended.kind === 'queue' && ended.status === 'failed') await objects.drop(progress.audio)
-    else await objects.removeInput(ended, progress.parts !== undefined)
+    // The end of the job has removed what its record had.
+    else if (claim.input === undefined || progress.parts !== undefined)
+      await objects.removeInput(ended, progress.parts !== undefined)
   }
   return { became: ended.status, tidy }
 }
@@ -324,6 +326,7 @@ interface JobAudioDependencies {
   readonly services: Services
   readonly probe: MediaProbe
   readonly remoteAudio: RemoteAudio
+  readonly objects: Pick<JobObjects, 'openInline'>
   readonly timing: JobTiming
 }
 
@@ -337,7 +340,12 @@ async function audioOf(
   claim: Claim,
   parts: JobAudioDependencies,
 ): Promise<Audio> {
-  if (!('url' in given)) return given
+  if (!('url' in given)) {
+    if (claim.input === undefined) return given
+    const audio = parts.objects.openInline(given, claim.input)
+    if (audio === null) throw new InputGone('the audio in the record of the job is damaged')
+    return audio
+  }
   const { audio: earlier } = claim.progress
   if (earlier !== null) return earlier
   const { services, probe } = parts

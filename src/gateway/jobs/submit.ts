@@ -22,6 +22,7 @@ import type { Services } from '../call/context/services.ts'
 import { noAudio, type ReceivedAudio } from '../edge/body.ts'
 import { checkDuration } from '../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../storage/remote-audio.ts'
+import { keepInput } from './inputs.ts'
 import { preflightTranscription, type TranscriptionInput } from './preflight-transcription.ts'
 import type { JobSignals } from './watch.ts'
 
@@ -88,7 +89,11 @@ export async function submitJob(
   const spec = specOf(submission, stored.audio, context)
   const slot = key === undefined ? null : slotOf(key, stored.identity!, submission, principal)
   // When this throws the job may exist: its audio stays until the sweeper has found that it does not.
-  const submitted = await submitUntilTaken({ spec, slot }, parts.services.state.jobs, parts.services.clock)
+  const submitted = await submitUntilTaken(
+    { spec, slot, input: stored.input },
+    parts.services.state.jobs,
+    parts.services.clock,
+  )
   const isNew = submitted.state === 'accepted' && submitted.id === id
   if (!isNew) stored.drop()
   if (submitted.state === 'reused') throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
@@ -141,6 +146,8 @@ interface StoredInput {
   readonly audio: Audio | { readonly url: string }
   /** Equal for two submissions of the same audio; null when there is no key to compare it for. */
   readonly identity: string | null
+  /** As `KeptInput` has it. */
+  readonly input?: Uint8Array | undefined
   /** Deletes it, when no job has taken it. */
   drop(): void
 }
@@ -194,20 +201,20 @@ async function storeAudio(
   audio: Audio,
   { id, body, isKeyed }: { id: string; body: ReceivedAudio; isKeyed: boolean },
   { principal, signal }: AdmittedContext,
-  { digester, jobs: { objects } }: SubmitDependencies,
+  { services: { state }, digester, jobs: { objects } }: SubmitDependencies,
 ): Promise<StoredInput> {
   const owner = { id, workspace: principal.workspace.id }
   // Both are awaited whatever becomes of the other: one that still reads would read the next request's audio.
   const [storing, digesting] = await Promise.allSettled([
-    objects.keepAudio(audio, owner, toAbortSignal(signal)),
+    keepInput(audio, owner, toAbortSignal(signal), { objects, state }),
     isKeyed ? digester.digest(audio, toAbortSignal(signal)) : null,
   ])
   if (storing.status === 'rejected') throw storing.reason
-  const kept = storing.value
+  const { audio: kept, input } = storing.value
   const isCopy = !isSameObject(kept, audio)
   const drop = () => {
-    if (isCopy) void objects.drop(kept)
-    else body.release()
+    if (!isCopy) body.release()
+    else if (input === undefined) void objects.drop(kept)
   }
   // The copy replaces the bytes in memory or at another place of the store.
   if (isCopy) body.release()
@@ -215,7 +222,7 @@ async function storeAudio(
     drop()
     throw digesting.status === 'rejected' ? digesting.reason : signal.reason
   }
-  return { audio: kept, identity: digesting.value, drop }
+  return { audio: kept, input, identity: digesting.value, drop }
 }
 
 function isSameObject({ source: one }: Audio, { source: other }: Audio): boolean {

@@ -1,6 +1,7 @@
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { ApiKeys } from '../../contracts/catalog.ts'
 import type { NodeSample } from '../../contracts/console.ts'
+import type { JobInputs } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import { readSecretKeys } from '../../contracts/secrets.ts'
 import type { State } from '../../contracts/state.ts'
@@ -19,6 +20,7 @@ import { createMoneyLeases } from '../call/money/money-leases.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../call/select/health.ts'
 import { ReplicaPools } from '../call/select/replicas.ts'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
+import { startInputMoves } from '../jobs/inputs.ts'
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
 import { createAudioCutter } from '../long/cutter.ts'
@@ -105,15 +107,15 @@ export async function openNode(
 
   async function openGateway() {
     const memory = { budget, blocks, log, clock }
-    const { holds, objects, spool, ahead, jobObjects } = openBodies(store, memory, environment, closers)
+    const stores = { ...store, inputs: state.jobInputs }
+    const { holds, objects, spool, ahead, jobObjects } = openBodies(stores, memory, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
-    const kept = { objects, budget, secretKeys, clock }
     const probe = createMediaProbe({ reader })
-    const comparing = { holds, log, clock, slots: state.slots, kept }
+    const comparing = { holds, log, clock, slots: state.slots, kept: { objects, budget, secretKeys, clock } }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
@@ -174,8 +176,8 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
 
 /** Opens what bodies of requests are in. Those in the store are kept as long as they are read. */
 function openBodies(
-  store: Store,
-  parts: Pick<SpoolDependencies, 'budget' | 'blocks' | 'log' | 'clock'>,
+  store: Store & { readonly inputs: JobInputs | null },
+  parts: Required<Pick<SpoolDependencies, 'budget' | 'blocks' | 'log' | 'clock'>>,
   environment: Environment,
   closers: Closer[],
 ) {
@@ -183,7 +185,10 @@ function openBodies(
   const objects = holds.keeping(sealObjects(store.objects))
   const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
   closers.push(() => spool.close())
-  const jobObjects = createJobObjects({ objects, ...parts })
+  const jobObjects = createJobObjects({ objects, holds, ...parts })
+  const { inputs } = store
+  const moves = inputs && startInputMoves({ inputs, objects: jobObjects, ...parts })
+  closers.push(async () => moves?.stop())
   return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget), jobObjects }
 }
 

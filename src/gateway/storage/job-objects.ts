@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import type { AudioRef } from '../../contracts/audio.ts'
+import { crc32 } from 'node:zlib'
+import type { AudioRef, BodySource } from '../../contracts/audio.ts'
 import type { ByteBudget } from '../../contracts/budget.ts'
 import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
-import type { Job } from '../../contracts/jobs.ts'
+import { INPUT_BYTES_MAX, type Job } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { KeptText, ObjectKind, Objects } from '../../contracts/objects.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
-import { bodyBytes } from './body-bytes.ts'
+import { blockBytes, bodyBytes } from './body-bytes.ts'
 import { createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
 import { createKeptTexts, isThere } from './kept-texts.ts'
@@ -106,6 +107,8 @@ interface JobObjectsOptions {
   readonly budget: ByteBudget
   readonly log?: Logger
   readonly clock?: Clock
+  /** Learns of audio in memory that no call gives back. */
+  readonly holds?: { admit(source: BodySource): void }
 }
 
 /** Stores the input and results of jobs in the object store. */
@@ -159,6 +162,7 @@ export function createJobObjects({
   return {
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
+    ...createInline(objects, budget, clock, options.holds),
     keepPiece: createPieceKeeper(objects, budget, clock, discard),
     async dropPieces(pieces) {
       await Promise.all(pieces.map(({ key }) => discard(key)))
@@ -172,6 +176,60 @@ export function createJobObjects({
     open: (text) => texts.open(text),
 
     ...createRemovals(objects, discard, log),
+  }
+}
+
+/** The methods of audio in records. */
+function createInline(
+  objects: Objects,
+  budget: ByteBudget,
+  clock: Clock,
+  holds: JobObjectsOptions['holds'],
+): Pick<JobObjects, 'inline' | 'openInline' | 'storeInline'> {
+  return {
+    inline(audio, job) {
+      const { source, offset, length } = audio
+      if (source.kind !== 'memory' || length > INPUT_BYTES_MAX) return null
+      const input = new Uint8Array(length)
+      let at = 0
+      for (const view of blockBytes(source.blocks, offset, offset + length)) {
+        input.set(view, at)
+        at += view.length
+      }
+      const written = { bytes: length, crc32: crc32(input) }
+      const object = { kind: 'object', key: newKey(folderOf('job', job)), written } as const
+      return { audio: { ...audio, source: object, offset: 0 }, input }
+    },
+
+    openInline(audio, input) {
+      const { source } = audio
+      if (source.kind !== 'object' || source.written?.crc32 !== crc32(input)) return null
+      const block = new Uint8Array(new SharedArrayBuffer(input.length))
+      block.set(input)
+      const held = { kind: 'memory', blocks: [block] } as const
+      holds?.admit(held)
+      return { ...audio, source: held }
+    },
+
+    async storeInline(job, input) {
+      const key = keyOf(inputOf(job))
+      if (key === null) throw new Error('the job names no object')
+      const { length } = input
+      const { signal } = new AbortController()
+      budget.charge(length, job.workspace)
+      try {
+        await putWhole(objects, {
+          key,
+          bytes: () => [input],
+          length,
+          withinMs: withinMs(length),
+          signal,
+          clock,
+        })
+      } finally {
+        budget.refund(length, job.workspace)
+      }
+    },
   }
 }
 
@@ -249,6 +307,10 @@ function newKey(folder: string, prefix = ''): string {
   return `${folder}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
+function inputOf({ work }: Pick<Job, 'work'>): KeptText | AudioRef | { readonly url: string } {
+  return 'audio' in work ? work.audio : work.payload
+}
+
 /** Null when it is in no object, or not fetched yet. */
 export function keyOf(kept: KeptText | AudioRef | { readonly url: string }): string | null {
   if ('url' in kept) return null
@@ -265,8 +327,8 @@ async function filedKeys(job: FiledJob, objects: Pick<Objects, 'list'>): Promise
 
 /** Lists the input objects of a job. Fetched audio is in the progress of a claim only, so the store is searched. */
 async function inputKeys(job: Job, objects: Pick<Objects, 'list'>, isParted = false): Promise<string[]> {
-  const { work, fence } = job
-  const given = 'audio' in work ? work.audio : work.payload
+  const { fence } = job
+  const given = inputOf(job)
   if (!('url' in given) && !isParted) return [keyOf(given)].filter((key) => key !== null)
   const keys: string[] = []
   if (fence > 0) for await (const { key } of objects.list(`${folderOf('job', job)}/`)) keys.push(key)

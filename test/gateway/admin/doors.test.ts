@@ -486,7 +486,7 @@ for (const [store, options] of STORES) {
     }
     const handIn = async () => {
       const form = new FormData()
-      form.append('file', new Blob([new Uint8Array(filledWav(64_000))], { type: 'audio/wav' }), 'a.wav')
+      form.append('file', new Blob([new Uint8Array(filledWav(80_000))], { type: 'audio/wav' }), 'a.wav')
       const headers = { authorization: `Bearer ${keys.app}` }
       const answer = await fetch(`${larkway.url}/v1/transcription/jobs`, {
         method: 'POST',

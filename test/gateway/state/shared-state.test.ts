@@ -12,6 +12,7 @@ import type {
   ServerMessage,
 } from '../../../src/gateway/state/shared/messages.ts'
 import { StateServer } from '../../../src/gateway/state/shared/server.ts'
+import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { emptyStateIn } from '../../support/state-file.ts'
 import {
@@ -115,6 +116,17 @@ t.test('limits of units', async (t) =>
 t.test('slots', async (t) =>
   slotsContract(t, async (t) => (await startShared(t)).states.map(({ slots }) => slots)),
 )
+
+t.test('audio in the record of a job comes to a worker of another process', async (t) => {
+  const { states } = await startShared(t)
+  const input = Buffer.from('RIFF and all that')
+  const spec = specOf(newWorkspace(), { kind: 'transcription' })
+  await states[0]!.jobs.submit({ spec, slot: null, input })
+  const [taken] = await states[1]!.jobInputs!.take(1, 0)
+  t.same([taken?.job.id, Buffer.from(taken!.input)], [spec.id, input])
+  const [claimed] = await states[1]!.jobs.claim(claimingOf())
+  t.same([claimed?.job.id, Buffer.from(claimed!.input!)], [spec.id, input])
+})
 
 t.test('the processes share one bucket, also where they decide by tokens in hand', async (t) => {
   const { states } = await startShared(t)

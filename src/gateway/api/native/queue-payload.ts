@@ -5,7 +5,7 @@ import { limitsOf, type Selectors, uploadUser } from '../../../contracts/catalog
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { FiledJob } from '../../../contracts/job-objects.ts'
-import type { JobWork } from '../../../contracts/jobs.ts'
+import type { JobSubmission, JobWork } from '../../../contracts/jobs.ts'
 import { canonicalJson } from '../../../contracts/json.ts'
 import type { Calls, OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
 import { fingerprintOf } from '../../call/context/idempotency.ts'
@@ -17,6 +17,7 @@ import { JsonAudioScanner } from '../../edge/json-audio.ts'
 import { isObject, parseJson } from '../../edge/json-body.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
 import type { ScannedAudio, ScannedBody } from '../../edge/scanner.ts'
+import { keepInput } from '../../jobs/inputs.ts'
 import { preflightTranscription } from '../../jobs/preflight-transcription.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../../storage/remote-audio.ts'
@@ -31,12 +32,17 @@ import { speechRequest } from './speech.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from './transcription-request.ts'
 import { videoRequest } from './video.ts'
 
+/** The work of a job with what its submission brings of it. */
+export interface KeptWork extends Pick<JobSubmission, 'input'> {
+  readonly work: JobWork
+}
+
 /** A payload that was read as its endpoint reads it, and that could be served as things are. */
 export interface QueuedCall extends Pick<Call<OperationName>, 'selectors' | 'warnings'> {
   /** Digest that the same work in other words has, too. Lower-case hex. */
   fingerprint(): Promise<string>
   /** Brings it to where a worker finds it. @throws GatewayError DEPENDENCY_UNAVAILABLE */
-  keep(job: FiledJob): Promise<JobWork>
+  keep(job: FiledJob): Promise<KeptWork>
   /** Gives back what it holds beside the body. Idempotent. */
   release(): void
 }
@@ -62,7 +68,7 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
     fingerprint: async () => callFingerprint(operation, call.payload, selectors),
     async keep(job) {
       const json = JSON.stringify(call.payload)
-      return { operation, payload: await dependencies.jobs.objects.keepPayload(json, job) }
+      return { work: { operation, payload: await dependencies.jobs.objects.keepPayload(json, job) } }
     },
     release() {},
   }
@@ -135,7 +141,7 @@ async function readRemote(
     selectors,
     warnings,
     fingerprint: async () => fingerprintOf(task, options, selectors, await identity()),
-    keep: async () => ({ operation: task, options, audio: { url } }),
+    keep: async () => ({ work: { operation: task, options, audio: { url } } }),
     release() {},
   }
 }
@@ -185,9 +191,10 @@ async function queueAudio(
     selectors,
     warnings,
     fingerprint: async () => fingerprintOf(task, options, selectors, await identity()),
-    keep: async (job) => ({
-      ...{ operation: task, options, audio: await jobs.objects.keepAudio(audio, job, signal) },
-    }),
+    async keep(job) {
+      const kept = await keepInput(audio, job, signal, { objects: jobs.objects, state: services.state })
+      return { work: { operation: task, options, audio: kept.audio }, input: kept.input }
+    },
     release,
   }
 }

@@ -172,9 +172,9 @@ async function enqueue(
   { exchange, context, dependencies }: Admitted,
 ): Promise<Accepted> {
   const { objects } = dependencies.jobs
-  const work = await call.keep({ id, workspace: context.principal.workspace.id })
+  const { work, input } = await call.keep({ id, workspace: context.principal.workspace.id })
   const given = 'audio' in work ? work.audio : work.payload
-  const drop = () => ('url' in given ? undefined : void objects.drop(given))
+  const drop = () => ('url' in given || input !== undefined ? undefined : void objects.drop(given))
   if (exchange.signal.aborted) {
     drop()
     throw exchange.signal.reason
@@ -191,7 +191,7 @@ async function enqueue(
     eventId: null,
   }
   const { state, clock } = dependencies.services
-  const submitted = await submitUntilTaken({ spec, slot }, state.jobs, clock)
+  const submitted = await submitUntilTaken({ spec, slot, input }, state.jobs, clock)
   if (submitted.state === 'reused') {
     drop()
     throw new GatewayError('IDEMPOTENCY_KEY_REUSED')

@@ -41,9 +41,12 @@ export function copyStateTo(file: string, copy: string): void {
 export function neededObjects(file: string): Set<string> {
   const db = new DatabaseSync(file, { readOnly: true })
   try {
+    // A state of before has no table of it.
+    const hasInputs = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'job_inputs'").get() !== undefined
     const rows = db
       .prepare(`
         SELECT spec AS text FROM job_specs JOIN jobs USING (number) WHERE status IN ('queued', 'processing')
+          ${hasInputs ? 'AND number NOT IN (SELECT number FROM job_inputs)' : ''}
         UNION ALL SELECT progress FROM jobs WHERE status IN ('queued', 'processing')
         UNION ALL SELECT result FROM jobs WHERE status = 'succeeded' AND marked = 0
         UNION ALL SELECT result FROM slots WHERE state = 'stored'`)

@@ -21,6 +21,7 @@ import type { KeptText } from '../../../contracts/objects.ts'
 import { newJobOf } from '../new-job.ts'
 import { query } from './database.ts'
 import type { JobCounters } from './job-counters.ts'
+import { type InputRows, isWaiting } from './job-inputs.ts'
 import type { JobRoundRobin } from './job-round-robin.ts'
 import type { Events } from './outbox.ts'
 
@@ -72,7 +73,7 @@ export const ERASED = 'done'
 
 export type JobRows = ReturnType<typeof createRows>
 
-export function createRows(db: DatabaseSync) {
+export function createRows(db: DatabaseSync, inputs: Pick<InputRows, 'of'>) {
   const find = query<JobRow>(db, 'SELECT * FROM jobs WHERE id = ?')
   const at = query<JobRow>(db, 'SELECT * FROM jobs WHERE number = ?')
   const listed = query<ListedRow>(
@@ -106,9 +107,12 @@ export function createRows(db: DatabaseSync) {
       const found = row && readable(() => listedOf(row))
       return found ? [found] : []
     },
-    /** The job with the progress of the claims before; null when it cannot be read. */
+    /** The job with its audio and the progress of the claims before; null when it cannot be read. */
     claimed: (row: JobRow | SeenRow): Claimed | null =>
-      readable(() => ({ job: view(row), progress: parsed<JobProgress>(row.progress) ?? NO_PROGRESS })),
+      readable(() => {
+        const progress = parsed<JobProgress>(row.progress) ?? NO_PROGRESS
+        return { job: view(row), progress, input: inputs.of(row.number) }
+      }),
     known(row: JobRow): KnownJob {
       const { status, kind, fence } = row
       const mayBeRetried = kind === 'queue' && status === 'failed'
@@ -210,6 +214,7 @@ interface StepDependencies {
   readonly roundRobin: JobRoundRobin
   readonly counters: JobCounters
   readonly events: Events
+  readonly inputs: InputRows
 }
 
 /** One more line of the history, which begins anew when it cannot be read. */
@@ -224,8 +229,8 @@ const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
 export function createSteps(db: DatabaseSync, parts: StepDependencies): JobSteps {
-  const { roundRobin, counters, events } = parts
-  const submit = createSubmit(db)
+  const { roundRobin, counters, events, inputs } = parts
+  const submit = createSubmit(db, inputs)
   const { queue, wake, take } = createMoves(db)
   const { finish, finishClaim } = createFinish(db)
   const abandon = db.prepare(`
@@ -237,6 +242,7 @@ export function createSteps(db: DatabaseSync, parts: StepDependencies): JobSteps
   /** Does all that goes with the end of a job, once its row says that it has ended. */
   const finished = (row: SeenRow, nowMs: number): void => {
     counters.ended(row, row.status)
+    if (!isWaiting(row)) inputs.remove(row.number)
     const { event_id: id, id: jobId, workspace } = row
     const status = row.status as JobOutcome['state']
     if (id !== null) events.announce({ id, jobId, workspace, status, occurredAtMs: nowMs }, nowMs)
@@ -313,7 +319,7 @@ function createMoves(db: DatabaseSync) {
 }
 
 /** Writes a new job, which is ready. @returns false when there is one of its id */
-function createSubmit(db: DatabaseSync) {
+function createSubmit(db: DatabaseSync, inputs: Pick<InputRows, 'put'>) {
   const insert = query<{ readonly number: number }>(
     db,
     `INSERT INTO jobs (
@@ -325,13 +331,15 @@ function createSubmit(db: DatabaseSync) {
     ) ON CONFLICT (id) DO NOTHING RETURNING number`,
   )
   const putSpec = db.prepare('INSERT INTO job_specs (number, spec) VALUES (?, ?)')
-  return ({ spec, slot }: JobSubmission, place: number, nowMs: number): boolean => {
+  return ({ spec, slot, input }: JobSubmission, place: number, nowMs: number): boolean => {
     const { id, kind, mode, workspace, app, eventId } = spec
     const slotId = slot?.id ?? null
     const history = JSON.stringify(newJobOf(spec, nowMs).history)
     const row = insert.get({ id, kind, mode, workspace, app, eventId, slotId, place, nowMs, history })
-    if (row !== undefined) putSpec.run(row.number, JSON.stringify(spec))
-    return row !== undefined
+    if (row === undefined) return false
+    putSpec.run(row.number, JSON.stringify(spec))
+    if (input !== undefined) inputs.put(row.number, input, nowMs)
+    return true
   }
 }
 

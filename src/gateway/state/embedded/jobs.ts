@@ -19,6 +19,7 @@ import {
 } from '../../../contracts/jobs.ts'
 import { createPurge, query } from './database.ts'
 import { createJobCounters, type JobCounters } from './job-counters.ts'
+import { createInputRows, type InputRows, isWaiting } from './job-inputs.ts'
 import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
 import {
   createRows,
@@ -34,6 +35,8 @@ import type { Operations, Subjects } from './subjects.ts'
 
 /** Jobs that one claim puts back, and makes ready, beyond those that it may take: so that they cannot pile up. */
 const MORE_THAN_TAKEN = 100
+/** How long whoever moves the audio of a job to its object has, before it is handed out again. */
+const MOVE_MS = 60_000
 /** How long whoever purges an expired job has, before it is handed out again. */
 const PURGE_MS = 5 * 60_000
 /** The same for whoever records the usage of an abandoned one. */
@@ -51,17 +54,19 @@ interface JobDependencies {
   readonly slots: JobSlots
   readonly roundRobin: JobRoundRobin
   readonly counters: JobCounters
+  readonly inputs: InputRows
   readonly now: () => number
 }
 
 /** Jobs in SQLite. A method that finds no job writes nothing. */
 export function createJobs(db: DatabaseSync, events: Events, now: () => number) {
-  const rows = createRows(db)
+  const inputs = createInputRows(db)
+  const rows = createRows(db, inputs)
   const slots = createSlots(db)
   const counters = createJobCounters(db)
   const roundRobin = createJobRoundRobin(db, counters)
-  const steps = createSteps(db, { roundRobin, counters, events })
-  const parts = { rows, steps, slots, roundRobin, counters, now }
+  const steps = createSteps(db, { roundRobin, counters, events, inputs })
+  const parts = { rows, steps, slots, roundRobin, counters, inputs, now }
   const operations: JobOperations = {
     ...createCallerMethods(db, parts),
     erase: createErase(db, parts),
@@ -71,7 +76,7 @@ export function createJobs(db: DatabaseSync, events: Events, now: () => number) 
     ...createAbandoned(db, rows, now),
     figures: createFigures(db, counters, now),
   }
-  return { operations, counters, purge: slots.purge }
+  return { operations, inputs: createMoving(parts), counters, purge: slots.purge }
 }
 
 type JobSlots = ReturnType<typeof createSlots>
@@ -317,7 +322,7 @@ function endClaim(
 
 function createOperatorMethods(
   db: DatabaseSync,
-  { rows, steps, slots, counters, now }: JobDependencies,
+  { rows, steps, slots, counters, inputs, now }: JobDependencies,
 ): Pick<JobOperations, 'takeExpired' | 'forget' | 'list' | 'retry'> {
   const mark = query<JobRow>(
     db,
@@ -355,6 +360,7 @@ function createOperatorMethods(
       if (row === undefined) return
       forgetSpec.run(row.number)
       forgetAbandoned.run(row.number)
+      inputs.remove(row.number)
       slots.leave(row)
     },
 
@@ -375,6 +381,31 @@ function createOperatorMethods(
       if (row?.kind !== 'queue' || row.status !== 'failed') return false
       forgetAbandoned.run(row.number)
       steps.queue(renewed.get(counters.lastPlace(), row.number)!, null, now(), { stalled: 0 })
+      return true
+    },
+  }
+}
+
+/** Audio that waits in records, to be moved to its objects. */
+function createMoving({ rows, inputs, now }: JobDependencies): Operations<Subjects['jobInputs']> {
+  return {
+    take(limit, ageMs) {
+      const nowMs = now()
+      return inputs.take(limit, nowMs - ageMs, nowMs + MOVE_MS).flatMap(({ number, input }) => {
+        const row: JobRow | undefined = rows.at(number)
+        if (row !== undefined && isWaiting(row)) return rows.viewAll([row]).map((job) => ({ job, input }))
+        // A version that does not know of the audio has ended the job, or deleted it.
+        inputs.remove(number)
+        return []
+      })
+    },
+
+    moved(id) {
+      const row = rows.find(id)
+      if (row === undefined) return false
+      // Its worker has the audio out of the record, or out of the object that was there before.
+      if (!isWaiting(row)) return row.status === 'processing' && inputs.of(row.number) === undefined
+      inputs.remove(row.number)
       return true
     },
   }

@@ -536,4 +536,14 @@ export const MIGRATIONS: readonly string[] = [
   -- Limits of tokens and audio seconds beside those of requests, as JSON; null: none.
   ALTER TABLE stored_keys ADD COLUMN unit_rates TEXT;
   `,
+  `
+  -- Small audio of jobs that have not ended, which is not in its object yet.
+  CREATE TABLE job_inputs (
+    number INTEGER PRIMARY KEY,
+    -- Since when it is here, or from when on it may be handed out again to be moved.
+    since_ms INTEGER NOT NULL,
+    input BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX job_inputs_since ON job_inputs (since_ms);
+  `,
 ]

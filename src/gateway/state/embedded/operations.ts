@@ -28,6 +28,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
     keys: createKeys(db, now),
     settings: createSettings(db, now),
     jobs: jobs.operations,
+    jobInputs: jobs.inputs,
     outbox: createOutbox(db, events, now),
     alerts: createAlerts(db, events, now),
     catalog: catalog.operations,

@@ -5,6 +5,7 @@ import type {
   Claimed,
   Claiming,
   JobEnding,
+  JobInputs,
   JobSubmission,
   Jobs,
   Retention,
@@ -35,6 +36,7 @@ export interface Subjects {
      */
     claim(claiming: Claiming, token?: string | null): Promise<readonly Claimed[]>
   }
+  jobInputs: JobInputs
   outbox: Outbox
   alerts: Alerts
   catalog: CatalogStore
@@ -129,6 +131,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     waiting: 'read',
     figures: 'read',
   },
+  jobInputs: { take: 'write', moved: 'write' },
   outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write', givenUp: 'read' },
   alerts: { open: 'read', begin: 'write', update: 'write', end: 'write' },
   catalog: {

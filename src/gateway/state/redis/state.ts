@@ -59,6 +59,7 @@ export async function createRedisState(options: {
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
     jobs: createRedisJobs(ask, clock, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
+    jobInputs: null, // many jobs may wait, and Redis has all of them in memory
     outbox: createRedisOutbox(ask, clock),
     alerts: createRedisAlerts(ask),
     catalog: createRedisCatalog(ask),

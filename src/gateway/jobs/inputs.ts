@@ -1,0 +1,76 @@
+import type { Audio } from '../../contracts/audio.ts'
+import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
+import type { JobInputs, WaitingInput } from '../../contracts/jobs.ts'
+import type { Logger } from '../../contracts/log.ts'
+import type { State } from '../../contracts/state.ts'
+import { type Clock, within } from '../../contracts/time.ts'
+import { startRounds } from './rounds.ts'
+
+/** The audio of a job that is about to be submitted, as `JobSubmission` has it. */
+export interface KeptInput {
+  readonly audio: Audio
+  readonly input?: Uint8Array
+}
+
+/** Has small audio go into the record of its job, where the state takes it, and puts any other into the store. */
+export async function keepInput(
+  audio: Audio,
+  job: FiledJob,
+  signal: AbortSignal,
+  { objects, state }: { readonly objects: JobObjects; readonly state: Pick<State, 'jobInputs'> },
+): Promise<KeptInput> {
+  const inline = state.jobInputs === null ? null : objects.inline(audio, job)
+  return inline ?? { audio: await objects.keepAudio(audio, job, signal) }
+}
+
+/** Audio moved at a time. */
+const BATCH = 32
+/** Jobs are mostly taken up, and many have ended, by then. */
+const AGE_MS = 5_000
+const PAUSE_MS = 1_000
+/** How long a stop may take. What is left is moved after the next start. */
+const STOP_MS = 10_000
+
+interface MoveDependencies {
+  readonly inputs: JobInputs
+  readonly objects: Pick<JobObjects, 'storeInline' | 'drop'>
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/**
+ * Moves the audio of jobs that no worker takes up soon from their records to the store, so that a backlog does not
+ * blow up the state. A stop moves all, since the version before this one looks for it in the store.
+ */
+export function startInputMoves({ inputs, objects, log, clock }: MoveDependencies) {
+  async function move({ job, input }: WaitingInput): Promise<void> {
+    try {
+      await objects.storeInline(job, input)
+      // It may have been taken up meanwhile, with what the record had.
+      if (!(await inputs.moved(job.id)) && 'audio' in job.work && !('url' in job.work.audio))
+        await objects.drop(job.work.audio)
+    } catch (error) {
+      log.warn({ job_id: job.id, err: error }, 'the audio of a job stays in its record')
+    }
+  }
+
+  async function round(ageMs: number): Promise<boolean> {
+    const waiting = await inputs.take(BATCH, ageMs)
+    await Promise.all(waiting.map(move))
+    return waiting.length === BATCH
+  }
+
+  async function moveAll(): Promise<void> {
+    while (await round(0));
+  }
+
+  const onAway = (error: unknown) =>
+    log.warn({ err: error }, 'audio stays in the records of jobs: the state is unreachable')
+  const rounds = startRounds(() => round(AGE_MS), { pauseMs: PAUSE_MS, clock, onAway })
+  return {
+    async stop(): Promise<void> {
+      await rounds.stop()
+      await within(STOP_MS, moveAll(), clock).catch(onAway)
+    },
+  }
+}

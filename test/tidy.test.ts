@@ -84,7 +84,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
   'gateway/catalog': 4_230,
-  'gateway/edge': 6_590,
+  'gateway/edge': 6_595,
   'gateway/jobs': 1_875,
   'gateway/live': 4_695,
   'gateway/long': 930,

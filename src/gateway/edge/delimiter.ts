@@ -5,10 +5,10 @@ const LEAST_VIEW_BYTES = 16 * 1024
 const MOST_LOOKS = 32
 
 /**
- * Finds a delimiter in a stream of audio, where it hardly ever is: of every `length - 1` bytes one is looked at, since
- * the delimiter covers two neighbours of that grid wherever it lies. Where four of them in a row are no bytes of it,
- * which is so in most of audio, nothing else is read. That takes 0.03 s of CPU per GB of bytes in a cache; the
- * runtime's search reads most of a view, and takes 0.09. The time is linear whatever the bytes are: a view that looks
+ * Finds a delimiter in a stream of audio, where it hardly ever is. It covers a pair of neighbours of a grid as wide as
+ * itself wherever it lies, so that one pair is looked at in each width. Where four pairs in a row are none of its own,
+ * which is so in nearly all of audio, nothing else is read. That takes 0.04 s of CPU per GB of bytes in a cache; the
+ * runtime's search reads most of a view, and takes 0.1. The time is linear whatever the bytes are: a view that looks
  * like the delimiter in many places is left to the runtime.
  */
 export class Delimiter {
@@ -30,55 +30,63 @@ export class Delimiter {
 
 class Grid {
   readonly #bytes: Buffer
-  /** 1 for each of its bytes. */
-  readonly #ones = new Uint8Array(256)
-  /** A bit for each of its pairs of neighbours, of which the first one is the low byte. */
-  readonly #pairs = new Uint8Array(65_536 / 8)
+  /** Pairs from one place of the grid to the next: none is cut, so that it is one load. */
+  readonly #step: number
+  /** A bit for each pair of neighbours that it has, of which the first one is the low byte. */
+  readonly #pairs = new Uint32Array(65_536 / 32)
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes
-    for (const [at, byte] of bytes.entries()) {
-      this.#ones[byte] = 1
-      const pair = bytes[at - 1]! | (byte << 8)
-      if (at > 0) this.#pairs[pair >> 3]! |= 1 << (pair & 7)
+    this.#step = (bytes.length - 1) >> 1
+    for (let at = 1; at < bytes.length; at += 1) {
+      const pair = bytes.readUInt16LE(at - 1)
+      this.#pairs[pair >>> 5]! |= 1 << (pair & 31)
     }
   }
 
   find(view: Buffer, from: number): number {
     const bytes = this.#bytes
+    const step = this.#step
     const pairs = this.#pairs
-    const step = bytes.length - 1
-    const end = view.length - 1
+    // A load of two bytes has to begin at an even place of its memory.
+    const odd = view.byteOffset & 1
+    const words = new Uint16Array(view.buffer, view.byteOffset + odd, (view.length - odd) >> 1)
+    const end = words.length
     let looks = 0
-    for (let at = from + step - 1; ; ) {
-      at = this.#skip(view, at, step)
+    for (let at = (from + bytes.length - 2 - odd) >> 1; ; ) {
+      at = this.#skip(words, at)
       if (at >= end) return -1
       for (const stop = Math.min(end, at + 4 * step); at < stop; at += step) {
-        const pair = view[at]! | (view[at + 1]! << 8)
-        if (((pairs[pair >> 3]! >> (pair & 7)) & 1) === 0) continue
-        const first = at + 1 - step
+        if ((shifted(pairs, words[at]!) & 1) === 0) continue
+        const place = 2 * at + odd
+        const first = Math.max(from, place + 2 - bytes.length)
         if (looks === MOST_LOOKS) return view.indexOf(bytes, first)
         looks += 1
-        const found = view.subarray(first, at + 1 + step).indexOf(bytes)
+        const found = view.subarray(first, place + bytes.length).indexOf(bytes)
         if (found !== -1) return first + found
       }
     }
   }
 
-  /** @returns the first place of the grid with one of its bytes among the four from there on, or one near the end */
-  #skip(view: Buffer, from: number, step: number): number {
-    const ones = this.#ones
-    const end = view.length - 1 - 3 * step
+  /** @returns the first of the places from there on where one of four has a pair of it, or one near the end */
+  #skip(words: Uint16Array, from: number): number {
+    const pairs = this.#pairs
+    const step = this.#step
+    const end = words.length - 3 * step
     let at = from
-    while (
-      at < end &&
-      (ones[view[at]!]! |
-        ones[view[at + step]!]! |
-        ones[view[at + 2 * step]!]! |
-        ones[view[at + 3 * step]!]!) ===
-        0
-    )
-      at += 4 * step
+    for (; at < end; at += 4 * step) {
+      const bits =
+        shifted(pairs, words[at]!) |
+        shifted(pairs, words[at + step]!) |
+        shifted(pairs, words[at + 2 * step]!) |
+        shifted(pairs, words[at + 3 * step]!)
+      if ((bits & 1) !== 0) break
+    }
     return at
   }
+}
+
+/** @returns the bits of a word, the one at that place first */
+function shifted(bits: Uint32Array, at: number): number {
+  return bits[at >>> 5]! >>> (at & 31)
 }

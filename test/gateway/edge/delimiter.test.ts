@@ -21,7 +21,7 @@ t.test('it is found where the runtime finds it, whatever is around it', (t) => {
     const whole = Buffer.from(`\r\n--${boundary}`)
     const delimiter = new Delimiter(whole)
     for (let round = 0; round < 400; round += 1) {
-      const view = Buffer.from(noise(20_000 + int(5_000), round + 1))
+      const view = Buffer.from(noise(20_000 + int(5_000), round + 1)).subarray(round % 7)
       if (round % 3 === 0) view.fill(whole[int(whole.length)]!, int(view.length))
       // Parts of it, which have to be looked at.
       for (let part = round % 5 === 0 ? 60 : 2; part > 0; part -= 1)

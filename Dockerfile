@@ -47,4 +47,4 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
 # Node is process 1 and answers SIGTERM itself: it drains and exits. Give it longer than the drain takes
 # (`docker stop --time`, terminationGracePeriodSeconds).
 STOPSIGNAL SIGTERM
-CMD ["node", "compiled/main.js"]
+CMD ["node", "--v8-pool-size=1", "compiled/main.js"]

@@ -36,8 +36,8 @@ const PAGE = 'page.pack'
 const PAGE_SOURCES = 'src/console/page/'
 const PAGE_MAKER = 'src/console/server/page-assets.ts'
 
-/** Flags with which Node runs the server and its commands. None: see "Starting" in docs/operations.md. */
-export const NODE_FLAGS = []
+/** Flags with which Node runs the server and its commands: see "Starting" in docs/operations.md. */
+export const NODE_FLAGS = ['--v8-pool-size=1']
 
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
 const PROGRAMS = ['main.ts', 'cli.ts']

@@ -201,6 +201,8 @@ class Processes {
 }
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
+/** As `npm start` gives them to a single server. */
+const NODE_FLAGS = ['--v8-pool-size=1']
 
 /** One of several servers on a port. */
 interface ServingProcess {
@@ -219,7 +221,7 @@ interface ServingProcess {
 /**
  * Starts a server that shares its port. It stops by itself when this process dies, of whatever: the channel
  * between them closes. It is in a process group of its own, else a terminal's Ctrl-C would reach it twice.
- * Flags for its Node belong into NODE_OPTIONS.
+ * Further flags for its Node belong into NODE_OPTIONS.
  *
  * @param env   PORT in it is not 0
  * @param print takes its log, whole lines only: several processes that wrote long batches into one pipe
@@ -230,7 +232,7 @@ function startServing(
   place: Exclude<NodePlace, 'alone'>,
   print: (lines: string) => void,
 ): ServingProcess {
-  const child = spawn(process.execPath, [MAIN, place], {
+  const child = spawn(process.execPath, [...NODE_FLAGS, MAIN, place], {
     env,
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     serialization: 'advanced',

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
+import { NODE_FLAGS } from '../../scripts/compile.mjs'
 import { healthz, readyz } from '../../src/gateway/api/health.ts'
 import { readEnvironment } from '../../src/gateway/node/config.ts'
 import { larkway } from '../support/cli.ts'
@@ -182,7 +183,11 @@ t.test('ports and probes are those of the image and of the code', async (t) => {
     )
     t.match(container.image, /^larkway:\d/)
   }
-  t.match(dockerfile, 'CMD ["node", "compiled/main.js"]', 'a node runs what the image runs')
+  t.match(
+    dockerfile,
+    `CMD ${JSON.stringify(['node', ...NODE_FLAGS, 'compiled/main.js']).replaceAll(',', ', ')}`,
+    'a node runs what the image runs',
+  )
   t.equal(nodes.container.command, undefined)
   t.same(workers.container.command, ['node', 'compiled/cli.js', 'worker'])
   t.match(dockerfile, 'RUN node scripts/gather.mjs image', 'both programs are there')

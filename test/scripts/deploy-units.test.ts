@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { NODE_FLAGS } from '../../scripts/compile.mjs'
 import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { stopSeconds } from '../support/stop-seconds.ts'
@@ -30,7 +31,7 @@ t.test('the unit tells the gateway what it knows, and waits until it has stopped
     [folder?.replace('/var/lib/', '')],
     'the data folder is the one it may write to',
   )
-  t.same(values('ExecStart'), ['/usr/bin/node compiled/cli.js serve'])
+  t.same(values('ExecStart'), [`/usr/bin/node ${NODE_FLAGS.join(' ')} compiled/cli.js serve`])
   t.ok(Number(values('TimeoutStopSec')) > stopSeconds(), 'as long as a node may take to stop')
   t.same(values('KillSignal'), [], 'SIGTERM')
   t.ok(Number(values('LimitNOFILE')) >= 65_536)

@@ -25,15 +25,15 @@ export async function keepInput(
 
 /** Audio moved at a time. */
 const BATCH = 32
-/** Jobs are mostly taken up, and many have ended, by then. */
-const AGE_MS = 5_000
+/** Jobs are mostly taken up, and many have ended, by then; a second of a busy node brings some 15 MB. */
+const AGE_MS = 10_000
 const PAUSE_MS = 1_000
 /** How long a stop may take. What is left is moved after the next start. */
 const STOP_MS = 10_000
 
 interface MoveDependencies {
   readonly inputs: JobInputs
-  readonly objects: Pick<JobObjects, 'storeInline' | 'drop'>
+  readonly objects: Pick<JobObjects, 'storeInline' | 'removeInput'>
   readonly log: Logger
   readonly clock: Clock
 }
@@ -47,8 +47,7 @@ export function startInputMoves({ inputs, objects, log, clock }: MoveDependencie
     try {
       await objects.storeInline(job, input)
       // It may have been taken up meanwhile, with what the record had.
-      if (!(await inputs.moved(job.id)) && 'audio' in job.work && !('url' in job.work.audio))
-        await objects.drop(job.work.audio)
+      if (!(await inputs.moved(job.id))) await objects.removeInput(job)
     } catch (error) {
       log.warn({ job_id: job.id, err: error }, 'the audio of a job stays in its record')
     }
@@ -65,7 +64,7 @@ export function startInputMoves({ inputs, objects, log, clock }: MoveDependencie
   }
 
   const onAway = (error: unknown) =>
-    log.warn({ err: error }, 'audio stays in the records of jobs: the state is unreachable')
+    log.warn({ err: error }, 'audio stays in the records of jobs for now')
   const rounds = startRounds(() => round(AGE_MS), { pauseMs: PAUSE_MS, clock, onAway })
   return {
     async stop(): Promise<void> {

@@ -112,7 +112,7 @@ t.test('a backlog is moved after a while, by the clock of the node', async (t) =
   t.same(await rig.keys(), [])
   await clock.advance(1_000)
   t.ok(await waitUntil(async () => (await rig.keys()).length === 1))
-  t.same(asked, [5_000, 5_000])
+  t.same(asked, [10_000, 10_000])
 })
 
 t.test('a job that is taken up while its audio is moved is heard once, and leaves no object', async (t) => {

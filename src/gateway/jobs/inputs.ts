@@ -63,8 +63,7 @@ export function startInputMoves({ inputs, objects, log, clock }: MoveDependencie
     while (await round(0));
   }
 
-  const onAway = (error: unknown) =>
-    log.warn({ err: error }, 'audio stays in the records of jobs for now')
+  const onAway = (error: unknown) => log.warn({ err: error }, 'audio stays in the records of jobs for now')
   const rounds = startRounds(() => round(AGE_MS), { pauseMs: PAUSE_MS, clock, onAway })
   return {
     async stop(): Promise<void> {

@@ -85,7 +85,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/select': 2_490,
   'gateway/catalog': 4_230,
   'gateway/edge': 6_595,
-  'gateway/jobs': 1_875,
+  'gateway/jobs': 1_830,
   'gateway/live': 4_695,
   'gateway/long': 930,
   'gateway/media': 5_220,

@@ -1,6 +1,7 @@
 import type { Jobs } from '../contracts/jobs.ts'
 import type { Logger } from '../contracts/log.ts'
-import { type Clock, sleep } from '../contracts/time.ts'
+import { type Rounds, startRounds } from '../contracts/rounds.ts'
+import type { Clock } from '../contracts/time.ts'
 import type { UsageLedger } from './ledger.ts'
 
 /** Jobs recorded at a time. */
@@ -29,40 +30,16 @@ export function recordAbandonedJobs({
   log,
   clock,
   abandonedMs = PAUSE_MS,
-}: AbandonedDependencies) {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let away = false
-
-  /** @returns true when more may be waiting */
+}: AbandonedDependencies): Rounds {
   async function round(): Promise<boolean> {
-    try {
-      const abandoned = await jobs.takeAbandoned(BATCH)
-      // The state hands out again those whose record was lost.
-      const kept = abandoned.filter((one) => ledger.abandoned(one))
-      await Promise.all(kept.map(({ job }) => jobs.recorded(job.id)))
-      away = false
-      return abandoned.length === BATCH
-    } catch (error) {
-      if (!away) log.warn({ err: error }, 'usage: jobs that no worker ran cannot be recorded')
-      away = true
-      return false
-    }
+    const abandoned = await jobs.takeAbandoned(BATCH)
+    // The state hands out again those whose record was lost.
+    const kept = abandoned.filter((one) => ledger.abandoned(one))
+    await Promise.all(kept.map(({ job }) => jobs.recorded(job.id)))
+    return abandoned.length === BATCH
   }
 
-  async function rounds(): Promise<void> {
-    while (!signal.aborted) {
-      const more = await round()
-      if (!more) await sleep(clock, abandonedMs, { signal, ref: false }).catch(() => {})
-    }
-  }
-
-  const done = rounds()
-  return {
-    /** Resolves when the current round is over. */
-    stop(): Promise<void> {
-      stopping.abort()
-      return done
-    },
-  }
+  const onAway = (error: unknown) =>
+    log.warn({ err: error }, 'usage: jobs that no worker ran cannot be recorded')
+  return startRounds(round, { pauseMs: abandonedMs, clock, onAway })
 }

@@ -2,9 +2,9 @@ import type { Audio } from '../../contracts/audio.ts'
 import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
 import type { JobInputs, WaitingInput } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
+import { startRounds } from '../../contracts/rounds.ts'
 import type { State } from '../../contracts/state.ts'
 import { type Clock, within } from '../../contracts/time.ts'
-import { startRounds } from './rounds.ts'
 
 /** The audio of a job that is about to be submitted, as `JobSubmission` has it. */
 export interface KeptInput {

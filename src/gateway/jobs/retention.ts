@@ -2,9 +2,9 @@ import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { Job, Retention } from '../../contracts/jobs.ts'
 import type { Limits } from '../../contracts/limits.ts'
 import type { Logger } from '../../contracts/log.ts'
+import { type Rounds, startRounds } from '../../contracts/rounds.ts'
 import type { State } from '../../contracts/state.ts'
 import type { Clock } from '../../contracts/time.ts'
-import { type Rounds, startRounds } from './rounds.ts'
 
 const HOUR_MS = 3_600_000
 

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from '../../contracts/time.ts'
+import { type Clock, sleep } from './time.ts'
 
 export interface Rounds {
   /** Resolves when the current round is over. */
@@ -6,8 +6,7 @@ export interface Rounds {
 }
 
 /**
- * Does rounds of work that waits in the state: one after the other while there is more, else after a pause. Logs once
- * that the state is away.
+ * Does rounds of work that waits in the state: one after the other while there is more, else after a pause.
  *
  * @param round answers true when more may be waiting
  * @param onAway told once when a round has failed, until one succeeds again

@@ -21,7 +21,7 @@ export type JobWork =
   | {
       readonly operation: 'transcription' | 'translation'
       readonly options: TranscriptionOptions
-      /** At rest in the object store, or to be fetched by the worker. */
+      /** At rest in the object store or, at first, in the record; or to be fetched by the worker. */
       readonly audio: Audio | { readonly url: string }
     }
   | {

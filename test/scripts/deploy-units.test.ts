@@ -32,6 +32,8 @@ t.test('the unit tells the gateway what it knows, and waits until it has stopped
     'the data folder is the one it may write to',
   )
   t.same(values('ExecStart'), [`/usr/bin/node ${NODE_FLAGS.join(' ')} compiled/cli.js serve`])
+  const processes = await readFile(new URL('../../src/cli/processes.ts', import.meta.url), 'utf8')
+  t.match(processes, `NODE_FLAGS = ['${NODE_FLAGS.join("', '")}']`, 'servers on one port have the same flags')
   t.ok(Number(values('TimeoutStopSec')) > stopSeconds(), 'as long as a node may take to stop')
   t.same(values('KillSignal'), [], 'SIGTERM')
   t.ok(Number(values('LimitNOFILE')) >= 65_536)

@@ -1,15 +1,14 @@
 import type { Audio } from '../../contracts/audio.ts'
 import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
-import type { JobInputs, WaitingInput } from '../../contracts/jobs.ts'
+import type { JobInputs, JobSubmission, WaitingInput } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import { startRounds } from '../../contracts/rounds.ts'
 import type { State } from '../../contracts/state.ts'
 import { type Clock, within } from '../../contracts/time.ts'
 
 /** The audio of a job that is about to be submitted, as `JobSubmission` has it. */
-export interface KeptInput {
+export interface KeptInput extends Pick<JobSubmission, 'input'> {
   readonly audio: Audio
-  readonly input?: Uint8Array
 }
 
 /** Has small audio go into the record of its job, where the state takes it, and puts any other into the store. */

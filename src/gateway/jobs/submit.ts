@@ -71,8 +71,9 @@ export interface SubmittedJob {
 }
 
 /**
- * Accepts a transcription as a durable job. When this resolves its audio is in the object store and its record in the
- * state; a refused submission leaves neither. Audio by URL is fetched by the worker; only its URL is checked here.
+ * Accepts a transcription as a durable job. When this resolves its record is in the state, and its audio in that or in
+ * the object store; a refused submission leaves neither. Audio by URL is fetched by the worker; only its URL is checked
+ * here.
  *
  * @throws GatewayError as the synchronous endpoint for what is wrong with the audio; as `preflightTranscription`;
  *         AUDIO_URL_REJECTED; IDEMPOTENCY_KEY_REUSED; DEPENDENCY_UNAVAILABLE, also when it is unknown whether the state
@@ -142,12 +143,10 @@ export function submitterFields({ id, principal, endUser, trace, traceparent }: 
 }
 
 /** The input of a job where its worker finds it. */
-interface StoredInput {
+interface StoredInput extends Pick<JobSubmission, 'input'> {
   readonly audio: Audio | { readonly url: string }
   /** Equal for two submissions of the same audio; null when there is no key to compare it for. */
   readonly identity: string | null
-  /** As `KeptInput` has it. */
-  readonly input?: Uint8Array | undefined
   /** Deletes it, when no job has taken it. */
   drop(): void
 }

@@ -7,8 +7,8 @@ import { INPUT_BYTES_MAX, type Job } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { KeptText, ObjectKind, Objects } from '../../contracts/objects.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
-import { blockBytes, bodyBytes } from './body-bytes.ts'
-import { createBudget } from './budget.ts'
+import { blockBytes, bodyBytes, chunksOf } from './body-bytes.ts'
+import { accounted, createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
 import { createKeptTexts, isThere } from './kept-texts.ts'
 import { keySegment } from './key.ts'
@@ -215,20 +215,9 @@ function createInline(
       const key = keyOf(inputOf(job))
       if (key === null) throw new Error('the job names no object')
       const { length } = input
-      const { signal } = new AbortController()
-      budget.charge(length, job.workspace)
-      try {
-        await putWhole(objects, {
-          key,
-          bytes: () => [input],
-          length,
-          withinMs: withinMs(length),
-          signal,
-          clock,
-        })
-      } finally {
-        budget.refund(length, job.workspace)
-      }
+      await accounted(budget, length, () =>
+        objects.put(key, chunksOf(input), length, { signal: deadline(clock, withinMs(length)) }),
+      )
     },
   }
 }

@@ -68,8 +68,8 @@ const PayloadField = Type.Object(
 const QueueRequest = Type.Object({ ...QueueEnvelope.properties, payload: PayloadField })
 
 /**
- * Accepts a call of another endpoint as a durable job. Before the answer its input is in the object store and its
- * record in the state; what could not be served is refused instead. No one reads its output.
+ * Accepts a call of another endpoint as a durable job. Before the answer its record is in the state, and its input in
+ * that or in the object store; what could not be served is refused instead. No one reads its output.
  */
 export const queue = endpoint({
   method: 'POST',

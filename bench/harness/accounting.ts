@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 /** Clock ticks per second in /proc/PID/stat: fixed at 100 for user space on Linux. */
 const TICKS_PER_SECOND = 100
+/** The program of the usage engine's process. */
+const USAGE_ENGINE = 'usage/engine-child'
 
 /** A process and all its descendants. */
 export function processTree(root: number): number[] {
@@ -50,7 +52,10 @@ function processSeconds(pid: number): { readonly own: number; readonly ended: nu
   return { own: (user + system) / TICKS_PER_SECOND, ended: (endedUser + endedSystem) / TICKS_PER_SECOND }
 }
 
-/** The sum of the peaks of resident memory of a process tree, in MiB: never below the true peak of the whole. */
+/**
+ * The sum of the peaks of resident memory of a process tree, in MiB: never below the true peak of the whole. The usage
+ * engine is left out, as it comes and goes by a clock of its own and has a bound of its own.
+ */
 export function peakRssMib(root: number): number {
   return memoryMib(processTree(root), 'VmHWM')
 }
@@ -68,6 +73,7 @@ export function rssMib(root: number, { launched }: { readonly launched: boolean 
 function memoryMib(pids: readonly number[], field: 'VmHWM' | 'VmRSS'): number {
   let kib = 0
   for (const pid of pids) {
+    if (textOf(`/proc/${pid}/cmdline`)?.includes(USAGE_ENGINE)) continue
     const status = textOf(`/proc/${pid}/status`) ?? ''
     kib += Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0)
   }

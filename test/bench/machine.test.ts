@@ -1,8 +1,9 @@
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { cpuSeconds } from '../../bench/harness/accounting.ts'
+import { cpuSeconds, peakRssMib } from '../../bench/harness/accounting.ts'
 import { busyShare } from '../../bench/harness/machine.ts'
 
 const CORES = `
@@ -43,5 +44,24 @@ t.test(
     const before = cpuSeconds(process.pid)
     await promisify(execFile)(process.execPath, ['-e', BUSY])
     t.ok(cpuSeconds(process.pid) - before >= 0.29)
+  },
+)
+
+t.test(
+  'memory of the usage engine is not that of the node that has started it',
+  { skip: !existsSync('/proc/self/status') },
+  async (t) => {
+    const grownBy = async (program: string) => {
+      const before = peakRssMib(process.pid)
+      const child = spawn(process.execPath, ['-e', 'console.log(1); setInterval(() => {}, 1e6)', program])
+      await once(child.stdout, 'data')
+      const after = peakRssMib(process.pid)
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      return after - before
+    }
+    // A process of Node.js holds some 40 MiB.
+    t.ok((await grownBy('src/usage/engine-child.ts')) < 20)
+    t.ok((await grownBy('src/main.ts')) > 20)
   },
 )

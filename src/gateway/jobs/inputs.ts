@@ -26,7 +26,8 @@ export async function keepInput(
 const BATCH = 32
 /** Jobs are mostly taken up, and many have ended, by then; a second of a busy node brings some 15 MB. */
 const AGE_MS = 10_000
-const PAUSE_MS = 1_000
+/** Short beside the age, long enough that an idle node hardly feels it. */
+const PAUSE_MS = 5_000
 /** How long a stop may take. What is left is moved after the next start. */
 const STOP_MS = 10_000
 

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 /** Clock ticks per second in /proc/PID/stat: fixed at 100 for user space on Linux. */
 const TICKS_PER_SECOND = 100
 /** The program of the usage engine's process. */
-const USAGE_ENGINE = 'usage/engine-child'
+const USAGE_ENGINE = 'engine-child'
 
 /** A process and all its descendants. */
 export function processTree(root: number): number[] {

@@ -279,8 +279,9 @@ function conditions(results: readonly Result[]): string {
           `${capital(machine.placement)}. Loopback without TLS:`,
         networks.join('\n'),
         'Every server’s answer is checked before it is measured. Figures are medians of alternating runs; a GB is ' +
-          '10⁹ bytes of request bodies; CPU and memory are those of all processes of the server. “Waits for” names ' +
-          'the side that used 85 % of its core or more.',
+          '10⁹ bytes of request bodies; CPU and memory are those of all processes of the server; tables ' +
+          'of 2026-11-27 and later leave the memory of the usage engine out, a process of at most 256 MiB that comes ' +
+          'and goes. “Waits for” names the side that used 85 % of its core or more.',
       ].join('\n\n')
     })
     .join('\n\n')

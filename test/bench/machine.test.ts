@@ -60,8 +60,11 @@ t.test(
       await once(child, 'exit')
       return after - before
     }
+    const engine = 'src/usage/engine-child.ts'
+    t.ok(existsSync(new URL(`../../${engine}`, import.meta.url)), 'this is its program')
     // A process of Node.js holds some 40 MiB.
-    t.ok((await grownBy('src/usage/engine-child.ts')) < 20)
+    t.ok((await grownBy(engine)) < 20)
+    t.ok((await grownBy('program/usage-engine-child.js')) < 20, 'compiled')
     t.ok((await grownBy('src/main.ts')) > 20)
   },
 )

@@ -48,7 +48,7 @@ type State =
 
 export class AnswerParser {
   readonly #sink: AnswerSink
-  #state: State = 'done'
+  #state: State = 'head'
   /** Beginning of a head or trailer that is not here whole yet. */
   #part: Buffer | null = null
   /** Bytes left of the body or the chunk; while a chunk's size is read, that size. */

@@ -107,6 +107,12 @@ t.test('what kind of failure it was', async (t) => {
   closed.close()
   t.equal(await failure(upload(unheard, 1000)), 'connect', 'no one listens')
   t.equal(await failure(upload('http://does-not-exist.invalid', 1000)), 'connect', 'no such host')
+  // Both ends are in this process: the reset is here before anyone is told that the connection has come about.
+  const resetting = await listen(
+    t,
+    createServer((socket) => socket.resetAndDestroy()),
+  )
+  t.equal(await failure(upload(resetting, 1000)), 'connect', 'a connection that is reset as it comes about')
   const plain = await serveHttp(t, (_, res) => res.end())
   t.equal(await failure(upload(plain.replace('http:', 'https:'), 1000)), 'connect', 'no TLS over there')
   const split = { ...upload(plain, 1000), headers: { 'x-key': 'a\r\nb' } }

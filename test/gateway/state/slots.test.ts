@@ -11,6 +11,7 @@ import { RedisSlots, type RedisSlotsOptions } from '../../../src/gateway/state/r
 import { nameOfCommand } from '../../support/redis-monitor.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { leaseOf, newName, slotsContract } from './slots.contract.ts'
 
@@ -123,6 +124,31 @@ t.test('in Redis', { skip: withoutServers }, async (t) => {
     await redis.del(`${keys.slots}:held:${limit.name}`)
     await sleep(200)
     t.same(await slots.take([limit]), { full: limit })
+  })
+
+  t.test('a first renewal does not take again what is given back right after it', async (t) => {
+    const clock = new VirtualClock()
+    let release = () => {}
+    const every: VirtualClock['every'] = (ms, run) =>
+      clock.every(ms, () => {
+        run()
+        release()
+      })
+    const leaseMs = 15_000
+    const { slots, redis } = await openSlots(t, url, { leaseMs, clock: { ...clock, every } })
+    const limit = { name: newName(), most: 1 }
+    const held = `${keys.slots}:held:${limit.name}`
+    await redis.script('FLUSH')
+    leaseOf(await slots.take([limit])).release()
+    t.ok(
+      await waitUntil(async () => (await redis.zcard(held)) === 0),
+      'the server knows how slots are given back',
+    )
+    release = leaseOf(await slots.take([limit])).release
+    await clock.advance(leaseMs / 3)
+    // A command that was sent twice for want of its script has been executed by then.
+    for (let turn = 0; turn < 3; turn += 1) await redis.ping()
+    t.equal(await redis.zcard(held), 0)
   })
 
   t.test('calls of a node one after the other need few commands, and keep no slot for long', async (t) => {

@@ -11,6 +11,8 @@ interface ScriptShape<Key extends string, Arg extends string, Reply> {
   readonly args: readonly Arg[]
   /** Another file, with functions that this one calls: it runs in front of it. */
   readonly steps?: string
+  /** Commands sent later are executed later: the text goes along each time, not only its digest. */
+  readonly isOrdered?: true
   /** Makes the typed answer out of what Redis replied. */
   readonly reply: (reply: unknown) => Reply
 }
@@ -39,6 +41,7 @@ export function script<Key extends string, Arg extends string, Reply>(
 
   return async (redis, inputs) => {
     const values = order.map((input) => inputs[input])
+    if (shape.isOrdered) return shape.reply(await redis.eval(lua, shape.keys.length, ...values))
     try {
       return shape.reply(await redis.evalsha(sha, shape.keys.length, ...values))
     } catch (error) {

@@ -48,6 +48,8 @@ const reclaimSlots = script('slots/reclaim_slots', {
 const renewSlots = script('slots/renew_slots', {
   ...inputs,
   args: ['lease_ms', 'held'],
+  // After the command that gives a slot back it would take it again, for no call, until the lease ends.
+  isOrdered: true,
   reply: () => null,
 })
 
@@ -114,12 +116,7 @@ export class SlotCommands {
   }
 
   async renew(held: readonly (readonly [name: string, token: string])[]): Promise<void> {
-    const parts: Promise<null>[] = []
-    for (let from = 0; from < held.length; from += TOKENS_AT_ONCE) {
-      const some = held.slice(from, from + TOKENS_AT_ONCE)
-      parts.push(this.#ask(renewSlots, { held: JSON.stringify(some) }))
-    }
-    await Promise.all(parts)
+    await Promise.all(partsOf(held).map((some) => this.#ask(renewSlots, { held: JSON.stringify(some) })))
   }
 
   async #ask<Inputs, Reply>(
@@ -135,8 +132,8 @@ export class SlotCommands {
 }
 
 /** Tokens in parts that one command may have. */
-export function partsOf(tokens: readonly string[]): string[][] {
-  const parts: string[][] = []
+export function partsOf<Token>(tokens: readonly Token[]): Token[][] {
+  const parts: Token[][] = []
   for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
     parts.push(tokens.slice(from, from + TOKENS_AT_ONCE))
   return parts

@@ -9,7 +9,7 @@ import { MPEGDecoder } from 'mpg123-decoder'
 import { OggOpusDecoder } from 'ogg-opus-decoder'
 import type { Test } from 'tap'
 import { transcribe } from '../../src/sandbox/transcript.ts'
-import { writeWav } from '../../src/sandbox/wav.ts'
+import { readWav, writeWav } from '../../src/sandbox/wav.ts'
 import { serveHttp } from './http-server.ts'
 
 /** What the ear was sent in one request. */
@@ -119,6 +119,8 @@ async function decoded(bytes: Uint8Array): Promise<{ samples: Int16Array; sample
     decoder.free()
     return { samples: toIntegers(channelData[0]!), sampleRate }
   }
+  const wav = readWav(Buffer.from(bytes))
+  if (wav !== null) return { samples: toIntegers(wav.channels[0]!), sampleRate: wav.sampleRate }
   return { samples: await byFfmpeg(bytes), sampleRate: 8000 }
 }
 

@@ -9,9 +9,13 @@ import { recordsOf } from './usage-lake.ts'
  * folder around it. Files that go away meanwhile are passed over.
  */
 export async function usageRecords(folder: string): Promise<UsageRecord[]> {
-  const segments = (await namesIn(folder, '.usage')).map((path) => readSegmentFile(path).then(segmentRecords))
-  const files = (await namesIn(join(dirname(folder), 'usage'), '.parquet')).map((path) => readFile(path))
-  const [waiting, rolled] = await Promise.all([Promise.allSettled(segments), Promise.allSettled(files)])
+  // Segments first: one that is rolled meanwhile is in a file that is listed later.
+  const segments = await namesIn(folder, '.usage')
+  const files = await namesIn(join(dirname(folder), 'usage'), '.parquet')
+  const [waiting, rolled] = await Promise.all([
+    Promise.allSettled(segments.map((path) => readSegmentFile(path).then(segmentRecords))),
+    Promise.allSettled(files.map((path) => readFile(path))),
+  ])
   const there = <Value>(all: readonly PromiseSettledResult<Value>[]) =>
     all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   return [...there(waiting).flat(), ...(await recordsOf(...there(rolled)))]

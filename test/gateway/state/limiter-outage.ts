@@ -54,7 +54,8 @@ export async function survives(t: Test, outage: Outage, outageMs: number): Promi
   const nodes = await Promise.all([startNode(t, redis.url, options), startNode(t, redis.url, options)])
   t.ok(await allLease(nodes), 'both nodes lease')
   const [{ limiter, lines }] = nodes as [Node, Node]
-  // A machine that is busy with other tests may have had an outage of its own.
+  // A machine that is busy with other tests may have had an outage of its own, which this one would only prolong.
+  t.ok(await waitUntil(() => lines.at(-1) !== AWAY, 15_000), 'no outage is under way')
   const linesBefore = lines.length
   const during = load(limiter, outageMs + 600)
   await sleep(300)

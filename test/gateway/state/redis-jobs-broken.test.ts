@@ -10,6 +10,8 @@ import {
   OVER_MS,
   POISON,
   SHORT_MS,
+  SOON_MS,
+  SOON_OVER_MS,
   SUCCESS,
   specOf,
   takeExpired,
@@ -127,14 +129,14 @@ t.test('a record that is broken keeps no other waiting', { skip: withoutServers 
     const bad = await submit(broken, { kind: 'transcription' })
     const others = [await submit(broken), await submit(sound)].map(({ id }) => id)
     await garble(bad)
-    t.same((await idsOf({ leaseMs: SHORT_MS })).sort(), others.sort(), 'the others are handed out')
+    t.same((await idsOf({ leaseMs: SOON_MS })).sort(), others.sort(), 'the others are handed out')
     t.same((await jobs.list(ALL)).map(({ id }) => id).sort(), others, 'and listed')
     for (const id of others) t.ok(await jobs.end(id, 1, SUCCESS, AT_ONCE))
     for (let claims = 1; claims < 3; claims++) {
-      await pass(OVER_MS)
-      t.same(await idsOf({ leaseMs: SHORT_MS }), [])
+      await pass(SOON_OVER_MS)
+      t.same(await idsOf({ leaseMs: SOON_MS }), [])
     }
-    await pass(OVER_MS)
+    await pass(SOON_OVER_MS)
     t.same(await idsOf({ keep: AT_ONCE }), [])
     const ended = await redis.hgetall(keyOf(bad, `job:${bad.id}`))
     t.match(ended, { status: 'failed', error: JSON.stringify(POISON) }, 'it is given up')
@@ -160,12 +162,12 @@ t.test('a record that is broken keeps no other waiting', { skip: withoutServers 
     t.same(await send(), [failed.id])
     await outbox.end({ jobId: failed.id, attempts: 1 }, { state: 'given_up', reason: '', keepMs: LONG_MS })
     await jobs.end(flies.id, 1, SUCCESS, KEEP)
-    t.same(await send(SHORT_MS), [flies.id])
+    t.same(await send(SOON_MS), [flies.id])
     await jobs.end(waits.id, 1, SUCCESS, KEEP)
     for (const spec of [waits, flies, failed]) await loseEvent(spec)
     await jobs.end(other.id, 1, SUCCESS, KEEP)
     t.match(await outbox.list(null, 10), [{ jobId: other.id }])
-    await pass(OVER_MS)
+    await pass(SOON_OVER_MS)
     t.same(await send(), [other.id])
     t.same(await send(), [])
     t.equal(await redis.exists(keyOf(waits, `event:${waits.id}`)), 0, 'nothing is made of it')

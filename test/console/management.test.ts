@@ -339,6 +339,15 @@ t.test('what only operators may do', async (t) => {
       { status: 200 },
       turn,
     )
+  const rates = { tokens_per_minute: 1_000, audio_seconds_per_minute: 600 }
+  for (const [sent, kept] of [
+    [{ rate_limit: rates }, rates],
+    [{}, rates],
+    [{ rate_limit: null }, null],
+  ] as const) {
+    const told = await ask('PUT', '/workspaces/newco', { name: 'New', budget_usd_per_month: 10, ...sent })
+    t.same(told.body.rate_limit, kept, JSON.stringify(sent))
+  }
   for (const turn of ['booked', 'once'])
     t.match(
       (await ask('POST', '/workspaces/newco/credits', { amount_usd: 5, grant_id: 'g1' })).body,

@@ -89,6 +89,11 @@ export const WorkspaceSummary = shape('ManagedWorkspaceSummary', {
 
 export const WorkspaceSummaries = listOf('ManagedWorkspaces', 'workspaces', WorkspaceSummary)
 
+const UNIT_RATES = {
+  tokens_per_minute: Type.Optional(count('tokens of its calls')),
+  audio_seconds_per_minute: Type.Optional(count('seconds of audio of its transcriptions')),
+}
+
 export const Workspace = shape('ManagedWorkspace', {
   id: text('its name in paths'),
   name: text('for people'),
@@ -105,6 +110,7 @@ export const Workspace = shape('ManagedWorkspace', {
       'null: none',
     ),
   ),
+  rate_limit: nullable(Type.Object(UNIT_RATES), 'of all its keys together; null: none'),
   end_users: nullable(open<EndUserFields>('as in a configuration file'), 'null: nothing is said of them'),
   account: nullable(
     shape('ManagedAccount', {
@@ -356,8 +362,7 @@ const keyMembers = {
   rate_limit: Type.Object({
     requests_per_minute: count('how fast its bucket fills'),
     burst: count('how many requests at once'),
-    tokens_per_minute: Type.Optional(count('tokens of its calls')),
-    audio_seconds_per_minute: Type.Optional(count('seconds of audio of its transcriptions')),
+    ...UNIT_RATES,
   }),
   rate_limit_is_default: flag('it has none of its own'),
   budget_usd_per_month: nullable(amount('cap of its own'), 'null: none'),

@@ -40,10 +40,9 @@ export async function putWorkspace(
       throw invalidField('workspace', 'must be a name of 1 to 40 letters, digits, ".", "_" or "-"')
     if (typeof fields.name === 'string' && hasUnseen(fields.name))
       throw invalidField('name', 'must have no characters that are invisible or turn the text direction')
-    // Settings made elsewhere stay: otherwise the next name would drop the demands on calls, the agreed prices and
+    // Settings that are not named stay: otherwise the next name would drop the demands on calls, the agreed prices and
     // limits, as well as records that are to be kept for longer.
-    const { credits_usd, grant_id, require, usage, prices, limits } = part?.fields ?? {}
-    const published = withoutNothing({ ...fields, credits_usd, grant_id, require, usage, prices, limits })
+    const published = withoutNothing({ ...part?.fields, ...fields })
     const change = { record, fields: published, action: 'workspace.publish', skipsSame: true }
     // One of this name may have gone without them, with the file that it stood in.
     return part === null ? { ...change, first: () => context.state.settings.forget(workspace) } : change

@@ -17,6 +17,7 @@ const ACME: WorkspaceAnswer = {
   managed_by: 'console',
   budget_usd_per_month: 50,
   trial: { allowance_usd: 5, expires_at: '2027-01-31T12:00:00Z' },
+  rate_limit: { tokens_per_minute: 1_000, audio_seconds_per_minute: 600 },
   end_users: {
     hash: true,
     budget_usd: { per_month: 2 },
@@ -37,9 +38,10 @@ t.test('a workspace that is loaded and saved stays as it was', async (t) => {
     plan: 'pro',
     budget_usd_per_month: 50,
     trial: ACME.trial,
+    rate_limit: ACME.rate_limit,
     end_users: ACME.end_users,
   })
-  const nothing = { plan: null, budget_usd_per_month: null, trial: null, end_users: null }
+  const nothing = { plan: null, budget_usd_per_month: null, trial: null, rate_limit: null, end_users: null }
   const bare: WorkspaceAnswer = { ...ACME, name: 'acme', ...nothing }
   t.same(bodyOf(workspaceForm(bare), bare), {
     name: null,
@@ -57,6 +59,15 @@ t.test('terms of end users are set and taken away, those of single ones stay', a
   const limited: WorkspaceAnswer = { ...ACME, end_users: { rate_limit: {} } }
   t.same(bodyOf(workspaceForm(limited), limited).end_users, { rate_limit: {} }, 'the limit of every key')
   const wrong = { endUserBudget: 'x', endUserPerMinute: '1.5', endUserBurst: '100001' }
+  t.same(Object.keys(workspaceIssues(form(wrong), null)), Object.keys(wrong))
+})
+
+t.test('limits of tokens and audio are set one by one, and taken away', async (t) => {
+  const of = (change: Partial<WorkspaceForm>) => bodyOf(form(change), ACME).rate_limit
+  t.same(of({ tokensPerMinute: ' 20 ' }), { tokens_per_minute: 20, audio_seconds_per_minute: 600 })
+  t.same(of({ tokensPerMinute: '' }), { audio_seconds_per_minute: 600 })
+  t.equal(of({ tokensPerMinute: '', audioSecondsPerMinute: '' }), null)
+  const wrong = { tokensPerMinute: '0', audioSecondsPerMinute: '1.5' }
   t.same(Object.keys(workspaceIssues(form(wrong), null)), Object.keys(wrong))
 })
 

@@ -14,6 +14,7 @@ import {
 } from '../../../src/gateway/admin/catalog.ts'
 import type { ChangeContext } from '../../../src/gateway/admin/change.ts'
 import { putRoute, routeRecord } from '../../../src/gateway/admin/routes.ts'
+import { WorkspaceShape } from '../../../src/gateway/catalog/file.ts'
 import { catalogService, openServing } from '../../../src/gateway/catalog/serving.ts'
 import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
@@ -117,6 +118,31 @@ t.test('a credential that is put again is sealed anew with another one, or with 
   t.equal(await put('sk-other', [first]), 2)
   t.equal(await put('sk-other', [second, first]), 3)
   t.equal(await put('sk-other', [second, first]), 3)
+})
+
+t.test('terms of a workspace that a change does not name stay, and those that are null go', async (t) => {
+  const { state, openNode } = openRig(t)
+  const node = await openNode()
+  const put = async (fields: Readonly<Record<string, unknown>>) => {
+    await putWorkspace(ACTOR, { workspace: 'neu', fields }, node)
+    return (await state.catalog.get({ kind: 'workspace', workspace: 'neu', name: 'neu' }))?.published?.fields
+  }
+  const terms = {
+    ...{ name: 'Neu', plan: 'pro', credits_usd: 5, grant_id: 'first', budget_usd: { per_month: 7 } },
+    require: { region: 'eu' },
+    trial: { allowance_usd: 5, expires_at: '2100-01-31T12:00:00Z' },
+    rate_limit: { tokens_per_minute: 1_000 },
+    prices: { whisper: { 'large-v3': { per_hour_usd: 1 } } },
+    end_users: { hash: true },
+    usage: { retention_days: 400 },
+    limits: { max_audio_bytes: 1_000 },
+  }
+  const ofItsOwn = new Set([...Object.keys(terms), 'purposes', 'apps', 'keys'])
+  t.same([...ofItsOwn].sort(), Object.keys(WorkspaceShape.properties).sort(), 'all that a file may say')
+  t.same(await put(terms), terms)
+  t.same(await put({ name: 'New' }), { ...terms, name: 'New' })
+  const { plan: _p, rate_limit: _r, ...rest } = terms
+  t.same(await put({ plan: null, rate_limit: null }), { ...rest, name: 'New' })
 })
 
 t.test('a workspace that is made has no settings of one that was there before', async (t) => {

@@ -18,15 +18,19 @@ const PATH = '/workspaces/:workspace'
 const CREDITS = `${PATH}/credits` as const
 const CONTENT = `${PATH}/content` as const
 
-const { name, plan, trial, budget_usd: budget, end_users: endUsers } = WorkspaceShape.properties
+const terms = WorkspaceShape.properties
 
 const WorkspaceBody = Type.Object({
-  name: optional(name, 'shown in GET /v1/me'),
-  plan: optional(plan, 'everything is included by default'),
-  budget_usd_per_month: optional(budget.properties.per_month, 'cap for all its keys together'),
-  trial: optional(trial, 'allowance for platform calls before credits are needed'),
-  end_users: optional(endUsers, 'what its own customers may spend and ask, as in the configuration'),
+  name: optional(terms.name, 'shown in GET /v1/me'),
+  plan: optional(terms.plan, 'everything is included by default'),
+  budget_usd_per_month: optional(terms.budget_usd.properties.per_month, 'cap for all its keys together'),
+  trial: optional(terms.trial, 'allowance for platform calls before credits are needed'),
+  rate_limit: optional(terms.rate_limit, 'what all its keys together may send; absent: it stays, null: none'),
+  end_users: optional(terms.end_users, 'what its own customers may spend and ask, as in the configuration'),
 })
+
+/** These are taken away where a body leaves them out; all other settings stay. */
+const NOTHING = { name: null, plan: null, trial: null, end_users: null }
 
 const CreditsBody = Type.Object({
   amount_usd: Type.Number({ description: 'credits to add; a negative amount takes credits back, down to 0' }),
@@ -98,6 +102,7 @@ export async function workspaceAnswer(
     managed_by: managedBy,
     budget_usd_per_month: terms.budgetMicros === null ? null : usdOf(terms.budgetMicros),
     trial: (fields.trial ?? null) as NonNullable<WorkspaceAnswer['trial']> | null,
+    rate_limit: (fields.rate_limit ?? null) as WorkspaceAnswer['rate_limit'],
     end_users: (fields.end_users ?? null) as WorkspaceAnswer['end_users'],
     account: account && accountAnswer(account, terms),
     content_shown: contentShown,
@@ -111,7 +116,7 @@ async function replaceWorkspace(call: Call<Static<typeof WorkspaceBody>>): Promi
   const { workspace } = params
   const { budget_usd_per_month, ...rest } = body
   const budget_usd = budget_usd_per_month == null ? null : { per_month: budget_usd_per_month }
-  await putWorkspace(viewer.actor, { workspace, fields: { ...rest, budget_usd } }, context.admin)
+  await putWorkspace(viewer.actor, { workspace, fields: { ...NOTHING, ...rest, budget_usd } }, context.admin)
   return workspaceAnswer(call, workspace)
 }
 

@@ -9,14 +9,13 @@ import { Dialog, FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
 import {
-  AMOUNT,
-  BURST_MAX,
-  KEY_NAME_MAX,
-  REQUESTS_PER_MINUTE_MAX,
-  readUsd,
-  readWhole,
-  UNITS_PER_MINUTE_MAX,
-} from '../../fields.ts'
+  UnitLimitInputs,
+  type UnitLimits,
+  unitLimitIssues,
+  unitLimits,
+  unitRates,
+} from '../../components/unit-limits.ts'
+import { AMOUNT, BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
 import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
 import { useLeaveGuard } from '../../router.ts'
@@ -42,8 +41,7 @@ const OPERATOR = {
 const UNLIMITED = {
   requestsPerMinute: '',
   burst: '',
-  tokensPerMinute: '',
-  audioSecondsPerMinute: '',
+  ...unitLimits(null),
   budgetUsd: '',
   expires: '',
 }
@@ -148,8 +146,7 @@ export function fieldsOf(key: KeyAnswer): KeyFields {
     ...{ name, app, scopes },
     requestsPerMinute: own ? String(limit.requests_per_minute) : '',
     burst: own ? String(limit.burst) : '',
-    tokensPerMinute: own ? String(limit.tokens_per_minute ?? '') : '',
-    audioSecondsPerMinute: own ? String(limit.audio_seconds_per_minute ?? '') : '',
+    ...unitLimits(own ? limit : null),
     budgetUsd: budget === null ? '' : String(budget),
     expires: dateOf(expires),
   }
@@ -204,61 +201,31 @@ function More(props: {
 
 function Limits({ form }: { readonly form: Form<KeyFields> }) {
   const { bind } = form
+  const number = { optional: true, inputMode: 'numeric' } as const
   return h(
     'div',
     { class: 'key-limits' },
-    h(TextInput, {
-      label: 'Requests/min',
-      optional: true,
-      inputMode: 'numeric',
-      placeholder: '600',
-      ...bind('requestsPerMinute'),
-    }),
-    h(TextInput, {
-      label: 'Burst',
-      optional: true,
-      inputMode: 'numeric',
-      placeholder: '100',
-      ...bind('burst'),
-    }),
-    h(TextInput, {
-      label: 'Tokens/min',
-      optional: true,
-      inputMode: 'numeric',
-      ...bind('tokensPerMinute'),
-    }),
-    h(TextInput, {
-      label: 'Audio/min',
-      optional: true,
-      inputMode: 'numeric',
-      suffix: 's',
-      ...bind('audioSecondsPerMinute'),
-    }),
+    h(TextInput, { label: 'Requests/min', ...number, placeholder: '600', ...bind('requestsPerMinute') }),
+    h(TextInput, { label: 'Burst', ...number, placeholder: '100', ...bind('burst') }),
+    h(UnitLimitInputs, { bind }),
     h(TextInput, {
       label: 'Monthly budget',
-      optional: true,
+      ...number,
       inputMode: 'decimal',
       suffix: 'USD',
       ...bind('budgetUsd'),
     }),
-    h(TextInput, {
-      label: 'Expires on',
-      optional: true,
-      type: 'date',
-      ...bind('expires'),
-    }),
+    h(TextInput, { label: 'Expires on', optional: true, type: 'date', ...bind('expires') }),
   )
 }
 
 /** A key as it is typed in. Empty texts are not sent: then the defaults of the configuration hold. */
-export interface KeyFields {
+export interface KeyFields extends UnitLimits {
   readonly name: string
   readonly app: string
   readonly scopes: readonly Scope[]
   readonly requestsPerMinute: string
   readonly burst: string
-  readonly tokensPerMinute: string
-  readonly audioSecondsPerMinute: string
   readonly budgetUsd: string
   /** As `<input type="date">` has it, e.g. 2027-01-31; the key ends when that day has ended, in UTC. */
   readonly expires: string
@@ -276,8 +243,12 @@ interface NewKeyBody {
 /** Finds what has to be fixed before the key can be made. */
 export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
   const name = fields.name.trim()
-  const { perMinute, burst, tokens, seconds, budget, endsMs } = readLimits(fields)
-  const isLimited = [perMinute, burst, tokens, seconds].some((one) => one !== undefined)
+  const { perMinute, burst, budget, endsMs } = readLimits(fields)
+  const { tokensPerMinute, audioSecondsPerMinute } = fields
+  const isLimited =
+    perMinute !== undefined ||
+    burst !== undefined ||
+    `${tokensPerMinute}${audioSecondsPerMinute}`.trim() !== ''
   return {
     ...(name === '' ? { name: 'Enter a name.' } : {}),
     ...(name.length > KEY_NAME_MAX ? { name: `Use at most ${KEY_NAME_MAX} characters.` } : {}),
@@ -287,8 +258,7 @@ export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
     ...(burst === null ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
     ...(perMinute === undefined && isLimited ? { requestsPerMinute: 'Required with any other limit.' } : {}),
     ...(burst === undefined && isLimited ? { burst: 'Required with any other limit.' } : {}),
-    ...(tokens === null ? { tokensPerMinute: 'Enter a whole number, 1 or more.' } : {}),
-    ...(seconds === null ? { audioSecondsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
+    ...unitLimitIssues(fields),
     ...(budget === null ? { budgetUsd: AMOUNT } : {}),
     ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'Choose today or a later date.' } : {}),
   }
@@ -296,7 +266,7 @@ export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
 
 /** Makes the body for the API of fields without issues. */
 export function newKeyOf(fields: KeyFields): NewKeyBody {
-  const { perMinute, burst, tokens, seconds, budget, endsMs } = readLimits(fields)
+  const { perMinute, burst, budget, endsMs } = readLimits(fields)
   return {
     name: fields.name.trim(),
     app: fields.app,
@@ -304,11 +274,7 @@ export function newKeyOf(fields: KeyFields): NewKeyBody {
     ...(perMinute == null || burst == null
       ? {}
       : {
-          rate_limit: {
-            ...{ requests_per_minute: perMinute, burst },
-            ...(tokens == null ? {} : { tokens_per_minute: tokens }),
-            ...(seconds == null ? {} : { audio_seconds_per_minute: seconds }),
-          },
+          rate_limit: { requests_per_minute: perMinute, burst, ...unitRates(fields) },
         }),
     ...(budget == null ? {} : { budget_usd_per_month: budget }),
     ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
@@ -340,10 +306,8 @@ export function changedKeyOf(fields: KeyFields, edited: KeyAnswer): Omit<NewKeyB
 }
 
 function readLimits(fields: KeyFields) {
-  const { requestsPerMinute, burst, tokensPerMinute, audioSecondsPerMinute, budgetUsd, expires } = fields
+  const { requestsPerMinute, burst, budgetUsd, expires } = fields
   return {
-    tokens: readWhole(tokensPerMinute, UNITS_PER_MINUTE_MAX),
-    seconds: readWhole(audioSecondsPerMinute, UNITS_PER_MINUTE_MAX),
     perMinute: readWhole(requestsPerMinute, REQUESTS_PER_MINUTE_MAX),
     burst: readWhole(burst, BURST_MAX),
     budget: readUsd(budgetUsd),

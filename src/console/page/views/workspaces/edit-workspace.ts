@@ -4,6 +4,7 @@ import { Checkbox } from '../../components/choice.ts'
 import { FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { toast } from '../../components/toasts.ts'
+import { UnitLimitInputs } from '../../components/unit-limits.ts'
 import { type Form, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
 import { apiPath } from '../../paths.ts'
@@ -69,31 +70,25 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
       inputMode: 'decimal',
       hint: 'Caps the spending of all its keys together per calendar month (UTC).',
     }),
+    h('div', { class: 'columns' }, h(UnitLimitInputs, { bind })),
+    h('p', { class: 'field-hint' }, 'Limits all its keys together, besides the limits of each.'),
     h(
       'div',
       { class: 'columns' },
-      h(
-        'div',
-        null,
-        h(TextInput, {
-          label: 'Trial',
-          ...bind('trialAllowance'),
-          optional: true,
-          suffix: 'USD',
-          inputMode: 'decimal',
-        }),
-      ),
-      h(
-        'div',
-        null,
-        h(TextInput, {
-          label: 'Ends',
-          type: 'date',
-          ...bind('trialEnds'),
-          optional: true,
-          error: fields.trialAllowance !== '' || fields.trialEnds !== '' ? issue('trialEnds') : null,
-        }),
-      ),
+      h(TextInput, {
+        label: 'Trial',
+        ...bind('trialAllowance'),
+        optional: true,
+        suffix: 'USD',
+        inputMode: 'decimal',
+      }),
+      h(TextInput, {
+        label: 'Ends',
+        type: 'date',
+        ...bind('trialEnds'),
+        optional: true,
+        error: fields.trialAllowance !== '' || fields.trialEnds !== '' ? issue('trialEnds') : null,
+      }),
     ),
     h('p', { class: 'field-hint' }, 'Trial credit is used before paid credit.'),
     h(EndUsers, { form }),
@@ -103,6 +98,7 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
 /** Its own customers, whom calls name. */
 function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
   const { fields, set, bind } = form
+  const number = { optional: true, inputMode: 'numeric' } as const
   return [
     h(TextInput, {
       label: 'Budget per month of each end user',
@@ -115,26 +111,8 @@ function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
     h(
       'div',
       { class: 'columns' },
-      h(
-        'div',
-        null,
-        h(TextInput, {
-          label: 'Requests per minute of each',
-          ...bind('endUserPerMinute'),
-          optional: true,
-          inputMode: 'numeric',
-        }),
-      ),
-      h(
-        'div',
-        null,
-        h(TextInput, {
-          label: 'Burst of each',
-          ...bind('endUserBurst'),
-          optional: true,
-          inputMode: 'numeric',
-        }),
-      ),
+      h(TextInput, { label: 'Requests per minute of each', ...number, ...bind('endUserPerMinute') }),
+      h(TextInput, { label: 'Burst of each', ...number, ...bind('endUserBurst') }),
     ),
     h(Checkbox, {
       label: 'Keep a keyed hash of their IDs',

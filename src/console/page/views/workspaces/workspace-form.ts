@@ -1,8 +1,10 @@
 import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
+import { type UnitLimits, unitLimitIssues, unitLimits, unitRates } from '../../components/unit-limits.ts'
 import { AMOUNT, BURST_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
+import type { Issues } from '../../form.ts'
 
-/** A workspace's settings, as typed. */
-export interface WorkspaceForm {
+/** A workspace's settings, as typed; the limits are of all its keys together. */
+export interface WorkspaceForm extends UnitLimits {
   readonly id: string
   readonly name: string
   /** Empty: none, which includes everything. */
@@ -28,6 +30,7 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
     plan = null,
     budget_usd_per_month: budget = null,
     trial = null,
+    rate_limit: rates = null,
     end_users: endUsers = null,
   } = workspace ?? {}
   const { hash = false, budget_usd: ofEach, rate_limit: limit } = endUsers ?? {}
@@ -36,6 +39,7 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
     name: name === id ? '' : name,
     plan: plan ?? '',
     budget: budget === null ? '' : String(budget),
+    ...unitLimits(rates),
     trialAllowance: trial === null ? '' : String(trial.allowance_usd),
     trialEnds: trial === null ? '' : trial.expires_at.slice(0, 10),
     endUserBudget: ofEach === undefined ? '' : String(ofEach.per_month),
@@ -44,8 +48,6 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
     hashEndUsers: hash,
   }
 }
-
-type WorkspaceIssues = Partial<Readonly<Record<keyof WorkspaceForm, string>>>
 
 /** Room is left for the names of its routes, which begin with it. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
@@ -62,8 +64,8 @@ export function idOf(name: string): string {
 }
 
 /** @param taken ids of those that there are; null: it is none that is made */
-export function workspaceIssues(form: WorkspaceForm, taken: readonly string[] | null): WorkspaceIssues {
-  const issues: Partial<Record<keyof WorkspaceForm, string>> = {}
+export function workspaceIssues(form: WorkspaceForm, taken: readonly string[] | null): Issues<WorkspaceForm> {
+  const issues: { -readonly [Name in keyof WorkspaceForm]?: string | null } = { ...unitLimitIssues(form) }
   const { id, budget, trialAllowance, trialEnds } = form
   if (taken !== null) {
     if (id === '') issues.id = 'Enter an ID.'
@@ -96,12 +98,14 @@ export function bodyOf(
   const { name, plan, budget, trialAllowance, trialEnds } = form
   const allowance = readUsd(trialAllowance)
   const known = before?.trial?.expires_at
+  const rates = unitRates(form)
   const ends = known?.slice(0, 10) === trialEnds ? known : `${trialEnds}T23:59:59Z`
   return {
     name: name.trim() || null,
     plan: plan || null,
     budget_usd_per_month: readUsd(budget) ?? null,
     trial: typeof allowance === 'number' ? { allowance_usd: allowance, expires_at: ends } : null,
+    rate_limit: Object.keys(rates).length === 0 ? null : rates,
     end_users: endUsersOf(form, before),
   }
 }

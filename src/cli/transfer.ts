@@ -96,7 +96,7 @@ async function exportText(context: CliContext, config: string | undefined): Prom
   const isServed = ({ workspace, app }: StoredKey) => apps.get(workspace)?.has(app) === true
   const document = documentOf(
     [...file.records, ...serving.records()],
-    [...(isDemo ? [] : file.keys), ...kept.filter(isServed).map(fieldsOfKey)],
+    [...(isDemo ? [] : file.keys), ...kept.filter(isServed).map((key) => fieldsOfKey(key, rateLimit))],
   )
   const orphans = kept.filter((key) => !isServed(key))
   return renderCatalog(document, omissions(serving, orphans))

@@ -68,6 +68,24 @@ for (const [kind, start, options] of [
   })
 }
 
+t.test(
+  'a key without a limit of tokens has none there either, whatever others have by default',
+  async (t) => {
+    const file = new BentFile()
+      .set('/rate_limit', { tokens_per_minute: 1_000 })
+      .set('/workspaces/acme/keys/0/rate_limit/tokens_per_minute', 0)
+    const bench = await startSqliteBench(t, JSON.stringify(file.document))
+    const rateLimit = { requestsPerMinute: 7, burst: 2, audioSecondsPerMinute: 60 }
+    await bench.withState(({ keys }) => keys.create(storedKey({ id: 'key_phone', app: 'web', rateLimit })))
+    const { keys } = parse((await bench.run(['export'])).output).workspaces.acme
+    const limits = keys.map((key: { id: string; rate_limit: object }) => [key.id, key.rate_limit])
+    t.same(Object.fromEntries(limits), {
+      key_phone: { requests_per_minute: 7, burst: 2, tokens_per_minute: 0, audio_seconds_per_minute: 60 },
+      key_web: { requests_per_minute: 60, burst: 100, tokens_per_minute: 0 },
+    })
+  },
+)
+
 t.test('what cannot be in it is told in it', async (t) => {
   const bench = await startSqliteBench(t)
   const orphan = storedKey({ app: 'gone' })

@@ -7,7 +7,6 @@ import { instantMs } from '../../contracts/instants.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../contracts/stored-keys.ts'
 import { CatalogFile, CatalogHead, type KeyFields } from './file.ts'
-
 import { type MergedRecord, mergeCatalog } from './merge.ts'
 import { at } from './parts.ts'
 import { fieldsOfRateLimit, rateLimitOf } from './rate-limit.ts'
@@ -73,7 +72,7 @@ export function portableParts(document: unknown, folder: string, rateLimit: Rate
   const { records, keys } = splitDocument(document)
   return {
     records: records.map((record) => withAbsolutePath(record, folder)),
-    keys: keys.map((key) => fieldsOfKey(keyOfFields(key, rateLimit, 0))),
+    keys: keys.map((key) => fieldsOfKey(keyOfFields(key, rateLimit, 0), rateLimit)),
   }
 }
 
@@ -111,8 +110,8 @@ export function documentOf(records: readonly MergedRecord[], keys: readonly Work
 /** Prefix shown for a key from a file: only its hash is known, and every key begins like this. */
 const PREFIX = 'lk_live_'
 
-/** A key of the state as the file has it. */
-export function fieldsOfKey(key: StoredKey): WorkspaceKey {
+/** A key of the state as the file has it. @param fallback what a rate limit of that file does not say */
+export function fieldsOfKey(key: StoredKey, fallback: RateLimit): WorkspaceKey {
   const { id, name, app, sha256, scopes, rateLimit, budgetMicros, expiresAtMs } = key
   const fields: KeyFields = {
     id,
@@ -121,7 +120,7 @@ export function fieldsOfKey(key: StoredKey): WorkspaceKey {
     sha256,
     scopes: [...scopes],
     ...(expiresAtMs === null ? {} : { expires_at: new Date(expiresAtMs).toISOString() }),
-    ...(rateLimit === null ? {} : { rate_limit: fieldsOfRateLimit(rateLimit) }),
+    ...(rateLimit === null ? {} : { rate_limit: fieldsOfRateLimit(rateLimit, fallback) }),
     ...(budgetMicros === null ? {} : { budget_usd: { per_month: budgetMicros / 1_000_000 } }),
   }
   return { workspace: key.workspace, fields }

@@ -12,7 +12,6 @@ import {
 } from './document.ts'
 import { type Issue, linesOf } from './issues.ts'
 import type { MergedRecord } from './merge.ts'
-
 import { placeOf } from './try-edits.ts'
 
 /** A document, and the folder where its relative paths begin. */
@@ -132,11 +131,11 @@ function planKeys(
   let keysThere = 0
   for (const key of splitDocument(imported.document).keys) {
     const made = keyOfFields(key, rateLimit, nowMs)
-    const portable = fieldsOfKey(made)
+    const portable = fieldsOfKey(made, rateLimit)
     const isIt = ({ fields: { id, sha256 } }: WorkspaceKey) => id === made.id || sha256 === made.sha256
     const inFile = ofFile.find(isIt)
-    const inState = stored.find((one) => isIt(fieldsOfKey(one)))
-    const known = inFile ?? (inState && fieldsOfKey(inState))
+    const inState = stored.find((one) => isIt(fieldsOfKey(one, rateLimit)))
+    const known = inFile ?? (inState && fieldsOfKey(inState, rateLimit))
     const refuse = (message: string) =>
       issues.push({ path: ['workspaces', key.workspace, 'keys', made.id], message })
     if (known === undefined) keys.push(made)

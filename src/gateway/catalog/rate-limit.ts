@@ -20,13 +20,17 @@ export function unitRatesOf(fields: UnitRatesFields = {}, fallback: UnitRates = 
   }
 }
 
-/** A rate limit as the configuration, the command line and the console's API write it. */
-export function fieldsOfRateLimit({
-  requestsPerMinute,
-  burst,
-  tokensPerMinute,
-  audioSecondsPerMinute,
-}: RateLimit) {
+/**
+ * A rate limit as the configuration, the command line and the console's API write it.
+ *
+ * @param fallback what an absent limit of units would be taken from: one that it lacks is written as 0
+ */
+export function fieldsOfRateLimit(limit: RateLimit, fallback: UnitRates = {}) {
+  const none = Object.fromEntries(Object.keys(fallback).map((unit) => [unit, 0]))
+  const { requestsPerMinute, burst, tokensPerMinute, audioSecondsPerMinute }: RateLimit = {
+    ...none,
+    ...limit,
+  }
   return {
     requests_per_minute: requestsPerMinute,
     burst,

@@ -5,7 +5,6 @@ import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields, WorkspaceFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
-
 import { foreignPart, type Named, type RouteDefinition, unknownPart } from './parts.ts'
 import type { ProviderContext, ResolvedProvider } from './provider.ts'
 

@@ -15,7 +15,6 @@ import type { AppFields, EndUserFields, KeyFields, SizeLimitFields, WorkspaceFie
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
-
 import type { ResolvedProvider } from './provider.ts'
 import { rateLimitOf, unitRatesOf } from './rate-limit.ts'
 import type { Sharing } from './sharing.ts'

@@ -118,7 +118,7 @@ export type EngineReply =
 const PROGRAM = new URL('./engine-child.ts', import.meta.url)
 /**
  * Whoever looks at a page looks at the next one. Segments come once a minute, but of 2,500 calls a second every 18 s:
- * a process started for each of them would take three times as much CPU as the segment does.
+ * a process started for each of them would take more CPU than the segment does.
  */
 const IDLE_MS: Readonly<Record<EngineLane, number>> = { asking: 60_000, writing: 20_000 }
 const MEMORY_MIB = 192

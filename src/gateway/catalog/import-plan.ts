@@ -2,14 +2,7 @@ import { type RecordFields, type RecordName, recordId } from '../../contracts/ca
 import { canonicalJson } from '../../contracts/json.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../contracts/stored-keys.ts'
-import {
-  fieldsOfKey,
-  keyOfFields,
-  portableParts,
-  splitDocument,
-  type WorkspaceKey,
-  withAbsolutePath,
-} from './document.ts'
+import { fieldsOfKey, keyOfFields, portableParts, splitDocument, withAbsolutePath } from './document.ts'
 import { type Issue, linesOf } from './issues.ts'
 import type { MergedRecord } from './merge.ts'
 import { placeOf } from './try-edits.ts'
@@ -132,9 +125,10 @@ function planKeys(
   for (const key of splitDocument(imported.document).keys) {
     const made = keyOfFields(key, rateLimit, nowMs)
     const portable = fieldsOfKey(made, rateLimit)
-    const isIt = ({ fields: { id, sha256 } }: WorkspaceKey) => id === made.id || sha256 === made.sha256
-    const inFile = ofFile.find(isIt)
-    const inState = stored.find((one) => isIt(fieldsOfKey(one, rateLimit)))
+    const isIt = ({ id, sha256 }: Pick<StoredKey, 'id' | 'sha256'>) =>
+      id === made.id || sha256 === made.sha256
+    const inFile = ofFile.find(({ fields }) => isIt(fields))
+    const inState = stored.find(isIt)
     const known = inFile ?? (inState && fieldsOfKey(inState, rateLimit))
     const refuse = (message: string) =>
       issues.push({ path: ['workspaces', key.workspace, 'keys', made.id], message })

@@ -68,6 +68,9 @@ export interface TextInputProps extends Labelled {
   readonly name?: string
 }
 
+/** Props of a field for a number that may be left out. */
+export const OPTIONAL_NUMBER = { optional: true, inputMode: 'numeric' } as const
+
 export function TextInput(props: TextInputProps) {
   const { value, onInput, type = 'text', rows = 1, suffix, suggestions, mono = false } = props
   const list = useId()

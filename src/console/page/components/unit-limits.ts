@@ -1,7 +1,7 @@
 import { readWhole, UNITS_PER_MINUTE_MAX } from '../fields.ts'
 import type { Form, Issues } from '../form.ts'
 import { h } from '../h.ts'
-import { TextInput } from './field.ts'
+import { OPTIONAL_NUMBER, TextInput } from './field.ts'
 
 /** Limits of tokens and of audio, as typed; empty: none. */
 export interface UnitLimits {
@@ -45,9 +45,8 @@ export function unitRates(fields: UnitLimits): UnitRates {
 const readUnits = (text: string) => readWhole(text, UNITS_PER_MINUTE_MAX)
 
 export function UnitLimitInputs({ bind }: Pick<Form<UnitLimits>, 'bind'>) {
-  const common = { optional: true, inputMode: 'numeric' } as const
   return [
-    h(TextInput, { label: 'Tokens/min', ...common, ...bind('tokensPerMinute') }),
-    h(TextInput, { label: 'Audio/min', ...common, suffix: 's', ...bind('audioSecondsPerMinute') }),
+    h(TextInput, { label: 'Tokens/min', ...OPTIONAL_NUMBER, ...bind('tokensPerMinute') }),
+    h(TextInput, { label: 'Audio/min', ...OPTIONAL_NUMBER, suffix: 's', ...bind('audioSecondsPerMinute') }),
   ]
 }

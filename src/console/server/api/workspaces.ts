@@ -18,15 +18,18 @@ const PATH = '/workspaces/:workspace'
 const CREDITS = `${PATH}/credits` as const
 const CONTENT = `${PATH}/content` as const
 
-const terms = WorkspaceShape.properties
+const shapes = WorkspaceShape.properties
 
 const WorkspaceBody = Type.Object({
-  name: optional(terms.name, 'shown in GET /v1/me'),
-  plan: optional(terms.plan, 'everything is included by default'),
-  budget_usd_per_month: optional(terms.budget_usd.properties.per_month, 'cap for all its keys together'),
-  trial: optional(terms.trial, 'allowance for platform calls before credits are needed'),
-  rate_limit: optional(terms.rate_limit, 'what all its keys together may send; absent: it stays, null: none'),
-  end_users: optional(terms.end_users, 'what its own customers may spend and ask, as in the configuration'),
+  name: optional(shapes.name, 'shown in GET /v1/me'),
+  plan: optional(shapes.plan, 'everything is included by default'),
+  budget_usd_per_month: optional(shapes.budget_usd.properties.per_month, 'cap for all its keys together'),
+  trial: optional(shapes.trial, 'allowance for platform calls before credits are needed'),
+  rate_limit: optional(
+    shapes.rate_limit,
+    'what all its keys together may send; absent: it stays, null: none',
+  ),
+  end_users: optional(shapes.end_users, 'what its own customers may spend and ask, as in the configuration'),
 })
 
 /** These are taken away where a body leaves them out; all other settings stay. */

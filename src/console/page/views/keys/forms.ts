@@ -6,7 +6,7 @@ import { Button } from '../../components/button.ts'
 import { Checkbox, Checkboxes } from '../../components/choice.ts'
 import { Code } from '../../components/copy.ts'
 import { Dialog, FormDialog } from '../../components/dialog.ts'
-import { Select, TextInput } from '../../components/field.ts'
+import { OPTIONAL_NUMBER, Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
 import {
   UnitLimitInputs,
@@ -201,16 +201,20 @@ function More(props: {
 
 function Limits({ form }: { readonly form: Form<KeyFields> }) {
   const { bind } = form
-  const number = { optional: true, inputMode: 'numeric' } as const
   return h(
     'div',
     { class: 'key-limits' },
-    h(TextInput, { label: 'Requests/min', ...number, placeholder: '600', ...bind('requestsPerMinute') }),
-    h(TextInput, { label: 'Burst', ...number, placeholder: '100', ...bind('burst') }),
+    h(TextInput, {
+      label: 'Requests/min',
+      ...OPTIONAL_NUMBER,
+      placeholder: '600',
+      ...bind('requestsPerMinute'),
+    }),
+    h(TextInput, { label: 'Burst', ...OPTIONAL_NUMBER, placeholder: '100', ...bind('burst') }),
     h(UnitLimitInputs, { bind }),
     h(TextInput, {
       label: 'Monthly budget',
-      ...number,
+      optional: true,
       inputMode: 'decimal',
       suffix: 'USD',
       ...bind('budgetUsd'),
@@ -244,11 +248,9 @@ interface NewKeyBody {
 export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
   const name = fields.name.trim()
   const { perMinute, burst, budget, endsMs } = readLimits(fields)
-  const { tokensPerMinute, audioSecondsPerMinute } = fields
-  const isLimited =
-    perMinute !== undefined ||
-    burst !== undefined ||
-    `${tokensPerMinute}${audioSecondsPerMinute}`.trim() !== ''
+  const { requestsPerMinute, tokensPerMinute, audioSecondsPerMinute } = fields
+  const limits = [requestsPerMinute, fields.burst, tokensPerMinute, audioSecondsPerMinute]
+  const isLimited = limits.some((text) => text.trim() !== '')
   return {
     ...(name === '' ? { name: 'Enter a name.' } : {}),
     ...(name.length > KEY_NAME_MAX ? { name: `Use at most ${KEY_NAME_MAX} characters.` } : {}),

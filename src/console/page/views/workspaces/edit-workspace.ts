@@ -2,7 +2,7 @@ import type { WorkspaceAnswer } from '../../../server/answers/workspaces.ts'
 import { api } from '../../api.ts'
 import { Checkbox } from '../../components/choice.ts'
 import { FormDialog } from '../../components/dialog.ts'
-import { Select, TextInput } from '../../components/field.ts'
+import { OPTIONAL_NUMBER, Select, TextInput } from '../../components/field.ts'
 import { toast } from '../../components/toasts.ts'
 import { UnitLimitInputs } from '../../components/unit-limits.ts'
 import { type Form, useForm } from '../../form.ts'
@@ -98,7 +98,6 @@ function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: read
 /** Its own customers, whom calls name. */
 function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
   const { fields, set, bind } = form
-  const number = { optional: true, inputMode: 'numeric' } as const
   return [
     h(TextInput, {
       label: 'Budget per month of each end user',
@@ -111,8 +110,8 @@ function EndUsers({ form }: { readonly form: Form<WorkspaceForm> }) {
     h(
       'div',
       { class: 'columns' },
-      h(TextInput, { label: 'Requests per minute of each', ...number, ...bind('endUserPerMinute') }),
-      h(TextInput, { label: 'Burst of each', ...number, ...bind('endUserBurst') }),
+      h(TextInput, { label: 'Requests per minute of each', ...OPTIONAL_NUMBER, ...bind('endUserPerMinute') }),
+      h(TextInput, { label: 'Burst of each', ...OPTIONAL_NUMBER, ...bind('endUserBurst') }),
     ),
     h(Checkbox, {
       label: 'Keep a keyed hash of their IDs',

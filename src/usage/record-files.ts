@@ -12,8 +12,6 @@ export const FOOTER_PAIRS = { inputs: 'larkway.inputs', workspaces: 'larkway.wor
 
 /** Rows of a row group: those whose bounds say that they have no record of an answer are not read. */
 const GROUP_ROWS = 61_440
-/** Values that a column of a row group is looked through for before it is written without a dictionary, as ids are. */
-const DICTIONARY_VALUES = 4_096
 
 /** A file of records, at a path of this machine until `take` has resolved. */
 export interface RecordFile {
@@ -168,8 +166,7 @@ function copyOf(select: string, path: string, { inputs, workspaces }: FooterPair
     [FOOTER_PAIRS.workspaces, workspaces],
   ] as const
   const metadata = pairs.map(([key, value]) => `"${key}": ${literal(JSON.stringify(value))}`).join(', ')
-  const sizes = `ROW_GROUP_SIZE ${GROUP_ROWS}, DICTIONARY_SIZE_LIMIT ${DICTIONARY_VALUES}`
-  const options = `FORMAT parquet, COMPRESSION zstd, ${sizes}, KV_METADATA {${metadata}}`
+  const options = `FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${GROUP_ROWS}, KV_METADATA {${metadata}}`
   return { sql: `COPY (${select}) TO ${literal(path)} (${options})` }
 }
 

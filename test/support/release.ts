@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? 'fa5bf6fab537c4c499566c98cf5025bf4be91ac1'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '95c70cd30be9c6f261d8bad13b7115af5df6440a'
 
 const found = findBase(null, RELEASE)
 

@@ -1,7 +1,7 @@
 import { type CutSource, copyCut } from './cut-copy.ts'
 
 /** Matches a statement of one line that tells the recorder something; its answer is kept or not. */
-const STATEMENT = /^ *(?:(?:this\.#)?\w+ = )?(?:parts\.)?recorder\??\.\w+\(.*\n/gm
+const STATEMENT = /^ *(?:(?:this\.#)?\w+ = )?(?:(?:node|deps)\.)?recorder\??\.\w+\(.*\n/gm
 /** Matches a call of the recorder in any other form. */
 const LEFT = /\brecorder\??\.\w+\(/
 

@@ -1,6 +1,6 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { createLogger, type Logger, logCrash, messageOf } from './contracts/log.ts'
+import { createLogger, errorMessage, type Logger, logCrash } from './contracts/log.ts'
 import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
 import type { Environment } from './gateway/node/config.ts'
 import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
@@ -109,7 +109,7 @@ if (process.argv[1] === import.meta.filename) {
   const given = process.argv[2]
   const place = given === 'first' || given === 'further' ? given : 'alone'
   await serve(process.env, { place }).catch((error: unknown) => {
-    process.stderr.write(`${messageOf(error)}\n`)
+    process.stderr.write(`${errorMessage(error)}\n`)
     process.exit(1)
   })
 }

@@ -23,6 +23,10 @@ const SLIVER_LINES = 40
 /** The top is one program, the bottom one vocabulary: parts may name one another. */
 const ONE_PLACE = [0, LAYERS.length - 1]
 
+/** A function whose name stands in more files is named with its noun, unless it is a role that each provider fills. */
+const NAMESAKES_MAX = 3
+const ROLES = new Set(['handshake', 'hintOf', 'liveAudioFor', 'readTranscript', 'readWord', 'unsupported'])
+
 /** The only file that reads the machine's clock and sets its timers; entry points may measure themselves. */
 const CLOCK = 'src/contracts/time.ts'
 
@@ -254,6 +258,10 @@ const CHECKS: Record<string, Check> = {
       'a type is named after what it is: Dependencies, Options, a noun of the field',
     ),
   ),
+  'words for names': only(
+    isSource,
+    pattern(/#?\b(?:told|elsewhere|desk)\b/g, 'a name is a noun of the field, or the verb of what is done'),
+  ),
   'private files of packages': only(isSource, (file) =>
     importsIn(file)
       .filter(({ target }) => !isPublished(target))
@@ -265,6 +273,17 @@ const CHECKS: Record<string, Check> = {
       .flatMap((line, index) =>
         line.length > LINE_LENGTH_MAX ? [`${path}:${index + 1} is ${line.length} columns wide`] : [],
       ),
+}
+
+/** Names of functions that stand in too many files of src to say by themselves what they are about. */
+function crowdedNames(files: readonly File[]): string[] {
+  const places = new Map<string, Set<string>>()
+  for (const { path, code } of files.filter((file) => isSource(file.path)))
+    for (const [, name] of code.matchAll(/^(?:export )?(?:async )?function\*? (\w+)/gm))
+      places.set(name!, (places.get(name!) ?? new Set()).add(path))
+  return [...places]
+    .filter(([name, paths]) => paths.size > NAMESAKES_MAX && !ROLES.has(name))
+    .map(([name, paths]) => `${name} stands in ${paths.size} files: ${[...paths].join(', ')}`)
 }
 
 /** Files of src that no entry point leads to, by imports or, for data such as Lua scripts, by being named. */
@@ -428,6 +447,7 @@ test('the repository is tidy', async (t) => {
   t.same(deadFiles(files), [], 'dead files')
   t.same([...importCircles(importGraph(files, isProgram)).values()], [], 'import circles')
   t.same(beyond(slivers(files), Object.keys(SLIVERS_WITH_REASON)), [], 'slivers')
+  t.same(crowdedNames(files), [], 'names of functions')
   t.same(debts(files), [], 'debts only shrink')
   t.same(overBudget(files), [], 'budgets of lines')
   const hosts = registryHosts()
@@ -518,6 +538,7 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/a.ts', 'export interface RunnerParts {'],
     ['src/a.ts', "type Told = 'yes' | 'no'"],
   ],
+  'words for names': [['src/a.ts', 'const told = answers.map(({ value }) => value)']],
   'private files of packages': [
     ['src/usage/a.ts', "import { b } from 'pino/lib/tools.js'"],
     ['src/a.ts', "import * as b from '../node_modules/tcompare/dist/esm/index.js'"],
@@ -582,6 +603,7 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   'names of types': [
     ['src/a.ts', "import type { Parts } from 'x'\ninterface RunnerDependencies { readonly parts: Part[] }"],
   ],
+  'words for names': [['src/a.ts', "// It is told.\nconst retold = 'told elsewhere'"]],
   'private files of packages': [
     [
       'src/a.ts',
@@ -660,6 +682,16 @@ test('import circles and slivers are found', async (t) => {
   for (const [files, found] of cases) t.same([...slivers(files).values()], found)
   t.same(beyond(new Map([['a', 'a is small']]), ['b']), ['a is small', 'b is clean: strike it from the list'])
   t.same(beyond(new Map([['a', 'a is small']]), ['a']), [])
+})
+
+test('a function that shares its name with too many others is found', async (t) => {
+  const named = (name: string, files: number) =>
+    Array.from({ length: files }, (_, at) => sample(`src/${at}.ts`, `export async function ${name}() {}\n`))
+  t.same(
+    crowdedNames(named('nameOf', 4)).map((fault) => fault.split(':')[0]),
+    ['nameOf stands in 4 files'],
+  )
+  t.same(crowdedNames([...named('nameOf', 3), ...named('handshake', 5)]), [])
 })
 
 test('dead files and foreign words are found', async (t) => {

@@ -1,5 +1,5 @@
 import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
-import { messageOf } from '../contracts/log.ts'
+import { errorMessage } from '../contracts/log.ts'
 import { systemClock } from '../contracts/time.ts'
 import type { Send } from '../contracts/upstream.ts'
 import { type ListedModels, listModels } from '../gateway/call/select/list-models.ts'
@@ -54,8 +54,8 @@ export async function check(
   print(`${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
   const live = liveRows(good.routes)
   if (live.length > 0) print(`\n${columns([['LIVE AUDIO', 'KEEPS'], ...live])}`)
-  const told = [...fadingModels(good.routes, table, nowMs), ...notesOn(good.routes, table)]
-  const remarks = told.map(({ name, remark }) => [name, remark])
+  const warnings = [...fadingModels(good.routes, table, nowMs), ...notesOn(good.routes, table)]
+  const remarks = warnings.map(({ name, remark }) => [name, remark])
   if (remarks.length > 0) print(`\n${columns([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
   for (const { name, transcodes } of good.routes)
     if (transcodes === true && findTranscoder(env.PATH) === null)
@@ -78,7 +78,7 @@ async function checkCertificate(env: CheckOptions['env'], nowMs: number, print: 
     if (remark !== null) print(`Warning: ${remark}.\n`)
     return isInForce(certificate, nowMs)
   } catch (error) {
-    print(`\n${messageOf(error)}\n`)
+    print(`\n${errorMessage(error)}\n`)
     return false
   }
 }

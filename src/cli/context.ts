@@ -5,7 +5,7 @@ import type { CatalogService, ServedCatalog } from '../contracts/catalog-service
 import { GatewayError } from '../contracts/errors.ts'
 import type { Job } from '../contracts/jobs.ts'
 import { createLogger } from '../contracts/log.ts'
-import { open } from '../contracts/sealing.ts'
+import { unseal } from '../contracts/sealing.ts'
 import { findSecretKeys } from '../contracts/secrets.ts'
 import type { State } from '../contracts/state.ts'
 import { systemClock } from '../contracts/time.ts'
@@ -84,7 +84,7 @@ export async function secretOpener(env: Env): Promise<SecretSources['open']> {
   )
   return (sealed, context) => {
     if (keys instanceof CommandFailure) throw keys
-    return open(keys, sealed, context)
+    return unseal(keys, sealed, context)
   }
 }
 
@@ -233,7 +233,7 @@ export async function withAdmin<Result>(
     try {
       return await work({ actor: operatorBy(options.command), admin, state })
     } catch (error) {
-      throw error instanceof GatewayError ? await refusal(error, options, catalog) : error
+      throw error instanceof GatewayError ? await adminRefusal(error, options, catalog) : error
     } finally {
       await Promise.all(removals)
     }
@@ -259,7 +259,7 @@ async function serviceAt(
 }
 
 /** A refusal in the words of the command line: flags instead of fields, and the names that there are. */
-async function refusal(
+async function adminRefusal(
   error: GatewayError,
   { flags = {}, workspace }: AdminOptions,
   catalog: () => Promise<CatalogService>,
@@ -268,14 +268,15 @@ async function refusal(
   const { param } = extra
   if (code === 'NOT_FOUND' && workspace !== undefined) {
     const { apps } = (await catalog()).current()
-    if (!apps.has(workspace)) return new CommandFailure(`${message}; there ${listed(apps)}`, { cause: error })
+    if (!apps.has(workspace))
+      return new CommandFailure(`${message}; there ${listedNames(apps)}`, { cause: error })
   }
   const flag = param === undefined ? undefined : flags[param]
   if (flag === undefined) return error
   const sentence = message.replace(`\`${param}\``, flag)
   if (param !== 'app' || workspace === undefined) return new UsageError(sentence)
   const apps = (await catalog()).current().apps.get(workspace) ?? new Map()
-  return new CommandFailure(`${sentence}; there ${listed(apps)}`, { cause: error })
+  return new CommandFailure(`${sentence}; there ${listedNames(apps)}`, { cause: error })
 }
 
 /** Removes the audio of a cancelled job from the store that the environment names, if it is here. */
@@ -292,12 +293,12 @@ async function removeInput(environment: Environment, job: Job): Promise<void> {
 /** @throws CommandFailure that lists the workspaces that there are */
 export function workspaceIn({ apps }: Snapshot, id: string): ReadonlyMap<string, AppPrincipal> {
   const found = apps.get(id)
-  if (found === undefined) throw new CommandFailure(`there is no such workspace; there ${listed(apps)}`)
+  if (found === undefined) throw new CommandFailure(`there is no such workspace; there ${listedNames(apps)}`)
   return found
 }
 
 /** `are "a", "b"`, for a sentence that says which names there are. */
-function listed(named: ReadonlyMap<string, unknown>): string {
+function listedNames(named: ReadonlyMap<string, unknown>): string {
   const names = [...named.keys()].sort().map((name) => `"${name}"`)
   return names.length === 0 ? 'is none' : `${names.length === 1 ? 'is' : 'are'} ${names.join(', ')}`
 }

@@ -49,7 +49,7 @@ export async function credits(args: readonly string[], context: CliContext): Pro
   const [action, ...rest] = args
   if (args.includes('--help')) context.print(USAGE)
   else if (action === 'add') await add(rest, context)
-  else if (action === 'show') await show(rest, context)
+  else if (action === 'show') await showCredits(rest, context)
   else throw new UsageError('credits takes add or show; see larkway credits --help')
   return 0
 }
@@ -58,7 +58,7 @@ const text = { type: 'string' } as const
 const ADD_FLAGS = { workspace: text, usd: text, id: text, config: text } as const
 
 async function add(args: readonly string[], context: CliContext): Promise<void> {
-  const { values } = parse(joined(args), ADD_FLAGS, 0)
+  const { values } = parse(joinedFields(args), ADD_FLAGS, 0)
   const workspace = required('credits add', 'workspace', values.workspace)
   const amountUsd = required('credits add', 'usd', values.usd)
   const grantId = values.id ?? newGrantId()
@@ -78,7 +78,7 @@ async function add(args: readonly string[], context: CliContext): Promise<void> 
 }
 
 /** `--usd -5` as `--usd=-5`: Node's parser takes a word that begins with a dash for a flag. */
-function joined(args: readonly string[]): string[] {
+function joinedFields(args: readonly string[]): string[] {
   const words: string[] = []
   for (const word of args) {
     if (words.at(-1) === '--usd' && /^-[\d.]/.test(word)) words[words.length - 1] = `--usd=${word}`
@@ -110,7 +110,7 @@ interface KeySpending {
   readonly budgetMicros: number | null
 }
 
-async function show(args: readonly string[], context: CliContext): Promise<void> {
+async function showCredits(args: readonly string[], context: CliContext): Promise<void> {
   const { workspace: wanted, config, json: asJson } = parse(args, SHOW_FLAGS, 0).values
   const accounts = await withState(environmentOf(context), async (state): Promise<Account[]> => {
     const serving = await servedAt(context, config, state)

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import { recordId } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
-import { createLogger, messageOf } from '../contracts/log.ts'
+import { createLogger, errorMessage } from '../contracts/log.ts'
 import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
 import { deadline, systemClock } from '../contracts/time.ts'
@@ -91,7 +91,7 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
   try {
     environment = environmentOf(context)
   } catch (error) {
-    return [{ grade: 'fault', about: 'environment', finding: messageOf(error) }]
+    return [{ grade: 'fault', about: 'environment', finding: errorMessage(error) }]
   }
   let serving: Serving | null = null
   const configuration = await looked('configuration', async () => {
@@ -116,14 +116,14 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
 /** Names a look at one thing, and gives its findings; one that fails has found a fault. */
 async function looked(about: string, look: () => Promise<readonly Found[]>): Promise<Finding[]> {
   const found = await look().catch((error: unknown) =>
-    (error instanceof CatalogError ? error.issues : [reasonOf(error)]).map(fault),
+    (error instanceof CatalogError ? error.issues : [errorReason(error)]).map(fault),
   )
   return found.map((one) => ({ ...one, about }))
 }
 
-function reasonOf(error: unknown): string {
+function errorReason(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined
-  return cause instanceof Error ? `${messageOf(error)}: ${messageOf(cause)}` : messageOf(error)
+  return cause instanceof Error ? `${errorMessage(error)}: ${errorMessage(cause)}` : errorMessage(error)
 }
 
 const ok = (finding: string): Found => ({ grade: 'ok', finding })
@@ -291,7 +291,7 @@ async function openedUrl(url: string, bytes: Buffer, environment: Environment): 
   const { S3_PUBLIC_ENDPOINT: outside } = environment
   const where = new URL(url).origin
   const from = systemClock.wallNow()
-  const response = await fetch(url, { signal: deadline(systemClock, STORE_MS) }).catch(reasonOf)
+  const response = await fetch(url, { signal: deadline(systemClock, STORE_MS) }).catch(errorReason)
   if (typeof response === 'string')
     return [fault(`signed URLs of ${where} cannot be opened here: ${response}`)]
   const opened = response.ok && Buffer.from(await response.arrayBuffer()).equals(bytes)
@@ -340,7 +340,7 @@ async function reasonsOf(asked: readonly AskedProvider[]): Promise<Map<string, s
       if (trouble === null) return
       const { origin } = new URL(baseUrl)
       const answer = await fetch(origin, { method: 'HEAD', signal: deadline(systemClock, NODE_MS) }).catch(
-        reasonOf,
+        errorReason,
       )
       if (typeof answer === 'string') reasons.set(name, `no connection to ${origin}: ${answer}`)
     }),

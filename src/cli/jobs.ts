@@ -48,7 +48,7 @@ export async function jobs(args: readonly string[], context: CliContext): Promis
   const [action, ...rest] = args
   if (args.includes('--help')) context.print(USAGE)
   else if (action === 'list') await list(rest, context)
-  else if (action === 'show') await show(rest, context)
+  else if (action === 'show') await showJob(rest, context)
   else if (action === 'retry') await retry(rest, context)
   else if (action === 'cancel') await cancel(rest, context)
   else throw new UsageError('jobs takes list, show, retry or cancel; see larkway jobs --help')
@@ -150,7 +150,7 @@ function jsonSummary(job: Job) {
 }
 
 /** Shows a job. Of its input and its result only the size is shown. */
-async function show(args: readonly string[], context: CliContext): Promise<void> {
+async function showJob(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, { json: flag }, 1)
   const id = jobId('show', positionals)
   const job = await withAdmin(context, { command: 'jobs show' }, ({ actor, admin }) =>

@@ -76,7 +76,7 @@ ${EXIT_HELP}
 export async function key(args: readonly string[], context: CliContext): Promise<number> {
   const [action, ...rest] = args
   if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'create') await create(rest, context)
+  else if (action === 'create') await runCreate(rest, context)
   else if (action === 'list') await list(rest, context)
   else if (action === 'change') await change(rest, context)
   else if (action === 'rotate') await rotate(rest, context)
@@ -119,7 +119,7 @@ const FLAG_NAMES = {
 }
 
 /** Creates a key, and prints it with its id. It is stored nowhere else. */
-async function create(args: readonly string[], context: CliContext): Promise<void> {
+async function runCreate(args: readonly string[], context: CliContext): Promise<void> {
   const { values } = parse(args, CREATE_FLAGS, 0)
   const workspace = required('key create', 'workspace', values.workspace)
   const input = {
@@ -158,7 +158,7 @@ const NONE = 'none'
 /** Changes the settings of a key that are given. */
 async function change(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, CHANGE_FLAGS, 1)
-  const id = idOf('key change', positionals)
+  const id = keyId('key change', positionals)
   const { name, scopes, expires, 'budget-usd': budget } = values
   const given = RATE_FLAGS.map((flag) => values[flag])
   const rateLimit = () => (given.includes(NONE) ? null : rateLimitIn(values))
@@ -183,7 +183,7 @@ const OVERLAP_SECONDS = 24 * 3_600
 /** Gives a key a new secret, and prints it. It is stored nowhere else. */
 async function rotate(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, { config: text, overlap: text }, 1)
-  const id = idOf('key rotate', positionals)
+  const id = keyId('key rotate', positionals)
   const overlap =
     values.overlap === '0' ? 0 : (whole('overlap', values.overlap, OVERLAP_SECONDS_MAX) ?? OVERLAP_SECONDS)
   const options = { command: 'key rotate', config: values.config, flags: { overlap_seconds: '--overlap' } }
@@ -195,7 +195,7 @@ async function rotate(args: readonly string[], context: CliContext): Promise<voi
   context.print(`key  ${plain}\nid   ${id}\nold  ${old}\n`)
 }
 
-function idOf(command: string, [id]: readonly string[]): string {
+function keyId(command: string, [id]: readonly string[]): string {
   if (id === undefined) throw new UsageError(`${command} takes the id of a key; see larkway key list`)
   if (looksLikeKey(id)) throw new UsageError(`${command} takes the id of the key, not the key itself`)
   return id
@@ -204,7 +204,7 @@ function idOf(command: string, [id]: readonly string[]): string {
 /** Revokes a key. The state is read before the configuration, so a leaked key can be revoked while that is broken. */
 async function revoke(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, { config: { type: 'string' } }, 1)
-  const id = idOf('key revoke', positionals)
+  const id = keyId('key revoke', positionals)
   const options = { command: 'key revoke', config: values.config }
   const { prefix, workspace, revokedAtMs } = await withAdmin(context, options, ({ actor, admin }) =>
     revokeKey(actor, { id, workspace: null }, admin),

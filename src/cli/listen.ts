@@ -110,7 +110,7 @@ interface Source {
  * @throws CommandFailure for a file that cannot be read or sent
  */
 async function readSource(input: Readable, raw: LiveAudio, isRaw: boolean): Promise<Source> {
-  const chunks = inputOf(input)[Symbol.asyncIterator]()
+  const chunks = inputBytes(input)[Symbol.asyncIterator]()
   let head: Buffer = Buffer.alloc(0)
   for (;;) {
     const found = beginsAsWav(head) ? readWavHead(head) : undefined
@@ -118,19 +118,19 @@ async function readSource(input: Readable, raw: LiveAudio, isRaw: boolean): Prom
     if (found === undefined) {
       if (!isRaw && CONTAINER.test(head.toString('latin1', 0, 8)))
         throw new CommandFailure('listen takes wav files and raw samples; convert it first')
-      return { audio: raw, chunks: joined(head, rest, null) }
+      return { audio: raw, chunks: joinedInput(head, rest, null) }
     }
     if (found === null)
       throw new CommandFailure('the wav file has other samples than 16-bit PCM, mu-law and A-law')
     if (found !== 'incomplete')
-      return { audio: found.audio, chunks: joined(head.subarray(found.start), rest, found.bytes) }
+      return { audio: found.audio, chunks: joinedInput(head.subarray(found.start), rest, found.bytes) }
     const { value, done } = await chunks.next()
     if (done === true) throw new CommandFailure('the input ends before any audio')
     head = Buffer.concat([head, value])
   }
 }
 
-async function* inputOf(input: Readable): AsyncGenerator<Buffer, void> {
+async function* inputBytes(input: Readable): AsyncGenerator<Buffer, void> {
   try {
     for await (const chunk of input) yield typeof chunk === 'string' ? Buffer.from(chunk) : (chunk as Buffer)
   } catch (error) {
@@ -142,7 +142,7 @@ async function* inputOf(input: Readable): AsyncGenerator<Buffer, void> {
 }
 
 /** @param most bytes that are passed on; null: all */
-async function* joined(
+async function* joinedInput(
   head: Buffer,
   rest: AsyncIterable<Buffer>,
   most: number | null,

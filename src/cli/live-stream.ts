@@ -176,7 +176,7 @@ export class LiveStream {
     const session = new Session(createSocket(url, key), this.#tape.start, new Map(this.#shown))
     this.#sockets.push(session.socket)
     // Listened to before it is open: the first messages may come with the handshake.
-    session.socket.on('message', (data) => this.#received(session, parsed(data.toString())))
+    session.socket.on('message', (data) => this.#received(session, parsedMessage(data.toString())))
     session.socket.once('close', (code) => this.#closed(session, code))
     await opened(session.socket, url)
     if (this.#tape.lost > 0) complain(`${this.#seconds(this.#tape.lost)} s of audio are lost`)
@@ -356,7 +356,7 @@ function createSocket(url: URL, key: string | undefined): WebSocket {
 async function opened(socket: WebSocket, url: URL): Promise<void> {
   const refused = once(socket, 'unexpected-response').then(async (args) => {
     const [request, reply] = args as [ClientRequest, IncomingMessage]
-    const said = await refusalOf(reply)
+    const said = await handshakeRefusal(reply)
     request.destroy()
     throw new Refused(said, (reply.statusCode ?? 0) >= 500)
   })
@@ -397,7 +397,7 @@ async function* framesOf(
 }
 
 /** A sentence on why a handshake was refused. */
-async function refusalOf(reply: IncomingMessage): Promise<string> {
+async function handshakeRefusal(reply: IncomingMessage): Promise<string> {
   let text = ''
   reply.setEncoding('utf8')
   for await (const chunk of reply) {
@@ -405,7 +405,7 @@ async function refusalOf(reply: IncomingMessage): Promise<string> {
     if (text.length > REFUSAL_MAX_BYTES) break
   }
   const status = `${reply.statusCode} ${STATUS_CODES[reply.statusCode ?? 0] ?? ''}`.trim()
-  return sentenceOf(parsed(text)?.error) ?? `the node answers ${status}`
+  return sentenceOf(parsedMessage(text)?.error) ?? `the node answers ${status}`
 }
 
 function sentenceOf(error: unknown): string | null {
@@ -413,7 +413,7 @@ function sentenceOf(error: unknown): string | null {
   return typeof message === 'string' ? `${message}${typeof code === 'string' ? ` (${code})` : ''}` : null
 }
 
-function parsed(text: string): Message | null {
+function parsedMessage(text: string): Message | null {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? (value as Message) : null

@@ -42,7 +42,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
       return 0
     }
     if (text === null) {
-      context.print(statusOf(before.table, systemClock.wallNow()))
+      context.print(tableStatus(before.table, systemClock.wallNow()))
       return 0
     }
     const table = readOrFail(() => readFeed(text, keys), from ?? '')
@@ -61,7 +61,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
   })
 }
 
-function statusOf(table: typeof SHIPPED, nowMs: number): string {
+function tableStatus(table: typeof SHIPPED, nowMs: number): string {
   const origin = table.origin === 'shipped' ? 'the program' : 'the state'
   const age = documentAge(table, nowMs)
   return `The facts of models in force are of ${table.issuedAt}, from ${origin}; the program has those of ${

@@ -243,7 +243,7 @@ function startServing(
     pid: child.pid,
     child,
     listening: greetingOf(child),
-    ended: endOf(child),
+    ended: exitOf(child),
     kill: (signal) => void child.kill(signal),
   }
 }
@@ -257,7 +257,7 @@ function greetingOf(child: ChildProcess): Promise<string> {
   })
 }
 
-function endOf(child: ChildProcess): Promise<string> {
+function exitOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', ({ message }) => resolve(`before it ran: ${message}`))
     child.once('close', (code, signal) => resolve(code === null ? `by ${signal}` : `with ${code}`))

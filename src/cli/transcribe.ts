@@ -9,12 +9,12 @@ import { CommandFailure, oneOf, parse, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP } from './context.ts'
 import { NODE_HELP, NODE_OPTIONS, nodeAddress, transcriptionFields } from './node-address.ts'
 import {
+  answerRefusal,
   askUntilAnswered,
   createUpload,
   dropUpload,
   finishUpload,
   type NodeClient,
-  refusalOf,
   type UploadedFile,
 } from './upload.ts'
 
@@ -52,7 +52,7 @@ interface Options {
  * @returns the exit code
  * @throws UsageError, CommandFailure
  */
-export async function transcribe(args: readonly string[], context: CliContext): Promise<number> {
+export async function runTranscribe(args: readonly string[], context: CliContext): Promise<number> {
   if (args.includes('--help')) {
     context.print(USAGE)
     return 0
@@ -163,11 +163,11 @@ async function transcript(
     headers,
     body,
   })
-  if (submitted.status !== 202 && submitted.status !== 200) throw refusalOf(submitted)
+  if (submitted.status !== 202 && submitted.status !== 200) throw answerRefusal(submitted)
   const { poll_url: path } = JSON.parse(submitted.text) as { poll_url: string }
   for (;;) {
     const answer = await askUntilAnswered(node, { method: 'GET', path: `${path}?wait=${WAIT_SECONDS}` })
-    if (answer.status !== 200) throw refusalOf(answer)
+    if (answer.status !== 200) throw answerRefusal(answer)
     const job = JSON.parse(answer.text) as TranscribedJob
     if (job.progress) progress.say(`is transcribed: ${job.progress.done} of ${job.progress.total} parts`)
     if (job.completed_at === null) continue
@@ -192,7 +192,7 @@ interface TranscribedJob {
 /** A long result is at a URL of its own, which needs no key. */
 async function resultAt({ address, clock }: NodeClient, path: string) {
   const answer = await askUntilAnswered({ address, key: undefined, clock }, { method: 'GET', path })
-  if (answer.status !== 200) throw refusalOf(answer)
+  if (answer.status !== 200) throw answerRefusal(answer)
   return JSON.parse(answer.text) as Readonly<Record<string, unknown>>
 }
 

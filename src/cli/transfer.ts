@@ -160,12 +160,12 @@ function report({ records, recordsThere, keys, keysThere, revoked }: ImportPlan,
     ...keys.map(({ id }) => [`key/${id}`, 'new']),
     ...revoked.map(({ id }) => [`key/${id}`, 'was revoked, and stays so']),
   ]
-  const what = `${counted(records.length, 'record')} and ${counted(keys.length, 'key')}`
-  const there = `${counted(recordsThere, 'record')} and ${counted(keysThere, 'key')}`
+  const what = `${countedNoun(records.length, 'record')} and ${countedNoun(keys.length, 'key')}`
+  const there = `${countedNoun(recordsThere, 'record')} and ${countedNoun(keysThere, 'key')}`
   const done = isDry ? 'would be imported' : 'imported'
   return `${rows.length === 0 ? '' : table(rows)}${what} ${done}; ${there} there already\n`
 }
 
-function counted(count: number, noun: string): string {
+function countedNoun(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

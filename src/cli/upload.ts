@@ -36,7 +36,7 @@ export interface NodeRequest {
 }
 
 /** Asks a node once. @throws Error when the connection fails */
-export function ask({ address, key }: NodeClient, asked: NodeRequest): Promise<NodeAnswer> {
+export function askNode({ address, key }: NodeClient, asked: NodeRequest): Promise<NodeAnswer> {
   const { method, path, headers = {}, body, onSent = () => {} } = asked
   const url = new URL(path, address)
   const length = typeof body === 'object' ? body.end - body.start : Buffer.byteLength(body ?? '')
@@ -76,9 +76,9 @@ async function answerOf(response: IncomingMessage): Promise<NodeAnswer> {
 /** Asks until there is an answer that is no passing failure. @throws CommandFailure once the node was away for long */
 export async function askUntilAnswered(node: NodeClient, asked: NodeRequest): Promise<NodeAnswer> {
   for (let tries = 1; ; tries += 1) {
-    const failure = await ask(node, asked).then(
-      (answer) => (isPassing(answer) ? refusalOf(answer) : answer),
-      (error: Error) => failureOf(error),
+    const failure = await askNode(node, asked).then(
+      (answer) => (isPassing(answer) ? answerRefusal(answer) : answer),
+      (error: Error) => uploadFailure(error),
     )
     if (!(failure instanceof Error)) return failure
     if (tries === TRIES_MAX) throw failure
@@ -87,7 +87,7 @@ export async function askUntilAnswered(node: NodeClient, asked: NodeRequest): Pr
 }
 
 /** The reason that a node gives for a refusal. */
-export function refusalOf({ status, text }: NodeAnswer): CommandFailure {
+export function answerRefusal({ status, text }: NodeAnswer): CommandFailure {
   try {
     const { error } = JSON.parse(text) as { error: { code: string; message: string } }
     return new CommandFailure(`the node refuses: ${error.message} (${error.code})`)
@@ -96,7 +96,7 @@ export function refusalOf({ status, text }: NodeAnswer): CommandFailure {
   }
 }
 
-function failureOf(error: Error): CommandFailure {
+function uploadFailure(error: Error): CommandFailure {
   if (error instanceof CommandFailure) return error
   return new CommandFailure(`the node cannot be reached: ${error.message}`)
 }
@@ -118,7 +118,7 @@ const TUS = { 'tus-resumable': '1.0.0' }
 export async function createUpload(node: NodeClient, { bytes }: UploadedFile): Promise<string> {
   const headers = { ...TUS, 'upload-length': String(bytes) }
   const answer = await askUntilAnswered(node, { method: 'POST', path: PATH, headers })
-  if (answer.status !== 201) throw refusalOf(answer)
+  if (answer.status !== 201) throw answerRefusal(answer)
   return (JSON.parse(answer.text) as { upload_id: string }).upload_id
 }
 
@@ -140,10 +140,10 @@ export async function finishUpload(
   let failure = new CommandFailure('the upload does not go on')
   for (let tries = 0; tries <= TRIES_MAX; tries += 1) {
     if (tries > 0) await sleep(node.clock, pauseMs(tries))
-    const told = await askUntilAnswered(node, { method: 'GET', path, headers: TUS })
-    if (told.status === 404) return false
-    if (told.status !== 200) throw refusalOf(told)
-    const { offset } = JSON.parse(told.text) as { offset: number }
+    const nodeAnswer = await askUntilAnswered(node, { method: 'GET', path, headers: TUS })
+    if (nodeAnswer.status === 404) return false
+    if (nodeAnswer.status !== 200) throw answerRefusal(nodeAnswer)
+    const { offset } = JSON.parse(nodeAnswer.text) as { offset: number }
     onProgress(offset)
     if (offset === bytes) return true
     if (offset > before) tries = 0
@@ -174,19 +174,19 @@ async function sendFrom(
   }
   try {
     const body = { file, start: offset, end: bytes }
-    const answer = await ask(node, { method: 'PATCH', path, headers, body, onSent })
+    const answer = await askNode(node, { method: 'PATCH', path, headers, body, onSent })
     if (answer.status === 204) return null
-    if (isPassing(answer) || answer.status === 408 || answer.status === 409) return refusalOf(answer)
-    throw refusalOf(answer)
+    if (isPassing(answer) || answer.status === 408 || answer.status === 409) return answerRefusal(answer)
+    throw answerRefusal(answer)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (error instanceof CommandFailure) throw error
     if (code === 'ENOENT' || code === 'EACCES') throw new CommandFailure(`cannot read ${file}: ${message}`)
-    return failureOf(error as Error)
+    return uploadFailure(error as Error)
   }
 }
 
 /** Deletes an upload that is not needed any more; one that stays is deleted after a day. */
 export async function dropUpload(node: NodeClient, id: string): Promise<void> {
-  await ask(node, { method: 'DELETE', path: `${PATH}/${id}`, headers: TUS }).catch(() => {})
+  await askNode(node, { method: 'DELETE', path: `${PATH}/${id}`, headers: TUS }).catch(() => {})
 }

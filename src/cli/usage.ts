@@ -58,37 +58,37 @@ type Format = (typeof FORMATS)[number] | 'table'
  * @returns the exit code
  * @throws UsageError, CommandFailure
  */
-export async function usage(args: readonly string[], context: CliContext): Promise<number> {
+export async function runUsage(args: readonly string[], context: CliContext): Promise<number> {
   if (args.includes('--help')) {
     context.print(USAGE)
     return 0
   }
   const { values } = parse(args, FLAGS, 0)
-  const format = formatOf(values)
+  const format = outputFormat(values)
   if (format === 'parquet' && values.out === undefined) throw new UsageError('--parquet needs --out FILE')
   try {
     const answered = await withLake(context, ({ lake, engine, reader }) => {
       if (values.sql !== undefined) return sql(values.sql, { lake, engine, values, format })
       return values.focus === true
         ? focus({ engine, reader, values, format, context })
-        : ask({ engine, reader, values, format, context })
+        : askEngine({ engine, reader, values, format, context })
     })
     if (values.out === undefined) context.print(String(answered))
     else await writeFile(values.out, answered)
   } catch (error) {
-    throw refusal(error)
+    throw usageRefusal(error)
   }
   return 0
 }
 
-function formatOf(values: Values): Format {
+function outputFormat(values: Values): Format {
   const named = FORMATS.filter((format) => values[format] === true)
   if (named.length > 1) throw new UsageError(`--${named.join(' and --')} exclude each other`)
   return named[0] ?? 'table'
 }
 
 /** The question of the flags, as the endpoint would have it. */
-function inputOf(values: Values): UsageInput {
+function usageInput(values: Values): UsageInput {
   const input = new Map<string, string[]>()
   for (const name of ['by', 'from', 'to', 'step', 'sort', 'limit', 'offset'] as const) {
     const value = values[name]
@@ -111,13 +111,13 @@ interface Asked {
   readonly context: CliContext
 }
 
-async function ask({ engine, reader, values, format, context }: Asked): Promise<string | Uint8Array> {
+async function askEngine({ engine, reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   const usage = {
     reader,
     nowMs: systemClock.wallNow,
     completeUntilMs: () => completeUntilMs(environmentOf(context)),
   }
-  const report = await askUsage(operatorBy('usage'), inputOf(values), usage)
+  const report = await askUsage(operatorBy('usage'), usageInput(values), usage)
   if (format === 'json') return json(usageJson(report))
   if (format === 'csv') return usageCsv(report)
   if (format === 'table') return tableOf(report)
@@ -154,7 +154,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
 
 async function focus({ engine, reader, values, format, context }: Asked): Promise<string | Uint8Array> {
   if (format !== 'csv' && format !== 'parquet') throw new UsageError('--focus needs --csv or --parquet')
-  const question = readUsageQuestion(inputOf(values), systemClock.wallNow())
+  const question = readUsageQuestion(usageInput(values), systemClock.wallNow())
   // The cost of end users is not known by provider and model.
   if (question.where.end_user !== undefined) throw new UsageError('--focus excludes --where end_user')
   const names = await workspaceNames(context)
@@ -185,7 +185,7 @@ interface SqlAsked extends Pick<Asked, 'engine' | 'values' | 'format'> {
 
 async function sql(query: string, { lake, engine, values, format }: SqlAsked): Promise<string> {
   if (format === 'parquet') throw new UsageError("--sql writes Parquet by itself: COPY (…) TO 'file.parquet'")
-  const { fromMs, toMs } = readUsageQuestion(inputOf(values), systemClock.wallNow())
+  const { fromMs, toMs } = readUsageQuestion(usageInput(values), systemClock.wallNow())
   const { names, rows } = await askSql(query, { lake, engine, fromMs, toMs })
   const cells = rows.map((row) => row.map((cell) => (isCell(cell) ? cell : JSON.stringify(cell))))
   if (format === 'csv') return [names, ...cells].map(csvLine).join('')
@@ -215,7 +215,7 @@ async function parquetOf(
 }
 
 /** A refusal in the words of the command line: flags instead of parameters. */
-function refusal(error: unknown): unknown {
+function usageRefusal(error: unknown): unknown {
   if (!(error instanceof GatewayError)) return error
   const { code, message, extra, cause } = error
   if (code === 'DEPENDENCY_UNAVAILABLE')

@@ -32,7 +32,7 @@ export function callFacts(call: EndedCall) {
 }
 
 /** Code that a request ended with when it did not succeed: log, span and metrics agree on it. */
-export function errorOf(
+export function failureCode(
   { status }: { readonly status: number | null },
   { failure }: Pick<EndedCall, 'failure'>,
 ): ErrorCode | undefined {
@@ -50,7 +50,7 @@ export function requestEnd(
 ): TraceEnd {
   const { status, receivedBytes, sentBytes } = exchange
   const sizes = { 'http.request.body.size': receivedBytes, 'http.response.body.size': sentBytes }
-  return { status, error: errorOf(exchange, call), facts: { ...spanFacts(call), ...sizes } }
+  return { status, error: failureCode(exchange, call), facts: { ...spanFacts(call), ...sizes } }
 }
 
 /**

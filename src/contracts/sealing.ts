@@ -42,7 +42,7 @@ export function seal(keys: readonly Buffer[], plain: string, context: SealContex
  * Opens a text that was sealed by any of the keys for this very context. Null for another context, an altered text, or
  * one whose key is no longer among them. Never throws.
  */
-export function open(keys: readonly Buffer[], sealed: string, context: SealContext): string | null {
+export function unseal(keys: readonly Buffer[], sealed: string, context: SealContext): string | null {
   const [, id, text = ''] = SEALED.exec(sealed) ?? []
   const bytes = Buffer.from(text, 'base64url')
   // Several texts decode to the same bytes; only the one that was made is taken.
@@ -58,8 +58,8 @@ export function open(keys: readonly Buffer[], sealed: string, context: SealConte
 
 /** The same text under the first of the keys; as it is where that one opens it, null where none does. */
 export function resealed(keys: readonly Buffer[], sealed: string, context: SealContext): string | null {
-  if (open(keys.slice(0, 1), sealed, context) !== null) return sealed
-  const plain = open(keys, sealed, context)
+  if (unseal(keys.slice(0, 1), sealed, context) !== null) return sealed
+  const plain = unseal(keys, sealed, context)
   return plain === null ? null : seal(keys, plain, context)
 }
 

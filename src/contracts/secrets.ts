@@ -60,10 +60,10 @@ export function makeSecretKey(): string {
 }
 
 function keysOf(text: string, source: string): readonly Buffer[] {
-  return text.split(',').map((one) => keyOf(one, source))
+  return text.split(',').map((one) => decodedKey(one, source))
 }
 
-function keyOf(text: string, source: string): Buffer {
+function decodedKey(text: string, source: string): Buffer {
   const key = Buffer.from(text.trim(), 'base64')
   if (key.length === KEY_BYTES) return key
   throw new Error(`${source} must hold ${KEY_BYTES} bytes in base64 for each key`)

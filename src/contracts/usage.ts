@@ -15,13 +15,13 @@ export interface TokenUsage {
 export type TokenDetails = Omit<TokenUsage, 'input_tokens' | 'output_tokens'>
 
 /** Parts with the names that a provider has for them; a count of nothing is told, anything but a count is not. */
-export function tokenDetails(told: Readonly<Record<keyof TokenDetails, unknown>>): TokenDetails {
+export function tokenDetails(given: Readonly<Record<keyof TokenDetails, unknown>>): TokenDetails {
   const parts: Record<string, unknown> = {}
   for (const name of COUNTED) {
-    const count = told[name]
+    const count = given[name]
     if (typeof count === 'number' && Number.isSafeInteger(count) && count >= 0) parts[name] = count
   }
-  const { service_tier: tier } = told
+  const { service_tier: tier } = given
   if (typeof tier === 'string' && TIER_WORD.test(tier)) parts.service_tier = tier
   return parts
 }

@@ -6,7 +6,7 @@ import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, json, Refu
 import { modelFor } from './models.ts'
 import { UnspeakableError } from './morse.ts'
 import { heardCharacters, speak, TooLongError, VOICES } from './speak.ts'
-import { render, type Transcript, transcribe } from './transcript.ts'
+import { hearTranscript, render, type Transcript } from './transcript.ts'
 
 const INPUT_MAX_CHARACTERS = 4096
 /** A second of samples. */
@@ -72,7 +72,7 @@ const kept = new Map<string, Transcript>()
  * @param digest of the bytes; with another byte it is another file
  */
 function transcriptOf(bytes: Buffer, digest: string): Transcript | null {
-  const transcript = kept.get(digest) ?? transcribe(bytes)
+  const transcript = kept.get(digest) ?? hearTranscript(bytes)
   if (transcript === null) return null
   kept.delete(digest)
   kept.set(digest, transcript)

@@ -4,7 +4,7 @@ import {
   DONE,
   events,
   json,
-  listOf,
+  listIn,
   memberOf,
   Refusal,
   sha256,
@@ -15,7 +15,7 @@ import { modelFor } from './models.ts'
 import { fromDots, speakable, toDots } from './morse.ts'
 import { describePicture } from './picture.ts'
 import { speak } from './speak.ts'
-import { transcribe } from './transcript.ts'
+import { hearTranscript } from './transcript.ts'
 
 /** Characters that count as one token. */
 const TOKEN_CHARACTERS = 4
@@ -40,15 +40,15 @@ interface Said {
  */
 export function chat(body: CallBody): Answer {
   const { name: model } = modelFor('chat', body)
-  const messages = listOf(body.json, 'messages')
+  const messages = listIn(body.json, 'messages')
   const last = messages.at(-1)
   if (last === undefined) throw new Refusal(400, 'messages is required', { param: 'messages' })
-  const asked = readMessage(last)
+  const asked = messageText(last)
   const said = limited(
     callTools(body, last, asked) ?? { text: answerTo(asked), calls: [], finish: 'stop' },
     body,
   )
-  const prompt = tokens(messages.map((message) => readMessage(message)).join(' '))
+  const prompt = tokens(messages.map((message) => messageText(message)).join(' '))
   return render(body, model, said, prompt)
 }
 
@@ -62,8 +62,8 @@ export function completion(body: CallBody): Answer {
   const prompt = stringIn(memberOf(body.json, 'prompt'))
   if (prompt === null) throw new Refusal(400, 'prompt is required', { param: 'prompt' })
   const said = limited({ text: answerTo(prompt), calls: [], finish: 'stop' }, body)
-  const id = idOf(body)
-  const usage = usageOf(tokens(prompt), said)
+  const id = completionId(body)
+  const usage = chatUsage(tokens(prompt), said)
   const choice = { index: 0, text: said.text, logprobs: null, finish_reason: said.finish }
   const head = { id, object: 'text_completion', created: CREATED, model }
   if (memberOf(body.json, 'stream') !== true) return json(200, { ...head, choices: [choice], usage })
@@ -75,9 +75,9 @@ export function completion(body: CallBody): Answer {
 }
 
 function render(body: CallBody, model: string, said: Said, promptTokens: number): Answer {
-  const head = { id: idOf(body), created: CREATED, model, system_fingerprint: 'fp_sandbox' }
+  const head = { id: completionId(body), created: CREATED, model, system_fingerprint: 'fp_sandbox' }
   const indexes = choiceIndexes(body)
-  const usage = usageOf(promptTokens, said, indexes.length)
+  const usage = chatUsage(promptTokens, said, indexes.length)
   const calls = said.calls.map(({ id, name, arguments: given }) => ({
     id,
     type: 'function',
@@ -89,7 +89,7 @@ function render(body: CallBody, model: string, said: Said, promptTokens: number)
       content: said.text === '' ? null : said.text,
       refusal: null,
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
-      ...audioOf(body, said.text),
+      ...chatAudio(body, said.text),
     }
     const choices = indexes.map((index) => ({ index, message, logprobs: null, finish_reason: said.finish }))
     return json(200, { ...head, object: 'chat.completion', choices, usage })
@@ -122,23 +122,23 @@ function choiceIndexes(body: CallBody): number[] {
 }
 
 /** Reads a message as text, with its pictures and recordings put into words. */
-function readMessage(message: unknown): string {
+function messageText(message: unknown): string {
   const content = memberOf(message, 'content')
   if (typeof content === 'string') return content
-  const parts = listOf(message, 'content').map((part) => {
+  const parts = listIn(message, 'content').map((part) => {
     const text = stringIn(memberOf(part, 'text'))
     if (text !== null) return text
     const url = stringIn(memberOf(memberOf(part, 'image_url'), 'url'))
-    if (url !== null) return readImage(url)
+    if (url !== null) return imageText(url)
     const data = stringIn(memberOf(memberOf(part, 'input_audio'), 'data'))
     if (data === null)
       throw new Refusal(400, 'a part of a message is of no known type', { param: 'messages' })
-    return transcribe(Buffer.from(data, 'base64'))?.text ?? ''
+    return hearTranscript(Buffer.from(data, 'base64'))?.text ?? ''
   })
   return parts.join(' ')
 }
 
-function readImage(url: string): string {
+function imageText(url: string): string {
   const [, mediaType = '', base64] = /^data:([a-z]+\/[a-z0-9.+-]+);base64,(.*)$/s.exec(url) ?? []
   if (base64 === undefined) return `a picture at ${url}`
   return describePicture(Buffer.from(base64, 'base64'), mediaType)
@@ -153,7 +153,7 @@ function callTools(body: CallBody, last: unknown, asked: string): Said | null {
   if (memberOf(last, 'role') === 'tool') return null
   const choice = memberOf(body.json, 'tool_choice')
   if (choice === 'none') return null
-  const tools = listOf(body.json, 'tools').map((tool) => memberOf(tool, 'function'))
+  const tools = listIn(body.json, 'tools').map((tool) => memberOf(tool, 'function'))
   const named = stringIn(memberOf(memberOf(choice, 'function'), 'name'))
   const chosen = tools.filter((tool) => {
     const name = stringIn(memberOf(tool, 'name')) ?? ''
@@ -184,14 +184,16 @@ function limited(said: Said, body: CallBody): Said {
 }
 
 /** `modalities: [audio]`: the answer's text as a recording. */
-function audioOf(body: CallBody, text: string): object {
-  if (!listOf(body.json, 'modalities').includes('audio')) return {}
+function chatAudio(body: CallBody, text: string): object {
+  if (!listIn(body.json, 'modalities').includes('audio')) return {}
   const said = speakable(fromDots(text) ?? text)
   const audio = said === '' ? Buffer.alloc(0) : speak(said, ALLOY_HERTZ, 1)
-  return { audio: { id: idOf(body), expires_at: CREATED, data: audio.toString('base64'), transcript: text } }
+  return {
+    audio: { id: completionId(body), expires_at: CREATED, data: audio.toString('base64'), transcript: text },
+  }
 }
 
-function usageOf(prompt: number, said: Said, choices = 1) {
+function chatUsage(prompt: number, said: Said, choices = 1) {
   const answered = tokens(said.text + said.calls.map((call) => call.arguments).join('')) * choices
   return { prompt_tokens: prompt, completion_tokens: answered, total_tokens: prompt + answered }
 }
@@ -205,6 +207,6 @@ function wordsOf(text: string): string[] {
   return text.match(/\S+\s*/g) ?? []
 }
 
-function idOf({ raw }: CallBody): string {
+function completionId({ raw }: CallBody): string {
   return `chatcmpl-${sha256(raw).slice(0, 24)}`
 }

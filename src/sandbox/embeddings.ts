@@ -20,7 +20,7 @@ export function embeddings(body: CallBody): Answer {
   const input: unknown[] = Array.isArray(given) ? given : [given]
   // One list of tokens is one input.
   const inputs = input.some((one) => typeof one === 'number') ? [input] : input
-  const texts = inputs.map(textOf).filter((text) => text !== '')
+  const texts = inputs.map(inputText).filter((text) => text !== '')
   if (texts.length !== inputs.length || texts.length === 0 || texts.length > INPUTS_MAX)
     throw new Refusal(400, `input takes 1 to ${INPUTS_MAX} texts, or lists of tokens`, { param: 'input' })
   const dimensions = memberOf(body.json, 'dimensions') ?? DIMENSIONS
@@ -37,18 +37,18 @@ export function embeddings(body: CallBody): Answer {
     const embedding = packed ? Buffer.from(vector.buffer).toString('base64') : [...vector]
     return { object: 'embedding', index, embedding }
   })
-  const prompt_tokens = Math.ceil(inputs.reduce<number>((sum, one) => sum + tokensOf(one), 0))
+  const prompt_tokens = Math.ceil(inputs.reduce<number>((sum, one) => sum + countTokens(one), 0))
   return json(200, { object: 'list', data, model, usage: { prompt_tokens, total_tokens: prompt_tokens } })
 }
 
 /** A text; of tokens one that has a word for each. Empty: it is neither. */
-function textOf(input: unknown): string {
+function inputText(input: unknown): string {
   if (typeof input === 'string') return input
   const isTokens = Array.isArray(input) && input.every((token) => Number.isSafeInteger(token) && token >= 0)
   return isTokens ? input.map((token) => `<${token}>`).join(' ') : ''
 }
 
-function tokensOf(input: unknown): number {
+function countTokens(input: unknown): number {
   return typeof input === 'string' ? input.length / 4 : (input as readonly unknown[]).length
 }
 

@@ -168,7 +168,7 @@ export function memberOf(value: unknown, name: string): unknown {
 }
 
 /** A member that is a list; empty when it is none. */
-export function listOf(value: unknown, name: string): readonly unknown[] {
+export function listIn(value: unknown, name: string): readonly unknown[] {
   const list = memberOf(value, name)
   return Array.isArray(list) ? list : []
 }

@@ -18,7 +18,7 @@ export function images(body: CallBody): Answer {
   const n = memberOf(body.json, 'n') ?? 1
   if (typeof n !== 'number' || !Number.isInteger(n) || n < 1 || n > IMAGES_MAX)
     throw new Refusal(400, `n takes 1 to ${IMAGES_MAX}`, { param: 'n' })
-  const size = sizeOf(body, DEFAULT_SIZE, SIDE_MAX)
+  const size = imageSize(body, DEFAULT_SIZE, SIDE_MAX)
   if ((first(body, 'output_format') ?? 'png') !== 'png')
     throw new Refusal(400, 'output_format takes png', { param: 'output_format', code: 'invalid_value' })
   const picture = drawMorse(prompt, size.width, size.height)
@@ -41,7 +41,7 @@ export function images(body: CallBody): Answer {
  *
  * @throws Refusal
  */
-export function sizeOf(body: CallBody, fallback: string, most: number): { width: number; height: number } {
+export function imageSize(body: CallBody, fallback: string, most: number): { width: number; height: number } {
   const given = first(body, 'size') ?? fallback
   const [, width = '', height = ''] = /^(\d{1,4})x(\d{1,4})$/.exec(given === 'auto' ? fallback : given) ?? []
   const size = { width: Number(width), height: Number(height) }

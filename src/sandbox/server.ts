@@ -103,16 +103,18 @@ async function serve(
     const faults = context.book.read(target.orders)
     const body = await heed(request, call, faults, { clock: context.clock, signal: gone.signal })
     const answer =
-      body === null ? early(faults) : (failureOf(faults) ?? (await route(call, body, context, faults.empty)))
+      body === null
+        ? early(faults)
+        : (injectedFailure(faults) ?? (await route(call, body, context, faults.empty)))
     call.status = answer.status
-    await send(response, answer, faults, context.clock)
+    await sendAnswer(response, answer, faults, context.clock)
   } catch (error) {
     if (gone.signal.aborted || response.headersSent) return void response.destroy()
     const refusal = error instanceof Refusal ? error : new Refusal(500, 'The server had an error.')
     call.status = refusal.status
     // A body that was not read to its end would be taken for the next request.
     const headers = request.complete ? {} : { connection: 'close' }
-    await send(response, json(refusal.status, refusal.body, headers), SOUND, context.clock)
+    await sendAnswer(response, json(refusal.status, refusal.body, headers), SOUND, context.clock)
   }
 }
 
@@ -124,7 +126,7 @@ async function heed(
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
 ): Promise<CallBody | null> {
   if (faults.early) return null
-  const body = await bodyOf(request, faults.readBytesPerSecond, clock)
+  const body = await receivedBody(request, faults.readBytesPerSecond, clock)
   note(call, body)
   if (faults.delayMs > 0) await sleep(clock, faults.delayMs, { signal })
   if (faults.hang) {
@@ -136,7 +138,7 @@ async function heed(
 }
 
 function early(faults: Faults): Answer {
-  return failureOf(faults) ?? json(200, { text: 'answered before the audio was read' })
+  return injectedFailure(faults) ?? json(200, { text: 'answered before the audio was read' })
 }
 
 function route(
@@ -174,13 +176,13 @@ function route(
   }
 }
 
-function failureOf({ status, code, retryAfter }: Faults): Answer | null {
+function injectedFailure({ status, code, retryAfter }: Faults): Answer | null {
   if (status === null) return null
   const refusal = new Refusal(status, `The sandbox was told to fail with ${status}.`, { code })
   return json(status, refusal.body, retryAfter === null ? {} : { 'retry-after': retryAfter })
 }
 
-async function bodyOf(
+async function receivedBody(
   request: IncomingMessage,
   bytesPerSecond: number | null,
   clock: Clock,
@@ -232,7 +234,7 @@ type Sending = Pick<Faults, 'cut' | 'pieceDelayMs'>
 const SOUND: Sending = { cut: false, pieceDelayMs: 0 }
 
 /** Sends an answer; a cut one breaks the connection half-way through what was promised. */
-async function send(
+async function sendAnswer(
   response: ServerResponse,
   answer: Answer,
   { cut, pieceDelayMs }: Sending,
@@ -242,20 +244,20 @@ async function send(
   if (chunks === undefined) {
     response.writeHead(status, { ...headers, 'content-length': String(body.length) })
     if (!cut) return void response.end(body)
-    await written(response, body.subarray(0, Math.ceil(body.length / 2)))
+    await writtenOut(response, body.subarray(0, Math.ceil(body.length / 2)))
     return void response.destroy()
   }
   response.writeHead(status, headers)
   for (const chunk of cut ? chunks.slice(0, Math.ceil(chunks.length / 2)) : chunks) {
     if (response.destroyed) return
-    await written(response, chunk)
+    await writtenOut(response, chunk)
     if (pieceDelayMs > 0) await sleep(clock, pieceDelayMs)
   }
   if (cut) response.destroy()
   else response.end()
 }
 
-function written(response: ServerResponse, bytes: Buffer): Promise<void> {
+function writtenOut(response: ServerResponse, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => response.write(bytes, () => resolve()))
 }
 
@@ -264,9 +266,9 @@ async function serveCalls(
   response: ServerResponse,
   { log, clock }: SandboxContext,
 ): Promise<void> {
-  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), SOUND, clock)
+  if (request.method === 'GET') return sendAnswer(response, json(200, { calls: log.calls }), SOUND, clock)
   if (request.method !== 'DELETE')
-    return send(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND, clock)
+    return sendAnswer(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND, clock)
   log.clear()
   response.writeHead(204).end()
 }

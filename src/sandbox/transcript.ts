@@ -28,8 +28,8 @@ const SILENCE = 1e-5
  * Transcribes a file: the text of its Morse code, or the length and loudness of any other wav, or the size and format
  * of any other container. Null when the bytes are not audio.
  */
-export function transcribe(file: Buffer): Transcript | null {
-  const format = formatOf(file)
+export function hearTranscript(file: Buffer): Transcript | null {
+  const format = fileFormat(file)
   if (format === null) return null
   const recording = format === 'wav' ? readWav(file) : null
   if (recording === null) {
@@ -88,7 +88,7 @@ function sentenceOf({ channels, sampleRate }: Recording, seconds: number, dbfs: 
 }
 
 /** The container by its first bytes. */
-function formatOf(file: Buffer): string | null {
+function fileFormat(file: Buffer): string | null {
   const head = file.toString('latin1', 0, 12)
   if (head.startsWith('RIFF') && head.endsWith('WAVE')) return 'wav'
   if (head.startsWith('fLaC')) return 'flac'
@@ -159,7 +159,7 @@ export function recognize(recording: Recording): SpokenSegment[] | null {
     const { unit, misfit } = fitUnit(passage, whole.unit)
     if (misfit > MISFIT_MAX) return null
     const wordGapSeconds = 0.5 * (CHARACTER_GAP_UNITS + WORD_GAP_UNITS) * unit
-    const words = split(passage, wordGapSeconds).map((of) => readWord(of, unit, tones))
+    const words = split(passage, wordGapSeconds).map((of) => heardWord(of, unit, tones))
     for (const word of words) {
       if (word === null) return null
       found.push(word)
@@ -169,7 +169,7 @@ export function recognize(recording: Recording): SpokenSegment[] | null {
 }
 
 /** Null when the tone changes within the word. */
-function readWord(beeps: readonly Beep[], unit: number, tones: readonly number[]): SpokenWord | null {
+function heardWord(beeps: readonly Beep[], unit: number, tones: readonly number[]): SpokenWord | null {
   const text = split(beeps, 0.5 * (1 + CHARACTER_GAP_UNITS) * unit)
     .map((signs) =>
       signs.map(({ start, end }) => (end - start < 0.5 * (1 + DASH_UNITS) * unit ? '.' : '-')).join(''),
@@ -282,11 +282,11 @@ export function render(transcript: Transcript, rendering: Rendering): { contentT
     return { contentType: 'text/vtt; charset=utf-8', body: `WEBVTT\n\n${cues(transcript, '.', false)}` }
   }
   const usage = { type: 'duration', seconds: Math.ceil(transcript.durationSeconds ?? 0) }
-  const body = { ...jsonOf(transcript, rendering), usage, x_sandbox: facts }
+  const body = { ...transcriptJson(transcript, rendering), usage, x_sandbox: facts }
   return { contentType: 'application/json', body: JSON.stringify(body) }
 }
 
-function jsonOf(
+function transcriptJson(
   { text, durationSeconds, segments, words }: Transcript,
   { task, format, granularities }: Rendering,
 ) {
@@ -316,13 +316,13 @@ function jsonOf(
 function cues({ segments }: Transcript, point: ',' | '.', numbered: boolean): string {
   return segments
     .map(({ start, end, text }, index) => {
-      const times = `${clock(start, point)} --> ${clock(end, point)}`
+      const times = `${cueTime(start, point)} --> ${cueTime(end, point)}`
       return `${numbered ? `${index + 1}\n` : ''}${times}\n${text}\n\n`
     })
     .join('')
 }
 
-function clock(seconds: number, point: string): string {
+function cueTime(seconds: number, point: string): string {
   const milliseconds = Math.round(seconds * 1000)
   const [hours, minutes, rest] = [
     milliseconds / 3_600_000,

@@ -1,6 +1,6 @@
 import type { Clock } from '../contracts/time.ts'
 import { type Answer, type CallBody, first, json, Refusal, sha256 } from './http.ts'
-import { sizeOf } from './images.ts'
+import { imageSize } from './images.ts'
 import { modelFor } from './models.ts'
 import { marksOf } from './morse.ts'
 import { writePng } from './picture.ts'
@@ -43,7 +43,7 @@ export class VideoJobs {
     const seconds = first(body, 'seconds') ?? '4'
     if (!SECONDS.has(seconds))
       throw new Refusal(400, `seconds takes ${[...SECONDS].join(', ')}`, { param: 'seconds' })
-    const { width, height } = sizeOf(body, DEFAULT_SIZE, SIDE_MAX)
+    const { width, height } = imageSize(body, DEFAULT_SIZE, SIDE_MAX)
     this.#count += 1
     const id = `video_${sha256(Buffer.from(`${this.#count} ${prompt}`)).slice(0, 32)}`
     const job: Job = { id, model, prompt, seconds, width, height, startedMs: this.#clock.now() }

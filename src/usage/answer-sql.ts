@@ -74,7 +74,7 @@ export class AnswerQuery {
     this.#paths = paths
     this.#hasLatencies = hasLatencies(question)
     this.#groupAll()
-    this.#pickTold()
+    this.#pickCounts()
     if (question.step === 'none') this.#tellGroups()
     else this.#tellSteps()
     if (this.#hasLatencies) for (const latency of USAGE_LATENCIES) this.#tellLatency(latency)
@@ -110,10 +110,10 @@ export class AnswerQuery {
       `ended_at >= ${moment(fromMs)}`,
       `ended_at < ${moment(toMs)}`,
       ...Object.entries(where).map(([name, values]) =>
-        isOneOf(textOf(name as UsageDimension), values, bindings),
+        isOneOf(dimensionText(name as UsageDimension), values, bindings),
       ),
     ]
-    const columns = by.map((name, at) => `${textOf(name)} AS v${at}`)
+    const columns = by.map((name, at) => `${dimensionText(name)} AS v${at}`)
     if (step !== 'none') {
       const length = stepMs(step)
       columns.push(`(epoch_ms(ended_at) // ${length} - ${Math.floor(fromMs / length)})::INTEGER AS step`)
@@ -147,11 +147,11 @@ export class AnswerQuery {
   }
 
   /** The groups that are told of, in their order. */
-  #pickTold(): void {
+  #pickCounts(): void {
     const { sort, offset, groups, beginning = '', by } = this.#question
     const limit = Math.min(this.#question.limit, groupsMax(this.#question), ANSWER_ROWS_MAX)
     const bindings = new Bindings()
-    const picked = `CREATE TEMP TABLE told AS SELECT row_number() OVER (ORDER BY`
+    const picked = `CREATE TEMP TABLE picked AS SELECT row_number() OVER (ORDER BY`
     if (groups === undefined) {
       const order = [`sum_${sort} DESC`, ...this.#values.map((value) => `coalesce(${value}, '')`)].join(', ')
       const begun =
@@ -179,12 +179,12 @@ export class AnswerQuery {
 
   #tellGroups(): void {
     const columns = ['place', '0 AS step', ...this.#values, SUM_NAMES].join(', ')
-    this.#add(`SELECT ${columns} FROM told ORDER BY place`, new Bindings(), (rows) => this.#take(rows))
+    this.#add(`SELECT ${columns} FROM picked ORDER BY place`, new Bindings(), (rows) => this.#take(rows))
   }
 
   #tellSteps(): void {
     const bindings = new Bindings()
-    const columns = ['place', 'step', ...this.#values.map((value) => `told.${value}`), SUMS].join(', ')
+    const columns = ['place', 'step', ...this.#values.map((value) => `picked.${value}`), SUMS].join(', ')
     this.#add(
       `SELECT ${columns} FROM ${this.#joined(bindings, '')} GROUP BY ALL ORDER BY place, step`,
       bindings,
@@ -194,8 +194,8 @@ export class AnswerQuery {
 
   /** Records with the places of their groups. @param kind of the join: `LEFT` has those of no told group too */
   #joined(bindings: Bindings, kind: 'LEFT' | ''): string {
-    const same = this.#values.map((value) => `asked.${value} IS NOT DISTINCT FROM told.${value}`)
-    return `${this.#records(bindings)} AS asked ${kind} JOIN told ON ${['true', ...same].join(' AND ')}`
+    const same = this.#values.map((value) => `asked.${value} IS NOT DISTINCT FROM picked.${value}`)
+    return `${this.#records(bindings)} AS asked ${kind} JOIN picked ON ${['true', ...same].join(' AND ')}`
   }
 
   #take({ columns, rows }: EngineRows): void {
@@ -244,7 +244,7 @@ function percentilesIn(table: string, where: string, by: readonly string[]): str
 }
 
 /** A dimension as a text: a status is a number. */
-function textOf(dimension: UsageDimension): string {
+function dimensionText(dimension: UsageDimension): string {
   return dimension === 'status' ? 'CAST(status AS VARCHAR)' : dimension
 }
 

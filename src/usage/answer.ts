@@ -126,7 +126,7 @@ export function stepMs(step: Exclude<UsageStep, 'none'>): number {
 }
 
 /** How many steps the time of a question has. */
-export function stepsOf({ fromMs, toMs, step }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'step'>): number {
+export function timeSteps({ fromMs, toMs, step }: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'step'>): number {
   if (step === 'none') return 1
   const length = stepMs(step)
   return Math.max(0, Math.ceil(toMs / length) - Math.floor(fromMs / length))
@@ -134,5 +134,5 @@ export function stepsOf({ fromMs, toMs, step }: Pick<UsageQuestion, 'fromMs' | '
 
 /** The most groups that an answer tells of. */
 export function groupsMax(question: Pick<UsageQuestion, 'fromMs' | 'toMs' | 'step'>): number {
-  return Math.floor(ANSWER_ROWS_MAX / Math.max(1, stepsOf(question)))
+  return Math.floor(ANSWER_ROWS_MAX / Math.max(1, timeSteps(question)))
 }

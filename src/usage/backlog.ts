@@ -39,7 +39,7 @@ interface Tried {
  * is known to be at fault: once a later one can be handed on, it is set aside and tried again by itself.
  */
 export class Backlog {
-  readonly #parts: BacklogDependencies
+  readonly #deps: BacklogDependencies
   /** The oldest first, with those that are set aside. */
   readonly #segments: ClosedSegment[] = []
   #rolling: Promise<void> | null = null
@@ -63,12 +63,12 @@ export class Backlog {
   /** Names of the folders whose segments were all taken over; their reader removes them from here. */
   readonly adopted: string[] = []
 
-  constructor(parts: BacklogDependencies) {
-    this.#parts = parts
+  constructor(deps: BacklogDependencies) {
+    this.#deps = deps
   }
 
   get #clock(): Clock {
-    return this.#parts.clock ?? systemClock
+    return this.#deps.clock ?? systemClock
   }
 
   /** Epoch milliseconds; null: there is none. */
@@ -94,7 +94,7 @@ export class Backlog {
   async adopt(root: string, lock: LockFolder): Promise<void> {
     for (const name of await readdir(root)) {
       const folder = join(root, name)
-      if (folder === this.#parts.folder) continue
+      if (folder === this.#deps.folder) continue
       let free: () => Promise<void>
       try {
         free = await lock(folder)
@@ -117,7 +117,7 @@ export class Backlog {
     this.#refused.set(folder, times + 1)
     // The first failure may be another process that came between.
     if (times === 1)
-      this.#parts.log.warn(
+      this.#deps.log.warn(
         { err: error, path: basename(folder) },
         'usage: what a dead process has left cannot be taken over; it is tried again',
       )
@@ -128,19 +128,19 @@ export class Backlog {
     const isLast = (this.#refused.get(folder) ?? 0) >= SUSPECT_AFTER
     const onUnread = (name: string, error: unknown) => {
       if (!isLast) throw error
-      this.#parts.log.error({ err: error, path: name }, 'usage: a file of a dead process cannot be read')
+      this.#deps.log.error({ err: error, path: name }, 'usage: a file of a dead process cannot be read')
     }
     const journal = await readJournal(folder)
-    if (journal !== null) await this.#parts.settle?.(journal)
+    if (journal !== null) await this.#deps.settle?.(journal)
     // While the segments are there: they tell which of the sessions have ended.
-    const costs = this.#parts.settle === undefined ? undefined : journal?.sessions
-    const sessions = await adoptOpenRows(folder, this.#parts.folder, onUnread, costs)
+    const costs = this.#deps.settle === undefined ? undefined : journal?.sessions
+    const sessions = await adoptOpenRows(folder, this.#deps.folder, onUnread, costs)
     if (sessions !== null) this.add({ ...sessions, bytes: (await stat(sessions.path)).size })
     // Its lines count as long as its segments are beside it.
     for (const path of [journalPath(folder), `${journalPath(folder)}.new`]) await rm(path, { force: true })
     for (const name of await readdir(folder)) {
       if (!name.endsWith(SEGMENT_SUFFIX)) continue
-      const path = join(this.#parts.folder, name)
+      const path = join(this.#deps.folder, name)
       // Only one process succeeds.
       await rename(join(folder, name), path)
       const { size } = await stat(path)
@@ -148,7 +148,7 @@ export class Backlog {
         await rm(path)
         continue
       }
-      this.#parts.log.info({ path: name }, 'usage: a segment that a dead process has left is taken over')
+      this.#deps.log.info({ path: name }, 'usage: a segment that a dead process has left is taken over')
       this.add({ id: basename(name, SEGMENT_SUFFIX), path, bytes: size })
     }
   }
@@ -167,8 +167,8 @@ export class Backlog {
   }
 
   #roll(): void {
-    if (this.#parts.roll === null || this.#rolling !== null || this.#retry !== null || this.#isClosed) return
-    this.#rolling = this.#rollAll(this.#parts.roll).finally(() => {
+    if (this.#deps.roll === null || this.#rolling !== null || this.#retry !== null || this.#isClosed) return
+    this.#rolling = this.#rollAll(this.#deps.roll).finally(() => {
       this.#rolling = null
     })
   }
@@ -208,7 +208,7 @@ export class Backlog {
   }
 
   #noteTaken(): void {
-    if (this.#failed > 0) this.#parts.log.info('usage: segments are taken again')
+    if (this.#failed > 0) this.#deps.log.info('usage: segments are taken again')
     this.#failed = 0
   }
 
@@ -219,7 +219,7 @@ export class Backlog {
       if (became === 'failed') continue
       this.#aside.delete(segment)
       if (became === 'rolled')
-        this.#parts.log.info({ path: basename(segment.path) }, 'usage: a segment that was set aside is taken')
+        this.#deps.log.info({ path: basename(segment.path) }, 'usage: a segment that was set aside is taken')
     }
     if (this.#aside.size === 0) this.#asideFailed = 0
     else this.#laterAside()
@@ -233,9 +233,9 @@ export class Backlog {
       await rm(segment.path, { force: true })
       this.rolled += 1
     } catch (error) {
-      if (!(await isGone(segment.path))) return { became: 'failed', error }
+      if (!(await isFileGone(segment.path))) return { became: 'failed', error }
       tried = { became: 'gone' }
-      this.#parts.log.error(
+      this.#deps.log.error(
         { err: error, path: basename(segment.path), held_bytes: segment.bytes },
         'usage: a segment was gone before it was handed on; its records are lost',
       )
@@ -247,7 +247,7 @@ export class Backlog {
 
   #setAside(segment: ClosedSegment, error: unknown): void {
     this.#aside.add(segment)
-    this.#parts.log.error(
+    this.#deps.log.error(
       { err: error, path: basename(segment.path), held_bytes: segment.bytes },
       'usage: a segment cannot be handed on, while others can; it is set aside and tried again',
     )
@@ -265,7 +265,7 @@ export class Backlog {
 
   #later(error: unknown): void {
     if (this.#failed === 0)
-      this.#parts.log.warn({ err: error }, 'usage: a segment cannot be handed on; it is kept and tried again')
+      this.#deps.log.warn({ err: error }, 'usage: a segment cannot be handed on; it is kept and tried again')
     const again = () => {
       this.#retry = null
       this.#roll()
@@ -276,13 +276,13 @@ export class Backlog {
 
   /** @param failed how often in a row it failed before */
   #pauseMs(failed: number): number {
-    const [first, last] = this.#parts.retryMs
+    const [first, last] = this.#deps.retryMs
     return Math.min(last, first * 2 ** failed)
   }
 }
 
 /** @returns true: the folder can be read and does not have the file */
-async function isGone(path: string): Promise<boolean> {
+async function isFileGone(path: string): Promise<boolean> {
   try {
     return !(await readdir(dirname(path))).includes(basename(path))
   } catch {

@@ -126,7 +126,7 @@ export class CompactionRounds {
     for (const [date, files] of [...listed].sort())
       if (this.#isDue(date, files, round))
         await this.#attempt(round, date, () => this.#day(date, files, round))
-    this.#appliedRetention = nameOf(round.kept)
+    this.#appliedRetention = retentionName(round.kept)
     await this.#removeInputs(round)
     this.#failed = new Set(round.failures.keys())
     if (round.merged.length + round.removed > 0)
@@ -148,7 +148,7 @@ export class CompactionRounds {
   #isDue(date: string, files: readonly UsageObject[], { kept, nowMs }: Round): boolean {
     const age = ageInDays(date, nowMs)
     const isAging =
-      this.#appliedRetention !== nameOf(kept)
+      this.#appliedRetention !== retentionName(kept)
         ? retentions(kept).some((days) => age > days)
         : retentions(kept).some((days) => age > days && age <= days + CATCH_UP_DAYS)
     const isRecent = files.length > 1 && age <= CATCH_UP_DAYS
@@ -210,6 +210,6 @@ export class CompactionRounds {
   }
 }
 
-function nameOf({ days, byWorkspace }: UsageRetention): string {
+function retentionName({ days, byWorkspace }: UsageRetention): string {
   return JSON.stringify([days, [...byWorkspace].sort()])
 }

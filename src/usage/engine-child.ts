@@ -41,7 +41,7 @@ let opened: Promise<DuckDBInstance> | null = null
 const running = new Map<number, DuckDBConnection>()
 const cancelled = new Set<number>()
 
-async function open({ aside, folders, memoryMib, threads }: EngineSettings): Promise<DuckDBInstance> {
+async function openEngine({ aside, folders, memoryMib, threads }: EngineSettings): Promise<DuckDBInstance> {
   const instance = await duckdb.DuckDBInstance.create(':memory:', {
     memory_limit: `${memoryMib}MiB`,
     threads: String(threads),
@@ -162,7 +162,7 @@ process.on('message', async (request: EngineRequest) => {
   const { id, statements } = request
   let failure: string | null = null
   try {
-    opened ??= open(settings)
+    opened ??= openEngine(settings)
     const connection = await (await opened).connect()
     running.set(id, connection)
     try {

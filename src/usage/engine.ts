@@ -195,7 +195,7 @@ class Engine implements UsageEngine {
     this.#isClosed = true
     this.#idle?.close()
     const child = await this.#child?.catch(() => null)
-    if (child) await ended(child)
+    if (child) await childEnd(child)
     const folder = await this.#folder?.catch(() => null)
     if (folder) await rm(folder, { recursive: true, force: true })
   }
@@ -295,7 +295,7 @@ class Engine implements UsageEngine {
     if (job === undefined) return
     if ('failure' in reply) {
       const { failure } = reply
-      if (failure === null) job.done.resolve(job.found.map(rowsOf))
+      if (failure === null) job.done.resolve(job.found.map(engineRows))
       else if (failure.startsWith(OUT_OF_MEMORY))
         job.done.reject(tooMuch('the question takes too much memory'))
       else job.done.reject(new EngineError(failure))
@@ -325,7 +325,13 @@ class Engine implements UsageEngine {
   }
 }
 
-function rowsOf({ names, columns }: { readonly names: string[]; readonly columns: unknown[][] }): EngineRows {
+function engineRows({
+  names,
+  columns,
+}: {
+  readonly names: string[]
+  readonly columns: unknown[][]
+}): EngineRows {
   return { names, columns, rows: columns[0]?.length ?? 0 }
 }
 
@@ -333,7 +339,7 @@ function tooMuch(says: string): GatewayError {
   return new GatewayError('OVERLOADED', `${says}: ask for less at a time`)
 }
 
-function ended(child: ChildProcess): Promise<void> {
+function childEnd(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve()
     child.ref()

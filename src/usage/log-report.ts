@@ -10,7 +10,7 @@ import { type CsvCell, csvLine } from './csv.ts'
 type TimeColumn = Extract<(typeof USAGE_COLUMNS)[number], { readonly kind: 'time' }>['name']
 
 /** A record as it is told, by the names of its columns: times in RFC 3339, money in USD, seconds with decimals. */
-export type ToldRecord = Omit<UsageRecord, TimeColumn> & { readonly [Name in TimeColumn]: string }
+export type WrittenRecord = Omit<UsageRecord, TimeColumn> & { readonly [Name in TimeColumn]: string }
 
 export const LOG_FORMATS = ['csv', 'json'] as const
 export type LogFormat = (typeof LOG_FORMATS)[number]
@@ -18,13 +18,13 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 /** @param record one, or some columns of it */
 export function recordJson<Name extends UsageColumnName>(
   record: Pick<UsageRecord, Name>,
-): Pick<ToldRecord, Name> {
+): Pick<WrittenRecord, Name> {
   const has: Partial<UsageRecord> = record
-  const told = USAGE_COLUMNS.flatMap(({ name, kind }) => {
+  const fields = USAGE_COLUMNS.flatMap(({ name, kind }) => {
     const value = has[name]
     return value === undefined ? [] : [[name, toldValue(kind, value)] as const]
   })
-  return Object.fromEntries(told) as Pick<ToldRecord, Name>
+  return Object.fromEntries(fields) as Pick<WrittenRecord, Name>
 }
 
 /** Records as a part of a file: lines of CSV, or items of a JSON array with a comma between two. */

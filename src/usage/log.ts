@@ -156,11 +156,11 @@ interface Looked {
 /** Finds records, some days at a time, those that come first in the order of the answer before the others. */
 class LogSearch {
   readonly #question: LogQuestion
-  readonly #parts: LogSearchDependencies
+  readonly #deps: LogSearchDependencies
 
-  constructor(question: LogQuestion, parts: LogSearchDependencies) {
+  constructor(question: LogQuestion, deps: LogSearchDependencies) {
     this.#question = question
-    this.#parts = parts
+    this.#deps = deps
   }
 
   async run(limitMs: number): Promise<Searched> {
@@ -207,7 +207,7 @@ class LogSearch {
 
   /** Looks for so many records, and whether there is one more. @returns null: there are no files */
   async #look(fromMs: number, toMs: number, limit: number): Promise<Looked | null> {
-    const { lake, engine, signal } = this.#parts
+    const { lake, engine, signal } = this.#deps
     signal.throwIfAborted()
     const files = await lake.files(fromMs, toMs)
     if (files.length === 0) return null
@@ -249,7 +249,7 @@ class LogSearch {
       {
         sql: `SELECT ${names.join(', ')} FROM found WHERE place <= ${whole(limit)}
           QUALIFY row_number() OVER (PARTITION BY record_id ORDER BY place) = 1 ORDER BY place`,
-        as: this.#parts.as,
+        as: this.#deps.as,
       },
     ]
   }

@@ -32,8 +32,8 @@ interface LostDependencies extends Partial<LostTiming> {
  * Charges unsettled money of dead nodes, and records it. The state lists each amount until it is told that the amount
  * was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
-export function recordLostMoney(parts: LostDependencies) {
-  const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = parts
+export function recordLostMoney(deps: LostDependencies) {
+  const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = deps
   const stopping = new AbortController()
   const { signal } = stopping
   let away = false

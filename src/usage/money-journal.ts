@@ -104,7 +104,7 @@ export async function readJournal(folder: string): Promise<JournalledMoney | nul
     sizes.set(name.slice(0, -SEGMENT_SUFFIX.length), (await stat(join(folder, name))).size)
   const last = new Map<string, HeldEntry>()
   for (const text of (await readFile(join(folder, FILE), 'utf8')).split('\n')) {
-    const line = lineOf(text)
+    const line = journalLine(text)
     const size = line?.segment == null ? undefined : sizes.get(line.segment)
     // A segment whose first records were not written has no file.
     if (line === null || (size !== undefined && size < line.bytes)) continue
@@ -126,7 +126,7 @@ export function journalPath(folder: string): string {
 }
 
 /** Null: it was cut off when the process died. */
-function lineOf(text: string): Line | null {
+function journalLine(text: string): Line | null {
   try {
     const line = JSON.parse(text) as Line | null
     return Array.isArray(line?.entries) ? line : null

@@ -36,7 +36,7 @@ interface OpenSegmentsDependencies {
  * them or the backlog was full.
  */
 export class OpenSegments {
-  readonly #parts: OpenSegmentsDependencies
+  readonly #deps: OpenSegmentsDependencies
   /** Takes the next records; null: no record came since the last one. */
   current: OpenSegment | null = null
   /** Segments that only take records which they have had before. */
@@ -52,8 +52,8 @@ export class OpenSegments {
   /** Records that were lost so far. */
   lost = 0
 
-  constructor(parts: OpenSegmentsDependencies) {
-    this.#parts = parts
+  constructor(deps: OpenSegmentsDependencies) {
+    this.#deps = deps
   }
 
   /** Counts a record. @returns false: it is lost */
@@ -68,7 +68,7 @@ export class OpenSegments {
 
   /** @param sinceMs when the first record came of those that are not written yet; epoch milliseconds */
   begin(sinceMs: number): OpenSegment {
-    this.current = new OpenSegment(this.#parts.folder, sinceMs)
+    this.current = new OpenSegment(this.#deps.folder, sinceMs)
     return this.current
   }
 
@@ -90,7 +90,7 @@ export class OpenSegments {
 
   /** Closes segments whose time is over, and has the disk take the others. */
   tick(): void {
-    const { segmentMs, keptMs, clock } = this.#parts
+    const { segmentMs, keptMs, clock } = this.#deps
     const nowMs = clock.wallNow()
     for (const segment of this.#open) {
       const ageMs = nowMs - segment.openedAtMs
@@ -103,12 +103,12 @@ export class OpenSegments {
 
   /** Writes again once the disk has had its pause. */
   endPause(): void {
-    if (this.#isAway && this.#parts.clock.now() >= this.#pausedUntilMs) this.#isAway = false
+    if (this.#isAway && this.#deps.clock.now() >= this.#pausedUntilMs) this.#isAway = false
   }
 
   /** Has records be lost while the backlog is full. */
   watchBacklog(): void {
-    const { backlogBytes, log } = this.#parts
+    const { backlogBytes, log } = this.#deps
     const isFull = this.bytes >= backlogBytes
     if (isFull && !this.#isFull)
       log.error(
@@ -122,12 +122,12 @@ export class OpenSegments {
   /** When the oldest segment was begun that was not handed on; infinity: there is none. */
   get oldestMs(): number {
     const begun = this.#unhanded.map(({ openedAtMs }) => openedAtMs)
-    return Math.min(this.#parts.backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
+    return Math.min(this.#deps.backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
   }
 
   /** Bytes of all segments that were not handed on. */
   get bytes(): number {
-    return this.#unhanded.reduce((sum, { bytes }) => sum + bytes, this.#parts.backlog.bytes)
+    return this.#unhanded.reduce((sum, { bytes }) => sum + bytes, this.#deps.backlog.bytes)
   }
 
   /** Closes all. Resolves when the backlog has them. */
@@ -149,7 +149,7 @@ export class OpenSegments {
   #write(segment: OpenSegment): boolean {
     const rows = segment.waitingRows
     if (rows === 0) return true
-    const { clock, pauseMs, log } = this.#parts
+    const { clock, pauseMs, log } = this.#deps
     try {
       segment.write()
       return true
@@ -179,7 +179,7 @@ export class OpenSegments {
     const closing = Promise.all([segment.close(), before]).then(() => {
       this.#closing.delete(segment)
       const { id, path, bytes } = segment
-      if (bytes > 0) this.#parts.backlog.add({ id, path, bytes })
+      if (bytes > 0) this.#deps.backlog.add({ id, path, bytes })
       // A full disk has made the file and taken nothing: without this there would be one a second.
       else return rm(path, { force: true }).catch(() => {})
     })

@@ -34,7 +34,7 @@ interface ProgressDependencies extends Partial<ProgressTiming> {
  * last note of a dead process counts until another takes its records over.
  */
 export class UsageProgress {
-  readonly #parts: ProgressDependencies
+  readonly #deps: ProgressDependencies
   #timer: Timer | null = null
   #noting: Promise<void> = Promise.resolve()
   /** The others' progress when last read; processes that began since have nothing older. */
@@ -42,13 +42,13 @@ export class UsageProgress {
   /** Dead processes whose records were taken over, and whose notes are still in the state. */
   #adopted: string[] = []
 
-  constructor(parts: ProgressDependencies) {
-    this.#parts = parts
+  constructor(deps: ProgressDependencies) {
+    this.#deps = deps
   }
 
   /** Begins to note the progress. Resolves once the others know of this process, or the state does not answer. */
   async start(): Promise<void> {
-    const { noteMs = NOTE_MS, clock } = this.#parts
+    const { noteMs = NOTE_MS, clock } = this.#deps
     const note = () => {
       this.#noting = this.#noting.then(() => this.#note())
     }
@@ -61,7 +61,7 @@ export class UsageProgress {
    * state has never answered. To be asked before the store is.
    */
   async until(): Promise<number> {
-    const { marks, writer, clock } = this.#parts
+    const { marks, writer, clock } = this.#deps
     const nowMs = clock.wallNow()
     const ownMs = writer?.doneUntilMs ?? nowMs
     try {
@@ -78,14 +78,14 @@ export class UsageProgress {
   async close(): Promise<void> {
     this.#timer?.close()
     await this.#noting
-    const { marks, writer } = this.#parts
+    const { marks, writer } = this.#deps
     if (writer?.isDone !== true) return this.#note()
     await marks.forget([writer.name, ...this.#adopted, ...writer.takeAdopted()]).catch(() => {})
   }
 
   /** Never rejects: the next note makes up for it. */
   async #note(): Promise<void> {
-    const { marks, writer, clock } = this.#parts
+    const { marks, writer, clock } = this.#deps
     if (writer === null) return
     this.#adopted.push(...writer.takeAdopted())
     try {

@@ -57,13 +57,13 @@ export async function whileGone<Result>(work: () => Promise<Result>): Promise<Re
     try {
       return await work()
     } catch (error) {
-      if (left === 0 || !isGone(error)) throw error
+      if (left === 0 || !isFileGone(error)) throw error
     }
   }
 }
 
 /** Whether the store, or DuckDB, says that there is no such file. */
-function isGone(error: unknown): boolean {
+function isFileGone(error: unknown): boolean {
   if (error instanceof EngineError) return /No such file|No files found/.test(error.message)
   const cause = error instanceof GatewayError ? error.cause : null
   return (

@@ -1,4 +1,4 @@
-import { errorOf } from '../contracts/call-facts.ts'
+import { failureCode } from '../contracts/call-facts.ts'
 import type { GatewayError } from '../contracts/errors.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
 import type { LostMoney } from '../contracts/ledger.ts'
@@ -44,7 +44,7 @@ export class RecordRow {
   fill(exchange: EndedExchange, call: EndedCall, endedAtMs: number, elapsedMs: number): void {
     const row = this.row
     const { status, bodyMs, firstByteMs } = exchange
-    const error = errorOf(exchange, call)
+    const error = failureCode(exchange, call)
     this.#fillCall(call)
     row.record_id = call.sessionId ?? ''
     row.kind = call.sessionId === null ? 'call' : 'session'
@@ -193,18 +193,18 @@ export class RecordRow {
     if (attempts.length > 1 || first === undefined)
       return attempts
         .slice(0, REASONS_MAX)
-        .map(({ provider, model, reason }) => reasonOf(provider, model, reason))
+        .map(({ provider, model, reason }) => attemptReason(provider, model, reason))
         .join(',')
     const { provider, model, reason } = first
     const last = this.#lastReason
     if (last.provider === provider && last.model === model && last.reason === reason) return last.text
-    const text = reasonOf(provider, model, reason)
+    const text = attemptReason(provider, model, reason)
     this.#lastReason = { provider, model, reason, text }
     return text
   }
 }
 
-function reasonOf(provider: string, model: string, reason: string): string {
+function attemptReason(provider: string, model: string, reason: string): string {
   return `${provider}/${model}=${reason}`.replaceAll(',', ';')
 }
 

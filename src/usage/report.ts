@@ -22,7 +22,7 @@ const DIVISORS: Partial<Record<UsageMeasure, number>> = {
 /** A report as JSON: money in USD of six decimals, seconds of three. */
 export function usageJson({ question, answer, completeUntilMs }: UsageReport) {
   const { fromMs, toMs, step, by, sort, offset, limit } = question
-  const told = new Set(answer.rows.map(({ values }) => values)).size
+  const groupValues = new Set(answer.rows.map(({ values }) => values)).size
   return {
     from: timeOf(fromMs),
     to: timeOf(toMs),
@@ -33,7 +33,7 @@ export function usageJson({ question, answer, completeUntilMs }: UsageReport) {
     groups: answer.groups,
     offset,
     limit,
-    truncated: offset + told < answer.groups,
+    truncated: offset + groupValues < answer.groups,
     data: answer.rows.map((row) => ({
       ...(row.timeMs === null ? {} : { time: timeOf(row.timeMs) }),
       ...Object.fromEntries(by.map((name, index) => [name, valueJson(name, row.values[index] ?? null)])),

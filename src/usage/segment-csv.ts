@@ -35,7 +35,7 @@ export function convertSegment(path: string, csv: string): SegmentDay[] {
     const { shape } = row.form
     let line = shapes.get(shape)
     if (line === undefined) {
-      line = lineOf(shape)
+      line = csvLine(shape)
       shapes.set(shape, line)
     }
     writeRow(writer, segment, row, { prefix, place })
@@ -46,7 +46,7 @@ export function convertSegment(path: string, csv: string): SegmentDay[] {
 }
 
 /** The values of a shape, which end a line. */
-function lineOf(shape: readonly Value[]): Buffer {
+function csvLine(shape: readonly Value[]): Buffer {
   const writer = new CsvWriter(1024)
   for (const [at, value] of shape.entries()) {
     if (at > 0) writer.comma()

@@ -63,7 +63,7 @@ export interface WriteAheadDependencies {
  * little of them beside the calls that it interrupts. Closed segments are handed on.
  */
 export class WriteAhead {
-  readonly #parts: WriteAheadDependencies
+  readonly #deps: WriteAheadDependencies
   readonly #clock: Clock
   readonly #folder: string
   readonly #free: () => Promise<void>
@@ -82,12 +82,12 @@ export class WriteAhead {
   /** When the first record came of those that were not written yet. */
   #dueSinceMs = 0
 
-  private constructor(parts: WriteAheadDependencies, folder: string, free: () => Promise<void>) {
-    this.#parts = parts
+  private constructor(deps: WriteAheadDependencies, folder: string, free: () => Promise<void>) {
+    this.#deps = deps
     this.#folder = folder
     this.#free = free
-    const { roll, log, settle, backlogBytes, clock = systemClock } = parts
-    const timing = { ...TIMING, ...parts.timing }
+    const { roll, log, settle, backlogBytes, clock = systemClock } = deps
+    const timing = { ...TIMING, ...deps.timing }
     const { gatherMs, segmentMs, syncMs, retryMs } = timing
     this.#clock = clock
     this.#backlog = new Backlog({ folder, roll, log, settle, clock, retryMs })
@@ -104,9 +104,9 @@ export class WriteAhead {
   }
 
   /** Opens the folder of this process, and takes over what dead ones have left. @throws Error when it cannot be made */
-  static async open(parts: WriteAheadDependencies): Promise<WriteAhead> {
-    const { folder, free } = await ownFolder(parts.root, () => newId('seg'), parts.lock)
-    const opened = new WriteAhead(parts, folder, free)
+  static async open(deps: WriteAheadDependencies): Promise<WriteAhead> {
+    const { folder, free } = await ownFolder(deps.root, () => newId('seg'), deps.lock)
+    const opened = new WriteAhead(deps, folder, free)
     await opened.#adopt()
     opened.#tick()
     return opened
@@ -254,7 +254,7 @@ export class WriteAhead {
     this.#openRows?.close()
     this.#journal.close()
     await Promise.all([closing, this.#adopting])
-    await this.#backlog.close(this.#parts.timing?.graceMs ?? TIMING.graceMs)
+    await this.#backlog.close(this.#deps.timing?.graceMs ?? TIMING.graceMs)
     await this.#free()
     // Files that are left in it are the next process's.
     await rmdir(this.#folder).catch(() => {})
@@ -283,7 +283,7 @@ export class WriteAhead {
   }
 
   async #adopt(): Promise<void> {
-    const { root, lock, log } = this.#parts
+    const { root, lock, log } = this.#deps
     try {
       await this.#backlog.adopt(root, lock)
     } catch (error) {

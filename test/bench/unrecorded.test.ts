@@ -5,19 +5,19 @@ import { copyUnrecorded, withoutRecorder } from '../../bench/unrecorded.ts'
 
 t.test('what is cut', async (t) => {
   const source = `
-      const recorder = dependencies.recorder
+      const recorder = deps.recorder
         recorder?.ended(exchange, context, seen)
         seen = recorder?.answered(exchange, context, reply.status) ?? null
-  parts.recorder.start(() => server.inFlight)
+  node.recorder.start(() => server.inFlight)
 `
-  t.same(withoutRecorder(source), { text: '\n      const recorder = dependencies.recorder\n', cuts: 3 })
+  t.same(withoutRecorder(source), { text: '\n      const recorder = deps.recorder\n', cuts: 3 })
 })
 
 t.test('what has another form is not passed over', async (t) => {
   const others = [
     'if (seen) recorder?.ended(exchange, context, seen)',
     'const seen = recorder.answered(exchange)',
-    'dependencies.recorder?.ran(job)',
+    'services.recorder?.ran(job)',
   ]
   for (const source of others) t.throws(() => withoutRecorder(source), /in no known form/, source)
 })

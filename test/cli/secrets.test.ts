@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { CommandFailure, UsageError } from '../../src/cli/arguments.ts'
 import { withAdmin } from '../../src/cli/context.ts'
 import { secrets } from '../../src/cli/secrets.ts'
-import { open, seal } from '../../src/contracts/sealing.ts'
+import { seal, unseal } from '../../src/contracts/sealing.ts'
 import { readSecretKeys } from '../../src/contracts/secrets.ts'
 import { putProvider } from '../../src/gateway/admin/catalog.ts'
 import { removeWebhook, setWebhook } from '../../src/gateway/admin/webhook.ts'
@@ -49,7 +49,7 @@ function furnish(bench: Bench, key: Buffer): Promise<string> {
 async function credentialOf(bench: Bench, keys: readonly Buffer[]): Promise<string | null> {
   const record = await bench.withState(({ catalog }) => catalog.get(PROVIDER))
   const sealed = String(record?.published?.fields.api_key).replace('sealed:', '')
-  return open(keys, sealed, { purpose: 'provider-credential', workspace: PROVIDER.name })
+  return unseal(keys, sealed, { purpose: 'provider-credential', workspace: PROVIDER.name })
 }
 
 for (const [kind, start, options] of benches) {

@@ -46,7 +46,7 @@ function nodeOf(issuer: TestIssuer) {
   const oidc = { issuer: issuer.url, clientId: CLIENT.id, publicUrl: 'http://127.0.0.1:1' } as OidcSettings
   const context = {
     catalog: { good: () => ({ signIn: { oidc } }) },
-    dependencies: { log: { info() {}, warn() {} }, secretKeys: [] },
+    deps: { log: { info() {}, warn() {} }, secretKeys: [] },
     state: { sessions },
     clock: systemClock,
   }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressOf } from '../../src/console/server/security.ts'
+import { callerAddress } from '../../src/console/server/security.ts'
 import { browserName } from '../../src/console/server/session.ts'
 
 const WEBKIT = 'AppleWebKit/537.36 (KHTML, like Gecko)'
@@ -31,7 +31,7 @@ t.test('nothing else of the text is kept', async (t) => {
 
 t.test('the address is that which the proxy saw', async (t) => {
   const of = (peer: string, forwarded?: string) =>
-    addressOf({ peer, headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded } })
+    callerAddress({ peer, headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded } })
   t.equal(of('192.0.2.1'), '192.0.2.1')
   t.equal(of('10.0.0.1', '198.51.100.1, 2001:db8::7'), '2001:db8::7')
   t.equal(of('10.0.0.1', '<b>me</b>'), null, 'made up')

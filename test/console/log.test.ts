@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { firstJobId, newId } from '../../src/contracts/ids.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { resolveTraceUrl } from '../../src/gateway/catalog/console.ts'
-import { Issues, linesOf } from '../../src/gateway/catalog/issues.ts'
+import { Issues, issueLines } from '../../src/gateway/catalog/issues.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
@@ -281,7 +281,7 @@ t.test('the address of traces is checked', async (t) => {
   for (const template of refused) {
     const issues = new Issues()
     t.equal(resolveTraceUrl({ trace_url: template } as Parameters<typeof resolveTraceUrl>[0], issues), null)
-    t.match(linesOf(issues.found), [/trace_url/], template)
+    t.match(issueLines(issues.found), [/trace_url/], template)
   }
   const config = (same: object) => ({ ...same, console: { trace_url: refused[0] } })
   await t.rejects(startConsoleNode(t, { config }), /trace_url/, 'and no node begins with one')

@@ -102,7 +102,7 @@ t.test("another's workspace is not there for an admin, whatever is asked of it a
 t.test('no endpoint below a workspace tells one that is there from one that is not', async (t) => {
   // No request goes through them.
   const desk = {
-    dependencies: { services: { state: {} }, jobs: {} },
+    deps: { services: { state: {} }, jobs: {} },
     clock: new VirtualClock(),
   } as unknown as ConsoleContext
   const below = consoleRoutes(desk).filter(({ path }) => path.includes('/:workspace'))

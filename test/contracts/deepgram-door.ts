@@ -1,6 +1,6 @@
 import { DEEPGRAM } from '../../src/gateway/api/deepgram/door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from '../../src/gateway/api/deepgram/file-options.ts'
-import { modelsOf } from '../../src/gateway/api/deepgram/models.ts'
+import { speechModels } from '../../src/gateway/api/deepgram/models.ts'
 import { readSpeak, SPEAK_OPTIONS, speakRequest } from '../../src/gateway/api/deepgram/speak.ts'
 import { listenResponse } from '../../src/gateway/api/deepgram/transcript.ts'
 import { viewedAnswer } from '../../src/gateway/api/door-transcription.ts'
@@ -48,7 +48,7 @@ const LIST = {
 /** The endpoints of Deepgram's format. */
 export function deepgramDoor(contract: Contract): DoorCase[] {
   const lists: DoorEndpoint[] = CALLERS.flatMap((caller) => {
-    const all = modelsOf(caller)
+    const all = speechModels(caller)
     const each = [...all.stt, ...all.tts]
     return [
       { ...LIST, path: '/v1/models', ask: () => ({ warnings: [], answers: [all] }) },

@@ -9,7 +9,7 @@ import {
   timedPiece,
 } from '../../src/gateway/api/elevenlabs/text-to-speech.ts'
 import { scribeResponse } from '../../src/gateway/api/elevenlabs/transcript.ts'
-import { modelsOf, voicesOf, voicesPageOf } from '../../src/gateway/api/elevenlabs/voices.ts'
+import { speechModels, voicesOf, voicesPageOf } from '../../src/gateway/api/elevenlabs/voices.ts'
 import type { Exchange } from '../../src/gateway/edge/exchange.ts'
 import { principal } from '../support/catalog.ts'
 import type { Contract } from './contract.ts'
@@ -84,7 +84,7 @@ export function elevenlabsDoor(contract: Contract): DoorCase[] {
     list('/v1/voices', [{ voices: voicesOf(caller) }]),
     list('/v2/voices', [voicesPageOf(caller)]),
     list('/v1/voices/rachel', voicesOf(caller)),
-    list('/v1/models', [modelsOf(caller)]),
+    list('/v1/models', [speechModels(caller)]),
   ])
   const spoken = ['', '/stream'].flatMap((suffix) => [
     { ...SPEAK, path: `${SPEECH}${suffix}` },

@@ -62,7 +62,7 @@ t.test('nor by what its message quotes', { skip: withoutServers }, async (t) => 
   const redis = await startRedis(t, { args: ['--rename-command', 'AUTH', ''] })
   const lines = await linesOf(`
     import { Redis } from 'ioredis'
-    import { messageOf, stackOf } from './src/contracts/log.ts'
+    import { errorMessage, stackOf } from './src/contracts/log.ts'
     const thrown = (broken) => {
       try {
         broken()
@@ -82,7 +82,7 @@ t.test('nor by what its message quotes', { skip: withoutServers }, async (t) => 
     ]
     for (const error of errors) {
       const wrapped = new GatewayError('INTERNAL', undefined, { cause: error })
-      log.error({ err: wrapped, reason: messageOf(error), stack: stackOf(wrapped) }, String(error.name))
+      log.error({ err: wrapped, reason: errorMessage(error), stack: stackOf(wrapped) }, String(error.name))
     }
     redis.disconnect()
   `)

@@ -1,6 +1,6 @@
 import { createHash, hkdfSync, randomBytes } from 'node:crypto'
 import t from 'tap'
-import { open, type SealContext, seal } from '../../src/contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../src/contracts/sealing.ts'
 
 const KEY = randomBytes(32)
 const OTHER = randomBytes(32)
@@ -9,7 +9,7 @@ const SECRET = `whsec_${randomBytes(32).toString('base64')}`
 
 t.test('what was sealed opens, whatever it is', async (t) => {
   for (const plain of [SECRET, '', 'bücher 🐦', 'x'.repeat(100_000)]) {
-    t.equal(open([KEY], seal([KEY], plain, CONTEXT), CONTEXT), plain)
+    t.equal(unseal([KEY], seal([KEY], plain, CONTEXT), CONTEXT), plain)
   }
 })
 
@@ -32,9 +32,9 @@ t.test('it opens for its own workspace and purpose only: 1,000 swaps', async (t)
   let foreign = 0
   for (const [index, workspace] of workspaces.entries()) {
     const swapped = sealed[(index + 1 + (index % 998)) % sealed.length] ?? ''
-    if (open([KEY], sealed[index] ?? '', { purpose: 'webhook', workspace }) === `secret of ${workspace}`)
+    if (unseal([KEY], sealed[index] ?? '', { purpose: 'webhook', workspace }) === `secret of ${workspace}`)
       own++
-    if (open([KEY], swapped, { purpose: 'webhook', workspace }) !== null) foreign++
+    if (unseal([KEY], swapped, { purpose: 'webhook', workspace }) !== null) foreign++
   }
   t.same([own, foreign], [1_000, 0])
 
@@ -46,7 +46,7 @@ t.test('it opens for its own workspace and purpose only: 1,000 swaps', async (t)
     { purpose: 'ab', workspace: ',c' },
     { purpose: '', workspace: 'ab,c' },
   ]) {
-    t.equal(open([KEY], text, context), null, JSON.stringify(context))
+    t.equal(unseal([KEY], text, context), null, JSON.stringify(context))
   }
 })
 
@@ -57,14 +57,15 @@ t.test('no text with one bit changed opens, nor one cut or made longer', async (
     for (let bit = 0; bit < sealed.length * 8; bit += 1) {
       const flipped = Buffer.from(sealed)
       flipped[bit >> 3]! ^= 1 << (bit & 7)
-      if (open([KEY], flipped.toString('latin1'), CONTEXT) !== null) t.fail(`bit ${bit} of ${plain}`)
+      if (unseal([KEY], flipped.toString('latin1'), CONTEXT) !== null) t.fail(`bit ${bit} of ${plain}`)
     }
     for (let length = 0; length < sealed.length; length += 1) {
-      if (open([KEY], sealed.toString('latin1', 0, length), CONTEXT) !== null) t.fail(`${length} characters`)
+      if (unseal([KEY], sealed.toString('latin1', 0, length), CONTEXT) !== null)
+        t.fail(`${length} characters`)
     }
     for (const more of ['A', 'AA', 'AAAA', '=', '\n', ' ', '.'])
-      t.equal(open([KEY], sealed + more, CONTEXT), null)
-    t.equal(open([KEY], sealed.toString(), CONTEXT), plain)
+      t.equal(unseal([KEY], sealed + more, CONTEXT), null)
+    t.equal(unseal([KEY], sealed.toString(), CONTEXT), plain)
   }
 })
 
@@ -79,23 +80,23 @@ t.test('what is no sealed text is no error either', async (t) => {
     '🐦',
     '\0',
   ]
-  for (const text of rubbish) t.equal(open([KEY], text, CONTEXT), null, JSON.stringify(text))
+  for (const text of rubbish) t.equal(unseal([KEY], text, CONTEXT), null, JSON.stringify(text))
   const id = seal([KEY], '', CONTEXT).split('.')[1]
   for (let bytes = 0; bytes < 64; bytes += 1) {
-    t.equal(open([KEY], `sealed1.${id}.${randomBytes(bytes).toString('base64url')}`, CONTEXT), null)
+    t.equal(unseal([KEY], `sealed1.${id}.${randomBytes(bytes).toString('base64url')}`, CONTEXT), null)
   }
-  t.equal(open([], seal([KEY], SECRET, CONTEXT), CONTEXT), null, 'without a key')
-  t.equal(open([Buffer.alloc(0)], seal([KEY], SECRET, CONTEXT), CONTEXT), null)
+  t.equal(unseal([], seal([KEY], SECRET, CONTEXT), CONTEXT), null, 'without a key')
+  t.equal(unseal([Buffer.alloc(0)], seal([KEY], SECRET, CONTEXT), CONTEXT), null)
 })
 
 t.test('a new key goes in front, and the old one is dropped when nothing needs it any more', async (t) => {
   const before = seal([KEY], SECRET, CONTEXT)
-  t.equal(open([OTHER, KEY], before, CONTEXT), SECRET, 'what the old one sealed')
+  t.equal(unseal([OTHER, KEY], before, CONTEXT), SECRET, 'what the old one sealed')
   const after = seal([OTHER, KEY], SECRET, CONTEXT)
-  t.equal(open([OTHER], after, CONTEXT), SECRET, 'the first one seals')
-  t.equal(open([KEY], after, CONTEXT), null)
-  t.equal(open([KEY, OTHER], after, CONTEXT), SECRET, 'wherever in the list it stands')
-  t.equal(open([OTHER], before, CONTEXT), null, 'dropped')
+  t.equal(unseal([OTHER], after, CONTEXT), SECRET, 'the first one seals')
+  t.equal(unseal([KEY], after, CONTEXT), null)
+  t.equal(unseal([KEY, OTHER], after, CONTEXT), SECRET, 'wherever in the list it stands')
+  t.equal(unseal([OTHER], before, CONTEXT), null, 'dropped')
 })
 
 t.test('the keys that encrypt are of this use alone', async (t) => {

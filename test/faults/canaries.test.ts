@@ -37,7 +37,7 @@ t.test('every path that there is has canaries sent through it', async (t) => {
   const opened = { open: (token: string) => links.open(token), objects }
   const webhooks = { secretKeys: [Buffer.alloc(32)], insecure: false }
   // Nobody goes through its endpoints here.
-  const desk = { dependencies, clock: dependencies.services.clock } as ConsoleContext
+  const desk = { deps: dependencies, clock: dependencies.services.clock } as ConsoleContext
   const routes = [
     ...createRoutes({ ...dependencies, readiness, links: opened, webhooks }),
     ...consoleRoutes(desk),

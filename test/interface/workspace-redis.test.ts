@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { open } from '../../src/contracts/sealing.ts'
+import { unseal } from '../../src/contracts/sealing.ts'
 import { createRedisState } from '../../src/gateway/state/redis/state.ts'
 import { webhookSecretContext } from '../../src/gateway/webhooks/target.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -36,8 +36,8 @@ t.test('nodes that share a Redis share the settings', { skip: withoutServers }, 
     const other = answers.find((answer) => answer !== last)
     t.same((await two.ask('GET', WEBHOOK)).body, { url: last?.body.url, created_at: last?.body.created_at })
     const context = webhookSecretContext('acme')
-    t.equal(open(secretKeys, stored?.secret ?? '', context), last?.body.signing_secret)
-    t.equal(open(secretKeys, stored?.previous?.secret ?? '', context), other?.body.signing_secret)
+    t.equal(unseal(secretKeys, stored?.secret ?? '', context), last?.body.signing_secret)
+    t.equal(unseal(secretKeys, stored?.previous?.secret ?? '', context), other?.body.signing_secret)
   }
   t.same((await one.ask('DELETE', WEBHOOK)).body, { deleted: true })
   t.same((await two.ask('DELETE', WEBHOOK)).body, { deleted: false })

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
-import { open } from '../../src/contracts/sealing.ts'
+import { unseal } from '../../src/contracts/sealing.ts'
 import { readSecretKeys } from '../../src/contracts/secrets.ts'
 import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
@@ -52,7 +52,7 @@ t.test('setting it again makes a new secret, and the one before signs beside it 
   const put = async (url: string) => (await api.ask('PUT', PATH, { body: { url } })).body
   const [first, second] = [await put(HOOK), await put(HOOK)]
   t.not(second.signing_secret, first.signing_secret)
-  const opened = (sealed = '') => open(secretKeys, sealed, webhookSecretContext('acme'))
+  const opened = (sealed = '') => unseal(secretKeys, sealed, webhookSecretContext('acme'))
   const stored = await api.state.settings.webhook('acme')
   t.equal(opened(stored?.secret), second.signing_secret)
   t.equal(opened(stored?.previous?.secret), first.signing_secret)
@@ -83,10 +83,14 @@ t.test('keys are replaced: old secrets stay readable, new ones are sealed with t
   const second = await after.ask('PUT', PATH, { body: { url: HOOK } })
   const stored = await after.state.settings.webhook('acme')
   const context = webhookSecretContext('acme')
-  t.equal(open([fresh], stored?.secret ?? '', context), second.body.signing_secret)
-  t.equal(open([fresh, old], stored?.previous?.secret ?? '', context), first.body.signing_secret)
-  t.equal(open([fresh], stored?.previous?.secret ?? '', context), null)
-  t.equal(open([fresh, old], stored?.secret ?? '', webhookSecretContext('other')), null, 'another workspace')
+  t.equal(unseal([fresh], stored?.secret ?? '', context), second.body.signing_secret)
+  t.equal(unseal([fresh, old], stored?.previous?.secret ?? '', context), first.body.signing_secret)
+  t.equal(unseal([fresh], stored?.previous?.secret ?? '', context), null)
+  t.equal(
+    unseal([fresh, old], stored?.secret ?? '', webhookSecretContext('other')),
+    null,
+    'another workspace',
+  )
 })
 
 t.test('neither the state nor the log holds a secret, or a part of one', async (t) => {
@@ -153,9 +157,9 @@ t.test('of two that come at once one is there in the end, whole, and the other b
     const stored = await api.state.settings.webhook('acme')
     const last = answers.find(({ body }) => body.url === stored?.url)
     const other = answers.find((answer) => answer !== last)
-    t.equal(open(secretKeys, stored?.secret ?? '', context), last?.body.signing_secret)
+    t.equal(unseal(secretKeys, stored?.secret ?? '', context), last?.body.signing_secret)
     t.equal(Date.parse(String(last?.body.created_at)), stored?.createdAtMs)
-    t.equal(open(secretKeys, stored?.previous?.secret ?? '', context), other?.body.signing_secret)
+    t.equal(unseal(secretKeys, stored?.previous?.secret ?? '', context), other?.body.signing_secret)
   }
 })
 
@@ -316,7 +320,7 @@ t.test('a node keeps what was set through a restart, sealed with its own key', a
   t.teardown(() => state.close())
   const stored = await state.settings.webhook('demo')
   const secretKeys = await readSecretKeys(undefined, dataFolder)
-  const opened = open(secretKeys, stored?.previous?.secret ?? '', webhookSecretContext('demo'))
+  const opened = unseal(secretKeys, stored?.previous?.secret ?? '', webhookSecretContext('demo'))
   t.equal(opened, set.body.signing_secret)
 })
 

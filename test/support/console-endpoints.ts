@@ -11,7 +11,7 @@ export interface ConsoleEndpoint {
 /** For routes that nobody goes through. */
 export function emptyConsoleContext(): ConsoleContext {
   return {
-    dependencies: {},
+    deps: {},
     state: {},
     records: {},
     catalog: {},

@@ -4,7 +4,7 @@ import type { LiveEncoding } from '../../src/contracts/calls.ts'
 import { converter, samplesOf } from '../../src/gateway/media/pcm.ts'
 import { createMediaProbe } from '../../src/gateway/media/probe.ts'
 import { speechForm } from '../../src/gateway/media/speech-form.ts'
-import { transcribe } from '../../src/sandbox/transcript.ts'
+import { hearTranscript } from '../../src/sandbox/transcript.ts'
 import { readWav, writeWav } from '../../src/sandbox/wav.ts'
 import { memoryAudio } from './memory-audio.ts'
 
@@ -62,7 +62,7 @@ function fromFloats(decoded: {
 
 /** The text that the sandbox hears in it. */
 export function heardIn({ samples, sampleRate }: DecodedSpeech): string | undefined {
-  return transcribe(writeWav(samples, sampleRate))?.text
+  return hearTranscript(writeWav(samples, sampleRate))?.text
 }
 
 /** What our own readers say of a file. */

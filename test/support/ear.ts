@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { MPEGDecoder } from 'mpg123-decoder'
 import { OggOpusDecoder } from 'ogg-opus-decoder'
 import type { Test } from 'tap'
-import { transcribe } from '../../src/sandbox/transcript.ts'
+import { hearTranscript } from '../../src/sandbox/transcript.ts'
 import { readWav, writeWav } from '../../src/sandbox/wav.ts'
 import { serveHttp } from './http-server.ts'
 
@@ -69,7 +69,7 @@ export async function startEar(t: Pick<Test, 'teardown'>, options: EarOptions = 
     const seconds = samples.length / sampleRate
     if (seconds > maxSeconds)
       return refuse(400, `audio duration ${seconds} seconds is longer than ${maxSeconds}`)
-    const transcript = transcribe(writeWav(samples, sampleRate))!
+    const transcript = hearTranscript(writeWav(samples, sampleRate))!
     const words = transcript.words.map(({ word }) => word)
     const status = (await fault?.(index, { bytes: bytes.length, seconds, words })) ?? null
     if (status !== null) return refuse(status, 'ordered')

@@ -104,7 +104,7 @@ export class Ear {
       },
       word(word) {
         sink.word(word)
-        session.live.told()
+        session.live.countFinal()
       },
       advance: (now) => sink.advance?.(now),
     })

@@ -64,11 +64,11 @@ export const api = {
 async function call<Answer>(method: string, path: string, body: unknown, options: Options = {}) {
   const token = csrfToken
   try {
-    return await ask<Answer>(method, path, body, options)
+    return await askApi<Answer>(method, path, body, options)
   } catch (error) {
     if (!(error instanceof ApiError) || error.param !== CSRF_HEADER) throw error
     if (token === csrfToken) await takeNewToken()
-    return ask<Answer>(method, path, body, options)
+    return askApi<Answer>(method, path, body, options)
   }
 }
 
@@ -87,7 +87,7 @@ function endSession(): void {
   whenSignedOut()
 }
 
-async function ask<Answer>(method: string, path: string, body: unknown, { signal }: Options) {
+async function askApi<Answer>(method: string, path: string, body: unknown, { signal }: Options) {
   if (isOver && !SIGNED_OUT_PATHS.has(path)) throw sessionOver()
   const changes = method !== 'GET'
   const init: RequestInit = {
@@ -185,12 +185,12 @@ export function apiErrorOf(
     const message = `unexpected answer from the server (HTTP ${status})`
     return new ApiError(message, { code: 'UNREADABLE', status, requestId, retryAfterMs })
   }
-  return new ApiError(textOf(known.message) ?? `the server answered ${status}`, {
-    code: textOf(known.code) ?? 'UNREADABLE',
+  return new ApiError(textIn(known.message) ?? `the server answered ${status}`, {
+    code: textIn(known.code) ?? 'UNREADABLE',
     status,
-    param: textOf(known.param),
+    param: textIn(known.param),
     details: isRecord(known.details) ? known.details : {},
-    requestId: textOf(known.request_id) ?? requestId,
+    requestId: textIn(known.request_id) ?? requestId,
     retryAfterMs,
   })
 }
@@ -257,6 +257,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function textOf(value: unknown): string | null {
+function textIn(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }

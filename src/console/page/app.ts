@@ -9,7 +9,7 @@ import { EmptyState, ErrorState } from './components/states.ts'
 import { toastError } from './components/toasts.ts'
 import { h } from './h.ts'
 import { useLoad } from './load.ts'
-import { apiPath, pathOf, placeOf } from './paths.ts'
+import { apiPath, pathOf, placeOfPath } from './paths.ts'
 import { dropLeaveGuard, mayEnd, navigate, useLocation } from './router.ts'
 import { currentSession, sessionOfSame, signOut, viewerIn } from './session.ts'
 import { Shell } from './shell.ts'
@@ -42,7 +42,7 @@ export function App() {
   const latest = useRef(standing)
   latest.current = standing
   useLayoutEffect(() => {
-    onSignedOut(() => setStanding(ended))
+    onSignedOut(() => setStanding(endedStanding))
     onTokenRefused(async () => {
       const before = latest.current
       const session = before.is === 'in' ? await sessionOfSame(before.session) : null
@@ -55,7 +55,7 @@ export function App() {
   useEffect(() => {
     if (!session) return
     const leftMs = new Date(session.expires_at).getTime() - Date.now()
-    const over = () => setStanding(ended)
+    const over = () => setStanding(endedStanding)
     const timer = setTimeout(over, Math.min(Math.max(leftMs, 0), TIMER_MAX_MS))
     return () => clearTimeout(timer)
   }, [session])
@@ -127,14 +127,14 @@ function useReturn(over: SessionAnswer | null, onSession: (session: SessionAnswe
 }
 
 /** The session has expired. */
-function ended(standing: Standing): Standing {
+function endedStanding(standing: Standing): Standing {
   return standing.is === 'in' ? { ...standing, over: true } : { is: 'out' }
 }
 
 function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: () => void }) {
   const { session, onSignOut } = props
   const { path, query } = useLocation()
-  const place = useMemo(() => placeOf(path), [path])
+  const place = useMemo(() => placeOfPath(path), [path])
   const exists = useExists(session, place?.workspace ?? null)
   useEffect(() => {
     if (!place) navigate(pathOf(session.workspace), { replace: true })

@@ -23,13 +23,13 @@ export function compact(value: number): string {
 const COUNT_MAX = 99_999
 
 /** 1,234 · 1.23M: how many, as short as a table or a chart needs it. */
-export function count(value: number): string {
+export function formatCount(value: number): string {
   return value > COUNT_MAX ? compact(value) : number(Math.round(value))
 }
 
 /** 0.4 min · 1,234 min */
 export function minutes(value: number): string {
-  return `${value < 9.95 && value > 0 ? value.toFixed(1) : count(value)} min`
+  return `${value < 9.95 && value > 0 ? value.toFixed(1) : formatCount(value)} min`
 }
 
 function threeDigits(value: number): string {

@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { App } from './app.ts'
 import { h } from './h.ts'
-import { placeOf } from './paths.ts'
+import { placeOfPath } from './paths.ts'
 import { startRouter } from './router.ts'
 import { applyTheme, storedTheme } from './theme.ts'
 import { viewAt } from './views.ts'
@@ -13,5 +13,5 @@ addEventListener('storage', () => applyTheme(storedTheme()))
 const element = document.getElementById('console')
 if (element) render(h(App, null), element)
 // Shown while the session is asked for; the sign-in covers it, too.
-const place = placeOf(location.pathname)
+const place = placeOfPath(location.pathname)
 if (place) viewAt(place)?.view.prepare()

@@ -30,7 +30,7 @@ export function pathOf(workspace: string | null, view = 'overview', ...rest: rea
 }
 
 /** The place that a path leads to; null: `/console` itself. */
-export function placeOf(path: string): Place | null {
+export function placeOfPath(path: string): Place | null {
   const segments = path
     .replace(/^\/console/, '')
     .split('/')

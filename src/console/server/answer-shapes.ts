@@ -40,7 +40,7 @@ const by = {
 }
 
 /** An answer that is a list in a member. */
-export function listOf(
+export function listShape(
   title: string,
   name: string,
   item: TSchema,
@@ -76,7 +76,7 @@ export const App = shape('ManagedApp', {
   issues: Issues,
 })
 
-export const Apps = listOf('ManagedApps', 'apps', App, total)
+export const Apps = listShape('ManagedApps', 'apps', App, total)
 
 export const WorkspaceSummary = shape('ManagedWorkspaceSummary', {
   id: text('its name in paths'),
@@ -87,7 +87,7 @@ export const WorkspaceSummary = shape('ManagedWorkspaceSummary', {
   routes: count('how many'),
 })
 
-export const WorkspaceSummaries = listOf('ManagedWorkspaces', 'workspaces', WorkspaceSummary)
+export const WorkspaceSummaries = listShape('ManagedWorkspaces', 'workspaces', WorkspaceSummary)
 
 const UNIT_RATES = {
   tokens_per_minute: Type.Optional(count('tokens of its calls')),
@@ -154,7 +154,7 @@ export const RouteSummary = shape('ManagedRouteSummary', {
   issues: Issues,
 })
 
-export const Routes = listOf('ManagedRoutes', 'routes', RouteSummary, total)
+export const Routes = listShape('ManagedRoutes', 'routes', RouteSummary, total)
 
 export const Route = shape('ManagedRoute', {
   name: text('its name'),
@@ -197,7 +197,7 @@ export const Version = shape('ManagedVersion', {
   current: flag('it is the one in force'),
 })
 
-export const Versions = listOf('ManagedVersions', 'versions', Version)
+export const Versions = listShape('ManagedVersions', 'versions', Version)
 
 /** `breaker`: how it fares on the node that answers; absent: as usual. */
 type ExplainedEntry = ExplainRow & { readonly breaker?: BreakerView['state'] }
@@ -318,7 +318,7 @@ export const Facts = shape('ManagedFacts', {
   stale: lines('models of routes that have ended, end soon or are deprecated, and an old document'),
 })
 
-export const Providers = listOf('ManagedProviders', 'providers', Provider, {
+export const Providers = listShape('ManagedProviders', 'providers', Provider, {
   kinds: list(Kind),
   facts: Facts,
 })
@@ -380,7 +380,7 @@ const keyMembers = {
 
 export const Key = shape('ManagedKey', keyMembers)
 export const NewKey = shape('NewManagedKey', { ...keyMembers, key: text('the key, shown this once') })
-export const Keys = listOf('ManagedKeys', 'keys', Key, total)
+export const Keys = listShape('ManagedKeys', 'keys', Key, total)
 
 export const Domains = shape('ManagedDomains', {
   domains: lines('hosts that audio may be fetched from'),
@@ -415,7 +415,7 @@ export const Delivery = shape('ManagedDelivery', {
   reason: nullable(text('why the last attempt failed'), 'null: none was made'),
 })
 
-export const WebhookDeliveries = listOf('ManagedDeliveries', 'deliveries', Delivery)
+export const WebhookDeliveries = listShape('ManagedDeliveries', 'deliveries', Delivery)
 
 export const Redelivered = shape('ManagedRedelivery', { redelivered: Type.Literal(true) })
 
@@ -447,7 +447,7 @@ const jobMembers = {
 }
 
 export const Job = shape('ManagedJob', jobMembers)
-export const JobList = listOf('ManagedJobs', 'jobs', Job)
+export const JobList = listShape('ManagedJobs', 'jobs', Job)
 export const JobDetail = shape('ManagedJobDetail', {
   ...jobMembers,
   key_name: nullable(text('of the key'), 'null: the key is not known any more'),
@@ -469,7 +469,7 @@ const LOG_KINDS: Readonly<Record<UsageColumn['kind'], (says: string) => TSchema>
   flag,
   seconds: amount,
   money: (says) => Type.Number({ description: says }),
-  count,
+  count: count,
   milliseconds: count,
 }
 
@@ -493,7 +493,7 @@ const LogRecord = shape('LogRecord', {
   ),
 })
 
-export const Log = listOf('Log', 'records', LogRecord, {
+export const Log = listShape('Log', 'records', LogRecord, {
   is_recorded: flag('this node keeps records; false: there may be some of others, or of earlier'),
   next: nullable(text('`after` of the next page'), 'null: there are no more'),
   searched: Type.Object({
@@ -526,6 +526,6 @@ export const AuditLine = shape('ManagedAuditLine', {
   detail: nullable(text('more'), 'null: nothing more'),
 })
 
-export const Audit = listOf('ManagedAudit', 'lines', AuditLine, {
+export const Audit = listShape('ManagedAudit', 'lines', AuditLine, {
   next: nullable(count('`below` of the next page'), 'null: there is none'),
 })

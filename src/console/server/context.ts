@@ -9,7 +9,7 @@ import type { UsageLog } from '../../usage/log.ts'
 /** Services and stores that the endpoints of the console work with. */
 export interface ConsoleContext {
   /** As for every endpoint: services and state, jobs, log. */
-  readonly dependencies: Dependencies
+  readonly deps: Dependencies
   /** For commands, which make every change. */
   readonly admin: AdminContext
   /** For questions of usage. */

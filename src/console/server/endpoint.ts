@@ -9,7 +9,7 @@ import { observedRoute } from '../../gateway/api/endpoint.ts'
 import { faultOf } from '../../gateway/api/json-fault.ts'
 import { jsonReply } from '../../gateway/api/json-reply.ts'
 import type { CallContext } from '../../gateway/call/context/call-context.ts'
-import { checkShape, Issues, linesOf } from '../../gateway/catalog/issues.ts'
+import { checkShape, Issues, issueLines } from '../../gateway/catalog/issues.ts'
 import type { Exchange, Reply, WholeReply } from '../../gateway/edge/exchange.ts'
 import { isObject, readJson } from '../../gateway/edge/json-body.ts'
 import { invalidField } from '../../gateway/edge/refusals.ts'
@@ -157,7 +157,7 @@ function boundTo<Path extends string, Body extends TObject, Query extends TObjec
 ): EdgeRoute {
   const { body, query, role, makesWorkspace, status = 200 } = options
   const names = path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : []))
-  return observedRoute(context.dependencies, { method, path: door.prefix + path }, async (exchange, call) => {
+  return observedRoute(context.deps, { method, path: door.prefix + path }, async (exchange, call) => {
     call.headers['cache-control'] = 'no-store'
     const found = await door.viewerOf(exchange, call, context)
     // With several nodes, the page may just have made its change at another one.
@@ -197,9 +197,9 @@ function boundTo<Path extends string, Body extends TObject, Query extends TObjec
 export function readStrict<Shape extends TObject>(
   schema: Shape,
   exchange: Exchange,
-  { dependencies }: ConsoleContext,
+  { deps }: ConsoleContext,
 ): Promise<Static<Shape>> {
-  const { budget } = dependencies.services
+  const { budget } = deps.services
   const options = { budget, maxBytes: BODY_BYTES_MAX, workspace: MEMORY_SHARE }
   return readJson(exchange, options, (value) => strictBody(schema, value)).catch((error: unknown) => {
     throw tooLarge(error) ?? error
@@ -229,7 +229,7 @@ function strictBody<Shape extends TObject>(schema: Shape, value: unknown): Stati
     unknown === undefined
       ? faultOf(schema, value)
       : invalidField(unknown.slice(0, ISSUE_LENGTH_MAX), 'is not a field of this request')
-  throw new GatewayError(code, message, { ...extra, details: issueDetails(linesOf(issues.found)) })
+  throw new GatewayError(code, message, { ...extra, details: issueDetails(issueLines(issues.found)) })
 }
 
 /**
@@ -257,7 +257,7 @@ export async function compressed(
   exchange: Pick<Exchange, 'headers'>,
 ): Promise<WholeReply> {
   const { headers } = reply
-  const body = textOf(reply.body)
+  const body = bodyText(reply.body)
   if (body === null || body.length < COMPRESSED_LENGTH_MIN) return reply
   const varying = { ...headers, vary: 'accept-encoding' }
   const coding = codingFor(exchange)
@@ -270,7 +270,7 @@ export async function compressed(
 }
 
 /** The whole of a body that is text, also where it was written in pieces; null: it is not. */
-function textOf(body: WholeReply['body']): string | null {
+function bodyText(body: WholeReply['body']): string | null {
   if (typeof body === 'string') return body
   if (body instanceof Uint8Array || !body.every((piece) => typeof piece === 'string')) return null
   return body.join('')

@@ -143,12 +143,12 @@ const headersWith = (script: string) => ({
 function pageHtml(files: ReadonlyMap<string, Asset>, root: string): Asset {
   return {
     type: 'text/html; charset=utf-8',
-    load: () => written(files, root),
+    load: () => writtenAssets(files, root),
     headers: headersWith(importMap(root)),
   }
 }
 
-async function written(files: ReadonlyMap<string, Asset>, root: string): Promise<string> {
+async function writtenAssets(files: ReadonlyMap<string, Asset>, root: string): Promise<string> {
   const styles = stylesIn(files).map((name) => `<link rel="stylesheet" href="${root}/${name}">`)
   const modules = (await modulesOf(files)).map((name) => `<link rel="modulepreload" href="${root}/${name}">`)
   return `<!doctype html>

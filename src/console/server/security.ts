@@ -174,7 +174,7 @@ function forwardedFor({ headers }: Caller): string | null {
 }
 
 /** Where a caller is, as the proxy next to this node sees it, or the node itself; null: that is no address. */
-export function addressOf(caller: Caller): string | null {
+export function callerAddress(caller: Caller): string | null {
   const address = forwardedFor(caller) ?? caller.peer
   return isIP(address) === 0 || address.length > ADDRESS_LENGTH_MAX ? null : address
 }

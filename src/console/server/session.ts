@@ -9,7 +9,7 @@ import type { CallContext } from '../../gateway/call/context/call-context.ts'
 import type { Exchange } from '../../gateway/edge/exchange.ts'
 import type { ConsoleContext } from './context.ts'
 import { type Reach, reachOf } from './oidc/roles.ts'
-import { addressOf, sessionToken } from './security.ts'
+import { callerAddress, sessionToken } from './security.ts'
 
 const TOKEN_BYTES = 32
 /** How old the note of the last request may get, so that not every request is a write. */
@@ -81,8 +81,8 @@ export function sessionOf({ session }: Pick<Viewer, 'session'>): KeptSession {
  *
  * @throws GatewayError UNAUTHENTICATED; PERMISSION_DENIED for a key that manages nothing
  */
-export function callerByKey(exchange: Exchange, call: CallContext, { dependencies }: ConsoleContext): Viewer {
-  const { principal } = authenticate(dependencies.services, call, exchange.headers.authorization)
+export function callerByKey(exchange: Exchange, call: CallContext, { deps }: ConsoleContext): Viewer {
+  const { principal } = authenticate(deps.services, call, exchange.headers.authorization)
   call.trace?.end()
   const role = roleOf(principal)
   if (role === null) requireScope(principal, 'admin')
@@ -146,7 +146,7 @@ export async function beginSession(
   const { sessionMs, idleMs } = catalog.good().signIn
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
-  const from = { address: addressOf(exchange), browser: browserName(exchange.headers['user-agent']) }
+  const from = { address: callerAddress(exchange), browser: browserName(exchange.headers['user-agent']) }
   const session = { ...beginner, ...from, id: sessionId(token), csrfToken, idleMs }
   const length = Math.min(ttlMs, sessionMs)
   await state.sessions.begin(session, length)
@@ -186,10 +186,10 @@ interface Bucket {
  * @throws GatewayError RATE_LIMITED
  */
 export async function takeToken(
-  { dependencies }: ConsoleContext,
+  { deps }: ConsoleContext,
   { workspace, id, rateLimit }: Bucket,
 ): Promise<void> {
-  const { rateLimiter } = dependencies.services.state
+  const { rateLimiter } = deps.services.state
   const { allowed, retryAfterMs } = await rateLimiter.take({
     workspace,
     keyId: id,
@@ -210,7 +210,7 @@ export function bucketOf({ principal, session }: Viewer): Pick<Bucket, 'workspac
 
 /** The holder of a key; looks twice, since another node may have made the key, or its app, just now. */
 export async function newestHolder(sha256: string, context: ConsoleContext): Promise<Principal | null> {
-  const find = () => holderOf(context.dependencies.services.keys, sha256, context.clock.wallNow)
+  const find = () => holderOf(context.deps.services.keys, sha256, context.clock.wallNow)
   const known = find()
   if (known !== null) return known
   await Promise.all([context.catalog.refresh(), context.admin.refreshKeys()])

@@ -41,24 +41,16 @@ const SignIn = Type.Object({
 export function consoleSession(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
   const throttle = new SignInThrottle(context.clock)
   return [
-    observedRoute(
-      context.dependencies,
-      { method: 'GET', path: '/console/api/sign-in' },
-      async (_exchange, call) => {
-        call.headers['cache-control'] = 'no-store'
-        return jsonReply(waysIn(context))
-      },
-    ),
-    observedRoute(
-      context.dependencies,
-      { method: 'POST', path: `/console/api${PATH}` },
-      async (exchange, call) => {
-        call.headers['cache-control'] = 'no-store'
-        requireSameOrigin(exchange)
-        const { key } = await readStrict(SignIn, exchange, context)
-        return signIn(key, { exchange, call, context, throttle })
-      },
-    ),
+    observedRoute(context.deps, { method: 'GET', path: '/console/api/sign-in' }, async (_exchange, call) => {
+      call.headers['cache-control'] = 'no-store'
+      return jsonReply(waysIn(context))
+    }),
+    observedRoute(context.deps, { method: 'POST', path: `/console/api${PATH}` }, async (exchange, call) => {
+      call.headers['cache-control'] = 'no-store'
+      requireSameOrigin(exchange)
+      const { key } = await readStrict(SignIn, exchange, context)
+      return signIn(key, { exchange, call, context, throttle })
+    }),
     consoleEndpoint(context, 'GET', PATH, {}, ({ viewer }) => sessionAnswer(viewer, context)),
     consoleEndpoint(context, 'DELETE', PATH, {}, (call) => signOut(call, singleSignOn)),
   ]
@@ -123,7 +115,7 @@ async function signIn(key: string, { exchange, call, context, throttle }: Signin
 /** The holder of a key. While the caller is slowed down the state is not asked. */
 function holderFor(sha256: string, retryAfterMs: number | null, context: ConsoleContext) {
   if (retryAfterMs === null) return newestHolder(sha256, context)
-  return holderOf(context.dependencies.services.keys, sha256, context.clock.wallNow)
+  return holderOf(context.deps.services.keys, sha256, context.clock.wallNow)
 }
 
 /** Ends the session here, and says where the one at the issuer can be ended. */

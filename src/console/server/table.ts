@@ -82,11 +82,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     ...endpoints,
   ]
   const rest = [...unknownPaths(api), ...consolePage()]
-  return [
-    ...api,
-    ...managementRoutes(endpoints),
-    ...rest.map((route) => keyless(context.dependencies, route)),
-  ]
+  return [...api, ...managementRoutes(endpoints), ...rest.map((route) => keyless(context.deps, route))]
 }
 
 /** Refuses paths below the API that are not endpoints: otherwise the page would be the answer. */

@@ -21,7 +21,7 @@ interface WatchDependencies {
  * earlier charges have to be in the records, and the records have to be charged by a later reading.
  */
 export class BooksWatch {
-  readonly #parts: WatchDependencies
+  readonly #deps: WatchDependencies
   #gaps: readonly BooksGap[] | null = null
   /** Charges until `#readMs`; null: they are still to be read. */
   #charges: readonly Charged[] | null = null
@@ -31,13 +31,13 @@ export class BooksWatch {
   #nextMs = 0
   #isBusy = false
 
-  constructor(parts: WatchDependencies) {
-    this.#parts = parts
+  constructor(deps: WatchDependencies) {
+    this.#deps = deps
   }
 
   /** The gaps that the last comparison found; null: none has come to its end, or the last one failed. */
   look(): readonly BooksGap[] | null {
-    if (!this.#isBusy && this.#parts.usage.nowMs() >= this.#nextMs) {
+    if (!this.#isBusy && this.#deps.usage.nowMs() >= this.#nextMs) {
       this.#isBusy = true
       void this.#step().finally(() => {
         this.#isBusy = false
@@ -48,10 +48,10 @@ export class BooksWatch {
 
   /** Never rejects. */
   async #step(): Promise<void> {
-    const { usage } = this.#parts
+    const { usage } = this.#deps
     try {
       if (this.#charges === null) {
-        this.#charges = await this.#read([...this.#parts.catalog().current().apps.keys()])
+        this.#charges = await this.#read([...this.#deps.catalog().current().apps.keys()])
         this.#readMs = usage.nowMs()
       } else if (this.#recorded === null) {
         if ((await usage.completeUntilMs()) < this.#readMs) return
@@ -72,7 +72,7 @@ export class BooksWatch {
   }
 
   #read(workspaces: readonly string[]): Promise<Charged[]> {
-    const { usage, accounts, catalog } = this.#parts
+    const { usage, accounts, catalog } = this.#deps
     return chargesOf(workspaces, usage, { accounts, catalog: catalog() })
   }
 

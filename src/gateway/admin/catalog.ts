@@ -10,7 +10,7 @@ import { type AdminActor, type AdminContext, requireOperator, requireOwner } fro
 import { type ChangeContext, changePart } from './change.ts'
 import { issuesError } from './issues.ts'
 import { storedKeys } from './keys.ts'
-import { type Part, partOf, partsOf } from './parts.ts'
+import { catalogParts, type Part, partOf } from './parts.ts'
 
 // Workspaces, apps, purposes and providers; routes have drafts and versions besides, see routes.ts.
 
@@ -79,7 +79,7 @@ async function contentsOf(
 ): Promise<string[]> {
   const kinds = ['app', 'route', 'provider', 'purpose'] as const
   const parts = kinds.flatMap((kind) =>
-    partsOf(catalog, kind, workspace).map((part) => `the ${kind} "${part.name}"`),
+    catalogParts(catalog, kind, workspace).map((part) => `the ${kind} "${part.name}"`),
   )
   const drafts = (await state.catalog.list(workspace)).filter(
     (one) => one.draft !== null && one.published === null,

@@ -15,7 +15,7 @@ import { hashFields } from '../../contracts/json.ts'
 import { arrayIn, at } from '../catalog/parts.ts'
 import { type AdminActor, type AdminContext, requireOwner } from './actor.ts'
 import { issuesError, issuesFor } from './issues.ts'
-import { type Part, partOf, partsOf } from './parts.ts'
+import { catalogParts, type Part, partOf } from './parts.ts'
 
 /** How often a change is checked and made again when others publish at the same time. */
 const TRIES_MAX = 8
@@ -87,7 +87,7 @@ export async function changePart(
     const { state } = await context.state.catalog.change({
       token: randomUUID(),
       expected: tried.version,
-      steps: stepsOf(change),
+      steps: changeSteps(change),
       by: actor.author,
       audit: [auditNote(change, part, actor)],
     })
@@ -179,7 +179,7 @@ async function requireNewest(catalog: CatalogService, { state }: ChangeContext):
 
 /** @throws GatewayError INVALID_REQUEST when a workspace has as many parts of a kind as it may have */
 export function requireRoom(catalog: CatalogService, { kind, workspace }: RecordName, more = 0): void {
-  if (kind === 'head' || partsOf(catalog, kind, workspace).length + more < PARTS_MAX) return
+  if (kind === 'head' || catalogParts(catalog, kind, workspace).length + more < PARTS_MAX) return
   throw issuesError([`the workspace may have at most ${PARTS_MAX} ${kind}s`])
 }
 
@@ -187,7 +187,7 @@ export function conflict(): GatewayError {
   return new GatewayError('CONFLICT', 'someone else changed it; reload and try again')
 }
 
-function stepsOf({ record, fields, note = null, draft, keepsDraft = false }: PartChange): CatalogStep[] {
+function changeSteps({ record, fields, note = null, draft, keepsDraft = false }: PartChange): CatalogStep[] {
   if (fields === null) return [{ do: 'remove', record }]
   const publish = { do: 'publish', record, fields, hash: hashFields(fields), note } as const
   if (draft === undefined) return [publish]

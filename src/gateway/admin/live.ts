@@ -16,7 +16,7 @@ interface LiveAdminContext extends Pick<AdminContext, 'state'> {
   readonly clock: Clock
   readonly sessionEnds: SessionEnds
   /** Sessions of all nodes, as they told some seconds ago. */
-  readonly elsewhere: () => Promise<readonly LiveSample[]>
+  readonly ofOtherNodes: () => Promise<readonly LiveSample[]>
 }
 
 /**
@@ -28,13 +28,13 @@ interface LiveAdminContext extends Pick<AdminContext, 'state'> {
 export async function endSession(
   actor: AdminActor,
   { id, workspace }: { readonly id: string; readonly workspace: string },
-  { state, live, sessionEnds, elsewhere, clock }: LiveAdminContext,
+  { state, live, sessionEnds, ofOtherNodes, clock }: LiveAdminContext,
 ): Promise<void> {
   requireOwner(actor, workspace)
   const here = live.find(id)
   const found =
     here === null
-      ? (await elsewhere()).find((sample) => sample.id === id)
+      ? (await ofOtherNodes()).find((sample) => sample.id === id)
       : { workspace: here.context.principal.workspace.id, keyId: here.context.principal.key.id }
   if (found === undefined || found.workspace !== workspace) throw new GatewayError('NOT_FOUND', ENDED)
   const detail = `of the key ${found.keyId}`

@@ -30,7 +30,7 @@ export interface Part {
  *
  * @param workspace that owns them; null: the platform's, and every workspace and plan
  */
-export function partsOf(catalog: PartSource, kind: PartKind, workspace: string | null): Part[] {
+export function catalogParts(catalog: PartSource, kind: PartKind, workspace: string | null): Part[] {
   const parts = new Map<string, Part>()
   const add = (version: PublishedRecord, issues: readonly string[]): void => {
     const { name, fields } = version
@@ -47,7 +47,7 @@ export function partsOf(catalog: PartSource, kind: PartKind, workspace: string |
 /** Null: there is none of that name, or it belongs to another. */
 export function partOf(catalog: PartSource, { kind, workspace, name }: RecordName): Part | null {
   if (kind === 'head') return null
-  return partsOf(catalog, kind, workspace).find((part) => part.name === name) ?? null
+  return catalogParts(catalog, kind, workspace).find((part) => part.name === name) ?? null
 }
 
 /** The file is in force, so it has the right shape. */

@@ -56,7 +56,7 @@ export function isClientError(status: number): boolean {
 }
 
 /** The body of a refusal of the job, as its door would have answered with it. */
-export function failureOf({ error, requestId }: Job, door: Door): object {
+export function callbackFailure({ error, requestId }: Job, door: Door): object {
   const { code, message, param, details } = error ?? CANCELLED
   const failure = new GatewayError(code, message, { details, ...(param === null ? {} : { param }) })
   const translated = door.translateError(failure, { headers: {} })

@@ -17,7 +17,7 @@ export function checkedBody<Schema extends TSchema>(
   const hasShape = shapeCheck(schema)
   return {
     contents: [json(schema)],
-    receive({ exchange, context, dependencies: { services } }) {
+    receive({ exchange, context, deps: { services } }) {
       const options = {
         budget: services.budget,
         maxBytes: Math.min(maxBytes, services.snapshot().limits.max_request_body_bytes),

@@ -1,4 +1,4 @@
-import { callFacts, errorOf, requestEnd } from '../../contracts/call-facts.ts'
+import { callFacts, failureCode, requestEnd } from '../../contracts/call-facts.ts'
 import type { Scope } from '../../contracts/catalog.ts'
 import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
@@ -90,7 +90,7 @@ interface JobServices {
 export interface Admitted<Needs = Dependencies> {
   readonly exchange: Exchange
   readonly context: AdmittedContext
-  readonly dependencies: Needs
+  readonly deps: Needs
 }
 
 /** A request as its handler gets it. */
@@ -163,7 +163,7 @@ interface Described {
 export type GrantAuthentication = (
   authorization: string | undefined,
   context: CallContext,
-  dependencies: Dependencies,
+  deps: Dependencies,
 ) => AdmittedContext | null
 
 interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
@@ -292,26 +292,25 @@ function respond<Body, Needs extends Dependencies>(
   definition: EndpointDefinition<unknown, unknown, Body, Needs>,
   exchange: Exchange,
   context: CallContext,
-  dependencies: Needs,
+  deps: Needs,
 ): Reply | Promise<Reply> {
-  const granted =
-    definition.authenticateGrant?.(exchange.headers.authorization, context, dependencies) ?? null
+  const granted = definition.authenticateGrant?.(exchange.headers.authorization, context, deps) ?? null
   const admitted =
     granted === null
-      ? admitCaller(definition, exchange, context, dependencies.services)
-      : admitGrant(granted, definition.scope, exchange, dependencies.services)
+      ? admitCaller(definition, exchange, context, deps.services)
+      : admitGrant(granted, definition.scope, exchange, deps.services)
   if (admitted instanceof Promise)
-    return admitted.then((later) => receiveAndHandle(definition, exchange, later, dependencies))
-  return receiveAndHandle(definition, exchange, admitted, dependencies)
+    return admitted.then((later) => receiveAndHandle(definition, exchange, later, deps))
+  return receiveAndHandle(definition, exchange, admitted, deps)
 }
 
 function receiveAndHandle<Body, Needs extends Dependencies>(
   { body, handle }: EndpointDefinition<unknown, unknown, Body, Needs>,
   exchange: Exchange,
   context: AdmittedContext,
-  dependencies: Needs,
+  deps: Needs,
 ): Reply | Promise<Reply> {
-  const request = { exchange, context, dependencies, body: undefined as Body }
+  const request = { exchange, context, deps, body: undefined as Body }
   if (body === undefined) return handle(request)
   context.trace?.begin('body')
   const next = (received: Body) => {
@@ -408,18 +407,18 @@ type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Re
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(
-  dependencies: Dependencies,
+  deps: Dependencies,
   { method, path, recorded = false, idempotent = false, anyOrigin, door }: RouteOptions,
   respond: Respond,
 ): EdgeRoute {
-  const recorder = recorded ? dependencies.recorder : undefined
-  const observed = { dependencies, recorder, door }
+  const recorder = recorded ? deps.recorder : undefined
+  const observed = { deps, recorder, door }
   return {
     method,
     path,
     handle(exchange) {
-      const context = contextOf(exchange)
-      context.trace = dependencies.tracing?.request(exchange, path) ?? null
+      const context = callContext(exchange)
+      context.trace = deps.tracing?.request(exchange, path) ?? null
       if (anyOrigin) Object.assign(context.headers, ANY_ORIGIN)
       // Callers must not rely on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
@@ -447,7 +446,7 @@ const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
 /** Facts that all requests of a route share. */
 interface Observed {
-  readonly dependencies: Dependencies
+  readonly deps: Dependencies
   /** Undefined: the requests of this route are not recorded. */
   readonly recorder: Recorder | undefined
   readonly door: Door | undefined
@@ -485,10 +484,10 @@ class ObservedRequest implements FinishListener {
   #answer(reply: Reply): void {
     const { status, headers, body } = reply
     const common = 'common' in reply ? reply.common : undefined
-    const { dependencies, recorder } = this.#observed
+    const { deps, recorder } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
-    dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
+    deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
     const own = this.#lines(all)
@@ -496,16 +495,16 @@ class ObservedRequest implements FinishListener {
     const sent = { status, headers: all, common, lines, body } as Reply
     exchange.reply(sent, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
-    logRequest(dependencies.log, exchange, context, 'request went on')
+    logRequest(deps.log, exchange, context, 'request went on')
     recorder?.wentOn(exchange, context)
   }
 
   /** The exchange continues as a WebSocket, and is over when that is. */
   upgrade(reply: UpgradeReply): void {
-    const { dependencies, recorder } = this.#observed
+    const { deps, recorder } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
-    dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
+    deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
     const headers = { ...context.headers, ...reply.headers }
     exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
@@ -527,8 +526,8 @@ class ObservedRequest implements FinishListener {
   }
 
   finished(): void {
-    const { dependencies, recorder } = this.#observed
-    noteEnd(dependencies, this.#exchange, this.#context)
+    const { deps, recorder } = this.#observed
+    noteEnd(deps, this.#exchange, this.#context)
     recorder?.ended(this.#exchange, this.#context, this.#note)
   }
 }
@@ -552,12 +551,12 @@ function visible(message: string): string {
 const HEADER_LENGTH_MAX = 512
 
 /** Gives a path that takes no API key its line in the log: of its requests no more is known than what the edge sees. */
-export function keyless(dependencies: Watchers, route: EdgeRoute): EdgeRoute {
+export function keyless(deps: Watchers, route: EdgeRoute): EdgeRoute {
   return {
     ...route,
     async handle(exchange) {
-      const context = contextOf(exchange)
-      exchange.onFinished(() => noteEnd(dependencies, exchange, context))
+      const context = callContext(exchange)
+      exchange.onFinished(() => noteEnd(deps, exchange, context))
       try {
         await route.handle(exchange)
       } catch (thrown) {
@@ -569,7 +568,7 @@ export function keyless(dependencies: Watchers, route: EdgeRoute): EdgeRoute {
 }
 
 /** Makes the context of the call that comes by an exchange. */
-function contextOf(exchange: Exchange): CallContext {
+function callContext(exchange: Exchange): CallContext {
   const { traceparent } = exchange.headers
   const isValid = traceparent !== undefined && readTraceparent(traceparent) !== null
   return new CallContext(exchange, isValid ? traceparent : undefined)
@@ -582,7 +581,7 @@ function wentOn({ status }: Exchange, { slot, failure }: CallContext): boolean {
 
 function noteEnd({ log, metrics }: Watchers, exchange: Exchange, context: CallContext): void {
   logRequest(log, exchange, context)
-  const error = errorOf(exchange, context)
+  const error = failureCode(exchange, context)
   if (error !== undefined) metrics?.requests.failed(error)
   metrics?.tenants?.ended(context, exchange.status, error !== undefined)
 }
@@ -601,7 +600,7 @@ function logRequest(log: Logger, exchange: Exchange, context: CallContext, messa
     ...callFacts(context),
     job_id: context.jobId ?? undefined,
     replayed: context.replayed ? true : undefined,
-    error: errorOf(exchange, context),
+    error: failureCode(exchange, context),
   }
   if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)
   else log.info(line, message)

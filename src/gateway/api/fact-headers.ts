@@ -2,7 +2,7 @@ import type { StreamedName } from '../../contracts/operations.ts'
 import type { Envelope } from '../call/attempt/outcome.ts'
 import type { Streaming } from '../call/attempt/stream.ts'
 import type { CallContext } from '../call/context/call-context.ts'
-import type { ToldUnits } from '../call/facts/units.ts'
+import type { UnitLevel } from '../call/facts/units.ts'
 import type { CommonHeaders } from '../edge/exchange.ts'
 import { commonHeaders, rememberedLines } from '../edge/reply.ts'
 
@@ -144,7 +144,7 @@ export function callLines(
   return lines
 }
 
-function unitLines({ unit, limit, state: { remaining, resetMs } }: ToldUnits): string {
+function unitLines({ unit, limit, state: { remaining, resetMs } }: UnitLevel): string {
   const line = (name: string, value: number | string) => `\r\nx-ratelimit-${name}-${unit}: ${value}`
   return line('limit', limit) + line('remaining', remaining) + line('reset', formatDuration(resetMs))
 }

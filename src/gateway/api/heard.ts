@@ -78,8 +78,8 @@ export function channelsOf(
   multichannel: boolean,
 ): readonly Channel[] {
   if (!multichannel) return [{ text, words }]
-  const told = segments.reduce((most, { channel = 0 }) => Math.max(most, channel + 1), count)
-  return Array.from({ length: told }, (_, channel) => ({
+  const lastChannel = segments.reduce((most, { channel = 0 }) => Math.max(most, channel + 1), count)
+  return Array.from({ length: lastChannel }, (_, channel) => ({
     text: segments
       .filter((segment) => segment.channel === channel)
       .map((segment) => segment.text)

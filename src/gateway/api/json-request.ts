@@ -109,8 +109,8 @@ function receiveJson<K extends OperationName, Next>(
   request: Admitted,
   next: (received: ReceivedJson<K>) => Next | Promise<Next>,
 ): Promise<Next> {
-  const { exchange, context, dependencies } = request
-  const { services } = dependencies
+  const { exchange, context, deps } = request
+  const { services } = deps
   const options = {
     budget: services.budget,
     maxBytes: limitsOf(context.principal, services.snapshot()).max_request_body_bytes,
@@ -161,10 +161,10 @@ class CallReader<K extends OperationName, Next> implements JsonReader<Next | Pro
 
   /** Once it is known that the answer is one that is kept. */
   #remember(text: string, received: ReceivedJson<K>): void {
-    const { exchange, context, dependencies } = this.#request
+    const { exchange, context, deps } = this.#request
     exchange.onFinished(() => {
       if (context.cache !== 'hit') return
-      this.#known?.add(context.principal.workspace.id, text, received, dependencies.services.clock)
+      this.#known?.add(context.principal.workspace.id, text, received, deps.services.clock)
     })
   }
 }

@@ -66,7 +66,7 @@ export function socketEndpoint<const Path extends string>(
       ...observedRoute(
         needs,
         { method: 'GET', path, recorded: true, door: door && unshaped(door) },
-        (exchange, context) => answer(definition, exchange, context, needs),
+        (exchange, context) => answerSocket(definition, exchange, context, needs),
       ),
       socket: limits,
       refusesHeads: true,
@@ -85,17 +85,17 @@ export function keyOffered(headers: Exchange['headers'], prefix: string): string
   return key === undefined ? undefined : `Bearer ${key.slice(prefix.length)}`
 }
 
-function answer(
+function answerSocket(
   definition: SocketDefinition<string>,
   exchange: Exchange,
   context: CallContext,
-  dependencies: Dependencies,
+  deps: Dependencies,
 ): Ending {
   const protocol = definition.protocol(offeredProtocols(exchange.headers))
   try {
-    const { services } = dependencies
+    const { services } = deps
     const authorization = definition.authorization(exchange)
-    const sender = definition.authenticate?.(authorization, context, dependencies) ?? null
+    const sender = definition.authenticate?.(authorization, context, deps) ?? null
     const admitted = sender ?? authenticate(services, context, authorization)
     requireScope(admitted.principal, definition.scope)
     // Only the holder of a key may say whom the session is for.
@@ -104,7 +104,7 @@ function answer(
     // It is waited for once the socket is open, which it may not be.
     taken?.catch(() => {})
     soundOf(admitted, fault)
-    const call = { exchange, context: admitted, dependencies, admitted: taken }
+    const call = { exchange, context: admitted, deps, admitted: taken }
     const listener = definition.open(call)
     const { headers } = listener
     return { status: 101, protocol, listener, ...(headers === undefined ? {} : { headers }) }

@@ -60,8 +60,8 @@ async function* events<Delta>(
     for (const event of stream.opening ?? []) yield* pieces(event, named)
     for await (const delta of stream.deltas) {
       const event = stream.event(delta)
-      if (!Array.isArray(event)) yield written(event, named)
-      else if (event.length > 0) yield event.map((each) => written(each, named)).join('')
+      if (!Array.isArray(event)) yield writtenEvent(event, named)
+      else if (event.length > 0) yield event.map((each) => writtenEvent(each, named)).join('')
     }
     for (const event of stream.done()) yield* pieces(event, named)
     if (stream.terminator !== null) yield `data: ${stream.terminator}\n\n`
@@ -84,7 +84,7 @@ async function* pieces(event: object, named: boolean): AsyncGenerator<string, vo
   yield '\n\n'
 }
 
-function written(event: object, named: boolean): string {
+function writtenEvent(event: object, named: boolean): string {
   return `${nameLine(event, named)}data: ${JSON.stringify(event)}\n\n`
 }
 

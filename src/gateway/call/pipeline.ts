@@ -202,11 +202,11 @@ function make(
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
   const reservation = reserve(reservedFor(active, selection), selection)
   // Most calls have their reservation at once.
-  if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
-  return answer(active, reservation, request)
+  if (reservation instanceof Promise) return reservation.then((one) => answerCall(active, one, request))
+  return answerCall(active, reservation, request)
 }
 
-function answer(
+function answerCall(
   active: ActiveCall,
   reservation: Reservation,
   request: MadeRequest,

@@ -16,7 +16,7 @@ export function strict<Properties extends Record<string, TSchema>>(
   })
 }
 
-export function named<Value extends TSchema>(value: Value, description: string) {
+export function namedField<Value extends TSchema>(value: Value, description: string) {
   return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
 }
 

@@ -6,7 +6,7 @@ import { INSTANT } from '../../contracts/instants.ts'
 import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { ConsoleShape } from './console.ts'
-import { formed, NAME, Name, named, optional, strict } from './field.ts'
+import { formed, NAME, Name, namedField, optional, strict } from './field.ts'
 import { BURST_MAX, REQUESTS_PER_MINUTE_MAX, UNITS_PER_MINUTE_MAX } from './key.ts'
 
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
@@ -346,7 +346,7 @@ export const AppShape = strict({
     strict(Object.fromEntries(CAPABILITIES.map((name) => [name, optional(Name, 'the route')]))),
     'capability → the route that serves it instead',
   ),
-  purposes: Type.Optional(named(Name, 'purpose → route')),
+  purposes: Type.Optional(namedField(Name, 'purpose → route')),
   limits: sizeLimits('that of the workspace, which it cannot exceed'),
 })
 
@@ -390,14 +390,14 @@ export const WorkspaceShape = strict({
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
   rate_limit: optional(UnitRatesShape, 'what all its keys together may send, beside the limits of each'),
   prices: optional(
-    named(PricesShape, 'provider → model → price'),
+    namedField(PricesShape, 'provider → model → price'),
     'what the workspace pays for models, by a contract of its own; wins over what the provider has',
   ),
   end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   usage: Type.Optional(UsageShape('as the file says for all')),
   limits: sizeLimits('that of the plan, else of the file'),
-  purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
-  apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
+  purposes: Type.Optional(namedField(PurposeShape, 'labels that the apps may bind to routes')),
+  apps: Type.Optional(namedField(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
 })
 
@@ -541,10 +541,10 @@ export const CatalogHead = strict(head)
 /** `larkway.yaml`. The JSON Schema for editors is made of this. */
 export const CatalogFile = strict({
   ...head,
-  plans: Type.Optional(named(PlanShape, 'what a plan includes')),
-  providers: named(ProviderShape, 'upstream accounts'),
-  routes: named(RouteShape, 'ordered candidates for a call'),
-  workspaces: named(WorkspaceShape, 'tenants'),
+  plans: Type.Optional(namedField(PlanShape, 'what a plan includes')),
+  providers: namedField(ProviderShape, 'upstream accounts'),
+  routes: namedField(RouteShape, 'ordered candidates for a call'),
+  workspaces: namedField(WorkspaceShape, 'tenants'),
 })
 
 export type AlertFields = Static<typeof AlertsShape>

@@ -3,9 +3,9 @@ import { canonicalJson } from '../../contracts/json.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
 import type { StoredKey } from '../../contracts/stored-keys.ts'
 import { fieldsOfKey, keyOfFields, portableParts, splitDocument, withAbsolutePath } from './document.ts'
-import { type Issue, linesOf } from './issues.ts'
+import { type Issue, issueLines } from './issues.ts'
 import type { MergedRecord } from './merge.ts'
-import { placeOf } from './try-edits.ts'
+import { recordPath } from './try-edits.ts'
 
 /** A document, and the folder where its relative paths begin. */
 interface Placed {
@@ -53,7 +53,7 @@ export function planImport(
   const issues: Issue[] = []
   const records = planRecords(sources, issues)
   const keys = planKeys(sources, nowMs, issues)
-  return issues.length > 0 ? { issues: linesOf(issues) } : { ...records, ...keys }
+  return issues.length > 0 ? { issues: issueLines(issues) } : { ...records, ...keys }
 }
 
 const OF_ANOTHER = 'must have another name: in the state, this one belongs to another workspace'
@@ -70,7 +70,7 @@ function planRecords({ imported, served, kept }: ImportSources, issues: Issue[])
     const id = recordId(record)
     const known = ofState.get(id)
     if (known !== undefined && known.workspace !== record.workspace)
-      issues.push({ path: placeOf(record), message: OF_ANOTHER })
+      issues.push({ path: recordPath(record), message: OF_ANOTHER })
     const rest =
       record.kind === 'head'
         ? headToImport(record, ofFile.get(id)?.fields, known?.fields, issues)
@@ -92,7 +92,7 @@ function recordToImport(
   if (ofFile === undefined) return record
   const [mine, theirs] = [withAbsolutePath(record, imported.folder), withAbsolutePath(ofFile, served.folder)]
   if (!saysSame(mine.fields, theirs.fields))
-    issues.push({ path: placeOf(record), message: DEFINED_OTHERWISE })
+    issues.push({ path: recordPath(record), message: DEFINED_OTHERWISE })
   return null
 }
 

@@ -27,7 +27,7 @@ export class Issues {
 }
 
 /** Lists every issue once, as a line such as `/routes/voice/entries/0/provider: there is no provider "x"`. */
-export function linesOf(issues: readonly Issue[]): string[] {
+export function issueLines(issues: readonly Issue[]): string[] {
   return [...new Set(issues.map(({ path, message }) => `${pathText(path)}: ${message}`))]
 }
 

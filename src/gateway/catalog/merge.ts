@@ -56,13 +56,13 @@ class Merge<Source extends MergedRecord> {
   /** Everything in it that is changed was copied before. */
   readonly #document: List
   readonly #copied = new Set<unknown>()
-  /** By where they lead, as `keyOf` has it. */
+  /** By where they lead, as `pathKey` has it. */
   readonly #owners = new Map<string, { readonly record: Source; readonly depth: number }>()
   readonly #shadowed: Source[] = []
   readonly #misfits = new Map<Source, Issue>()
 
   constructor(file: unknown) {
-    this.#document = listOf(file)
+    this.#document = mergedList(file)
   }
 
   add(record: Source): void {
@@ -86,7 +86,7 @@ class Merge<Source extends MergedRecord> {
     const free = Object.keys(record.fields).filter((name) => !Object.hasOwn(this.#document, name))
     for (const name of free) {
       define(this.#document, name, record.fields[name])
-      this.#owners.set(keyOf([name]), { record, depth: 0 })
+      this.#owners.set(pathKey([name]), { record, depth: 0 })
     }
     if (free.length === 0 && Object.keys(record.fields).length > 0) this.#shadowed.push(record)
   }
@@ -105,7 +105,7 @@ class Merge<Source extends MergedRecord> {
       return
     }
     define(list, record.name, record.fields)
-    this.#owners.set(keyOf([...path, record.name]), { record, depth: path.length + 1 })
+    this.#owners.set(pathKey([...path, record.name]), { record, depth: path.length + 1 })
   }
 
   /** The list that the path leads to, to be changed; made when there is none. */
@@ -114,7 +114,7 @@ class Merge<Source extends MergedRecord> {
     for (const name of path) {
       let inner = at(list, name)
       if (!this.#copied.has(inner)) {
-        inner = listOf(inner)
+        inner = mergedList(inner)
         this.#copied.add(inner)
         define(list, name, inner)
       }
@@ -125,19 +125,19 @@ class Merge<Source extends MergedRecord> {
 
   #ownerOf(path: Path): Owned<Source> | null {
     for (let depth = path.length; depth > 0; depth--) {
-      const owner = this.#owners.get(keyOf(path.slice(0, depth)))
+      const owner = this.#owners.get(pathKey(path.slice(0, depth)))
       if (owner !== undefined) return { record: owner.record, path: path.slice(owner.depth) }
     }
     return null
   }
 }
 
-function keyOf(path: Path): string {
+function pathKey(path: Path): string {
   return JSON.stringify(path)
 }
 
 /** Copies an object; anything else becomes an empty one. */
-function listOf(value: unknown): List {
+function mergedList(value: unknown): List {
   return typeof value === 'object' && !Array.isArray(value) ? { ...value } : {}
 }
 

@@ -50,7 +50,7 @@ export function isNamedList(value: unknown): value is Readonly<Record<string, un
 }
 
 export function providersIn(document: unknown): Named<ProviderFields> {
-  return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
+  return namedParts(at(document, 'providers'), (value) => shaped(ProviderShape, value))
 }
 
 /** The capabilities and limits of the workspaces of a plan. */
@@ -61,7 +61,7 @@ export interface Plan {
 
 /** The plans by their names; one whose shape is wrong includes nothing. */
 export function plansIn(document: unknown): ReadonlyMap<string, Plan> {
-  const plans = named(at(document, 'plans'), (value) => shaped(PlanShape, value))
+  const plans = namedParts(at(document, 'plans'), (value) => shaped(PlanShape, value))
   return new Map(
     [...plans].map(([name, fields]) => {
       const { includes = [], limits = {} } = fields ?? {}
@@ -72,7 +72,7 @@ export function plansIn(document: unknown): ReadonlyMap<string, Plan> {
 
 /** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */
 export function routesIn(document: unknown): Named<RouteDefinition> {
-  return named(at(document, 'routes'), (value) => {
+  return namedParts(at(document, 'routes'), (value) => {
     const entries = arrayIn(at(value, 'entries')).map((entry) => shaped(EntryShape, entry))
     const whole = entries.filter((entry) => entry !== null)
     const fields = shaped(RouteShape, { ...Object(value), entries: whole })
@@ -82,15 +82,15 @@ export function routesIn(document: unknown): Named<RouteDefinition> {
 
 /** Workspaces, each app and each key on its own. */
 export function workspacesIn(document: unknown): Named<WorkspaceDefinition> {
-  return named(at(document, 'workspaces'), (value) => {
+  return namedParts(at(document, 'workspaces'), (value) => {
     const fields = shaped(WorkspaceShape, { ...Object(value), apps: {}, keys: [] })
-    const apps = named(at(value, 'apps'), (app) => shaped(AppShape, app))
+    const apps = namedParts(at(value, 'apps'), (app) => shaped(AppShape, app))
     const keys = arrayIn(at(value, 'keys')).map((key) => shaped(KeyShape, key))
     return fields && { fields, apps, keys }
   })
 }
 
-function named<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
+function namedParts<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
   const names = isNamedList(list) ? Object.keys(list) : []
   return new Map(names.map((name) => [name, read(at(list, name))]))
 }

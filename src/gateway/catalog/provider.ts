@@ -47,7 +47,7 @@ export function resolveProvider(
   if (concurrency === null && queueMs !== undefined)
     issues.add([...path, 'queue_ms'], 'has no effect without concurrency')
   const credential = credentialOf(name, fields, protocol, surroundings, path, issues)
-  const address = addressOf(fields, protocol, path, issues)
+  const address = providerAddress(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || address === null) return null
   const rates = fields.rate_limit === undefined ? {} : { unitRates: unitRatesOf(fields.rate_limit) }
   const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
@@ -93,7 +93,7 @@ function credentialOf(
 type Address = Pick<ConfiguredProvider, 'baseUrl' | 'pool'>
 
 /** Where its calls go; null when there is an issue. */
-function addressOf(
+function providerAddress(
   fields: ProviderFields,
   protocol: Provider | undefined,
   path: Path,

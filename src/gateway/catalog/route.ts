@@ -127,7 +127,7 @@ export function routeVersion(
     ...(skip_silence === true ? { skip_silence } : {}),
     ...(transcode === true ? { transcode } : {}),
   })
-  return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
+  return splitVersion(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 
 function resolveEntry(
@@ -270,7 +270,7 @@ function canonicalEntry(entry: EntryFields | null): unknown {
  *
  * @param route in canonical JSON
  */
-function versionOf(route: string): string {
+function splitVersion(route: string): string {
   const digest = hash('sha256', route)
   return `pv_${digest.slice(0, 16)}`
 }

@@ -1,4 +1,4 @@
-import { open, resealed, type SealContext, seal } from '../../contracts/sealing.ts'
+import { resealed, type SealContext, seal, unseal } from '../../contracts/sealing.ts'
 
 /** Sources that references are resolved from. */
 export interface SecretSources {
@@ -48,22 +48,22 @@ export function isSealed(apiKey: unknown): apiKey is string {
 
 /** A credential as a provider's `api_key` may hold it: it opens for a provider of this name alone. */
 export function sealCredential(keys: readonly Buffer[], provider: string, plain: string): string {
-  return `${SEALED}${seal(keys, plain, contextOf(provider))}`
+  return `${SEALED}${seal(keys, plain, sealContext(provider))}`
 }
 
 /** Whether an `api_key` is this very credential, sealed for the provider with the key that seals now. */
 export function opensTo(keys: readonly Buffer[], provider: string, apiKey: string, plain: string): boolean {
   if (!isSealed(apiKey)) return false
-  return open(keys.slice(0, 1), apiKey.slice(SEALED.length), contextOf(provider)) === plain
+  return unseal(keys.slice(0, 1), apiKey.slice(SEALED.length), sealContext(provider)) === plain
 }
 
 /** The same credential under the key that seals now; as it is where that has sealed it, null where none opens it. */
 export function resealedCredential(keys: readonly Buffer[], provider: string, apiKey: string): string | null {
-  const sealed = resealed(keys, apiKey.slice(SEALED.length), contextOf(provider))
+  const sealed = resealed(keys, apiKey.slice(SEALED.length), sealContext(provider))
   return sealed === null ? null : SEALED + sealed
 }
 
-function contextOf(provider: string): SealContext {
+function sealContext(provider: string): SealContext {
   return { purpose: 'provider-credential', workspace: provider }
 }
 
@@ -99,7 +99,7 @@ function followed(
     return checked(value, `the environment variable ${variable}`)
   }
   if (reference.startsWith(SEALED)) {
-    const value = open(reference.slice(SEALED.length), contextOf(provider))
+    const value = open(reference.slice(SEALED.length), sealContext(provider))
     return value === null ? { issue: NOT_OPENED } : checked(value.trim(), 'the sealed text')
   }
   if (!reference.startsWith(FILE) || reference.length === FILE.length) return { issue: NOT_A_REFERENCE }

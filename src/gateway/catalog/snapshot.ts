@@ -9,7 +9,7 @@ import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
 import { resolveSignIn, resolveTraceUrl } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
-import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
+import { checkShape, hasShape, type Issue, Issues, issueLines, withoutUnknownKeys } from './issues.ts'
 import {
   arrayIn,
   at,
@@ -40,7 +40,7 @@ type Built = ServedCatalog | { readonly found: readonly Issue[] }
 /** Makes the snapshot out of a parsed file, as `buildShared` does. */
 export function buildSnapshot(document: unknown, surroundings: ProviderContext): Reading {
   const built = buildShared(document, surroundings, NOTHING_SHARED)
-  return 'found' in built ? { issues: linesOf(built.found) } : built
+  return 'found' in built ? { issues: issueLines(built.found) } : built
 }
 
 /**

@@ -5,7 +5,7 @@ import type {
   ServedCatalog,
 } from '../../contracts/catalog-service.ts'
 import { type RecordName, recordId } from '../../contracts/catalog-store.ts'
-import { type Issue, linesOf } from './issues.ts'
+import { type Issue, issueLines } from './issues.ts'
 import { type Merged, type MergedRecord, mergeCatalog } from './merge.ts'
 import type { ProviderContext } from './provider.ts'
 import type { Sharing } from './sharing.ts'
@@ -34,7 +34,7 @@ export function tryEdits(
   const [only = null] = edits.length === 1 && paths === 'record' ? put : []
   const isOnly = (record: RecordName): boolean => recordId(record) === only
   const placed = (record: RecordName, path: Issue['path']): Issue['path'] =>
-    isOnly(record) ? path : [...placeOf(record), ...path]
+    isOnly(record) ? path : [...recordPath(record), ...path]
 
   const issues: Issue[] = []
   for (const record of merged.shadowed)
@@ -50,11 +50,11 @@ export function tryEdits(
       issues.push({ path: isItsOwn ? owner.path : path, message })
     }
   }
-  return issues.length > 0 || 'found' in built ? { issues: linesOf(issues) } : built
+  return issues.length > 0 || 'found' in built ? { issues: issueLines(issues) } : built
 }
 
 /** Path of the record's contents in the document of a file. */
-export function placeOf({ kind, workspace, name }: RecordName): string[] {
+export function recordPath({ kind, workspace, name }: RecordName): string[] {
   if (kind === 'head') return []
   const inWorkspace = kind === 'app' || kind === 'purpose'
   return inWorkspace ? ['workspaces', workspace ?? '', `${kind}s`, name] : [`${kind}s`, name]
@@ -88,7 +88,7 @@ export function fitRecords(
     const merged = mergeCatalog(file, records)
     const built = buildShared(merged.document, surroundings, sharing)
     const found = faultsByRecord(merged, 'found' in built ? built.found : [])
-    for (const [record, issues] of found) broken.push({ record, issues: linesOf(issues) })
+    for (const [record, issues] of found) broken.push({ record, issues: issueLines(issues) })
     records = records.filter((record) => !found.has(record))
     if (!('found' in built)) {
       const shadowed = new Set(merged.shadowed)
@@ -96,7 +96,7 @@ export function fitRecords(
       return { good: built, records, served, shadowed: merged.shadowed, broken: sorted(broken) }
     }
     // Records add to a file and take nothing from it, so what is left at issue is the file itself.
-    if (found.size === 0) return { issues: linesOf(built.found) }
+    if (found.size === 0) return { issues: issueLines(built.found) }
   }
 }
 

@@ -92,12 +92,12 @@ export interface ReceivedAudio {
  */
 export async function receiveAudio(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
   const received = await receiveFields(exchange, options)
-  if (received.source.kind === 'none') throw noAudio(received.fields, options.layout)
+  if (received.source.kind === 'none') throw noAudioField(received.fields, options.layout)
   return received
 }
 
 /** Refuses a body that needs audio and has none. */
-export function noAudio({ kind }: Fields, layout?: BodyLayout): GatewayError {
+export function noAudioField({ kind }: Fields, layout?: BodyLayout): GatewayError {
   if (layout !== undefined) return invalid(layout.missing, 'audio')
   const how = kind === 'json' ? 'as audio.base64, audio.data or audio.url' : 'as a part named file or audio'
   return invalid(`send the audio ${how}`, 'audio')

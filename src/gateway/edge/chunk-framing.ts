@@ -76,7 +76,7 @@ export class ChunkFraming {
     for (let start = 0; start <= LINE_MAX; start += 1) {
       if (!this.#view.holds(bytes, start)) continue
       const before = this.#view.text(0, start)
-      const sizes = this.#isStrict ? this.#sizesBefore(before) : sizeOf(LINE, before)
+      const sizes = this.#isStrict ? this.#sizesBefore(before) : chunkSizes(LINE, before)
       if (this.#isStrict) return this.#take(start, length, sizes)
       return LINE_REST.test(before) && this.#take(start, length, sizes.length === 0 ? null : sizes)
     }
@@ -137,10 +137,10 @@ export class ChunkFraming {
   #sizesBefore(before: string): readonly number[] {
     const split = this.#tails.flatMap((tail) =>
       Array.from({ length: tail.length + 1 }, (_, end) => tail.slice(0, end) + before).flatMap((line) =>
-        sizeOf(this.#line, line),
+        chunkSizes(this.#line, line),
       ),
     )
-    return [...sizeOf(FIRST_LINE, before), ...split]
+    return [...chunkSizes(FIRST_LINE, before), ...split]
   }
 
   /** @param sizes bytes that the chunk may have from `start` on; null: not known */
@@ -157,7 +157,7 @@ export class ChunkFraming {
 }
 
 /** The size of a text that is one line and nothing else; empty: it is none. */
-function sizeOf(line: RegExp, text: string): readonly number[] {
+function chunkSizes(line: RegExp, text: string): readonly number[] {
   const [whole, size = ''] = line.exec(text) ?? []
   return whole === text ? [Number.parseInt(size, 16)] : []
 }

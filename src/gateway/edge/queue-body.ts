@@ -50,14 +50,14 @@ export async function readQueueBody(
     scanner,
   )
   try {
-    return { ...partsOf(held.bytes, scanner.finish()), release: held.release }
+    return { ...bodyParts(held.bytes, scanner.finish()), release: held.release }
   } catch (error) {
     held.release()
     throw error
   }
 }
 
-function partsOf(bytes: Buffer, payload: Span | null): Omit<QueueBody, 'release'> {
+function bodyParts(bytes: Buffer, payload: Span | null): Omit<QueueBody, 'release'> {
   const { start, end } = payload ?? { start: bytes.length, end: bytes.length }
   const around = [bytes.subarray(0, start), PLACEHOLDER, bytes.subarray(end)]
   const envelope = parseJson(payload === null ? bytes : Buffer.concat(around))

@@ -74,12 +74,12 @@ class PreparedAnswer implements Answer {
   constructor(reply: WholeReply, requestId: string) {
     const { status, body } = reply
     const isOne = isPiece(body)
-    const length = isOne ? lengthOf(body) : body.reduce((sum, piece) => sum + lengthOf(piece), 0)
+    const length = isOne ? pieceLength(body) : body.reduce((sum, piece) => sum + pieceLength(piece), 0)
     const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
     this.status = status
-    this.headers = headersOf(reply, requestId, length > 0 ? type : null)
+    this.headers = headerText(reply, requestId, length > 0 ? type : null)
     this.length = length
-    this.whole = length > SLICE_BYTES ? null : isOne ? body : joined(body, length)
+    this.whole = length > SLICE_BYTES ? null : isOne ? body : joinedPieces(body, length)
     this.#body = body
   }
 
@@ -104,7 +104,7 @@ export function isStreamed(reply: Reply): reply is StreamedReply {
  */
 export function prepareStreamedHead(reply: StreamedReply, requestId: string): AnswerHead {
   if (reply.headers['content-type'] === undefined) throw new Error('a streamed body needs its content-type')
-  return { status: reply.status, headers: headersOf(reply, requestId, null) }
+  return { status: reply.status, headers: headerText(reply, requestId, null) }
 }
 
 /**
@@ -116,7 +116,7 @@ export function prepareUpgradeHead(
   reply: Pick<UpgradeReply, 'status' | 'headers' | 'lines'>,
   requestId: string,
 ): AnswerHead {
-  return { status: reply.status, headers: headersOf(reply, requestId, null) }
+  return { status: reply.status, headers: headerText(reply, requestId, null) }
 }
 
 /**
@@ -124,13 +124,13 @@ export function prepareUpgradeHead(
  *
  * @param defaultType the content type when the reply has none; null: it stays without
  */
-function headersOf(
+function headerText(
   { status, headers = NO_HEADERS, common, lines }: Omit<WholeReply, 'body'>,
   requestId: string,
   defaultType: string | null,
 ): string {
   if (REASONS[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
-  let text = `nosniff\r\nx-lk-request-id: ${requestId}${linesOf(headers)}`
+  let text = `nosniff\r\nx-lk-request-id: ${requestId}${headerLines(headers)}`
   if (lines !== undefined) text += lines
   if (common !== undefined) text += common.lines
   const isTyped = headers['content-type'] !== undefined || common?.headers['content-type'] !== undefined
@@ -138,12 +138,12 @@ function headersOf(
   return text
 }
 
-function linesOf(headers: Readonly<Record<string, string>>): string {
+function headerLines(headers: Readonly<Record<string, string>>): string {
   let text = ''
   for (const name in headers) {
     const start = lineStarts.get(name) ?? lineStart(name)
     const value = headers[name]!
-    text += value === start.value ? start.line : lineOf(name, start, value)
+    text += value === start.value ? start.line : headerLine(name, start, value)
   }
   return text
 }
@@ -154,7 +154,7 @@ function linesOf(headers: Readonly<Record<string, string>>): string {
  * @throws Error as `prepareAnswer`
  */
 export function commonHeaders(headers: Readonly<Record<string, string>>): CommonHeaders {
-  return { headers, lines: inOne(linesOf(headers)) }
+  return { headers, lines: inOne(headerLines(headers)) }
 }
 
 /** A text that many answers have, as one run of characters: of pieces, each answer would make one anew. */
@@ -180,7 +180,7 @@ export function rememberedLines<Value>(lineOf: (value: Value) => string): (value
   }
 }
 
-function lineOf(name: string, start: LineStart, value: string): string {
+function headerLine(name: string, start: LineStart, value: string): string {
   if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
   const line = start.text + value
   if (value.length > REMEMBERED_LENGTH_MAX) return line
@@ -198,14 +198,14 @@ function lineStart(name: string): LineStart {
   return start
 }
 
-function lengthOf(piece: ReplyPiece): number {
+function pieceLength(piece: ReplyPiece): number {
   if (typeof piece === 'string') return Buffer.byteLength(piece)
   if (piece instanceof Uint8Array) return piece.length
   const bytes = piece.base64.reduce((sum, chunk) => sum + chunk.length, 0)
   return 4 * Math.ceil(bytes / 3)
 }
 
-function joined(pieces: readonly ReplyPiece[], length: number): Uint8Array {
+function joinedPieces(pieces: readonly ReplyPiece[], length: number): Uint8Array {
   const whole = Buffer.allocUnsafe(length)
   let offset = 0
   for (const slice of slicesOf(pieces)) {

@@ -117,14 +117,14 @@ function match(segments: readonly string[], path: string): string[] | null {
       if (segment !== part) return null
       continue
     }
-    const param = decode(part ?? '')
+    const param = decodedPart(part ?? '')
     if (param === null || (param === '' && segment !== '*')) return null
     params.push(param)
   }
   return params
 }
 
-function decode(part: string): string | null {
+function decodedPart(part: string): string | null {
   try {
     return decodeURIComponent(part)
   } catch {

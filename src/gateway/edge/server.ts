@@ -277,11 +277,11 @@ function accept(
     const found = context.router.find(method, head.path)
     const fault = headFault(head, framing, found)
     const refusal =
-      refusalOf(head, framing, found) ??
+      requestRefusal(head, framing, found) ??
       unknownPath(found, head.path, context) ??
       (found.route?.refusesHeads === true ? null : fault)
     if (found.route?.probe !== true) context.accepted += 1
-    const accepted = new NativeExchange(res, head, factsOf(framing, found, fault, way), context)
+    const accepted = new NativeExchange(res, head, requestFacts(framing, found, fault, way), context)
     exchange = accepted
     if (handshake !== undefined && fault === null) accepted.offer(handshake)
     if (fault?.code === 'LENGTH_REQUIRED') accepted.stopReading()
@@ -292,7 +292,7 @@ function accept(
     } else res.onData(receiver(accepted, head, chunks, way))
     context.observe(accepted, refusal?.code ?? null)
     if (refusal !== null) refuse(accepted, refusal, context)
-    else run(found.route!, accepted)
+    else runHandler(found.route!, accepted)
     if (handshake !== undefined) accepted.offer(null)
   } catch (error) {
     if (exchange === null) {
@@ -387,7 +387,7 @@ function headFault(
 }
 
 /** Why no route may have the request, whatever its path, if so. */
-function refusalOf(
+function requestRefusal(
   head: RequestHead,
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
@@ -400,7 +400,7 @@ function refusalOf(
   return judgeHeaderBytes(head, CREDENTIALS)
 }
 
-function factsOf(
+function requestFacts(
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
   headFault: GatewayError | null,
@@ -423,7 +423,7 @@ function refuse(exchange: NativeExchange, refusal: GatewayError, { log, shaped }
   else exchange.reply(reply)
 }
 
-function run(route: EdgeRoute, exchange: NativeExchange): void {
+function runHandler(route: EdgeRoute, exchange: NativeExchange): void {
   const pending = route.handle(exchange)
   if (pending === undefined) return
   pending.then(

@@ -63,7 +63,7 @@ export function loadUws(): { uws: Uws; version: string; corkBytes: number } {
       const uws = require(name) as Uws
       // Leaves `uWebSockets: 20` out of every answer.
       uws._cfg('silent')
-      return { uws, version: `${versionOf(require.resolve(name), require)} (${libc})`, corkBytes }
+      return { uws, version: `${packageVersion(require.resolve(name), require)} (${libc})`, corkBytes }
     } catch (error) {
       faults.push(`${name}: ${error instanceof Error ? error.message.trim() : String(error)}`)
     }
@@ -75,7 +75,7 @@ export function loadUws(): { uws: Uws; version: string; corkBytes: number } {
  * The package's `exports` hide its package.json from a require by name, so it is read beside the entry
  * file.
  */
-function versionOf(entry: string, require: NodeJS.Require): string {
+function packageVersion(entry: string, require: NodeJS.Require): string {
   const { version } = require(join(dirname(entry), 'package.json')) as { version: string }
   return version
 }

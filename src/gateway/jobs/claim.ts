@@ -41,7 +41,7 @@ export class Claim {
   readonly job: Job
   /** Its audio, as the record had it; undefined: it is in the store. */
   readonly input: Uint8Array | undefined
-  readonly #parts: ClaimDependencies
+  readonly #deps: ClaimDependencies
   readonly #leaving = new AbortController()
   readonly #renewals: Timer
   readonly #forget: () => void
@@ -57,15 +57,15 @@ export class Claim {
   #renewingNext: Promise<void> | null = null
 
   /** @param askedAtMs when the state was asked for jobs, on the node's clock */
-  constructor({ job, progress, input }: Claimed, askedAtMs: number, parts: ClaimDependencies) {
+  constructor({ job, progress, input }: Claimed, askedAtMs: number, deps: ClaimDependencies) {
     this.job = job
     this.input = input
-    this.#parts = parts
+    this.#deps = deps
     this.#progress = progress
     this.#kept = progress
-    this.#renewals = parts.clock.every(parts.timing.renewMs, () => void this.#renew())
+    this.#renewals = deps.clock.every(deps.timing.renewMs, () => void this.#renew())
     // Most likely its cancellation was requested in this process; the state knows.
-    this.#forget = parts.signals.onChanged(job.id, () => void this.#renew())
+    this.#forget = deps.signals.onChanged(job.id, () => void this.#renew())
     this.#leasedFrom(askedAtMs)
     if (job.cancelRequested) this.#leaving.abort(new Cancelled())
   }
@@ -80,7 +80,7 @@ export class Claim {
 
   /** True when another worker has, or may have, claimed the job: nothing may be written to the state any more. */
   get lost(): boolean {
-    if (this.#parts.clock.now() >= this.#leasedUntilMs) this.#lose()
+    if (this.#deps.clock.now() >= this.#leasedUntilMs) this.#lose()
     return this.#lost
   }
 
@@ -143,7 +143,7 @@ export class Claim {
    * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the state did not answer in time; it may have done it
    */
   async end(ending: JobEnding, keep: Retention): Promise<Job | null> {
-    const { clock, timing } = this.#parts
+    const { clock, timing } = this.#deps
     this.leave()
     for (let tries = 0; ; tries += 1) {
       if (this.lost && tries === 0) return null
@@ -159,7 +159,7 @@ export class Claim {
 
   /** A job returns to the queue only with its progress: otherwise its work would be ordered, and paid for, again. */
   async #endOnce(ending: JobEnding, keep: Retention): Promise<Job | null> {
-    const { jobs, timing } = this.#parts
+    const { jobs, timing } = this.#deps
     const { id, fence } = this.job
     const progress = this.#progress
     if (ending.state === 'queued' && progress !== this.#kept) {
@@ -195,7 +195,7 @@ export class Claim {
 
   async #renewOnce(): Promise<void> {
     if (this.lost || this.#left) return
-    const { jobs, timing, clock } = this.#parts
+    const { jobs, timing, clock } = this.#deps
     const sentAtMs = clock.now()
     const progress = this.#progress
     const unkept = progress === this.#kept ? null : progress
@@ -213,7 +213,7 @@ export class Claim {
   }
 
   #leasedFrom(atMs: number): void {
-    const { clock, timing } = this.#parts
+    const { clock, timing } = this.#deps
     this.#leasedUntilMs = atMs + timing.leaseMs
     this.#leaseOver?.close()
     this.#leaseOver = clock.after(this.#leasedUntilMs - clock.now(), () => this.#lose())

@@ -19,11 +19,11 @@ const KEEP_AGAIN_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000]
 /** Keeps the parts of a job: texts in the object store, and in the progress of the claim where they are. */
 export class PartKeeper implements PartStore {
   readonly #claim: Claim
-  readonly #parts: PartStores
+  readonly #stores: PartStores
 
-  constructor(claim: Claim, parts: PartStores) {
+  constructor(claim: Claim, stores: PartStores) {
     this.#claim = claim
-    this.#parts = parts
+    this.#stores = stores
   }
 
   get #kept(): PartedProgress | undefined {
@@ -71,7 +71,7 @@ export class PartKeeper implements PartStore {
   async #note(parts: PartedProgress): Promise<void> {
     this.#claim.noteParts(parts)
     await this.#claim.checkAnswered()
-    this.#parts.signals.changed(this.#claim.job.id)
+    this.#stores.signals.changed(this.#claim.job.id)
   }
 
   /** The transcript is paid for: a store that is away for a moment does not lose it. */
@@ -81,7 +81,7 @@ export class PartKeeper implements PartStore {
         return await this.#keep(heard)
       } catch {
         if (this.#claim.lost) break
-        await sleep(this.#parts.clock, pauseMs)
+        await sleep(this.#stores.clock, pauseMs)
       }
     }
     return await this.#keep(heard)
@@ -91,11 +91,11 @@ export class PartKeeper implements PartStore {
     const { id, workspace } = this.#claim.job
     const owner = { id, workspace, isJob: true }
     const { signal } = new AbortController()
-    return this.#parts.objects.keepPiece(owner, [Buffer.from(JSON.stringify(value))], signal)
+    return this.#stores.objects.keepPiece(owner, [Buffer.from(JSON.stringify(value))], signal)
   }
 
   async #open(text: KeptText): Promise<unknown> {
-    const json = await this.#parts.objects.open(text)
+    const json = await this.#stores.objects.open(text)
     if (json === null) throw new InputGone('a part of the job is gone')
     return JSON.parse(json)
   }

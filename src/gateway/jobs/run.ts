@@ -45,29 +45,29 @@ type Became = Job['status'] | 'lost' | 'unknown'
  *
  * @returns deletes the objects that are no longer needed; never rejects
  */
-export async function runJob(claim: Claim, parts: RunDependencies): Promise<() => Promise<void>> {
-  const { clock } = parts.services
+export async function runJob(claim: Claim, deps: RunDependencies): Promise<() => Promise<void>> {
+  const { clock } = deps.services
   const startMs = clock.now()
   const { job, signal } = claim
   const context = new CallContext({ requestId: job.requestId, signal }, job.traceparent ?? undefined)
-  context.trace = parts.tracing?.job(job, job.work.operation) ?? null
+  context.trace = deps.tracing?.job(job, job.work.operation) ?? null
   let worked: Worked | null = null
   let ending: JobEnding
   try {
-    worked = await work(claim, context, parts)
+    worked = await work(claim, context, deps)
     ending = { state: 'succeeded', ...worked }
   } catch (thrown) {
-    ending = endingAfter(thrown, claim, context, parts)
+    ending = endingAfter(thrown, claim, context, deps)
   }
   claim.noteCharged(context.chargedMicros)
   const { chargedMicros = 0 } = claim.progress
   if (ending.state !== 'queued' && !claim.lost)
-    parts.services.usageKeeper?.ending(job, context, { became: ending.state, chargedMicros })
-  const { became, tidy } = await conclude(claim, ending, worked, parts)
+    deps.services.usageKeeper?.ending(job, context, { became: ending.state, chargedMicros })
+  const { became, tidy } = await conclude(claim, ending, worked, deps)
   context.trace?.finish(jobEnd(context, became))
   const milliseconds = clock.now() - startMs
-  logClaim(job, became, context, milliseconds, parts.log)
-  parts.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
+  logClaim(job, became, context, milliseconds, deps.log)
+  deps.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
   return tidy
 }
 
@@ -90,7 +90,7 @@ function endingOfClaim(
 ): JobEnding {
   if (signal.reason instanceof Cancelled) return { state: 'cancelled', facts }
   if (signal.aborted) return { state: 'queued', delayMs: 0, counts: 'nothing' }
-  return endingOf(thrown, job, facts, timing)
+  return jobEnding(thrown, job, facts, timing)
 }
 
 /** Facts of a job without an answer: its applied purpose is unknown. */
@@ -181,7 +181,7 @@ const UNASKED: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** Chooses how a claim ends whose work failed: a temporary failure is retried a limited number of times. */
-export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: JobTiming): JobEnding {
+export function jobEnding(thrown: unknown, job: Job, facts: JobFacts, timing: JobTiming): JobEnding {
   const failure = toGatewayError(thrown)
   const { kind, retries, returns } = job
   const { retryAfterMs } = failure.extra
@@ -230,49 +230,49 @@ type OtherWork = Exclude<JobWork, TranscriptionWork>
  * Does the work of a job through the pipeline of every call.
  *
  * @param context collects the facts of the call, also when it fails
- * @throws GatewayError as `run` and `audioOf`; NO_HEALTHY_PROVIDER when the job's app is no longer configured; INTERNAL
- *         when its input is gone; the abort reason of the claim
+ * @throws GatewayError as `run` and `jobAudio`; NO_HEALTHY_PROVIDER when the job's app is no longer configured;
+ *         INTERNAL when its input is gone; the abort reason of the claim
  */
-async function work(claim: Claim, context: CallContext, parts: WorkDependencies): Promise<Worked> {
+async function work(claim: Claim, context: CallContext, deps: WorkDependencies): Promise<Worked> {
   const { job } = claim
-  const principal = jobPrincipal(job, parts.services.snapshot())
+  const principal = jobPrincipal(job, deps.services.snapshot())
   if (principal === null) {
     throw new GatewayError('NO_HEALTHY_PROVIDER', 'the app of this job is no longer configured')
   }
   const identified = context.identify(principal)
-  if (job.endUser !== undefined) context.endUser = keptEndUser(parts.services, principal, job.endUser)
+  if (job.endUser !== undefined) context.endUser = keptEndUser(deps.services, principal, job.endUser)
   const { work: given } = job
   return 'audio' in given
-    ? transcribe(given, claim, identified, parts)
-    : generate(given, claim, identified, parts)
+    ? workTranscription(given, claim, identified, deps)
+    : generate(given, claim, identified, deps)
 }
 
-async function transcribe(
+async function workTranscription(
   { operation, audio: given, options }: TranscriptionWork,
   claim: Claim,
   context: AdmittedContext,
-  parts: WorkDependencies,
+  deps: WorkDependencies,
 ): Promise<Worked> {
   const { job } = claim
-  const audio = await audioOf(given, claim, parts)
+  const audio = await jobAudio(given, claim, deps)
   const { selectors, warnings } = job
   const call: Call<TranscriptionTask> = { operation, payload: { audio, options }, selectors, warnings }
-  const counted = { ...jobContext(claim, parts), isUncounted: 'url' in given && claim.job.fence === 1 }
+  const counted = { ...jobContext(claim, deps), isUncounted: 'url' in given && claim.job.fence === 1 }
   const request = { mode: 'job', call, job: counted } as const
-  const stopReading = parts.readAhead?.(audio, claim.signal)
-  const outcome = await run(parts.services, context, request)
+  const stopReading = deps.readAhead?.(audio, claim.signal)
+  const outcome = await run(deps.services, context, request)
     .catch((error: unknown) => {
-      throw isGone(error) ? new InputGone('the audio of the job is gone', { cause: error }) : error
+      throw isJobGone(error) ? new InputGone('the audio of the job is gone', { cause: error }) : error
     })
     .finally(stopReading)
   try {
-    const told = job.callback === undefined ? {} : { audio_channels: audio.channels }
-    const facts = { ...factsOf(outcome), ...told }
+    const audioFacts = job.callback === undefined ? {} : { audio_channels: audio.channels }
+    const facts = { ...outcomeFacts(outcome), ...audioFacts }
     if (job.kind === 'queue') return { result: null, facts }
     const json = JSON.stringify(transcriptEnvelope(outcome))
     // The end of the claim finds out by itself whether the job was cancelled or lost: only an object is not worth it.
     if (!isInline(json)) await claim.checkAnswered()
-    return { result: await parts.objects.keepResult(json, job, job.fence), facts }
+    return { result: await deps.objects.keepResult(json, job, job.fence), facts }
   } finally {
     outcome.release()
   }
@@ -282,21 +282,21 @@ async function generate(
   { operation, payload: kept }: OtherWork,
   claim: Claim,
   context: AdmittedContext,
-  parts: WorkDependencies,
+  deps: WorkDependencies,
 ): Promise<Worked> {
-  const json = await parts.objects.open(kept)
+  const json = await deps.objects.open(kept)
   if (json === null) throw new InputGone('the payload of the job is gone')
   const { selectors, warnings } = claim.job
   // As it was read when the job was accepted.
   const call = { operation, payload: JSON.parse(json), selectors, warnings } as Call<OtherWork['operation']>
-  const outcome = await run(parts.services, context, { mode: 'job', call, job: jobContext(claim, parts) })
+  const outcome = await run(deps.services, context, { mode: 'job', call, job: jobContext(claim, deps) })
   outcome.release()
-  return { result: null, facts: factsOf(outcome) }
+  return { result: null, facts: outcomeFacts(outcome) }
 }
 
-function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
+function jobContext(claim: Claim, deps: WorkDependencies): JobContext {
   const { job } = claim
-  const { timing } = parts
+  const { timing } = deps
   return {
     id: job.id,
     claim: job.fence,
@@ -304,20 +304,20 @@ function jobContext(claim: Claim, parts: WorkDependencies): JobContext {
     deadlineMs: timing.attemptMs,
     progress: claim.progress.upstream,
     note: (progress) => claim.noteUpstream(progress),
-    parts: new PartKeeper(claim, { ...parts, clock: parts.services.clock }),
+    parts: new PartKeeper(claim, { ...deps, clock: deps.services.clock }),
     isRetried: (thrown) =>
       endingOfClaim(thrown, claim, failedFacts({ policyVersionId: null }), timing).state === 'queued',
   }
 }
 
 /** The store is well and has no such object, as a folder and as an S3 server say it. */
-function isGone(error: unknown): boolean {
+function isJobGone(error: unknown): boolean {
   if (!(error instanceof GatewayError) || !(error.cause instanceof Error)) return false
   const { name, code } = error.cause as NodeJS.ErrnoException
   return code === 'ENOENT' || code === 'EBADMSG' || name === 'NoSuchKey'
 }
 
-function factsOf({ envelope }: Outcome<OperationName>): JobFacts {
+function outcomeFacts({ envelope }: Outcome<OperationName>): JobFacts {
   const { policy_version_id, lk_applied_purpose, lk_purpose_source } = envelope
   return { policy_version_id, lk_applied_purpose, lk_purpose_source }
 }
@@ -335,21 +335,21 @@ interface JobAudioDependencies {
  *
  * @throws GatewayError as `RemoteAudio.fetch`, `MediaProbe.probe` and `checkDuration`; what the claim ends with
  */
-async function audioOf(
+async function jobAudio(
   given: Audio | { readonly url: string },
   claim: Claim,
-  parts: JobAudioDependencies,
+  deps: JobAudioDependencies,
 ): Promise<Audio> {
   if (!('url' in given)) {
     if (claim.input === undefined) return given
-    const audio = parts.objects.openInline(given, claim.input)
+    const audio = deps.objects.openInline(given, claim.input)
     if (audio === null) throw new InputGone('the audio in the record of the job is damaged')
     return audio
   }
   const { audio: earlier } = claim.progress
   if (earlier !== null) return earlier
-  const { services, probe } = parts
-  const { audio: fetched, release } = await fetchAudio(given.url, claim, parts)
+  const { services, probe } = deps
+  const { audio: fetched, release } = await fetchAudio(given.url, claim, deps)
   try {
     await claim.checkpoint()
     const audio = await probe.probe(fetched, claim.signal)

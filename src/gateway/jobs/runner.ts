@@ -54,8 +54,8 @@ export interface JobRunner {
 }
 
 /** Starts to claim jobs and run them. */
-export function startJobRunner(parts: RunnerDependencies): JobRunner {
-  const runner = new Runner(parts)
+export function startJobRunner(deps: RunnerDependencies): JobRunner {
+  const runner = new Runner(deps)
   return {
     get running() {
       return runner.running
@@ -78,7 +78,7 @@ const GATHER_MS = 5
 const GATHERED_PART = 1 / 4
 
 class Runner {
-  readonly #parts: RunnerDependencies & RunDependencies
+  readonly #deps: RunnerDependencies & RunDependencies
   /** Each claim with the promise of its end. */
   readonly #running = new Map<Claim, Promise<void>>()
   readonly #tidying = new Set<Promise<void>>()
@@ -98,10 +98,10 @@ class Runner {
   /** Polls in a row that the state did not answer. */
   #unanswered = 0
 
-  constructor(parts: RunnerDependencies) {
-    const { services, signals } = parts
+  constructor(deps: RunnerDependencies) {
+    const { services, signals } = deps
     const pollMs = services.state.kind === 'embedded' ? EMBEDDED_POLL_MS : TIMING.pollMs
-    this.#parts = { ...parts, timing: { ...TIMING, pollMs, ...parts.timing } }
+    this.#deps = { ...deps, timing: { ...TIMING, pollMs, ...deps.timing } }
     const off = signals.onQueued((part) => this.#call(part))
     this.#looking = this.#look().finally(off)
   }
@@ -111,7 +111,7 @@ class Runner {
   }
 
   get #clock(): Clock {
-    return this.#parts.services.clock
+    return this.#deps.services.clock
   }
 
   async stop(graceMs: number): Promise<void> {
@@ -128,7 +128,7 @@ class Runner {
   }
 
   async #look(): Promise<void> {
-    const { timing } = this.#parts
+    const { timing } = this.#deps
     const clock = this.#clock
     let dueMs = clock.now()
     while (!this.#stopping.signal.aborted) {
@@ -149,7 +149,7 @@ class Runner {
 
   /** Claims as many jobs as there are free places, from everywhere or from one partition of the state. */
   async #takeUp(part?: number): Promise<void> {
-    const { services, places, perWorkspace, timing } = this.#parts
+    const { services, places, perWorkspace, timing } = this.#deps
     const limit = places - this.running
     // The next free place takes what is waiting by then.
     if (limit === 0) this.#moreWaits = true
@@ -175,7 +175,7 @@ class Runner {
 
   /** Jobs of a lost answer are claimed again when their lease is over. */
   async #claim(claiming: Claiming): Promise<readonly Claimed[]> {
-    const { services, log } = this.#parts
+    const { services, log } = this.#deps
     try {
       const taken = await services.state.jobs.claim(claiming)
       if (this.#unanswered > 0) log.info('jobs are claimed again')
@@ -189,7 +189,7 @@ class Runner {
   }
 
   #start(claimed: Claimed, askedAtMs: number): void {
-    const { services, signals, timing, perWorkspace, log } = this.#parts
+    const { services, signals, timing, perWorkspace, log } = this.#deps
     const { id, workspace } = claimed.job
     signals.changed(id)
     const claim = new Claim(claimed, askedAtMs, {
@@ -200,7 +200,7 @@ class Runner {
     })
     const failed = (error: unknown) =>
       log.error({ job_id: id, err: error }, 'job abandoned until its lease ends')
-    const done = runJob(claim, this.#parts)
+    const done = runJob(claim, this.#deps)
       .then((tidy) => this.#tidyUp(tidy))
       .catch(failed)
       .finally(() => {
@@ -228,7 +228,7 @@ class Runner {
 
   /** Calls once enough places are free, or the first of them has waited long enough. */
   #gather(): void {
-    const { places } = this.#parts
+    const { places } = this.#deps
     if (this.running === 0 || places - this.running >= places * GATHERED_PART) this.#call()
     else this.#gathering ??= this.#clock.after(GATHER_MS, () => this.#call())
   }

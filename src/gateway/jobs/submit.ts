@@ -19,7 +19,7 @@ import type { UploadedAudio } from '../../contracts/uploads.ts'
 import type { AdmittedContext } from '../call/context/call-context.ts'
 import { fingerprintOf, slotIdOf } from '../call/context/idempotency.ts'
 import type { Services } from '../call/context/services.ts'
-import { noAudio, type ReceivedAudio } from '../edge/body.ts'
+import { noAudioField, type ReceivedAudio } from '../edge/body.ts'
 import { checkDuration } from '../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../storage/remote-audio.ts'
 import { keepInput } from './inputs.ts'
@@ -82,23 +82,23 @@ export interface SubmittedJob {
 export async function submitJob(
   submission: Submission,
   context: AdmittedContext,
-  parts: SubmitDependencies,
+  deps: SubmitDependencies,
 ): Promise<SubmittedJob> {
   const { id, key } = submission
   const { principal } = context
-  const stored = await storeInput(submission, context, parts)
+  const stored = await storeInput(submission, context, deps)
   const spec = specOf(submission, stored.audio, context)
   const slot = key === undefined ? null : slotOf(key, stored.identity!, submission, principal)
   // When this throws the job may exist: its audio stays until the sweeper has found that it does not.
   const submitted = await submitUntilTaken(
     { spec, slot, input: stored.input },
-    parts.services.state.jobs,
-    parts.services.clock,
+    deps.services.state.jobs,
+    deps.services.clock,
   )
   const isNew = submitted.state === 'accepted' && submitted.id === id
   if (!isNew) stored.drop()
   if (submitted.state === 'reused') throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
-  if (isNew) parts.jobs.signals.queued(partitionOf(principal.workspace.id))
+  if (isNew) deps.jobs.signals.queued(partitionOf(principal.workspace.id))
   else context.replayed = true
   context.jobId = submitted.id
   return { id: submitted.id, job: submitted.job, isNew }
@@ -155,12 +155,12 @@ interface StoredInput extends Pick<JobSubmission, 'input'> {
 async function storeInput(
   { id, body, request, key }: Submission,
   context: AdmittedContext,
-  parts: SubmitDependencies,
+  deps: SubmitDependencies,
 ): Promise<StoredInput> {
-  const { services, probe, uploads } = parts
+  const { services, probe, uploads } = deps
   const { source, fields } = body
   try {
-    if (source.kind === 'none') throw noAudio(fields)
+    if (source.kind === 'none') throw noAudioField(fields)
     const signal = toAbortSignal(context.signal)
     const url = source.kind === 'url' ? source.url : null
     const user = uploadUser(context.principal, services.snapshot())
@@ -173,7 +173,7 @@ async function storeInput(
       audio,
       { id, body, isKeyed: key !== undefined && url === null },
       context,
-      parts,
+      deps,
     )
     return url === null ? stored : { ...stored, identity: urlIdentity(url) }
   } catch (error) {

@@ -88,7 +88,7 @@ interface WatchDependencies {
 /** One job with its waiters: one poll serves them all. */
 class WatchedJob {
   readonly #id: string
-  readonly #parts: WatchDependencies
+  readonly #deps: WatchDependencies
   readonly #waiters = new Set<Waiter>()
   readonly #unlisten: () => void
   #timer: Timer | undefined
@@ -96,17 +96,17 @@ class WatchedJob {
   /** A signal came after the current poll had begun. */
   #stale = false
 
-  constructor(id: string, parts: WatchDependencies) {
+  constructor(id: string, deps: WatchDependencies) {
     this.#id = id
-    this.#parts = parts
-    this.#unlisten = parts.signals.onChanged(id, () => void this.#look())
+    this.#deps = deps
+    this.#unlisten = deps.signals.onChanged(id, () => void this.#look())
     this.#lookLater()
   }
 
   wait(job: Job, waitMs: number, signal: AbortSignal): Promise<Job | null> {
     const { promise, resolve, reject } = Promise.withResolvers<Job | null>()
     const waiter: Waiter = { status: job.status, done: job.parts?.done, seen: job, resolve, reject }
-    const timer = this.#parts.clock.after(waitMs, () => resolve(waiter.seen))
+    const timer = this.#deps.clock.after(waitMs, () => resolve(waiter.seen))
     this.#waiters.add(waiter)
     return unlessAborted(signal, promise).finally(() => {
       timer.close()
@@ -119,11 +119,11 @@ class WatchedJob {
     if (this.#waiters.size > 0) return
     this.#timer?.close()
     this.#unlisten()
-    this.#parts.onLeft()
+    this.#deps.onLeft()
   }
 
   #lookLater(): void {
-    this.#timer = this.#parts.clock.after(POLL_MS, () => void this.#look())
+    this.#timer = this.#deps.clock.after(POLL_MS, () => void this.#look())
   }
 
   async #look(): Promise<void> {
@@ -132,7 +132,7 @@ class WatchedJob {
     this.#looking = true
     this.#timer?.close()
     try {
-      const job = await this.#parts.jobs.get(this.#id)
+      const job = await this.#deps.jobs.get(this.#id)
       for (const waiter of this.#waiters) tell(waiter, job)
     } catch (error) {
       for (const waiter of this.#waiters) waiter.reject(error)

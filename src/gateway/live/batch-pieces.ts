@@ -241,7 +241,7 @@ export function finalsOf(result: TranscriptionResult, seconds: number): readonly
   const channels = new Set([...result.segments, ...result.words].map(({ channel = 0 }) => channel))
   if (channels.size === 0) channels.add(0)
   const finals = [...channels].flatMap((channel) =>
-    partsOf(result, channel, seconds).map(({ segment, words }): Final => {
+    pieceParts(result, channel, seconds).map(({ segment, words }): Final => {
       const { id: _, channel: __, ...rest } = within(segment, seconds)
       return {
         kind: 'final',
@@ -262,7 +262,7 @@ interface Part {
 }
 
 /** The segments of a channel with their words; one of all words, or of the whole text, where there are none. */
-function partsOf(result: TranscriptionResult, channel: number, seconds: number): readonly Part[] {
+function pieceParts(result: TranscriptionResult, channel: number, seconds: number): readonly Part[] {
   const isOf = (part: Segment | Word) => (part.channel ?? 0) === channel
   const words = result.words.filter(isOf).toSorted((a, b) => a.start - b.start)
   const segments = result.segments.filter(isOf).toSorted((a, b) => a.start - b.start)

@@ -71,7 +71,7 @@ export class LiveStage {
 }
 
 interface Connecting {
-  readonly parts: LiveDependencies
+  readonly deps: LiveDependencies
   readonly request: LiveRequest
   readonly signal: CancelSignal
 }
@@ -82,11 +82,11 @@ interface Connecting {
  * @throws GatewayError as `failOver`
  */
 export function connectToOne(
-  { parts, request, signal }: Connecting,
+  { deps, request, signal }: Connecting,
   selection: Selection,
   listener: ConnectionListener,
 ): Promise<Connected> {
-  const { services } = parts
+  const { services } = deps
   const active: ActiveCall<'transcription'> = {
     services,
     context: request.context,
@@ -105,9 +105,9 @@ export function connectToOne(
 export function selectionAfter(
   { candidate, hasWorked }: LiveConnection,
   rotates: boolean,
-  { parts, request }: Connecting,
+  { deps, request }: Connecting,
 ): Selection | null {
-  const pool = parts.services.replicas.of(candidate.entry.provider)
+  const pool = deps.services.replicas.of(candidate.entry.provider)
   const others = request.selection.candidates.filter(({ entry }) => entry !== candidate.entry)
   const isGood = hasWorked || pool?.isUp === true
   const candidates = rotates ? [candidate, ...others] : isGood ? [...others, candidate] : others

@@ -51,7 +51,7 @@ export interface StageHost {
 }
 
 interface StagesDependencies {
-  readonly parts: LiveDependencies
+  readonly deps: LiveDependencies
   readonly request: LiveRequest
   readonly money: SessionMoney
   readonly feed: LiveFeed
@@ -74,11 +74,11 @@ export class LiveStages implements ConnectionListener, PieceListener {
   /** Null: no live entry was missing yet. */
   #pieces: BatchPieces | null = null
 
-  constructor(parts: StagesDependencies) {
-    const { request, feed, messages } = parts
-    this.#of = parts
+  constructor(deps: StagesDependencies) {
+    const { request, feed, messages } = deps
+    this.#of = deps
     this.#selection = request.selection
-    this.handovers = new Handovers(request, feed, messages, parts.parts.watch)
+    this.handovers = new Handovers(request, feed, messages, deps.deps.watch)
   }
 
   get isOver(): boolean {
@@ -206,7 +206,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
   }
 
   #countTime(live: LiveStage, nowMs = this.#nowMs()): void {
-    live.countTime(nowMs, this.#of.money, this.#of.parts.watch)
+    live.countTime(nowMs, this.#of.money, this.#of.deps.watch)
   }
 
   /** Changes the connection for another before its provider ends it; what is not settled is sent again. */
@@ -255,11 +255,11 @@ export class LiveStages implements ConnectionListener, PieceListener {
   /** No live entry is left: where its route allows it, entries for files continue the session in pieces. */
   #withoutLive(thrown: unknown): void {
     if (this.isOver) return
-    const { parts, request, feed, host } = this.#of
+    const { deps, request, feed, host } = this.#of
     const error = toGatewayError(thrown)
     // One provider's refusal of the request would be another's, too.
     const isCurable = isUpstream(error) && error.code !== 'UPSTREAM_REJECTED'
-    if (isCurable) this.#pieces ??= BatchPieces.begin(parts.services, request, feed, this)
+    if (isCurable) this.#pieces ??= BatchPieces.begin(deps.services, request, feed, this)
     if (!isCurable || this.#pieces === null) return void host.finish(error)
     this.handovers.toPieces()
     this.#goInPieces()
@@ -312,7 +312,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
   }
 
   #nowMs(): number {
-    return this.#of.parts.services.clock.now()
+    return this.#of.deps.services.clock.now()
   }
 }
 
@@ -352,8 +352,8 @@ function tellPiece(
 }
 
 /** The live entries that are not known to be ill; null: all are. */
-function healthyOf({ parts, request }: StagesDependencies, nowMs: number): Selection | null {
-  const { health } = parts.services
+function healthyOf({ deps, request }: StagesDependencies, nowMs: number): Selection | null {
+  const { health } = deps.services
   const isIll = ({ entry }: Candidate) => (health.view(entry, nowMs).untilMs ?? 0) > nowMs
   return without(request.selection, isIll)
 }

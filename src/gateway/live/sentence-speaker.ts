@@ -21,8 +21,8 @@ export class SentenceSpeaker {
   /** Audio of a sentence comes. */
   #isPlaying = false
 
-  constructor(parts: SpeakerDependencies) {
-    this.#of = parts
+  constructor(deps: SpeakerDependencies) {
+    this.#of = deps
   }
 
   /**

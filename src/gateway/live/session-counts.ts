@@ -35,7 +35,7 @@ export class SessionCounts {
    */
   check(principal: Principal, limits: Limits, grant?: LiveGrant): void {
     const full = limitsOf(principal, limits, grant).find(({ name, most }) => this.#slots.held(name) >= most)
-    if (full !== undefined) throw refusal(full)
+    if (full !== undefined) throw sessionRefusal(full)
   }
 
   /**
@@ -47,7 +47,7 @@ export class SessionCounts {
     const wanted = limitsOf(principal, limits, grant)
     const taken = await this.#slots.take(wanted)
     if ('lease' in taken) return taken.lease
-    throw refusal(wanted.find(({ name }) => name === taken.full.name) ?? wanted[0]!)
+    throw sessionRefusal(wanted.find(({ name }) => name === taken.full.name) ?? wanted[0]!)
   }
 }
 
@@ -66,7 +66,7 @@ function limitsOf(
   ]
 }
 
-function refusal({ most, limit }: SessionLimit): GatewayError {
+function sessionRefusal({ most, limit }: SessionLimit): GatewayError {
   const message = `at most ${most} live sessions may be open at once`
   return new GatewayError('RATE_LIMITED', message, { details: { limit }, retryAfterMs: RETRY_AFTER_MS })
 }

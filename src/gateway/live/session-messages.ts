@@ -99,7 +99,7 @@ export class SessionMessages {
     { candidate, base, warnings }: Pick<LiveConnection, 'candidate' | 'base' | 'warnings'>,
     { replayed, lost }: { readonly replayed: number; readonly lost: number },
   ): void {
-    const told = this.#transcript.hasSpeakers
+    const allWarnings = this.#transcript.hasSpeakers
       ? [...warnings, 'speakers: those of another provider cannot be matched; they are numbered on']
       : warnings
     this.#request.sink.send({
@@ -109,7 +109,7 @@ export class SessionMessages {
       at_seconds: seconds(base / this.#feed.bytesPerSecond),
       replayed_seconds: seconds(replayed),
       lost_seconds: seconds(lost),
-      warnings: told,
+      warnings: allWarnings,
     })
   }
 

@@ -16,7 +16,7 @@ import { seconds } from './transcript.ts'
  * understands it is a matter of its stages.
  */
 export class LiveSession implements Ticking {
-  readonly #parts: LiveDependencies
+  readonly #deps: LiveDependencies
   readonly #request: LiveRequest
   readonly #money: SessionMoney
   readonly #feed: LiveFeed
@@ -30,26 +30,26 @@ export class LiveSession implements Ticking {
   /** Why it ends; null: it does not yet. */
   #end: SessionEnd | null = null
 
-  constructor(parts: LiveDependencies, request: LiveRequest) {
+  constructor(deps: LiveDependencies, request: LiveRequest) {
     const { context, call } = request
-    const { services, memory } = parts
+    const { services, memory } = deps
     const { live } = call.payload
     const { live_buffer_seconds: reach } = services.snapshot().limits
-    this.#parts = parts
+    this.#deps = deps
     this.#request = request
     this.#feed = new LiveFeed(live.audio, memory, reach, services.clock)
-    this.#messages = new SessionMessages(request, this.#feed, parts)
+    this.#messages = new SessionMessages(request, this.#feed, deps)
     this.#money = new SessionMoney({ services, context, call, signal: this.#over })
     this.#life = new SessionLife(services.clock, (message) => request.sink.send(message))
     this.#stages = new LiveStages({
-      ...{ parts, request, money: this.#money, feed: this.#feed, messages: this.#messages },
+      ...{ deps, request, money: this.#money, feed: this.#feed, messages: this.#messages },
       signal: this.#over,
       host: {
         finish: (error) => void this.#finish(error, true),
-        hurry: () => parts.ticker.hurry(this),
+        hurry: () => deps.ticker.hurry(this),
       },
     })
-    parts.ticker.add(this)
+    deps.ticker.add(this)
   }
 
   get startedMs(): number {
@@ -214,7 +214,7 @@ export class LiveSession implements Ticking {
     if (this.#stages.isOver) return
     const { context, sink } = this.#request
     const reason = error ?? new GatewayError('CLIENT_CLOSED')
-    this.#parts.ticker.remove(this)
+    this.#deps.ticker.remove(this)
     this.#feed.clear()
     this.#stages.close(error === null ? null : isHere ? 'the session ended' : 'the caller left')
     this.#over.abort(reason)
@@ -226,7 +226,7 @@ export class LiveSession implements Ticking {
     const done =
       error === null && hasBegun ? this.#messages.done(last ?? selection.candidates[0]!, selection) : null
     const settled = this.#money.end()
-    void this.#parts.services.settlements.during(settled)
+    void this.#deps.services.settlements.during(settled)
     if (done !== null) sink.send({ type: 'done', ...done })
     sink.end(error)
     await settled
@@ -236,7 +236,7 @@ export class LiveSession implements Ticking {
   /** Leaves on the context the facts of the log line, the record and the span. */
   #note(error: GatewayError | null): void {
     const { context } = this.#request
-    const { services, watch } = this.#parts
+    const { services, watch } = this.#deps
     const { billableSeconds, costUsd } = this.#stages.spent
     this.#end = sessionEnd(error, this.#end)
     context.failure = error
@@ -257,11 +257,11 @@ export class LiveSession implements Ticking {
   }
 
   #limits() {
-    return this.#parts.services.snapshot().limits
+    return this.#deps.services.snapshot().limits
   }
 
   #nowMs(): number {
-    return this.#parts.services.clock.now()
+    return this.#deps.services.clock.now()
   }
 }
 

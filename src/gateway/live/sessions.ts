@@ -30,7 +30,7 @@ export interface OpenSession {
 
 /** The live sessions of this node. */
 export class LiveSessions {
-  readonly #parts: LiveDependencies
+  readonly #deps: LiveDependencies
   readonly #open = new Set<OpenSession>()
   readonly #counts: SessionCounts
   /** Looks for orders to end sessions; null: there are none. */
@@ -44,7 +44,7 @@ export class LiveSessions {
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
     this.#counts = new SessionCounts(services.state.slots)
-    this.#parts = {
+    this.#deps = {
       services,
       memory,
       ticker: new LiveTicker(services.clock),
@@ -53,7 +53,7 @@ export class LiveSessions {
   }
 
   get #clock(): Clock {
-    return this.#parts.services.clock
+    return this.#deps.services.clock
   }
 
   get count(): number {
@@ -62,12 +62,12 @@ export class LiveSessions {
 
   /** Bytes of audio that sessions keep. */
   get heldBytes(): number {
-    return this.#parts.memory.used
+    return this.#deps.memory.used
   }
 
   /** Bytes of audio that they may keep. */
   get heldBytesMax(): number {
-    return this.#parts.memory.limit
+    return this.#deps.memory.limit
   }
 
   find(id: string): OpenSession | null {
@@ -76,7 +76,7 @@ export class LiveSessions {
 
   /** The sessions as the console shows them. */
   samples(): readonly LiveSample[] {
-    return this.list().map((open) => sampleOf(open, this.#clock))
+    return this.list().map((open) => sessionSample(open, this.#clock))
   }
 
   list(): readonly OpenSession[] {
@@ -91,7 +91,7 @@ export class LiveSessions {
    */
   select(context: AdmittedContext, call: LiveRequest['call'], grant?: LiveGrant): Selection {
     this.#admit(context, grant)
-    const selection = selectEntries(this.#parts.services, context, { mode: 'whole', call }, this.#clock.now())
+    const selection = selectEntries(this.#deps.services, context, { mode: 'whole', call }, this.#clock.now())
     return withUnhealthy(selection, call.selectors.responseProfile)
   }
 
@@ -102,14 +102,14 @@ export class LiveSessions {
    */
   selectSpeech(context: AdmittedContext, call: SpeechRequest['call']): Selection {
     this.#admit(context)
-    return selectEntries(this.#parts.services, context, { mode: 'preview', call }, this.#clock.now())
+    return selectEntries(this.#deps.services, context, { mode: 'preview', call }, this.#clock.now())
   }
 
   /** Opens a session, which counts until its end. It is to be started. */
   open(request: LiveRequest): LiveSession {
     const { context, sink, grant } = request
     const { admitted, left } = this.#count(context, request.admitted, grant)
-    const session = new LiveSession(this.#parts, {
+    const session = new LiveSession(this.#deps, {
       ...request,
       admitted,
       sink: {
@@ -128,7 +128,7 @@ export class LiveSessions {
   /** Opens a session that speaks, which counts until its end. It is to be started. */
   openSpeech(request: SpeechRequest): SpeechSession {
     const { admitted, left } = this.#count(request.context, request.admitted)
-    const session = new SpeechSession(this.#parts, { ...request, admitted }, () => {
+    const session = new SpeechSession(this.#deps, { ...request, admitted }, () => {
       left()
       this.#closed(opened)
     })
@@ -140,7 +140,7 @@ export class LiveSessions {
     const opened = { id: newId('live'), context, session }
     context.sessionId = opened.id
     this.#open.add(opened)
-    this.#parts.services.usageKeeper?.opened(context, () => session.facts())
+    this.#deps.services.usageKeeper?.opened(context, () => session.facts())
     this.#looking ??= this.#clock.every(ORDERS_MS, this.#carryOut).unref()
     return opened
   }
@@ -160,7 +160,7 @@ export class LiveSessions {
 
   /** Ends sessions that an operator ends in the console of another node. */
   readonly #carryOut = async (): Promise<void> => {
-    const { sessionEnds } = this.#parts.services.state.console
+    const { sessionEnds } = this.#deps.services.state.console
     try {
       for (const id of await sessionEnds.pending()) {
         const open = this.find(id)
@@ -180,7 +180,7 @@ export class LiveSessions {
    * @returns what the session waits for instead; `left` is called at its end
    */
   #count({ principal }: AdmittedContext, admitted: Promise<unknown> | undefined, grant?: LiveGrant) {
-    const { limits } = this.#parts.services.snapshot()
+    const { limits } = this.#deps.services.snapshot()
     const counted = this.#counts.add(principal, limits, grant)
     const left = () =>
       void counted.then(
@@ -195,11 +195,11 @@ export class LiveSessions {
 
   #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {
     if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
-    this.#counts.check(principal, this.#parts.services.snapshot().limits, grant)
+    this.#counts.check(principal, this.#deps.services.snapshot().limits, grant)
   }
 }
 
-function sampleOf({ id, context, session }: OpenSession, clock: Clock): LiveSample {
+function sessionSample({ id, context, session }: OpenSession, clock: Clock): LiveSample {
   const { principal, route } = context
   const { audio_seconds: audioSeconds = 0, characters, switches } = session.facts()
   return {

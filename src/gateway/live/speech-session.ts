@@ -26,7 +26,7 @@ type Stage =
  * its own money, and all of them are one stream of audio. The caller pays for what was sent to a provider.
  */
 export class SpeechSession implements Ticking {
-  readonly #parts: LiveDependencies
+  readonly #deps: LiveDependencies
   readonly #request: SpeechRequest
   readonly #closed: () => void
   readonly #over = new Cancellation()
@@ -42,9 +42,9 @@ export class SpeechSession implements Ticking {
   #stage: Stage = { name: 'taking' }
 
   /** @param closed called once, before its sink is told that it is over */
-  constructor(parts: LiveDependencies, request: SpeechRequest, closed: () => void) {
-    const { services, ticker, watch } = parts
-    this.#parts = parts
+  constructor(deps: LiveDependencies, request: SpeechRequest, closed: () => void) {
+    const { services, ticker, watch } = deps
+    this.#deps = deps
     this.#request = request
     this.#closed = closed
     this.#life = new SessionLife(services.clock, (message) => request.sink.send(message))
@@ -243,7 +243,7 @@ export class SpeechSession implements Ticking {
     if (this.#isOver) return
     const end = sessionEnd(error, this.#stage.name === 'ending' ? this.#stage.cutFor : null)
     this.#stage = { name: 'over', end }
-    const { ticker, watch } = this.#parts
+    const { ticker, watch } = this.#deps
     ticker.remove(this)
     const { context, sink } = this.#request
     const reason = error ?? new GatewayError('CLIENT_CLOSED')
@@ -265,10 +265,10 @@ export class SpeechSession implements Ticking {
 
   /** The caller is there: it has written, or has just been answered. */
   #heard(): void {
-    this.#heardMs = this.#parts.services.clock.now()
+    this.#heardMs = this.#deps.services.clock.now()
   }
 
   #limits() {
-    return this.#parts.services.snapshot().limits
+    return this.#deps.services.snapshot().limits
   }
 }

@@ -41,8 +41,8 @@ const DECODERS =
   'pcm_s8,pcm_u8,speex,tta,vorbis,wavpack,wmalossless,wmapro,wmav1,wmav2,wmavoice'
 
 /** Makes audio into formats that entries take, by a process of the system's `ffmpeg` for each. */
-export function createAudioTranscoder(dependencies: TranscoderDependencies): AudioTranscoder {
-  const { reader, probe, clock, path, ...stores } = dependencies
+export function createAudioTranscoder(deps: TranscoderDependencies): AudioTranscoder {
+  const { reader, probe, clock, path, ...stores } = deps
   const turns = new Turns(availableParallelism())
   return {
     get isAvailable() {
@@ -178,7 +178,7 @@ async function piped<Kept>(
   const kill = () => child.kill('SIGKILL')
   signal.addEventListener('abort', kill, { once: true })
   try {
-    const sending = send(child, bytes)
+    const sending = feed(child, bytes)
     // Nothing may be sent any more once the body is given back, however much of it was read.
     sending.catch(kill)
     try {
@@ -199,7 +199,7 @@ async function piped<Kept>(
 }
 
 /** Sends bytes as fast as they are taken, until no more are. */
-async function send({ stdin }: ChildProcess, bytes: AsyncGenerator<Uint8Array>): Promise<void> {
+async function feed({ stdin }: ChildProcess, bytes: AsyncGenerator<Uint8Array>): Promise<void> {
   const input = stdin!
   let isOpen = true
   let proceed = () => {}

@@ -2,7 +2,7 @@ import type { AudioRef, BodyPiece } from '../../contracts/audio.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { idTimeMs } from '../../contracts/ids.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
-import { open, type SealContext, seal } from '../../contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../contracts/sealing.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import {
   isUploadId,
@@ -106,7 +106,7 @@ export class Uploads implements UploadedAudio {
     if (await this.#isKnown(id, owner, quotaBytes - (isFinal ? 0 : length)))
       throw new GatewayError('CONFLICT', 'the upload of this token was created before')
     const info: Info = { ...owner, ...terms }
-    const bytes = Buffer.from(seal(this.#secretKeys, JSON.stringify(info), contextOf(owner)))
+    const bytes = Buffer.from(seal(this.#secretKeys, JSON.stringify(info), uploadContext(owner)))
     const key = `${folderOf(id, owner)}${isFinal ? 'final' : 'info'}-${length}`
     await this.#objects.put(key, chunksOf(bytes), bytes.length, { signal })
     return this.#uploadOf(id, info, [])
@@ -117,8 +117,8 @@ export class Uploads implements UploadedAudio {
     if (!isUploadId(id) || expiryOf(id) <= this.#clock.wallNow()) throw noUpload()
     const listed: ObjectInfo[] = []
     for await (const object of this.#objects.list(folderOf(id, owner))) listed.push(object)
-    const told = listed.find(({ key }) => INFO.test(nameOf(key)))
-    const info = told === undefined ? null : await this.#read(told, owner, signal)
+    const infoObject = listed.find(({ key }) => INFO.test(objectName(key)))
+    const info = infoObject === undefined ? null : await this.#read(infoObject, owner, signal)
     if (info === null || info.workspace !== owner.workspace || info.app !== owner.app) throw noUpload()
     return this.#uploadOf(id, info, listed)
   }
@@ -155,7 +155,7 @@ export class Uploads implements UploadedAudio {
     const keys: string[] = []
     for await (const { key } of this.#objects.list(folderOf(id, owner))) keys.push(key)
     // With its info the upload is gone, whatever is left of it.
-    keys.sort((a, b) => Number(INFO.test(nameOf(b))) - Number(INFO.test(nameOf(a))))
+    keys.sort((a, b) => Number(INFO.test(objectName(b))) - Number(INFO.test(objectName(a))))
     for (const key of keys) await this.#objects.remove(key)
   }
 
@@ -186,7 +186,7 @@ export class Uploads implements UploadedAudio {
     let used = 0
     let count = 0
     for await (const { key } of this.#objects.list(`resumable/${keySegment(owner.workspace)}/`)) {
-      const [, kind, length] = INFO.exec(nameOf(key)) ?? []
+      const [, kind, length] = INFO.exec(objectName(key)) ?? []
       const other = key.split('/')[2]!
       if (kind === undefined || expiryOf(other) <= this.#clock.wallNow()) continue
       known ||= other === id
@@ -205,7 +205,7 @@ export class Uploads implements UploadedAudio {
   /** Null: it was sealed with a key that is no longer there. */
   async #read({ key, bytes }: ObjectInfo, owner: UploadOwner, signal: AbortSignal): Promise<Info | null> {
     const copy = await copyBytes(objectBytes(this.#objects, key, 0, bytes, signal), bytes)
-    const text = open(this.#secretKeys, Buffer.from(copy).toString(), contextOf(owner))
+    const text = unseal(this.#secretKeys, Buffer.from(copy).toString(), uploadContext(owner))
     return text === null ? null : (JSON.parse(text) as Info)
   }
 
@@ -239,7 +239,7 @@ function inOrder(found: readonly Piece[]): BodyPiece[] {
 }
 
 function pieceIn(key: string): Piece[] {
-  const [, start, end] = PIECE.exec(nameOf(key)) ?? []
+  const [, start, end] = PIECE.exec(objectName(key)) ?? []
   return start === undefined ? [] : [{ key, start: Number(start), end: Number(end) }]
 }
 
@@ -247,11 +247,11 @@ function folderOf(id: string, { workspace }: UploadOwner): string {
   return `resumable/${keySegment(workspace)}/${id}/`
 }
 
-function contextOf({ workspace }: UploadOwner): SealContext {
+function uploadContext({ workspace }: UploadOwner): SealContext {
   return { purpose: 'resumable upload', workspace }
 }
 
-function nameOf(key: string): string {
+function objectName(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }
 

@@ -39,7 +39,7 @@ function view(bytes: Uint8Array): Buffer {
 /**
  * A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next.
  */
-export function joined(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
+export function joinedBytes(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
   if (rest.length === 0) return chunk
   const both = new Uint8Array(rest.length + chunk.length)
   both.set(rest)

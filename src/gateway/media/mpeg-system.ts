@@ -33,7 +33,7 @@ export async function probeMpegSystem(window: AudioWindow): Promise<Measure> {
     let index = 0
     while (index + FRAME_HEADER_BYTES <= bytes.length) {
       const code = startCode(bytes, index)
-      const packetBytes = code === null ? 0 : lengthOf(bytes, index, code)
+      const packetBytes = code === null ? 0 : packetLength(bytes, index, code)
       if (code === null || packetBytes === 0) {
         index = nextStartCode(bytes, index + 1)
         continue
@@ -65,7 +65,7 @@ function nextStartCode(bytes: Uint8Array, from: number): number {
 }
 
 /** Bytes of a pack header or a packet; 0 for a start code of something else. */
-function lengthOf(bytes: Uint8Array, at: number, code: number): number {
+function packetLength(bytes: Uint8Array, at: number, code: number): number {
   if (code === END) return 4
   if (code >= PACKETS_FIRST) return 6 + u16be(bytes, at + 4)
   if (code !== PACK) return 0

@@ -59,11 +59,11 @@ export async function probeOgg(window: AudioWindow): Promise<Measure> {
     await readPages(window, reached, streams, false)
   }
   const [first] = streams
-  const seconds = streams.reduce((sum, one) => sum + lengthOf(one), 0)
+  const seconds = streams.reduce((sum, one) => sum + streamSeconds(one), 0)
   return { channels: first?.channels ?? null, durationSeconds: seconds > 0 ? seconds : null }
 }
 
-function lengthOf({ start, end, preSkip, sampleRate }: Stream): number {
+function streamSeconds({ start, end, preSkip, sampleRate }: Stream): number {
   return start === null ? 0 : Math.max(0, end - start - preSkip) / sampleRate
 }
 

@@ -48,7 +48,7 @@ export function converter(from: LiveAudio, to: LiveAudio): Converter | null {
       ? null
       : Array.from({ length: to.channels }, () => new Resampler(from.sampleRate, to.sampleRate))
   return (bytes) => {
-    const heard = decode(bytes, from.encoding)
+    const heard = decodePcm(bytes, from.encoding)
     const mixed = to.channels === from.channels ? heard : mixDown(heard, from.channels)
     const resampled = resamplers === null ? mixed : resample(mixed, resamplers)
     return encode(resampled, to.encoding)
@@ -62,7 +62,7 @@ export function samplesOf(bytes: Uint8Array): Int16Array {
 }
 
 /** Samples of 16 bits in the order of this machine. */
-function decode(bytes: Uint8Array, encoding: LiveEncoding): Int16Array {
+function decodePcm(bytes: Uint8Array, encoding: LiveEncoding): Int16Array {
   if (encoding === 'pcm_s16le') return samplesOf(bytes)
   const table = encoding === 'mulaw' ? MULAW : ALAW
   const samples = new Int16Array(bytes.length)

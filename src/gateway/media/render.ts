@@ -44,8 +44,8 @@ function cuesOf(segments: readonly Segment[]): Cue[] {
       return {
         startMs,
         endMs: Math.max(startMs + 1, milliseconds(end)),
-        lines: linesOf(text),
-        speaker: linesOf(speaker ?? '').join(' ') || null,
+        lines: textLines(text),
+        speaker: textLines(speaker ?? '').join(' ') || null,
       }
     })
     .filter((cue) => cue.lines.length > 0)
@@ -57,7 +57,7 @@ function milliseconds(seconds: number): number {
 }
 
 /** Control characters except tabs end a line: no player shows them, and a blank line would end the cue. */
-function linesOf(text: string): string[] {
+function textLines(text: string): string[] {
   return text
     .replaceAll('\t', ' ')
     .split(/[\p{Cc}\u2028\u2029]+/u)
@@ -74,7 +74,7 @@ function renderSrt(cues: readonly Cue[]): string {
     .map(({ startMs, endMs, lines, speaker }, index) => {
       const voice = speaker === null ? '' : `${speaker}: `
       const text = shortenArrows(`${voice}${lines.join('\n')}`)
-      return `${index + 1}\n${clock(startMs, ',')} --> ${clock(endMs, ',')}\n${text}\n`
+      return `${index + 1}\n${cueTime(startMs, ',')} --> ${cueTime(endMs, ',')}\n${text}\n`
     })
     .join('\n')
 }
@@ -94,7 +94,7 @@ const isDash = (point: number): boolean => point === 0x2d
 function renderVtt(cues: readonly Cue[]): string {
   const blocks = cues.map(({ startMs, endMs, lines, speaker }) => {
     const voice = speaker === null ? '' : `<v ${escapeVtt(speaker)}>`
-    return `${clock(startMs, '.')} --> ${clock(endMs, '.')}\n${voice}${escapeVtt(lines.join('\n'))}\n`
+    return `${cueTime(startMs, '.')} --> ${cueTime(endMs, '.')}\n${voice}${escapeVtt(lines.join('\n'))}\n`
   })
   return ['WEBVTT\n', ...blocks].join('\n')
 }
@@ -104,7 +104,7 @@ function escapeVtt(text: string): string {
 }
 
 /** `HH:MM:SS` and milliseconds behind `point`; hours grow beyond two digits when they must. */
-function clock(totalMs: number, point: ',' | '.'): string {
+function cueTime(totalMs: number, point: ',' | '.'): string {
   const pad = (value: number, digits = 2) => String(Math.floor(value)).padStart(digits, '0')
   const seconds = totalMs / 1000
   const minutes = seconds / 60

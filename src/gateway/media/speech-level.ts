@@ -80,13 +80,13 @@ class Levels {
   /** Frames that can be speech; the end of the audio that fills no frame is none. */
   speechFrames(): number {
     const floor = this.#floor()
-    const least = Math.max(placeOf(SILENCE_DB), floor + RISE_DB * STEPS_PER_DB)
+    const least = Math.max(binOfLevel(SILENCE_DB), floor + RISE_DB * STEPS_PER_DB)
     return this.#counts.subarray(Math.min(least, this.#counts.length)).reduce((sum, count) => sum + count, 0)
   }
 
   #closeFrame(): void {
     const mean = this.#squares / this.#samples / (32_768 * 32_768)
-    const place = placeOf(mean === 0 ? -RANGE_DB : 10 * Math.log10(mean))
+    const place = binOfLevel(mean === 0 ? -RANGE_DB : 10 * Math.log10(mean))
     this.#counts[place] = this.#counts[place]! + 1
     this.#squares = 0
     this.#samples = 0
@@ -103,6 +103,6 @@ class Levels {
   }
 }
 
-function placeOf(decibels: number): number {
+function binOfLevel(decibels: number): number {
   return Math.round((Math.min(0, Math.max(-RANGE_DB, decibels)) + RANGE_DB) * STEPS_PER_DB)
 }

@@ -39,14 +39,14 @@ export function subtitleSegments(
   const timed = new WordTimes(words)
   const tokens = [...segments]
     .sort((one, other) => one.start - other.start)
-    .flatMap((segment) => tokensOf(segment, timed, rules.lineLength))
+    .flatMap((segment) => segmentTokens(segment, timed, rules.lineLength))
   const cues = cuesOf(tokens, rules)
   return cues.map((cue, id) => {
     const [first, last] = [cue[0]!, cue.at(-1)!]
     const text = balanced(cue, rules)
     const { confidence: _, ...segment } = first.segment
     const next = cues[id + 1]?.[0]?.start ?? Number.POSITIVE_INFINITY
-    return { ...segment, id, start: first.start, end: endOf(first.start, last.end, next, text, rules), text }
+    return { ...segment, id, start: first.start, end: cueEnd(first.start, last.end, next, text, rules), text }
   })
 }
 
@@ -76,7 +76,7 @@ class WordTimes {
   }
 }
 
-function tokensOf(segment: Segment, timed: WordTimes, lineLength: number): Token[] {
+function segmentTokens(segment: Segment, timed: WordTimes, lineLength: number): Token[] {
   const texts = segment.text.split(/\s+/u).filter(Boolean)
   const words = timed.of(segment)
   const isTimed = words.length === texts.length
@@ -157,7 +157,7 @@ function wrapped(cue: readonly Token[], width: number): string[] {
 }
 
 /** As long as reading takes, where that is longer than the speech and the next subtitle leaves room. */
-function endOf(start: number, end: number, next: number, text: string, rules: SubtitleRules): number {
+function cueEnd(start: number, end: number, next: number, text: string, rules: SubtitleRules): number {
   const reading = Math.max(SECONDS_LEAST, countCharacters(text) / rules.charactersPerSecond)
   const wanted = Math.min(start + Math.min(reading, SECONDS_MOST), next - GAP_SECONDS)
   return Math.max(end, wanted)

@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
 import { type Clock, nextTurn, systemClock } from '../../contracts/time.ts'
-import { joined } from './bytes.ts'
+import { joinedBytes } from './bytes.ts'
 
 /** Largest range that is asked of the reader at once. */
 export const RANGE_BYTES = 256 * 1024
@@ -123,7 +123,7 @@ export class AudioWindow {
       if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
       const { start, bytes } = this.#scanned
       const passed = Math.min(Math.max(offset - start, 0), bytes.length)
-      this.#scanned = { start: start + passed, bytes: joined(bytes.subarray(passed), next.value) }
+      this.#scanned = { start: start + passed, bytes: joinedBytes(bytes.subarray(passed), next.value) }
     }
     return cut(this.#scanned, offset)
   }

@@ -137,7 +137,7 @@ async function copyNew(folder: string, draft: string): Promise<void> {
   for (const name of await filesIn(folder)) {
     if (LEFT_OUT.test(name.split('/')[0]!)) continue
     const [from, to] = [join(folder, name), join(draft, name)]
-    const [now, before] = [await sizeOf(from), await sizeOf(to)]
+    const [now, before] = [await fileSize(from), await fileSize(to)]
     // Objects go at any time.
     if (now === null || now === before) continue
     await copyWhole(from, to).catch((error: NodeJS.ErrnoException) => {
@@ -169,7 +169,7 @@ async function digestOf(path: string): Promise<{ bytes: number; sha256: string }
   return { bytes, sha256: hash.digest('hex') }
 }
 
-async function sizeOf(path: string): Promise<number | null> {
+async function fileSize(path: string): Promise<number | null> {
   return await stat(path).then(
     ({ size }) => size,
     () => null,
@@ -177,5 +177,5 @@ async function sizeOf(path: string): Promise<number | null> {
 }
 
 async function isThere(path: string): Promise<boolean> {
-  return (await sizeOf(path)) !== null
+  return (await fileSize(path)) !== null
 }

@@ -1,6 +1,6 @@
 import { createPrivateKey, hash, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type Logger, messageOf } from '../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../contracts/log.ts'
 import { oneAtATime } from '../../contracts/one-at-a-time.ts'
 import type { Clock } from '../../contracts/time.ts'
 import type { CertificateFiles } from '../edge/apps.ts'
@@ -126,7 +126,7 @@ export async function openCertificate(
       log.info({ changed: renewed, expires_at }, 'TLS certificate read')
       warnOfDates(current, clock.wallNow(), log)
     } catch (error) {
-      log.error({ reason: messageOf(error) }, 'TLS certificate refused, the old one stays')
+      log.error({ reason: errorMessage(error) }, 'TLS certificate refused, the old one stays')
     }
   }
 

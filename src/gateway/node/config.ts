@@ -234,7 +234,7 @@ export function readEnvironment(env: Env): Environment {
   for (const [name, schema] of Object.entries(Environment.properties)) {
     const text = all[name]
     if (text === undefined || text === '') continue
-    given[name] = parsed(text, 'type' in schema ? schema.type : undefined)
+    given[name] = parsedSetting(text, 'type' in schema ? schema.type : undefined)
   }
   const filled = Value.Default(Environment, given) as Static<typeof Environment>
   faults.push(...faultsOf(filled))
@@ -262,7 +262,7 @@ function tlsFaults({
 }
 
 /** A text that is not of the type that the variable has stays one, and is refused as that. */
-function parsed(text: string, type: unknown): unknown {
+function parsedSetting(text: string, type: unknown): unknown {
   if (type === 'integer' && /^\d+$/.test(text)) return Number(text)
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return text

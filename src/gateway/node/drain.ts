@@ -59,11 +59,11 @@ export async function drain(
   if (await runOut(server, pending, times, clock)) return
   server.refuse()
   const refused = () => server.inFlight + server.connections === 0
-  await ended(refused, REFUSED_MS, clock)
+  await drained(refused, REFUSED_MS, clock)
 }
 
 /** Resolves when `isOver` says so, at the latest after `ms`. */
-export async function ended(isOver: () => boolean, ms: number, clock: Clock): Promise<boolean> {
+export async function drained(isOver: () => boolean, ms: number, clock: Clock): Promise<boolean> {
   const untilMs = clock.now() + ms
   while (!isOver()) {
     if (clock.now() >= untilMs) return false
@@ -95,7 +95,7 @@ async function quiet(
     accepted = seen
     return nowMs - startMs >= listenMs && passedMs >= quietMs
   }
-  await ended(isQuiet, listenMs + extraMs, clock)
+  await drained(isQuiet, listenMs + extraMs, clock)
 }
 
 /** Resolves to whether everything is answered, and no connection is left that may still be used. */
@@ -112,5 +112,5 @@ function runOut(
     else if (server.connections === 0) return true
     return nowMs - busyMs >= idleMs
   }
-  return ended(isOver, answerMs, clock)
+  return drained(isOver, answerMs, clock)
 }

@@ -20,31 +20,21 @@ export interface JobWork {
 }
 
 /** Starts the work on jobs in this process, `LARKWAY_JOBS` of them at a time. */
-export function startJobWork(parts: Node): JobWork {
-  const {
-    environment,
-    services,
-    state,
-    log,
-    timing,
-    signals,
-    jobObjects: objects,
-    probe,
-    remoteAudio,
-  } = parts
+export function startJobWork(node: Node): JobWork {
+  const { environment, services, state, log, timing, signals, jobObjects: objects, probe, remoteAudio } = node
   const runner = startJobRunner({
     services,
     objects,
     probe,
     remoteAudio,
-    readAhead: parts.readAhead,
+    readAhead: node.readAhead,
     signals,
     log,
-    tracing: parts.tracing,
+    tracing: node.tracing,
     recorder: {
       ran(job, call, milliseconds) {
-        parts.recorder.ran(job, call, milliseconds)
-        parts.metrics?.tenants.ran(job, call)
+        node.recorder.ran(job, call, milliseconds)
+        node.metrics?.tenants.ran(job, call)
       },
     },
     places: environment.LARKWAY_JOBS,
@@ -55,31 +45,31 @@ export function startJobWork(parts: Node): JobWork {
     state,
     signals,
     log,
-    secretKeys: parts.secretKeys,
-    clock: parts.clock,
-    signer: parts.workers.signer,
+    secretKeys: node.secretKeys,
+    clock: node.clock,
+    signer: node.workers.signer,
     callbacks: {
       state,
       forms: CALLBACK_FORMS,
       openResult: (job, result, reader) =>
-        openResult(job, result, reader, { budget: parts.budget, state, objects }),
+        openResult(job, result, reader, { budget: node.budget, state, objects }),
     },
-    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS, clock: parts.clock }),
-    alertTarget: () => alertTarget(parts),
+    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS, clock: node.clock }),
+    alertTarget: () => alertTarget(node),
     timing: timing.deliveries ?? {},
-    onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),
+    onOutcome: (outcome) => node.metrics?.work.delivered(outcome),
   })
   const alerts = startAlertWatch({
     state,
     snapshot: services.snapshot,
-    routes: () => parts.catalog.service.good().routes,
-    models: () => parts.catalog.service.models(),
+    routes: () => node.catalog.service.good().routes,
+    models: () => node.catalog.service.models(),
     log,
     onEvent: () => signals.ended(),
-    clock: parts.clock,
+    clock: node.clock,
     timing: timing.alerts ?? {},
   })
-  const purge = startPurge({ state, objects, log, clock: parts.clock, timing: timing.purge ?? {} })
+  const purge = startPurge({ state, objects, log, clock: node.clock, timing: timing.purge ?? {} })
   return {
     get running() {
       return runner.running

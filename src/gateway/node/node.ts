@@ -148,9 +148,9 @@ export async function openNode(
 }
 
 /** Opens what makes audio into files that entries take. */
-function openLongAudio(parts: TranscoderDependencies) {
-  const { reader, objects, budget } = parts
-  return { cutter: createAudioCutter({ reader, objects, budget }), transcoder: createAudioTranscoder(parts) }
+function openLongAudio(deps: TranscoderDependencies) {
+  const { reader, objects, budget } = deps
+  return { cutter: createAudioCutter({ reader, objects, budget }), transcoder: createAudioTranscoder(deps) }
 }
 
 /** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */
@@ -177,19 +177,19 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
 /** Opens what bodies of requests are in. Those in the store are kept as long as they are read. */
 function openBodies(
   store: Store & { readonly inputs: JobInputs | null },
-  parts: Required<Pick<SpoolDependencies, 'budget' | 'blocks' | 'log' | 'clock'>>,
+  deps: Required<Pick<SpoolDependencies, 'budget' | 'blocks' | 'log' | 'clock'>>,
   environment: Environment,
   closers: Closer[],
 ) {
   const holds = new HeldBodies()
   const objects = holds.keeping(sealObjects(store.objects))
-  const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  const spool = createSpool({ ...deps, objects, holds, uploadSlots: uploadSlotsFor(environment) })
   closers.push(() => spool.close())
-  const jobObjects = createJobObjects({ objects, holds, ...parts })
+  const jobObjects = createJobObjects({ objects, holds, ...deps })
   const { inputs } = store
-  const moves = inputs && startInputMoves({ inputs, objects: jobObjects, ...parts })
+  const moves = inputs && startInputMoves({ inputs, objects: jobObjects, ...deps })
   closers.push(async () => moves?.stop())
-  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget), jobObjects }
+  return { holds, objects, spool, ahead: createReadAhead(objects, deps.budget), jobObjects }
 }
 
 /** Opens the clients of providers. */

@@ -9,7 +9,7 @@ import type { Node } from './node.ts'
 import type { Closer } from './snapshots.ts'
 
 interface MeteredDependencies {
-  readonly parts: Node
+  readonly node: Node
   readonly server: EdgeServer | null
   readonly jobs: JobWork | null
   readonly certificate: WatchedCertificate | null
@@ -26,10 +26,10 @@ interface MeteredDependencies {
  * @throws Error when the address cannot be listened on
  */
 export async function serveMetrics(
-  { parts, server, jobs, certificate, questions }: MeteredDependencies,
+  { node, server, jobs, certificate, questions }: MeteredDependencies,
   closers: Closer[],
 ): Promise<number | undefined> {
-  const { environment, metrics, budget, spool, services, state, catalog, keys, usage } = parts
+  const { environment, metrics, budget, spool, services, state, catalog, keys, usage } = node
   const { LARKWAY_METRICS_HOST: host, LARKWAY_METRICS_PORT: port } = environment
   if (metrics === null || port === undefined) return undefined
   // Loaded only where it is used.
@@ -38,7 +38,7 @@ export async function serveMetrics(
   const books = new BooksWatch({ usage: questions, accounts, catalog: () => catalog.service })
   const scrape = createScrape(metrics, {
     version: await readVersion(),
-    ...(server === null ? {} : { server, live: parts.live }),
+    ...(server === null ? {} : { server, live: node.live }),
     ...(jobs === null ? {} : { jobs }),
     ...(certificate === null ? {} : { certificate: certificate.current }),
     clock: services.clock,

@@ -13,7 +13,7 @@ import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
 import { type Environment, readEnvironment } from './config.ts'
-import { drain, drainTimes, ended } from './drain.ts'
+import { drain, drained, drainTimes } from './drain.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
 import { type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
@@ -72,27 +72,27 @@ export async function openServer(
   const environment = readEnvironment(env)
   const log = createLog(environment)
   const closers: Closer[] = []
-  const parts = await openNode(environment, env, log, closers, { timing, clock, place })
+  const node = await openNode(environment, env, log, closers, { timing, clock, place })
   const accepting = { value: true }
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
-  const certificate = files === undefined ? null : await openCertificate(files, parts, renewCertificate)
-  const questions = usageQuestions(parts, parts.usage)
+  const certificate = files === undefined ? null : await openCertificate(files, node, renewCertificate)
+  const questions = usageQuestions(node, node.usage)
   const shared = place !== 'alone'
-  const server = await listen(parts, { shared, certificate, questions }, () => accepting.value)
+  const server = await listen(node, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
-  const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
-  parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
-  const metricsPort = await serveMetrics({ parts, server, jobs, certificate, questions }, closers)
+  const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(node)
+  node.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
+  const metricsPort = await serveMetrics({ node, server, jobs, certificate, questions }, closers)
 
   warnOfOldParser(server.uws, log)
   for (const remark of remarksOn(environment)) log.warn(remark)
   const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
-  const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
-  const { sandboxUrl } = parts.catalog
+  const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(node) }
+  const { sandboxUrl } = node.catalog
   log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
   const hasState = !shared || environment.REDIS_URL !== undefined
-  return running({ parts, closers, server, jobs, certificate, hasState }, () => {
+  return running({ node, closers, server, jobs, certificate, hasState }, () => {
     accepting.value = false
   })
 }
@@ -114,16 +114,16 @@ export async function openWorker(
   if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
   const log = createLog(environment)
   const closers: Closer[] = []
-  const parts = await openNode(environment, env, log, closers, { timing, clock: systemClock })
-  const jobs = startJobWork(parts)
-  parts.recorder.start(() => jobs.running)
-  const questions = usageQuestions(parts, parts.usage)
+  const node = await openNode(environment, env, log, closers, { timing, clock: systemClock })
+  const jobs = startJobWork(node)
+  node.recorder.start(() => jobs.running)
+  const questions = usageQuestions(node, node.usage)
   const none = { server: null, certificate: null }
-  const metrics_port = await serveMetrics({ parts, ...none, jobs, questions }, closers)
+  const metrics_port = await serveMetrics({ node, ...none, jobs, questions }, closers)
   for (const remark of remarksOn(environment)) log.warn(remark)
   const jobsAtOnce = environment.LARKWAY_JOBS
-  log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
-  return running({ parts, closers, ...none, jobs, hasState: true }, () => {})
+  log.info({ node: process.version, ...storesOf(node), metrics_port, jobs: jobsAtOnce }, 'working')
+  return running({ node, closers, ...none, jobs, hasState: true }, () => {})
 }
 
 function storesOf({ state, environment }: Node) {
@@ -138,7 +138,7 @@ function adminContext({
   catalog,
   secretKeys,
   workers,
-  ...parts
+  ...node
 }: Node): AdminContext {
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   return {
@@ -146,9 +146,9 @@ function adminContext({
     catalog: () => catalog.service,
     webhooks,
     sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock }), clock },
-    objects: parts.jobObjects,
-    signals: parts.signals,
-    refreshKeys: () => parts.keys.refresh(),
+    objects: node.jobObjects,
+    signals: node.signals,
+    refreshKeys: () => node.keys.refresh(),
     nowMs: clock.wallNow,
   }
 }
@@ -160,15 +160,15 @@ interface ListenOptions {
 }
 
 async function listen(
-  parts: Node,
+  node: Node,
   { shared, certificate, questions: usage }: ListenOptions,
   accepting: () => boolean,
 ): Promise<EdgeServer> {
-  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects, clock } = parts
+  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects, clock } = node
   const { objects, links, folderLinks } = store
   const { LARKWAY_PUBLIC_URL: publicUrl } = environment
-  const dependencies: Dependencies = {
-    ...parts,
+  const deps: Dependencies = {
+    ...node,
     discard: createDiscardingSpool(),
     results: createResults({ objects, links, budget, clock }),
     jobs: { objects: jobObjects, links, signals },
@@ -176,17 +176,17 @@ async function listen(
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   const consoleContext = {
-    dependencies,
-    admin: adminContext(parts),
-    usage: { ...usage, isRecorded: parts.usage !== null },
-    catalog: parts.catalog.service,
+    deps,
+    admin: adminContext(node),
+    usage: { ...usage, isRecorded: node.usage !== null },
+    catalog: node.catalog.service,
     state: state.console,
     nodeName: NODE_NAME,
     recordedPaths: RECORDED_PATHS,
-    clock: dependencies.services.clock,
+    clock: deps.services.clock,
   }
   const api = createRoutes({
-    ...dependencies,
+    ...deps,
     readiness: { accepting, stateHealthy: () => state.healthy(), stateBlocked: () => state.blocked() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
@@ -219,7 +219,7 @@ async function listen(
 
 /** The parts that stopping a node concerns. */
 interface Stoppable {
-  readonly parts: Node
+  readonly node: Node
   readonly closers: Closer[]
   /** Null for a worker. */
   readonly server: EdgeServer | null
@@ -230,33 +230,33 @@ interface Stoppable {
   readonly hasState: boolean
 }
 
-function running(node: Stoppable, onStop: () => void): RunningNode {
-  const { parts, server, jobs, closers, certificate, hasState } = node
+function running(stoppable: Stoppable, onStop: () => void): RunningNode {
+  const { node, server, jobs, closers, certificate, hasState } = stoppable
   return {
     hasState,
     port: server?.port,
     tlsPort: server?.tlsPort,
-    sandboxUrl: parts.catalog.sandboxUrl,
-    greeting: server === null ? '' : parts.catalog.greeting(server.port),
+    sandboxUrl: node.catalog.sandboxUrl,
+    greeting: server === null ? '' : node.catalog.greeting(server.port),
     async reload() {
-      await Promise.all([parts.catalog.reload(), certificate?.renew()])
+      await Promise.all([node.catalog.reload(), certificate?.renew()])
     },
     async stop(signal) {
       onStop()
-      parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
+      node.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
       // No one waits for their findings.
-      const shadows = parts.shadows.close()
-      const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
+      const shadows = node.shadows.close()
+      const listenMs = signal === 'SIGINT' ? 0 : node.environment.LARKWAY_DRAIN_SECONDS * 1_000
       try {
-        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS), shadows])
+        await Promise.all([leave(stoppable, listenMs), jobs?.stop(JOBS_GRACE_MS), shadows])
       } finally {
-        await closeAll(parts, closers)
+        await closeAll(node, closers)
       }
     },
     async close() {
       onStop()
       await jobs?.stop(0)
-      await closeAll(parts, closers)
+      await closeAll(node, closers)
     },
   }
 }
@@ -266,7 +266,7 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, replicaProbes, live, log, clock, timing }, server }: Stoppable,
+  { node: { catalog, services, replicaProbes, live, log, clock, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
@@ -275,7 +275,7 @@ async function leave(
   live.goAway(LIVE_GRACE_SECONDS)
   replicaProbes.stop()
   const pending = () => settlements.pending || moneyLeases.report()
-  if (server === null) await ended(() => pending() === 0, answerMs, clock)
+  if (server === null) await drained(() => pending() === 0, answerMs, clock)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, { log, clock })
 }
 

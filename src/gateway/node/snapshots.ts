@@ -4,7 +4,7 @@ import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { StoredModels } from '../../contracts/models.ts'
-import { open as unseal } from '../../contracts/sealing.ts'
+import { unseal } from '../../contracts/sealing.ts'
 import type { Clock } from '../../contracts/time.ts'
 import type { BuiltInSandbox } from '../../sandbox/thread.ts'
 import { speech } from '../api/native/speech.ts'
@@ -56,10 +56,10 @@ type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly s
  *
  * @throws Error that names the mistake in the file
  */
-export async function openSnapshots(parts: CatalogDependencies, closers: Closer[]): Promise<Catalog> {
-  const { environment, log, store, clock } = parts
+export async function openSnapshots(deps: CatalogDependencies, closers: Closer[]): Promise<Catalog> {
+  const { environment, log, store, clock } = deps
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
-  const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
+  const source = path === undefined ? await demoSource(deps) : await fileSource(path, deps, closers)
   const { serving, ...own } = source
   const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
@@ -88,9 +88,9 @@ function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
   if (age !== null) log.warn(`${age}; npx larkway models update brings newer ones`)
 }
 
-async function fileSource(path: string, parts: CatalogDependencies, closers: Closer[]): Promise<Source> {
-  const { log } = parts
-  const source = await openCatalog({ path, ...surroundingsOf(parts), clock: parts.clock })
+async function fileSource(path: string, deps: CatalogDependencies, closers: Closer[]): Promise<Source> {
+  const { log } = deps
+  const source = await openCatalog({ path, ...surroundingsOf(deps), clock: deps.clock })
   closers.push(() => source.close())
   const report = (outcome: Offered): void => {
     if ('issues' in outcome)
@@ -107,13 +107,13 @@ function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
   return { kinds: PROVIDERS, models: SHIPPED, env, open }
 }
 
-async function demoSource(parts: CatalogDependencies): Promise<Source> {
-  const { environment } = parts
+async function demoSource(deps: CatalogDependencies): Promise<Source> {
+  const { environment } = deps
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
-  const sandbox = await parts.sandbox.get()
+  const sandbox = await deps.sandbox.get()
   const readSecret = (path: string) => readFileSync(path, 'utf8')
   return {
-    serving: openDemo({ key, ...surroundingsOf(parts), readSecret }),
+    serving: openDemo({ key, ...surroundingsOf(deps), readSecret }),
     reload: async () => {},
     greeting: (port) => demoGreeting(port, key),
     sandboxUrl: sandbox.url,

@@ -155,7 +155,7 @@ export class AnswerHead {
       case 14:
         if (!isNamed(bytes, nameAt, 'content-length')) return
         if (this.#length !== -1) throw new MalformedAnswer('two lengths')
-        this.#length = lengthOf(fieldValue(bytes, nameEnd, end))
+        this.#length = contentLengthOf(fieldValue(bytes, nameEnd, end))
         return
       case 16:
         if (isNamed(bytes, nameAt, 'content-encoding')) this.#encoding += fieldValue(bytes, nameEnd, end)
@@ -220,13 +220,13 @@ function fieldValue(bytes: Buffer, colonAt: number, lineEnd: number): string {
   return bytes.toString('latin1', start, end)
 }
 
-function lengthOf(value: string): number {
+function contentLengthOf(value: string): number {
   if (!/^\d+$/.test(value) || value.length > LENGTH_DIGITS_MAX) throw new MalformedAnswer('no length')
   return Number(value)
 }
 
 /** Headers by their lower-case names, repeated ones joined with `, `. @param fields as `onHead` was given them */
-export function headersOf(fields: string): Record<string, string> {
+export function readHeaders(fields: string): Record<string, string> {
   const headers: Record<string, string> = Object.create(null)
   for (let at = 0; ; ) {
     const end = fields.indexOf('\r\n', at)

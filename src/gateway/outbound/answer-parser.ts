@@ -23,7 +23,7 @@ export interface AnswerSink {
   /**
    * The head of the answer; informational ones are passed over.
    *
-   * @param fields   header lines, for `headersOf`
+   * @param fields   header lines, for `readHeaders`
    * @param encoding value of Content-Encoding; empty: none
    */
   onHead(status: number, fields: string, encoding: string): void

@@ -49,8 +49,8 @@ interface Fetching extends HostAccess {
  * is judged as a text, resolved once, and refused unless all of its addresses are public; it is those addresses that
  * are dialled, so that a second answer of the DNS has no say. Redirects are hops of their own.
  */
-export function createAudioFetcher(parts: FetchDependencies): FetchAudio {
-  const access: Fetching = { ...hostAccess(parts), timing: { ...TIMING, ...parts.timing } }
+export function createAudioFetcher(deps: FetchDependencies): FetchAudio {
+  const access: Fetching = { ...hostAccess(deps), timing: { ...TIMING, ...deps.timing } }
   return async (url, options) => {
     try {
       return await fetchAudio(access, url, options)
@@ -66,7 +66,7 @@ async function fetchAudio(access: Fetching, text: string, options: FetchOptions)
   let target = allowed(judgeUrl(text, domains))
   for (let redirects = 0; ; redirects++) {
     const addresses = await allowedAddresses(access, target.host, redirects > 0, signal)
-    const answer = await ask(access, target, addresses, signal)
+    const answer = await requestAudio(access, target, addresses, signal)
     const location = redirectOf(answer.message)
     if (location === null) return bodyOf(access, answer, options)
     answer.leave()
@@ -94,7 +94,7 @@ async function allowedAddresses(
   }
 }
 
-async function ask(
+async function requestAudio(
   { dial, verifyPeer, ca, timing, clock }: Fetching,
   { url, host }: AllowedUrl,
   addresses: readonly string[],

@@ -50,11 +50,11 @@ interface Posting extends HostAccess {
  *
  * Each delivery has a connection of its own: they are minutes apart for most targets, and none is kept open for them.
  */
-export function createWebhookPoster(parts: PosterDependencies): PostWebhook {
+export function createWebhookPoster(deps: PosterDependencies): PostWebhook {
   const access: Posting = {
-    ...hostAccess(parts),
-    insecure: parts.insecure,
-    timing: { ...TIMING, ...parts.timing },
+    ...hostAccess(deps),
+    insecure: deps.insecure,
+    timing: { ...TIMING, ...deps.timing },
   }
   return async (url, message) => {
     const target = judgeWebhookUrl(url, access.insecure)
@@ -72,7 +72,7 @@ async function post(access: Posting, target: WebhookUrl, message: WebhookMessage
   const send = async (ended: AbortSignal) => {
     const socket = await connect(access, target, ended)
     try {
-      return await ask(socket, target, message, ended)
+      return await askReceiver(socket, target, message, ended)
     } catch (cause) {
       socket.destroy()
       throw cause
@@ -115,7 +115,7 @@ async function connect(
   }
 }
 
-function ask(
+function askReceiver(
   socket: Socket,
   { url }: WebhookUrl,
   { method = 'POST', headers, body }: WebhookMessage,
@@ -151,10 +151,10 @@ function toPosted(cause: unknown, { totalMs }: PostTiming): Posted {
       ? { kind: 'refused', reason: 'the host has an address that is not public' }
       : { kind: 'failed', reason: 'the host has no address in the DNS' }
   }
-  return { kind: 'failed', reason: failureOf(cause, totalMs) }
+  return { kind: 'failed', reason: webhookFailure(cause, totalMs) }
 }
 
-function failureOf(cause: unknown, totalMs: number): string {
+function webhookFailure(cause: unknown, totalMs: number): string {
   if (cause instanceof TimeoutError) return `no answer within ${totalMs} ms`
   if (cause instanceof NoConnection) return `no connection${toldCode(cause.cause)}`
   return isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${toldCode(cause)}`

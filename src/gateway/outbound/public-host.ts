@@ -110,7 +110,7 @@ export function createResolver(
       const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
       signal.throwIfAborted()
       if (four.status === 'rejected' && six.status === 'rejected') throw four.reason
-      return inTurns(
+      return mixedAddresses(
         four.status === 'fulfilled' ? four.value : [],
         six.status === 'fulfilled' ? six.value : [],
       )
@@ -119,7 +119,7 @@ export function createResolver(
   }
 }
 
-function inTurns(four: readonly string[], six: readonly string[]): string[] {
+function mixedAddresses(four: readonly string[], six: readonly string[]): string[] {
   const turns: string[] = []
   for (let index = 0; index < Math.max(four.length, six.length); index++) {
     for (const family of [four, six]) {

@@ -56,8 +56,8 @@ async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, read
   try {
     for (const piece of pieces) {
       if (piece instanceof Uint8Array) yield piece
-      else if (piece.as === 'bytes') yield* inTurns(reader.bytes(piece.audio, signal))
-      else yield* inTurns(reader.base64(piece.audio, signal))
+      else if (piece.as === 'bytes') yield* chunksInTurns(reader.bytes(piece.audio, signal))
+      else yield* chunksInTurns(reader.base64(piece.audio, signal))
     }
   } catch (error) {
     reading.failed = !signal.aborted
@@ -97,7 +97,7 @@ function takeTurn(wantedBytes: number): number {
  * Cuts large chunks and lets the event loop turn between the pieces: providers that take them as fast as they come
  * would otherwise hold up all others for the whole of their bodies, some 10 ms for 25 MB.
  */
-async function* inTurns(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* chunksInTurns(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let ownBytes = PART_BYTES
   for await (const chunk of chunks) {
     for (let at = 0; at < chunk.length; ) {

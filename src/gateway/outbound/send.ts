@@ -7,7 +7,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../contracts/upstream.ts'
-import { headersOf } from './answer-head.ts'
+import { readHeaders } from './answer-head.ts'
 import { Connections, type InnerHost } from './connections.ts'
 import { copyOf, ReplyTooLarge, refuseEncoded, Sending } from './sending.ts'
 import { openStream } from './stream.ts'
@@ -30,13 +30,13 @@ export function createSender({
 }): Sender {
   const connections = new Connections({ clock, inner })
   return {
-    send: (request, sendOptions) => send(connections, reader, request, sendOptions),
+    send: (request, sendOptions) => sendRequest(connections, reader, request, sendOptions),
     open: (request, openOptions) => openStream(connections, reader, request, openOptions),
     close: async () => connections.close(),
   }
 }
 
-function send(
+function sendRequest(
   connections: Connections,
   reader: AudioReader,
   request: UpstreamRequest,
@@ -64,7 +64,7 @@ class Reply implements UpstreamReply {
   }
 
   get headers(): UpstreamReply['headers'] {
-    this.#headers ??= headersOf(this.#fields)
+    this.#headers ??= readHeaders(this.#fields)
     return this.#headers
   }
 }

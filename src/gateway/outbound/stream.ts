@@ -1,6 +1,6 @@
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { OpenOptions, UpstreamRequest, UpstreamStream } from '../../contracts/upstream.ts'
-import { headersOf } from './answer-head.ts'
+import { readHeaders } from './answer-head.ts'
 import type { Connections } from './connections.ts'
 import { copyOf, refuseEncoded, Sending } from './sending.ts'
 
@@ -52,7 +52,7 @@ class StreamedAnswer extends Sending implements AsyncIterator<Uint8Array, undefi
 
   override onHead(status: number, fields: string, encoding: string): void {
     refuseEncoded(status, encoding)
-    this.opened.resolve({ status, headers: headersOf(fields) })
+    this.opened.resolve({ status, headers: readHeaders(fields) })
   }
 
   override onBody(bytes: Buffer, start: number, end: number): void {

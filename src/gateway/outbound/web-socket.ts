@@ -31,7 +31,7 @@ const NO_CLOSE_FRAME = 1006
 export function createSocketOpener(inner: InnerHost | undefined, clock: Clock = systemClock): OpenSocket {
   return (handshake, listener, options) => {
     const socket = new ProviderSocket(listener, clock)
-    void Promise.all([addressOf(handshake, inner), loadClient()]).then(
+    void Promise.all([innerAddress(handshake, inner), loadClient()]).then(
       ([url, { WebSocket: Client }]) => socket.connect(Client, url, handshake, options),
       () => socket.fail('connect', 'no connection'),
     )
@@ -47,7 +47,7 @@ function loadClient(): Promise<typeof import('ws')> {
   return client
 }
 
-async function addressOf({ url }: SocketHandshake, inner: InnerHost | undefined): Promise<string> {
+async function innerAddress({ url }: SocketHandshake, inner: InnerHost | undefined): Promise<string> {
   const address = new URL(url)
   if (address.hostname !== inner?.name) return url
   address.host = `127.0.0.1:${await inner.port()}`

@@ -92,7 +92,7 @@ function choiceOf(answer: ChoiceAnswer, { modalities }: AskedOf['call'], mediaTy
 }
 
 /** Turns the result of `settleChat` into the end of an operation. */
-export function endingOf(settled: ReturnType<typeof settleChat>): Ending<ChatResult> {
+export function chatEnding(settled: ReturnType<typeof settleChat>): Ending<ChatResult> {
   return 'result' in settled
     ? { kind: 'done', result: settled.result }
     : { kind: 'failed', failure: settled.failure }

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../contracts/json.ts'
 import type { UpstreamReply } from '../../contracts/upstream.ts'
-import { asObject, jsonOf, objectsIn, replyText } from './json.ts'
+import { asObject, objectsIn, replyJson, replyText } from './json.ts'
 import { durationMs } from './retry-after.ts'
 
 /** A provider's description of a failure. */
@@ -35,7 +35,7 @@ const COMPLAINT_MAX_BYTES = 64 * 1024
  */
 export function readComplaint(reply: UpstreamReply): Complaint {
   if (reply.body.reduce((sum, chunk) => sum + chunk.byteLength, 0) > COMPLAINT_MAX_BYTES) return SILENCE
-  const json = jsonOf(reply)
+  const json = replyJson(reply)
   // Google's front end puts it into an array of one.
   const body = asObject(Array.isArray(json) ? json[0] : json)
   return body === null ? { ...SILENCE, message: replyText(reply).trim() || null } : complaintIn(body)

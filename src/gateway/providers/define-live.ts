@@ -103,9 +103,9 @@ class WireStepper implements LiveStepper {
     const message = objectIn(text)
     const received = message === null ? UNREADABLE : receivedOf(this.#wire.read(message))
     if (this.#warnings.length === 0) return received
-    const told = this.#warnings.map((warning): LiveEvent => ({ kind: 'warning', text: warning }))
+    const warningEvents = this.#warnings.map((warning): LiveEvent => ({ kind: 'warning', text: warning }))
     this.#warnings = []
-    return { ...received, events: [...received.events, ...told] }
+    return { ...received, events: [...received.events, ...warningEvents] }
   }
 
   closed(code: number, reason: string): Failure | null {

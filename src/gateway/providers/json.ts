@@ -14,13 +14,13 @@ export function replyText({ body }: UpstreamReply): string {
 }
 
 /** The body of a reply as JSON; null when it is none. */
-export function jsonOf(reply: UpstreamReply): unknown {
+export function replyJson(reply: UpstreamReply): unknown {
   return parseJson(replyText(reply))
 }
 
 /** The body of a reply as a JSON object; null when it is none. */
 export function objectOf(reply: UpstreamReply): JsonObject | null {
-  return asObject(jsonOf(reply))
+  return asObject(replyJson(reply))
 }
 
 /** A text as a JSON object; null when it is none. */

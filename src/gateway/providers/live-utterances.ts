@@ -129,8 +129,9 @@ export class Utterances {
   done(transcript: string): Received {
     const text = transcript.trim()
     const end = this.#until ?? this.log.sent
-    const told = text === '' ? [this.log.partial(end, '')] : this.log.final({ start: this.#from, end, text })
-    const events: LiveEvent[] = [...told, ...this.log.settle(end)]
+    const lastEvents =
+      text === '' ? [this.log.partial(end, '')] : this.log.final({ start: this.#from, end, text })
+    const events: LiveEvent[] = [...lastEvents, ...this.log.settle(end)]
     if (text !== '') events.push(this.log.utteranceEnd(end))
     while (this.#finalizing[0] !== undefined && this.#finalizing[0] <= end) {
       this.#finalizing.shift()

@@ -105,7 +105,7 @@ export class LiveLog {
   #settled = 0
   /** End of the last final of each channel, seconds, and the same for the messages before this one. */
   readonly #ends: number[]
-  readonly #told: number[]
+  readonly #finalCounts: number[]
   /** Text of the last final of each channel. */
   readonly #texts: string[] = []
   /** The last text was misplaced: its provider cannot say up to where it has heard. */
@@ -116,7 +116,7 @@ export class LiveLog {
     this.#bytesPerSecond = bytesPerSecond(audio)
     this.#channels = audio.channels
     this.#ends = Array.from({ length: audio.channels }, () => 0)
-    this.#told = [...this.#ends]
+    this.#finalCounts = [...this.#ends]
   }
 
   /** Seconds of audio that were sent. */
@@ -163,17 +163,17 @@ export class LiveLog {
    */
   final(said: Said): readonly LiveEvent[] {
     const { channel = 0, words = [] } = said
-    const told = this.#told[channel] ?? 0
+    const finalCount = this.#finalCounts[channel] ?? 0
     const kept: Omit<Word, 'channel'>[] = []
     let isMisplaced = words.length === 0 && this.isBeyond(said.start)
     for (const word of words.length > WORDS_MAX ? words.slice(0, WORDS_MAX) : words) {
-      if ((word.start + word.end) / 2 < told) continue
+      if ((word.start + word.end) / 2 < finalCount) continue
       if (this.isBeyond(word.start)) isMisplaced = true
       else kept.push(word)
     }
     if (isMisplaced) this.#isLost = true
     const isNothing = words.length === 0 ? isMisplaced : kept.length === 0
-    if (isNothing || this.#isRepeated(said, told)) return isMisplaced ? [MISPLACED] : NO_EVENTS
+    if (isNothing || this.#isRepeated(said, finalCount)) return isMisplaced ? [MISPLACED] : NO_EVENTS
     this.#isLost = isMisplaced
     const final = this.#place(said, kept)
     return isMisplaced ? [final, MISPLACED] : [final]
@@ -185,9 +185,9 @@ export class LiveLog {
   }
 
   /** Whether the last final comes again, more or less at its place, or what has no times of words before its end. */
-  #isRepeated({ channel = 0, start, end, text, words = [] }: Said, told: number): boolean {
-    if (!(start < told - BEFORE_SECONDS && (start + end) / 2 < told)) return false
-    return text === this.#texts[channel] || (words.length === 0 && end <= told)
+  #isRepeated({ channel = 0, start, end, text, words = [] }: Said, finalCount: number): boolean {
+    if (!(start < finalCount - BEFORE_SECONDS && (start + end) / 2 < finalCount)) return false
+    return text === this.#texts[channel] || (words.length === 0 && end <= finalCount)
   }
 
   /** @param kept the words that are told, which are put in order; fewer than were said: the text is theirs */
@@ -225,7 +225,7 @@ export class LiveLog {
   /** That all audio before is settled, where that is news, and can be. */
   settle(seconds: number): readonly LiveEvent[] {
     if (this.#isLost || this.isBeyond(seconds)) return NO_EVENTS
-    for (const [channel, end] of this.#ends.entries()) this.#told[channel] = end
+    for (const [channel, end] of this.#ends.entries()) this.#finalCounts[channel] = end
     const at = this.#within(seconds, 0)
     if (at <= this.#settled) return NO_EVENTS
     this.#settled = at

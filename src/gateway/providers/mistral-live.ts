@@ -20,12 +20,12 @@ import {
   UNREADABLE,
 } from './live.ts'
 import { secondsOf } from './numbers.ts'
-import { headersOf } from './openai/wire.ts'
+import { bearerHeaders } from './openai/wire.ts'
 
 /** Rates that are taken, Hz; https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-in-realtime */
 const RATES: readonly number[] = [8000, 16_000, 22_050, 44_100, 48_000]
 
-function audioFor({ live: { audio } }: LiveCall): LiveAudio {
+function liveAudioFor({ live: { audio } }: LiveCall): LiveAudio {
   return RATES.includes(audio.sampleRate)
     ? { ...audio, channels: 1 }
     : { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 }
@@ -39,9 +39,9 @@ function audioFor({ live: { audio } }: LiveCall): LiveAudio {
 export const mistralLive = defineLive({
   unsupported: ({ options }, { model }) => textOnly(options, takesSettings(model)),
   handshake(call, target) {
-    const { accept: _accept, ...headers } = headersOf(target, () => ({}))
+    const { accept: _accept, ...headers } = bearerHeaders(target, () => ({}))
     const url = socketUrl(target, `/audio/transcriptions/realtime?model=${encodeURIComponent(target.model)}`)
-    return { url, headers, audio: audioFor(call) }
+    return { url, headers, audio: liveAudioFor(call) }
   },
   tellsTurns: takesSettings,
   hint: (call, { model }) => (takesSettings(model) ? hintOf(call) : null),
@@ -68,7 +68,7 @@ const LAG_SECONDS = 2.5
  * Settings beside the format, which are fixed from the first audio on; mistralai 3.7.0 (PyPI)
  * client/models/realtimetranscriptionsessionupdatepayload.py, turndetectionconfig.py.
  */
-function settingsOf(call: LiveCall): JsonObject {
+function sessionSettings(call: LiveCall): JsonObject {
   const { keyterms } = call.options
   const { language } = hintOf(call)
   const { commit, endpointingMs } = call.live
@@ -93,7 +93,7 @@ class MistralWire implements LiveWire {
   /** Text that is not told as final, where it began, and how much was told before it. */
   #text = ''
   #from = 0
-  #toldLength = 0
+  #finalLength = 0
   /** Seconds that were sent when text came last, and when the last flush was asked for; null: it was answered. */
   #written = 0
   #flushed: number | null = null
@@ -103,8 +103,8 @@ class MistralWire implements LiveWire {
   #language: string | null = null
 
   constructor(call: LiveCall, hasSettings: boolean) {
-    this.#settings = hasSettings ? settingsOf(call) : {}
-    this.#audio = audioFor(call)
+    this.#settings = hasSettings ? sessionSettings(call) : {}
+    this.#audio = liveAudioFor(call)
     this.#pace = commitPace(call.live)
     this.log = new LiveLog(this.#audio)
   }
@@ -184,10 +184,10 @@ class MistralWire implements LiveWire {
     const { sent } = this.log
     // The words that come soon after a flush are those that were kept back.
     const isLate = this.#flushed !== null && sent - this.#flushed > LAG_SECONDS
-    const before = isLate ? this.#told(this.#flushed ?? sent) : []
+    const before = isLate ? this.#finalEvents(this.#flushed ?? sent) : []
     this.#text = (this.#text + text).slice(0, TEXT_MAX)
     this.#written = sent
-    const after = this.#flushed === null ? [] : [...this.#told(this.#flushed), ...this.#answers()]
+    const after = this.#flushed === null ? [] : [...this.#finalEvents(this.#flushed), ...this.#answers()]
     const rest = this.log.partial(this.#from, this.#text.trim())
     return { events: [...before, ...after, ...(this.#text.trim() === '' ? [] : [rest])] }
   }
@@ -199,7 +199,7 @@ class MistralWire implements LiveWire {
   }
 
   /** Tells the text so far as final, but for a word that may go on; what was said longer ago than that is settled. */
-  #told(end: number): readonly LiveEvent[] {
+  #finalEvents(end: number): readonly LiveEvent[] {
     this.#flushed = null
     const cut = /\s\S*$/.exec(this.#text)?.index ?? -1
     const isWhole = /[.!?…。！？]\s*$/.test(this.#text)
@@ -211,7 +211,7 @@ class MistralWire implements LiveWire {
     const text = length <= 0 ? '' : this.#text.slice(0, length).trim()
     if (text === '') return []
     this.#text = this.#text.slice(length)
-    this.#toldLength += length
+    this.#finalLength += length
     const final = this.log.final({ start: this.#from, end, text, language: this.#language })
     this.#from = Math.min(this.log.sent, end)
     return [...final, ...this.log.settle(end - LAG_SECONDS)]
@@ -236,7 +236,7 @@ class MistralWire implements LiveWire {
 
   /** The whole transcript: what of it was not told yet is its end. */
   #done({ text }: JsonObject): Received {
-    const rest = (typeof text === 'string' ? text.slice(this.#toldLength) : this.#text).trim()
+    const rest = (typeof text === 'string' ? text.slice(this.#finalLength) : this.#text).trim()
     const { sent } = this.log
     const language = this.#language
     const finals = rest === '' ? [] : this.log.final({ start: this.#from, end: sent, text: rest, language })

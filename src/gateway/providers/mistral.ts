@@ -21,7 +21,7 @@ import { type LanguageHint, languageCode, languageHint } from './language.ts'
 import { mistralLive } from './mistral-live.ts'
 import { quantityOf, secondsOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
-import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
+import { bearerHeaders, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
 import { lackOf, untimedWarnings, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField, unsupportedTokens } from './unsupported.ts'
@@ -86,12 +86,12 @@ const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
     if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
     const audio = base64Bytes(answer.body.audio_data)
     if (audio === null) return { kind: 'failed', failure: noAudio(reply) }
-    return { kind: 'done', result: { audio: [audio], mediaType: mediaTypeOf(call) } }
+    return { kind: 'done', result: { audio: [audio], mediaType: speechMediaType(call) } }
   },
   streamed: {
     start: (call, target) => speak(call, target, true),
     refused: classify,
-    read: (head, call) => new SpeechReader(head, mediaTypeOf(call)),
+    read: (head, call) => new SpeechReader(head, speechMediaType(call)),
   },
 }
 
@@ -126,8 +126,8 @@ function transcribe({ audio, options }: TranscriptionCall, target: Target, more:
   const issue = unsupportedOptions(options)
   if (issue !== null) return unsent(issue)
   const url = `${target.baseUrl}/audio/transcriptions`
-  const form = encodeForm(url, [...fieldsOf(options, target), ...more], { name: 'file', audio })
-  const headers = { ...headersOf(target, plain), 'content-type': form.contentType }
+  const form = encodeForm(url, [...formFields(options, target), ...more], { name: 'file', audio })
+  const headers = { ...bearerHeaders(target, plain), 'content-type': form.contentType }
   const request = { method: 'POST', url, headers, body: form.body } as const
   return { kind: 'send', request, state: null } as const
 }
@@ -141,7 +141,7 @@ function unsupportedOptions(options: TranscriptionOptions): Unsupported | null {
   ])
 }
 
-function fieldsOf(options: TranscriptionOptions, { model }: Target): FormField[] {
+function formFields(options: TranscriptionOptions, { model }: Target): FormField[] {
   const fields: FormField[] = [['model', model]]
   const { language } = hintOf(options)
   if (language !== null) fields.push(['language', language])
@@ -271,7 +271,7 @@ function unsupportedSpeech({ response_format: format, speed }: SpeechCall): Unsu
   return speed === null || speed === 1 ? null : unsupportedField('speed', 'the provider has one only')
 }
 
-function mediaTypeOf({ response_format: format }: SpeechCall): string {
+function speechMediaType({ response_format: format }: SpeechCall): string {
   return SPEECH_MEDIA_TYPES.get(format ?? DEFAULT_FORMAT) ?? 'application/octet-stream'
 }
 

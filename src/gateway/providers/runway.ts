@@ -52,11 +52,11 @@ const video: Operation<VideoCall, VideoResult> = {
   takesSeed: true,
   start(call, target) {
     const body = encodeTask(call, target)
-    if (typeof body === 'string') return failed(refused(body))
+    if (typeof body === 'string') return failedVideo(refused(body))
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/text_to_video`,
-      headers: { ...headersOf(target), 'content-type': 'application/json' },
+      headers: { ...runwayHeaders(target), 'content-type': 'application/json' },
       body: [Buffer.from(JSON.stringify(body))],
     }
     return { kind: 'send', request, state: null }
@@ -67,7 +67,7 @@ const video: Operation<VideoCall, VideoResult> = {
     const request = taskRequest('GET', job, target)
     const again = (troubles: number) => ({ ...job, troubles })
     const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
-    if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
+    if (trouble?.kind === 'failed') return failedVideo(videoLost(reply, trouble.failure))
     return trouble ?? readTask(job, reply, call, target)
   },
   resume(state, target) {
@@ -81,7 +81,7 @@ const video: Operation<VideoCall, VideoResult> = {
 }
 
 /** There is no list of models: the organization needs the credential and costs nothing. */
-const models = modelList({ path: '/organization', headers: headersOf, names: () => [] })
+const models = modelList({ path: '/organization', headers: runwayHeaders, names: () => [] })
 
 /** https://docs.dev.runwayml.com/api/ */
 export const runway: Provider = {
@@ -129,21 +129,21 @@ function commonDivisor(a: number, b: number): number {
   return b === 0 ? a : commonDivisor(b, a % b)
 }
 
-function headersOf({ credential }: Target): Record<string, string> {
+function runwayHeaders({ credential }: Target): Record<string, string> {
   const authorization = credential === null ? {} : { authorization: `Bearer ${credential}` }
   return { accept: 'application/json', ...authorization, 'x-runway-version': VERSION }
 }
 
 function taskRequest(method: 'GET' | 'DELETE', { id }: VideoJob, target: Target): UpstreamRequest {
   const url = `${target.baseUrl}/tasks/${encodeURIComponent(id)}`
-  return { method, url, headers: headersOf(target), body: [] }
+  return { method, url, headers: runwayHeaders(target), body: [] }
 }
 
 /** The answer to the order. */
 function ordered(reply: UpstreamReply, target: Target): Step<VideoResult> {
   const id = isGood(reply) ? objectOf(reply)?.id : null
   const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
-  return job === null ? failed(orderFailure(reply)) : poll(job, target)
+  return job === null ? failedVideo(orderFailure(reply)) : poll(job, target)
 }
 
 function poll(job: VideoJob, target: Target): Step<VideoResult> {
@@ -154,9 +154,9 @@ function poll(job: VideoJob, target: Target): Step<VideoResult> {
 function readTask(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
   const body = objectOf(reply) ?? {}
   if (WAITING.has(body.status)) return poll(job, target)
-  if (body.status === 'FAILED' || body.status === 'CANCELLED') return failed(taskFailure(body, reply))
+  if (body.status === 'FAILED' || body.status === 'CANCELLED') return failedVideo(taskFailure(body, reply))
   const urls = Array.isArray(body.output) ? body.output.filter(isUrl) : []
-  if (body.status !== 'SUCCEEDED' || urls.length === 0) return failed(videoLost(reply))
+  if (body.status !== 'SUCCEEDED' || urls.length === 0) return failedVideo(videoLost(reply))
   const seedless = call.seed !== null && !SEEDED.test(target.model)
   const result = {
     videos: urls.map((url) => ({ kind: 'url', url, media_type: 'video/mp4' }) as const),
@@ -188,6 +188,6 @@ function taskFailure({ failure, failureCode: code, status }: JsonObject, reply: 
   }
 }
 
-function failed(failure: Failure): Step<VideoResult> & { readonly kind: 'failed' } {
+function failedVideo(failure: Failure): Step<VideoResult> & { readonly kind: 'failed' } {
   return { kind: 'failed', failure }
 }

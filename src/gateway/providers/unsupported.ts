@@ -56,6 +56,6 @@ export function unsupportedTokens({ input }: Pick<EmbeddingsCall, 'input'>): Uns
 /** The failure of a call that cannot be sent, for a `start` that fails closed. */
 export function unsent(unsupported: Unsupported): { readonly kind: 'failed'; readonly failure: Failure } {
   const { reason } = unsupported
-  const told = unsupported.why === 'field' ? `${unsupported.param}: ${reason}` : reason
-  return { kind: 'failed', failure: refused(told) }
+  const named = unsupported.why === 'field' ? `${unsupported.param}: ${reason}` : reason
+  return { kind: 'failed', failure: refused(named) }
 }

@@ -14,7 +14,7 @@ import {
 } from './live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from './live-utterances.ts'
 import { appendFrame } from './openai/live.ts'
-import { type ExtraHeaders, headersOf } from './openai/wire.ts'
+import { bearerHeaders, type ExtraHeaders } from './openai/wire.ts'
 
 const AUDIO: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 }
 
@@ -28,7 +28,7 @@ export function vllmLive(extra: ExtraHeaders): LiveTranscription {
   return defineLive({
     unsupported: ({ options }) => textOnly(options),
     handshake(_call, target) {
-      const { accept: _accept, ...headers } = headersOf(target, extra)
+      const { accept: _accept, ...headers } = bearerHeaders(target, extra)
       return { url: socketUrl(target, '/realtime'), headers, audio: AUDIO }
     },
     answersWithinMs: UTTERANCE_ANSWER_MS,

@@ -22,7 +22,7 @@ interface GathererDependencies {
 
 /** Copies chunks together to leaves in two blocks that take turns: one is filled while the other is hashed. */
 class LeafGatherer {
-  readonly #parts: GathererDependencies
+  readonly #deps: GathererDependencies
   readonly #take: (hash: Uint8Array) => void
   readonly #blocks: Block[] = []
   /** Index of the block that is being filled. */
@@ -35,9 +35,9 @@ class LeafGatherer {
    * @param total bytes that must come
    * @param take  called with the hash of each leaf, in order
    */
-  constructor(total: number, parts: GathererDependencies, take: (hash: Uint8Array) => void) {
+  constructor(total: number, deps: GathererDependencies, take: (hash: Uint8Array) => void) {
     this.#missing = total
-    this.#parts = parts
+    this.#deps = deps
     this.#take = take
   }
 
@@ -70,15 +70,15 @@ class LeafGatherer {
   async release(): Promise<void> {
     await this.#hashing?.catch(() => {})
     for (const block of this.#blocks.splice(0)) {
-      this.#parts.blocks.give(block)
-      this.#parts.budget.refund(block.length)
+      this.#deps.blocks.give(block)
+      this.#deps.budget.refund(block.length)
     }
   }
 
   async #endLeaf(): Promise<void> {
     const leaf = this.#blocks[this.#turn]!.subarray(0, this.#filled)
     await this.#endHashing()
-    this.#hashing = Promise.resolve(this.#parts.hasher.hash([leaf], 'identity'))
+    this.#hashing = Promise.resolve(this.#deps.hasher.hash([leaf], 'identity'))
     // A failure is handled where it is awaited; until then it must not count as unhandled.
     this.#hashing.catch(() => {})
     this.#filled = 0
@@ -94,8 +94,8 @@ class LeafGatherer {
   }
 
   #takeBlock(): Block {
-    const block = this.#parts.blocks.take(Math.min(this.#missing, BLOCK_BYTES))
-    this.#parts.budget.charge(block.length)
+    const block = this.#deps.blocks.take(Math.min(this.#missing, BLOCK_BYTES))
+    this.#deps.budget.charge(block.length)
     return block
   }
 }
@@ -128,7 +128,7 @@ class PassingAudio implements PassingDigest {
   }
 
   finish(): string {
-    if (this.#grouped > 0) this.#leaves.update(decode(this.#group.fill(PADDING, this.#grouped)))
+    if (this.#grouped > 0) this.#leaves.update(decodeGroups(this.#group.fill(PADDING, this.#grouped)))
     return createHash('sha256').update(this.#leaves.finish()).digest('hex')
   }
 
@@ -137,7 +137,7 @@ class PassingAudio implements PassingDigest {
     text.set(this.#group.subarray(0, this.#grouped))
     const filled = this.#grouped + this.#cleaner.clean(slice.subarray(at), text.subarray(this.#grouped))
     const whole = filled - (filled % GROUP)
-    const bytes = decode(text.subarray(0, whole))
+    const bytes = decodeGroups(text.subarray(0, whole))
     if (bytes.length !== (whole / GROUP) * 3) throw notBase64()
     this.#leaves.update(bytes)
     text.copy(this.#group, 0, whole, filled)
@@ -156,7 +156,7 @@ class PassingAudio implements PassingDigest {
     text.set(this.#group.subarray(0, this.#grouped))
     text.set(slice, this.#grouped)
     // Node's decoder takes both alphabets, and anything else makes the result too short.
-    const bytes = decode(text.subarray(0, whole))
+    const bytes = decodeGroups(text.subarray(0, whole))
     if (bytes.length !== (whole / GROUP) * 3) return 0
     this.#leaves.update(bytes)
     const taken = whole - this.#grouped
@@ -166,7 +166,7 @@ class PassingAudio implements PassingDigest {
 }
 
 /** The bytes that base64 text of one slice means; valid until the next call. */
-function decode(groups: Buffer): Buffer {
+function decodeGroups(groups: Buffer): Buffer {
   return decoded.subarray(0, decoded.write(groups.toString('latin1'), 'base64'))
 }
 
@@ -185,7 +185,7 @@ interface AudioDigesterDependencies {
 }
 
 /** Digests audio at rest and audio in passing: the same audio has the same digest, however it arrived. */
-export function createAudioDigester(parts: AudioDigesterDependencies): AudioDigester {
+export function createAudioDigester(deps: AudioDigesterDependencies): AudioDigester {
   return {
     async digest(audio, signal) {
       signal.throwIfAborted()
@@ -193,11 +193,11 @@ export function createAudioDigester(parts: AudioDigesterDependencies): AudioDige
       const take = (hashes: Uint8Array) => void leaves.update(hashes)
       const { source } = audio
       if (source.kind === 'memory' && audio.canonical)
-        await hashHeld(source.blocks, audio, { hasher: parts.hasher, signal, take })
-      else await hashGathered(audio, parts, { signal, take })
+        await hashHeld(source.blocks, audio, { hasher: deps.hasher, signal, take })
+      else await hashGathered(audio, deps, { signal, take })
       return leaves.digest('hex')
     },
-    passing: () => new PassingAudio(parts.hasher.begin()),
+    passing: () => new PassingAudio(deps.hasher.begin()),
   }
 }
 

@@ -7,7 +7,7 @@ import {
 } from '../../contracts/audio.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import { unlessAborted } from '../../contracts/time.ts'
-import { damaged, failureOf, unavailable } from './failure.ts'
+import { damaged, storeFailure, unavailable } from './failure.ts'
 import { WrittenTally } from './written.ts'
 
 /** Least length of a chunk that is not the last: shorter ones have to keep their bytes for good, see `AudioReader`. */
@@ -58,7 +58,7 @@ export async function* objectBytes(
       yield bytes
     }
   } catch (error) {
-    throw failureOf(error, signal)
+    throw storeFailure(error, signal)
   }
   if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
 }

@@ -22,7 +22,7 @@ export class HeldBodies implements BodyHolds {
   }
 
   hold(source: BodySource): (() => void) | null {
-    const place = placeOf(source)
+    const place = holdKey(source)
     if (typeof place !== 'string' && !this.#known.has(place)) return null
     const held = this.#held.get(place) ?? { count: 0, free: null }
     this.#held.set(place, held)
@@ -40,7 +40,7 @@ export class HeldBodies implements BodyHolds {
 
   /** Gives a body back by `free`, now or as soon as it is not held any more. */
   free(source: BodySource, free: () => void): void {
-    const held = this.#held.size === 0 ? undefined : this.#held.get(placeOf(source))
+    const held = this.#held.size === 0 ? undefined : this.#held.get(holdKey(source))
     if (held === undefined) free()
     else held.free = free
   }
@@ -57,6 +57,6 @@ export class HeldBodies implements BodyHolds {
   }
 }
 
-function placeOf(source: BodySource): object | string {
+function holdKey(source: BodySource): object | string {
   return source.kind === 'memory' ? source.blocks : source.key
 }

@@ -16,7 +16,7 @@ export async function attempt<T>(act: () => Promise<T>): Promise<T> {
 }
 
 /** Chooses the error of a failed call: the signal's reason when it was aborted, else `unavailable`. */
-export function failureOf(error: unknown, signal: AbortSignal): unknown {
+export function storeFailure(error: unknown, signal: AbortSignal): unknown {
   return signal.aborted ? signal.reason : unavailable(error)
 }
 

@@ -4,7 +4,7 @@ import type { ObjectInfo, Objects, PartUpload } from '../../contracts/objects.ts
 import { oneAtATime } from '../../contracts/one-at-a-time.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
-import { attempt, failureOf, unavailable } from './failure.ts'
+import { attempt, storeFailure, unavailable } from './failure.ts'
 import { checkKey, OBJECT_KINDS } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
@@ -66,7 +66,7 @@ export async function createFileObjects(
         await file.publish(pathOf(key), signal)
       } catch (error) {
         await file.discard()
-        throw failureOf(error, signal)
+        throw storeFailure(error, signal)
       }
     },
     async upload(key, { signal }) {
@@ -138,7 +138,7 @@ async function readRange(
     await file.close()
     throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
   } catch (error) {
-    throw failureOf(error, signal)
+    throw storeFailure(error, signal)
   }
 }
 
@@ -245,7 +245,7 @@ class TemporaryFile {
       signal.throwIfAborted()
       return new TemporaryFile(path, await open(path, 'wx', 0o600), !key.startsWith('spool/'))
     } catch (error) {
-      throw failureOf(error, signal)
+      throw storeFailure(error, signal)
     }
   }
 
@@ -335,7 +335,7 @@ class FilePartUpload implements PartUpload {
     })
     this.#last = turn.catch(() => {})
     return turn.catch((error: unknown) => {
-      throw failureOf(error, signal)
+      throw storeFailure(error, signal)
     })
   }
 }

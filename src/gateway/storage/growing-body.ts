@@ -43,7 +43,7 @@ interface Piece {
  * from that: neither the sender nor the store ever waits for a reader.
  */
 export class GrowingBody implements ArrivingBody {
-  readonly #parts: GrowingBodyDependencies
+  readonly #deps: GrowingBodyDependencies
   /** The reader that has not begun to read. */
   readonly #expected: Reader = { at: 0 }
   readonly #readers = new Set<Reader>([this.#expected])
@@ -60,13 +60,13 @@ export class GrowingBody implements ArrivingBody {
   /** Since when a reader has waited for the sender; null: none does. */
   #waitingSinceMs: number | null = null
 
-  constructor(parts: GrowingBodyDependencies) {
-    this.#parts = parts
+  constructor(deps: GrowingBodyDependencies) {
+    this.#deps = deps
   }
 
   get waitedMs(): number {
     return (
-      this.#waitedMs + (this.#waitingSinceMs === null ? 0 : this.#parts.clock.now() - this.#waitingSinceMs)
+      this.#waitedMs + (this.#waitingSinceMs === null ? 0 : this.#deps.clock.now() - this.#waitingSinceMs)
     )
   }
 
@@ -91,7 +91,7 @@ export class GrowingBody implements ArrivingBody {
 
   /** The held bytes are about to go to the store, and with them all that come. */
   moves(): void {
-    const { held } = this.#parts
+    const { held } = this.#deps
     let from = held.length
     for (const { at } of this.#readers) if (held.length - at <= this.#room) from = Math.min(from, at)
     for (const view of blockBytes(held.blocks, from, held.length)) {
@@ -140,7 +140,7 @@ export class GrowingBody implements ArrivingBody {
         } else if (rest?.kind === 'object' && limit === end) {
           const from = reader.at
           reader.at = end
-          yield* objectBytes(this.#parts.objects, rest.key, from, end, signal)
+          yield* objectBytes(this.#deps.objects, rest.key, from, end, signal)
         } else await this.#nextNews(signal)
       }
     } finally {
@@ -164,14 +164,14 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #take(): Block {
-    const { budget, blocks, workspace } = this.#parts
+    const { budget, blocks, workspace } = this.#deps
     budget.charge(CHUNK_BYTES, workspace)
     return blocks.take(CHUNK_BYTES)
   }
 
   /** @param sent false: it may be on a socket that is being closed, and rests before it goes to others */
   #giveBack(block: Block, sent: boolean): void {
-    const { budget, blocks, workspace } = this.#parts
+    const { budget, blocks, workspace } = this.#deps
     const refund = () => budget.refund(CHUNK_BYTES, workspace)
     if (!sent) blocks.giveLater(block, refund)
     else {
@@ -181,7 +181,7 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #inHeld(at: number): Uint8Array | null {
-    const { held } = this.#parts
+    const { held } = this.#deps
     const to = Math.min(held.length, at - (at % BLOCK_BYTES) + BLOCK_BYTES)
     return at < to ? blockBytes(held.blocks, at, to).next().value! : null
   }
@@ -192,7 +192,7 @@ export class GrowingBody implements ArrivingBody {
   }
 
   get #room(): number {
-    return isScarce(this.#parts.budget) ? SCARCE_WINDOW_BYTES : WINDOW_BYTES
+    return isScarce(this.#deps.budget) ? SCARCE_WINDOW_BYTES : WINDOW_BYTES
   }
 
   #keep(bytes: Uint8Array, start: number): void {
@@ -209,7 +209,7 @@ export class GrowingBody implements ArrivingBody {
     this.#dropWindow(least)
     // The newest bytes stay, however many they are: a reader gets its turn only after the writer.
     const room = this.#room
-    while (this.#window.length * CHUNK_BYTES > room && endOf(this.#window[0]!) <= start) this.#dropFirst()
+    while (this.#window.length * CHUNK_BYTES > room && pieceEnd(this.#window[0]!) <= start) this.#dropFirst()
   }
 
   /** The piece that continues at `start`. */
@@ -223,7 +223,7 @@ export class GrowingBody implements ArrivingBody {
 
   /** Drops the pieces that end at `until` or before. */
   #dropWindow(until: number): void {
-    while (this.#window.length > 0 && endOf(this.#window[0]!) <= until) this.#dropFirst()
+    while (this.#window.length > 0 && pieceEnd(this.#window[0]!) <= until) this.#dropFirst()
   }
 
   #dropFirst(): void {
@@ -231,7 +231,7 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #nextNews(signal: AbortSignal): Promise<void> {
-    if (this.#rest === null) this.#waitingSinceMs ??= this.#parts.clock.now()
+    if (this.#rest === null) this.#waitingSinceMs ??= this.#deps.clock.now()
     this.#news ??= Promise.withResolvers()
     return unlessAborted(signal, this.#news.promise)
   }
@@ -249,6 +249,6 @@ export class GrowingBody implements ArrivingBody {
   }
 }
 
-function endOf({ start, filled }: Piece): number {
+function pieceEnd({ start, filled }: Piece): number {
   return start + filled
 }

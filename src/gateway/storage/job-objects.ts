@@ -168,7 +168,7 @@ export function createJobObjects({
       await Promise.all(pieces.map(({ key }) => discard(key)))
     },
     async holds(audio) {
-      const key = keyOf(audio)
+      const key = objectKey(audio)
       return key !== null && (await isThere(objects, key))
     },
     keepPayload: (json, job) => keepText(json, newKey(folderOf('job', job))),
@@ -212,7 +212,7 @@ function createInline(
     },
 
     async storeInline(job, input) {
-      const key = keyOf(inputOf(job))
+      const key = objectKey(workInput(job))
       if (key === null) throw new Error('the job names no object')
       const { length } = input
       await accounted(budget, length, () =>
@@ -255,7 +255,7 @@ function createRemovals(
 ): Pick<JobObjects, 'drop' | 'removeInput' | 'removeFiled' | 'removeAll'> {
   return {
     async drop(kept) {
-      const key = kept === null ? null : keyOf(kept)
+      const key = kept === null ? null : objectKey(kept)
       if (key !== null) await discard(key)
     },
 
@@ -276,7 +276,7 @@ function createRemovals(
     },
 
     async removeAll(job) {
-      const result = job.result === null ? null : keyOf(job.result)
+      const result = job.result === null ? null : objectKey(job.result)
       const keys = [...(await inputKeys(job, objects)), ...(result === null ? [] : [result])]
       await Promise.all(keys.map((key) => objects.remove(key)))
     },
@@ -296,12 +296,12 @@ function newKey(folder: string, prefix = ''): string {
   return `${folder}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
-function inputOf({ work }: Pick<Job, 'work'>): KeptText | AudioRef | { readonly url: string } {
+function workInput({ work }: Pick<Job, 'work'>): KeptText | AudioRef | { readonly url: string } {
   return 'audio' in work ? work.audio : work.payload
 }
 
 /** Null when it is in no object, or not fetched yet. */
-export function keyOf(kept: KeptText | AudioRef | { readonly url: string }): string | null {
+export function objectKey(kept: KeptText | AudioRef | { readonly url: string }): string | null {
   if ('url' in kept) return null
   if ('source' in kept) return kept.source.kind === 'object' ? kept.source.key : null
   return 'object' in kept ? kept.object : null
@@ -317,8 +317,8 @@ async function filedKeys(job: FiledJob, objects: Pick<Objects, 'list'>): Promise
 /** Lists the input objects of a job. Fetched audio is in the progress of a claim only, so the store is searched. */
 async function inputKeys(job: Job, objects: Pick<Objects, 'list'>, isParted = false): Promise<string[]> {
   const { fence } = job
-  const given = inputOf(job)
-  if (!('url' in given) && !isParted) return [keyOf(given)].filter((key) => key !== null)
+  const given = workInput(job)
+  if (!('url' in given) && !isParted) return [objectKey(given)].filter((key) => key !== null)
   const keys: string[] = []
   if (fence > 0) for await (const { key } of objects.list(`${folderOf('job', job)}/`)) keys.push(key)
   return keys

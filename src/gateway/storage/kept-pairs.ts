@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { ByteBudget } from '../../contracts/budget.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
-import { open, type SealContext, seal } from '../../contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../contracts/sealing.ts'
 import type { KeptPair, KeptPairs, PairOwner } from '../../contracts/shadow.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
@@ -32,7 +32,7 @@ export function createKeptPairs({
   clock = systemClock,
 }: KeptPairsOptions): KeptPairs {
   async function put(key: string, workspace: string, value: object, signal: AbortSignal): Promise<void> {
-    const bytes = Buffer.from(seal(secretKeys, JSON.stringify(value), contextOf(workspace, key)))
+    const bytes = Buffer.from(seal(secretKeys, JSON.stringify(value), pairContext(workspace, key)))
     await accounted(budget, bytes.length, () => objects.put(key, chunksOf(bytes), bytes.length, { signal }))
   }
 
@@ -42,7 +42,7 @@ export function createKeptPairs({
       const signal = deadline(clock, STORE_MS)
       const chunks = objectBytes(objects, key, 0, bytes, signal)
       const sealed = Buffer.from(await copyBytes(untilAborted(chunks, signal), bytes)).toString()
-      const text = open(secretKeys, sealed, contextOf(workspace, key))
+      const text = unseal(secretKeys, sealed, pairContext(workspace, key))
       return text === null ? null : JSON.parse(text)
     })
   }
@@ -59,7 +59,7 @@ export function createKeptPairs({
       const found: ObjectInfo[] = []
       for await (const object of objects.list(folderOf(owner)))
         if (pairEndMs(object.key) > clock.wallNow()) found.push(object)
-      const calls = new Set(found.map(({ key }) => nameOf(key)))
+      const calls = new Set(found.map(({ key }) => pairName(key)))
       if (calls.size > 1) return 'several'
       const taken = found.find(({ key }) => key.endsWith(TAKEN))
       if (taken !== undefined) return (await read(taken, workspace)) as { takenWords: number } | null
@@ -88,7 +88,7 @@ export function pairEndMs(key: string): number {
   return seconds === undefined ? Number.POSITIVE_INFINITY : Number(seconds) * 1000
 }
 
-function nameOf(key: string): string {
+function pairName(key: string): string {
   return key.endsWith(TAKEN) ? key.slice(0, -TAKEN.length) : key
 }
 
@@ -99,6 +99,6 @@ function folderOf({ workspace, callId }: PairOwner): string {
 }
 
 /** By its name: an object in the place of another one does not open. */
-function contextOf(workspace: string, key: string): SealContext {
+function pairContext(workspace: string, key: string): SealContext {
   return { purpose: `shadow pair ${key}`, workspace }
 }

@@ -23,7 +23,7 @@ export function createReadAhead(objects: Pick<Objects, 'get'>, budget: ByteBudge
   const reading = new Map<string, Promise<Uint8Array>>()
   return {
     async get(key, start, end, signal) {
-      const name = nameOf(key, start, end)
+      const name = rangeName(key, start, end)
       const ahead = reading.get(name)
       if (ahead === undefined) return objects.get(key, start, end, signal)
       // Another attempt reads for itself: this one's bytes may still lie in the queue of a socket.
@@ -34,7 +34,7 @@ export function createReadAhead(objects: Pick<Objects, 'get'>, budget: ByteBudge
 
     begin({ source, offset, length }, signal) {
       if (source.kind !== 'object' || length > AHEAD_BYTES_MAX || !budget.tryReserve(length)) return () => {}
-      const name = nameOf(source.key, offset, offset + length)
+      const name = rangeName(source.key, offset, offset + length)
       const ahead = copyBytes(objectBytes(objects, source.key, offset, offset + length, signal), length)
       // Whoever reads it asks the store again, and is told then.
       ahead.catch(() => {})
@@ -50,6 +50,6 @@ export function createReadAhead(objects: Pick<Objects, 'get'>, budget: ByteBudge
   }
 }
 
-function nameOf(key: string, start: number, end: number): string {
+function rangeName(key: string, start: number, end: number): string {
   return `${key} ${start} ${end}`
 }

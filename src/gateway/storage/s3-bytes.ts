@@ -7,7 +7,7 @@ import { Connections } from '../outbound/connections.ts'
 import type { RequestHead } from '../outbound/request-head.ts'
 import { MIN_CHUNK_BYTES } from './body-bytes.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
-import { failureOf } from './failure.ts'
+import { storeFailure } from './failure.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 import { S3Exchange, type StoreAnswer } from './s3-exchange.ts'
 import { S3Signer } from './s3-signer.ts'
@@ -219,7 +219,7 @@ export class S3Bytes {
         ;[buffer, other] = [other, buffer]
       }
     } catch (error) {
-      throw failureOf(error, signal)
+      throw storeFailure(error, signal)
     } finally {
       exchange.end(new Error('not read to its end'))
       buffers.release(missing === 0)

@@ -1,4 +1,4 @@
-import { headersOf } from '../outbound/answer-head.ts'
+import { readHeaders } from '../outbound/answer-head.ts'
 import type { Connection } from '../outbound/connection.ts'
 import type { Connections, WaitingExchange } from '../outbound/connections.ts'
 import { Perishable } from '../outbound/deadlines.ts'
@@ -138,7 +138,7 @@ export class S3Exchange extends Perishable implements WaitingExchange {
   }
 
   onHead(status: number, fields: string): void {
-    const headers = headersOf(fields)
+    const headers = readHeaders(fields)
     const { 'content-length': declared } = headers
     const isBodiless = status === 204 || status === 304
     const length = isBodiless ? 0 : declared === undefined ? null : Number(declared)

@@ -18,7 +18,7 @@ import type { Links } from '../../contracts/links.ts'
 import type { ObjectInfo, Objects, PartUpload } from '../../contracts/objects.ts'
 import { type Clock, deadline, sleep, systemClock } from '../../contracts/time.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
-import { attempt, failureOf } from './failure.ts'
+import { attempt, storeFailure } from './failure.ts'
 import { checkKey } from './key.ts'
 import type { StoreMemory } from './read-buffers.ts'
 import { S3Bytes, type S3Timing } from './s3-bytes.ts'
@@ -57,7 +57,7 @@ async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promi
     await upload.abort()
     throw signal.reason
   } catch (error) {
-    throw failureOf(error, signal)
+    throw storeFailure(error, signal)
   }
 }
 
@@ -85,7 +85,7 @@ class S3PartUpload implements PartUpload {
     try {
       await sending
     } catch (error) {
-      throw failureOf(error, either)
+      throw storeFailure(error, either)
     }
   }
 
@@ -108,7 +108,7 @@ class S3PartUpload implements PartUpload {
       if (!ETag) throw new Error('the store named no tag for what its parts make')
       this.#completed = true
     } catch (error) {
-      throw failureOf(error, signal)
+      throw storeFailure(error, signal)
     }
   }
 
@@ -193,7 +193,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
       try {
         await bytes.put(key, {}, untilAborted(body, signal), length, signal)
       } catch (error) {
-        throw failureOf(error, signal)
+        throw storeFailure(error, signal)
       }
     },
     upload(key, { signal }) {
@@ -206,7 +206,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
       try {
         return await bytes.get(key, start, end, signal)
       } catch (error) {
-        throw failureOf(error, signal)
+        throw storeFailure(error, signal)
       }
     },
     async remove(key) {
@@ -219,7 +219,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
       try {
         await calls.send(new HeadBucketCommand({ Bucket: bucket }), limited(signal))
       } catch (error) {
-        throw failureOf(error, signal)
+        throw storeFailure(error, signal)
       }
     },
     async close() {

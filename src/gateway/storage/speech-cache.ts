@@ -169,14 +169,14 @@ function headOf({ audio, mediaType, keptAtMs }: DatedSpeech): Uint8Array | null 
 }
 
 function readHead(bytes: Uint8Array) {
-  const fields = parsed(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
+  const fields = parsedHead(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
   const { layout, bytes: length, sha256, media_type: mediaType, kept_at_ms: keptAtMs } = fields
   if (layout !== LAYOUT || typeof sha256 !== 'string' || typeof mediaType !== 'string') return null
   if (!Number.isSafeInteger(length) || (length as number) < 0 || typeof keptAtMs !== 'number') return null
   return { bytes: length as number, sha256, mediaType, keptAtMs }
 }
 
-function parsed(text: string): Readonly<Record<string, unknown>> {
+function parsedHead(text: string): Readonly<Record<string, unknown>> {
   try {
     return Object(JSON.parse(text))
   } catch {
@@ -262,11 +262,11 @@ interface Sum {
  * most, until the next look. The oldest go first.
  */
 class RoomKeeper {
-  readonly #parts: SpeechCacheOptions & { readonly clock: Clock }
+  readonly #options: SpeechCacheOptions & { readonly clock: Clock }
   readonly #sums = new Map<string, Sum>()
 
-  constructor(parts: SpeechCacheOptions & { readonly clock: Clock }) {
-    this.#parts = parts
+  constructor(options: SpeechCacheOptions & { readonly clock: Clock }) {
+    this.#options = options
   }
 
   /** Notes that this node has kept so much more. Never rejects. */
@@ -295,17 +295,17 @@ class RoomKeeper {
 
   #isDue({ seenBytes, seenAtMs, addedBytes }: Sum, { maxBytes }: CacheTerms): boolean {
     if (seenBytes === null || seenBytes + addedBytes > maxBytes) return true
-    return addedBytes >= maxBytes * LOOK_SHARE || this.#parts.clock.wallNow() - seenAtMs >= LOOK_MS
+    return addedBytes >= maxBytes * LOOK_SHARE || this.#options.clock.wallNow() - seenAtMs >= LOOK_MS
   }
 
   async #look(workspace: string, sum: Sum, terms: CacheTerms): Promise<void> {
-    const taken = await this.#parts.slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
+    const taken = await this.#options.slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
     // Another node is at it; this one looks when it keeps the next.
     if ('full' in taken) return
     try {
       do {
         sum.addedBytes = 0
-        sum.seenAtMs = this.#parts.clock.wallNow()
+        sum.seenAtMs = this.#options.clock.wallNow()
         sum.seenBytes = await this.#makeRoom(workspace, terms)
         // Answers that were kept meanwhile may exceed it again.
       } while (sum.seenBytes + sum.addedBytes > terms.maxBytes)
@@ -318,7 +318,7 @@ class RoomKeeper {
   async #makeRoom(workspace: string, { maxBytes }: CacheTerms): Promise<number> {
     const objects: ObjectInfo[] = []
     let left = 0
-    for await (const object of this.#parts.objects.list(prefixOf(workspace))) {
+    for await (const object of this.#options.objects.list(prefixOf(workspace))) {
       objects.push(object)
       left += object.bytes
     }
@@ -326,9 +326,9 @@ class RoomKeeper {
     objects.sort((a, b) => a.modifiedAt.getTime() - b.modifiedAt.getTime())
     for (const { key, bytes } of objects) {
       if (left <= maxBytes * LEFT_SHARE) break
-      await this.#parts.objects.remove(key)
+      await this.#options.objects.remove(key)
       left -= bytes
-      this.#parts.watch?.evicted()
+      this.#options.watch?.evicted()
     }
     return left
   }

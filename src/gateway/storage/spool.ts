@@ -26,10 +26,10 @@ interface ByteSpool extends Spool {
  * no slot keeps its memory only as long as no one else waits for it. Whatever a workspace holds beyond its share can be
  * taken back for another one; see `createBudget`.
  */
-export function createSpool({ clock = systemClock, ...parts }: SpoolDependencies): ByteSpool {
-  const timing = { ...SPOOL_TIMING, ...parts.timing }
+export function createSpool({ clock = systemClock, ...deps }: SpoolDependencies): ByteSpool {
+  const timing = { ...SPOOL_TIMING, ...deps.timing }
   // Slots are given out by the rules of memory, and taken back by them.
-  const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0, clock)
+  const slots = createBudget(deps.uploadSlots ?? UPLOAD_SLOTS, 0, clock)
   const arriving = new Set<ArrivingWriter>()
   const removals = new Set<Promise<void>>()
   const counts = { held: 0, stored: 0, demoted: 0, refused: 0, failed: 0 }
@@ -41,33 +41,33 @@ export function createSpool({ clock = systemClock, ...parts }: SpoolDependencies
   }
 
   const context: BodyContext = {
-    budget: parts.budget,
-    blocks: parts.blocks,
-    objects: parts.objects,
+    budget: deps.budget,
+    blocks: deps.blocks,
+    objects: deps.objects,
     slots,
-    partMemory: createPartMemory(parts.budget, clock),
+    partMemory: createPartMemory(deps.budget, clock),
     timing,
-    holds: parts.holds,
+    holds: deps.holds,
     clock,
     count: (event) => {
       counts[event] += 1
     },
     enter(writer) {
       arriving.add(writer)
-      parts.budget.enrol(writer)
+      deps.budget.enrol(writer)
       ticker ??= clock.every(timing.tickMs, tick).unref()
     },
     leave(writer) {
       arriving.delete(writer)
-      parts.budget.dismiss(writer)
+      deps.budget.dismiss(writer)
       if (arriving.size > 0) return
       ticker?.close()
       ticker = undefined
     },
     remove(key) {
-      const removal = parts.objects
+      const removal = deps.objects
         .remove(key)
-        .catch((error: unknown) => parts.log?.warn({ object: key, err: error }, 'object left to the sweeper'))
+        .catch((error: unknown) => deps.log?.warn({ object: key, err: error }, 'object left to the sweeper'))
         .then(() => {
           removals.delete(removal)
         })

@@ -4,7 +4,7 @@ import type { Logger } from '../../contracts/log.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { isUploadId, UPLOAD_SECONDS } from '../../contracts/uploads.ts'
-import { keyOf } from './job-objects.ts'
+import { objectKey } from './job-objects.ts'
 import { pairEndMs } from './kept-pairs.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 
@@ -57,8 +57,8 @@ function isNeeded(key: string, { status, fence, result, work }: KnownJob): boole
   const [kind, , , name = ''] = key.split('/')
   const hasEnded = status !== 'queued' && status !== 'processing'
   if (kind === 'job')
-    return !hasEnded || (work !== null && keyOf('audio' in work ? work.audio : work.payload) === key)
-  if (result !== null) return keyOf(result) === key
+    return !hasEnded || (work !== null && objectKey('audio' in work ? work.audio : work.payload) === key)
+  if (result !== null) return objectKey(result) === key
   // A result of the present claim, which has yet to end: names of results begin with the fence of their claim.
   return !hasEnded && Number.parseInt(name, 10) >= fence
 }

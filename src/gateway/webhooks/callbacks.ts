@@ -2,7 +2,7 @@ import { Cancellation } from '../../contracts/cancellation.ts'
 import type { Job, JobCallback } from '../../contracts/jobs.ts'
 import type { KeptText } from '../../contracts/objects.ts'
 import type { WebhookEvent } from '../../contracts/outbox.ts'
-import { open, type SealContext, seal } from '../../contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../contracts/sealing.ts'
 import type { State } from '../../contracts/state.ts'
 import type { Posted, WebhookMessage } from '../../contracts/webhooks.ts'
 import { attemptWebhook, type Sending } from './send.ts'
@@ -58,7 +58,7 @@ export function sealCallback(
   workspace: string,
   secretKeys: readonly Buffer[],
 ): JobCallback {
-  return { vendor: door, sealed: seal(secretKeys, JSON.stringify(terms), contextOf(workspace)) }
+  return { vendor: door, sealed: seal(secretKeys, JSON.stringify(terms), callbackContext(workspace)) }
 }
 
 /** Null: the job has none, or it was sealed with a key that is no longer among these. */
@@ -66,11 +66,11 @@ export function openCallback(
   { callback, workspace }: Pick<Job, 'callback' | 'workspace'>,
   secretKeys: readonly Buffer[],
 ): CallbackTerms | null {
-  const text = callback === undefined ? null : open(secretKeys, callback.sealed, contextOf(workspace))
+  const text = callback === undefined ? null : unseal(secretKeys, callback.sealed, callbackContext(workspace))
   return text === null ? null : (JSON.parse(text) as CallbackTerms)
 }
 
-function contextOf(workspace: string): SealContext {
+function callbackContext(workspace: string): SealContext {
   return { purpose: 'job-callback', workspace }
 }
 
@@ -91,20 +91,20 @@ interface CallbackSending extends CallbackDependencies, Sending {
  * @returns null when that is the webhook of a workspace that has none any more
  * @throws GatewayError when the state or the store does not answer, or this node has no memory for the result
  */
-export async function attemptCallback(event: WebhookEvent, parts: CallbackSending): Promise<Posted | null> {
-  const job = await parts.state.jobs.get(event.jobId)
+export async function attemptCallback(event: WebhookEvent, sending: CallbackSending): Promise<Posted | null> {
+  const job = await sending.state.jobs.get(event.jobId)
   if (job?.callback === undefined) return { kind: 'refused', reason: 'the job is no longer kept' }
-  const form = parts.forms.get(job.callback.vendor)
+  const form = sending.forms.get(job.callback.vendor)
   if (form === undefined) return { kind: 'refused', reason: 'its door is no longer served' }
-  const terms = openCallback(job, parts.secretKeys)
+  const terms = openCallback(job, sending.secretKeys)
   if (terms === null)
     return { kind: 'failed', reason: 'its callback was sealed with a key that LARKWAY_SECRET_KEYS lacks' }
   const release: (() => void)[] = []
   const reader = { signal: new Cancellation(), onFinished: (done: () => void) => void release.push(done) }
   try {
-    const result = job.result === null ? null : await parts.openResult(job, job.result, reader)
+    const result = job.result === null ? null : await sending.openResult(job, job.result, reader)
     const message = await form.render(job, result, terms.view)
-    const posted = await send(event, terms, form, message, parts)
+    const posted = await sendCallback(event, terms, form, message, sending)
     const isFinal = posted?.kind === 'answered' && form.isFinal(posted.status)
     return isFinal ? { ...posted, isFinal } : posted
   } finally {
@@ -112,19 +112,19 @@ export async function attemptCallback(event: WebhookEvent, parts: CallbackSendin
   }
 }
 
-async function send(
+async function sendCallback(
   { id }: WebhookEvent,
   { url, method, headers: asked }: CallbackTerms,
   { signature }: CallbackForm,
   { headers, body }: Rendered,
-  parts: CallbackSending,
+  sending: CallbackSending,
 ): Promise<Posted | null> {
   if (url !== null) {
     const own = { 'content-type': 'application/json', 'user-agent': 'Larkway', 'x-lk-webhook-id': id }
-    return parts.post(url, { method, headers: { ...own, ...headers, ...asked }, body })
+    return sending.post(url, { method, headers: { ...own, ...headers, ...asked }, body })
   }
-  const target = await parts.target()
+  const target = await sending.target()
   if (target === null) return null
   const all = (timestamp: number, plain: string) => ({ ...headers, ...signature?.(timestamp, plain) })
-  return attemptWebhook(target, { id, body, headers: all }, parts)
+  return attemptWebhook(target, { id, body, headers: all }, sending)
 }

@@ -4,7 +4,7 @@ import type { State } from '../../contracts/state.ts'
 import { sleep } from '../../contracts/time.ts'
 import type { Posted } from '../../contracts/webhooks.ts'
 import { attemptCallback, type CallbackDependencies, isForCallback } from './callbacks.ts'
-import { endingOf, reasonOf, SCHEDULE, type Schedule } from './delivery-outcome.ts'
+import { deliveryReason, eventEnding, SCHEDULE, type Schedule } from './delivery-outcome.ts'
 import { attemptWebhook, eventBody, type Sending } from './send.ts'
 
 import { type WebhookTarget, webhookTarget } from './target.ts'
@@ -66,14 +66,14 @@ export interface Deliveries {
  *
  * Targets do not wait for one another: each has its share of the places only, and a smaller one after a failure.
  */
-export function startDeliveries(parts: DeliveryDependencies): Deliveries {
-  return new Loop(parts)
+export function startDeliveries(deps: DeliveryDependencies): Deliveries {
+  return new Loop(deps)
 }
 
 type Lookups = Map<string, Promise<WebhookTarget | null>>
 
 class Loop implements Deliveries {
-  readonly #parts: DeliveryDependencies
+  readonly #deps: DeliveryDependencies
   readonly #places: number
   readonly #timing: DeliveryTiming
   readonly #random: () => number
@@ -89,9 +89,9 @@ class Loop implements Deliveries {
   #more = false
   #away = false
 
-  constructor(parts: DeliveryDependencies) {
-    const { signals, places = PLACES, random = Math.random, timing } = parts
-    this.#parts = parts
+  constructor(deps: DeliveryDependencies) {
+    const { signals, places = PLACES, random = Math.random, timing } = deps
+    this.#deps = deps
     this.#places = places
     this.#random = random
     this.#timing = { leaseMs: LEASE_MS, pollMs: POLL_MS, schedule: SCHEDULE, ...timing }
@@ -115,7 +115,7 @@ class Loop implements Deliveries {
       const claimed = await this.#claim()
       const lookups: Lookups = new Map()
       for (const event of claimed) this.#begin(event, lookups)
-      await sleep(this.#parts.clock, GAP_MS, { signal: this.#stopping.signal }).catch(() => {})
+      await sleep(this.#deps.clock, GAP_MS, { signal: this.#stopping.signal }).catch(() => {})
       await this.#pause()
     }
   }
@@ -123,7 +123,7 @@ class Loop implements Deliveries {
   async #claim(): Promise<readonly WebhookEvent[]> {
     const limit = this.#places - this.#underWay.size
     if (limit === 0) return []
-    const { outbox } = this.#parts.state
+    const { outbox } = this.#deps.state
     const { leaseMs } = this.#timing
     this.#woken = false
     try {
@@ -133,12 +133,12 @@ class Loop implements Deliveries {
         perWorkspace: PER_WORKSPACE,
         perAiling: PER_FAILING,
       })
-      if (this.#away) this.#parts.log.info('webhook events can be claimed again')
+      if (this.#away) this.#deps.log.info('webhook events can be claimed again')
       this.#away = false
       this.#more = claimed.length === limit
       return claimed
     } catch (error) {
-      if (!this.#away) this.#parts.log.warn({ err: error }, 'webhook events cannot be claimed')
+      if (!this.#away) this.#deps.log.warn({ err: error }, 'webhook events cannot be claimed')
       this.#away = true
       this.#more = false
       return []
@@ -150,7 +150,7 @@ class Loop implements Deliveries {
     if (this.#stopping.signal.aborted || (this.#isFree() && (this.#woken || this.#more))) return
     const spreadMs = this.#timing.pollMs * (1 + JITTER * (this.#random() - 0.5))
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.after(spreadMs, resolve)
+    const timer = this.#deps.clock.after(spreadMs, resolve)
     this.#wake = resolve
     await promise
     this.#wake = null
@@ -186,7 +186,7 @@ class Loop implements Deliveries {
 
   /** Never rejects. */
   async #deliver(event: WebhookEvent, lookups: Lookups): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const beganMs = clock.now()
     const { id, jobId, workspace, attempts: attempt } = event
     const line = { event_id: id, job_id: jobId, workspace, attempt }
@@ -195,32 +195,32 @@ class Loop implements Deliveries {
       const ending: EventEnding =
         posted === null
           ? { state: 'dropped' }
-          : endingOf(posted, attempt, this.#random(), this.#timing.schedule)
-      this.#parts.onOutcome?.(ending.state)
+          : eventEnding(posted, attempt, this.#random(), this.#timing.schedule)
+      this.#deps.onOutcome?.(ending.state)
       if (posted !== null) {
         const milliseconds = Math.round(clock.now() - beganMs)
-        this.#parts.log.info({ ...line, ...saidOf(posted), outcome: ending.state, milliseconds }, 'webhook')
+        this.#deps.log.info({ ...line, ...saidOf(posted), outcome: ending.state, milliseconds }, 'webhook')
       }
       await this.#write(event, ending, beganMs + this.#timing.leaseMs)
     } catch (error) {
       // Its lease ends by itself.
-      this.#parts.log.warn({ ...line, err: error }, 'webhook event will be delivered again')
+      this.#deps.log.warn({ ...line, err: error }, 'webhook event will be delivered again')
     }
   }
 
   /** Resolves to null when the workspace has no webhook. */
   async #attempt(event: WebhookEvent, lookups: Lookups): Promise<Posted | null> {
-    const { callbacks, log } = this.#parts
+    const { callbacks, log } = this.#deps
     const { id, workspace } = event
     try {
       if (callbacks !== undefined && isForCallback(event)) {
         const target = () => this.#target(workspace, lookups)
-        return await attemptCallback(event, { ...this.#parts, ...callbacks, target })
+        return await attemptCallback(event, { ...this.#deps, ...callbacks, target })
       }
       const target = isAlert(event)
-        ? (this.#parts.alertTarget?.() ?? null)
+        ? (this.#deps.alertTarget?.() ?? null)
         : await this.#target(workspace, lookups)
-      return target && (await attemptWebhook(target, { id, body: eventBody(event) }, this.#parts))
+      return target && (await attemptWebhook(target, { id, body: eventBody(event) }, this.#deps))
     } catch (error) {
       log.warn({ event_id: id, workspace, err: error }, 'webhook could not be read or signed')
       return { kind: 'failed', reason: 'this node could not read the webhook' }
@@ -229,7 +229,7 @@ class Loop implements Deliveries {
 
   /** One look-up serves all events of a claim; the next claim looks again, since a secret may have been replaced. */
   #target(workspace: string, lookups: Lookups): Promise<WebhookTarget | null> {
-    const { state, secretKeys } = this.#parts
+    const { state, secretKeys } = this.#deps
     const lookup = lookups.get(workspace) ?? webhookTarget(state.settings, secretKeys, workspace)
     lookups.set(workspace, lookup)
     return lookup
@@ -237,10 +237,10 @@ class Loop implements Deliveries {
 
   /** Stores the outcome of this attempt; repeated writes are harmless. */
   async #write(event: WebhookEvent, ending: EventEnding, untilMs: number): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     for (let pauseMs = WRITE_PAUSE_MS; ; pauseMs *= 2) {
       try {
-        await this.#parts.state.outbox.end(event, ending)
+        await this.#deps.state.outbox.end(event, ending)
         return
       } catch (error) {
         if (this.#stopping.signal.aborted || clock.now() + pauseMs >= untilMs) throw error
@@ -255,5 +255,5 @@ function isAlert({ body }: WebhookEvent): boolean {
 }
 
 function saidOf(posted: Posted): { readonly status: number } | { readonly reason: string } {
-  return posted.kind === 'answered' ? { status: posted.status } : { reason: reasonOf(posted) }
+  return posted.kind === 'answered' ? { status: posted.status } : { reason: deliveryReason(posted) }
 }

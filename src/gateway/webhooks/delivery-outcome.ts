@@ -46,7 +46,7 @@ export const SCHEDULE: Schedule = { pausesMs: PAUSES_MS, retryAfterMaxMs: RETRY_
  * @param attempts that were begun, this one included
  * @param random   from 0 to 1
  */
-export function endingOf(
+export function eventEnding(
   posted: Posted,
   attempts: number,
   random: number,
@@ -54,7 +54,7 @@ export function endingOf(
 ): EventEnding {
   if (posted.kind === 'answered' && posted.status >= 200 && posted.status <= 299)
     return { state: 'delivered' }
-  const reason = reasonOf(posted)
+  const reason = deliveryReason(posted)
   const pauseMs = pausesMs[attempts - 1]
   if (posted.kind === 'refused' || endsIt(posted) || pauseMs === undefined)
     return { state: 'given_up', reason, keepMs: GIVEN_UP_KEEP_MS }
@@ -62,7 +62,7 @@ export function endingOf(
   return { state: 'retry', delayMs: Math.max(spreadMs, Math.min(askedMs(posted), retryAfterMaxMs)), reason }
 }
 
-export function reasonOf(posted: Posted): string {
+export function deliveryReason(posted: Posted): string {
   return posted.kind === 'answered' ? `status ${posted.status}` : posted.reason
 }
 

@@ -8,7 +8,7 @@ import type {
   WebhookMessage,
   WebhookSigner,
 } from '../../contracts/webhooks.ts'
-import { reasonOf } from './delivery-outcome.ts'
+import { deliveryReason } from './delivery-outcome.ts'
 import type { WebhookTarget } from './target.ts'
 
 /** Identity of a delivery; `timestamp` is the time of the attempt in Unix seconds. */
@@ -19,15 +19,15 @@ interface Stamp {
 
 /** Builds the body of an event: the same bytes at every attempt. */
 export function eventBody({ jobId, status, occurredAtMs, body }: WebhookEvent): string {
-  return body ?? bodyOf(`transcription.job.${status}`, jobId, status, occurredAtMs)
+  return body ?? postedBody(`transcription.job.${status}`, jobId, status, occurredAtMs)
 }
 
 /** Builds the body of a test delivery, which belongs to no job. */
 function testBody(occurredAtMs: number): string {
-  return bodyOf('webhook.test', null, null, occurredAtMs)
+  return postedBody('webhook.test', null, null, occurredAtMs)
 }
 
-function bodyOf(type: string, jobId: string | null, status: string | null, occurredAtMs: number): string {
+function postedBody(type: string, jobId: string | null, status: string | null, occurredAtMs: number): string {
   const occurredAt = new Date(occurredAtMs).toISOString()
   return JSON.stringify({ type, job_id: jobId, status, occurred_at: occurredAt })
 }
@@ -98,11 +98,11 @@ export async function tryWebhook(target: WebhookTarget, sending: Sending): Promi
   const beganMs = clock.now()
   const posted = await attemptWebhook(target, { id, body: testBody(clock.wallNow()) }, sending)
   const milliseconds = Math.round(clock.now() - beganMs)
-  const status = statusOf(posted)
+  const status = postedStatus(posted)
   const ok = status !== null && status >= 200 && status <= 299
-  return { id, ok, status, milliseconds, reason: reasonOf(posted) }
+  return { id, ok, status, milliseconds, reason: deliveryReason(posted) }
 }
 
-function statusOf(posted: Posted): number | null {
+function postedStatus(posted: Posted): number | null {
   return posted.kind === 'answered' ? posted.status : null
 }

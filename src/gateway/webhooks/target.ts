@@ -1,4 +1,4 @@
-import { open, type SealContext } from '../../contracts/sealing.ts'
+import { type SealContext, unseal } from '../../contracts/sealing.ts'
 import type { StoredWebhook, WorkspaceSettings } from '../../contracts/settings.ts'
 
 /** The address of a workspace's webhook and the secrets its events are signed with. */
@@ -30,9 +30,9 @@ function openedSecrets(
   workspace: string,
 ): string[] {
   const context = webhookSecretContext(workspace)
-  const newest = open(secretKeys, secret, context)
+  const newest = unseal(secretKeys, secret, context)
   if (newest === null) return []
-  const older = previous && open(secretKeys, previous.secret, context)
+  const older = previous && unseal(secretKeys, previous.secret, context)
   return older === null ? [newest] : [newest, older]
 }
 

@@ -18,9 +18,9 @@ export function encode({ port, source, form }: EncodingTask): Promise<void> {
   const transcoder = new SpeechTranscoder(source, form)
   let answered: Promise<void> = Promise.resolve()
   port.on('message', (bytes: Uint8Array | null) => {
-    answered = answer(transcoder, bytes).then((told) => {
-      const moved = told instanceof Uint8Array ? [told.buffer as ArrayBuffer] : []
-      port.postMessage(told, moved)
+    answered = answer(transcoder, bytes).then((reply) => {
+      const moved = reply instanceof Uint8Array ? [reply.buffer as ArrayBuffer] : []
+      port.postMessage(reply, moved)
     })
   })
   return new Promise((resolve) => {

@@ -338,7 +338,7 @@ class Channel implements WordSink {
     this.#lastWordEnd = word.end
     const heard = this.#session.faults.empty ? [] : [word]
     this.#results(heard, { final: true, speechFinal, fromFinalize: this.#finalizing, until: settled })
-    this.#session.told()
+    this.#session.countFinal()
   }
 
   advance(now: number): void {

@@ -78,7 +78,7 @@ export class MorseListener {
   readonly #hertz = new Float64Array(TONES_MAX)
   #count = 0
   /** Tones of the present word that are told as characters. */
-  #told = 0
+  #finalCount = 0
   #lastEnd = Number.NEGATIVE_INFINITY
   #now = 0
   #sounding = false
@@ -129,7 +129,7 @@ export class MorseListener {
   /** Forgets the word that is under way. */
   discard(): void {
     this.#count = 0
-    this.#told = 0
+    this.#finalCount = 0
   }
 
   #tone(start: number, end: number, hertz: number): void {
@@ -152,8 +152,8 @@ export class MorseListener {
     if (!sounding && this.#count > 0) {
       const silence = now - this.#lastEnd
       if (silence >= WORD_END_UNITS * this.#unit) this.flush()
-      else if (this.#told < this.#count && silence >= CHARACTER_END_UNITS * this.#unit) {
-        this.#told = this.#count
+      else if (this.#finalCount < this.#count && silence >= CHARACTER_END_UNITS * this.#unit) {
+        this.#finalCount = this.#count
         this.#sink.partial(this.#read(this.#count), this.#starts[0]!)
       }
     }
@@ -202,10 +202,10 @@ export class MorseListener {
     this.#ends.copyWithin(0, count, this.#count)
     this.#hertz.copyWithin(0, count, this.#count)
     this.#count -= count
-    const wasTold = this.#told > 0
-    this.#told = 0
+    const wasFinal = this.#finalCount > 0
+    this.#finalCount = 0
     if (hertz > 0 && isPlausible(text)) this.#sink.word(word, settled)
-    else if (wasTold) this.#sink.partial('', word.start)
+    else if (wasFinal) this.#sink.partial('', word.start)
   }
 
   #read(count: number): string {

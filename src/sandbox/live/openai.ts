@@ -85,7 +85,7 @@ interface Item {
   readonly id: string
   readonly words: HeardWord[]
   /** Text that is told as deltas. */
-  told: string
+  heardText: string
   /** Session's seconds at which its audio begins. */
   from: number
 }
@@ -119,7 +119,7 @@ class Settings {
     const input = { ...this.input, ...given } as Input
     if (input.transcription !== null && this.input.transcription !== null)
       Object.assign(input, { transcription: { ...this.input.transcription, ...input.transcription } })
-    const format = formatOf(input.format)
+    const format = audioFormat(input.format)
     checkModel(input)
     checkDetection(input)
     if (format !== this.format && hasAudio) {
@@ -279,7 +279,7 @@ export class OpenAiRealtime implements LiveProtocol {
       word: (word) => {
         this.#spell(word.text, true)
         this.#open().words.push(word)
-        this.#session.told()
+        this.#session.countFinal()
       },
       advance: (now) => this.#advance(now),
     })
@@ -316,7 +316,7 @@ export class OpenAiRealtime implements LiveProtocol {
   }
 
   #open(): Item {
-    this.#item ??= { id: newId('item'), words: [], told: '', from: this.#bufferFrom }
+    this.#item ??= { id: newId('item'), words: [], heardText: '', from: this.#bufferFrom }
     return this.#item
   }
 
@@ -332,9 +332,9 @@ export class OpenAiRealtime implements LiveProtocol {
   }
 
   #delta(item: Item, whole: string): void {
-    if (!whole.startsWith(item.told) || whole === item.told) return
-    const delta = whole.slice(item.told.length)
-    item.told = whole
+    if (!whole.startsWith(item.heardText) || whole === item.heardText) return
+    const delta = whole.slice(item.heardText.length)
+    item.heardText = whole
     this.#send('conversation.item.input_audio_transcription.delta', {
       item_id: item.id,
       content_index: 0,
@@ -376,7 +376,7 @@ export class OpenAiRealtime implements LiveProtocol {
     const transcript = words.map((word) => word.text).join(' ')
     const name = this.#settings.modelName
     if (name === 'whisper-1') this.#delta(item, transcript)
-    else for (const at of words.keys()) this.#delta(item, textOf(words.slice(0, at + 1)))
+    else for (const at of words.keys()) this.#delta(item, spokenText(words.slice(0, at + 1)))
     if (name === 'gpt-4o-transcribe-diarize')
       for (const segment of segmentsOf(item, words))
         this.#send('conversation.item.input_audio_transcription.segment', segment)
@@ -384,7 +384,7 @@ export class OpenAiRealtime implements LiveProtocol {
       item_id: item.id,
       content_index: 0,
       transcript,
-      usage: usageOf(this.#settings.model.usage, seconds, words.length),
+      usage: sessionUsage(this.#settings.model.usage, seconds, words.length),
     })
   }
 
@@ -416,7 +416,7 @@ export class OpenAiRealtime implements LiveProtocol {
  * Why OpenAI would not serve a session: it says so in a message and closes. The beta's header and subprotocol are of an
  * API that has ended.
  */
-export function refusalOf(query: URLSearchParams, isBeta: boolean): EventError | null {
+export function queryRefusal(query: URLSearchParams, isBeta: boolean): EventError | null {
   const fatal = (code: string, message: string, param: string | null = null) =>
     new EventError(code, message, param, true)
   if (isBeta) {
@@ -451,7 +451,7 @@ export function refusalOf(query: URLSearchParams, isBeta: boolean): EventError |
   return fatal('invalid_model', message, 'model')
 }
 
-function formatOf(format: Input['format']): AudioFormat {
+function audioFormat(format: Input['format']): AudioFormat {
   const type = stringIn(memberOf(format, 'type')) ?? ''
   const known = Object.hasOwn(FORMATS, type) ? FORMATS[type] : undefined
   if (known === undefined) {
@@ -512,7 +512,7 @@ function decodeBase64(text: unknown): Buffer | null {
   return bytes.length === (text.length / 4) * 3 - padding ? bytes : null
 }
 
-function usageOf(kind: 'tokens' | 'duration', seconds: number, words: number): object {
+function sessionUsage(kind: 'tokens' | 'duration', seconds: number, words: number): object {
   if (kind === 'duration') return { type: 'duration', seconds: roundSeconds(seconds) }
   const input = Math.ceil(seconds * 10)
   return {
@@ -524,7 +524,7 @@ function usageOf(kind: 'tokens' | 'duration', seconds: number, words: number): o
   }
 }
 
-function textOf(words: readonly HeardWord[]): string {
+function spokenText(words: readonly HeardWord[]): string {
   return words.map((word) => word.text).join(' ')
 }
 
@@ -554,7 +554,7 @@ function segmentsOf(item: Item, words: readonly HeardWord[]): object[] {
       id: newId('seg'),
       item_id: item.id,
       content_index: 0,
-      text: textOf(said),
+      text: spokenText(said),
       speaker: String.fromCharCode('A'.charCodeAt(0) + speaker),
       start: roundSeconds(said[0]!.start - item.from),
       end: roundSeconds(said.at(-1)!.end - item.from),

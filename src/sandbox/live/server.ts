@@ -56,7 +56,7 @@ const VENDORS: Readonly<Record<string, Vendor>> = {
       const isBeta =
         request.headers['openai-beta'] !== undefined ||
         (request.headers['sec-websocket-protocol'] ?? '').includes(BETA_PROTOCOL)
-      const refusal = openai.refusalOf(query, isBeta)
+      const refusal = openai.queryRefusal(query, isBeta)
       return (session) =>
         new openai.OpenAiRealtime(session, refusal, (model) => {
           call.model = model

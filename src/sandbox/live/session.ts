@@ -150,7 +150,7 @@ export class LiveSession {
   }
 
   /** Counts a word told as final. */
-  told(): void {
+  countFinal(): void {
     if (!this.#over) this.record.words += 1
   }
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { byWhom, hashesOf, joined } from '../../../src/console/page/views/audit.ts'
+import { byWhom, hashesOf, joinedAnswers } from '../../../src/console/page/views/audit.ts'
 import type { AuditAnswer } from '../../../src/console/server/answers/audit.ts'
 
 function line(number: number, more: Partial<AuditAnswer> = {}): AuditAnswer {
@@ -25,7 +25,7 @@ test('older lines follow, and none comes twice', async (t) => {
     top = older[0] ?? 0,
   ) => {
     const list = (numbers: readonly number[]) => numbers.map((number) => line(number))
-    const both = joined({ lines: list(newest), next }, { lines: list(older), next: 3, top })
+    const both = joinedAnswers({ lines: list(newest), next }, { lines: list(older), next: 3, top })
     return [both.lines.map(({ number }) => number), both.next]
   }
   t.same(told([9, 8], 8, [8, 7]), [[9, 8, 7], 3])
@@ -33,7 +33,7 @@ test('older lines follow, and none comes twice', async (t) => {
   t.same(told([9, 8], 8, [7, 6]), [[9, 8], 8], 'others may be missing between them')
   t.same(told([9, 8], null, [8]), [[9, 8], null], 'there are no others')
   t.same(told([], 8, [], 8), [[], 3], 'nothing was found so far')
-  t.same(joined({ lines: [line(1)], next: null }, null).lines.length, 1)
+  t.same(joinedAnswers({ lines: [line(1)], next: null }, null).lines.length, 1)
 })
 
 test('hashes are shortened, and a line without any has none', async (t) => {

@@ -1,5 +1,11 @@
 import { test } from 'tap'
-import { clock, latestOf, lonePoints, rowsOf, summaryOf } from '../../../src/console/page/components/chart.ts'
+import {
+  axisClock,
+  latestOf,
+  lonePoints,
+  summaryOf,
+  summaryRows,
+} from '../../../src/console/page/components/chart.ts'
 
 const ms = (value: number) => `${value} ms`
 
@@ -16,7 +22,7 @@ test('a chart is said in a sentence for each line', async (t) => {
 
 test('a chart is a table of a few means, newest first', async (t) => {
   const times = Array.from({ length: 25 }, (_, index) => index)
-  const rows = rowsOf({
+  const rows = summaryRows({
     times,
     lines: [
       { label: 'a', values: times },
@@ -26,7 +32,7 @@ test('a chart is a table of a few means, newest first', async (t) => {
   t.equal(rows.length, 9)
   t.same(rows[0], { at: 24, means: [23, null] })
   t.same(rows.at(-1), { at: 0, means: [0, null] })
-  t.same(rowsOf({ times: [], lines: [] }), [])
+  t.same(summaryRows({ times: [], lines: [] }), [])
 })
 
 test('values between missing ones are points, and the newest one is not an old one', async (t) => {
@@ -36,5 +42,5 @@ test('values between missing ones are points, and the newest one is not an old o
   t.equal(latestOf([1, 2, null]), 2)
   t.equal(latestOf([1, ...Array.from({ length: 12 }, () => null)]), null)
   t.equal(latestOf([0]), 0)
-  t.match(clock(0), /^\d\d:\d\d:00$/)
+  t.match(axisClock(0), /^\d\d:\d\d:00$/)
 })

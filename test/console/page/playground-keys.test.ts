@@ -2,7 +2,7 @@ import t from 'tap'
 import { AppKeys } from '../../../src/console/page/views/playground/calls.ts'
 import { appRoutes, voicesOf } from '../../../src/console/page/views/playground/options.ts'
 import { extensionOf } from '../../../src/console/page/views/playground/speech.ts'
-import { clock } from '../../../src/console/page/views/playground/transcript.ts'
+import { clockTime } from '../../../src/console/page/views/playground/transcript.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -138,7 +138,7 @@ t.test('the routes of an app', async (t) => {
 })
 
 t.test('times and types in words', async (t) => {
-  t.same([0, 7.9, 754, 3_723, -1].map(clock), ['0:00', '0:07', '12:34', '1:02:03', '0:00'])
+  t.same([0, 7.9, 754, 3_723, -1].map(clockTime), ['0:00', '0:07', '12:34', '1:02:03', '0:00'])
   t.same(['audio/mpeg', 'audio/wav; rate=8000', 'Audio/OGG', 'audio/x'].map(extensionOf), [
     'mp3',
     'wav',

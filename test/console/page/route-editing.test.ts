@@ -4,8 +4,8 @@ import {
   type Editing,
   edited,
   editingOf,
-  fieldsOf,
   readIssues,
+  routeFields,
   saysTheSame,
 } from '../../../src/console/page/views/routes/editing.ts'
 import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
@@ -26,21 +26,21 @@ function after(...edits: readonly Edit[]): Editing {
 const keysOf = ({ entries }: Editing) => entries.map(({ key }) => key)
 
 t.test('a route that is loaded and saved says what it said', async (t) => {
-  t.same(fieldsOf(after()), ROUTE)
+  t.same(routeFields(after()), ROUTE)
   const facts = { price: { per_hour_usd: 1 }, limits: { max_audio_seconds: 60 }, options: { a: [1] } }
   const odd: RouteFields = { ...ROUTE, entries: [{ provider: 'p', model: 'm', ...facts }] }
-  t.same(fieldsOf(editingOf(odd)), odd, 'what the page has no field for is kept')
+  t.same(routeFields(editingOf(odd)), odd, 'what the page has no field for is kept')
 })
 
 t.test('what is the default is not written', async (t) => {
-  const fields = fieldsOf(
+  const fields = routeFields(
     after({ do: 'strategy', strategy: 'priority' }, { do: 'published', published: true }),
   )
   t.same(Object.keys(fields).sort(), ['entries', 'workspace'])
-  t.same(fieldsOf(after({ do: 'published', published: false })).published, false)
+  t.same(routeFields(after({ do: 'published', published: false })).published, false)
   const batch = { do: 'live_fallback', liveFallback: 'batch' } as const
-  t.same(fieldsOf(after(batch)).live_fallback, 'batch')
-  t.same(fieldsOf(after(batch, { ...batch, liveFallback: 'none' })), ROUTE)
+  t.same(routeFields(after(batch)).live_fallback, 'batch')
+  t.same(routeFields(after(batch, { ...batch, liveFallback: 'none' })), ROUTE)
 })
 
 t.test('a shadow is set, changed in what the page has fields for, and taken away', async (t) => {
@@ -50,11 +50,11 @@ t.test('a shadow is set, changed in what the page has fields for, and taken away
     references: { ttl_seconds: 60 },
   } as const
   const set = after({ do: 'shadow', shadow })
-  t.same(fieldsOf(set), { ...ROUTE, shadow })
-  t.same(fieldsOf(edited(set, { do: 'shadow', shadow: undefined })), ROUTE)
-  t.notOk(saysTheSame(fieldsOf(set), ROUTE))
+  t.same(routeFields(set), { ...ROUTE, shadow })
+  t.same(routeFields(edited(set, { do: 'shadow', shadow: undefined })), ROUTE)
+  t.notOk(saysTheSame(routeFields(set), ROUTE))
   const more = edited(set, { do: 'shadow', shadow: { ...shadow, share: 1 } })
-  t.same(fieldsOf(more).shadow, { ...shadow, share: 1 }, 'the rest of it stays')
+  t.same(routeFields(more).shadow, { ...shadow, share: 1 }, 'the rest of it stays')
   const { fields } = readIssues(['/routes/main/shadow/entry/model: must be given'], 'main')
   t.match(fields.get('shadow'), [/must be given/])
 })
@@ -67,7 +67,7 @@ t.test('entries are added, moved, changed and removed by keys that stay theirs',
     { do: 'remove', key: 1 },
   )
   t.same(keysOf(editing), [2, 0])
-  t.same(fieldsOf(editing).entries, [
+  t.same(routeFields(editing).entries, [
     { provider: 'dg', model: 'nova-3' },
     { provider: 'openai', model: 'whisper-1', profile: 'fast' },
   ])
@@ -90,7 +90,7 @@ t.test('an edit that changes nothing answers the same object', async (t) => {
 t.test('text that is no JSON is remembered until the field can be read', async (t) => {
   const broken = after({ do: 'unread', key: 1, field: 'options', why: 'is no JSON' })
   t.same(broken.entries[1]?.unread, { options: 'is no JSON' })
-  t.same(fieldsOf(broken), ROUTE, 'what was there before stays')
+  t.same(routeFields(broken), ROUTE, 'what was there before stays')
   const mended = edited(broken, { do: 'set', key: 1, change: { options: { a: 1 } } })
   t.same(mended.entries[1]?.unread, {})
   t.same(mended.entries[1]?.fields.options, { a: 1 })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parse } from 'yaml'
 import { routeText } from '../../../src/console/page/views/routes/diff.ts'
-import { editingOf, fieldsOf } from '../../../src/console/page/views/routes/editing.ts'
+import { editingOf, routeFields } from '../../../src/console/page/views/routes/editing.ts'
 import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
 
 t.test('a route reads as the configuration file has it', async (t) => {
@@ -62,7 +62,7 @@ t.test('whatever is written is read back the same', async (t) => {
       const route = { workspace: 'acme', entries: [{ provider: 'p', model, options: value }] } as RouteFields
       t.strictSame(
         JSON.parse(JSON.stringify(parse(routeText(route)))),
-        JSON.parse(JSON.stringify(fieldsOf(editingOf(route)))),
+        JSON.parse(JSON.stringify(routeFields(editingOf(route)))),
       )
     }),
     { numRuns: 300 },

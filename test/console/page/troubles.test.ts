@@ -7,7 +7,7 @@ import {
 } from '../../../src/console/page/components/health.ts'
 import { failingSince, sinceOf } from '../../../src/console/page/views/overview/history.ts'
 import { kindRows, workSeries } from '../../../src/console/page/views/overview/kinds.ts'
-import { stepsOf } from '../../../src/console/page/views/overview/ranges.ts'
+import { rangeSteps } from '../../../src/console/page/views/overview/ranges.ts'
 import { affectedWords, troublesIn } from '../../../src/console/page/views/overview/troubles.ts'
 import type { BreakerAnswer, HealthAnswer, OverviewStep } from '../../../src/console/server/answers/health.ts'
 import type { ProviderUse } from '../../../src/console/server/answers/providers.ts'
@@ -183,7 +183,7 @@ test('errors of a time are the callers’ or ours, by their status', async (t) =
     }) as unknown as UsageAnswer
   const time = (day: number) => `2026-11-${day}T00:00:00.000Z`
   const latency = { p50: 1, p95: 2, p99: 3 }
-  const steps = stepsOf({
+  const steps = rangeSteps({
     outcomes: answer([
       { time: time(20), outcome: 'ok', calls: 8, total_ms: latency, first_ms: null },
       { time: time(20), outcome: 'left', calls: 1, total_ms: null, first_ms: null },

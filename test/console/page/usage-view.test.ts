@@ -10,10 +10,9 @@ import {
   timeText,
 } from '../../../src/console/page/components/range.ts'
 import { fillsOf } from '../../../src/console/page/components/tones.ts'
-import { count } from '../../../src/console/page/format.ts'
-import { chartOf, rowsOf } from '../../../src/console/page/views/usage/answer.ts'
+import { formatCount } from '../../../src/console/page/format.ts'
+import { chartOf, groupRows } from '../../../src/console/page/views/usage/answer.ts'
 import {
-  addressOf,
   drilled,
   isApplied,
   isGrouping,
@@ -23,6 +22,7 @@ import {
   requestsQuery,
   requestsWords,
   stateOf,
+  usageAddress,
   without,
 } from '../../../src/console/page/views/usage/question.ts'
 import type { UsageAnswer, UsageSums } from '../../../src/console/server/answers/usage.ts'
@@ -39,22 +39,22 @@ test('the address keeps the whole state', async (t) => {
     '?range=today&by=model&and=app',
     '?from=2026-11-01T10%3A00Z&to=2026-11-01T11%3A00Z&by=status',
   ])
-    t.equal(addressOf(state(address)), address, address)
-  t.equal(addressOf(state('?by=colour&show=much&range=1y&from=x&to=y')), '?range=30d&by=model')
-  t.equal(addressOf(state('?by=workspace&workspace=other')), '?range=30d&by=model', 'one workspace is one')
+    t.equal(usageAddress(state(address)), address, address)
+  t.equal(usageAddress(state('?by=colour&show=much&range=1y&from=x&to=y')), '?range=30d&by=model')
+  t.equal(usageAddress(state('?by=workspace&workspace=other')), '?range=30d&by=model', 'one workspace is one')
   for (const second of ['model', 'end_user', 'workspace', 'colour'])
     t.equal(
-      addressOf(state(`?by=model&and=${second}`)),
+      usageAddress(state(`?by=model&and=${second}`)),
       '?range=30d&by=model',
       `no table of model and ${second}`,
     )
-  t.equal(addressOf(state('?by=workspace&and=end_user', null)), '?range=30d&by=workspace&and=end_user')
-  t.equal(addressOf(state('', null)), '?range=30d&by=workspace')
+  t.equal(usageAddress(state('?by=workspace&and=end_user', null)), '?range=30d&by=workspace&and=end_user')
+  t.equal(usageAddress(state('', null)), '?range=30d&by=workspace')
 })
 
 test('filters that end users do not know are kept, and not applied', async (t) => {
   const users = state('?by=end_user&app=web')
-  t.equal(addressOf(users), '?range=30d&by=end_user&app=web')
+  t.equal(usageAddress(users), '?range=30d&by=end_user&app=web')
   const asked = (one: typeof users) => questionPath(one, 'acme', { step: 'none', by: [one.by] })
   t.notMatch(asked(users), /app=/)
   t.match(asked({ ...users, by: 'model' }), /app=web/, 'applied again by the next grouping')
@@ -67,7 +67,7 @@ test('filters that end users do not know are kept, and not applied', async (t) =
 
 test('of one end user there are no groups of anything else', async (t) => {
   const one = state('?by=model&end_user=ann&app=web')
-  t.equal(addressOf(one), '?range=30d&by=end_user&app=web&end_user=ann')
+  t.equal(usageAddress(one), '?range=30d&by=end_user&app=web&end_user=ann')
   t.notOk(isGrouping('model', one))
   t.ok(isGrouping('end_user', one))
   t.ok(isGrouping('model', without(one, 'end_user')))
@@ -76,16 +76,19 @@ test('of one end user there are no groups of anything else', async (t) => {
 
 test('a group that is chosen is a filter, and what comes next is the grouping', async (t) => {
   const first = drilled(state('?by=provider'), ['openai'])
-  t.equal(addressOf(first), '?range=30d&by=model&provider=openai')
+  t.equal(usageAddress(first), '?range=30d&by=model&provider=openai')
   const second = drilled(first, ['gpt-4o'])
-  t.equal(addressOf(second), '?range=30d&by=app&provider=openai&model=gpt-4o')
-  t.equal(addressOf(drilled(second, [null])), '?range=30d&by=key_id&provider=openai&model=gpt-4o&app=%7Enone')
-  t.equal(addressOf(without(second, 'provider')), '?range=30d&by=app&model=gpt-4o')
+  t.equal(usageAddress(second), '?range=30d&by=app&provider=openai&model=gpt-4o')
   t.equal(
-    addressOf(drilled(state('?by=provider&and=app'), ['openai', 'web'])),
+    usageAddress(drilled(second, [null])),
+    '?range=30d&by=key_id&provider=openai&model=gpt-4o&app=%7Enone',
+  )
+  t.equal(usageAddress(without(second, 'provider')), '?range=30d&by=app&model=gpt-4o')
+  t.equal(
+    usageAddress(drilled(state('?by=provider&and=app'), ['openai', 'web'])),
     '?range=30d&by=model&provider=openai&app=web',
   )
-  t.equal(addressOf(drilled(state('?by=end_user'), ['ann'])), '?range=30d&by=end_user&end_user=ann')
+  t.equal(usageAddress(drilled(state('?by=end_user'), ['ann'])), '?range=30d&by=end_user&end_user=ann')
 })
 
 test('questions are as the API takes them', async (t) => {
@@ -193,26 +196,28 @@ test('a table has the groups, the others and the total', async (t) => {
     { groups: 4 },
   )
   const before = answer([{ key_id: 'key_1', ...sums(2, 3) }], { total: sums(4, 5) })
-  t.match(rowsOf({ table, before }, ['key_id'], MEASURES.cost), [
+  t.match(groupRows({ table, before }, ['key_id'], MEASURES.cost), [
     { kind: 'group', labels: ['None'], values: [null], share: 0.5, before: 0 },
     { kind: 'group', labels: ['phone'], values: ['key_1'], share: 0.25, before: 3 },
     { kind: 'others', labels: ['2 others'], sums: { calls: 3, cost_usd: 1 }, share: 0.25, before: 2 },
     { kind: 'total', sums: { calls: 10 }, share: 1, before: 5 },
   ])
-  const cut = rowsOf({ table, before: { ...before, truncated: true } }, ['key_id'], MEASURES.cost)
+  const cut = groupRows({ table, before: { ...before, truncated: true } }, ['key_id'], MEASURES.cost)
   t.same(
     cut.map((row) => row.before),
     [null, 3, null, 5],
     'groups that were not listed are not known',
   )
   t.same(
-    rowsOf({ table, before: null }, ['key_id'], MEASURES.cost).map((row) => row.before),
+    groupRows({ table, before: null }, ['key_id'], MEASURES.cost).map((row) => row.before),
     [null, null, null, null],
   )
   const none = answer([], { total: sums(0, 0) })
-  t.match(rowsOf({ table: none, before: null }, ['model'], MEASURES.cost), [{ kind: 'total', share: null }])
+  t.match(groupRows({ table: none, before: null }, ['model'], MEASURES.cost), [
+    { kind: 'total', share: null },
+  ])
   const pairs = answer([{ key_id: 'key_1', model: 'lark', ...sums(10, 4) }])
-  t.match(rowsOf({ table: pairs, before: pairs }, ['key_id', 'model'], MEASURES.calls), [
+  t.match(groupRows({ table: pairs, before: pairs }, ['key_id', 'model'], MEASURES.calls), [
     { labels: ['phone', 'lark'], values: ['key_1', 'lark'], share: 1, before: 10 },
     { kind: 'total', before: 10 },
   ])
@@ -273,8 +278,8 @@ test('no two neighbouring areas have one colour, and a name keeps its own', asyn
 test('a scale says no number twice', async (t) => {
   const marks = (top: number, format: (value: number) => string) =>
     marksOf(top, format).map(([, mark]) => mark)
-  t.same(marks(1, count), ['1', '0'], 'nothing was counted')
-  t.same(marks(2, count), ['2', '1', '0'])
+  t.same(marks(1, formatCount), ['1', '0'], 'nothing was counted')
+  t.same(marks(2, formatCount), ['2', '1', '0'])
   t.same(marks(1, money), ['$1', '$0.50', '$0'])
 })
 

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { bookItems, forecastOf, ranked } from '../../../src/console/page/views/workspaces/view.ts'
 import {
-  bodyOf,
   newGrantId,
   type WorkspaceForm,
+  workspaceBody,
   workspaceForm,
   workspaceIssues,
 } from '../../../src/console/page/views/workspaces/workspace-form.ts'
@@ -33,7 +33,7 @@ const ACME: WorkspaceAnswer = {
 const form = (change: Partial<WorkspaceForm>): WorkspaceForm => ({ ...workspaceForm(ACME), ...change })
 
 t.test('a workspace that is loaded and saved stays as it was', async (t) => {
-  t.same(bodyOf(workspaceForm(ACME), ACME), {
+  t.same(workspaceBody(workspaceForm(ACME), ACME), {
     name: 'Acme',
     plan: 'pro',
     budget_usd_per_month: 50,
@@ -43,7 +43,7 @@ t.test('a workspace that is loaded and saved stays as it was', async (t) => {
   })
   const nothing = { plan: null, budget_usd_per_month: null, trial: null, rate_limit: null, end_users: null }
   const bare: WorkspaceAnswer = { ...ACME, name: 'acme', ...nothing }
-  t.same(bodyOf(workspaceForm(bare), bare), {
+  t.same(workspaceBody(workspaceForm(bare), bare), {
     name: null,
     ...nothing,
   })
@@ -51,19 +51,23 @@ t.test('a workspace that is loaded and saved stays as it was', async (t) => {
 
 t.test('terms of end users are set and taken away, those of single ones stay', async (t) => {
   const none = { endUserBudget: '', endUserPerMinute: '', endUserBurst: '', hashEndUsers: false }
-  t.same(bodyOf(form(none), ACME).end_users, { overrides: ACME.end_users?.overrides })
-  t.same(bodyOf(form({ endUserBurst: '5', endUserBudget: '0' }), null).end_users, {
+  t.same(workspaceBody(form(none), ACME).end_users, { overrides: ACME.end_users?.overrides })
+  t.same(workspaceBody(form({ endUserBurst: '5', endUserBudget: '0' }), null).end_users, {
     ...{ hash: true, budget_usd: { per_month: 0 } },
     rate_limit: { requests_per_minute: 30, burst: 5 },
   })
   const limited: WorkspaceAnswer = { ...ACME, end_users: { rate_limit: {} } }
-  t.same(bodyOf(workspaceForm(limited), limited).end_users, { rate_limit: {} }, 'the limit of every key')
+  t.same(
+    workspaceBody(workspaceForm(limited), limited).end_users,
+    { rate_limit: {} },
+    'the limit of every key',
+  )
   const wrong = { endUserBudget: 'x', endUserPerMinute: '1.5', endUserBurst: '100001' }
   t.same(Object.keys(workspaceIssues(form(wrong), null)), Object.keys(wrong))
 })
 
 t.test('limits of tokens and audio are set one by one, and taken away', async (t) => {
-  const of = (change: Partial<WorkspaceForm>) => bodyOf(form(change), ACME).rate_limit
+  const of = (change: Partial<WorkspaceForm>) => workspaceBody(form(change), ACME).rate_limit
   t.same(of({ tokensPerMinute: ' 20 ' }), { tokens_per_minute: 20, audio_seconds_per_minute: 600 })
   t.same(of({ tokensPerMinute: '' }), { audio_seconds_per_minute: 600 })
   t.equal(of({ tokensPerMinute: '', audioSecondsPerMinute: '' }), null)
@@ -72,9 +76,9 @@ t.test('limits of tokens and audio are set one by one, and taken away', async (t
 })
 
 t.test('a trial ends with the day that was picked', async (t) => {
-  const body = bodyOf(form({ trialEnds: '2027-02-01', trialAllowance: '7.50' }), ACME)
+  const body = workspaceBody(form({ trialEnds: '2027-02-01', trialAllowance: '7.50' }), ACME)
   t.same(body.trial, { allowance_usd: 7.5, expires_at: '2027-02-01T23:59:59Z' })
-  t.equal(bodyOf(form({ trialEnds: '', trialAllowance: '' }), ACME).trial, null)
+  t.equal(workspaceBody(form({ trialEnds: '', trialAllowance: '' }), ACME).trial, null)
 })
 
 t.test('amounts, trials and new ids are checked', async (t) => {

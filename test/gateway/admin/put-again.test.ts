@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
-import { open, type SealContext } from '../../../src/contracts/sealing.ts'
+import { type SealContext, unseal } from '../../../src/contracts/sealing.ts'
 import type { AdminActor } from '../../../src/gateway/admin/actor.ts'
 import {
   putApp,
@@ -33,7 +33,7 @@ function openRig(t: Test) {
   const openNode = async (secretKeys: readonly Buffer[] = [keys[0]]) => {
     const surroundings = {
       ...SURROUNDINGS,
-      open: (sealed: string, of: SealContext) => open(secretKeys, sealed, of),
+      open: (sealed: string, of: SealContext) => unseal(secretKeys, sealed, of),
     }
     const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, surroundings)
     if ('issues' in serving) throw new Error(serving.issues.join())

@@ -8,7 +8,7 @@ import type { TokenUsage } from '../../../src/contracts/usage.ts'
 import { priceFor } from '../../../src/gateway/call/facts/facts-for.ts'
 import { highestCost, meter, NOTHING_REPORTED, reportedBy } from '../../../src/gateway/call/facts/meter.ts'
 import { costOf as costOfTerms, exact, plus, rounded, times } from '../../../src/gateway/call/facts/price.ts'
-import { readCounts, usageOf } from '../../../src/gateway/providers/anthropic/answer.ts'
+import { readCounts, tokenUsage } from '../../../src/gateway/providers/anthropic/answer.ts'
 import { factsOf } from '../../../src/gateway/providers/facts.ts'
 import { readAnswer } from '../../../src/gateway/providers/gemini/answer.ts'
 import { readUsage } from '../../../src/gateway/providers/openai/wire.ts'
@@ -157,7 +157,7 @@ t.test('adapters report what was cached, written and heard', async (t) => {
     output_tokens: null,
   })
   t.same(
-    usageOf(
+    tokenUsage(
       readCounts({
         ...{ input_tokens: 10, output_tokens: 5, service_tier: 'standard' },
         ...{ cache_read_input_tokens: 80, cache_creation_input_tokens: 10 },

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { CatalogFile } from '../../../src/gateway/catalog/file.ts'
-import { checkShape, Issues, linesOf, withoutUnknownKeys } from '../../../src/gateway/catalog/issues.ts'
+import { checkShape, Issues, issueLines, withoutUnknownKeys } from '../../../src/gateway/catalog/issues.ts'
 import { checkDocument } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile } from '../../support/catalog-file.ts'
 
@@ -10,7 +10,7 @@ type Bend = (file: BentFile) => void
 function wholly(document: unknown) {
   const issues = new Issues()
   checkShape(CatalogFile, document, [], issues)
-  return { lines: linesOf(issues.found), cleaned: withoutUnknownKeys(CatalogFile, document) }
+  return { lines: issueLines(issues.found), cleaned: withoutUnknownKeys(CatalogFile, document) }
 }
 
 const BENDS: Readonly<Record<string, Bend>> = {
@@ -34,13 +34,13 @@ t.test('parts that are checked alone have the issues of the whole, and nothing e
     const issues = new Issues()
     const cleaned = checkDocument(file.document, issues)
     const expected = wholly(file.document)
-    t.same(linesOf(issues.found), expected.lines, what)
+    t.same(issueLines(issues.found), expected.lines, what)
     t.same(cleaned, expected.cleaned, `${what}: what is left`)
     t.equal(expected.lines.length === 0, what === 'nothing wrong', what)
   }
   for (const document of [null, 7, 'text', [], {}, { routes: {} }]) {
     const issues = new Issues()
     checkDocument(document, issues)
-    t.same(linesOf(issues.found), wholly(document).lines, JSON.stringify(document))
+    t.same(issueLines(issues.found), wholly(document).lines, JSON.stringify(document))
   }
 })

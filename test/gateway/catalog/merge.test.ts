@@ -2,7 +2,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import type { PublishedRecord } from '../../../src/contracts/catalog-service.ts'
 import { type RecordFields, recordId } from '../../../src/contracts/catalog-store.ts'
-import { linesOf } from '../../../src/gateway/catalog/issues.ts'
+import { issueLines } from '../../../src/gateway/catalog/issues.ts'
 import { mergeCatalog } from '../../../src/gateway/catalog/merge.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
@@ -169,7 +169,7 @@ t.test('what no document could hold is told of the record, and left out', async 
     const record = recordOf(id, workspace, fields)
     const { document, misfits } = mergeCatalog(FILE, [record])
     t.same(
-      [...misfits].map(([misfit, issue]) => [misfit, ...linesOf([issue])]),
+      [...misfits].map(([misfit, issue]) => [misfit, ...issueLines([issue])]),
       [[record, line]],
       id,
     )

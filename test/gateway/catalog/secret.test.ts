@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { open, type SealContext, seal } from '../../../src/contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../../src/contracts/sealing.ts'
 import { resolveSecret, sealCredential } from '../../../src/gateway/catalog/secret.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
@@ -11,7 +11,7 @@ const OLD = randomBytes(32)
 function sourcesWith(...keys: readonly Buffer[]) {
   return {
     ...SURROUNDINGS,
-    open: (sealed: string, context: SealContext) => open(keys, sealed, context),
+    open: (sealed: string, context: SealContext) => unseal(keys, sealed, context),
   }
 }
 

@@ -2,12 +2,12 @@ import t from 'tap'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../src/contracts/errors.ts'
 import type { Job } from '../../../src/contracts/jobs.ts'
 import { TIMING } from '../../../src/gateway/jobs/claim.ts'
-import { endingOf } from '../../../src/gateway/jobs/run.ts'
+import { jobEnding } from '../../../src/gateway/jobs/run.ts'
 
 const FACTS = { policy_version_id: 'pv_1', lk_applied_purpose: null, lk_purpose_source: null }
 
 const ending = (thrown: unknown, job: Partial<Job>) =>
-  endingOf(thrown, { kind: 'transcription', retries: 0, returns: 0, ...job } as Job, FACTS, TIMING)
+  jobEnding(thrown, { kind: 'transcription', retries: 0, returns: 0, ...job } as Job, FACTS, TIMING)
 
 /** The delay of an ending that puts a job back. */
 function delayOf(thrown: unknown, job: Partial<Job>, counts: 'retry' | 'return'): number {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { headersOf, MalformedAnswer } from '../../../src/gateway/outbound/answer-head.ts'
+import { MalformedAnswer, readHeaders } from '../../../src/gateway/outbound/answer-head.ts'
 import { AnswerParser } from '../../../src/gateway/outbound/answer-parser.ts'
 
 /** An answer as it was read: as soon as it was whole, or when its bytes and then the connection ended. */
@@ -42,7 +42,7 @@ function readParts(parts: readonly string[]): Read {
     if (!(error instanceof MalformedAnswer)) throw error
     end = error.message
   }
-  return { status, body, headers: headersOf(fields), end, behind, keepsAlive: parser.keepsAlive }
+  return { status, body, headers: readHeaders(fields), end, behind, keepsAlive: parser.keepsAlive }
 }
 
 function splits(text: string): string[][] {

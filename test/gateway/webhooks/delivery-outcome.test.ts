@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Posted } from '../../../src/contracts/webhooks.ts'
-import { endingOf } from '../../../src/gateway/webhooks/delivery-outcome.ts'
+import { eventEnding } from '../../../src/gateway/webhooks/delivery-outcome.ts'
 
 const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS
@@ -17,13 +17,13 @@ const REFUSED: Posted = { kind: 'refused', reason: 'the host has an address that
 
 t.test('every status, at the first attempt', async (t) => {
   for (let status = 100; status <= 599; status += 1) {
-    const { state } = endingOf(answered(status), 1, 0.5)
+    const { state } = eventEnding(answered(status), 1, 0.5)
     const expected = status >= 200 && status <= 299 ? 'delivered' : status === 410 ? 'given_up' : 'retry'
     if (state !== expected) t.fail(`${status}: ${state}`)
   }
-  t.same(endingOf(answered(204), 8, 0.5), { state: 'delivered' })
-  t.same(endingOf(answered(410), 1, 0.5), { state: 'given_up', reason: 'status 410', keepMs: KEEP_MS })
-  t.same(endingOf(REFUSED, 1, 0.5), { state: 'given_up', reason: REFUSED.reason, keepMs: KEEP_MS })
+  t.same(eventEnding(answered(204), 8, 0.5), { state: 'delivered' })
+  t.same(eventEnding(answered(410), 1, 0.5), { state: 'given_up', reason: 'status 410', keepMs: KEEP_MS })
+  t.same(eventEnding(REFUSED, 1, 0.5), { state: 'given_up', reason: REFUSED.reason, keepMs: KEEP_MS })
 })
 
 t.test('the schedule: eight attempts, each pause up to a fifth shorter or longer', async (t) => {
@@ -39,20 +39,20 @@ t.test('the schedule: eight attempts, each pause up to a fifth shorter or longer
   for (const posted of [FAILED, answered(500), answered(301), answered(404)]) {
     const reason = posted.kind === 'answered' ? `status ${posted.status}` : posted.reason
     for (const [index, delayMs] of pauses.entries()) {
-      const at = (random: number) => endingOf(posted, index + 1, random)
+      const at = (random: number) => eventEnding(posted, index + 1, random)
       t.same(at(0.5), { state: 'retry', delayMs, reason })
       t.same(at(0), { state: 'retry', delayMs: delayMs * 0.8, reason })
       t.same(at(1), { state: 'retry', delayMs: delayMs * 1.2, reason })
     }
     // A ninth one comes only when the sender of the eighth died.
     for (const attempts of [8, 9])
-      t.same(endingOf(posted, attempts, 0.5), { state: 'given_up', reason, keepMs: KEEP_MS })
+      t.same(eventEnding(posted, attempts, 0.5), { state: 'given_up', reason, keepMs: KEEP_MS })
   }
 })
 
 t.test('Retry-After: of a 429 only, never earlier than the schedule, never later than an hour', async (t) => {
   const delayOf = (posted: Posted, attempts = 1) => {
-    const ending = endingOf(posted, attempts, 0.5)
+    const ending = eventEnding(posted, attempts, 0.5)
     return ending.state === 'retry' ? ending.delayMs : ending.state
   }
   t.equal(delayOf(answered(429)), 5_000)

@@ -152,7 +152,7 @@ function Drawing(props: {
           width: 1,
           height: HEIGHT,
         }),
-        partsOf(series, at, top).map(({ tone, y, height }) =>
+        stackedParts(series, at, top).map(({ tone, y, height }) =>
           h('rect', {
             key: tone,
             class: `bars-tone-${tone}`,
@@ -168,7 +168,7 @@ function Drawing(props: {
 }
 
 /** The parts of one column, in units of the drawing. */
-function partsOf(series: readonly Series[], at: number, top: number) {
+function stackedParts(series: readonly Series[], at: number, top: number) {
   let below = 0
   return series.flatMap(({ tone, values }) => {
     const value = values[at] ?? 0

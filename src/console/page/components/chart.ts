@@ -35,7 +35,7 @@ interface Moments {
 
 const BY_CLOCK: Moments = {
   span: 'the last hour',
-  name: clock,
+  name: axisClock,
   axis: (times) => axisOfMoments(times.map((seconds) => seconds * 1000)),
 }
 
@@ -191,7 +191,7 @@ function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'> & { rea
       h(
         'tbody',
         null,
-        rowsOf(data).map(({ at, means }) =>
+        summaryRows(data).map(({ at, means }) =>
           h(
             'tr',
             { key: at },
@@ -258,10 +258,10 @@ function usePlot(props: PlotProps) {
     const element = place.current
     if (off || !element) return
     let gone = false
-    const observer = new ResizeObserver(() => drawn.current?.plot.setSize(sizeOf(element)))
+    const observer = new ResizeObserver(() => drawn.current?.plot.setSize(elementSize(element)))
     const draw = (Plot: typeof uPlot) => {
       if (gone) return
-      const plot = new Plot(optionsOf(latest, element), columnsOf(latest.current.data), element)
+      const plot = new Plot(plotOptions(latest, element), plotColumns(latest.current.data), element)
       drawn.current = { plot, look }
       observer.observe(element)
     }
@@ -274,7 +274,7 @@ function usePlot(props: PlotProps) {
     }
   }, [look, off])
   useEffect(() => {
-    if (drawn.current?.look === look) drawn.current.plot.setData(columnsOf(data))
+    if (drawn.current?.look === look) drawn.current.plot.setData(plotColumns(data))
   }, [data, look])
 
   const move = (index: number | null) => {
@@ -298,19 +298,19 @@ async function loadPlot() {
   return Plot
 }
 
-function columnsOf({ times, lines }: ChartData): uPlot.AlignedData {
+function plotColumns({ times, lines }: ChartData): uPlot.AlignedData {
   return [[...times], ...lines.map(({ values }) => [...values])]
 }
 
-function sizeOf(element: HTMLElement) {
+function elementSize(element: HTMLElement) {
   return { width: Math.max(80, element.clientWidth), height: element.clientHeight }
 }
 
-function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement): uPlot.Options {
+function plotOptions(latest: { readonly current: PlotProps }, element: HTMLElement): uPlot.Options {
   const { top } = latest.current
   const colour = colourReader(element)
   return {
-    ...sizeOf(element),
+    ...elementSize(element),
     padding: [8, AFTER_PX, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
@@ -433,7 +433,7 @@ interface SummaryRow {
 }
 
 /** A chart as a table of a few rows, newest first. */
-export function rowsOf({ times, lines }: ChartData): readonly SummaryRow[] {
+export function summaryRows({ times, lines }: ChartData): readonly SummaryRow[] {
   const each = Math.max(1, Math.ceil(times.length / ROWS_MAX))
   const rows: SummaryRow[] = []
   for (let end = times.length; end > 0; end -= each) {
@@ -465,6 +465,6 @@ export function lonePoints(values: ArrayLike<number | null | undefined>): number
 }
 
 /** 14:03:07 of epoch seconds, in the reader's own time zone. */
-export function clock(seconds: number): string {
+export function axisClock(seconds: number): string {
   return new Date(seconds * 1000).toTimeString().slice(0, 8)
 }

@@ -32,8 +32,8 @@ export function NamePicker(props: {
     [workspace, of, search],
   )
   const few = whole.value === null || whole.value.total <= OFFERED_MAX
-  const offered = optionsOf(few ? whole.value : (found.value ?? whole.value))
-  const chosen = optionsOf(found.value).find(({ id }) => id === value)?.label ?? value
+  const offered = nameOptions(few ? whole.value : (found.value ?? whole.value))
+  const chosen = nameOptions(found.value).find(({ id }) => id === value)?.label ?? value
   if (few) {
     const options = offered.map(({ id, label }) => ({ value: id, label }))
     const listed = value === '' || options.some((option) => option.value === value)
@@ -57,7 +57,7 @@ export function NamePicker(props: {
 }
 
 /** Names that several share are told apart by their ids. */
-function optionsOf(answer: NamesAnswer | null) {
+function nameOptions(answer: NamesAnswer | null) {
   const names = answer?.names ?? []
   const counts = new Map<string, number>()
   for (const { name } of names) counts.set(name, (counts.get(name) ?? 0) + 1)

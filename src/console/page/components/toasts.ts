@@ -16,7 +16,7 @@ let next = 1
 let shown: readonly ToastShown[] = []
 let whenChanged: () => void = () => {}
 
-function show(toasts: readonly ToastShown[]): void {
+function showToasts(toasts: readonly ToastShown[]): void {
   shown = toasts
   whenChanged()
 }
@@ -24,7 +24,7 @@ function show(toasts: readonly ToastShown[]): void {
 /** Says for some seconds that something was done: "Route acme.voice published". */
 export function toast(text: string, kind: 'ok' | 'failed' = 'ok'): void {
   const one = { id: next++, text, kind }
-  show([...shown, one].slice(-SHOWN_MAX))
+  showToasts([...shown, one].slice(-SHOWN_MAX))
   // Errors stay until they are closed.
   if (kind === 'ok') setTimeout(() => close(one.id), SHOWN_MS)
 }
@@ -35,7 +35,7 @@ export function toastError(what: string, thrown: unknown): void {
 }
 
 function close(id: number): void {
-  show(shown.filter((one) => one.id !== id))
+  showToasts(shown.filter((one) => one.id !== id))
 }
 
 /** Drawn once, by the shell. A popover lies above open dialogs. */

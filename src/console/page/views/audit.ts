@@ -198,7 +198,7 @@ function Lines(props: {
 }) {
   const { name, newest, all, filtered, ask } = props
   const [older, setOlder] = useKept<Older | null>(`older ${name}`, null)
-  const { lines: rows, next } = joined(newest, older)
+  const { lines: rows, next } = joinedAnswers(newest, older)
   const { run, busy, error } = useAction(async () => {
     if (next === null) return
     const page = await ask({ below: next })
@@ -241,7 +241,7 @@ export function byWhom({ by }: AuditAnswer): { readonly name: string; readonly v
 
 /** Where the changes of a published version of a route are shown; null: the line is about something else. */
 export function changesPath({ action, workspace, target, after }: AuditAnswer): string | null {
-  const [kind, name] = partsOf(target)
+  const [kind, name] = targetParts(target)
   const published = action === 'route.publish' || action === 'route.rollback'
   if (!published || kind !== 'route' || name === '' || workspace === null || after === null) return null
   return pathOf(workspace, 'routes', name) + queryOf({ tab: 'history', hash: after })
@@ -249,7 +249,7 @@ export function changesPath({ action, workspace, target, after }: AuditAnswer): 
 
 /** Where the thing of a line is shown; null: nowhere. What was removed is not there any more. */
 export function placeOfLine({ action, workspace, target }: AuditAnswer): string | null {
-  const [kind, name] = partsOf(target)
+  const [kind, name] = targetParts(target)
   if (name === '' || action.endsWith('.remove') || action.endsWith('.discard')) return null
   if (kind === 'workspace') return pathOf(workspace, 'settings')
   if (kind === 'provider') return pathOf(workspace, 'providers', name)
@@ -264,7 +264,7 @@ export function placeOfLine({ action, workspace, target }: AuditAnswer): string 
 }
 
 /** `key` and `key_1` of `key/key_1`; of `app/acme/web` the app. */
-function partsOf(target: string): readonly [kind: string, name: string] {
+function targetParts(target: string): readonly [kind: string, name: string] {
   const [kind = '', ...names] = target.split('/')
   return [kind, (kind === 'app' || kind === 'purpose' ? names.slice(1) : names).join('/')]
 }
@@ -285,7 +285,7 @@ interface Older extends AuditListAnswer {
 }
 
 /** Appends older lines, each once; none where there may be others between them and the newest. */
-export function joined(newest: AuditListAnswer, older: Older | null): AuditListAnswer {
+export function joinedAnswers(newest: AuditListAnswer, older: Older | null): AuditListAnswer {
   if (older === null || newest.next === null || newest.next > older.top) return newest
   const last = newest.lines.at(-1)?.number ?? Number.POSITIVE_INFINITY
   return { lines: [...newest.lines, ...older.lines.filter((line) => line.number < last)], next: older.next }

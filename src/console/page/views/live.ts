@@ -13,7 +13,7 @@ import { h } from '../h.ts'
 import { type Load, useLoad } from '../load.ts'
 import { apiPath, pathOf, queryOf } from '../paths.ts'
 import type { ViewProps } from '../view.ts'
-import { clock } from './playground/transcript.ts'
+import { clockTime } from './playground/transcript.ts'
 
 /** How often the list is read. */
 const EVERY_MS = 2_000
@@ -129,7 +129,7 @@ const FACTS: readonly Column<LiveSessionAnswer>[] = [
     head: 'Amount',
     align: 'end',
     cell: ({ audio_seconds: seconds, characters }) =>
-      seconds === null ? `${number(characters ?? 0)} characters` : clock(seconds),
+      seconds === null ? `${number(characters ?? 0)} characters` : clockTime(seconds),
   },
   { head: 'Switches', align: 'end', cell: ({ switches }) => number(switches) },
   { head: 'Cost', align: 'end', cell: ({ cost_usd: cost }) => orNone(cost, usd) },

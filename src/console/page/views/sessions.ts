@@ -23,7 +23,7 @@ const COLUMNS: readonly Column<ListedSession>[] = [
     head: 'Who',
     primary: true,
     cell: (one) => [
-      h('span', { title: one.person?.subject ?? one.key?.id }, nameOf(one)),
+      h('span', { title: one.person?.subject ?? one.key?.id }, sessionName(one)),
       one.current ? h(Badge, { tone: 'accent' }, 'this one') : null,
     ],
   },
@@ -76,7 +76,7 @@ export function SessionsView({ session }: ViewProps) {
                 ...COLUMNS,
                 endColumn(
                   (one: ListedSession) =>
-                    one.current ? 'Sign out of this session' : `Sign out ${nameOf(one)}`,
+                    one.current ? 'Sign out of this session' : `Sign out ${sessionName(one)}`,
                   setEnding,
                   'Sign out',
                 ),
@@ -90,7 +90,7 @@ export function SessionsView({ session }: ViewProps) {
       : h(
           Confirm,
           {
-            title: ending.current ? 'End this session?' : `End the session of ${nameOf(ending)}?`,
+            title: ending.current ? 'End this session?' : `End the session of ${sessionName(ending)}?`,
             action: 'End session',
             onConfirm: () => end(ending),
             onClose: () => setEnding(null),
@@ -104,6 +104,6 @@ export function SessionsView({ session }: ViewProps) {
   ]
 }
 
-function nameOf({ person, key }: ListedSession): string {
+function sessionName({ person, key }: ListedSession): string {
   return person?.name ?? key?.name ?? 'a key that is gone'
 }

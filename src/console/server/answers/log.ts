@@ -1,4 +1,4 @@
-import type { ToldRecord } from '../../../usage/log-report.ts'
+import type { WrittenRecord } from '../../../usage/log-report.ts'
 
 // Answers about records of the usage ledger, in wire names; times are RFC 3339. The page is typed by the same.
 
@@ -24,7 +24,7 @@ interface LogPageAnswer {
 }
 
 /** A record of the usage ledger, by the names of its columns. */
-export type LogRecordAnswer = ToldRecord & {
+export type LogRecordAnswer = WrittenRecord & {
   /** Null: the key is not known any more. */
   readonly key_name: string | null
   /** The general sentence of its error; null: there is none. */

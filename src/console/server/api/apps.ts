@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { putApp, putPurpose, removeApp, removePurpose } from '../../../gateway/admin/catalog.ts'
 import { storedKeys } from '../../../gateway/admin/keys.ts'
-import { partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts } from '../../../gateway/admin/parts.ts'
 import { AppShape, PurposeShape } from '../../../gateway/catalog/file.ts'
 import type { AppsAnswer, NamesAnswer, WorkspaceAnswer } from '../answers/workspaces.ts'
 import type { ConsoleContext } from '../context.ts'
@@ -44,7 +44,7 @@ export function appEndpoints(context: ConsoleContext): ConsoleRoute[] {
 
 function listApps(call: ConsoleCall<typeof LIST, unknown, Static<typeof ListQuery>>): AppsAnswer {
   const { context, viewer, params, query } = call
-  const all = partsOf(context.catalog, 'app', params.workspace)
+  const all = catalogParts(context.catalog, 'app', params.workspace)
   const { page, total } = paged(all, query, ({ name, fields }) => [name, JSON.stringify(fields)])
   return { apps: page.map((part) => appAnswer(part, viewer.role)), total, all: all.length }
 }
@@ -60,16 +60,16 @@ async function listNames({
 }
 
 async function namesIn(
-  { catalog, dependencies }: ConsoleContext,
+  { catalog, deps }: ConsoleContext,
   workspace: string,
   of: 'apps' | 'keys' | 'routes',
 ): Promise<NamesAnswer['names']> {
   if (of !== 'keys')
-    return partsOf(catalog, of === 'apps' ? 'app' : 'route', workspace).map(({ name }) => ({
+    return catalogParts(catalog, of === 'apps' ? 'app' : 'route', workspace).map(({ name }) => ({
       id: name,
       name,
     }))
-  const { snapshot, state } = dependencies.services
+  const { snapshot, state } = deps.services
   const stored = (await storedKeys(state.keys, workspace)).filter(({ kind }) => kind !== 'playground')
   const keys = [...fileKeys(snapshot(), workspace), ...stored]
   return keys.map(({ id, name }) => ({ id, name })).sort((one, other) => (one.name < other.name ? -1 : 1))

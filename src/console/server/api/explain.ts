@@ -10,7 +10,7 @@ import type { Sample } from '../../../contracts/sample.ts'
 import { requireOwnName } from '../../../gateway/admin/catalog.ts'
 import { operatorFacts } from '../../../gateway/admin/change.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
-import { partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts, partOf } from '../../../gateway/admin/parts.ts'
 import { noRoute, type RouteName, routeRecord } from '../../../gateway/admin/routes.ts'
 import { PLAIN_SAMPLE, sampleCall } from '../../../gateway/call/select/sample.ts'
 import { select } from '../../../gateway/call/select/selection.ts'
@@ -90,11 +90,11 @@ async function explain(call: Call): Promise<ExplainAnswer> {
   const catalog = await catalogOf(call)
   if ('issues' in catalog) return { refusal: null, entries: [], issues: catalog.issues }
   const principal = principalIn(catalog, call)
-  const { services } = context.dependencies
+  const { services } = context.deps
   const nowMs = context.clock.now()
   const { considered, refusal } = select({
     principal,
-    call: sampleCall(body.endpoint, sampleOf(body.sample ?? {})),
+    call: sampleCall(body.endpoint, givenSample(body.sample ?? {})),
     providers: services.providers,
     random: () => 0.5,
     latency: services.latency,
@@ -169,7 +169,7 @@ function principalIn({ snapshot, routes }: ServedCatalog, { context, body, param
     includes: null,
     terms: NO_TERMS,
   }
-  const purposes = partsOf(context.catalog, 'purpose', workspace).map(({ name: purpose, fields }) => ({
+  const purposes = catalogParts(context.catalog, 'purpose', workspace).map(({ name: purpose, fields }) => ({
     purpose,
     description: '',
     enabled: fields.enabled !== false,
@@ -188,7 +188,7 @@ export function withKey(app: AppPrincipal): Principal {
 }
 
 /** @throws GatewayError INVALID_REQUEST when the texts would be too long together */
-function sampleOf(given: Static<typeof SampleBody>): Sample {
+function givenSample(given: Static<typeof SampleBody>): Sample {
   const plain = PLAIN_SAMPLE
   const { audio = {}, characters = plain.characters, count = plain.count } = given
   if (characters * count > ALL_CHARACTERS_MAX)

@@ -96,8 +96,8 @@ async function impact(call: Call, kept: Records, history: NodeHistory): Promise<
   const own = all.filter((one) => one.route === route).slice(0, REQUESTS_MAX)
   const tally = new Tally()
   if ('issues' in tried) return tally.answer({ issues: tried.issues, coverage })
-  const { clock, dependencies } = context
-  const { services } = dependencies
+  const { clock, deps } = context
+  const { services } = deps
   const published = new Version(context.catalog.good(), workspace, services)
   const draft = new Version(tried, workspace, services, published)
   let turnMs = clock.now()

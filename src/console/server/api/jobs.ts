@@ -53,7 +53,7 @@ function seenJob(call: JobCall): Promise<Job> {
 
 async function listJobs({ context, params: { workspace }, query }: ListCall) {
   const { kind = null, status = null, limit = LIMIT_DEFAULT } = query
-  const { jobs } = context.dependencies.services.state
+  const { jobs } = context.deps.services.state
   const found = await jobs.list({ workspace, kind, status, limit })
   return { jobs: found.map(jobAnswer) }
 }
@@ -66,7 +66,7 @@ async function listJobs({ context, params: { workspace }, query }: ListCall) {
  */
 async function showResult(call: JobCall): Promise<WrittenReply> {
   const { context, exchange } = call
-  const { services, jobs } = context.dependencies
+  const { services, jobs } = context.deps
   const job = await seenJob(call)
   if (!(await services.state.settings.contentShown(job.workspace)))
     throw new GatewayError(

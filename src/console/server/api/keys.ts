@@ -110,7 +110,7 @@ export function keyEndpoints(context: ConsoleContext): ConsoleRoute[] {
 /** Valid keys first, and of those the keys of the configuration, then those of the state, newest first. */
 async function listKeys({ context, params: { workspace }, query }: ListCall): Promise<KeysAnswer> {
   const nowMs = context.clock.wallNow()
-  const { snapshot, state } = context.dependencies.services
+  const { snapshot, state } = context.deps.services
   const isListed = (key: StoredKey) =>
     key.kind !== 'playground' || (query.playground === 'true' && isValid(key, nowMs))
   const listed = (await storedKeys(state.keys, workspace)).filter(isListed)
@@ -126,12 +126,12 @@ async function listKeys({ context, params: { workspace }, query }: ListCall): Pr
 
 /** Beside `postRotation` the only answer that shows a key. */
 async function postKey({ context, viewer, params, body }: CreateCall): Promise<NewKeyAnswer> {
-  const input: KeyInput = { workspace: params.workspace, app: body.app, ...settingsOf(body) }
+  const input: KeyInput = { workspace: params.workspace, app: body.app, ...keySettings(body) }
   const { plain, stored } = await createKey(viewer.actor, input, context.admin)
   return { ...(await storedKeyAnswer(context, stored)), key: plain }
 }
 
-function settingsOf(body: Static<typeof KeyBody>) {
+function keySettings(body: Static<typeof KeyBody>) {
   const { rate_limit: limit = null } = body
   return {
     name: body.name,
@@ -148,7 +148,7 @@ function settingsOf(body: Static<typeof KeyBody>) {
 }
 
 async function putKey({ context, viewer, params, body }: ChangeCall): Promise<KeyAnswer> {
-  return storedKeyAnswer(context, await changeKey(viewer.actor, params, settingsOf(body), context.admin))
+  return storedKeyAnswer(context, await changeKey(viewer.actor, params, keySettings(body), context.admin))
 }
 
 async function postRotation({ context, viewer, params, body }: RotateCall): Promise<NewKeyAnswer> {
@@ -199,8 +199,8 @@ export function fileKeys({ keys, rateLimit: fallback }: Snapshot, workspace: str
 }
 
 /** Names by the ids of keys, those of the configuration file too. */
-export async function keyNames({ dependencies }: ConsoleContext): Promise<(id: string) => string | null> {
-  const { state, snapshot } = dependencies.services
+export async function keyNames({ deps }: ConsoleContext): Promise<(id: string) => string | null> {
+  const { state, snapshot } = deps.services
   const stored = await storedKeyNames(state.keys).catch(() => null)
   const inFile = new Map<string, string>()
   for (const { key } of snapshot().keys.values()) inFile.set(key.id, key.name)
@@ -220,7 +220,7 @@ function shownKey(
 }
 
 async function storedKeyAnswer(context: ConsoleContext, key: StoredKey): Promise<KeyAnswer> {
-  const shown = shownKey(key, context.dependencies.services.snapshot())
+  const shown = shownKey(key, context.deps.services.snapshot())
   const [answer] = await keyAnswers(context, key.workspace, [shown])
   if (answer === undefined) throw new Error('a key has one answer')
   return answer

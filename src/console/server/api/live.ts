@@ -30,7 +30,7 @@ async function listSessions(
 ): Promise<LiveSessionsAnswer> {
   const { context, viewer } = call
   const scope = scopeOf(call)
-  const { live } = context.dependencies
+  const { live } = context.deps
   const nameOfKey = await keyNames(context)
   const isOperator = viewer.role === 'operator'
   const answer = (node: string, sample: LiveSample): LiveSessionAnswer => ({
@@ -53,11 +53,15 @@ async function listSessions(
   const others = latest.filter(({ node }) => node !== context.nodeName)
   const all = [
     ...live.samples().map((sample) => answer(context.nodeName, sample)),
-    ...others.flatMap(({ node, live: told }) => (told?.sessions ?? []).map((sample) => answer(node, sample))),
+    ...others.flatMap(({ node, live: theirs }) =>
+      (theirs?.sessions ?? []).map((sample) => answer(node, sample)),
+    ),
   ]
   const wanted = all.filter(({ workspace }) => scope === null || workspace === scope)
   const newest = wanted.sort((one, other) => other.started_at.localeCompare(one.started_at))
-  const isCut = others.some(({ live: told }) => told !== undefined && told.open > told.sessions.length)
+  const isCut = others.some(
+    ({ live: theirs }) => theirs !== undefined && theirs.open > theirs.sessions.length,
+  )
   return { sessions: newest.slice(0, SESSIONS_MAX), is_cut: isCut || newest.length > SESSIONS_MAX }
 }
 
@@ -66,14 +70,14 @@ async function endOne(
   history: NodeHistory,
 ) {
   const { workspace, session: id } = params
-  const { live, services } = context.dependencies
-  const elsewhere = async () =>
-    history.latest(await history.samples(RECENT_MS)).flatMap(({ live: told }) => told?.sessions ?? [])
+  const { live, services } = context.deps
+  const ofOtherNodes = async () =>
+    history.latest(await history.samples(RECENT_MS)).flatMap(({ live: theirs }) => theirs?.sessions ?? [])
   const { sessionEnds } = context.state
   await endSession(
     viewer.actor,
     { id, workspace },
-    { state: context.admin.state, live, sessionEnds, elsewhere, clock: services.clock },
+    { state: context.admin.state, live, sessionEnds, ofOtherNodes, clock: services.clock },
   )
   return {}
 }

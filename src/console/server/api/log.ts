@@ -118,7 +118,7 @@ export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
     consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, async (call) => {
-      return rowsOf(context, { scope: scopeOf(call), query: call.query }, call.exchange.signal)
+      return logRows(context, { scope: scopeOf(call), query: call.query }, call.exchange.signal)
     }),
     consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, async (call) => {
       const { query, params, exchange } = call
@@ -141,7 +141,7 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
   return { ...page, records: await recordAnswers(records, context) }
 }
 
-async function rowsOf(context: ConsoleContext, asked: Asked, signal: CancelSignal): Promise<LogRowsAnswer> {
+async function logRows(context: ConsoleContext, asked: Asked, signal: CancelSignal): Promise<LogRowsAnswer> {
   const { records, ...page } = await pageOf(context, asked, { signal, columns: ROW_COLUMNS })
   return { ...page, records: await rowAnswers(records, context) }
 }
@@ -331,7 +331,7 @@ async function recordAnswers(
   return records.map((record) => ({
     ...recordJson(record),
     key_name: nameOf(record.key_id),
-    error_message: messageOf(record.error_code),
+    error_message: codeMessage(record.error_code),
     trace_url:
       record.trace_id === null || traceUrl === undefined
         ? null
@@ -353,7 +353,7 @@ async function rowAnswers(
   }))
 }
 
-function messageOf(code: string | null): string | null {
+function codeMessage(code: string | null): string | null {
   return code !== null && Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode].message : null
 }
 

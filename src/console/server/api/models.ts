@@ -1,5 +1,5 @@
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
-import { partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts, partOf } from '../../../gateway/admin/parts.ts'
 import { priceOn } from '../../../gateway/call/facts/price.ts'
 import { resolveFacts } from '../../../gateway/catalog/facts.ts'
 import type { ProviderFields, WorkspaceFields } from '../../../gateway/catalog/file.ts'
@@ -19,7 +19,7 @@ function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unkn
   const usable = context.catalog
     .good()
     .providers.filter(({ access, workspace }) => access === 'platform' || workspace === params.workspace)
-  const parts = [null, params.workspace].flatMap((owner) => partsOf(context.catalog, 'provider', owner))
+  const parts = [null, params.workspace].flatMap((owner) => catalogParts(context.catalog, 'provider', owner))
   const fieldsOf = new Map(parts.map(({ name, fields }) => [name, fields as unknown as ProviderFields]))
   const own = partOf(context.catalog, {
     kind: 'workspace',
@@ -32,7 +32,7 @@ function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unkn
       name: provider.name,
       kind: provider.kind,
       access: provider.access,
-      models: modelsOf(context, provider, fieldsOf.get(provider.name), prices),
+      models: modelAnswers(context, provider, fieldsOf.get(provider.name), prices),
       // A model of the platform needs a price that is known, and only operators may state one.
       open: provider.access === 'byok' || viewer.role === 'operator',
     })),
@@ -40,13 +40,13 @@ function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unkn
 }
 
 /** Models of the built-in table that are still offered, with the facts declared for all models of the provider. */
-function modelsOf(
+function modelAnswers(
   context: ConsoleContext,
   configured: ConfiguredProvider,
   fields: ProviderFields | undefined,
   prices: WorkspaceFields['prices'],
 ): ModelAnswer[] {
-  const protocol = context.dependencies.services.providers.get(configured.kind)
+  const protocol = context.deps.services.providers.get(configured.kind)
   if (protocol === undefined || fields === undefined) return []
   const today = new Date(context.clock.wallNow()).toISOString().slice(0, 10)
   const table = context.catalog.models()

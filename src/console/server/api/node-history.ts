@@ -239,7 +239,7 @@ const BREAKER_STATES: readonly BreakerView['state'][] = ['open', 'cooling', 'hal
  * @param withNodes whether to tell how much memory they use
  * @param lengthOf  how long the step is to be in which one of `STEP_MS` is, by the end of the latter
  */
-export function stepsOf(
+export function historySteps(
   samples: readonly NodeSample[],
   workspace: string | null,
   withNodes: boolean,

@@ -1,7 +1,7 @@
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
-import { type Part, partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts, type Part } from '../../../gateway/admin/parts.ts'
 import type { ProviderDetailAnswer, ProviderUse } from '../answers/providers.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
@@ -35,7 +35,7 @@ function oneProvider(viewing: Viewing, name: string, workspace: string | null): 
   const everyOwner = served === undefined ? [null, ...catalog.current().apps.keys()] : [served.workspace]
   const owners = workspace === null ? everyOwner : [workspace, null]
   const found = firstOf(owners, (owner) => {
-    const part = partsOf(catalog, 'provider', owner).find((one) => one.name === name)
+    const part = catalogParts(catalog, 'provider', owner).find((one) => one.name === name)
     return part === undefined ? null : { part, owner }
   })
   if (found === null) throw new GatewayError('NOT_FOUND', 'there is no such provider')

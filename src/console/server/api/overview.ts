@@ -12,10 +12,10 @@ import {
   breakersOf,
   FRESH_MS,
   HISTORY_MS,
+  historySteps,
   type NodeHistory,
   RECENT_MS,
   STEP_MS,
-  stepsOf,
   TtlCache,
 } from './node-history.ts'
 import { accountOf } from './workspaces.ts'
@@ -61,9 +61,9 @@ export function overviewEndpoint(context: ConsoleContext, history: NodeHistory):
   const { clock } = context
   const sources: Sources = {
     history,
-    figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS, clock),
+    figures: new TtlCache(() => context.deps.services.state.jobs.figures(), FRESH_MS, clock),
     accounts: new TtlCache((workspace) => accountOf(context, workspace), FRESH_MS, clock),
-    incidents: new TtlCache(() => context.dependencies.services.state.alerts.open(), FRESH_MS, clock),
+    incidents: new TtlCache(() => context.deps.services.state.alerts.open(), FRESH_MS, clock),
   }
   return consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => overview(call, sources))
 }
@@ -83,7 +83,7 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     isWatched ? sources.incidents.of('all') : null,
   ])
   const wanted = samples.filter(({ atMs }) => atMs > sinceMs - STEP_MS)
-  const steps = stepsOf(wanted, scope, isOperator, lengthsUpTo(nowMs, query.old_step_ms)).filter(
+  const steps = historySteps(wanted, scope, isOperator, lengthsUpTo(nowMs, query.old_step_ms)).filter(
     // A step that began before `since` would be incomplete.
     ({ at_ms: atMs, step_ms: stepMs }) => atMs - stepMs > sinceMs - STEP_MS && atMs <= nowMs - SETTLING_MS,
   )

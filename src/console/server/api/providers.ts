@@ -3,7 +3,7 @@ import { GatewayError } from '../../../contracts/errors.ts'
 import type { Role } from '../../../gateway/admin/actor.ts'
 import { type ProviderName, putProvider, removeProvider } from '../../../gateway/admin/catalog.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
-import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts, type Part, partOf } from '../../../gateway/admin/parts.ts'
 import { optional } from '../../../gateway/api/json-request.ts'
 import { listModels } from '../../../gateway/call/select/list-models.ts'
 import { ProviderShape } from '../../../gateway/catalog/file.ts'
@@ -73,8 +73,8 @@ function listProviders(
   { context, viewer }: Viewing,
   workspace: string | null,
 ): { providers: ProviderAnswer[]; kinds: KindAnswer[]; facts: FactsAnswer } {
-  const parts = partsOf(context.catalog, 'provider', workspace)
-  const kinds = [...context.dependencies.services.providers.values()].map((protocol) => ({
+  const parts = catalogParts(context.catalog, 'provider', workspace)
+  const kinds = [...context.deps.services.providers.values()].map((protocol) => ({
     kind: protocol.kind,
     needs_credential: protocol.needsCredential,
     base_url: protocol.baseUrl,
@@ -127,9 +127,9 @@ export function credentialOf({ fields }: Pick<Part, 'fields'>): ProviderAnswer['
 }
 
 /** The servers of a provider in force, as this node sees them; null: it has one. */
-function replicasOf(name: string, { catalog, dependencies, clock }: ConsoleContext): ReplicaAnswer[] | null {
+function replicasOf(name: string, { catalog, deps, clock }: ConsoleContext): ReplicaAnswer[] | null {
   const provider = catalog.good().providers.find((one) => one.name === name)
-  const pool = provider === undefined ? null : dependencies.services.replicas.of(provider)
+  const pool = provider === undefined ? null : deps.services.replicas.of(provider)
   if (pool === null) return null
   const nowMs = clock.now()
   return pool.replicas.map((replica) => ({
@@ -173,7 +173,7 @@ async function checkProvider(
       models: [],
       trouble: `the provider is not in force: ${issuesFor(viewer.role, part.issues).join('; ')}`,
     }
-  const { providers, send } = context.dependencies.services
+  const { providers, send } = context.deps.services
   const { listed, trouble } = await listModels(provider, providers, send)
   return { ok: trouble === null, models: listed.slice(0, MODELS_MAX), trouble }
 }

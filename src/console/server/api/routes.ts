@@ -8,7 +8,7 @@ import type {
 } from '../../../contracts/catalog-store.ts'
 import { operatorFacts } from '../../../gateway/admin/change.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
-import { type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts, type Part, partOf } from '../../../gateway/admin/parts.ts'
 import {
   discardDraft,
   NOTE_MAX,
@@ -165,7 +165,7 @@ function versionAnswer(record: RouteName, version: RecordVersion, current: numbe
   const { number, fields, hash, atMs, by, note } = version
   return {
     number,
-    version: versionOf(record, fields),
+    version: versionInForce(record, fields),
     hash,
     published_at: timestamp(atMs),
     published_by: by.name,
@@ -184,7 +184,7 @@ async function routeSummaries(
   const { context } = viewing
   const records = (await context.admin.state.catalog.list(workspace)).filter(({ kind }) => kind === 'route')
   const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
-  const parts = new Map(partsOf(context.catalog, 'route', workspace).map((part) => [part.name, part]))
+  const parts = new Map(catalogParts(context.catalog, 'route', workspace).map((part) => [part.name, part]))
   const own = context.catalog.good().routes.filter((route) => route.workspace === workspace)
   const served = new Map(own.map((route) => [route.name, route]))
   const apps = appsByRoute(context, workspace)
@@ -259,7 +259,7 @@ function answerOf(
       ? null
       : {
           number: part.version?.number ?? null,
-          version: servedRoute(context, record)?.version ?? versionOf(record, part.fields) ?? '',
+          version: servedRoute(context, record)?.version ?? versionInForce(record, part.fields) ?? '',
           fields: part.fields as unknown as RouteFields,
           published_at: timestamp(part.version?.atMs ?? null),
           published_by: part.version?.by.name ?? null,
@@ -312,7 +312,7 @@ function servedRoute({ catalog }: ConsoleContext, { name, workspace }: RouteName
 }
 
 /** The version of fields; null: they do not have the shape of a route. */
-function versionOf({ name }: RouteName, fields: RecordFields): string | null {
+function versionInForce({ name }: RouteName, fields: RecordFields): string | null {
   const whole = shaped(RouteShape, fields)
   return whole && routeVersion(name, whole, whole.entries as readonly EntryFields[])
 }

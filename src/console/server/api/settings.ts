@@ -35,7 +35,7 @@ export function settingsEndpoints(context: ConsoleContext): ConsoleRoute[] {
 }
 
 async function showDomains({ context, params }: DomainsCall): Promise<DomainsAnswer> {
-  const { settings } = context.dependencies.services.state
+  const { settings } = context.deps.services.state
   return domainsAnswer(context, await settings.audioUrlDomains(params.workspace))
 }
 
@@ -45,13 +45,13 @@ async function putDomains(call: DomainsCall<Static<typeof DomainsBody>>): Promis
   return domainsAnswer(context, await replaceAudioUrlDomains(viewer.actor, input, context.admin))
 }
 
-function domainsAnswer({ dependencies }: ConsoleContext, domains: readonly string[]): DomainsAnswer {
-  const { audioUrlDomains } = dependencies.services.snapshot()
+function domainsAnswer({ deps }: ConsoleContext, domains: readonly string[]): DomainsAnswer {
+  const { audioUrlDomains } = deps.services.snapshot()
   return { domains, max_domains: AUDIO_URL_DOMAINS_MAX, platform_domains: audioUrlDomains }
 }
 
 async function showWebhook({ context, params }: WebhookCall): Promise<WebhookAnswer> {
-  const webhook = await context.dependencies.services.state.settings.webhook(params.workspace)
+  const webhook = await context.deps.services.state.settings.webhook(params.workspace)
   return { webhook: webhook && { url: webhook.url, created_at: timestamp(webhook.createdAtMs) } }
 }
 
@@ -75,7 +75,7 @@ async function postTest({ context, viewer, params }: WebhookCall): Promise<Webho
 }
 
 async function listDeliveries({ context, params }: ConsoleCall<typeof DELIVERIES, unknown, unknown>) {
-  const events = await context.dependencies.services.state.outbox.list(params.workspace, DELIVERIES_MAX)
+  const events = await context.deps.services.state.outbox.list(params.workspace, DELIVERIES_MAX)
   // Alerts are of no workspace.
   const ofJobs = events.flatMap((event) =>
     event.status === 'alert' ? [] : [{ ...event, status: event.status }],

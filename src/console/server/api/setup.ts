@@ -1,5 +1,5 @@
 import { storedKeys } from '../../../gateway/admin/keys.ts'
-import { partsOf } from '../../../gateway/admin/parts.ts'
+import { catalogParts } from '../../../gateway/admin/parts.ts'
 import { isValid } from '../../../gateway/catalog/key.ts'
 import type { SetupAnswer } from '../answers/workspaces.ts'
 import type { ConsoleContext } from '../context.ts'
@@ -21,14 +21,14 @@ async function showSetup(call: ConsoleCall<typeof PATH, unknown, unknown>): Prom
   const { providers, routes } = context.catalog.good()
   const usable = providers.filter((one) => one.access === 'platform' || one.workspace === workspace)
   const own = routes.filter((route) => route.workspace === workspace)
-  const apps = partsOf(context.catalog, 'app', workspace).filter(({ issues }) => issues.length === 0)
+  const apps = catalogParts(context.catalog, 'app', workspace).filter(({ issues }) => issues.length === 0)
   const app = apps.find(({ fields }) => own.some(({ name }) => name === fields.route)) ?? null
   const route = own.find(({ name }) => name === app?.fields.route) ?? own[0] ?? null
-  const { keys: keyStore } = context.dependencies.services.state
+  const { keys: keyStore } = context.deps.services.state
   const stored = (await storedKeys(keyStore, workspace)).filter((key) => key.kind !== 'playground')
   const nowMs = context.clock.wallNow()
   const keys = [
-    ...fileKeys(context.dependencies.services.snapshot(), workspace),
+    ...fileKeys(context.deps.services.snapshot(), workspace),
     ...stored.filter((key) => isValid(key, nowMs)),
   ]
   const entry = route?.entries[0]

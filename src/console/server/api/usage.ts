@@ -7,7 +7,7 @@ import { invalidField } from '../../../gateway/edge/refusals.ts'
 import {
   ANSWER_ROWS_MAX,
   groupsMax,
-  stepsOf,
+  timeSteps,
   USAGE_LATENCIES,
   USAGE_MEASURES,
   type UsageAnswerRow,
@@ -63,10 +63,10 @@ type Fields = Readonly<Record<string, string>>
 
 /** Usage of one workspace, or (operators) of all: questions and answers of `GET /v1/usage`, with names of keys. */
 export function usageEndpoint(context: ConsoleContext): ConsoleRoute {
-  return consoleEndpoint(context, 'GET', PATH, { query: Query }, usage)
+  return consoleEndpoint(context, 'GET', PATH, { query: Query }, usageReply)
 }
 
-async function usage(call: Call): Promise<WrittenReply> {
+async function usageReply(call: Call): Promise<WrittenReply> {
   const { context, viewer, query, exchange } = call
   const scope = scopeOf(call)
   const fields = query as Fields
@@ -76,11 +76,11 @@ async function usage(call: Call): Promise<WrittenReply> {
   if (format === 'csv') {
     for (const name of ['limit', 'offset', 'figures'])
       if (Object.hasOwn(query, name)) throw invalidField(name, 'cannot be combined with format')
-    const question = usageQuestion(actor, inputOf(scope, fields), context.usage)
+    const question = usageQuestion(actor, usageInput(scope, fields), context.usage)
     const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
     return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
   }
-  const report = await askUsage(actor, inputOf(scope, fields), context.usage)
+  const report = await askUsage(actor, usageInput(scope, fields), context.usage)
   const { data, ...rest } = usageJson(report)
   const answer = {
     ...rest,
@@ -92,7 +92,7 @@ async function usage(call: Call): Promise<WrittenReply> {
 }
 
 /** A question of a query, of a workspace where it is of one. */
-function inputOf(scope: string | null, { format: _, figures: __, ...asked }: Fields): UsageInput {
+function usageInput(scope: string | null, { format: _, figures: __, ...asked }: Fields): UsageInput {
   const input = new Map(Object.entries(asked).map(([name, value]) => [name, [value]]))
   if (scope !== null) input.set('workspace', [scope])
   return input
@@ -128,8 +128,8 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
     return csvLine(fileLine(question, reportCells(row), [id && nameOf(id), of]))
   }
   yield csvLine(fileLine(question, reportColumns(question), ['key_name', 'groups']))
-  const told = new SumTotals()
-  const steps = stepsOf(question)
+  const totals = new SumTotals()
+  const steps = timeSteps(question)
   // A line of each step is kept free for those that are left.
   let room = EXPORT_MAX - steps
   let size = PART_ROWS / steps
@@ -141,8 +141,8 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
     if (some.length === 0) break
     const chosen = { ...question, groups: some.map(({ values }) => values), limit: some.length }
     const part = step === 'none' ? some : (await answerUsage(chosen, usage)).rows
-    for (const row of part) told.add(row)
-    yield* inTurns(part, (row) => line(row, 1))
+    for (const row of part) totals.add(row)
+    yield* linesInTurns(part, (row) => line(row, 1))
     at += count
     room -= part.length
     // Most groups have sums of a few steps only.
@@ -153,15 +153,15 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
   const all = await answerUsage({ ...question, by: [], offset: 0, limit: 1 }, usage)
   const only = left === 1 ? rows[at]?.values : undefined
   const values = only ?? by.map(() => null)
-  const rest = all.rows.map((row) => ({ ...row, values, sums: told.left(row), latencies: {} }))
-  yield* inTurns(
+  const rest = all.rows.map((row) => ({ ...row, values, sums: totals.left(row), latencies: {} }))
+  yield* linesInTurns(
     rest.filter(({ sums }) => sums.calls > 0),
     (row) => line(row, left),
   )
 }
 
 /** Written some at a time: other calls do not wait for all of them. */
-async function* inTurns<Row>(rows: readonly Row[], line: (row: Row) => string): AsyncGenerator<string> {
+async function* linesInTurns<Row>(rows: readonly Row[], line: (row: Row) => string): AsyncGenerator<string> {
   for (let at = 0; at < rows.length; at += SLICE_ROWS) {
     yield rows
       .slice(at, at + SLICE_ROWS)
@@ -213,9 +213,9 @@ class SumTotals {
 async function namesIn({ question, answer }: UsageReport, context: ConsoleContext): Promise<UsageNames> {
   const { by, where } = question
   const at = by.indexOf('key_id')
-  const told = at < 0 ? [] : answer.rows.map(({ values }) => values[at] ?? null)
+  const groupValues = at < 0 ? [] : answer.rows.map(({ values }) => values[at] ?? null)
   const asked = answer.total.sums.calls > 0 && where.key_id?.length === 1 ? where.key_id : []
-  const ids = new Set([...told, ...asked].filter((id) => id !== null))
+  const ids = new Set([...groupValues, ...asked].filter((id) => id !== null))
   if (ids.size === 0) return {}
   const nameOf = await keyNames(context)
   const named = [...ids].map((id) => [id, nameOf(id)] as const)

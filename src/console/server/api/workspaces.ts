@@ -5,7 +5,7 @@ import { requireWorkspace } from '../../../gateway/admin/actor.ts'
 import { putWorkspace, removeWorkspace } from '../../../gateway/admin/catalog.ts'
 import { addCredits, GRANT_ID } from '../../../gateway/admin/credits.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
-import { accountTerms, type Part, partOf, partsOf } from '../../../gateway/admin/parts.ts'
+import { accountTerms, catalogParts, type Part, partOf } from '../../../gateway/admin/parts.ts'
 import { switchContent } from '../../../gateway/admin/settings.ts'
 import { optional } from '../../../gateway/api/json-request.ts'
 import { usdOf } from '../../../gateway/call/facts/price.ts'
@@ -69,7 +69,7 @@ function listWorkspaces({ context, viewer }: Viewing): { workspaces: WorkspaceSu
   const counts = new Map<string, number>()
   for (const { workspace } of routes) counts.set(workspace, (counts.get(workspace) ?? 0) + 1)
   const isSeen = ({ name: id }: Part) => viewer.role === 'operator' || viewer.workspaces.includes(id)
-  const workspaces = partsOf(catalog, 'workspace', null)
+  const workspaces = catalogParts(catalog, 'workspace', null)
     .filter((part) => isSeen(part) && part.issues.length === 0)
     .map(({ name: id, fields, managedBy }) => ({
       id,
@@ -94,9 +94,9 @@ export async function workspaceAnswer(
   const terms = accountTerms(catalog, workspace)
   const [account, contentShown] = await Promise.all([
     accountOf(context, workspace),
-    context.dependencies.services.state.settings.contentShown(workspace),
+    context.deps.services.state.settings.contentShown(workspace),
   ])
-  const plans = viewer.role === 'operator' ? partsOf(catalog, 'plan', null).map((one) => one.name) : []
+  const plans = viewer.role === 'operator' ? catalogParts(catalog, 'plan', null).map((one) => one.name) : []
   return {
     id: workspace,
     name: String(fields.name ?? workspace),
@@ -109,8 +109,8 @@ export async function workspaceAnswer(
     end_users: (fields.end_users ?? null) as WorkspaceAnswer['end_users'],
     account: account && accountAnswer(account, terms),
     content_shown: contentShown,
-    purposes: partsOf(catalog, 'purpose', workspace).map(purposeAnswer),
-    apps: partsOf(catalog, 'app', workspace).map((part) => appAnswer(part, viewer.role)),
+    purposes: catalogParts(catalog, 'purpose', workspace).map(purposeAnswer),
+    apps: catalogParts(catalog, 'app', workspace).map((part) => appAnswer(part, viewer.role)),
   }
 }
 
@@ -144,11 +144,8 @@ async function putContent(call: ConsoleCall<typeof CONTENT, Static<typeof Conten
 }
 
 /** The account of a workspace at this moment; null: the state does not answer. */
-export function accountOf(
-  { catalog, dependencies }: ConsoleContext,
-  workspace: string,
-): Promise<AccountView | null> {
-  const { accounts } = dependencies.services.state
+export function accountOf({ catalog, deps }: ConsoleContext, workspace: string): Promise<AccountView | null> {
+  const { accounts } = deps.services.state
   return accounts.show(workspace, accountTerms(catalog, workspace)).catch(() => null)
 }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { SessionPerson } from '../../../contracts/console.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
-import { open, seal } from '../../../contracts/sealing.ts'
+import { seal, unseal } from '../../../contracts/sealing.ts'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
 import { audit } from '../../../gateway/admin/audit.ts'
 import { observedRoute } from '../../../gateway/api/endpoint.ts'
@@ -13,7 +13,7 @@ import type { ConsoleContext } from '../context.ts'
 import { SignInThrottle, sessionCookie } from '../security.ts'
 import { beginSession, personActor, personHolder, sessionTarget } from '../session.ts'
 import { endedFlow, FLOW_MS, type Flow, flowCookie, flowOf, ownPath, surplusFlows } from './flow.ts'
-import { CALLBACK_PATH, failureOf, Issuer, type Vouched } from './issuer.ts'
+import { CALLBACK_PATH, Issuer, issuerFailure, type Vouched } from './issuer.ts'
 import { type LogoutOrder, looksLikeLogoutToken, ORDER_MS, readLogoutToken } from './logout-token.ts'
 import { personOf, reachOf } from './roles.ts'
 
@@ -29,7 +29,12 @@ const QUERY_MAX = 8 * 1024
 const ID_TOKEN: Parameters<typeof seal>[2] = { purpose: 'console-id-token', workspace: '' }
 
 /** Why the sign-in page is shown again; it has a sentence for each. */
-export type SignInFault = ReturnType<typeof failureOf>['page'] | 'expired' | 'no_role' | 'off' | 'too_many'
+export type SignInFault =
+  | ReturnType<typeof issuerFailure>['page']
+  | 'expired'
+  | 'no_role'
+  | 'off'
+  | 'too_many'
 
 /** Single sign-on of this node, by whichever issuer the configuration names at the moment. */
 export class SingleSignOn {
@@ -54,7 +59,7 @@ export class SingleSignOn {
   async start(exchange: Exchange): Promise<WholeReply> {
     const { settings } = this
     if (settings === null) return redirect(backWith('off'))
-    const { secretKeys } = this.#context.dependencies
+    const { secretKeys } = this.#context.deps
     try {
       const query = new URLSearchParams(exchange.query)
       const { checks, url } = await this.#issuerOf(settings).begin(query.get('again') === 'true')
@@ -83,7 +88,7 @@ export class SingleSignOn {
   async #land(exchange: Exchange, state: string, settings: OidcSettings): Promise<Landing> {
     if (exchange.query.length > QUERY_MAX) return backWith('refused')
     const context = this.#context
-    const { secretKeys } = context.dependencies
+    const { secretKeys } = context.deps
     const flow = flowOf(exchange, state, secretKeys, { settings, nowMs: context.clock.wallNow() })
     if (flow === null) return backWith('expired')
     if (this.#codes.waitMs(exchange) !== null) return backWith('too_many')
@@ -109,16 +114,16 @@ export class SingleSignOn {
     exchange: Exchange,
   ): Promise<Landing> {
     const context = this.#context
-    const { state, catalog, dependencies, admin } = context
+    const { state, catalog, deps, admin } = context
     // An issuer should take each code once; here each sign-in ends once whatever it does.
     if (!(await state.sessions.claim(hash('sha256', flow.state), 2 * FLOW_MS))) return backWith('expired')
-    const sealedIdToken = settings.issuerLogout ? seal(dependencies.secretKeys, idToken, ID_TOKEN) : null
+    const sealedIdToken = settings.issuerLogout ? seal(deps.secretKeys, idToken, ID_TOKEN) : null
     const person: SessionPerson = { ...personOf(claims, settings), sealedIdToken }
     // The newest workspaces may be another node's.
     await catalog.refresh()
     const reach = reachOf(person, settings.grants, (id) => catalog.current().apps.has(id))
     if (reach === null) {
-      dependencies.log.warn({ reason: 'no role' }, 'sign-in by OpenID Connect refused')
+      deps.log.warn({ reason: 'no role' }, 'sign-in by OpenID Connect refused')
       return backWith('no_role')
     }
     const beginner = { keySha256: null, person, holder: personHolder(person) }
@@ -174,7 +179,7 @@ export class SingleSignOn {
     await Promise.all(meant.map((session) => sessions.end(session.id)))
     // Only now: where an end failed, the issuer sends the same order again, which has to count then.
     await sessions.claim(mark, 2 * ORDER_MS)
-    this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
+    this.#context.deps.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
   }
 
   /** Null: it is none. The issuer is asked for its keys only where the token names it. */
@@ -184,7 +189,7 @@ export class SingleSignOn {
       .orders()
       .catch((error: unknown) => {
         throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, {
-          cause: new Error(failureOf(error).reason),
+          cause: new Error(issuerFailure(error).reason),
         })
       })
     const { clientId } = settings
@@ -195,8 +200,8 @@ export class SingleSignOn {
   async logoutUrl(person: SessionPerson): Promise<string | null> {
     const { settings } = this
     if (settings === null || !settings.issuerLogout || settings.issuer !== person.issuer) return null
-    const { secretKeys } = this.#context.dependencies
-    const idToken = person.sealedIdToken === null ? null : open(secretKeys, person.sealedIdToken, ID_TOKEN)
+    const { secretKeys } = this.#context.deps
+    const idToken = person.sealedIdToken === null ? null : unseal(secretKeys, person.sealedIdToken, ID_TOKEN)
     return this.#issuerOf(settings).logoutUrl(idToken)
   }
 
@@ -209,8 +214,8 @@ export class SingleSignOn {
 
   #failed(error: unknown): Landing {
     const away = error instanceof GatewayError && { page: 'unavailable' as const, reason: error.code }
-    const { page, reason } = away || failureOf(error)
-    this.#context.dependencies.log.warn({ reason }, 'sign-in by OpenID Connect failed')
+    const { page, reason } = away || issuerFailure(error)
+    this.#context.deps.log.warn({ reason }, 'sign-in by OpenID Connect failed')
     return backWith(page)
   }
 }
@@ -228,7 +233,7 @@ async function logoutTokenIn(exchange: Exchange): Promise<string> {
 /** The two visits of a browser that signs in at the OpenID provider, which answer with redirects alone, and logout. */
 export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
   const route = (method: 'GET' | 'POST', path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
-    observedRoute(context.dependencies, { method, path }, (exchange, call) => {
+    observedRoute(context.deps, { method, path }, (exchange, call) => {
       call.headers['cache-control'] = 'no-store'
       return answer(exchange)
     })

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { open, seal } from '../../../contracts/sealing.ts'
+import { seal, unseal } from '../../../contracts/sealing.ts'
 import type { OidcSettings } from '../../../contracts/sign-in.ts'
 import type { Exchange } from '../../../gateway/edge/exchange.ts'
 import { cookieNames, cookieOf } from '../security.ts'
@@ -45,7 +45,7 @@ type Cookies = Pick<Exchange, 'headers'>
 /** Value of `set-cookie` that takes a flow along. */
 export function flowCookie(flow: Flow, keys: readonly Buffer[], settings: OidcSettings): string {
   const sealed = seal(keys, JSON.stringify(flow), CONTEXT)
-  return `${nameOf(flow.state)}=${sealed}; ${COOKIE_SCOPE}; Max-Age=${FLOW_MS / 1000}${secureOf(settings)}`
+  return `${cookieName(flow.state)}=${sealed}; ${COOKIE_SCOPE}; Max-Age=${FLOW_MS / 1000}${secureOf(settings)}`
 }
 
 /** Values of `set-cookie` that take away the oldest flows of a browser, so that there is room for another. */
@@ -61,7 +61,7 @@ export function surplusFlows(exchange: Cookies, settings: OidcSettings): string[
  * @param settings null: there is no single sign-on any more
  */
 export function endedFlow(exchange: Cookies, state: string, settings: OidcSettings | null): string[] {
-  const names = flowNames(exchange).filter((name) => name === nameOf(state))
+  const names = flowNames(exchange).filter((name) => name === cookieName(state))
   return names.map((name) => noCookie(name, settings))
 }
 
@@ -87,14 +87,14 @@ export function flowOf(
   keys: readonly Buffer[],
   { settings, nowMs }: { readonly settings: OidcSettings; readonly nowMs: number },
 ): Flow | null {
-  const sealed = cookieOf(exchange, nameOf(state))
-  const text = sealed === null ? null : open(keys, sealed, CONTEXT)
+  const sealed = cookieOf(exchange, cookieName(state))
+  const text = sealed === null ? null : unseal(keys, sealed, CONTEXT)
   const flow: unknown = text === null ? null : JSON.parse(text)
   if (!Value.Check(FlowShape, flow) || flow.state !== state || flow.untilMs <= nowMs) return null
   return flow.issuer === settings.issuer && flow.clientId === settings.clientId ? flow : null
 }
 
-function nameOf(state: string): string {
+function cookieName(state: string): string {
   return COOKIE + state.slice(0, COOKIE_NAME_LENGTH)
 }
 

@@ -98,7 +98,7 @@ export class Issuer {
    * Turns the code of a callback into claims that are verified: signature, issuer, audience, times and nonce.
    *
    * @param query as the browser brought it
-   * @throws Error of the library, whose message and cause may hold tokens: it is to be read by `failureOf` alone
+   * @throws Error of the library, whose message and cause may hold tokens: it is to be read by `issuerFailure` alone
    */
   async redeem(query: string, { state, nonce, codeVerifier }: SignInChecks): Promise<Vouched> {
     const client = await load()
@@ -279,7 +279,7 @@ const ISSUER_ERRORS: ReadonlySet<unknown> = new Set([
 const AWAY: ReadonlySet<unknown> = new Set(['server_error', 'temporarily_unavailable'])
 
 /** Reads an error of a sign-in; nothing of it that the issuer wrote goes any further. */
-export function failureOf(error: unknown): Failure {
+export function issuerFailure(error: unknown): Failure {
   const { name, code, error: word, cause } = Object(error) as Partial<Record<string, unknown>>
   const { code: causeCode, status } = Object(cause) as Partial<Record<string, unknown>>
   if (ISSUER_ERRORS.has(word)) {

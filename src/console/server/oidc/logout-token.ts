@@ -41,7 +41,7 @@ function isKind(key: KeyObject, kind: string): boolean {
  * @param issuer as the configuration has it, which may differ from its own name by a slash at the end
  */
 export function looksLikeLogoutToken(token: string, issuer: string): boolean {
-  const parts = partsOf(token)
+  const parts = tokenParts(token)
   if (parts === null) return false
   const { header, claims } = parts
   if (typeof header.alg !== 'string' || !Object.hasOwn(ALGORITHMS, header.alg)) return false
@@ -49,9 +49,9 @@ export function looksLikeLogoutToken(token: string, issuer: string): boolean {
 }
 
 /** Header and claims of a token, unverified; null: it is none. */
-function partsOf(token: string) {
+function tokenParts(token: string) {
   const [head = '', payload = '', signature = '', ...more] = token.split('.')
-  const [header, claims] = [jsonOf(head), jsonOf(payload)]
+  const [header, claims] = [partJson(head), partJson(payload)]
   if (more.length > 0 || header === null || claims === null || header.crit !== undefined) return null
   return {
     header,
@@ -72,7 +72,7 @@ export function readLogoutToken(
   keys: readonly JsonWebKey[],
   { issuer, clientId, nowMs }: Expected,
 ): LogoutOrder | null {
-  const parts = partsOf(token)
+  const parts = tokenParts(token)
   if (parts === null) return null
   const { header, claims, data, signature } = parts
   if (!keys.some((key) => isSigned(data, signature, header, key))) return null
@@ -105,7 +105,7 @@ function isSigned(data: Buffer, signature: Buffer, header: Json, jwk: JsonWebKey
 
 type Json = Readonly<Record<string, unknown>>
 
-function jsonOf(part: string): Json | null {
+function partJson(part: string): Json | null {
   try {
     const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString())
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null

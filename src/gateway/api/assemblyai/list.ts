@@ -10,7 +10,7 @@ import { jsonReply } from '../json-reply.ts'
 import { AssemblyAiTranscripts } from '../openapi/assemblyai-answers.ts'
 import { json } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
-import { audioUrlOf, errorOf, statusOf } from './transcript.ts'
+import { audioUrlOf, jobErrorText, jobStatus } from './transcript.ts'
 import { PATH } from './transcripts.ts'
 
 const LIMIT = 10
@@ -52,14 +52,14 @@ export const listTranscripts = endpoint({
     },
   ],
   errors: ['INVALID_REQUEST'],
-  async handle({ exchange, context, dependencies }) {
+  async handle({ exchange, context, deps }) {
     const { workspace, app } = context.principal
     const { page, query, isEmpty, warnings } = listingIn(exchange)
     const owner = { workspace: workspace.id, app: app.id }
     const { jobs, next } = isEmpty
       ? { jobs: [], next: null }
-      : await dependencies.services.state.jobs.page({ ...page, owner })
-    const reply = await jsonReply(listView({ page, query }, { jobs, next }, dependencies.publicUrl))
+      : await deps.services.state.jobs.page({ ...page, owner })
+    const reply = await jsonReply(listView({ page, query }, { jobs, next }, deps.publicUrl))
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(warnings) } }
   },
 })
@@ -79,7 +79,7 @@ export function listView(
       current_url: urls.current(),
       ...neighbours(newestFirst, next, page, urls),
     },
-    transcripts: newestFirst.map((job) => listed(job, urls)),
+    transcripts: newestFirst.map((job) => listedJob(job, urls)),
   }
 }
 
@@ -97,9 +97,9 @@ function neighbours(
   }
 }
 
-function listed(job: ListedJob, urls: PageUrls) {
+function listedJob(job: ListedJob, urls: PageUrls) {
   const { id, endedAtMs } = job
-  const status = statusOf(job)
+  const status = jobStatus(job)
   return {
     id,
     resource_url: urls.resource(id),
@@ -108,7 +108,7 @@ function listed(job: ListedJob, urls: PageUrls) {
     created: momentOf(idTimeMs(id)),
     completed: status === 'completed' && endedAtMs !== null ? momentOf(endedAtMs) : null,
     audio_url: audioUrlOf(job),
-    error: errorOf(job),
+    error: jobErrorText(job),
   }
 }
 

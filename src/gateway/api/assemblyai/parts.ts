@@ -190,11 +190,11 @@ function captionLength({ query }: Exchange): number | null {
 }
 
 /** @throws GatewayError INVALID_REQUEST where there is no transcript yet, or never will be; JOB_NOT_FOUND */
-async function completed({ exchange, context, dependencies }: EndpointCall) {
+async function completed({ exchange, context, deps }: EndpointCall) {
   const id = jobIdOf(exchange, context)
-  const job = ownJob(await dependencies.services.state.jobs.get(id), context.principal)
+  const job = ownJob(await deps.services.state.jobs.get(id), context.principal)
   if (job.erased) throw invalid('the transcript was deleted')
-  const kept = await keptTranscript(job, exchange, dependencies)
+  const kept = await keptTranscript(job, exchange, deps)
   if (kept === null) throw invalid('the transcript is not completed')
   return { id, kept }
 }

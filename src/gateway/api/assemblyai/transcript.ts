@@ -30,12 +30,12 @@ const PARAGRAPH_GAP_SECONDS = 1
 /** A word without a confidence is certain. */
 const UNKNOWN_CONFIDENCE = 1
 
-export function statusOf({ status }: Pick<Job, 'status'>): string {
+export function jobStatus({ status }: Pick<Job, 'status'>): string {
   return STATUSES[status]
 }
 
 /** Why there is no transcript; null: there is one, or may be. */
-export function errorOf({ status, error }: Pick<Job, 'status' | 'error'>): string | null {
+export function jobErrorText({ status, error }: Pick<Job, 'status' | 'error'>): string | null {
   if (status === 'cancelled') return 'the transcript was deleted before it was made'
   return error === null ? null : `${error.code}: ${error.message}`
 }
@@ -61,11 +61,11 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
   const { work, door } = job.erased ? erasedSpec(job) : job
   if (!('options' in work)) throw new Error('a transcription has options')
   const { options } = work
-  const error = errorOf(job)
+  const error = jobErrorText(job)
   const isDivided = options.diarization || options.multichannel
   return {
     id: job.id,
-    status: statusOf(job),
+    status: jobStatus(job),
     audio_url: audioUrlOf(job),
     text: job.erased ? DELETED_TEXT : (kept?.content ?? null),
     words: kept === null ? null : wordList(kept.words),
@@ -95,7 +95,7 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
 }
 
 /** A word of AssemblyAI's: times in ms, speakers by letters, channels from 1. */
-function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, channel }: Word) {
+function transcriptWord({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, channel }: Word) {
   return {
     text: word,
     start: msOf(start),
@@ -107,7 +107,7 @@ function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, ch
 }
 
 function wordList(words: readonly Word[]) {
-  return largeList(words.length, () => words, wordOf)
+  return largeList(words.length, () => words, transcriptWord)
 }
 
 function utterancesIn({ words, content }: KeptTranscript): readonly Group[] {
@@ -135,7 +135,7 @@ function partOf({ segment, words }: Group) {
 }
 
 /** Members that all answers about parts of a transcript have. */
-function wholeOf(id: string, kept: KeptTranscript) {
+function wholeTranscript(id: string, kept: KeptTranscript) {
   return {
     id,
     confidence: meanConfidence(kept.words),
@@ -192,13 +192,16 @@ function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {
 }
 
 export function sentencesView(id: string, kept: KeptTranscript) {
-  return { ...wholeOf(id, kept), sentences: largeList(kept.words.length, () => sentenceGroups(kept), partOf) }
+  return {
+    ...wholeTranscript(id, kept),
+    sentences: largeList(kept.words.length, () => sentenceGroups(kept), partOf),
+  }
 }
 
 /** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
 export function paragraphsView(id: string, kept: KeptTranscript) {
   return {
-    ...wholeOf(id, kept),
+    ...wholeTranscript(id, kept),
     paragraphs: largeList(kept.words.length, () => paragraphsIn(kept), paragraphOf),
   }
 }

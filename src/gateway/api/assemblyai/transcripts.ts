@@ -26,7 +26,7 @@ import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'
 import { AssemblyAiTranscript } from '../openapi/assemblyai-answers.ts'
 import { type Answer, AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
-import { type KeptTranscript, statusOf, transcriptView } from './transcript.ts'
+import { jobStatus, type KeptTranscript, transcriptView } from './transcript.ts'
 import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
 import { isUploadUrl, openUpload, uploadIn } from './upload-url.ts'
 
@@ -51,7 +51,7 @@ const Body = Type.Object({
 
 /** No more than that it has ended (https://www.assemblyai.com/docs/pre-recorded-audio/webhooks). */
 const CALLBACK: CallbackForm = {
-  render: (job) => ({ headers: {}, body: JSON.stringify({ transcript_id: job.id, status: statusOf(job) }) }),
+  render: (job) => ({ headers: {}, body: JSON.stringify({ transcript_id: job.id, status: jobStatus(job) }) }),
   isFinal: isClientError,
 }
 
@@ -67,7 +67,7 @@ export const submitTranscript = endpoint({
   body: {
     contents: [json(Body)],
     parameters: ['Purpose', 'Require'],
-    receive: ({ exchange, context, dependencies: { services } }: Admitted) =>
+    receive: ({ exchange, context, deps: { services } }: Admitted) =>
       readJson(
         exchange,
         {
@@ -81,16 +81,16 @@ export const submitTranscript = endpoint({
   answers: [TRANSCRIPT],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
   callback: CALLBACK,
-  async handle({ exchange, context, dependencies, body: { request, door, callback: asked } }) {
+  async handle({ exchange, context, deps, body: { request, door, callback: asked } }) {
     const key = idempotencyKeyOf(exchange)
     if (key !== undefined) checkIdempotencyKey(key)
     const workspace = context.principal.workspace.id
     const id = newJobId('tj', workspace)
-    const body = audioAt(door.audioUrl, workspace, dependencies)
-    const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
-    const submitted = submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
-    const { job } = await submitted.catch((error: unknown) => blameUpload(error, body, dependencies))
-    const reply = await transcriptReply(ownJob(job, context.principal), exchange, context, dependencies)
+    const body = audioAt(door.audioUrl, workspace, deps)
+    const callback = asked && { callback: await acceptCallback(asked, workspace, deps) }
+    const submitted = submitJob({ id, body, request, key, door, ...callback }, context, deps)
+    const { job } = await submitted.catch((error: unknown) => blameUpload(error, body, deps))
+    const reply = await transcriptReply(ownJob(job, context.principal), exchange, context, deps)
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(request.warnings) } }
   },
 })
@@ -104,10 +104,10 @@ export const showTranscript = endpoint({
   summary: 'Get a transcript',
   answers: [TRANSCRIPT],
   errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
-  async handle({ exchange, context, dependencies }) {
+  async handle({ exchange, context, deps }) {
     const id = jobIdOf(exchange, context)
-    const job = ownJob(await dependencies.services.state.jobs.get(id), context.principal)
-    return transcriptReply(job, exchange, context, dependencies)
+    const job = ownJob(await deps.services.state.jobs.get(id), context.principal)
+    return transcriptReply(job, exchange, context, deps)
   },
 })
 
@@ -123,8 +123,8 @@ export const deleteTranscript = endpoint({
     'transcript that is not completed yet is cancelled.',
   answers: [TRANSCRIPT],
   errors: ['JOB_NOT_FOUND'],
-  async handle({ exchange, context, dependencies }) {
-    const { services, jobs, secretKeys } = dependencies
+  async handle({ exchange, context, deps }) {
+    const { services, jobs, secretKeys } = deps
     const { principal } = context
     const id = jobIdOf(exchange, context)
     const job = ownJob(await services.state.jobs.get(id), principal)
@@ -132,7 +132,7 @@ export const deleteTranscript = endpoint({
     const { limits } = services.snapshot()
     const erased = await eraseJob(job, upload, { ...jobs, jobs: services.state.jobs, limits })
     await services.references?.forget({ workspace: principal.workspace.id, callId: id })
-    return transcriptReply(ownJob(erased, principal), exchange, context, dependencies)
+    return transcriptReply(ownJob(erased, principal), exchange, context, deps)
   },
 })
 
@@ -164,16 +164,11 @@ async function blameUpload(
   throw error
 }
 
-async function transcriptReply(
-  job: Job,
-  exchange: Exchange,
-  context: CallContext,
-  dependencies: Dependencies,
-) {
-  const kept = await keptTranscript(job, exchange, dependencies)
+async function transcriptReply(job: Job, exchange: Exchange, context: CallContext, deps: Dependencies) {
+  const kept = await keptTranscript(job, exchange, deps)
   const version = job.facts?.policy_version_id ?? null
   if (version !== null) context.policyVersionId = version
-  const reply = await jsonReply(transcriptView(job, kept, openCallback(job, dependencies.secretKeys)))
+  const reply = await jsonReply(transcriptView(job, kept, openCallback(job, deps.secretKeys)))
   return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
 }
 

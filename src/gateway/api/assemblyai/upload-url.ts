@@ -1,5 +1,5 @@
 import type { AudioRef } from '../../../contracts/audio.ts'
-import { open, type SealContext, seal } from '../../../contracts/sealing.ts'
+import { type SealContext, seal, unseal } from '../../../contracts/sealing.ts'
 import { UPLOAD_SECONDS, UPLOAD_URL_PREFIX, uploadIdIn } from '../../../contracts/uploads.ts'
 import { invalidField } from '../../edge/refusals.ts'
 
@@ -21,7 +21,7 @@ export function uploadUrl(
   if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
   const { key, written } = audio.source
   const place = [key, audio.length, nowMs + UPLOAD_SECONDS * 1000, written?.crc32]
-  return UPLOAD_URL_PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
+  return UPLOAD_URL_PREFIX + seal(keys, JSON.stringify(place), sealContext(workspace))
 }
 
 /** The audio of an upload's URL, which may be over a day old; null: it is none. */
@@ -38,7 +38,7 @@ export function openUpload(url: string, workspace: string, keys: readonly Buffer
 }
 
 function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
-  const place = open(keys, url.slice(UPLOAD_URL_PREFIX.length), contextOf(workspace))
+  const place = unseal(keys, url.slice(UPLOAD_URL_PREFIX.length), sealContext(workspace))
   if (place === null) return null
   const [key, length, endsAtMs, crc32] = JSON.parse(place) as [string, number, number, (number | null)?]
   // It has none where the last version made it.
@@ -51,6 +51,6 @@ function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
   return { audio, endsAtMs }
 }
 
-function contextOf(workspace: string): SealContext {
+function sealContext(workspace: string): SealContext {
   return { purpose: 'upload', workspace }
 }

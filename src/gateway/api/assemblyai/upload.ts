@@ -38,12 +38,12 @@ export const upload = endpoint({
   },
   answers: [{ status: 200, description: 'where it is', contents: [json(AssemblyAiUpload)], headers: [] }],
   errors: ['AUDIO_TOO_LARGE', 'UNSUPPORTED_AUDIO_FORMAT', 'REQUIRED_FEATURE_UNAVAILABLE'],
-  handle: answer,
+  handle: uploadAnswer,
 })
 
 /** Streams the body into the store, or holds it until it is whole. */
-async function receive({ exchange, context, dependencies }: Admitted): Promise<ReceivedUpload> {
-  const { services, spool } = dependencies
+async function receive({ exchange, context, deps }: Admitted): Promise<ReceivedUpload> {
+  const { services, spool } = deps
   const { workspace } = context.principal
   // Which purpose it is for is not known yet, so that each one that the key may name is kept.
   if (isKeptFromStore(exchange, context.principal))
@@ -57,8 +57,8 @@ async function receive({ exchange, context, dependencies }: Admitted): Promise<R
   return { id, received: await receiveAudio(exchange, options) }
 }
 
-async function answer({ context, dependencies, body: { id, received } }: EndpointCall<ReceivedUpload>) {
-  const { jobs, probe, secretKeys, services } = dependencies
+async function uploadAnswer({ context, deps, body: { id, received } }: EndpointCall<ReceivedUpload>) {
+  const { jobs, probe, secretKeys, services } = deps
   const workspace = context.principal.workspace.id
   const { source } = received
   if (source.kind !== 'audio') throw new Error('a raw body is the audio')

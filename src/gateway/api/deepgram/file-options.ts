@@ -79,7 +79,7 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   const query = new OptionReader(queryValues(exchange.query), LISTEN_OPTIONS)
   const model = query.text('model')
   const { language, ...shared } = sharedFields(query)
-  const view = viewOf(query, shared.multichannel)
+  const view = listenView(query, shared.multichannel)
   const callback = callbackIn(query)
   const detected = detectedIn(query)
   const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
@@ -106,8 +106,8 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
     ],
     jobs: true,
   })
-  const told = callback === null ? {} : { callback: { ...callback, view: whole } }
-  return { ...request, view: whole, ...told }
+  const callbackField = callback === null ? {} : { callback: { ...callback, view: whole } }
+  return { ...request, view: whole, ...callbackField }
 }
 
 const METHODS = ['POST', 'PUT'] as const
@@ -122,7 +122,7 @@ function callbackIn(query: OptionReader): Omit<AskedCallback, 'view'> | null {
   return null
 }
 
-function viewOf(query: OptionReader, multichannel: boolean): Omit<ListenView, 'detectsLanguage'> {
+function listenView(query: OptionReader, multichannel: boolean): Omit<ListenView, 'detectsLanguage'> {
   const paragraphs = query.flag('paragraphs') ?? false
   const extra = query.list('extra').map((pair) => {
     const at = pair.indexOf(':')

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { CallbackForm } from '../../webhooks/callbacks.ts'
-import { failureOf, submissionHeaders } from '../callbacks.ts'
+import { callbackFailure, submissionHeaders } from '../callbacks.ts'
 import { optionsParameter } from '../door-options.ts'
 import { viewedTranscription } from '../door-transcription.ts'
 import { endpoint } from '../endpoint.ts'
@@ -45,7 +45,7 @@ const CALLBACK: CallbackForm = {
   async render(job, result, view) {
     // Deepgram sends the id of the key that asked; receivers compare it.
     const token = { 'dg-token': job.keyId }
-    if (result === null) return { headers: token, body: JSON.stringify(failureOf(job, DEEPGRAM.door)) }
+    if (result === null) return { headers: token, body: JSON.stringify(callbackFailure(job, DEEPGRAM.door)) }
     const kept = JSON.parse(result) as KeptResult
     const response = listenResponse(heardInJob(job, kept), view as ListenView)
     return { headers: { ...token, ...factHeaders(kept) }, body: await jsonText(response) }

@@ -85,7 +85,7 @@ function readTurnsOptions(exchange: Exchange, principal: Principal): AskedSessio
 const CONTROLS = ['CloseStream', 'Configure', 'ForceEndTurn']
 
 /** A word, with its times where the entry has told them. */
-type ToldWord = Pick<Word, 'word'> & Partial<Word>
+type FinalWord = Pick<Word, 'word'> & Partial<Word>
 
 /** One caller's WebSocket in the messages of version 2. */
 class TurnsSocket extends DeepgramSocket {
@@ -95,7 +95,7 @@ class TurnsSocket extends DeepgramSocket {
   #from: number | null = null
   /** Texts of the turn that are final, and what follows them. */
   #texts: string[] = []
-  #words: ToldWord[] = []
+  #words: FinalWord[] = []
   #partial = ''
   /** Calls of `ForceEndTurn` without an answer. */
   #forcing = 0
@@ -193,6 +193,6 @@ class TurnsSocket extends DeepgramSocket {
 }
 
 /** Words without times. */
-function wordsIn(text: string): ToldWord[] {
+function wordsIn(text: string): FinalWord[] {
   return text.split(' ').flatMap((word) => (word === '' ? [] : [{ word }]))
 }

@@ -9,7 +9,7 @@ import { BEHIND_BYTES } from '../socket-messages.ts'
 import { DEEPGRAM_SOCKET } from './door.ts'
 import { DeepgramSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
-import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
+import { deepgramWord, meanConfidence, UNKNOWN_CONFIDENCE } from './words.ts'
 
 export const listen = socketEndpoint({
   ...DEEPGRAM_SOCKET,
@@ -39,7 +39,7 @@ class ListenSocket extends DeepgramSocket {
   /** @throws GatewayError as `LiveSessions.select` */
   constructor(call: SocketCall, options: ListenOptions) {
     super(call, options)
-    this.#created = timestamp(call.dependencies.services.clock.wallNow())
+    this.#created = timestamp(call.deps.services.clock.wallNow())
     this.#options = options
   }
 
@@ -146,7 +146,7 @@ class ListenSocket extends DeepgramSocket {
         transcript: text.trim(),
         confidence: confidence ?? meanConfidence(words),
         ...(languages && language !== undefined ? { languages: [language] } : {}),
-        words: words.map(wordOf),
+        words: words.map(deepgramWord),
       },
     )
     if (!isEnd || !this.#options.utteranceEnd) return

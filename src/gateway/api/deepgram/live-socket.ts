@@ -29,12 +29,12 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
 
   /** @throws GatewayError as `LiveSessions.select` */
   constructor(call: SocketCall, { call: asked, live, warnings }: AskedSession) {
-    const { dependencies, context, admitted } = call
+    const { deps, context, admitted } = call
     this.call = call
     this.headers = warningHeaders(warnings)
     this.#frames = new WholeFrames(live.audio)
-    const selection = dependencies.live.select(context, asked)
-    this.session = dependencies.live.open({ context, call: asked, selection, sink: this, admitted })
+    const selection = deps.live.select(context, asked)
+    this.session = deps.live.open({ context, call: asked, selection, sink: this, admitted })
   }
 
   /** Takes a message of the session. */
@@ -54,7 +54,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
     try {
-      const { live_max_message_bytes: most } = this.call.dependencies.services.snapshot().limits
+      const { live_max_message_bytes: most } = this.call.deps.services.snapshot().limits
       checkMessageSize(message, most, 'live_max_message_bytes')
       if (!isBinary) this.control(readMessage(message))
       else if (message.length === 0) this.finish()

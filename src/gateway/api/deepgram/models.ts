@@ -17,7 +17,7 @@ export const deepgramModels = endpoint({
   summary: 'List models and voices',
   limited: false,
   answers: [deepgramAnswer([json(DeepgramModels)])],
-  handle: ({ context: { principal } }) => jsonReply(modelsOf(principal)),
+  handle: ({ context: { principal } }) => jsonReply(speechModels(principal)),
 })
 
 export const deepgramModel = endpoint({
@@ -32,7 +32,7 @@ export const deepgramModel = endpoint({
   errors: ['NOT_FOUND'],
   handle({ exchange, context: { principal } }) {
     const [wanted] = exchange.params
-    const { stt, tts } = modelsOf(principal)
+    const { stt, tts } = speechModels(principal)
     const found = [...stt, ...tts].find(({ uuid }) => uuid === wanted)
     if (found === undefined)
       throw new GatewayError('NOT_FOUND', 'the route of the key offers no such model', { param: 'model' })
@@ -41,19 +41,19 @@ export const deepgramModel = endpoint({
 })
 
 /** Names that may be sent as `model`: to transcribe, a purpose or a model of the routes; to speak, a voice too. */
-export function modelsOf(principal: Principal) {
+export function speechModels(principal: Principal) {
   const offered = offeredModels(principal)
   const able = (capability: Capability) =>
     offered.filter(({ entries }) => entries.some(({ facts }) => facts.capabilities.includes(capability)))
-  const voices = [...offeredVoices(principal)].map(([name, [model = '']]) => named(name, model))
+  const voices = [...offeredVoices(principal)].map(([name, [model = '']]) => namedModel(name, model))
   return {
     stt: able('audio_input').map((model) => ({
-      ...named(model.id, model.owner),
+      ...namedModel(model.id, model.owner),
       batch: true,
       streaming: model.entries.some(({ facts }) => facts.live !== undefined),
       formatted_output: formats(model),
     })),
-    tts: [...able('audio_output').map(({ id, owner }) => named(id, owner)), ...voices],
+    tts: [...able('audio_output').map(({ id, owner }) => namedModel(id, owner)), ...voices],
   }
 }
 
@@ -61,6 +61,6 @@ function formats({ entries }: OfferedModel): boolean {
   return entries.some(({ facts }) => facts.hints.includes('smart_formatting'))
 }
 
-function named(name: string, architecture: string) {
+function namedModel(name: string, architecture: string) {
   return { name, canonical_name: name, architecture, languages: [] as string[], version: '', uuid: name }
 }

@@ -56,7 +56,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   /** @throws GatewayError as `LiveSessions.selectSpeech`, and for options that are wrong */
   constructor(call: SocketCall) {
     const { exchange, context, admitted } = call
-    const { live } = call.dependencies
+    const { live } = call.deps
     this.#call = call
     const body = speakRequest.read({ text: ANY_TEXT }, exchange)
     const asked = readSpeak(exchange, body, context.principal, AS_IT_IS_MADE)
@@ -87,10 +87,10 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     // Messages after the end are ignored, as on the way in.
     if (this.#isOver || this.#isEnding) return
     try {
-      const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
+      const { live_max_message_bytes: most } = this.#call.deps.services.snapshot().limits
       checkMessageSize(message, most, 'live_max_message_bytes')
       if (isBinary) throw invalid('text comes in text messages; binary ones are not for callers')
-      this.#told(readMessage(message))
+      this.#handleMessage(readMessage(message))
     } catch (thrown) {
       this.#session.fail(toGatewayError(thrown))
     }
@@ -146,7 +146,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     else this.#socket?.close(...unaskedClose(this.#session.facts().ended))
   }
 
-  #told({ type, text }: Record<string, unknown>): void {
+  #handleMessage({ type, text }: Record<string, unknown>): void {
     switch (type) {
       case 'Speak':
         if (typeof text !== 'string') throw invalidField('text', 'must be a string')

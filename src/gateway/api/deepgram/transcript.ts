@@ -2,7 +2,7 @@ import type { Word } from '../../../contracts/calls.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
 import { largeList, largeMember } from '../json-reply.ts'
-import { meanConfidence, speakerOf, wordOf } from './words.ts'
+import { deepgramWord, meanConfidence, speakerOf } from './words.ts'
 
 /** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
 export const UTTERANCE_GAP_SECONDS = 0.8
@@ -68,7 +68,7 @@ function channelResult(channel: Channel, heard: Heard, { detectsLanguage, paragr
 }
 
 function wordList(words: readonly Word[]) {
-  return largeList(words.length, () => words, wordOf)
+  return largeList(words.length, () => words, deepgramWord)
 }
 
 /** Utterances end where the speaker changes and after silences: the same for every provider. */
@@ -78,7 +78,7 @@ function utterancesIn(channels: readonly Channel[], gapSeconds: number) {
       groupWords(
         words,
         text,
-        (group, next) => isOther(group.at(-1), next) || next.start - endOf(group) >= gapSeconds,
+        (group, next) => isOther(group.at(-1), next) || next.start - lastWordEnd(group) >= gapSeconds,
       ).map((group, index) => ({ ...group, channel, id: `${channel}-${index}` })),
     )
     .sort((one, other) => one.segment.start - other.segment.start)
@@ -132,6 +132,6 @@ function isOther(one: Word | undefined, { speaker }: Word): boolean {
   return one?.speaker !== speaker
 }
 
-function endOf(words: readonly Word[]): number {
+function lastWordEnd(words: readonly Word[]): number {
   return words.at(-1)?.end ?? 0
 }

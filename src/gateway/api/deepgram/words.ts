@@ -8,12 +8,14 @@ const PUNCTUATION = /[\p{P}\p{S}]/u
 const isPunctuation = (point: number): boolean => PUNCTUATION.test(String.fromCodePoint(point))
 
 export function meanConfidence(words: readonly Word[]): number {
-  const told = words.flatMap(({ confidence }) => confidence ?? [])
-  return told.length === 0 ? UNKNOWN_CONFIDENCE : told.reduce((sum, one) => sum + one, 0) / told.length
+  const confidences = words.flatMap(({ confidence }) => confidence ?? [])
+  return confidences.length === 0
+    ? UNKNOWN_CONFIDENCE
+    : confidences.reduce((sum, one) => sum + one, 0) / confidences.length
 }
 
 /** A word as Deepgram has it: bare, and as it is written. */
-export function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: Word) {
+export function deepgramWord({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: Word) {
   const bare = trimWhere(word.toLowerCase(), isPunctuation)
   return {
     word: bare === '' ? word : bare,

@@ -121,7 +121,7 @@ const AS_JSON: ReadonlySet<string> = new Set(['entity_detection', 'entity_redact
 
 /** The texts of a list, nothing of null, and any other value as it is. */
 function unwrapped(text: string): readonly string[] {
-  const value = parsed(text)
+  const value = parsedOption(text)
   if (value === null) return []
   return Array.isArray(value) ? value.map(String) : [typeof value === 'string' ? value : text]
 }
@@ -132,14 +132,14 @@ function metadataIn(form: OptionReader, isAnnounced: boolean): unknown {
     throw invalidField('webhook_metadata', MUST.beLeftOut('there is no `webhook: true`'))
   const text = form.text('webhook_metadata')
   if (text === null) return null
-  const value = Buffer.byteLength(text) > METADATA_BYTES_MAX ? null : parsed(text)
+  const value = Buffer.byteLength(text) > METADATA_BYTES_MAX ? null : parsedOption(text)
   if (!isObject(value) || !isWithin(METADATA_LEVELS_MAX, value))
     throw invalidField('webhook_metadata', 'must be a JSON object of at most 2 levels and 16 KiB')
   return value
 }
 
 /** Undefined: it is no JSON. */
-function parsed(text: string): unknown {
+function parsedOption(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

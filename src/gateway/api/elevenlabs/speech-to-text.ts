@@ -1,5 +1,5 @@
 import type { CallbackForm } from '../../webhooks/callbacks.ts'
-import { failureOf, isClientError, submissionHeaders } from '../callbacks.ts'
+import { callbackFailure, isClientError, submissionHeaders } from '../callbacks.ts'
 import { formOptions } from '../door-options.ts'
 import { viewedTranscription } from '../door-transcription.ts'
 import { endpoint } from '../endpoint.ts'
@@ -46,7 +46,7 @@ const CALLBACK: CallbackForm = {
     const kept = result === null ? null : (JSON.parse(result) as KeptResult)
     const content =
       kept === null
-        ? failureOf(job, ELEVENLABS.door)
+        ? callbackFailure(job, ELEVENLABS.door)
         : { transcription: scribeResponse(heardInJob(job, kept), view) }
     const event = {
       type: `speech_to_text_transcription${kept === null ? '_failed' : ''}`,

@@ -143,30 +143,33 @@ export const textToSpeechTimedStream = endpoint({
 /** Answers with the audio as the body, as it is made, at either path. */
 async function speak(request: SpeechRequest) {
   const call = voicedCall(request)
-  return counted(await streamSpeech(call, request), call)
+  return countedCharacters(await streamSpeech(call, request), call)
 }
 
 /** Answers with the audio in base64 and the times of its characters, which speech that is kept does not have. */
 async function speakTimed(request: SpeechRequest) {
-  const { exchange, context, dependencies } = request
+  const { exchange, context, deps } = request
   const call = voicedCall(request, true)
-  const { result, envelope, release } = await run(dependencies.services, context, { mode: 'whole', call })
+  const { result, envelope, release } = await run(deps.services, context, { mode: 'whole', call })
   exchange.onFinished(release)
   const { audio, times } = result
   const reply = await jsonReply(timedPiece(largeBase64(audio), times))
-  return counted({ ...reply, headers: { ...reply.headers, ...factHeaders(envelope) } }, call)
+  return countedCharacters({ ...reply, headers: { ...reply.headers, ...factHeaders(envelope) } }, call)
 }
 
 /** The same piece by piece, as it is made, each in a line of its own. */
 async function streamTimed(request: SpeechRequest) {
-  const { context, dependencies } = request
+  const { context, deps } = request
   const call = voicedCall(request, true)
-  const streaming = await run(dependencies.services, context, { mode: 'streamed', call })
-  const form = { contentType: () => 'application/json', write: (piece: Deltas['speech']) => lineOf(piece) }
-  return counted(await streamPieces(streaming, request, form), call)
+  const streaming = await run(deps.services, context, { mode: 'streamed', call })
+  const form = {
+    contentType: () => 'application/json',
+    write: (piece: Deltas['speech']) => speechLine(piece),
+  }
+  return countedCharacters(await streamPieces(streaming, request, form), call)
 }
 
-function lineOf({ bytes, times }: Deltas['speech']): string {
+function speechLine({ bytes, times }: Deltas['speech']): string {
   const audio = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
   return `${JSON.stringify(timedPiece(audio, times))}\n`
 }
@@ -187,7 +190,7 @@ function alignmentOf(times: CharacterTimes | null) {
   return { characters, character_start_times_seconds: starts, character_end_times_seconds: ends }
 }
 
-function counted(reply: Reply, { payload }: CallOf<'speech'>): Reply {
+function countedCharacters(reply: Reply, { payload }: CallOf<'speech'>): Reply {
   return { ...reply, headers: { ...reply.headers, 'x-character-count': String([...payload.input].length) } }
 }
 

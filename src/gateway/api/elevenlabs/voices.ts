@@ -65,12 +65,12 @@ export const elevenlabsModels = endpoint({
   summary: 'List models',
   answers: [elevenlabsAnswer([json(ElevenLabsModels)])],
   handle({ context: { principal } }) {
-    const body = JSON.stringify(modelsOf(principal))
+    const body = JSON.stringify(speechModels(principal))
     return { status: 200, headers: { 'content-type': 'application/json' }, body }
   },
 })
 
-export function modelsOf(principal: Principal) {
+export function speechModels(principal: Principal) {
   return offeredModels(principal).map(({ id, owner, entries }) => ({
     model_id: id,
     name: id,

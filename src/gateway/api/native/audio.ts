@@ -10,7 +10,7 @@ import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { AUDIO_BODY, answerSpeech, speechRequest } from './speech.ts'
 import { RENDERED, TRANSCRIPT_EVENTS } from './transcript-reply.ts'
-import { transcribe } from './transcription.ts'
+import { transcribeNow } from './transcription.ts'
 import { audioContents, queryFields, TRANSCRIPTION_FIELDS } from './transcription-request.ts'
 
 export const TASKS = ['transcription', 'translation', 'speech'] as const
@@ -39,7 +39,7 @@ export const audio = endpoint({
   body: {
     contents: audioContents(ANY_FIELDS, false),
     parameters: ['Purpose', 'Require', queryFields(ANY_FIELDS)],
-    receive({ exchange, context, dependencies: { services, spool } }) {
+    receive({ exchange, context, deps: { services, spool } }) {
       const limits = limitsOf(context.principal, services.snapshot())
       return receiveFields(exchange, { spool, limits, workspace: context.principal.workspace.id })
     },
@@ -59,7 +59,7 @@ export const audio = endpoint({
     const body = { ...received, fields: withoutTask(received.fields) }
     if (task !== 'speech') {
       const offers = { stream: task === 'transcription', jobs: false }
-      return transcribe({ task, offers }, body, null, request)
+      return transcribeNow({ task, offers }, body, null, request)
     }
     body.release()
     return answerSpeech(speechRequest.read(speechFields(body), request.exchange), request)

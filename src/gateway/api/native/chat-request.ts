@@ -139,13 +139,13 @@ type GivenPart = Static<typeof TextPart> | Static<typeof ImagePart> | Static<typ
 
 /** @throws GatewayError INVALID_REQUEST naming the part whose picture is none */
 export function readMessages(messages: readonly GivenMessage[]): Pick<ChatCall, 'messages' | 'extras'> {
-  const read = messages.map(readMessage)
+  const read = messages.map(readGivenMessage)
   if (messages.every(({ name }) => (name ?? null) === null)) return { messages: read }
   const names = messages.map(({ name }) => name ?? null)
   return { messages: read, extras: [{ name: 'messages[].name', value: names, required: false }] }
 }
 
-function readMessage(message: GivenMessage, index: number): ChatMessage {
+function readGivenMessage(message: GivenMessage, index: number): ChatMessage {
   const parts = readParts(message.content ?? [], index)
   switch (message.role) {
     case 'system':

@@ -71,17 +71,17 @@ export function writeChat<K extends ChatName>(
   shape: ChatShape<K>,
   request: ChatEndpointCall<K>,
 ): Promise<Reply> {
-  const { exchange, context, dependencies, body } = request
+  const { exchange, context, deps, body } = request
   if (body.stream) return streamChat(shape, request)
-  return run(dependencies.services, context, { mode: 'whole', call: body.call }).then((outcome) => {
+  return run(deps.services, context, { mode: 'whole', call: body.call }).then((outcome) => {
     exchange.onFinished(outcome.release)
-    return shape.whole(outcome, dependencies.services.clock)
+    return shape.whole(outcome, deps.services.clock)
   })
 }
 
 async function streamChat<K extends ChatName>(
   shape: ChatShape<K>,
-  { exchange, context, dependencies: { services }, body: { call } }: ChatEndpointCall<K>,
+  { exchange, context, deps: { services }, body: { call } }: ChatEndpointCall<K>,
 ): Promise<Reply> {
   const streaming = await run(services, context, { mode: 'streamed', call })
   const events = shape.events(streaming, services.clock)

@@ -36,7 +36,7 @@ export const embeddings = endpoint({
   body: embeddingsRequest,
   answers: [{ status: 200, description: 'the embeddings', contents: [json(Embeddings)] }],
   errors: CALL_ERRORS,
-  async handle({ exchange, context, dependencies: { services }, body: { call } }) {
+  async handle({ exchange, context, deps: { services }, body: { call } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
     const { warnings, ...common } = outcome.envelope

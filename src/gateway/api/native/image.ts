@@ -18,9 +18,9 @@ export const ImageBody = Type.Object({
   seed: SEED_FIELD,
 })
 
-export const imageRequest = jsonRequest('image', ImageBody, readImage)
+export const imageRequest = jsonRequest('image', ImageBody, imageCall)
 
-export function readImage(body: Static<typeof ImageBody>): ImageCall {
+export function imageCall(body: Static<typeof ImageBody>): ImageCall {
   return {
     prompt: body.prompt,
     n: body.n ?? 1,
@@ -42,7 +42,7 @@ export const image = endpoint({
   body: imageRequest,
   answers: [{ status: 200, description: 'the images', contents: [json(Images)] }],
   errors: CALL_ERRORS,
-  async handle({ exchange, context, dependencies: { services }, body: { call } }) {
+  async handle({ exchange, context, deps: { services }, body: { call } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
     return jsonReply({ ...outcome.envelope, content_blocks: outcome.result.images.map(blockOf) })

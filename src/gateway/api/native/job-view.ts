@@ -69,7 +69,7 @@ export async function jobReply(
   job: Job,
   exchange: Exchange,
   context: CallContext,
-  dependencies: Dependencies,
+  deps: Dependencies,
   page: ResultPage | null = null,
 ): Promise<Reply> {
   const { selectors, facts, error } = job
@@ -84,7 +84,7 @@ export async function jobReply(
     attempts: job.fence,
     progress: job.parts ?? null,
     error: error === null ? null : errorView(error, job.requestId),
-    ...(await resultView(job, exchange, dependencies, page)),
+    ...(await resultView(job, exchange, deps, page)),
     lk_requested_purpose: selectors.purpose?.label ?? null,
     lk_applied_purpose: facts?.lk_applied_purpose ?? null,
     lk_purpose_source: facts?.lk_purpose_source ?? null,
@@ -124,20 +124,20 @@ function pageOf(text: string, { from, to }: ResultPage): object {
   return { ...result, content, segments, words: result.words.filter(isOnPage) }
 }
 
-async function resultView(job: Job, exchange: Exchange, dependencies: Dependencies, page: ResultPage | null) {
+async function resultView(job: Job, exchange: Exchange, deps: Dependencies, page: ResultPage | null) {
   const { result } = job
   const none = { result: null, result_url: null, result_url_expires_at: null }
   if (result === null) return none
   if ('text' in result || result.bytes <= INLINE_BYTES || page !== null) {
     const text = await openResult(job, result, exchange, {
-      budget: dependencies.services.budget,
-      state: dependencies.services.state,
-      objects: dependencies.jobs.objects,
+      budget: deps.services.budget,
+      state: deps.services.state,
+      objects: deps.jobs.objects,
     })
     return { ...none, result: page === null ? new Large(() => [text]) : pageOf(text, page) }
   }
   const { object: key, bytes } = result
-  const endsAtSeconds = linkEndOf(job, dependencies.services.clock.wallNow())
-  const url = await dependencies.jobs.links.sign({ key, bytes, mediaType: 'application/json' }, endsAtSeconds)
+  const endsAtSeconds = linkEndOf(job, deps.services.clock.wallNow())
+  const url = await deps.jobs.links.sign({ key, bytes, mediaType: 'application/json' }, endsAtSeconds)
   return { ...none, result_url: url, result_url_expires_at: timestamp(endsAtSeconds * 1000) }
 }

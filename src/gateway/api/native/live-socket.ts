@@ -40,7 +40,7 @@ export interface SessionRules<Session extends SocketSession> {
   /** @throws GatewayError */
   bytes(session: Session, message: Uint8Array): void
   /** Does what a message says that is not `start`. @throws GatewayError, also for an unknown type */
-  told(session: () => Session, message: NativeMessage): void
+  handleMessage(session: () => Session, message: NativeMessage): void
   /** Some of what waited for the caller went out. */
   readonly drained?: (session: Session) => void
 }
@@ -111,16 +111,16 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
     this.#socket = socket
     if (this.#session !== null) return void this.#session.start()
     const late = () => this.end(new GatewayError('REQUEST_TIMEOUT', 'the message `start` did not come'))
-    this.#waiting = this.#call.dependencies.services.clock.after(START_MS, late)
+    this.#waiting = this.#call.deps.services.clock.after(START_MS, late)
   }
 
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
     try {
-      const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
+      const { live_max_message_bytes: most } = this.#call.deps.services.snapshot().limits
       checkMessageSize(message, most, 'live_max_message_bytes')
       if (isBinary) this.#rules.bytes(this.#started(), message)
-      else this.#told(readMessage(message))
+      else this.#handleMessage(readMessage(message))
     } catch (thrown) {
       const error = toGatewayError(thrown)
       if (this.#session === null) this.end(error)
@@ -171,9 +171,9 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
     return this.#session
   }
 
-  #told(message: NativeMessage): void {
+  #handleMessage(message: NativeMessage): void {
     if (message.type === 'start') this.#start(message)
-    else this.#rules.told(() => this.#started(), message)
+    else this.#rules.handleMessage(() => this.#started(), message)
   }
 
   #start({ type: _, ...fields }: NativeMessage): void {
@@ -192,7 +192,7 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
 const ID_LENGTH_MAX = 128
 
 /** The id of a message that is answered with it; null: it has none. @throws GatewayError */
-export function idOf({ id }: NativeMessage): string | null {
+export function messageId({ id }: NativeMessage): string | null {
   if (id === undefined || id === null) return null
   if (typeof id !== 'string' || id.length > ID_LENGTH_MAX)
     throw invalidField('id', `must be a string of at most ${ID_LENGTH_MAX} characters`)

@@ -29,7 +29,7 @@ export const me = endpoint({
   scope: 'inference',
   limited: false,
   answers: [{ status: 200, description: 'the key, its app and its workspace', contents: [json(Me)] }],
-  handle({ exchange, context: { principal }, dependencies: { services } }) {
+  handle({ exchange, context: { principal }, deps: { services } }) {
     const { authorization } = exchange.headers
     const snapshot = services.snapshot()
     const account = services.accountViews.of(principal.workspace)
@@ -120,12 +120,12 @@ function bearerOf(authorization = ''): string {
  */
 function contextsOf(principal: Principal) {
   const overrides = [...principal.capabilityRoutes].map(([capability, override]) => {
-    return contextOf(capability, override, usable(principal, capability))
+    return contextAnswer(capability, override, usable(principal, capability))
   })
-  return [contextOf('default', principal.route, usable(principal, null)), ...overrides]
+  return [contextAnswer('default', principal.route, usable(principal, null)), ...overrides]
 }
 
-function contextOf(context: string, { name, version }: Route, purposes: readonly string[]) {
+function contextAnswer(context: string, { name, version }: Route, purposes: readonly string[]) {
   return { context, route: name, policy_version_id: version, purposes }
 }
 

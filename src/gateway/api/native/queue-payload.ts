@@ -11,7 +11,7 @@ import type { Calls, OperationName, TranscriptionTask } from '../../../contracts
 import { fingerprintOf } from '../../call/context/idempotency.ts'
 import type { Call } from '../../call/facts/call.ts'
 import { run } from '../../call/pipeline.ts'
-import { noAudio } from '../../edge/body.ts'
+import { noAudioField } from '../../edge/body.ts'
 import { FieldReader } from '../../edge/form.ts'
 import { JsonAudioScanner } from '../../edge/json-audio.ts'
 import { isObject, parseJson } from '../../edge/json-body.ts'
@@ -58,9 +58,9 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
   asker: Admitted,
 ): Promise<QueuedCall> {
   const { operation } = request
-  const { exchange, context, dependencies } = asker
+  const { exchange, context, deps } = asker
   const call = request.read(payload, exchange)
-  await run(dependencies.services, context, { mode: 'preview', asJob: true, call })
+  await run(deps.services, context, { mode: 'preview', asJob: true, call })
   const { selectors, warnings } = call
   return {
     selectors,
@@ -68,7 +68,7 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
     fingerprint: async () => callFingerprint(operation, call.payload, selectors),
     async keep(job) {
       const json = JSON.stringify(call.payload)
-      return { work: { operation, payload: await dependencies.jobs.objects.keepPayload(json, job) } }
+      return { work: { operation, payload: await deps.jobs.objects.keepPayload(json, job) } }
     },
     release() {},
   }
@@ -97,8 +97,8 @@ const OFFERS = { stream: false, jobs: false }
  *
  * @throws GatewayError INVALID_REQUEST naming the field, AUDIO_TOO_LARGE
  */
-function scanAudio(payload: Buffer, { context, dependencies }: Admitted): ScannedBody {
-  const scanner = new JsonAudioScanner(limitsOf(context.principal, dependencies.services.snapshot()))
+function scanAudio(payload: Buffer, { context, deps }: Admitted): ScannedBody {
+  const scanner = new JsonAudioScanner(limitsOf(context.principal, deps.services.snapshot()))
   scanner.scan(payload)
   return scanner.finish()
 }
@@ -116,7 +116,7 @@ async function readHearing(
   asker: Admitted,
 ): Promise<QueuedCall> {
   const request = readTranscriptionRequest(asker.exchange, fields, task, OFFERS)
-  if (source.kind === 'none') throw noAudio(fields)
+  if (source.kind === 'none') throw noAudioField(fields)
   if (source.kind === 'url') return readRemote(task, request, source.url, asker)
   const { offset, length } = source.audio
   return readInline(task, request, payload.subarray(offset, offset + length), source.audio, asker)
@@ -128,8 +128,8 @@ async function readRemote(
   url: string,
   asker: Admitted,
 ): Promise<QueuedCall> {
-  const { exchange, context, dependencies } = asker
-  const { services, uploads } = dependencies
+  const { exchange, context, deps } = asker
+  const { services, uploads } = deps
   const { options, selectors, warnings } = request
   const identity = async () => urlIdentity(url)
   const user = uploadUser(context.principal, services.snapshot())
@@ -155,7 +155,7 @@ async function readInline(
   asker: Admitted,
 ): Promise<QueuedCall> {
   const body = await spooled(text, asker)
-  const { digester } = asker.dependencies
+  const { digester } = asker.deps
   const signal = toAbortSignal(asker.exchange.signal)
   const audio = { ...scanned, source: body.source, offset: 0 }
   const given = {
@@ -180,7 +180,7 @@ async function queueAudio(
   task: TranscriptionTask,
   request: TranscriptionRequest,
   { audio: given, identity, release }: GivenAudio,
-  { exchange, context, dependencies: { services, probe, jobs } }: Admitted,
+  { exchange, context, deps: { services, probe, jobs } }: Admitted,
 ): Promise<QueuedCall> {
   const { options, selectors, warnings } = request
   const signal = toAbortSignal(exchange.signal)
@@ -200,11 +200,11 @@ async function queueAudio(
 }
 
 /** Brings the audio to where readers of audio find it. */
-async function spooled(text: Buffer, { exchange, context, dependencies }: Admitted): Promise<StoredBody> {
+async function spooled(text: Buffer, { exchange, context, deps }: Admitted): Promise<StoredBody> {
   const { workspace } = context.principal
   const id = newId('req')
   const sealed = isKeptFromStore(exchange, context.principal)
-  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length, sealed })
+  const writer = deps.spool.open({ workspace: workspace.id, id, contentLength: text.length, sealed })
   try {
     await writer.start()
     writer.write(text)

@@ -95,10 +95,10 @@ export const queue = endpoint({
   ],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS],
   async handle(request) {
-    const { context, dependencies, body } = request
+    const { context, deps, body } = request
     const { order, unknown } = body
     const { principal } = context
-    const endpoint = nameOf(order.endpoint)
+    const endpoint = operationName(order.endpoint)
     const call = await readPayload(endpoint, body.payload, request)
     try {
       const slot = order.key === null ? null : await slotOf(order.key, endpoint, call, principal)
@@ -106,7 +106,7 @@ export const queue = endpoint({
       const submitted = await enqueue({ id, order, call, slot }, request)
       context.jobId = submitted.id
       context.replayed = submitted.id !== id
-      if (!context.replayed) dependencies.jobs.signals.queued(partitionOf(principal.workspace.id))
+      if (!context.replayed) deps.jobs.signals.queued(partitionOf(principal.workspace.id))
       return accepted(submitted, { order, warnings: [...unknown, ...call.warnings] }, context.replayed)
     } finally {
       call.release()
@@ -115,7 +115,7 @@ export const queue = endpoint({
 })
 
 /** The body, whose payload is left as it is: its endpoint is known only now. */
-async function receiveOrder({ exchange, context, dependencies: { services } }: Admitted) {
+async function receiveOrder({ exchange, context, deps: { services } }: Admitted) {
   const body = await readQueueBody(exchange, {
     budget: services.budget,
     limits: limitsOf(context.principal, services.snapshot()),
@@ -137,7 +137,7 @@ function readOrder(fields: Readonly<Record<string, unknown>>, exchange: Exchange
   return { endpoint, mode: mode ?? 'priority', key }
 }
 
-function nameOf(endpoint: Order['endpoint']): Exclude<Order['endpoint'], 'embed'> {
+function operationName(endpoint: Order['endpoint']): Exclude<Order['endpoint'], 'embed'> {
   return endpoint === 'embed' ? 'embeddings' : endpoint
 }
 
@@ -169,9 +169,9 @@ type Accepted = Extract<Submitted, { readonly state: 'accepted' }>
 /** Makes the job durable. Its input is deleted where it is certain that no job has it. */
 async function enqueue(
   { id, order, call, slot }: Enqueued,
-  { exchange, context, dependencies }: Admitted,
+  { exchange, context, deps }: Admitted,
 ): Promise<Accepted> {
-  const { objects } = dependencies.jobs
+  const { objects } = deps.jobs
   const { work, input } = await call.keep({ id, workspace: context.principal.workspace.id })
   const given = 'audio' in work ? work.audio : work.payload
   const drop = () => ('url' in given || input !== undefined ? undefined : void objects.drop(given))
@@ -190,7 +190,7 @@ async function enqueue(
     work,
     eventId: null,
   }
-  const { state, clock } = dependencies.services
+  const { state, clock } = deps.services
   const submitted = await submitUntilTaken({ spec, slot, input }, state.jobs, clock)
   if (submitted.state === 'reused') {
     drop()

@@ -52,11 +52,11 @@ export const result = publicEndpoint({
     const [token = ''] = exchange.params
     const object = links?.open(token) ?? null
     if (links === null || object === null) throw new GatewayError('NOT_FOUND')
-    return answer(exchange, object, links.objects)
+    return answerResult(exchange, object, links.objects)
   },
 })
 
-async function answer(
+async function answerResult(
   exchange: Exchange,
   { key, bytes, mediaType, leftSeconds }: OpenedLink,
   objects: Objects,

@@ -12,7 +12,7 @@ import { SELECTOR_FIELDS } from '../fields.ts'
 import { jsonRequest } from '../json-request.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
-import { ERRORS_FIELD, idOf, nativeSocket } from './live-socket.ts'
+import { ERRORS_FIELD, messageId, nativeSocket } from './live-socket.ts'
 import { inFormats, readSpeech, SpeechBody } from './speech.ts'
 import { queryFields } from './transcription-request.ts'
 
@@ -38,7 +38,7 @@ export const speechStream = socketEndpoint({
   parameters: ['Purpose', 'Require', queryFields(FIELDS)],
   errors: CALL_ERRORS,
   ...nativeSocket<SpeechSession>({
-    open({ exchange, context, dependencies: { live }, admitted }, fields, sink) {
+    open({ exchange, context, deps: { live }, admitted }, fields, sink) {
       const asked = readOptions(exchange, fields)
       const { call, selection } = selectFormat(live, context, asked, formatsOf(asked))
       return live.openSpeech({ context, call, selection, sink, admitted })
@@ -46,12 +46,12 @@ export const speechStream = socketEndpoint({
     bytes() {
       throw invalid('text comes in text messages; binary ones are not for callers')
     },
-    told(session, message) {
+    handleMessage(session, message) {
       switch (message.type) {
         case 'text':
-          return session().text(textOf(message))
+          return session().text(messageText(message))
         case 'flush':
-          return session().flush(idOf(message))
+          return session().flush(messageId(message))
         case 'keepalive':
           return session().keepAlive()
         case 'end':
@@ -64,7 +64,7 @@ export const speechStream = socketEndpoint({
   }),
 })
 
-function textOf({ text }: Record<string, unknown>): string {
+function messageText({ text }: Record<string, unknown>): string {
   if (typeof text === 'string') return text
   throw invalidField('text', 'must be a string')
 }

@@ -71,7 +71,7 @@ async function inAcceptedFormat(
     const line = `accept: no entry makes ${named}; this is another format`
     return { ...call, warnings: [...call.warnings, line] }
   }
-  const refusal = made ?? (await refusalOf(withFormat(call, types[0]!), asked))
+  const refusal = made ?? (await speechRefusal(withFormat(call, types[0]!), asked))
   const makes = refusal?.message ?? `speech is made as ${[...new Set(FORMATS.keys())].join(', ')}`
   throw invalid(`Accept: ${named} cannot be made here: ${makes}`, 'Accept')
 }
@@ -87,7 +87,7 @@ async function inFirstFormat(
 ): Promise<Call<'speech'> | GatewayError | null> {
   let refusal: GatewayError | null = null
   for (const { tried, made } of inFormats(call, formats)) {
-    const refused = await refusalOf(tried, asked)
+    const refused = await speechRefusal(tried, asked)
     if (refused === null) return made
     if (tried === made) refusal ??= refused
   }
@@ -122,7 +122,7 @@ function withFormat(call: CallOf<'speech'>, format: string): CallOf<'speech'> {
 }
 
 /** Why no entry makes the format; null when one does, or when it is something else that the call will tell. */
-async function refusalOf(
+async function speechRefusal(
   call: Call<'speech'>,
   { context, services }: SpeechContext,
 ): Promise<GatewayError | null> {
@@ -196,8 +196,8 @@ export const speech = endpoint({
  * that asks for audio by its `Accept` header it streams as the body, in a format of the types that it names.
  */
 export async function answerSpeech(call: Call<'speech'>, request: Admitted): Promise<Reply> {
-  const { exchange, context, dependencies } = request
-  const { services } = dependencies
+  const { exchange, context, deps } = request
+  const { services } = deps
   const accepted = acceptedAudio(exchange.headers.accept)
   if (accepted !== null) {
     const formatted = await inAcceptedFormat(call, accepted, { context, services })
@@ -221,12 +221,12 @@ const AS_AUDIO: SpeechForm = { contentType: ({ mediaType }) => mediaType, write:
 
 /** Streams the audio as the body while it is made; facts of the envelope that are known so far are in headers. */
 export function streamSpeech(call: Call<'speech'>, request: Admitted): Reply | Promise<Reply> {
-  const { exchange, context, dependencies } = request
+  const { exchange, context, deps } = request
   const answer = (streaming: Streaming<'speech'>) =>
     streaming.whole === undefined
       ? streamPieces(streaming, request, AS_AUDIO)
       : wholeAudio(streaming, streaming.whole, exchange)
-  const streaming = run(dependencies.services, context, { mode: 'streamed', call, cached: true })
+  const streaming = run(deps.services, context, { mode: 'streamed', call, cached: true })
   return streaming instanceof Promise ? streaming.then(answer) : answer(streaming)
 }
 
@@ -245,7 +245,7 @@ export async function streamPieces(
     throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
   }
   const headers = { 'content-type': form.contentType(first.value), ...streamFacts(streaming) }
-  return { status: 200, headers, body: { stream: written(form, first.value, deltas, context, ended) } }
+  return { status: 200, headers, body: { stream: writtenSpeech(form, first.value, deltas, context, ended) } }
 }
 
 /** Audio that is here as a whole, so that its length is known. */
@@ -264,7 +264,7 @@ function wholeAudio(
 }
 
 /** The pieces. A failure can no longer become a status: it cuts the connection, and is noted for the log. */
-async function* written(
+async function* writtenSpeech(
   form: SpeechForm,
   first: Deltas['speech'],
   deltas: AsyncIterable<Deltas['speech']>,

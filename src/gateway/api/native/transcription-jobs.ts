@@ -67,10 +67,10 @@ export const submitTranscriptionJob = endpoint({
     },
   ],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED'],
-  async handle({ exchange, context, dependencies, body: { id, key, audio } }) {
+  async handle({ exchange, context, deps, body: { id, key, audio } }) {
     const request = readSubmission(exchange, audio)
     // From here on the audio belongs to the job: one that the state may have taken keeps it.
-    return submittedReply(await submitJob({ id, body: audio, request, key }, context, dependencies))
+    return submittedReply(await submitJob({ id, body: audio, request, key }, context, deps))
   },
 })
 
@@ -108,19 +108,19 @@ export const showTranscriptionJob = endpoint({
     },
   ],
   errors: ['JOB_NOT_FOUND', 'OVERLOADED', 'INVALID_REQUEST'],
-  async handle({ exchange, context, dependencies }: EndpointCall<undefined, JobNeeds>) {
-    const { services, watch } = dependencies
+  async handle({ exchange, context, deps }: EndpointCall<undefined, JobNeeds>) {
+    const { services, watch } = deps
     const { principal } = context
     const waitMs = waitMsOf(exchange)
     const page = pageOf(exchange)
     const id = jobIdOf(exchange, context)
     const job = visibleJob(await services.state.jobs.get(id), principal)
-    if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies, page)
+    if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, deps, page)
     const later = await context.externalWait(
       watch.changed(job, waitMs, toAbortSignal(exchange.signal)),
-      dependencies.services.clock,
+      deps.services.clock,
     )
-    return jobReply(visibleJob(later, principal), exchange, context, dependencies, page)
+    return jobReply(visibleJob(later, principal), exchange, context, deps, page)
   },
 })
 
@@ -141,15 +141,15 @@ export const cancelTranscriptionJob = endpoint({
     },
   ],
   errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
-  async handle({ exchange, context, dependencies }) {
+  async handle({ exchange, context, deps }) {
     const { principal } = context
     const id = jobIdOf(exchange, context)
     const owner = { workspace: principal.workspace.id, app: principal.app.id }
-    const { services, jobs } = dependencies
+    const { services, jobs } = deps
     const { limits } = services.snapshot()
     const cancelled = await cancelJob(id, owner, { ...jobs, jobs: services.state.jobs, limits })
     const job = visibleJob(cancelled, principal)
-    return jobReply(job, exchange, context, dependencies)
+    return jobReply(job, exchange, context, deps)
   },
 })
 
@@ -164,7 +164,7 @@ function readSubmission(exchange: Exchange, audio: ReceivedAudio): Transcription
 }
 
 /** Audio of a job, stored under the id that the job will have. */
-async function receiveSubmission({ exchange, context, dependencies: { services, spool } }: Admitted) {
+async function receiveSubmission({ exchange, context, deps: { services, spool } }: Admitted) {
   const key = idempotencyKeyOf(exchange)
   if (key !== undefined) checkIdempotencyKey(key)
   const workspace = context.principal.workspace.id

@@ -38,7 +38,7 @@ export const transcriptionReferences = endpoint({
   body: checkedBody(Body, MAX_BODY_BYTES),
   answers: [{ status: 200, description: 'the reference counts', contents: [json(Reference)] }],
   errors: ['NOT_FOUND', 'CONFLICT'],
-  async handle({ context, dependencies: { services }, body: { id, text: said } }) {
+  async handle({ context, deps: { services }, body: { id, text: said } }) {
     const owner = { workspace: context.principal.workspace.id, callId: id }
     const words = await services.references?.take(owner, said, context.signal)
     if (words === undefined) throw new GatewayError('NOT_FOUND')

@@ -7,7 +7,7 @@ import { SELECTOR_FIELDS } from '../fields.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
 import { LIVE_FIELDS, readLiveCall } from './live-call.ts'
-import { ERRORS_FIELD, idOf, nativeSocket } from './live-socket.ts'
+import { ERRORS_FIELD, messageId, nativeSocket } from './live-socket.ts'
 import { queryFields, TRANSCRIPTION_FIELDS } from './transcription-request.ts'
 
 const { mode: _mode, stream: _stream, response_format: _format, ...OPTIONS } = TRANSCRIPTION_FIELDS
@@ -30,16 +30,16 @@ export const transcriptionStream = socketEndpoint({
   parameters: ['Purpose', 'Require', queryFields(FIELDS)],
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
   ...nativeSocket<LiveSession>({
-    open({ exchange, context, dependencies: { live }, admitted }, fields, sink) {
+    open({ exchange, context, deps: { live }, admitted }, fields, sink) {
       const call = readLiveCall(exchange, flat(fields))
       const selection = live.select(context, call)
       return live.open({ context, call, selection, sink, admitted })
     },
     bytes: (session, message) => session.audio(message),
-    told(session, message) {
+    handleMessage(session, message) {
       switch (message.type) {
         case 'finalize':
-          return session().finalize(idOf(message))
+          return session().finalize(messageId(message))
         case 'keepalive':
           return session().keepAlive()
         case 'end':

@@ -40,25 +40,18 @@ export function isLiveUpload({ headers, query }: Exchange): boolean {
  *
  * @throws GatewayError before the first event: INVALID_REQUEST, and as `LiveSessions.select`
  */
-export async function answerUpload({ exchange, context, dependencies }: Admitted): Promise<Reply> {
+export async function answerUpload({ exchange, context, deps }: Admitted): Promise<Reply> {
   const fields = queryValues(exchange.query)
   if (readBoolean(fields.values.get('stream')?.[0] ?? '') === false)
     throw invalidField('stream', 'must be true or left out; live audio is always streamed')
-  const { snapshot, budget } = dependencies.services
+  const { snapshot, budget } = deps.services
   const { max_audio_bytes: most } = limitsOf(context.principal, snapshot())
   const upload = new LiveUpload(exchange, budget, most)
   const audio = await upload.format()
   const call = callOf(exchange, fields, audio)
-  const selection = dependencies.live.select(context, call)
+  const selection = deps.live.select(context, call)
   const held = () => upload.sent()
-  const session = dependencies.live.open({
-    context,
-    call,
-    selection,
-    sink: upload,
-    admitted: undefined,
-    held,
-  })
+  const session = deps.live.open({ context, call, selection, sink: upload, admitted: undefined, held })
   upload.begin(session, call.payload.live.audio)
   const events = { event: (message: LiveMessage) => message, done: () => [], terminator: null }
   return eventStreamReply({ deltas: upload.messages(), ...events, duplex: true }, exchange, context)

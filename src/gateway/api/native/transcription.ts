@@ -22,7 +22,7 @@ import { requirementsFor } from '../../call/select/eligibility.ts'
 import {
   type ArrivingAudio,
   type BodyLayout,
-  noAudio,
+  noAudioField,
   type ReceivedAudio,
   type ReceiveOptions,
   receiveAudio,
@@ -80,7 +80,7 @@ async function prepareAudio(
   { principal, selectors }: { readonly principal: Principal; readonly selectors: Selectors },
   { digester, remoteAudio, services, uploads }: Dependencies,
 ): Promise<RequestAudio> {
-  if (source.kind === 'none') throw noAudio(fields)
+  if (source.kind === 'none') throw noAudioField(fields)
   if (source.kind === 'audio') {
     const { audio } = source
     return { audio, identity: () => digester.digest(audio, toAbortSignal(signal)), release }
@@ -216,8 +216,8 @@ export function transcriptionBody(
     contents: audioContents(fields),
     parameters: ['Purpose', 'Require', queryFields(fields)],
     async receive(request) {
-      const { exchange, context, dependencies } = request
-      const { services, spool, discard, digester } = dependencies
+      const { exchange, context, deps } = request
+      const { services, spool, discard, digester } = deps
       if (definition.offers.jobs && isLiveUpload(exchange)) return LIVE
       const key = idempotencyKeyOf(exchange)
       if (key !== undefined) checkIdempotencyKey(key)
@@ -270,7 +270,7 @@ async function receiveEarly(
 function beginEarly(
   definition: TranscriptionRun,
   { fields, audio, body }: ArrivingAudio,
-  { exchange, context, dependencies: { services, probe } }: Admitted,
+  { exchange, context, deps: { services, probe } }: Admitted,
 ): EarlyAttempt {
   const { task, shape = OWN_SHAPE } = definition
   return new EarlyAttempt(services, context, {
@@ -298,7 +298,7 @@ export function answerTranscription(
   if (request.body === LIVE) return answerUpload(request)
   const { audio, repeated, early } = request.body
   if (repeated !== null) return replayTranscription(run, audio, repeated, request)
-  return transcribe(run, audio, request.context.slot?.id ?? null, request, early)
+  return transcribeNow(run, audio, request.context.slot?.id ?? null, request, early)
 }
 
 /** Answers a request whose idempotency key is in use: with the answer given before, or with a stream all the same. */
@@ -308,8 +308,8 @@ async function replayTranscription(
   { slotId, passing }: RepeatedKey,
   request: Admitted,
 ): Promise<Reply> {
-  const { exchange, context, dependencies } = request
-  const { services, digester } = dependencies
+  const { exchange, context, deps } = request
+  const { services, digester } = deps
   const { task, shape = OWN_SHAPE } = definition
   const { fields, source, kept } = body
   const { principal } = context
@@ -320,7 +320,7 @@ async function replayTranscription(
       // A JSON body can say it twice, of which the last counts: too late here.
       if (!kept) throw invalid('stream was sent more than once', 'stream')
       release = () => {}
-      return await transcribe(definition, body, null, request)
+      return await transcribeNow(definition, body, null, request)
     }
     if (options.mode === 'async') {
       throw new GatewayError(
@@ -347,14 +347,14 @@ async function replayTranscription(
  * @param slotId of the caller's idempotency key; null without one
  * @param early  begun while the body came; it is over when this settles
  */
-export async function transcribe(
+export async function transcribeNow(
   definition: TranscriptionRun,
   body: ReceivedAudio,
   slotId: string | null,
-  { exchange, context, dependencies }: Admitted,
+  { exchange, context, deps }: Admitted,
   early: EarlyAttempt | null = null,
 ): Promise<Reply> {
-  const { services } = dependencies
+  const { services } = deps
   const { task, shape = OWN_SHAPE } = definition
   const { principal } = context
   let { release } = body
@@ -365,26 +365,26 @@ export async function transcribe(
       requireScope(principal, 'jobs')
       const { id: workspace } = principal.workspace
       const { callback: asked } = request
-      const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
+      const callback = asked && { callback: await acceptCallback(asked, workspace, deps) }
       const id = newJobId('tj', workspace)
       release = () => {}
       const submission = { id, body, request, key: idempotencyKeyOf(exchange), ...callback }
-      const submitted = await submitJob(submission, context, dependencies)
+      const submitted = await submitJob(submission, context, deps)
       return shape.submitted?.(submitted, request, context.id) ?? submittedReply(submitted)
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
-    const coming = prepareAudio(body, exchange, { principal, selectors }, dependencies)
+    const coming = prepareAudio(body, exchange, { principal, selectors }, deps)
     const received = await (body.source.kind === 'url'
       ? context.externalWait(coming, services.clock)
       : coming)
     context.trace?.end()
     release = () => received.release()
-    const audio = await dependencies.probe.probe(received.audio, toAbortSignal(exchange.signal))
+    const audio = await deps.probe.probe(received.audio, toAbortSignal(exchange.signal))
     checkDuration(audio, limitsOf(principal, services.snapshot()))
     const payload = { audio, options }
     if (stream) {
       const call = { operation: 'transcription' as const, payload, selectors, warnings }
-      const reply = await streamTranscript(call, shape, received, exchange, context, dependencies)
+      const reply = await streamTranscript(call, shape, received, exchange, context, deps)
       release = () => {}
       return reply
     }

@@ -1,4 +1,4 @@
-import { open, seal } from '../../../contracts/sealing.ts'
+import { seal, unseal } from '../../../contracts/sealing.ts'
 import { authenticateGrant, bearerIn } from '../../call/authentication.ts'
 import type { Dependencies, GrantAuthentication } from '../endpoint.ts'
 
@@ -23,10 +23,10 @@ export function sealToken(secretKeys: readonly Buffer[], token: UploadToken): st
 }
 
 /** Admits whoever has an upload token in place of a key. */
-export const authenticateToken: GrantAuthentication = (authorization, context, dependencies) => {
+export const authenticateToken: GrantAuthentication = (authorization, context, deps) => {
   if (!bearerIn(authorization).startsWith(PREFIX)) return null
-  const token = tokenIn(authorization, dependencies)
-  return authenticateGrant(dependencies.services, context, token?.keySha256 ?? null)
+  const token = tokenIn(authorization, deps)
+  return authenticateGrant(deps.services, context, token?.keySha256 ?? null)
 }
 
 /** Terms of the token in a header that is in force; null: there is none. */
@@ -36,7 +36,7 @@ export function tokenIn(
 ): UploadToken | null {
   const sent = bearerIn(authorization)
   if (!sent.startsWith(PREFIX) || sent.length > TOKEN_LENGTH_MAX) return null
-  const plain = open(secretKeys, sent.slice(PREFIX.length), SEALED_FOR)
+  const plain = unseal(secretKeys, sent.slice(PREFIX.length), SEALED_FOR)
   if (plain === null) return null
   const token = JSON.parse(plain) as UploadToken
   return token.expiresAtMs > services.clock.wallNow() ? token : null

@@ -47,8 +47,8 @@ export const uploadTokens = endpoint({
     'and opens nothing else. It ends with the key.',
   body: checkedBody(Body, MAX_BODY_BYTES),
   answers: [{ status: 200, description: 'the token', contents: [json(Token)] }],
-  async handle({ exchange, context, dependencies, body: sent }) {
-    const { services, secretKeys } = dependencies
+  async handle({ exchange, context, deps, body: sent }) {
+    const { services, secretKeys } = deps
     const nowMs = services.clock.wallNow()
     const most = limitsOf(context.principal, services.snapshot()).max_audio_bytes
     const id = newId('upl', nowMs)
@@ -58,7 +58,7 @@ export const uploadTokens = endpoint({
     return await jsonReply({
       token: sealToken(secretKeys, { id, keySha256, maxBytes, expiresAtMs }),
       upload_id: id,
-      upload_url: uploadUrl(id, dependencies),
+      upload_url: uploadUrl(id, deps),
       max_bytes: maxBytes,
       expires_at: new Date(expiresAtMs).toISOString(),
     })

@@ -119,13 +119,13 @@ export const createUpload = endpoint({
     'tus 1.0 with its extensions creation, creation-with-upload, concatenation, checksum, expiration and ' +
     'termination. `Upload-Length` in bytes; a body of the type `application/offset+octet-stream` is its beginning. ' +
     'The finished upload is a source of audio for 24 hours from here on.',
-  body: { contents: [BYTES], receive: create },
+  body: { contents: [BYTES], receive: beginUpload },
   answers: [CREATED],
   errors: [...APPEND_ERRORS, 'REQUIRED_FEATURE_UNAVAILABLE'],
-  async handle({ dependencies, body: upload }) {
-    const reply = await jsonReply(viewOf(upload))
-    const location = uploadUrl(upload.id, dependencies)
-    return { ...reply, status: 201, headers: { ...reply.headers, ...headersOf(upload), location } }
+  async handle({ deps, body: upload }) {
+    const reply = await jsonReply(uploadView(upload))
+    const location = uploadUrl(upload.id, deps)
+    return { ...reply, status: 201, headers: { ...reply.headers, ...uploadHeaders(upload), location } }
   },
 })
 
@@ -148,10 +148,10 @@ export const showUpload = endpoint({
   async handle(request: Admitted) {
     const upload = await found(request)
     const { length, metadata, concat } = upload
-    const said = concatHeader(concat, (id) => uploadUrl(id, request.dependencies))
-    const reply = await jsonReply(viewOf(upload))
+    const said = concatHeader(concat, (id) => uploadUrl(id, request.deps))
+    const reply = await jsonReply(uploadView(upload))
     const headers = {
-      ...{ ...reply.headers, ...headersOf(upload), 'upload-length': String(length) },
+      ...{ ...reply.headers, ...uploadHeaders(upload), 'upload-length': String(length) },
       ...(metadata === '' ? {} : { 'upload-metadata': metadata }),
       ...(said === undefined ? {} : { 'upload-concat': said }),
     }
@@ -204,7 +204,7 @@ export const deleteUpload = endpoint({
   errors: TUS_ERRORS,
   async handle(request: Admitted): Promise<Reply> {
     checkVersion(request.exchange)
-    const { uploads } = request.dependencies
+    const { uploads } = request.deps
     const { id } = await found(request)
     await uploads.alone(id, () => uploads.remove(id, ownerOf(request)))
     return { status: 204, headers: { 'tus-resumable': TUS_VERSION }, body: '' }
@@ -212,9 +212,9 @@ export const deleteUpload = endpoint({
 })
 
 /** Creates the upload, and takes the beginning of it that may come along. */
-async function create(request: Admitted): Promise<Upload> {
-  const { exchange, context, dependencies } = request
-  const { services, uploads } = dependencies
+async function beginUpload(request: Admitted): Promise<Upload> {
+  const { exchange, context, deps } = request
+  const { services, uploads } = deps
   checkVersion(exchange)
   const terms = readTerms(exchange)
   // Which purpose it is for is not known yet, so that each one that the key may name is kept.
@@ -223,11 +223,11 @@ async function create(request: Admitted): Promise<Upload> {
       'REQUIRED_FEATURE_UNAVAILABLE',
       'retention: zero cannot be kept here: an upload outlives its call',
     )
-  const token = tokenIn(exchange.headers.authorization, dependencies)
+  const token = tokenIn(exchange.headers.authorization, deps)
   const limits = limitsOf(context.principal, services.snapshot())
   const signal = toAbortSignal(exchange.signal)
   const owner = ownerOf(request)
-  const whole = await wholeOf(terms, owner, uploads, signal)
+  const whole = await wholeTerms(terms, owner, uploads, signal)
   const most = Math.min(limits.max_audio_bytes, token?.maxBytes ?? Number.POSITIVE_INFINITY)
   if (whole.length > most) throw audioTooLarge(most, whole.length)
   // A beginning that would be refused leaves no upload behind.
@@ -259,7 +259,7 @@ function beyondEnd(length: number, offset: number): GatewayError {
 }
 
 /** A final upload is as long as its parts, which have to be there whole. */
-async function wholeOf(
+async function wholeTerms(
   terms: UploadTerms,
   owner: UploadOwner,
   uploads: Uploads,
@@ -284,9 +284,9 @@ async function append(
   { id }: Upload,
   sentOffset: number,
   { length: added, check }: Addition,
-  { exchange, context, dependencies }: Admitted,
+  { exchange, context, deps }: Admitted,
 ): Promise<Upload> {
-  const { uploads, spool } = dependencies
+  const { uploads, spool } = deps
   return uploads.alone(id, async (signal) => {
     // Whoever added before has left by now, and what it brought is there.
     const upload = await uploads.find(id, ownerOf({ context }), toAbortSignal(exchange.signal))
@@ -305,15 +305,15 @@ async function append(
 }
 
 function appended({ body: upload }: EndpointCall<Upload>): Reply {
-  return { status: 204, headers: headersOf(upload), body: '' }
+  return { status: 204, headers: uploadHeaders(upload), body: '' }
 }
 
 /** @throws GatewayError as `Uploads.find`; NOT_FOUND where the token is of another one */
-async function found({ exchange, context, dependencies }: Admitted): Promise<Upload> {
+async function found({ exchange, context, deps }: Admitted): Promise<Upload> {
   const [id = ''] = exchange.params
-  const token = tokenIn(exchange.headers.authorization, dependencies)
+  const token = tokenIn(exchange.headers.authorization, deps)
   if (token !== null && token.id !== id) throw new GatewayError('NOT_FOUND', 'there is no such upload')
-  return dependencies.uploads.find(id, ownerOf({ context }), toAbortSignal(exchange.signal))
+  return deps.uploads.find(id, ownerOf({ context }), toAbortSignal(exchange.signal))
 }
 
 function ownerOf({ context: { principal } }: Pick<Admitted, 'context'>): UploadOwner {
@@ -325,11 +325,11 @@ export function uploadUrl(id: string, { publicUrl = '' }: Pick<Dependencies, 'pu
   return `${publicUrl}${PATH}/${id}`
 }
 
-function viewOf({ id, length, offset, expiresAtMs }: Upload) {
+function uploadView({ id, length, offset, expiresAtMs }: Upload) {
   return { upload_id: id, length, offset, expires_at: new Date(expiresAtMs).toISOString() }
 }
 
-function headersOf({ offset, expiresAtMs }: Upload) {
+function uploadHeaders({ offset, expiresAtMs }: Upload) {
   return {
     'tus-resumable': TUS_VERSION,
     'cache-control': 'no-store',

@@ -43,8 +43,8 @@ export const usage = endpoint({
     },
   ],
   errors: ['INVALID_REQUEST', 'NOT_FOUND', 'DEPENDENCY_UNAVAILABLE'],
-  async handle({ exchange, context, dependencies }: EndpointCall<undefined, UsageNeeds>): Promise<Reply> {
-    const { usage } = dependencies
+  async handle({ exchange, context, deps }: EndpointCall<undefined, UsageNeeds>): Promise<Reply> {
+    const { usage } = deps
     if (usage === undefined) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')
     const { format, input } = questionIn(exchange)
     const { principal } = context

@@ -162,8 +162,8 @@ export const video = endpoint({
   body: videoRequest,
   answers: [{ status: 200, description: 'the video', contents: [json(Videos)] }],
   errors: [...CALL_ERRORS, 'UPSTREAM_OUTCOME_UNKNOWN'],
-  async handle({ exchange, context, dependencies, body: { call } }) {
-    const outcome = await run(dependencies.services, context, { mode: 'whole', call })
+  async handle({ exchange, context, deps, body: { call } }) {
+    const outcome = await run(deps.services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
     const { envelope, result } = outcome
     const owner = {
@@ -175,8 +175,8 @@ export const video = endpoint({
       onFinished: (release: () => void) => void exchange.onFinished(release),
     }
     const content_blocks = await context.externalWait(
-      videoBlocks(result.videos, owner, dependencies),
-      dependencies.services.clock,
+      videoBlocks(result.videos, owner, deps),
+      deps.services.clock,
     )
     return jsonReply({ ...envelope, content_blocks })
   },

@@ -44,7 +44,7 @@ function settingsBody<Shape extends TObject>(schema: Shape): RequestBody<Static<
 /** @throws GatewayError of `readJson`, INVALID_REQUEST naming the field at fault */
 function readSettings<Shape extends TObject>(
   schema: Shape,
-  { exchange, context: { principal }, dependencies: { services } }: Admitted,
+  { exchange, context: { principal }, deps: { services } }: Admitted,
 ): Promise<Static<Shape>> {
   const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
   const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
@@ -83,7 +83,7 @@ export const showAudioUrlDomains = endpoint({
   id: 'showAudioUrlDomains',
   summary: 'List allowed audio domains',
   answers: [{ status: 200, description: 'the list', contents: [json(AudioUrlDomains)] }],
-  async handle({ context: { principal }, dependencies: { services } }) {
+  async handle({ context: { principal }, deps: { services } }) {
     return domainsReply(await services.state.settings.audioUrlDomains(principal.workspace.id))
   },
 })
@@ -96,7 +96,7 @@ export const putAudioUrlDomains = endpoint({
   summary: 'Replace allowed audio domains',
   body: settingsBody(DomainsBody),
   answers: [{ status: 200, description: 'the list as stored', contents: [json(AudioUrlDomains)] }],
-  async handle({ context: { principal }, dependencies: { services }, body: { domains } }) {
+  async handle({ context: { principal }, deps: { services }, body: { domains } }) {
     const input = { workspace: principal.workspace.id, domains }
     return domainsReply(await replaceAudioUrlDomains(workspaceAdmin(principal), input, services))
   },
@@ -129,9 +129,9 @@ export const putWebhook = endpoint({
   body: settingsBody(WebhookBody),
   answers: [{ status: 200, description: 'the webhook and its secret', contents: [json(NewWebhookShape)] }],
   async handle(call: EndpointCall<Static<typeof WebhookBody>, WebhookNeeds>) {
-    const { context, dependencies, body } = call
+    const { context, deps, body } = call
     const { principal } = context
-    const { services, webhooks } = dependencies
+    const { services, webhooks } = deps
     const input = { workspace: principal.workspace.id, url: body.url }
     const set = await setWebhook(workspaceAdmin(principal), input, {
       ...{ state: services.state, webhooks, nowMs: services.clock.wallNow },
@@ -151,7 +151,7 @@ export const showWebhook = endpoint({
   id: 'showWebhook',
   summary: 'Get the webhook',
   answers: [{ status: 200, description: 'the webhook, without its secret', contents: [json(Webhook)] }],
-  async handle({ context: { principal }, dependencies: { services } }) {
+  async handle({ context: { principal }, deps: { services } }) {
     const webhook = await services.state.settings.webhook(principal.workspace.id)
     if (webhook === null) throw new GatewayError('NOT_FOUND', 'the workspace has no webhook')
     return jsonReply({ url: webhook.url, created_at: timestamp(webhook.createdAtMs) })
@@ -165,7 +165,7 @@ export const deleteWebhook = endpoint({
   id: 'removeWebhook',
   summary: 'Remove the webhook',
   answers: [{ status: 200, description: 'whether there was a webhook', contents: [json(RemovedWebhook)] }],
-  async handle({ context: { principal }, dependencies: { services } }) {
+  async handle({ context: { principal }, deps: { services } }) {
     const input = { workspace: principal.workspace.id }
     return jsonReply({ deleted: await removeWebhook(workspaceAdmin(principal), input, services) })
   },

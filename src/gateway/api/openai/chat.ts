@@ -146,7 +146,7 @@ export function chatCompletion(outcome: Outcome<'chat'>, created: number) {
   const usage = completionUsage(outcome)
   const choices = choicesOf(result).map((choice, index) => ({
     index,
-    message: messageOf(id, index, choice, created),
+    message: choiceMessage(id, index, choice, created),
     finish_reason: finishReasonOf(choice),
     logprobs: logprobsOf(choice),
   }))
@@ -159,7 +159,7 @@ function logprobsOf({ logprobs = null }: { readonly logprobs?: Logprobs | null }
   return logprobs !== null && 'content' in logprobs ? logprobs : null
 }
 
-function messageOf(
+function choiceMessage(
   id: string,
   index: number,
   { content, tool_calls: calls, audio }: ChatChoice,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Type } from 'typebox'
 import type { Selectors } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
-import { open, seal } from '../../../contracts/sealing.ts'
+import { seal, unseal } from '../../../contracts/sealing.ts'
 import { bearerIn } from '../../call/authentication.ts'
 import { hashKey } from '../../catalog/key.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
@@ -90,7 +90,7 @@ export function openSecret(
   nowSeconds: number,
 ): ClientSecret | null {
   if (!looksLikeSecret(text) || text.length > SECRET_LENGTH_MAX) return null
-  const plain = open(secretKeys, text.slice(PREFIX.length), SEALED_FOR)
+  const plain = unseal(secretKeys, text.slice(PREFIX.length), SEALED_FOR)
   if (plain === null) return null
   const secret = JSON.parse(plain) as ClientSecret
   return secret.expiresAt > nowSeconds ? secret : null
@@ -113,15 +113,15 @@ export const clientSecrets = endpoint({
     'NO_HEALTHY_PROVIDER',
     'PLAN_NOT_ENTITLED',
   ],
-  async handle({ exchange, context, dependencies, body: sent }) {
+  async handle({ exchange, context, deps, body: sent }) {
     const { session, expires_after: expiry, max_sessions: sessions, max_session_seconds: most } = sent
     const config = configured(DEFAULT_CONFIG, session)
     if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
       throw invalidField('session', `${MUST.beAtMost(CONFIG_BYTES_MAX)} bytes; the client can send the rest`)
     // A session that could never be opened is refused here, where someone reads the refusal.
     const call = liveCallOf(exchange, context.principal, config)
-    dependencies.live.select(context, call)
-    const expiresAt = secondsNow(dependencies.services.clock) + (expiry?.seconds ?? SECONDS_DEFAULT)
+    deps.live.select(context, call)
+    const expiresAt = secondsNow(deps.services.clock) + (expiry?.seconds ?? SECONDS_DEFAULT)
     const secret: ClientSecret = {
       id: randomBytes(9).toString('base64url'),
       keySha256: hashKey(bearerIn(exchange.headers.authorization)),
@@ -133,7 +133,7 @@ export const clientSecrets = endpoint({
       ...(context.endUser === null ? {} : { endUser: context.endUser.id }),
     }
     return jsonReply({
-      value: sealSecret(dependencies.secretKeys, secret),
+      value: sealSecret(deps.secretKeys, secret),
       expires_at: expiresAt,
       session: effectiveSession(newId('sess'), config),
       max_sessions: secret.maxSessions,

@@ -156,7 +156,7 @@ export const END_USER_FIELDS = { ...USER_FIELD, safety_identifier: END_USER }
  */
 function countEndUser(
   fields: BodyFields,
-  { context, dependencies: { services } }: Admitted,
+  { context, deps: { services } }: Admitted,
 ): undefined | Promise<void> {
   // Empty is none, as OpenAI has it.
   const param = fields.safety_identifier ? 'safety_identifier' : 'user'
@@ -228,10 +228,10 @@ export function completionUsage({
 }: Outcome<CompletionName>): CompletionUsage | null {
   const { input_tokens: prompt = null, output_tokens: completion = null, total_tokens: total = null } = usage
   if (prompt === null || completion === null || total === null) return null
-  const { system_fingerprint: _fingerprint, service_tier: _tier, ...told } = facts
+  const { system_fingerprint: _fingerprint, service_tier: _tier, ...shown } = facts
   const { cached_input_tokens: cached_tokens = null } = usage
   // Other formats tell of this part alone.
-  const details = cached_tokens === null ? told : { prompt_tokens_details: { cached_tokens }, ...told }
+  const details = cached_tokens === null ? shown : { prompt_tokens_details: { cached_tokens }, ...shown }
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total, ...details }
 }
 
@@ -242,8 +242,8 @@ export function choicesOf(result: Outcome<CompletionName>['result']): readonly C
 
 /** Facts of an answer under OpenAI's names, and warnings: its clients hand on members that they do not know. */
 export function answerFacts({ envelope: { warnings }, result: { facts = {} } }: Outcome<CompletionName>) {
-  const { prompt_tokens_details: _prompt, completion_tokens_details: _completion, ...told } = facts
-  return { ...told, ...warningsIn(warnings) }
+  const { prompt_tokens_details: _prompt, completion_tokens_details: _completion, ...shown } = facts
+  return { ...shown, ...warningsIn(warnings) }
 }
 
 /** Member of a body that has room for warnings; none without any. */

@@ -65,7 +65,7 @@ export const openaiEmbeddings = endpoint({
   body: openaiEmbeddingsRequest,
   answers: [openaiAnswer([json(OpenAiEmbeddings)], TOKEN_FACTS)],
   errors: CALL_ERRORS,
-  async handle({ exchange, context, dependencies: { services }, body: { call, fields } }) {
+  async handle({ exchange, context, deps: { services }, body: { call, fields } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
     return factReply(outcome.envelope, embeddingsResponse(outcome, fields.encoding_format === 'base64'))

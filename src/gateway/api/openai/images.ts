@@ -7,7 +7,7 @@ import { type Admitted, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
 import { largeText } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
-import { ImageBody, readImage } from '../native/image.ts'
+import { ImageBody, imageCall } from '../native/image.ts'
 import { IMAGE_FACTS } from '../openapi/headers.ts'
 import { OpenAiImageEvent, OpenAiImages } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
@@ -35,7 +35,7 @@ const OpenAiImageBody = Type.Object({
 const openaiImageRequest = openaiRequest(
   'image',
   OpenAiImageBody,
-  (body) => readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
+  (body) => imageCall({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
   new JsonOptions(IMAGE_OPTIONS),
 )
 
@@ -51,7 +51,7 @@ export const imagesGenerations = endpoint({
   body: openaiImageRequest,
   answers: [openaiAnswer([json(OpenAiImages), events(OpenAiImageEvent, STREAMED)], IMAGE_FACTS)],
   errors: CALL_ERRORS,
-  async handle({ exchange, context, dependencies: { services }, body: { call, stream } }) {
+  async handle({ exchange, context, deps: { services }, body: { call, stream } }) {
     const outcome = await run(services, context, { mode: 'whole', call })
     exchange.onFinished(outcome.release)
     const made = imagesResponse(outcome, secondsNow(services.clock))

@@ -24,7 +24,7 @@ export const models = endpoint({
   limited: false,
   answers: [openaiAnswer([json(OpenAiModels)])],
   handle({ context: { principal } }) {
-    return { status: 200, body: JSON.stringify({ object: 'list', data: modelsOf(principal) }) }
+    return { status: 200, body: JSON.stringify({ object: 'list', data: listedModels(principal) }) }
   },
 })
 
@@ -40,7 +40,7 @@ export const model = endpoint({
   errors: ['NOT_FOUND'],
   handle({ exchange, context: { principal } }) {
     const [wanted] = exchange.params
-    const found = modelsOf(principal).find(({ id }) => id === wanted)
+    const found = listedModels(principal).find(({ id }) => id === wanted)
     if (found === undefined) {
       throw new GatewayError('NOT_FOUND', 'the route of the key offers no such model', { param: 'model' })
     }
@@ -48,7 +48,7 @@ export const model = endpoint({
   },
 })
 
-function modelsOf(principal: Principal): readonly Model[] {
+function listedModels(principal: Principal): readonly Model[] {
   return offeredModels(principal).map(({ id, owner }) => ({
     id,
     object: 'model',

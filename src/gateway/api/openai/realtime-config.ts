@@ -91,7 +91,7 @@ const AUDIO: Readonly<Record<FormatName, LiveAudio>> = {
   'audio/pcma': { encoding: 'alaw', sampleRate: 8_000, channels: 1 },
 }
 
-export function audioOf({ format }: RealtimeConfig): LiveAudio {
+export function realtimeAudio({ format }: RealtimeConfig): LiveAudio {
   return AUDIO[format]
 }
 
@@ -157,7 +157,7 @@ export function liveCallOf(
   principal: Principal,
   config: RealtimeConfig,
 ): LiveRequest['call'] {
-  const { encoding, sampleRate, channels } = audioOf(config)
+  const { encoding, sampleRate, channels } = realtimeAudio(config)
   const {
     model,
     keywords,

@@ -12,7 +12,7 @@ interface Item {
   /** Its final text. */
   text: string
   /** The text of its deltas, which can be added to and not taken back. */
-  told: string
+  heardText: string
   partial: string
   isStarted: boolean
   isStopped: boolean
@@ -60,7 +60,7 @@ export class RealtimeItems {
     if (isAuto && text !== '') this.#start(item, startSeconds)
     const agreed = commonWords(item.partial, text)
     item.partial = text
-    this.#tell(item, joined(item.text, agreed))
+    this.#tell(item, joinedText(item.text, agreed))
   }
 
   final(segment: Segment, isAuto: boolean): void {
@@ -70,7 +70,7 @@ export class RealtimeItems {
     const text = segment.text.trim()
     if (text === '') return
     if (isAuto && waiting === undefined) this.#start(item, segment.start)
-    item.text = joined(item.text, text)
+    item.text = joinedText(item.text, text)
     this.#tell(item, item.text)
     if (!item.isCleared && segment.speaker !== undefined) this.#saySegment(item, segment)
     if (!isAuto || waiting !== undefined) return
@@ -110,7 +110,7 @@ export class RealtimeItems {
   #next(): Item {
     this.#count += 1
     const id = `item_${this.#sessionId.slice('sess_'.length)}_${this.#count}`
-    const empty = { text: '', told: '', partial: '', isStarted: false, isStopped: false }
+    const empty = { text: '', heardText: '', partial: '', isStarted: false, isStopped: false }
     return { id, ...empty, committedAt: null, isCleared: false }
   }
 
@@ -135,9 +135,9 @@ export class RealtimeItems {
   }
 
   #tell(item: Item, text: string): void {
-    if (item.isCleared || text.length <= item.told.length || !text.startsWith(item.told)) return
-    const delta = text.slice(item.told.length)
-    item.told = text
+    if (item.isCleared || text.length <= item.heardText.length || !text.startsWith(item.heardText)) return
+    const delta = text.slice(item.heardText.length)
+    item.heardText = text
     this.#send({ type: `${TRANSCRIPTION}.delta`, item_id: item.id, content_index: 0, delta })
   }
 
@@ -169,7 +169,7 @@ export class RealtimeItems {
   }
 }
 
-function joined(before: string, text: string): string {
+function joinedText(before: string, text: string): string {
   return before === '' || text === '' ? before + text : `${before} ${text}`
 }
 

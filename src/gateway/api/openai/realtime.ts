@@ -19,12 +19,12 @@ import { BEHIND_BYTES, CLOSE, nodeStops, unaskedClose } from '../socket-messages
 import { type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
 import { OPENAI, secondsNow } from './door.ts'
 import {
-  audioOf,
   configured,
   DEFAULT_CONFIG,
   effectiveSession,
   liveCallOf,
   type RealtimeConfig,
+  realtimeAudio,
 } from './realtime-config.ts'
 import { MESSAGE_BYTES_MAX, readClientEvent } from './realtime-event.ts'
 import { RealtimeItems, type SendEvent } from './realtime-items.ts'
@@ -66,7 +66,7 @@ export const realtime = socketEndpoint({
   },
   protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
   open(call) {
-    const { secretKeys, services } = call.dependencies
+    const { secretKeys, services } = call.deps
     const sent = bearerIn(authorizationIn(call.exchange))
     const secret = openSecret(secretKeys, sent, secondsNow(services.clock))
     checkQuery(call.exchange, secret !== null)
@@ -112,7 +112,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   /** Bytes of audio that came, and those of them that were committed or cleared. */
   #received = 0
   #committed = 0
-  #frames = new WholeFrames(audioOf(DEFAULT_CONFIG))
+  #frames = new WholeFrames(realtimeAudio(DEFAULT_CONFIG))
   #events = 0
   #isOver = false
 
@@ -127,14 +127,14 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     }
     this.#items = new RealtimeItems(this.#id, this.#send)
     // A session that could never be opened is refused before the handshake; without a secret the settings come later.
-    if (secret !== null) call.dependencies.live.select(call.context, this.#liveCall(this.#config), secret)
+    if (secret !== null) call.deps.live.select(call.context, this.#liveCall(this.#config), secret)
   }
 
   onOpen(socket: ClientSocket): void {
     this.#socket = socket
     this.#send({ type: 'session.created', session: effectiveSession(this.#id, this.#config) })
     this.#call.admitted?.catch((thrown) => this.end(toGatewayError(thrown)))
-    const { clock, snapshot } = this.#call.dependencies.services
+    const { clock, snapshot } = this.#call.deps.services
     const { live_idle_seconds: seconds } = snapshot().limits
     const idle = () => this.end(new GatewayError('REQUEST_TIMEOUT', `no audio came for ${seconds} s`))
     this.#idle = clock.after(seconds * 1000, idle)
@@ -142,15 +142,15 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
 
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
-    let told: unknown = null
+    let givenId: unknown = null
     try {
       if (isBinary) throw invalid('a message must be text; audio is base64 in `input_audio_buffer.append`')
       const { event, audio } = readClientEvent(message)
-      told = event.event_id
-      this.#told(event, audio)
+      givenId = event.event_id
+      this.#handleEvent(event, audio)
     } catch (thrown) {
       // Most faults of a message leave the session as it is.
-      const { type, error } = errorEvent(toGatewayError(thrown), typeof told === 'string' ? told : null)
+      const { type, error } = errorEvent(toGatewayError(thrown), typeof givenId === 'string' ? givenId : null)
       this.#send({ type, error })
     }
   }
@@ -203,16 +203,16 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     this.#stopWaiting()
     if (error !== null) this.#call.context.failure ??= error
     const end = this.#session?.facts().ended ?? null
-    const fault = error ?? ended(end)
-    const { type, error: told } = errorEvent(fault, null)
-    const { code, message } = told
-    this.#items.failed({ type: told.type, code, message, param: null })
-    this.#send({ type, error: error === null ? { ...told, code: 'session_expired' } : told })
+    const fault = error ?? sessionError(end)
+    const { type, error: errorFields } = errorEvent(fault, null)
+    const { code, message } = errorFields
+    this.#items.failed({ type: errorFields.type, code, message, param: null })
+    this.#send({ type, error: error === null ? { ...errorFields, code: 'session_expired' } : errorFields })
     this.#isOver = true
     this.#socket?.close(error === null ? unaskedClose(end)[0] : closeCode(fault), fault.code)
   }
 
-  #told(event: Record<string, unknown>, audio: Buffer | null): void {
+  #handleEvent(event: Record<string, unknown>, audio: Buffer | null): void {
     switch (event.type) {
       case 'session.update':
         return void this.#update(event.session)
@@ -233,8 +233,8 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     const isOther = JSON.stringify(config) !== JSON.stringify(this.#config)
     if (isOther && this.#session !== null)
       throw invalid('settings cannot be changed once audio has come; open another session', 'session')
-    const { context, dependencies } = this.#call
-    if (isOther) dependencies.live.select(context, this.#liveCall(config), this.#secret ?? undefined)
+    const { context, deps } = this.#call
+    if (isOther) deps.live.select(context, this.#liveCall(config), this.#secret ?? undefined)
     this.#config = config
     this.#send({ type: 'session.updated', session: effectiveSession(this.#id, config) })
   }
@@ -270,17 +270,17 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   }
 
   get #receivedSeconds(): number {
-    return this.#received / bytesPerSecond(audioOf(this.#config))
+    return this.#received / bytesPerSecond(realtimeAudio(this.#config))
   }
 
   /** @throws GatewayError as `LiveSessions.select` */
   #open(): LiveSession {
-    const { context, dependencies, admitted } = this.#call
+    const { context, deps, admitted } = this.#call
     const call = this.#liveCall(this.#config)
     const grant = this.#secret ?? undefined
-    const selection = dependencies.live.select(context, call, grant)
-    this.#frames = new WholeFrames(audioOf(this.#config))
-    const session = dependencies.live.open({ context, call, selection, sink: this, admitted, grant })
+    const selection = deps.live.select(context, call, grant)
+    this.#frames = new WholeFrames(realtimeAudio(this.#config))
+    const session = deps.live.open({ context, call, selection, sink: this, admitted, grant })
     this.#stopWaiting()
     void session.start()
     return session
@@ -305,7 +305,7 @@ const CLIENT_EVENTS = [
 ]
 
 /** The error that a session ends with which was not asked to end. */
-function ended(end: SessionEnd | null): GatewayError {
+function sessionError(end: SessionEnd | null): GatewayError {
   const code = end === 'drain' ? 'OVERLOADED' : end === 'operator' ? 'PERMISSION_DENIED' : 'AUDIO_TOO_LONG'
   return new GatewayError(code, unaskedClose(end)[1])
 }

@@ -25,7 +25,7 @@ export function itemsOf(id: string, result: ChatResult, places: readonly Place[]
   return places.map((place, index) => {
     const status = broken && index === places.length - 1 ? 'incomplete' : 'completed'
     if (place === 'message')
-      return messageItem(id, status, [textPart(largeText(result.content), tokensOf(result))])
+      return messageItem(id, status, [textPart(largeText(result.content), logprobTokens(result))])
     const { id: callId = '', name = '', arguments: given = '' } = result.tool_calls[place] ?? {}
     return callItem(id, place, { id: callId, name, arguments: given }, status)
   })
@@ -47,7 +47,7 @@ export function textPart(text: string | Large<string>, logprobs: readonly ChatTo
 }
 
 /** Tokens of an answer, or of a piece of one, with their figures; none where there are no figures. */
-export function tokensOf({ logprobs }: { readonly logprobs?: Logprobs }): readonly ChatTokenLogprob[] {
+export function logprobTokens({ logprobs }: { readonly logprobs?: Logprobs }): readonly ChatTokenLogprob[] {
   return logprobs !== undefined && 'content' in logprobs ? (logprobs.content ?? []) : []
 }
 
@@ -72,7 +72,7 @@ export function endedResponse(
   output: readonly object[],
 ) {
   const reason = incompleteReason(result)
-  const usage = usageOf(envelope, result.facts)
+  const usage = responseUsage(envelope, result.facts)
   const { service_tier: tier } = result.facts ?? {}
   return {
     ...responseOf(envelope, fields, created),
@@ -134,7 +134,7 @@ function toolOf({
 }
 
 /** Null when the provider does not report all of it. The shape wants details: 0 where the provider tells none. */
-function usageOf({ usage }: Pick<Envelope, 'usage'>, facts: ChatFacts = {}) {
+function responseUsage({ usage }: Pick<Envelope, 'usage'>, facts: ChatFacts = {}) {
   const { input_tokens: input = null, output_tokens: output = null, total_tokens: total = null } = usage
   if (input === null || output === null || total === null) return null
   const cached = usage.cached_input_tokens ?? 0

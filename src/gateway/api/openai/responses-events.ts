@@ -9,12 +9,12 @@ import {
   callItemId,
   endedResponse,
   itemsOf,
+  logprobTokens,
   messageId,
   messageItem,
   type Place,
   responseOf,
   textPart,
-  tokensOf,
 } from './responses-answer.ts'
 import type { ResponseFields } from './responses-request.ts'
 
@@ -79,7 +79,7 @@ class StreamedItems {
           type: 'response.output_text.delta',
           ...at,
           delta: delta.text,
-          logprobs: tokensOf(delta),
+          logprobs: logprobTokens(delta),
         }
         return [...begun, this.numbered(event)]
       }

@@ -69,7 +69,7 @@ export const audioSpeech = endpoint({
 /** The audio piece by piece in events, each of which has whole bytes; kept audio too. */
 async function speechEvents(
   call: CallOf<'speech'>,
-  { exchange, context, dependencies: { services } }: Admitted,
+  { exchange, context, deps: { services } }: Admitted,
 ): Promise<Reply> {
   const streaming = await run(services, context, { mode: 'streamed', call, cached: true })
   const stream: EventStream<Deltas['speech']> = {

@@ -148,10 +148,10 @@ const UNKNOWN = 'unknown'
 
 /** Translates transcriptions or translations into OpenAI's answers. */
 export function transcriptionShape(task: TranscriptionTask): TranscriptionShape {
-  const answer = { name: 'openai', whole: (outcome: TranscriptionOutcome) => wholeOf(task, outcome) }
+  const answer = { name: 'openai', whole: (outcome: TranscriptionOutcome) => wholeResult(task, outcome) }
   const filled = {
     name: 'openai ai-sdk',
-    whole: (outcome: TranscriptionOutcome) => wholeOf(task, outcome, NO_FIGURES),
+    whole: (outcome: TranscriptionOutcome) => wholeResult(task, outcome, NO_FIGURES),
   }
   return {
     ...answer,
@@ -177,7 +177,7 @@ const NO_FIGURES: SegmentFigures = {
 }
 
 /** @param unknown figures in the place of those that the provider does not tell */
-function wholeOf(
+function wholeResult(
   task: TranscriptionTask,
   outcome: TranscriptionOutcome,
   unknown: SegmentFigures = {},
@@ -192,7 +192,7 @@ function wholeOf(
   const warned = format === 'verbose_json' ? withFigureWarning(outcome) : outcome
   const { envelope } = warned
   const headers = { 'content-type': 'application/json', ...factHeaders(envelope) }
-  const body = { ...jsonOf(task, format, warned, unknown), ...warningsIn(envelope.warnings) }
+  const body = { ...transcriptionJson(task, format, warned, unknown), ...warningsIn(envelope.warnings) }
   return { status: 200, headers, text: JSON.stringify(body) }
 }
 
@@ -202,14 +202,16 @@ const FIGURES = Object.keys(NO_FIGURES) as readonly (keyof SegmentFigures)[]
 function withFigureWarning(outcome: TranscriptionOutcome): TranscriptionOutcome {
   const { envelope, result, payload } = outcome
   if (result.segments.length === 0 || payload.options.timestamps === 'word') return outcome
-  const told = result.segments.map((segment, at) => verboseSegment(segment, result.figures?.[at], {}))
-  const untold = FIGURES.filter((name) => told.some((segment) => segment[name] === undefined))
+  const verboseSegments = result.segments.map((segment, at) =>
+    verboseSegment(segment, result.figures?.[at], {}),
+  )
+  const untold = FIGURES.filter((name) => verboseSegments.some((segment) => segment[name] === undefined))
   if (untold.length === 0) return outcome
   const line = `segments: the provider does not tell ${untold.join(', ')}`
   return { ...outcome, envelope: { ...envelope, warnings: [...envelope.warnings, line] } }
 }
 
-function jsonOf(
+function transcriptionJson(
   task: TranscriptionTask,
   format: 'json' | 'verbose_json' | 'diarized_json',
   outcome: TranscriptionOutcome,
@@ -222,13 +224,13 @@ function jsonOf(
   if (format === 'json') return task === 'transcription' ? transcript(outcome) : { text: outcome.result.text }
   const verbose = verboseTranscript(outcome, unknown)
   return task === 'transcription'
-    ? { task: 'transcribe', ...verbose, ...usageOf(outcome) }
+    ? { task: 'transcribe', ...verbose, ...transcriptionUsage(outcome) }
     : { task: 'translate', ...verbose, language: 'english' }
 }
 
 export function transcript(outcome: TranscriptionOutcome) {
   const { text, logprobs } = outcome.result
-  return { text, ...(logprobs === undefined ? {} : { logprobs }), ...usageOf(outcome) }
+  return { text, ...(logprobs === undefined ? {} : { logprobs }), ...transcriptionUsage(outcome) }
 }
 
 /** Segments unless only words were asked for. */
@@ -248,13 +250,13 @@ export function verboseTranscript(outcome: TranscriptionOutcome, unknown: Segmen
 
 export function diarizedTranscript(outcome: TranscriptionOutcome) {
   const { text, segments } = outcome.result
-  const told = segments.map(diarizedSegment)
+  const diarizedSegments = segments.map(diarizedSegment)
   return {
     task: 'transcribe' as const,
     duration: durationOf(outcome),
     text,
-    segments: told,
-    ...usageOf(outcome),
+    segments: diarizedSegments,
+    ...transcriptionUsage(outcome),
   }
 }
 
@@ -269,7 +271,7 @@ export function lastEvents(
     type: 'transcript.text.done' as const,
     text,
     ...figures,
-    ...tokensOf(tokens),
+    ...transcriptTokens(tokens),
     ...warningsIn(warnings),
   }
   return format === 'diarized_json' ? [...segments.map(diarizedSegment), done] : [done]
@@ -317,7 +319,7 @@ function durationOf({ payload, result }: TranscriptionOutcome): number {
 }
 
 /** The usage of a stream is in tokens and nothing else: left out where the provider counts none. */
-function tokensOf(tokens: TranscriptionOutcome['result']['tokens']) {
+function transcriptTokens(tokens: TranscriptionOutcome['result']['tokens']) {
   const { input_tokens: input = null, output_tokens: output = null } = tokens ?? {}
   if (input === null || output === null) return {}
   const usage = {
@@ -330,7 +332,7 @@ function tokensOf(tokens: TranscriptionOutcome['result']['tokens']) {
 }
 
 /** Whole seconds, as OpenAI bills and tells them. Left out where the length of the audio is unknown. */
-function usageOf({ envelope }: TranscriptionOutcome) {
+function transcriptionUsage({ envelope }: TranscriptionOutcome) {
   const { audio_seconds: seconds = null } = envelope.usage
   return seconds === null ? {} : { usage: { type: 'duration' as const, seconds: Math.ceil(seconds) } }
 }

@@ -196,7 +196,8 @@ class Document {
 
   /** An error as it is sent is the same in all answers that have it. */
   #errorExample(code: ErrorCode, errorShape: ErrorShape | undefined): Json {
-    const name = errorShape === undefined ? code : `${code}.${nameOf(this.#schemas.of(errorShape.schema))}`
+    const name =
+      errorShape === undefined ? code : `${code}.${schemaName(this.#schemas.of(errorShape.schema))}`
     this.#errorExamples[name] ??= { summary: ERRORS[code].message, value: exampleOf(code, errorShape) }
     return { $ref: `#/components/examples/${name}` }
   }
@@ -240,7 +241,7 @@ interface ErrorSchema {
 }
 
 /** The name of the component that a reference leads to. */
-function nameOf({ $ref: ref }: Json): string {
+function schemaName({ $ref: ref }: Json): string {
   return String(ref).slice(String(ref).lastIndexOf('/') + 1)
 }
 

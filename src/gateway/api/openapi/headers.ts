@@ -6,7 +6,7 @@ function header(description: string, schema: Json = { type: 'string' }): Json {
 
 const COUNT = { type: 'integer', minimum: 0 }
 
-function usage(name: string, type = 'integer'): Json {
+function usageHeader(name: string, type = 'integer'): Json {
   return header(`as \`usage.${name}\``, { type, minimum: 0 })
 }
 
@@ -52,13 +52,13 @@ export const HEADERS = {
   }),
   'X-LK-Encoded-From': header('format of the provider that the audio was made of here; absent: as it came'),
   'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
-  'X-LK-Usage-Audio-Seconds': usage('audio_seconds', 'number'),
-  'X-LK-Usage-Billable-Audio-Seconds': usage('billable_audio_seconds', 'number'),
-  'X-LK-Usage-Audio-Output-Characters': usage('audio_output_characters'),
-  'X-LK-Usage-Input-Tokens': usage('input_tokens'),
-  'X-LK-Usage-Output-Tokens': usage('output_tokens'),
-  'X-LK-Usage-Images': usage('images'),
-  'X-LK-Usage-Total-Tokens': usage('total_tokens'),
+  'X-LK-Usage-Audio-Seconds': usageHeader('audio_seconds', 'number'),
+  'X-LK-Usage-Billable-Audio-Seconds': usageHeader('billable_audio_seconds', 'number'),
+  'X-LK-Usage-Audio-Output-Characters': usageHeader('audio_output_characters'),
+  'X-LK-Usage-Input-Tokens': usageHeader('input_tokens'),
+  'X-LK-Usage-Output-Tokens': usageHeader('output_tokens'),
+  'X-LK-Usage-Images': usageHeader('images'),
+  'X-LK-Usage-Total-Tokens': usageHeader('total_tokens'),
   'x-request-id': header("as `X-LK-Request-ID`, where OpenAI's libraries look for it"),
   'dg-request-id': header("as `X-LK-Request-ID`, where Deepgram's libraries look for it"),
   'request-id': header("as `X-LK-Request-ID`, where ElevenLabs' libraries look for it"),

@@ -33,7 +33,7 @@ function withParts(schema: Json, name: string, change: Change): Json {
     const suffix = SUFFIX[keyword]
     const parts = Object.entries(byName).map(([part, one]) => [
       part,
-      change(one as Json, suffix === undefined ? named(part) : name + suffix),
+      change(one as Json, suffix === undefined ? schemaNameOf(part) : name + suffix),
     ])
     changed[keyword] = Object.fromEntries(parts)
   }
@@ -44,7 +44,7 @@ function withParts(schema: Json, name: string, change: Change): Json {
 function withSchemas(part: unknown, name: string, change: Change): unknown {
   if (Array.isArray(part)) return part.map((one) => withSchemas(one, name, change))
   if (!isObject(part)) return part
-  const own = typeof part.operationId === 'string' ? named(part.operationId) : name
+  const own = typeof part.operationId === 'string' ? schemaNameOf(part.operationId) : name
   const changed = Object.entries(part).map(([key, value]) => {
     if (key === 'schema' || key === 'x-event-schema') return [key, change(value as Json, own)]
     if (key === 'examples') return [key, value]
@@ -145,7 +145,7 @@ function isNameable({ type, properties, anyOf, allOf, enum: choices }: Json, tex
 }
 
 /** `smart_formatting` as names of components are written: `SmartFormatting`. */
-function named(text: string): string {
+function schemaNameOf(text: string): string {
   const words = text.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }

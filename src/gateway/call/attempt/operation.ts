@@ -222,7 +222,7 @@ class OperationRun<Call, Result> {
     const failure = isFollowUp(step, this.#answers) ? unobserved(error.failure) : error.failure
     const mayHaveArrived = this.#answers > 0 || failure.kind !== 'connect'
     const unknown = this.#operation.createsOnce === true && mayHaveArrived
-    return failed({ failure, blamed: true, unknown }, checkpoint)
+    return failedAttempt({ failure, blamed: true, unknown }, checkpoint)
   }
 
   #end(ending: Ending<Result>): OperationEnd<Result> {
@@ -233,7 +233,7 @@ class OperationRun<Call, Result> {
     if (answers > 1 && !isGood(reply)) this.#abandon()
     const failure =
       isFollowUp(this.#asked, answers - 1) && !isGood(reply) ? unobserved(ending.failure) : ending.failure
-    return failed(failureAfter(this.#operation, failure, reply, answers), this.#options.checkpoint)
+    return failedAttempt(failureAfter(this.#operation, failure, reply, answers), this.#options.checkpoint)
   }
 
   /** Cancels the work at the provider; best effort, and without delaying the answer. */
@@ -260,7 +260,7 @@ function resume<Call, Result>(
 }
 
 /** Drops the checkpoint of work that is known to have failed; work that may still go on keeps it. */
-function failed(end: AttemptFailure, checkpoint: Checkpoint | null): AttemptFailure {
+function failedAttempt(end: AttemptFailure, checkpoint: Checkpoint | null): AttemptFailure {
   if (!end.unknown) checkpoint?.drop()
   return end
 }

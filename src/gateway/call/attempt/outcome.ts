@@ -6,7 +6,7 @@ import type { CallContext } from '../context/call-context.ts'
 import type { ActiveCall, Services } from '../context/services.ts'
 import { againOf, type Call } from '../facts/call.ts'
 import { priceFor } from '../facts/facts-for.ts'
-import { meter, NOTHING_REPORTED, reportedBy, type Usage, usageOf } from '../facts/meter.ts'
+import { meter, meteredUsage, NOTHING_REPORTED, reportedBy, type Usage } from '../facts/meter.ts'
 import { settleAccountUnits } from '../facts/units.ts'
 import { adapt } from '../select/eligibility.ts'
 import type { Candidate, PurposeResolution, Selection } from '../select/selection.ts'
@@ -100,7 +100,7 @@ export function keptOutcome(
 ): Outcome<'speech'> {
   const { entry, route, forPurpose } = candidate
   const again = againOf(call)
-  const usage = again?.usage ?? usageOf(call)
+  const usage = again?.usage ?? meteredUsage(call)
   if (again !== undefined) again.usage = usage
   context.usage = usage
   context.costUsd = 0

@@ -253,24 +253,24 @@ export class PartedCall {
     const most = parts.reduce((longest, one) =>
       secondsBy(one, parts) > secondsBy(longest, parts) ? one : longest,
     )
-    const told = heard[parts.indexOf(most)]!
-    context.forPurpose = told.forPurpose
+    const best = heard[parts.indexOf(most)]!
+    context.forPurpose = best.forPurpose
     const { purpose, warnings } = this.#selection
     const own = warningsOf(this.#selection.cut, call.payload.audio, this.#parts)
     return {
       envelope: {
         id: context.id,
-        provider: told.provider,
-        model: told.model,
-        policy_version_id: told.version,
+        provider: best.provider,
+        model: best.model,
+        policy_version_id: best.version,
         content: '',
         content_blocks: [],
         usage,
         cost_usd: costUsd,
         determinism: { seed_honored: false },
         lk_requested_purpose: purpose.requested,
-        lk_applied_purpose: appliedPurpose(purpose, told.forPurpose),
-        lk_purpose_source: purposeSource(purpose, told.forPurpose),
+        lk_applied_purpose: appliedPurpose(purpose, best.forPurpose),
+        lk_purpose_source: purposeSource(purpose, best.forPurpose),
         warnings: [
           ...new Set(
             joined(call.warnings, warnings, own, result.warnings, ...heard.map((one) => one.warnings)),

@@ -29,15 +29,15 @@ export interface ProbeDependencies {
  * probe of a replica is under way at a time.
  */
 export class ReplicaProbes {
-  readonly #parts: ProbeDependencies
+  readonly #deps: ProbeDependencies
   readonly #looking: Timer
   readonly #stopped = new AbortController()
   #inForce: readonly ConfiguredProvider[] = []
   #probing = new Map<Replica, Probing>()
 
-  constructor(parts: ProbeDependencies) {
-    this.#parts = parts
-    this.#looking = parts.clock.every(LOOK_MS, () => this.#look())
+  constructor(deps: ProbeDependencies) {
+    this.#deps = deps
+    this.#looking = deps.clock.every(LOOK_MS, () => this.#look())
     this.#looking.unref()
     this.#look()
   }
@@ -51,7 +51,7 @@ export class ReplicaProbes {
   }
 
   #look(): void {
-    const { pools, inForce } = this.#parts
+    const { pools, inForce } = this.#deps
     const providers = inForce()
     if (providers === this.#inForce) return
     this.#inForce = providers
@@ -60,7 +60,7 @@ export class ReplicaProbes {
       const pool = pools.of(provider)
       for (const [index, replica] of pool?.replicas.entries() ?? []) {
         const known = this.#probing.get(replica)
-        probing.set(replica, known ?? new Probing(this.#parts, replica, this.#stopped.signal))
+        probing.set(replica, known ?? new Probing(this.#deps, replica, this.#stopped.signal))
         probing.get(replica)!.follow(pool!, index)
       }
     }
@@ -72,7 +72,7 @@ export class ReplicaProbes {
 
 /** The probes of one replica. */
 class Probing {
-  readonly #parts: ProbeDependencies
+  readonly #deps: ProbeDependencies
   readonly #replica: Replica
   readonly #signal: AbortSignal
   #pool: ReplicaPool | null = null
@@ -82,8 +82,8 @@ class Probing {
   /** Probes in a row that said the other thing than what counts. */
   #contrary = 0
 
-  constructor(parts: ProbeDependencies, replica: Replica, signal: AbortSignal) {
-    this.#parts = parts
+  constructor(deps: ProbeDependencies, replica: Replica, signal: AbortSignal) {
+    this.#deps = deps
     this.#replica = replica
     this.#signal = signal
   }
@@ -93,7 +93,7 @@ class Probing {
     const isNew = this.#pool === null
     this.#pool = pool
     this.#index = index
-    if (isNew) this.#after(pool.settings.probe.intervalMs * this.#parts.random())
+    if (isNew) this.#after(pool.settings.probe.intervalMs * this.#deps.random())
   }
 
   stop(): void {
@@ -103,22 +103,22 @@ class Probing {
 
   #after(waitMs: number): void {
     if (this.#isStopped) return
-    this.#timer = this.#parts.clock.after(waitMs, () => void this.#probe()).unref()
+    this.#timer = this.#deps.clock.after(waitMs, () => void this.#probe()).unref()
   }
 
   async #probe(): Promise<void> {
     const { provider, settings } = this.#pool!
-    const trouble = await this.#ask(probeOf(provider, this.#replica, this.#parts.protocols))
+    const trouble = await this.#ask(probeOf(provider, this.#replica, this.#deps.protocols))
     if (this.#isStopped) return
     this.#note(trouble)
-    this.#after(settings.probe.intervalMs * (0.8 + 0.4 * this.#parts.random()))
+    this.#after(settings.probe.intervalMs * (0.8 + 0.4 * this.#deps.random()))
   }
 
   /** @returns null when it is well, else why not */
   async #ask(request: UpstreamRequest): Promise<string | null> {
     const { timeoutMs } = this.#pool!.settings.probe
     try {
-      return await timed(timeoutMs, this.#signal, (signal) => this.#read(request, signal), this.#parts.clock)
+      return await timed(timeoutMs, this.#signal, (signal) => this.#read(request, signal), this.#deps.clock)
     } catch (error) {
       return error instanceof UpstreamFailure ? error.failure.reason : 'no answer in time'
     }
@@ -126,7 +126,7 @@ class Probing {
 
   async #read(request: UpstreamRequest, signal: AbortSignal): Promise<string | null> {
     const { timeoutMs } = this.#pool!.settings.probe
-    const answer = await this.#parts.open(request, { deadlineMs: timeoutMs, signal })
+    const answer = await this.#deps.open(request, { deadlineMs: timeoutMs, signal })
     let bytes = 0
     for await (const chunk of answer.chunks) {
       bytes += chunk.byteLength
@@ -150,10 +150,10 @@ class Probing {
     const fields = { provider: provider.name, replica: this.#index }
     if (trouble === null) {
       replica.recovered()
-      this.#parts.log.info(fields, 'a replica is well again')
+      this.#deps.log.info(fields, 'a replica is well again')
     } else {
       replica.isDown = true
-      this.#parts.log.warn({ ...fields, reason: trouble }, 'a replica is down')
+      this.#deps.log.warn({ ...fields, reason: trouble }, 'a replica is down')
     }
   }
 }

@@ -66,13 +66,13 @@ export function answerCached(
     return null
   }
   const speech = active as ActiveCall<'speech'>
-  const place = placeOf(speech, first.entry)
+  const place = entryPlace(speech, first.entry)
   const cached = { active: speech, selection, first, cache, terms, place, start, mode }
   const kept = cache.recall(place, terms)
   if (kept !== null) {
     const again = againOf(call)
     if (again !== undefined) again.place = place
-    const found = hit(cached, first, audioOf(kept))
+    const found = hit(cached, first, keptAudio(kept))
     // The answer is synchronous where no wait is needed.
     return found instanceof WholeStreaming ? found : Promise.resolve(found)
   }
@@ -80,14 +80,14 @@ export function answerCached(
 }
 
 /** Speech is the same for callers of one workspace who ask one entry for the same: every field of the call counts. */
-function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPlace {
+function entryPlace({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPlace {
   const workspace = context.principal.workspace.id
   const known = againOf(call)?.place ?? null
   if (known !== null && known.entry === entry && known.workspace === workspace) return known
   const response_format = nativeFormat(entry, call.payload) ?? call.payload.response_format
   const { format_aliases: _, ...payload } = { ...call.payload, response_format }
   const fields: Readonly<Record<string, unknown>> = payload
-  const parts: unknown[] = [workspace, versionOf(entry)]
+  const parts: unknown[] = [workspace, entryVersion(entry)]
   for (const name of Object.keys(fields).sort()) parts.push(name, fields[name])
   return { workspace, entry, digest: hash('sha256', JSON.stringify(parts)) }
 }
@@ -95,7 +95,7 @@ function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPl
 const versions = new WeakMap<Entry, string>()
 
 /** Changes with all of an entry that its audio depends on. */
-function versionOf(entry: Entry): string {
+function entryVersion(entry: Entry): string {
   let version = versions.get(entry)
   if (version === undefined) {
     const { provider, model, voices, options } = entry
@@ -118,11 +118,11 @@ function noteHit(active: ActiveCall<'speech'>, { entry }: Candidate, how: 'hit' 
   active.context.encodedFrom = encodingAt(entry, active.call.payload)?.source ?? null
 }
 
-function audioOf({ audio, mediaType }: KeptSpeech): SpeechResult {
+function keptAudio({ audio, mediaType }: KeptSpeech): SpeechResult {
   return { audio: [audio], mediaType }
 }
 
-function lengthOf({ audio }: SpeechResult): number {
+function audioLength({ audio }: SpeechResult): number {
   return audio.reduce((sum, { length }) => sum + length, 0)
 }
 
@@ -138,7 +138,7 @@ function hit(
   leave?: () => void,
 ): SpeechAnswer {
   noteHit(active, candidate, leave === undefined ? 'hit' : 'joined')
-  active.services.cacheWatch?.spared(candidate.entry, lengthOf(result))
+  active.services.cacheWatch?.spared(candidate.entry, audioLength(result))
   const outcome = keptOutcome(active, selection, candidate, result, leave)
   return mode === 'streamed' ? new WholeStreaming(outcome, deltasOf) : outcome
 }
@@ -156,7 +156,7 @@ async function* deltasOf({ audio, mediaType }: SpeechResult): AsyncGenerator<Del
 async function answerJob(cached: CachedCall): Promise<SpeechAnswer> {
   const { active, cache, place, terms, first } = cached
   const found = await cache.find(place, terms)
-  if (found !== null) return hit(cached, first, audioOf(found))
+  if (found !== null) return hit(cached, first, keptAudio(found))
   note(active, first.entry, 'miss')
   const outcome = (await cached.start(active)) as Outcome<'speech'>
   await keep(cached, outcome.result)
@@ -165,10 +165,10 @@ async function answerJob(cached: CachedCall): Promise<SpeechAnswer> {
 
 /** Keeps what an entry has made, as the speech of that entry. */
 async function keep({ active, cache, terms, first }: CachedCall, result: SpeechResult): Promise<void> {
-  if (lengthOf(result) === 0) return
+  if (audioLength(result) === 0) return
   const entry = entryOf(active.context, first)
   const audio = Buffer.concat(result.audio)
-  await cache.keep(placeOf(active, entry), terms, { audio, mediaType: result.mediaType })
+  await cache.keep(entryPlace(active, entry), terms, { audio, mediaType: result.mediaType })
 }
 
 /** The entry that was asked last. */
@@ -209,7 +209,7 @@ async function join(cached: CachedCall, flight: Flight): Promise<SpeechAnswer | 
     const begun = mode === 'whole' ? flight.ended : flight.begun
     const entry = await context.externalWait(unlessAborted(signal, begun), services.clock)
     // It may have failed over to one that this caller's may not.
-    const candidate = selection.candidates.find((one) => versionOf(one.entry) === versionOf(entry))
+    const candidate = selection.candidates.find((one) => entryVersion(one.entry) === entryVersion(entry))
     if (candidate !== undefined) {
       if (flight.isWhole) return hit(cached, candidate, flight.result, leave)
       return joinedStreaming(cached, candidate, flight, leave)
@@ -239,7 +239,7 @@ function joinedStreaming(
 ): Streaming<'speech'> {
   const { entry } = candidate
   noteHit(active, candidate, 'joined')
-  const spared = () => active.services.cacheWatch?.spared(entry, lengthOf(flight.result))
+  const spared = () => active.services.cacheWatch?.spared(entry, audioLength(flight.result))
   void flight.ended.then(spared, () => {})
   const outcome = keptOutcome(active, selection, candidate, { audio: [], mediaType: '' })
   const { envelope, payload } = outcome
@@ -295,7 +295,7 @@ async function fly(cached: CachedCall, flight: Flight, leader: Leader): Promise<
       flight.push(first.entry, kept.audio, kept.mediaType)
       flight.end()
       leader.leave()
-      leader.answer(hit(cached, first, audioOf(kept)))
+      leader.answer(hit(cached, first, keptAudio(kept)))
       return
     }
     note(active, first.entry, 'miss')

@@ -102,7 +102,7 @@ function clockOf({ startSeconds, stretches }: AudioPart): (second: number, isEnd
 function sew(before: Placed, after: Placed, left: AudioPart, right: AudioPart): void {
   const common = Math.max(0, left.endSeconds - right.startSeconds)
   const most = Math.min(COMPARED_WORDS, Math.ceil(common * WORDS_PER_SECOND) + 1)
-  const ofText = seamOf(tokensOf(before.text), tokensOf(after.text), most)
+  const ofText = seamOf(textTokens(before.text), textTokens(after.text), most)
   const cut = left.toSeconds
   const tail = before.words.filter(({ end }) => end > right.startSeconds)
   const head = after.words.filter(({ start }) => start < left.endSeconds)
@@ -159,7 +159,7 @@ export function seamOf(before: readonly string[], after: readonly string[], most
   return { dropTail: tail.length - best.tailEnd, dropHead: best.headEnd }
 }
 
-function tokensOf(text: string): string[] {
+function textTokens(text: string): string[] {
   return spans(text).map(([from, to]) => norm(text.slice(from, to)))
 }
 
@@ -219,10 +219,10 @@ function languageOf(stretches: readonly HeardStretch[]) {
       seconds.set(result.language, (seconds.get(result.language) ?? 0) + part.toSeconds - part.fromSeconds)
   const [most] = [...seconds].toSorted(([, one], [, other]) => other - one)
   const language = most?.[0] ?? null
-  const told = stretches.flatMap(({ result }) =>
+  const languages = stretches.flatMap(({ result }) =>
     result.language === language && result.languageConfidence !== null ? [result.languageConfidence] : [],
   )
-  const confidence = told.length === 0 ? null : Math.min(...told)
+  const confidence = languages.length === 0 ? null : Math.min(...languages)
   const names = [...seconds.keys()].join(', ')
   const warnings =
     seconds.size > 1 ? [`language: the parts are in ${names}; the one of most seconds is named`] : []

@@ -77,7 +77,7 @@ export function suspectEmpty(
 ): AttemptFailure | null {
   if (last || !entry.retryEmpty || !('options' in payload && 'text' in result)) return null
   if (result.text.trim() !== '' || (payload.audio.durationSeconds ?? 0) < RATED_SECONDS) return null
-  return refusal('an empty transcript')
+  return qualityRefusal('an empty transcript')
 }
 
 /** Whether an answer may be refused once it is whole, so that no part of it may be given before. */
@@ -113,11 +113,11 @@ async function judgeByRules<K extends OperationName>(
   const reason = `a transcript that breaks accept: ${broken.join(', ')}`
   if (how === 'last_resort') return { got: { ...got, warnings: [...got.warnings, reason] } }
   got.release()
-  return refusal(reason)
+  return qualityRefusal(reason)
 }
 
 /** The caller chooses the audio, so its contents are not the entry's fault and must not open its breaker. */
-function refusal(reason: string): AttemptFailure {
+function qualityRefusal(reason: string): AttemptFailure {
   const failure: Failure = { kind: 'server', status: 200, reason, retryAfterMs: null, providerMessage: null }
   return { failure, blamed: false, unknown: false }
 }

@@ -17,24 +17,24 @@ interface ShadowReferencesDependencies {
 
 /** Takes what was really said in a call, and counts how far the answer and that of the shadow are from it. */
 export class ShadowReferences implements References {
-  readonly #parts: ShadowReferencesDependencies
+  readonly #deps: ShadowReferencesDependencies
 
-  constructor(parts: ShadowReferencesDependencies) {
-    this.#parts = parts
+  constructor(deps: ShadowReferencesDependencies) {
+    this.#deps = deps
   }
 
   keep(owner: PairOwner, kept: KeptPair, ttlSeconds: number, signal: AbortSignal): Promise<void> {
-    return this.#parts.pairs.keep(owner, kept, ttlSeconds, signal)
+    return this.#deps.pairs.keep(owner, kept, ttlSeconds, signal)
   }
 
   forget(owner: PairOwner): Promise<void> {
-    return this.#parts.pairs.forget(owner)
+    return this.#deps.pairs.forget(owner)
   }
 
   async take(owner: PairOwner, text: string, signal: CancelSignal): Promise<number> {
     const { workspace, callId } = owner
     const name = `reference:${hash('sha256', JSON.stringify([workspace, callId]))}`
-    const lease = await this.#parts.slots.wait({ name, most: 1 }, { workspace, waitMs: WAIT_MS, signal })
+    const lease = await this.#deps.slots.wait({ name, most: 1 }, { workspace, waitMs: WAIT_MS, signal })
     if (lease === null) throw new GatewayError('CONFLICT', 'another reference of the call is being taken')
     try {
       return await this.#take(owner, text)
@@ -44,7 +44,7 @@ export class ShadowReferences implements References {
   }
 
   async #take(owner: PairOwner, text: string): Promise<number> {
-    const { pairs, watches } = this.#parts
+    const { pairs, watches } = this.#deps
     const found = await pairs.find(owner)
     if (found === null)
       throw new GatewayError('NOT_FOUND', 'no call with this id waits for a reference, or not any more')

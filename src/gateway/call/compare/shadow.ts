@@ -75,7 +75,7 @@ interface ShadowDependencies {
  * for any of them. Under memory pressure, and when the node is to stop, calls of shadows are given up.
  */
 export class Shadows implements ShadowAsker {
-  readonly #parts: ShadowDependencies
+  readonly #deps: ShadowDependencies
   readonly #random: () => number
   /** Health of shadows: one that is down, or asked for a pause, is left alone for a while, too. */
   readonly #health = createCircuitBreakers()
@@ -87,10 +87,10 @@ export class Shadows implements ShadowAsker {
   #heldBytes = 0
   #ended = false
 
-  constructor(parts: ShadowDependencies) {
-    this.#parts = parts
-    this.#random = parts.random ?? Math.random
-    this.#replicas = new ReplicaPools(this.#random, parts.clock)
+  constructor(deps: ShadowDependencies) {
+    this.#deps = deps
+    this.#random = deps.random ?? Math.random
+    this.#replicas = new ReplicaPools(this.#random, deps.clock)
   }
 
   /** Calls that are under way or wait. */
@@ -113,7 +113,7 @@ export class Shadows implements ShadowAsker {
       if (typeof made === 'string') this.#skip(made)
       else this.#begin(made)
     } catch (error) {
-      this.#parts.log.error({ err: error }, 'a shadow could not be asked')
+      this.#deps.log.error({ err: error }, 'a shadow could not be asked')
     }
   }
 
@@ -171,7 +171,7 @@ export class Shadows implements ShadowAsker {
     const isShort = budget.used > budget.limit * (1 - FREE_SHARE)
     if (bytes > 0 && (isShort || this.#heldBytes + bytes > budget.limit * MEMORY_SHARE)) return 'memory'
     // An upload outlives the calls that it is used for.
-    const letGo = source.kind === 'pieces' ? () => {} : this.#parts.holds.hold(source)
+    const letGo = source.kind === 'pieces' ? () => {} : this.#deps.holds.hold(source)
     if (letGo === null) return 'audio'
     this.#heldBytes += bytes
     const holder = new ShadowHolder(context.principal.workspace.id, bytes, leaving)
@@ -192,7 +192,7 @@ export class Shadows implements ShadowAsker {
       return
     }
     const done = this.#run(call)
-      .catch((error: unknown) => this.#parts.log.error({ err: error }, 'a shadow could not be compared'))
+      .catch((error: unknown) => this.#deps.log.error({ err: error }, 'a shadow could not be compared'))
       .finally(() => {
         call.release()
         this.#running.delete(call)
@@ -245,7 +245,7 @@ export class Shadows implements ShadowAsker {
 
   /** Keeps both texts for a reference that the caller may bring, where the route says so. Never rejects. */
   async #keep({ active, shadow, pair, text, leaving }: ShadowCall, shadowText: string): Promise<void> {
-    const { references } = this.#parts
+    const { references } = this.#deps
     const { references: terms } = shadow
     if (references === undefined || terms === null) return
     const { context, call, job, services } = active
@@ -260,7 +260,7 @@ export class Shadows implements ShadowAsker {
       const known = await services.state.jobs.get(job.id)
       if (known === null || known.erased) await references.forget(owner)
     } catch (error) {
-      this.#parts.log.warn({ err: error }, 'the texts of a shadow could not be kept')
+      this.#deps.log.warn({ err: error }, 'the texts of a shadow could not be kept')
     }
   }
 
@@ -297,11 +297,11 @@ export class Shadows implements ShadowAsker {
   }
 
   #skip(reason: ShadowSkip): void {
-    for (const watch of this.#parts.watches) watch.skipped(reason)
+    for (const watch of this.#deps.watches) watch.skipped(reason)
   }
 
   #end(pair: ShadowPair, outcome: AttemptOutcome, comparison: ShadowComparison | null): void {
-    for (const watch of this.#parts.watches) watch.ended({ pair, outcome, comparison })
+    for (const watch of this.#deps.watches) watch.ended({ pair, outcome, comparison })
   }
 }
 

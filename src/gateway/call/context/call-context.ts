@@ -10,7 +10,7 @@ import type { Clock } from '../../../contracts/time.ts'
 import type { Trace } from '../../../contracts/tracing.ts'
 import type { Call } from '../facts/call.ts'
 import type { Metered, Usage } from '../facts/meter.ts'
-import type { ToldUnits } from '../facts/units.ts'
+import type { UnitLevel } from '../facts/units.ts'
 import { requirementsFor } from '../select/eligibility.ts'
 import { recordedCall } from '../select/sample.ts'
 import type { PurposeResolution } from '../select/selection.ts'
@@ -50,7 +50,7 @@ export class CallContext {
   /** State of the key's bucket, which every answer tells; null: it was not asked. */
   bucket: RateDecision | null = null
   /** State of the bucket of tokens, or of audio seconds; null: the call is not limited by any. */
-  units: ToldUnits | null = null
+  units: UnitLevel | null = null
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
   /** The end user of the call; null: the caller named none. */

@@ -2,7 +2,7 @@ import { GatewayError } from '../../../contracts/errors.ts'
 import type { UnitBucket, UnitDecision } from '../../../contracts/rate-limit.ts'
 import type { Call } from '../facts/call.ts'
 import { isLive } from '../facts/facts-for.ts'
-import { bucketsOf, type Limiter, TakenUnits, type ToldUnits, type Unit, unitsAhead } from '../facts/units.ts'
+import { bucketsOf, type Limiter, TakenUnits, type Unit, type UnitLevel, unitsAhead } from '../facts/units.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { ActiveCall } from './services.ts'
 
@@ -58,12 +58,12 @@ function noteUnits(
   buckets: readonly UnitBucket[],
   { buckets: states, retryAfterMs }: UnitDecision,
 ): void {
-  const told = states.map((state, index): ToldUnits => ({ unit, limit: buckets[index]!.perMinute, state }))
-  const [first] = told
-  const least = told.find(({ state }) => state.retryAfterMs === retryAfterMs && retryAfterMs > 0)
+  const levels = states.map((state, index): UnitLevel => ({ unit, limit: buckets[index]!.perMinute, state }))
+  const [first] = levels
+  const least = levels.find(({ state }) => state.retryAfterMs === retryAfterMs && retryAfterMs > 0)
   context.whole.units = least ?? first ?? null
   if (least === undefined) return
-  const isOfKey = buckets[told.indexOf(least)]!.id.startsWith('key:')
+  const isOfKey = buckets[levels.indexOf(least)]!.id.startsWith('key:')
   const name = unit === 'tokens' ? 'tokens' : 'audio_seconds'
   throw new GatewayError('RATE_LIMITED', `too many ${name.replace('_', ' ')} a minute`, {
     retryAfterMs,

@@ -107,7 +107,7 @@ export function meter<K extends OperationName>(
 }
 
 /** The usage of a call before it is answered: its input. */
-export function usageOf<K extends OperationName>({ operation, payload }: Call<K>): Usage {
+export function meteredUsage<K extends OperationName>({ operation, payload }: Call<K>): Usage {
   return METERS[operation](payload as Calls[K], NOTHING_REPORTED, {}).usage
 }
 

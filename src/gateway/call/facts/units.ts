@@ -11,7 +11,7 @@ export type Limiter = Pick<State, 'unitLimiter'>
 export type Unit = 'tokens' | 'audio-seconds'
 
 /** A bucket of the caller as its answer tells of it. */
-export interface ToldUnits {
+export interface UnitLevel {
   readonly unit: Unit
   readonly limit: number
   readonly state: UnitBucketState

@@ -124,7 +124,7 @@ export class LeaseEntry {
   readonly key = newId('call')
   readonly #workspace: string
   /** Mark of what the journal was told last. */
-  #told = ''
+  #reportedState = ''
 
   constructor(workspace: string) {
     this.#workspace = workspace
@@ -138,8 +138,8 @@ export class LeaseEntry {
   entries(token: string | null, sent: Leasing | null, balance: LeaseBalance, isAll: boolean): HeldEntry[] {
     const next = sent?.token ?? null
     const mark = `${token},${next},${balance.mark}`
-    if (!isAll && mark === this.#told) return []
-    this.#told = mark
+    if (!isAll && mark === this.#reportedState) return []
+    this.#reportedState = mark
     const { charge, estimate } = balance.ifLost()
     const held = { workspace: this.#workspace, charge, estimate }
     const from = sent?.from ?? null

@@ -91,7 +91,7 @@ export function createMoneyLeases({
 }
 
 class NodeLeases implements MoneyLeases, MoneySource {
-  readonly #parts: LeaseDependencies
+  readonly #deps: LeaseDependencies
   /** A principal changes with its terms, and begins anew then. */
   readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
   /** By workspace: every lease that is not over. */
@@ -100,9 +100,9 @@ class NodeLeases implements MoneyLeases, MoneySource {
   /** Leases that are over, since the journal was told last. */
   #over: string[] = []
 
-  constructor(parts: LeaseDependencies) {
-    this.#parts = parts
-    parts.usageKeeper?.keepMoney(this)
+  constructor(deps: LeaseDependencies) {
+    this.#deps = deps
+    deps.usageKeeper?.keepMoney(this)
   }
 
   entries(isAll: boolean): HeldEntry[] {
@@ -116,7 +116,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
     let key = this.#keys.get(principal)
     if (key === undefined) {
       const begin = (terms: ReservationTerms) => this.#begin(principal.workspace.id, terms)
-      const { clock } = this.#parts
+      const { clock } = this.#deps
       key = { platform: new KeyMoney(begin, clock), own: new KeyMoney(begin, clock) }
       this.#keys.set(principal, key)
     }
@@ -132,7 +132,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
   }
 
   report(): number {
-    const nowMs = this.#parts.clock.now()
+    const nowMs = this.#deps.clock.now()
     const unreported = this.#all().filter(({ isReported }) => !isReported)
     for (const lease of unreported) lease.report(nowMs)
     return unreported.length
@@ -143,7 +143,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
     this.#timer = null
     await Promise.all([...this.#leases.keys()].map((workspace) => this.giveBack(workspace)))
     if (this.#all().some(({ hasCharges }) => hasCharges))
-      this.#parts.log.error('the state did not take the charges of the last calls: their leases expire')
+      this.#deps.log.error('the state did not take the charges of the last calls: their leases expire')
   }
 
   #all(): readonly MoneyLease[] {
@@ -155,17 +155,17 @@ class NodeLeases implements MoneyLeases, MoneySource {
     this.#leases.set(workspace, leases)
     const onOver = () => {
       leases.delete(lease)
-      if (this.#parts.usageKeeper !== undefined) this.#over.push(lease.key)
+      if (this.#deps.usageKeeper !== undefined) this.#over.push(lease.key)
       if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
     }
-    const lease = new MoneyLease(this.#parts, { workspace, terms, onOver })
+    const lease = new MoneyLease(this.#deps, { workspace, terms, onOver })
     leases.add(lease)
-    this.#timer ??= this.#parts.clock.every(TICK_MS, () => this.#tick()).unref()
+    this.#timer ??= this.#deps.clock.every(TICK_MS, () => this.#tick()).unref()
     return lease
   }
 
   #tick(): void {
-    const nowMs = this.#parts.clock.now()
+    const nowMs = this.#deps.clock.now()
     for (const lease of this.#all()) lease.tick(nowMs)
     if (this.#leases.size > 0 || this.#timer === null) return
     this.#timer.close()
@@ -246,7 +246,7 @@ interface LeaseOrigin {
 
 /** A reservation that goes from token to token. */
 class MoneyLease {
-  readonly #parts: LeaseDependencies
+  readonly #deps: LeaseDependencies
   readonly #origin: LeaseOrigin
   readonly #bornMs: number
   readonly #entry: LeaseEntry
@@ -268,11 +268,11 @@ class MoneyLease {
   #failure: unknown = null
   #renewedMs: number
 
-  constructor(parts: LeaseDependencies, origin: LeaseOrigin) {
-    this.#parts = parts
+  constructor(deps: LeaseDependencies, origin: LeaseOrigin) {
+    this.#deps = deps
     this.#origin = origin
     this.#entry = new LeaseEntry(origin.workspace)
-    this.#bornMs = parts.clock.now()
+    this.#bornMs = deps.clock.now()
     this.#renewedMs = this.#bornMs
   }
 
@@ -391,7 +391,7 @@ class MoneyLease {
   }
 
   #aim(money: ReservationTerms): Charge {
-    return aimOf(this.balance.charge, money, this.#parts.clock.now() - this.#renewedMs)
+    return aimOf(this.balance.charge, money, this.#deps.clock.now() - this.#renewedMs)
   }
 
   /** @param aim what should be free afterwards; nothing: what is free is given back */
@@ -406,12 +406,12 @@ class MoneyLease {
 
   /** Settles a lease that has expired, at what its calls came to. */
   async #recover(): Promise<Filled> {
-    this.#renewedMs = this.#parts.clock.now()
-    this.#parts.usageKeeper?.beforeReport()
+    this.#renewedMs = this.#deps.clock.now()
+    this.#deps.usageKeeper?.beforeReport()
     const { workspace } = this.#origin
     const [token, charge] = [this.#expired ?? '', { ...this.balance.charge }]
     try {
-      await this.#parts.ledger.recover({ workspace, token, charge, estimate: NOTHING })
+      await this.#deps.ledger.recover({ workspace, token, charge, estimate: NOTHING })
       this.#end()
       return 'scarce'
     } catch (error) {
@@ -444,7 +444,7 @@ class MoneyLease {
   }
 
   async #exchange(leasing: Leasing): Promise<Filled> {
-    const { ledger, settlements, usageKeeper, clock } = this.#parts
+    const { ledger, settlements, usageKeeper, clock } = this.#deps
     const { token, workspace, from, held, more } = leasing
     const sentMs = clock.now()
     this.#renewedMs = sentMs
@@ -482,7 +482,7 @@ class MoneyLease {
 
   /** The state has charged it by guess: it is settled once its last call is over. */
   #expire({ token, charge }: NonNullable<Leasing['from']>): void {
-    this.#parts.log.error({ workspace: this.#origin.workspace }, 'a lease of money was not renewed in time')
+    this.#deps.log.error({ workspace: this.#origin.workspace }, 'a lease of money was not renewed in time')
     this.#expired = token
     this.#sent = null
     this.#state = 'draining'

@@ -22,8 +22,8 @@ export function withinCost(selection: Selection, call: Call, wallMs: number): Se
   if (candidates.length > 0) return { ...selection, candidates }
   const known = costs.filter((cost) => cost !== null)
   const estimate = known.length === 0 ? null : Math.min(...known)
-  const told = estimate === null ? 'its cost is not known before' : `it is estimated at ${estimate} USD`
-  throw new GatewayError('BUDGET_EXCEEDED', `the call may cost more than its max_cost_usd: ${told}`, {
+  const reason = estimate === null ? 'its cost is not known before' : `it is estimated at ${estimate} USD`
+  throw new GatewayError('BUDGET_EXCEEDED', `the call may cost more than its max_cost_usd: ${reason}`, {
     param: 'max_cost_usd',
     details: { budget: 'request', max_cost_usd: most, estimated_cost_usd: estimate },
   })

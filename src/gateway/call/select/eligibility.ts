@@ -286,9 +286,10 @@ function contentExclusion(entry: Entry, demand: Demand): Exclusion | null {
  */
 function requiredCapabilities(call: Call): readonly Capability[] {
   const own = CAPABILITY_OF[call.operation]
-  if (call.operation !== 'chat' && call.operation !== 'vision') return listOf(own, false, false, false, false)
+  if (call.operation !== 'chat' && call.operation !== 'vision')
+    return capabilityList(own, false, false, false, false)
   const { messages, tools, modalities } = call.payload
-  return listOf(
+  return capabilityList(
     own,
     tools.length > 0,
     own === 'vision' || holds(messages, 'image'),
@@ -305,7 +306,7 @@ function holds(messages: ChatCall['messages'], kind: ChatPart['type']): boolean 
 /** Lists of capabilities that were needed before, by the endpoint's own and the bits of the others. */
 const lists = new Map<Capability, (readonly Capability[])[]>()
 
-function listOf(
+function capabilityList(
   own: Capability,
   tools: boolean,
   images: boolean,

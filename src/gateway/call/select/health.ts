@@ -90,20 +90,20 @@ export function createCircuitBreakers(): CircuitBreakers {
   return {
     view(entry, nowMs) {
       const breaker = breakers.get(entry)
-      return breaker === undefined ? CLOSED : viewOf(breaker, nowMs)
+      return breaker === undefined ? CLOSED : breakerView(breaker, nowMs)
     },
 
     condition(entry, nowMs) {
       const breaker = breakers.get(entry)
       if (breaker === undefined) return { state: 'closed', sinceMs: null, lastFailure: null }
-      const { state } = viewOf(breaker, nowMs)
+      const { state } = breakerView(breaker, nowMs)
       return { state, sinceMs: sinceMs(breaker, state), lastFailure: breaker.lastFailure }
     },
 
     admit(entry, nowMs) {
       const breaker = breakers.get(entry)
       if (breaker === undefined) return true
-      const { state, untilMs } = viewOf(breaker, nowMs)
+      const { state, untilMs } = breakerView(breaker, nowMs)
       if (state === 'closed') return true
       if (state !== 'half_open' || (untilMs ?? 0) > nowMs) return false
       breaker.trialUntilMs = nowMs + TRIAL_LEASE_MS
@@ -133,7 +133,7 @@ export function createCircuitBreakers(): CircuitBreakers {
         if (breaker.coolingUntilMs <= nowMs) breaker.coolingSinceMs = nowMs
         breaker.coolingUntilMs = Math.max(breaker.coolingUntilMs, nowMs + retryAfterMs)
       }
-      if (breaker.trialUntilMs !== null) return open(breaker, nowMs)
+      if (breaker.trialUntilMs !== null) return openBreaker(breaker, nowMs)
       if (breaker.openedAtMs !== null) return
       breaker.consecutiveFailures += 1
       breaker.window.count(nowMs, true)
@@ -159,7 +159,7 @@ function newBreaker(): Breaker {
   }
 }
 
-function viewOf(breaker: Breaker, nowMs: number): EntryHealth {
+function breakerView(breaker: Breaker, nowMs: number): EntryHealth {
   const { openedAtMs, trialUntilMs, coolingUntilMs } = breaker
   if (coolingUntilMs > nowMs) return { state: 'cooling', untilMs: coolingUntilMs, openedAtMs }
   if (openedAtMs === null) return CLOSED
@@ -178,10 +178,10 @@ function openIfFailing(breaker: Breaker, nowMs: number): void {
     const { calls, failures } = breaker.window.totals(nowMs)
     if (calls < RATED_CALLS || failures < calls * FAILURE_RATE) return
   }
-  open(breaker, nowMs)
+  openBreaker(breaker, nowMs)
 }
 
-function open(breaker: Breaker, nowMs: number): void {
+function openBreaker(breaker: Breaker, nowMs: number): void {
   breaker.trialUntilMs = null
   breaker.openedAtMs = nowMs
 }

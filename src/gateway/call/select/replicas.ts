@@ -212,11 +212,11 @@ export class ReplicaPools {
   readonly #pools = new WeakMap<ConfiguredProvider, ReplicaPool>()
   /** By the name of their provider, the one that was asked for last. */
   readonly #newest = new Map<string, ReplicaPool>()
-  readonly #parts: { readonly random: () => number; readonly clock: Clock }
+  readonly #deps: { readonly random: () => number; readonly clock: Clock }
 
   /** @param random uniform in [0, 1) */
   constructor(random: () => number, clock: Clock = systemClock) {
-    this.#parts = { random, clock }
+    this.#deps = { random, clock }
   }
 
   /** The pool of a provider; null: it has one address. */
@@ -228,7 +228,7 @@ export class ReplicaPools {
     const replicas = provider.pool.baseUrls.map(
       (baseUrl) => before.find((replica) => replica.baseUrl === baseUrl) ?? new Replica(baseUrl),
     )
-    const pool = new ReplicaPool(provider, provider.pool, replicas, this.#parts)
+    const pool = new ReplicaPool(provider, provider.pool, replicas, this.#deps)
     this.#pools.set(provider, pool)
     this.#newest.set(provider.name, pool)
     return pool

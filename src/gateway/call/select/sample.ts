@@ -165,7 +165,7 @@ export function recordedCall(
   { purposes, route }: Pick<Principal, 'purposes' | 'route'>,
 ): RecordedCall {
   const { operation, selectors } = call
-  const { sample, unrecorded } = sampleOf(call, route)
+  const { sample, unrecorded } = callSample(call, route)
   const label = selectors.purpose?.label
   const purpose = purposes.some((one) => one.purpose === label) ? (label ?? null) : null
   const all = { ...sample, purpose, responseProfile: selectors.responseProfile }
@@ -182,7 +182,7 @@ function isPlain(name: string, value: unknown): boolean {
   return value === PLAIN_SAMPLE[name as keyof Sample]
 }
 
-function sampleOf(call: Call, route: Principal['route']): PartialSample {
+function callSample(call: Call, route: Principal['route']): PartialSample {
   switch (call.operation) {
     case 'transcription':
     case 'translation':

@@ -1,5 +1,5 @@
 import { type Clock, nextTurn, systemClock } from '../../../contracts/time.ts'
-import { joined } from '../bytes.ts'
+import { joinedBytes } from '../bytes.ts'
 
 /** Event loop time between two turns of other work. */
 const SLICE_MS = 1
@@ -47,7 +47,7 @@ export class ByteStream {
       }
       const next = await this.#chunks.next()
       if (next.done === true) this.#ended = true
-      else this.#rest = joined(this.#rest, next.value)
+      else this.#rest = joinedBytes(this.#rest, next.value)
     }
     return this.#rest
   }

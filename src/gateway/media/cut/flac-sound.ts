@@ -55,7 +55,7 @@ async function* frames(stream: ByteStream, facts: FlacStream): AsyncGenerator<Pa
   let frame = readFrame(await stream.fill(64), 0, facts)
   if (frame === null) throw new Uncuttable('no frame')
   while (frame !== null) {
-    const found = await endOf(stream, frame, facts)
+    const found = await frameEnd(stream, frame, facts)
     yield { bytes: stream.view.subarray(0, found.bytes), ticks: frame.samples }
     stream.skip(found.bytes)
     frame = found.next
@@ -63,7 +63,7 @@ async function* frames(stream: ByteStream, facts: FlacStream): AsyncGenerator<Pa
 }
 
 /** @returns length of the frame that begins here, and the next one; null: it is the last */
-async function endOf(stream: ByteStream, frame: FlacFrame, facts: FlacStream) {
+async function frameEnd(stream: ByteStream, frame: FlacFrame, facts: FlacStream) {
   const expected = frame.position + frame.samples
   let view = stream.view
   for (let at = 6; ; ) {

@@ -22,13 +22,13 @@ export async function withSound<Result>(
 ): Promise<Result> {
   const stream = new ByteStream(reader.bytes(audio, signal), signal)
   try {
-    return await use(await open(stream, reader, audio, signal))
+    return await use(await openRecording(stream, reader, audio, signal))
   } finally {
     await stream.close()
   }
 }
 
-async function open(
+async function openRecording(
   stream: ByteStream,
   reader: AudioReader,
   audio: Audio,

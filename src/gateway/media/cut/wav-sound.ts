@@ -22,7 +22,7 @@ interface Head {
 
 /** RIFF and RF64: blocks of samples behind a head. */
 export async function openWav(stream: ByteStream): Promise<Sound> {
-  const { format, chunk, bytes } = await readHead(stream)
+  const { format, chunk, bytes } = await readWavHead(stream)
   const { blockBytes, sampleRate } = format
   if (blockBytes === 0 || sampleRate === 0) throw new Uncuttable('no size of samples')
   const blockTicks = ticksOfBlock(format)
@@ -38,7 +38,7 @@ export async function openWav(stream: ByteStream): Promise<Sound> {
   }
 }
 
-async function readHead(stream: ByteStream): Promise<Head> {
+async function readWavHead(stream: ByteStream): Promise<Head> {
   let chunk: Uint8Array | null = null
   let longSize = SIZE_UNKNOWN
   await stream.fill(12)

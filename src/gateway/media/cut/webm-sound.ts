@@ -53,7 +53,7 @@ interface Track {
 
 /** WebM and Matroska: blocks of the first track of sound, in clusters of their own. */
 export async function openWebm(stream: ByteStream): Promise<Sound> {
-  const head = await readHead(stream)
+  const head = await readWebmHead(stream)
   const { track } = head
   return {
     rate: RATE,
@@ -77,7 +77,7 @@ interface Head {
 }
 
 /** Reads up to the first cluster, whose header is passed over. */
-async function readHead(stream: ByteStream): Promise<Head> {
+async function readWebmHead(stream: ByteStream): Promise<Head> {
   let ebml: Uint8Array | null = null
   let track: Track | null = null
   let scaleMs = 1

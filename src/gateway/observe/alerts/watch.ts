@@ -54,20 +54,20 @@ export interface AlertWatch {
  * its process has died. What is open is kept in the state, and begins and ends there in one step with what is told of
  * it; so an incident is told once, and its end once, also where two nodes believe that they are the one.
  */
-export function createAlertWatch(parts: AlertWatchDependencies): AlertWatch {
-  return new Watch(parts)
+export function createAlertWatch(deps: AlertWatchDependencies): AlertWatch {
+  return new Watch(deps)
 }
 
 /** The same, looking until it is stopped. */
-export function startAlertWatch(parts: AlertWatchDependencies): AlertWatch {
-  const watch = createAlertWatch(parts)
-  const roundMs = parts.timing?.roundMs ?? ROUND_MS
+export function startAlertWatch(deps: AlertWatchDependencies): AlertWatch {
+  const watch = createAlertWatch(deps)
+  const roundMs = deps.timing?.roundMs ?? ROUND_MS
   const stopping = new AbortController()
   const { signal } = stopping
   const rounds = async () => {
     while (!signal.aborted) {
       await watch.round()
-      await sleep(parts.clock, roundMs, { signal, ref: false }).catch(() => {})
+      await sleep(deps.clock, roundMs, { signal, ref: false }).catch(() => {})
     }
   }
   const done = rounds()
@@ -82,7 +82,7 @@ export function startAlertWatch(parts: AlertWatchDependencies): AlertWatch {
 }
 
 class Watch implements AlertWatch {
-  readonly #parts: AlertWatchDependencies
+  readonly #deps: AlertWatchDependencies
   readonly #figures: Figures
   #lease: SlotLease | null = null
   /** Since when the cause of an incident is gone, by its id. A node that takes over counts anew. */
@@ -91,21 +91,21 @@ class Watch implements AlertWatch {
   readonly #unread = new Set<string>()
   #away = false
 
-  constructor(parts: AlertWatchDependencies) {
-    this.#parts = parts
-    this.#figures = new Figures(parts)
+  constructor(deps: AlertWatchDependencies) {
+    this.#deps = deps
+    this.#figures = new Figures(deps)
   }
 
   async round(): Promise<void> {
-    const terms = this.#parts.snapshot().alerts
+    const terms = this.#deps.snapshot().alerts
     if (terms === undefined) return this.stop()
     if (!(await this.#leads())) return
     try {
       await this.#look(terms)
-      if (this.#away) this.#parts.log.info('alerts are watched again')
+      if (this.#away) this.#deps.log.info('alerts are watched again')
       this.#away = false
     } catch (error) {
-      if (!this.#away) this.#parts.log.warn({ err: error }, 'alerts cannot be watched')
+      if (!this.#away) this.#deps.log.warn({ err: error }, 'alerts cannot be watched')
       this.#away = true
     }
   }
@@ -118,15 +118,15 @@ class Watch implements AlertWatch {
 
   async #leads(): Promise<boolean> {
     if (this.#lease !== null) return true
-    const taken = await this.#parts.state.slots.take([WATCH_SLOT])
+    const taken = await this.#deps.state.slots.take([WATCH_SLOT])
     if ('full' in taken) return false
     this.#lease = taken.lease
     return true
   }
 
   async #look(terms: AlertTerms): Promise<void> {
-    const nowMs = this.#parts.clock.wallNow()
-    const open = new Map((await this.#parts.state.alerts.open()).map((one) => [incidentName(one), one]))
+    const nowMs = this.#deps.clock.wallNow()
+    const open = new Map((await this.#deps.state.alerts.open()).map((one) => [incidentName(one), one]))
     await this.#figures.begin(terms.rules, [...open.values()], nowMs)
     for (const rule of terms.rules) {
       const findings = await this.#findingsOf(rule)
@@ -146,7 +146,7 @@ class Watch implements AlertWatch {
       return findings
     } catch (error) {
       if (!this.#unread.has(rule.name))
-        this.#parts.log.warn({ rule: rule.name, err: error }, 'an alert rule cannot be looked at')
+        this.#deps.log.warn({ rule: rule.name, err: error }, 'an alert rule cannot be looked at')
       this.#unread.add(rule.name)
       return null
     }
@@ -185,7 +185,7 @@ class Watch implements AlertWatch {
   }
 
   #isOver({ id }: Incident, recoverAfterMs: number): boolean {
-    const nowMs = this.#parts.clock.wallNow()
+    const nowMs = this.#deps.clock.wallNow()
     const sinceMs = this.#wellSince.get(id) ?? nowMs
     this.#wellSince.set(id, sinceMs)
     return nowMs - sinceMs >= recoverAfterMs
@@ -193,7 +193,7 @@ class Watch implements AlertWatch {
 
   async #begin({ name: rule, kind }: AlertRule, finding: Finding): Promise<Incident> {
     const { subject, owner, value, threshold, isExhausted } = finding
-    const { state, clock, log, onEvent } = this.#parts
+    const { state, clock, log, onEvent } = this.#deps
     const openedAtMs = clock.wallNow()
     const incident: Incident = {
       ...{ id: newId('inc'), rule, kind, subject },
@@ -218,7 +218,7 @@ class Watch implements AlertWatch {
     const isNew = updated.isExhausted === true && incident.isExhausted !== true
     if (!isNew && rounded(value) === rounded(incident.value) && updated.isExhausted === incident.isExhausted)
       return incident
-    const { state, clock, log, onEvent } = this.#parts
+    const { state, clock, log, onEvent } = this.#deps
     const event = isNew ? eventOf(updated, 'alert.exhausted', { occurredAtMs: clock.wallNow(), value }) : null
     if ((await state.alerts.update(updated, event)) && event !== null) {
       log.warn({ incident: incident.id, rule: incident.rule, event_id: event.id }, 'a budget is exhausted')
@@ -229,7 +229,7 @@ class Watch implements AlertWatch {
 
   /** @param value the figure by now; null: there is none any more */
   async #end(incident: Incident, value: number | null): Promise<void> {
-    const { state, clock, log, onEvent } = this.#parts
+    const { state, clock, log, onEvent } = this.#deps
     const occurredAtMs = clock.wallNow()
     const event = eventOf(incident, 'alert.recovered', { occurredAtMs, value })
     this.#wellSince.delete(incident.id)

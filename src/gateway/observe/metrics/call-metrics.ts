@@ -20,7 +20,7 @@ const MICROS_PER_USD = 1_000_000
  * https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-metrics.md
  */
 export class CallMetrics implements CallWatch, CacheWatch {
-  readonly #families = makeFamilies()
+  readonly #families = callFamilies()
   readonly #evictions = this.#families.cacheEvictions.of()
   /** An entry belongs to a snapshot; one of the same name in the next snapshot counts on. */
   readonly #entries = new WeakMap<Entry, EntrySeries>()
@@ -84,9 +84,9 @@ export class CallMetrics implements CallWatch, CacheWatch {
   }
 }
 
-type Families = ReturnType<typeof makeFamilies>
+type Families = ReturnType<typeof callFamilies>
 
-function makeFamilies() {
+function callFamilies() {
   return {
     duration: new Histograms(
       'gen_ai_client_operation_duration_seconds',

@@ -28,7 +28,7 @@ export async function startMetricsListener(
     (request, response) => {
       request.resume()
       const [path] = (request.url ?? '').split('?')
-      if (request.method === 'GET' && path === '/metrics') void answer(response, scrape)
+      if (request.method === 'GET' && path === '/metrics') void answerScrape(response, scrape)
       // A worker has no other port that a probe could ask.
       else if (request.method === 'GET' && path === '/healthz') response.end('ok\n')
       else response.writeHead(404, { 'content-type': 'text/plain' }).end('GET /metrics\n')
@@ -52,7 +52,7 @@ export async function startMetricsListener(
   }
 }
 
-async function answer(response: ServerResponse, scrape: () => Promise<string>): Promise<void> {
+async function answerScrape(response: ServerResponse, scrape: () => Promise<string>): Promise<void> {
   try {
     const text = await scrape()
     response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(text)

@@ -15,7 +15,7 @@ const OF_ENTRY = ['provider', 'model']
 
 /** Counts what becomes of live sessions, per route entry. */
 export class LiveMetrics implements LiveWatch {
-  readonly #families = makeFamilies()
+  readonly #families = liveFamilies()
   /** An entry belongs to a snapshot; one of the same name in the next snapshot counts on. */
   readonly #entries = new WeakMap<Entry, LiveSeries>()
 
@@ -75,9 +75,9 @@ export class LiveMetrics implements LiveWatch {
   }
 }
 
-type Families = ReturnType<typeof makeFamilies>
+type Families = ReturnType<typeof liveFamilies>
 
-function makeFamilies() {
+function liveFamilies() {
   return {
     ended: new Counters('larkway_live_sessions_ended_total', 'Live sessions that ended, by why.', [
       'kind',

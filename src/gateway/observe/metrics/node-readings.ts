@@ -71,8 +71,8 @@ const ENDS = (['transcription', 'queue'] as const).flatMap((kind) =>
 )
 
 /** All that this process knows by itself. */
-export function nodeReadings(parts: NodeDependencies): Reading[] {
-  const { version, server, live, certificate, jobs, budget, settlements, rateLimiter, bodies } = parts
+export function nodeReadings(deps: NodeDependencies): Reading[] {
+  const { version, server, live, certificate, jobs, budget, settlements, rateLimiter, bodies } = deps
   return [
     info(version, server?.uws ?? ''),
     ...(server === undefined
@@ -88,7 +88,7 @@ export function nodeReadings(parts: NodeDependencies): Reading[] {
           gauge('larkway_live_held_bytes', 'Bytes of audio kept for them to be replayed.', live.heldBytes),
           gauge('larkway_live_held_limit_bytes', 'Bytes of audio that may be kept.', live.heldBytesMax),
         ]),
-    ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs - parts.clock.wallNow())]),
+    ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs - deps.clock.wallNow())]),
     ...(jobs === undefined
       ? []
       : [gauge('larkway_jobs_running', 'Jobs that this process runs.', jobs.running)]),
@@ -98,17 +98,17 @@ export function nodeReadings(parts: NodeDependencies): Reading[] {
     gauge(
       'larkway_keys_age_seconds',
       'Since the list of API keys was known to be the newest.',
-      parts.keys.ageMs / 1_000,
+      deps.keys.ageMs / 1_000,
     ),
     gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
-    ...(parts.usage === undefined ? [] : usageReadings(parts.usage())),
-    ...booksReadings(parts.books?.() ?? null, parts.snapshot()),
+    ...(deps.usage === undefined ? [] : usageReadings(deps.usage())),
+    ...booksReadings(deps.books?.() ?? null, deps.snapshot()),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
-    lossReading(parts.memory ?? null),
-    slotReading(parts),
-    ...replicaReadings(parts),
-    breakers(parts),
+    lossReading(deps.memory ?? null),
+    slotReading(deps),
+    ...replicaReadings(deps),
+    breakers(deps),
     eventLoop(),
   ]
 }
@@ -237,7 +237,7 @@ function bodyReadings({ arriving, uploading, ...became }: BodyCounts): Reading[]
   return [
     gauge('larkway_bodies_arriving', 'Bodies of requests that are arriving.', arriving),
     gauge('larkway_bodies_uploading', 'Those of them that go into the store meanwhile.', uploading),
-    counted('larkway_bodies_total', 'Bodies of requests, by what became of them.', 'event', became),
+    countReading('larkway_bodies_total', 'Bodies of requests, by what became of them.', 'event', became),
   ]
 }
 
@@ -252,7 +252,7 @@ function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
         (one) => [[one], one === mode ? 1 : 0] as const,
       ),
     },
-    counted(
+    countReading(
       'larkway_limiter_decisions_total',
       'Decisions on rate limits, by who made them.',
       'by',
@@ -371,7 +371,7 @@ function info(version: string, uws: string): Reading {
   }
 }
 
-function counted(
+function countReading(
   name: string,
   help: string,
   label: string,

@@ -23,7 +23,7 @@ export interface WatchedExchange {
 
 /** Requests of the main door. Labels are patterns and statuses of ours: nothing that a caller can make up. */
 export class RequestMetrics {
-  readonly #families = makeFamilies()
+  readonly #families = requestFamilies()
   readonly #routes = new Map<string | null, Map<string, RouteSeries>>()
 
   /**
@@ -77,9 +77,9 @@ export class RequestMetrics {
   }
 }
 
-type Families = ReturnType<typeof makeFamilies>
+type Families = ReturnType<typeof requestFamilies>
 
-function makeFamilies() {
+function requestFamilies() {
   const labels = ['route', 'method']
   return {
     requests: new Counters(

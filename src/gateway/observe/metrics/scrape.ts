@@ -22,8 +22,9 @@ export function createScrape(
 
   async function scrape(): Promise<string> {
     const figures = await within(STATE_MS, node.figures(), node.clock).catch(() => null)
-    const told = [requests, calls, live, shadows, work, tenants, ...(node.usage === undefined ? [] : [usage])]
-    const counted = told.flatMap(({ families }) => families.map((one) => one.render()))
+    const rooms = [requests, calls, live, shadows, work, tenants]
+    const groups = node.usage === undefined ? rooms : [...rooms, usage]
+    const counted = groups.flatMap(({ families }) => families.map((one) => one.render()))
     const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)
     const texts: string[] = []
     for (const pieces of [...counted, ...read, ...ofProcess().map((one) => one.render())])

@@ -14,7 +14,7 @@ const SECONDS = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4]
 
 /** Calls of shadows by pairs of entries, whose names come out of the configuration. */
 export class ShadowMetrics implements ShadowWatch {
-  readonly #families = makeFamilies()
+  readonly #families = shadowFamilies()
 
   constructor() {
     for (const reason of SHADOW_SKIPS) this.#families.skipped.of(reason)
@@ -61,7 +61,7 @@ function labelsOf({ operation, provider, model, shadowProvider, shadowModel }: S
   return [operation, provider, model, shadowProvider, shadowModel]
 }
 
-function makeFamilies() {
+function shadowFamilies() {
   return {
     skipped: new Counters(
       'larkway_shadow_skipped_total',

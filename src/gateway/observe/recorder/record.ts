@@ -1,4 +1,4 @@
-import { callFacts, errorOf } from '../../../contracts/call-facts.ts'
+import { callFacts, failureCode } from '../../../contracts/call-facts.ts'
 import { CAPABILITIES, FEATURES, PROTOCOL_FEATURES } from '../../../contracts/calls.ts'
 import { SCOPES } from '../../../contracts/catalog.ts'
 import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../../../contracts/console.ts'
@@ -182,7 +182,7 @@ export function requestRecord(
     method,
     path: pattern ?? '',
     status,
-    error: errorOf(exchange, call) ?? null,
+    error: failureCode(exchange, call) ?? null,
     failure: call.failure && recordedFailure(call.failure),
     milliseconds: Math.round(elapsedMs),
     addedMs: addedMs === null ? null : Math.round(addedMs * 100) / 100,

@@ -70,17 +70,17 @@ interface SampledNode {
 }
 
 /** Builds the sample of a node for the step that ends now. */
-function sampleOf(
+function nodeSample(
   { name, budget, live, shadows, endUsers, inFlight }: SampledNode,
   tallies: Tallies,
-  told: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts' | 'breakers' | 'unwell'>> &
+  counted: Required<Pick<NodeSample, 'atMs' | 'stepMs' | 'attempts' | 'breakers' | 'unwell'>> &
     Pick<NodeSample, 'untried' | 'refusedBudgets'>,
 ): NodeSample {
   const sessions = live()
   const named = endUsers()
   return {
     node: name,
-    ...told,
+    ...counted,
     memoryUsedBytes: budget.used,
     memoryLimitBytes: budget.limit,
     inFlight: inFlight(),
@@ -146,7 +146,7 @@ function breakersOf(unwell: readonly UnwellEntry[]): BreakerView[] {
  * Their models, in one order always, so that a model which there is room for has a place in each sample while it is
  * unwell.
  */
-function modelsOf(unwell: readonly UnwellEntry[]): UnwellModel[] {
+function unwellModels(unwell: readonly UnwellEntry[]): UnwellModel[] {
   const models = new Map<string, UnwellModel>()
   for (const { entry } of unwell) {
     const { provider, model } = entry
@@ -265,7 +265,7 @@ export interface RecorderDependencies {
  * most of them no more is done than to find the key's tally and add to it.
  */
 export class BatchingRecorder implements Recorder {
-  readonly #parts: RecorderDependencies
+  readonly #deps: RecorderDependencies
   readonly #timing: RecorderTiming
   readonly #clock: Clock
   readonly #tallies: Tallies
@@ -285,14 +285,14 @@ export class BatchingRecorder implements Recorder {
   /** On the node's clock. */
   #stepStartMs: number
 
-  constructor(parts: RecorderDependencies) {
-    this.#parts = parts
-    this.#clock = parts.clock ?? systemClock
+  constructor(deps: RecorderDependencies) {
+    this.#deps = deps
+    this.#clock = deps.clock ?? systemClock
     this.#tallies = new Tallies(this.#clock)
     this.#stepStartMs = this.#clock.now()
-    this.#timing = { ...TIMING, ...parts.timing }
+    this.#timing = { ...TIMING, ...deps.timing }
     this.#step = this.#stepAt(this.#currentTick())
-    this.#writes = new Writes(parts.log)
+    this.#writes = new Writes(deps.log)
   }
 
   /** Begins to write. @param inFlight requests that are not answered yet, and jobs that run */
@@ -407,14 +407,14 @@ export class BatchingRecorder implements Recorder {
 
   #putRecords(): void {
     if (this.#records.length === 0) return
-    const { requests } = this.#parts.state
+    const { requests } = this.#deps.state
     const [token, records] = [randomUUID(), this.#records]
     this.#records = []
     this.#writes.put(() => requests.add(token, records))
   }
 
   #putSample(atMs: number): void {
-    const { samples, keyUses } = this.#parts.state
+    const { samples, keyUses } = this.#deps.state
     const sample = this.#sample(atMs)
     this.#writes.put(() => samples.add(sample, KEEP_SAMPLES_MS))
     const used = this.#tallies.usedKeys()
@@ -426,16 +426,16 @@ export class BatchingRecorder implements Recorder {
   }
 
   #sample(atMs: number): NodeSample {
-    const node = { ...this.#parts.node, inFlight: this.#inFlight }
+    const node = { ...this.#deps.node, inFlight: this.#inFlight }
     const stepMs = Math.round(this.#clock.now() - this.#stepStartMs)
     const entries = unwellEntries(node, this.#clock)
-    const models = modelsOf(entries.filter(({ isUntried }) => !isUntried))
-    const untried = modelsOf(entries.filter(({ isUntried }) => isUntried)).slice(0, TOLD_MODELS_MAX)
+    const models = unwellModels(entries.filter(({ isUntried }) => !isUntried))
+    const untried = unwellModels(entries.filter(({ isUntried }) => isUntried)).slice(0, TOLD_MODELS_MAX)
     const refusedBudgets = [...this.#refusedBudgets.values()]
     const { kept: attempts, leftOut } = this.#tallies.attempts()
     this.#tellOfCut(leftOut + Math.max(models.length - TOLD_MODELS_MAX, 0))
     const unwell = models.slice(0, TOLD_MODELS_MAX)
-    return sampleOf(node, this.#tallies, {
+    return nodeSample(node, this.#tallies, {
       ...{ atMs, stepMs, attempts, unwell, breakers: breakersOf(entries) },
       ...(untried.length === 0 ? {} : { untried }),
       ...(refusedBudgets.length === 0 ? {} : { refusedBudgets }),
@@ -444,7 +444,7 @@ export class BatchingRecorder implements Recorder {
 
   /** Tells in the log when there is no room for some models, once until there was for all. */
   #tellOfCut(count: number): void {
-    if (count > 0 && !this.#isCut) this.#parts.log.warn({ count }, 'alerts do not see all models')
+    if (count > 0 && !this.#isCut) this.#deps.log.warn({ count }, 'alerts do not see all models')
     this.#isCut = count > 0
   }
 }

@@ -298,7 +298,7 @@ class UpstreamTally {
       failed: this.#failed,
       p50Ms: sorted.length === 0 ? null : quantile(sorted, 0.5),
       p95Ms: sorted.length === 0 ? null : quantile(sorted, 0.95),
-      models: modelsOf(models),
+      models: modelSamples(models),
     }
   }
 
@@ -344,7 +344,7 @@ function upstreamOf(
 }
 
 /** Merges the models of several workspaces, each model once. */
-function modelsOf(tallies: readonly ModelTally[]): ModelSample[] {
+function modelSamples(tallies: readonly ModelTally[]): ModelSample[] {
   const merged = [...Map.groupBy(tallies, ({ model }) => model)].map(([model, same]) => ({
     model,
     calls: same.reduce((sum, { calls }) => sum + calls, 0),

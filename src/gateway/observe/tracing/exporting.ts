@@ -56,17 +56,17 @@ class ReportingSpanProcessor implements SpanProcessor {
   readonly #batches: BatchSpanProcessor
   readonly #exporter: SpanExporter
   readonly #queueMax: number
-  readonly #parts: LossDependencies
+  readonly #deps: LossDependencies
   /** Spans that the queue holds, and those that are on their way. */
   #queued = 0
   #sending = 0
   #lost = 0
   #saidMs = Number.NEGATIVE_INFINITY
 
-  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], parts: LossDependencies) {
+  constructor(exporter: SpanExporter, batch: TracingOptions['batch'], deps: LossDependencies) {
     this.#exporter = exporter
     this.#queueMax = batch.maxQueueSize
-    this.#parts = parts
+    this.#deps = deps
     this.#batches = new BatchSpanProcessor({
       ...batch,
       exporter: {
@@ -108,7 +108,7 @@ class ReportingSpanProcessor implements SpanProcessor {
     this.#sending += spans.length
     this.#exporter.export(spans, (result) => {
       this.#sending -= spans.length
-      if (result.code !== TAKEN) this.#lose(spans.length, reasonOf(result.error))
+      if (result.code !== TAKEN) this.#lose(spans.length, exportReason(result.error))
       // They are counted here: the processor would print an error whose text is the receiver's.
       done({ code: TAKEN })
     })
@@ -116,11 +116,11 @@ class ReportingSpanProcessor implements SpanProcessor {
 
   #lose(count: number, reason: string): void {
     this.#lost += count
-    if (this.#parts.clock.now() - this.#saidMs >= SAY_EVERY_MS) this.#say(reason)
+    if (this.#deps.clock.now() - this.#saidMs >= SAY_EVERY_MS) this.#say(reason)
   }
 
   #say(reason: string): void {
-    const { log, clock } = this.#parts
+    const { log, clock } = this.#deps
     log.warn({ spans: this.#lost, reason }, 'spans were lost')
     this.#saidMs = clock.now()
     this.#lost = 0
@@ -128,7 +128,7 @@ class ReportingSpanProcessor implements SpanProcessor {
 }
 
 /** A status or a code; what else the error says may be the receiver's words. */
-function reasonOf(error: Error | undefined): string {
+function exportReason(error: Error | undefined): string {
   const code = error !== undefined && 'code' in error ? error.code : undefined
   if (typeof code === 'number') return `the receiver answers ${code}`
   return typeof code === 'string' ? `the receiver is away: ${code}` : 'the receiver does not answer'
@@ -138,9 +138,9 @@ function reasonOf(error: Error | undefined): string {
 const CLOSE_MS = 3_000
 
 /** Makes the spans of this process and sends them by OTLP over HTTP. */
-export function openTracing(options: TracingOptions, version: string, parts: LossDependencies): Tracing {
-  const { clock } = parts
-  const outlet = new ReportingSpanProcessor(new OTLPTraceExporter(), options.batch, parts)
+export function openTracing(options: TracingOptions, version: string, deps: LossDependencies): Tracing {
+  const { clock } = deps
+  const outlet = new ReportingSpanProcessor(new OTLPTraceExporter(), options.batch, deps)
   const provider = new TracerProvider({
     resource: resourceOf(version),
     sampler: samplerOf(options.sampling),

@@ -38,7 +38,7 @@ export function readMessage(body: JsonObject): ChatAnswer | null {
     toolCalls: blocks.flatMap((block) => beginToolCall(block) ?? []).map(numbered),
     finishReason: finishReasonOf(body.stop_reason),
     audioBase64: '',
-    usage: usageOf(readCounts(body.usage)),
+    usage: tokenUsage(readCounts(body.usage)),
   }
 }
 
@@ -71,13 +71,17 @@ const COUNTED = [
  */
 export function readCounts(usage: unknown, before: Counts = {}): Counts {
   const counts = asObject(usage) ?? {}
-  const told = COUNTED.filter((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
+  const known = COUNTED.filter((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
   const { service_tier: tier = before.service_tier } = counts
-  return { ...before, ...Object.fromEntries(told.map((name) => [name, counts[name]])), service_tier: tier }
+  return {
+    ...before,
+    ...Object.fromEntries(known.map((name) => [name, counts[name]])),
+    service_tier: tier,
+  }
 }
 
 /** `input_tokens` alone leaves out what went into the prompt cache and what came from it. */
-export function usageOf(counts: Counts): TokenUsage | null {
+export function tokenUsage(counts: Counts): TokenUsage | null {
   const { input_tokens: input, output_tokens: output } = counts
   if (input === undefined && output === undefined) return null
   const { cache_creation_input_tokens: written, cache_read_input_tokens: cached } = counts

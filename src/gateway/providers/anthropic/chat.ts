@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { type ChatAnswer, endingOf, settleChat, strictWarnings } from '../chat-answer.ts'
+import { type ChatAnswer, chatEnding, settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused } from '../failure.ts'
 import { readMessage } from './answer.ts'
 import { encodeMessages } from './messages.ts'
@@ -56,7 +56,7 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
     if ('failure' in encoded) return { kind: 'failed', failure: encoded.failure } as const
     const body = [Buffer.from(JSON.stringify(encoded.body))]
     const url = `${target.baseUrl}/v1/messages`
-    const headers = { ...headersOf(target), 'content-type': 'application/json' }
+    const headers = { ...requestHeaders(target), 'content-type': 'application/json' }
     const request: UpstreamRequest = { method: 'POST', url, headers, body }
     return { kind: 'send', request, state: null } as const
   }
@@ -66,7 +66,7 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return endingOf(settle(readMessage(answer.body), call, target, reply))
+      return chatEnding(settle(readMessage(answer.body), call, target, reply))
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),
@@ -78,9 +78,9 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
 }
 
 /** Headers of every request. */
-export function headersOf(target: Target): Record<string, string> {
+export function requestHeaders(target: Target): Record<string, string> {
   const key = target.credential === null ? {} : { 'x-api-key': target.credential }
-  return { accept: '*/*', ...key, 'anthropic-version': optionsOf(target).version ?? CURRENT_VERSION }
+  return { accept: '*/*', ...key, 'anthropic-version': targetOptions(target).version ?? CURRENT_VERSION }
 }
 
 function encodeChat(call: ChatCall, target: Target, stream: boolean) {
@@ -191,14 +191,14 @@ function samplingOf({ temperature, top_p: topP }: ChatCall, target: Target) {
 }
 
 function samples(target: Target): boolean {
-  return optionsOf(target).version === SAMPLING_VERSION
+  return targetOptions(target).version === SAMPLING_VERSION
 }
 
 function defaultLimit(target: Target): number {
-  return optionsOf(target).max_tokens ?? DEFAULT_MAX_TOKENS
+  return targetOptions(target).max_tokens ?? DEFAULT_MAX_TOKENS
 }
 
 /** Checked against the schema when the configuration was read. */
-function optionsOf({ options }: Target): Static<typeof ANTHROPIC_OPTIONS> {
+function targetOptions({ options }: Target): Static<typeof ANTHROPIC_OPTIONS> {
   return options
 }

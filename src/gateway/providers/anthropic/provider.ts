@@ -2,14 +2,14 @@ import type { Provider } from '../../../contracts/provider.ts'
 import { completionByChat } from '../completion.ts'
 import { idsIn, objectOf } from '../json.ts'
 import { modelList } from '../model-list.ts'
-import { ANTHROPIC_OPTIONS, headersOf, messagesOperation } from './chat.ts'
+import { ANTHROPIC_OPTIONS, messagesOperation, requestHeaders } from './chat.ts'
 
 const chat = messagesOperation()
 
 /** One page holds up to 1,000. */
 const models = modelList({
   path: '/v1/models?limit=1000',
-  headers: headersOf,
+  headers: requestHeaders,
   names: (reply) => idsIn(objectOf(reply)?.data),
 })
 

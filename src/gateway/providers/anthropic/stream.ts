@@ -7,7 +7,7 @@ import type { ChatAnswer } from '../chat-answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
-import { beginToolCall, finishReasonOf, readCounts, usageOf } from './answer.ts'
+import { beginToolCall, finishReasonOf, readCounts, tokenUsage } from './answer.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
 type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
@@ -52,7 +52,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
       toolCalls: this.#calls.map((call): ToolCall => ({ ...call, arguments: call.arguments || '{}' })),
       finishReason: finishReasonOf(this.#stopReason),
       audioBase64: '',
-      usage: usageOf(this.#counts),
+      usage: tokenUsage(this.#counts),
     })
     return 'result' in settled ? settled : settled.failure
   }

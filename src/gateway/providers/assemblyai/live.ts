@@ -53,7 +53,7 @@ function unsupported({
   })
 }
 
-function audioFor({ live: { audio } }: LiveCall): LiveAudio {
+function liveAudioFor({ live: { audio } }: LiveCall): LiveAudio {
   const encoding = audio.encoding === 'mulaw' ? 'mulaw' : 'pcm_s16le'
   return { encoding, sampleRate: audio.sampleRate, channels: 1 }
 }
@@ -64,7 +64,7 @@ function hintOf({ options }: LiveCall) {
 
 function handshake(call: LiveCall, { baseUrl, credential, model }: Target): Omit<LiveHandshake, 'protocols'> {
   const { options, live: terms } = call
-  const audio = audioFor(call)
+  const audio = liveAudioFor(call)
   const { language } = hintOf(call)
   const query = new URLSearchParams({
     speech_model: model,
@@ -145,7 +145,7 @@ class StreamingWire implements LiveWire {
 
   constructor(call: LiveCall) {
     this.#options = call.options
-    this.#audio = audioFor(call)
+    this.#audio = liveAudioFor(call)
     this.log = new LiveLog(this.#audio)
     this.#turnSilence = Math.min(TURN_SILENCE_SECONDS, (call.live.endpointingMs ?? 1000) / 1000)
     this.#least = Math.ceil(MESSAGE_MIN_SECONDS * bytesPerSecond(this.#audio))
@@ -180,7 +180,7 @@ class StreamingWire implements LiveWire {
   }
 
   failureOf(code: number, reason: string): Failure {
-    return failureOf(code, reason)
+    return endFailure(code, reason)
   }
 
   /** Fills up what is too short with silence: the provider would end the session for it. */
@@ -244,14 +244,14 @@ class StreamingWire implements LiveWire {
     const last = words.at(-1)?.end ?? this.log.settled
     const end = this.log.isBeyond(last) ? this.log.settled : last
     const language = typeof turn.language_code === 'string' ? languageCode(turn.language_code) : null
-    const told = { language, languageConfidence: fractionOf(turn.language_confidence) }
+    const turnFields = { language, languageConfidence: fractionOf(turn.language_confidence) }
     const finals =
       text === ''
         ? [this.log.partial(end, '')]
         : words.length === 0
-          ? this.log.final({ start: this.log.settled, end: this.log.sent, text, ...told })
+          ? this.log.final({ start: this.log.settled, end: this.log.sent, text, ...turnFields })
           : groupWords(words, text).flatMap(({ segment, words: group }) =>
-              this.log.final({ ...segment, ...told, words: group }),
+              this.log.final({ ...segment, ...turnFields, words: group }),
             )
     // A turn whose end was forced may go on at once.
     const silence = this.#finalizing.length > 0 ? 0 : this.#turnSilence
@@ -329,7 +329,7 @@ function fromMilliseconds(value: unknown): number | null {
 
 /** Its errors have the codes with which it closes. */
 function errorFailure({ error_code: code, error }: JsonObject): Failure {
-  return failureOf(
+  return endFailure(
     typeof code === 'number' && Number.isInteger(code) ? code : 3005,
     typeof error === 'string' ? error : '',
   )
@@ -345,7 +345,7 @@ const TOO_MANY = /^Unauthorized connection: Too many concurrent sessions/i
  * too, or by a code of their own. https://www.assemblyai.com/docs/streaming/common-session-errors-and-closures,
  * AssemblyAI/assemblyai-node-sdk#97
  */
-function failureOf(code: number, reason: string): Failure {
+function endFailure(code: number, reason: string): Failure {
   const failure = closeFailure(code, reason)
   if (code !== POLICY_VIOLATION || !UNAUTHORIZED.test(reason)) return failure
   if (TOO_MANY.test(reason)) return { ...failure, kind: 'rate' }

@@ -6,7 +6,7 @@ import { speechForm, speechMediaType } from '../../media/speech-form.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
-import { headersOf } from './transcription.ts'
+import { requestHeaders } from './transcription.ts'
 
 const DEFAULT_FORMAT = 'mp3'
 
@@ -26,11 +26,11 @@ const VOICE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   unsupported,
   start: (call, target) => order(call, target, { stream: false }),
-  next: (_state, reply, call) => readAudio(reply, mediaTypeOf(call)),
+  next: (_state, reply, call) => readAudio(reply, askedMediaType(call)),
   streamed: {
     start: (call, target) => order(call, target, {}),
     refused: classify,
-    read: (head, call) => audioReader(head, mediaTypeOf(call)),
+    read: (head, call) => audioReader(head, askedMediaType(call)),
   },
 }
 
@@ -45,13 +45,13 @@ function order(
     model_id: target.model,
     text: call.input,
     ...(call.voice === null ? {} : { voice_id: call.voice }),
-    ...formatOf(call),
+    ...speechFormat(call),
     ...mode,
   }
   const request = {
     method: 'POST' as const,
     url: `${speechUrl(target)}/v1/speech`,
-    headers: { ...headersOf(target), 'content-type': 'application/json' },
+    headers: { ...requestHeaders(target), 'content-type': 'application/json' },
     body: [Buffer.from(JSON.stringify(body))],
   }
   return { kind: 'send', request, state: null }
@@ -66,7 +66,7 @@ function speechUrl({ baseUrl }: Target): string {
 }
 
 function unsupported(call: SpeechCall): Unsupported | null {
-  if (formatOf(call) === null)
+  if (speechFormat(call) === null)
     return unsupportedField('response_format', 'the provider makes mp3, wav, pcm, ulaw_8000 and alaw_8000')
   if (call.voice !== null && !VOICE.test(call.voice))
     return unsupportedField('voice', 'the provider takes names such as aai-jane')
@@ -75,12 +75,12 @@ function unsupported(call: SpeechCall): Unsupported | null {
     : unsupportedField('speed', 'the provider takes only 1')
 }
 
-function mediaTypeOf({ response_format: asked }: SpeechCall): string {
+function askedMediaType({ response_format: asked }: SpeechCall): string {
   return speechMediaType(asked ?? DEFAULT_FORMAT)
 }
 
 /** The fields of a format; null: the provider does not make it. */
-function formatOf({ response_format: asked }: SpeechCall): JsonObject | null {
+function speechFormat({ response_format: asked }: SpeechCall): JsonObject | null {
   const form = speechForm(asked ?? DEFAULT_FORMAT)
   if (form === null || (form.sampleRate !== null && !RATES.includes(form.sampleRate))) return null
   const { codec, sampleRate, bitrate } = form

@@ -56,11 +56,11 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
   start(call, target) {
     const issue = unsupported(call, target)
     if (issue !== null) return unsent(issue)
-    if (target.audioUrl !== undefined) return create(target.audioUrl, call, target)
+    if (target.audioUrl !== undefined) return createTranscript(target.audioUrl, call, target)
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/v2/upload`,
-      headers: { ...headersOf(target), 'content-type': 'application/octet-stream' },
+      headers: { ...requestHeaders(target), 'content-type': 'application/octet-stream' },
       body: [{ audio: call.audio, as: 'bytes' }],
     }
     return { kind: 'send', request, state: { stage: 'upload' } satisfies State }
@@ -70,7 +70,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const state = given as State
     if (state.stage === 'upload') return createFrom(reply, call, target)
     if (state.stage === 'create') {
-      return isGood(reply) ? look(reply, null, call, target) : failed(classify(reply))
+      return isGood(reply) ? look(reply, null, call, target) : failedTranscription(classify(reply))
     }
     if (state.stage === 'delete') return isGood(reply) ? state.ending : undeleted(state.ending)
     const trouble = pollTrouble<TranscriptionResult>(reply, state, {
@@ -83,7 +83,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 
   /** The stored state may come from another version, so only the transcript's id is read from it. */
   resume(given, target) {
-    const id = idOf(asObject(given))
+    const id = transcriptId(asObject(given))
     return id === null ? null : poll(id, 1, target)
   },
 
@@ -98,27 +98,28 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 }
 
 /** Headers of every request. The key stands there as it is, without a scheme. */
-export function headersOf({ credential }: Target): Record<string, string> {
+export function requestHeaders({ credential }: Target): Record<string, string> {
   return { accept: '*/*', ...(credential === null ? {} : { authorization: credential }) }
 }
 
 /** Continues with the URL that the answer to the upload names. */
 function createFrom(reply: UpstreamReply, call: TranscriptionCall, target: Target): TranscriptionStep {
   // A 422 is a passing trouble of theirs: https://www.assemblyai.com/blog/customer-issues-retrying-requests
-  if (reply.status === 422) return failed({ ...classify(reply), kind: 'server', reason: 'the upload failed' })
-  if (!isGood(reply)) return failed(classify(reply))
+  if (reply.status === 422)
+    return failedTranscription({ ...classify(reply), kind: 'server', reason: 'the upload failed' })
+  if (!isGood(reply)) return failedTranscription(classify(reply))
   const { upload_url: url } = objectOf(reply) ?? {}
   if (typeof url !== 'string' || url === '' || url.length > UPLOAD_URL_MAX_LENGTH) {
-    return failed(unusable(reply, 'the answer of the provider is no upload'))
+    return failedTranscription(unusable(reply, 'the answer of the provider is no upload'))
   }
-  return create(url, call, target)
+  return createTranscript(url, call, target)
 }
 
-function create(url: string, call: TranscriptionCall, target: Target): TranscriptionStep {
+function createTranscript(url: string, call: TranscriptionCall, target: Target): TranscriptionStep {
   const request: UpstreamRequest = {
     method: 'POST',
     url: `${target.baseUrl}/v2/transcript`,
-    headers: { ...headersOf(target), 'content-type': 'application/json' },
+    headers: { ...requestHeaders(target), 'content-type': 'application/json' },
     body: [Buffer.from(JSON.stringify(encodeTranscript(call, target, url)))],
   }
   return { kind: 'send', request, state: { stage: 'create' } satisfies State }
@@ -132,13 +133,13 @@ function look(
   target: Target,
 ): TranscriptionStep {
   const body = objectOf(reply)
-  const id = state?.id ?? idOf(body)
+  const id = state?.id ?? transcriptId(body)
   if (body === null || id === null)
-    return failed(unusable(reply, 'the answer of the provider is no transcript'))
+    return failedTranscription(unusable(reply, 'the answer of the provider is no transcript'))
   if (body.status === 'queued' || body.status === 'processing') {
     return poll(id, Math.min((state?.polls ?? 0) + 1, POLLS_COUNTED), target)
   }
-  const ending = endingOf(body, reply, call, target)
+  const ending = transcriptionEnding(body, reply, call, target)
   const { delete_after: deletes }: Static<typeof ASSEMBLYAI_OPTIONS> = target.options
   if (deletes !== true) return ending
   return {
@@ -159,23 +160,24 @@ function poll(id: string, polls: number, target: Target): TranscriptionStep {
   }
 }
 
-function endingOf(
+function transcriptionEnding(
   body: JsonObject,
   reply: UpstreamReply,
   call: TranscriptionCall,
   target: Target,
 ): TranscriptionEnding {
-  if (body.status === 'error') return failed(failureOf(body.error, reply))
+  if (body.status === 'error') return failedTranscription(replyFailure(body.error, reply))
   const { options } = call
   const result = body.status === 'completed' ? readTranscript(body, options, warningsOf(call, target)) : null
-  if (result === null) return failed(unusable(reply, 'the answer of the provider is no transcript'))
+  if (result === null)
+    return failedTranscription(unusable(reply, 'the answer of the provider is no transcript'))
   const unredacted = result.text !== '' && isUnredacted(body, options)
   const lack = unredacted ? 'the answer lacks the redaction that was asked for' : lackOf(result, options)
-  return lack === null ? { kind: 'done', result } : failed(unusable(reply, lack))
+  return lack === null ? { kind: 'done', result } : failedTranscription(unusable(reply, lack))
 }
 
 /** A transcript that failed, in an answer of 200: what is not known to be the provider's fault is the audio's. */
-function failureOf(error: unknown, { status, headers }: UpstreamReply): Failure {
+function replyFailure(error: unknown, { status, headers }: UpstreamReply): Failure {
   const failure = { ...classifyInside({ error }, { status: 400, headers }), status }
   if (failure.kind !== 'caller') return failure
   const rejection = { reason: 'bad_audio', param: 'audio' } as const
@@ -189,16 +191,16 @@ function undeleted(ending: TranscriptionEnding): TranscriptionEnding {
   return { kind: 'done', result: { ...ending.result, warnings } }
 }
 
-function failed(failure: Failure): TranscriptionEnding {
+function failedTranscription(failure: Failure): TranscriptionEnding {
   return { kind: 'failed', failure }
 }
 
 /** The provider's number becomes part of an address, so that it must be nothing else. */
-function idOf(body: JsonObject | null): string | null {
+function transcriptId(body: JsonObject | null): string | null {
   const { id } = body ?? {}
   return typeof id === 'string' && /^[A-Za-z0-9_-]{1,128}$/.test(id) ? id : null
 }
 
 function transcriptRequest(method: 'GET' | 'DELETE', id: string, target: Target): UpstreamRequest {
-  return { method, url: `${target.baseUrl}/v2/transcript/${id}`, headers: headersOf(target), body: [] }
+  return { method, url: `${target.baseUrl}/v2/transcript/${id}`, headers: requestHeaders(target), body: [] }
 }

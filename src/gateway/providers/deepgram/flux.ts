@@ -73,7 +73,7 @@ function hintOf({ options }: LiveCall, { model }: Target): LanguageHint {
 /** Hz; https://developers.deepgram.com/changelog/2025/10/16 */
 const RATES: readonly number[] = [8000, 16_000, 24_000, 44_100, 48_000]
 
-function audioFor({ live: { audio } }: LiveCall): LiveAudio {
+function liveAudioFor({ live: { audio } }: LiveCall): LiveAudio {
   return RATES.includes(audio.sampleRate)
     ? { ...audio, channels: 1 }
     : { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 }
@@ -87,7 +87,7 @@ const TIMEOUT_MS = { least: 500, most: 60_000, manual: 30_000 } as const
 
 function handshake(call: LiveCall, target: Target): Omit<LiveHandshake, 'protocols'> {
   const { options, live: terms } = call
-  const { encoding, sampleRate, channels } = audioFor(call)
+  const { encoding, sampleRate, channels } = liveAudioFor(call)
   const query = new URLSearchParams({
     model: target.model,
     encoding: ENCODINGS[encoding],
@@ -156,7 +156,7 @@ class FluxWire implements LiveWire {
   #ended = false
 
   constructor(call: LiveCall, { model }: Target) {
-    const audio = audioFor(call)
+    const audio = liveAudioFor(call)
     this.#options = call.options
     this.log = new LiveLog(audio)
     this.#added = new AddedSilence(audio)
@@ -189,7 +189,7 @@ class FluxWire implements LiveWire {
 
   read(message: JsonObject): Received {
     if (message.type === 'TurnInfo') return this.#turnInfo(message)
-    return message.type === 'Error' ? { events: [failed(message)] } : NOTHING
+    return message.type === 'Error' ? { events: [failedEvent(message)] } : NOTHING
   }
 
   /** Seconds of all audio, silence of ours as well. */
@@ -285,6 +285,6 @@ class FluxWire implements LiveWire {
 }
 
 /** Its errors are all fatal: the provider closes. */
-function failed({ code, description }: JsonObject): LiveEvent {
+function failedEvent({ code, description }: JsonObject): LiveEvent {
   return { kind: 'failed', failure: failureInside({ error: { code, message: description } }) }
 }

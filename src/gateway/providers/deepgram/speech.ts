@@ -47,18 +47,18 @@ const VOICE = /^[a-z]{1,32}-[a-z]{2}$/
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   unsupported,
   start: order,
-  next: (_state, reply, call) => readAudio(reply, (formatOf(call) ?? MP3).mediaType),
+  next: (_state, reply, call) => readAudio(reply, (speechFormat(call) ?? MP3).mediaType),
   streamed: {
     start: order,
     refused: classify,
-    read: (head, call) => audioReader(head, (formatOf(call) ?? MP3).mediaType),
+    read: (head, call) => audioReader(head, (speechFormat(call) ?? MP3).mediaType),
   },
 }
 
 /** The answer comes as it is made in any case, so that streaming is another way to read it only. */
 function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
   const issue = unsupported(call, target)
-  const format = formatOf(call)
+  const format = speechFormat(call)
   const model = modelOf(target.model, call.voice)
   if (issue !== null || format === null || model === null) return unsent(issue ?? unsupportedFormat())
   const { speed } = call
@@ -75,7 +75,7 @@ function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonl
 
 function unsupported(call: SpeechCall, target: Target): Unsupported | null {
   const { speed, voice } = call
-  if (formatOf(call) === null) return unsupportedFormat()
+  if (speechFormat(call) === null) return unsupportedFormat()
   if (modelOf(target.model, voice) === null) {
     return unsupportedField('voice', 'the provider takes names such as thalia-en')
   }
@@ -87,7 +87,7 @@ function unsupportedFormat(): Unsupported {
   return unsupportedField('response_format', `the provider makes ${[...FORMATS.keys()].join(', ')}`)
 }
 
-function formatOf({ response_format: asked }: SpeechCall): Format | null {
+function speechFormat({ response_format: asked }: SpeechCall): Format | null {
   return asked === null ? MP3 : (FORMATS.get(asked) ?? null)
 }
 

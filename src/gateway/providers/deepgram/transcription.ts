@@ -54,7 +54,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return { kind: 'send', request, state: null }
   },
 
-  next: (_state, reply, call, target) => decode(reply, call.options, target),
+  next: (_state, reply, call, target) => decodeReply(reply, call.options, target),
 }
 
 function queryOf(options: TranscriptionOptions, target: Target): URLSearchParams {
@@ -133,7 +133,7 @@ export function redactsIn(code: string | null, redaction: TranscriptionOptions['
 
 const ONE_LANGUAGE = 'language: the model takes one language for a whole recording; it was detected'
 
-function decode(
+function decodeReply(
   reply: UpstreamReply,
   options: TranscriptionOptions,
   { model }: Pick<Target, 'model'>,

@@ -83,7 +83,7 @@ class ContextStepper implements SpeechStepper {
     const message = objectIn(frame)
     if (message === null) return []
     const { contextId, audio, isFinal, error, message: said } = message
-    if (typeof error === 'string') return [{ kind: 'failed', failure: errorOf(error, said) }]
+    if (typeof error === 'string') return [{ kind: 'failed', failure: speechFailure(error, said) }]
     const named = typeof contextId === 'string' ? CONTEXT.exec(contextId)?.[1] : undefined
     const sentence = named === undefined ? Number.NaN : Number(named)
     if (!this.#open.has(sentence)) return []
@@ -109,7 +109,7 @@ const OF_REQUEST: ReadonlySet<string> = new Set([
   'voice_not_found',
 ])
 
-function errorOf(code: string, said: unknown): Failure {
+function speechFailure(code: string, said: unknown): Failure {
   const message = typeof said === 'string' ? said : code
   return failureInside({ error: { code, message } }, OF_REQUEST.has(code) ? 400 : 500)
 }

@@ -56,7 +56,7 @@ function unsupported(options: LiveCall['options']): Unsupported | null {
 /** Rates of its PCM, Hz. */
 const RATES: readonly number[] = [8000, 16_000, 22_050, 24_000, 44_100, 48_000]
 
-function audioFor({ live: { audio } }: LiveCall): LiveAudio {
+function liveAudioFor({ live: { audio } }: LiveCall): LiveAudio {
   if (audio.encoding === 'mulaw' && audio.sampleRate === 8000) return { ...audio, channels: 1 }
   const sampleRate = RATES.includes(audio.sampleRate) ? audio.sampleRate : 16_000
   return { encoding: 'pcm_s16le', sampleRate, channels: 1 }
@@ -68,7 +68,7 @@ function hintOf({ options }: LiveCall): LanguageHint {
 }
 
 function handshake(call: LiveCall, target: Target): Omit<LiveHandshake, 'protocols'> {
-  const audio = audioFor(call)
+  const audio = liveAudioFor(call)
   const query = new URLSearchParams({
     model_id: target.model,
     audio_format: `${audio.encoding === 'mulaw' ? 'ulaw' : 'pcm'}_${audio.sampleRate}`,
@@ -125,7 +125,7 @@ class ScribeWire implements LiveWire {
 
   constructor(call: LiveCall) {
     const { language } = hintOf(call)
-    this.#audio = audioFor(call)
+    this.#audio = liveAudioFor(call)
     this.#pace = commitPace(call.live)
     this.log = new LiveLog(this.#audio)
     this.#added = new AddedSilence(this.#audio)
@@ -193,7 +193,7 @@ class ScribeWire implements LiveWire {
     const early = this.#early
     this.#early = null
     if (text !== '' && early === text) return []
-    const before = this.#untimed === null ? [] : this.#told(this.#untimed, [], null)
+    const before = this.#untimed === null ? [] : this.#finalEvents(this.#untimed, [], null)
     this.#untimed = text === '' ? null : text
     if (text !== '') return before
     const stale = this.#partial === '' ? [] : [this.log.partial(this.log.settled, '')]
@@ -206,9 +206,9 @@ class ScribeWire implements LiveWire {
     this.#untimed = null
     const { language_code: language } = message
     const words = objectsIn(message.words)
-      .flatMap(readWord)
+      .flatMap(readLiveWord)
       .map((word) => this.#placed(word))
-    return this.#told(text, words, typeof language === 'string' ? languageCode(language) : null)
+    return this.#finalEvents(text, words, typeof language === 'string' ? languageCode(language) : null)
   }
 
   /** Times without the silence that was sent beside the audio. */
@@ -216,7 +216,7 @@ class ScribeWire implements LiveWire {
     return { ...word, start: this.#added.placeOf(word.start), end: this.#added.placeOf(word.end) }
   }
 
-  #told(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {
+  #finalEvents(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {
     const language = heard ?? this.#language
     const end = this.#commits[0]?.end ?? this.log.sent
     const finals =
@@ -268,7 +268,7 @@ class ScribeWire implements LiveWire {
 }
 
 /** Spaces and sounds are items too. The confidence is told as its logarithm. */
-function readWord({ text, start, end, type, logprob }: JsonObject): Word[] {
+function readLiveWord({ text, start, end, type, logprob }: JsonObject): Word[] {
   const span = spanOf(start, end)
   if (type !== 'word' || span === null || typeof text !== 'string' || text.trim() === '') return []
   const confidence = typeof logprob === 'number' ? fractionOf(Math.exp(logprob)) : null

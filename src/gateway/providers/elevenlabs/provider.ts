@@ -1,5 +1,5 @@
 import type { Provider } from '../../../contracts/provider.ts'
-import { jsonOf, objectsIn } from '../json.ts'
+import { objectsIn, replyJson } from '../json.ts'
 import { modelList } from '../model-list.ts'
 import { live } from './live.ts'
 import { liveSpeech } from './live-speech.ts'
@@ -12,7 +12,7 @@ const models = modelList({
   path: '/v1/models',
   headers: (target) => ({ accept: 'application/json', ...elevenlabsHeaders(target) }),
   names(reply) {
-    const list = jsonOf(reply)
+    const list = replyJson(reply)
     return Array.isArray(list) ? objectsIn(list).map(({ model_id: id }) => id) : null
   },
 })

@@ -34,7 +34,7 @@ export function readTranscripts(
   const [only = { text: '', words: [], segments: [] }] = spoken
   const { text, words, segments } = options.multichannel ? mergeChannels(spoken) : only
   // The channel with the most to say tells the language.
-  const main = parts.reduce((best, part) => (lengthOf(part) > lengthOf(best) ? part : best))
+  const main = parts.reduce((best, part) => (textLength(part) > textLength(best) ? part : best))
   const { language_code: language, language_probability: probability } = main
   return {
     text,
@@ -105,6 +105,6 @@ function charactersIn({ characters: given }: JsonObject): CharacterTimes | null 
   return characters.length === 0 ? null : { characters, starts, ends }
 }
 
-function lengthOf({ text }: JsonObject): number {
+function textLength({ text }: JsonObject): number {
   return typeof text === 'string' ? text.length : 0
 }

@@ -42,7 +42,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const { audio, options } = call
     const query = new URLSearchParams(unlogged(target))
     const url = `${target.baseUrl}/v1/speech-to-text${query.size > 0 ? `?${query}` : ''}`
-    const fields = fieldsOf(options, target.model)
+    const fields = formFields(options, target.model)
     const form = encodeAudioForm(url, fields, audio, { field: 'source_url', url: target.audioUrl })
     const headers = {
       accept: 'application/json',
@@ -52,10 +52,10 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
   },
 
-  next: (_state, reply, call) => decode(reply, call),
+  next: (_state, reply, call) => decodeReply(reply, call),
 }
 
-function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
+function formFields(options: TranscriptionOptions, model: string): FormField[] {
   const { keyterms, redaction, seed, multichannel, audio_events: tagged = false } = options
   const fields: FormField[] = [
     ['model_id', model],
@@ -111,7 +111,7 @@ function unsupported({ options }: TranscriptionCall, { model }: Target): Unsuppo
   return unsupportedField('seed', `the provider takes 0 to ${SEED_MAX}`)
 }
 
-function decode(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {
+function decodeReply(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
   const { body } = answer

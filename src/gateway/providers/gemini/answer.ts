@@ -77,7 +77,7 @@ export function isContentReason(word: string | null): boolean {
 }
 
 /** Null for reasons that the caller's interface has no word for. */
-export function finishReasonOf(word: string | null): FinishReason | null {
+export function geminiFinishReason(word: string | null): FinishReason | null {
   if (word === 'STOP') return 'stop'
   if (word === 'MAX_TOKENS') return 'length'
   return isContentReason(word) ? 'content_filter' : null
@@ -89,8 +89,8 @@ function readUsage({ usageMetadata }: JsonObject): TokenUsage | null {
   if (counts === null) return null
   const { promptTokenCount, toolUsePromptTokenCount, candidatesTokenCount, thoughtsTokenCount } = counts
   return {
-    input_tokens: count(promptTokenCount) + count(toolUsePromptTokenCount),
-    output_tokens: count(candidatesTokenCount) + count(thoughtsTokenCount),
+    input_tokens: readCount(promptTokenCount) + readCount(toolUsePromptTokenCount),
+    output_tokens: readCount(candidatesTokenCount) + readCount(thoughtsTokenCount),
     ...tokenDetails({
       cached_input_tokens: counts.cachedContentTokenCount,
       cache_write_tokens: undefined,
@@ -107,10 +107,10 @@ export function audioIn(details: unknown, counted: 'tokenCount' | 'tokens'): num
   const audio = objectsIn(details).filter(
     ({ modality }) => typeof modality === 'string' && modality.toLowerCase() === 'audio',
   )
-  return audio.reduce((sum, one) => sum + count(one[counted]), 0)
+  return audio.reduce((sum, one) => sum + readCount(one[counted]), 0)
 }
 
-export function count(value: unknown): number {
+export function readCount(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
 }
 

@@ -8,7 +8,7 @@ import { settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
 import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
-import { finishReasonOf, type GeminiAnswer, readAnswer, withheldOf } from './answer.ts'
+import { type GeminiAnswer, geminiFinishReason, readAnswer, withheldOf } from './answer.ts'
 import { callsBefore, encodeMessages } from './contents.ts'
 import { methodUrl, postJson } from './wire.ts'
 
@@ -135,7 +135,7 @@ class GatheredChat {
     const empty = this.#text === '' && this.#toolCalls.length === 0
     const withheld = withheldOf({ blockReason: this.#blockReason, finishReason: this.#finishReason }, head)
     if (withheld !== null && (empty || this.#blockReason !== null)) return withheld
-    const finishReason = finishReasonOf(this.#finishReason)
+    const finishReason = geminiFinishReason(this.#finishReason)
     // Such as MALFORMED_FUNCTION_CALL and OTHER: another attempt or another model may do better.
     if (empty && finishReason === null) return unusable(head, 'the answer of the provider is empty')
     const answer = {

@@ -82,7 +82,7 @@ function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>
   for (const [index, call] of message.tool_calls.entries()) {
     const args = argumentsOf(call)
     if (args === null) return { issue: 'messages: the arguments of a tool call must be a JSON object' }
-    const functionCall = { ...idOf(call.id), name: call.name, args }
+    const functionCall = { ...callId(call.id), name: call.name, args }
     encoded.push(index === 0 ? { functionCall, thoughtSignature: NO_SIGNATURE } : { functionCall })
   }
   return { parts: encoded }
@@ -97,10 +97,10 @@ function encodeToolAnswer(
   const name = called.get(id)
   if (name === undefined) return { issue: 'messages: a tool message must answer an earlier tool call' }
   const output = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
-  return { parts: [{ functionResponse: { ...idOf(id), name, response: { output } } }] }
+  return { parts: [{ functionResponse: { ...callId(id), name, response: { output } } }] }
 }
 
-function idOf(id: string): { readonly id?: string } {
+function callId(id: string): { readonly id?: string } {
   return OWN_ID.test(id) ? {} : { id }
 }
 

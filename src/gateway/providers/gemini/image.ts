@@ -32,7 +32,7 @@ export const geminiImage: Operation<ImageCall, ImageResult> = {
     const whole = wholeAnswer(reply)
     if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
     const { parts, usage } = whole.answer
-    const images = parts.flatMap(({ inlineData }) => readImage(asObject(inlineData) ?? {}))
+    const images = parts.flatMap(({ inlineData }) => readInlineImage(asObject(inlineData) ?? {}))
     if (images.length === 0) {
       return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no picture') }
     }
@@ -47,7 +47,7 @@ function unsupportedOptions({ n, quality, output_format: format }: ImageCall, sh
   return format === null ? null : 'output_format: must be left out for this provider'
 }
 
-function readImage({ mimeType, data }: JsonObject): ImageResult['images'][number][] {
+function readInlineImage({ mimeType, data }: JsonObject): ImageResult['images'][number][] {
   if (typeof data !== 'string' || data === '' || typeof mimeType !== 'string') return []
   if (!/^image\/[a-z0-9.+-]{1,64}$/i.test(mimeType)) return []
   return [{ base64: data, url: null, media_type: mimeType }]

@@ -5,7 +5,7 @@ import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
 import { errorInside } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
-import { audioIn, count, isContentReason, refusedContent } from './answer.ts'
+import { audioIn, isContentReason, readCount, refusedContent } from './answer.ts'
 
 /** An interaction as far as it is looked at. */
 export interface Interaction {
@@ -49,8 +49,8 @@ export function readInteraction(body: JsonObject): Interaction | null {
 function readUsage(usage: JsonObject | null): TokenUsage | null {
   if (usage === null) return null
   return {
-    input_tokens: count(usage.total_input_tokens) + count(usage.total_tool_use_tokens),
-    output_tokens: count(usage.total_output_tokens) + count(usage.total_thought_tokens),
+    input_tokens: readCount(usage.total_input_tokens) + readCount(usage.total_tool_use_tokens),
+    output_tokens: readCount(usage.total_output_tokens) + readCount(usage.total_thought_tokens),
     ...tokenDetails({
       cached_input_tokens: usage.total_cached_tokens,
       cache_write_tokens: undefined,

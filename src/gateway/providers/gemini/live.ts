@@ -136,12 +136,12 @@ class GeminiWire implements LiveWire {
     if (message.goAway !== undefined) return this.#goAway()
     const error = asObject(message.error)
     if (error !== null)
-      return { events: [{ kind: 'failed', failure: failureInside({ error }, statusOf(error)) }] }
+      return { events: [{ kind: 'failed', failure: failureInside({ error }, errorStatus(error)) }] }
     return this.#content(message)
   }
 
   failureOf(code: number, reason: string): Failure {
-    return failureOf(code, reason)
+    return endFailure(code, reason)
   }
 
   #begin(): Received {
@@ -161,14 +161,14 @@ class GeminiWire implements LiveWire {
     const content = asObject(message.serverContent) ?? {}
     const interim = asObject(content.interimInputTranscription)?.text
     const final = asObject(content.inputTranscription)?.text
-    if (typeof final === 'string') this.#final = joined(this.#final, final)
-    const text = joined(this.#final, typeof interim === 'string' ? interim : '')
+    if (typeof final === 'string') this.#final = joinedText(this.#final, final)
+    const text = joinedText(this.#final, typeof interim === 'string' ? interim : '')
     const isNews = typeof final === 'string' || typeof interim === 'string'
     const written = isNews ? [this.#utterances.write(text)] : []
     if (!this.#isWhole(message, content)) return written.length === 0 ? NOTHING : { events: written }
-    const told = this.#final === '' ? this.#utterances.text : this.#final
+    const finalText = this.#final === '' ? this.#utterances.text : this.#final
     this.#final = ''
-    return this.#utterances.done(told)
+    return this.#utterances.done(finalText)
   }
 
   /** Silence has neither a text nor an end of its own: there the end of the activity is all that comes. */
@@ -179,7 +179,7 @@ class GeminiWire implements LiveWire {
   }
 }
 
-function joined(before: string, more: string): string {
+function joinedText(before: string, more: string): string {
   const text = more.trim()
   return (before === '' || text === '' ? before + text : `${before} ${text}`).slice(0, TEXT_MAX)
 }
@@ -190,7 +190,7 @@ const INVALID_PAYLOAD = 1007
  * All that is wrong with what it was sent comes as one code, a key that is not valid, not found or expired among it:
  * @google/genai 3.1.0 is told so, too, and rejects with those words.
  */
-function failureOf(code: number, reason: string): Failure {
+function endFailure(code: number, reason: string): Failure {
   const isKey = code === INVALID_PAYLOAD && /^API key\b/i.test(reason)
   return isKey
     ? broken(`the provider closed the connection with ${code}`, 'credential')
@@ -198,6 +198,6 @@ function failureOf(code: number, reason: string): Failure {
 }
 
 /** Its errors have the status of an answer as their code. */
-function statusOf({ code }: JsonObject): number {
+function errorStatus({ code }: JsonObject): number {
   return typeof code === 'number' && code >= 400 && code <= 599 ? code : 500
 }

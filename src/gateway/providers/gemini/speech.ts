@@ -42,20 +42,20 @@ export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
   start(call, target): Step<SpeechResult> {
     const issue = unsupported(call)
     if (issue !== null) return unsent(issue)
-    const encoded = ENCODED.get(formatOf(call))
+    const encoded = ENCODED.get(speechFormat(call))
     const request =
       encoded === undefined ? sampledRequest(call, target) : encodedRequest(call, target, encoded.mimeType)
     return { kind: 'send', request, state: null }
   },
   next(_state, reply, call) {
-    const format = formatOf(call)
+    const format = speechFormat(call)
     const encoded = ENCODED.get(format)
     return encoded === undefined ? readSampled(reply, format) : readEncoded(reply, encoded.mediaType)
   },
 }
 
 function unsupported(call: SpeechCall): Unsupported | null {
-  const format = formatOf(call)
+  const format = speechFormat(call)
   if (!SAMPLED.has(format) && !ENCODED.has(format)) {
     const formats = [...SAMPLED.keys(), ...ENCODED.keys()].join(', ')
     return unsupportedField('response_format', `the provider makes ${formats}`)
@@ -64,7 +64,7 @@ function unsupported(call: SpeechCall): Unsupported | null {
   return unsupportedField('speed', 'the provider has one only')
 }
 
-function formatOf({ response_format: format }: SpeechCall): string {
+function speechFormat({ response_format: format }: SpeechCall): string {
   return format ?? DEFAULT_FORMAT
 }
 

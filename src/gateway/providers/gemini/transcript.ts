@@ -48,7 +48,7 @@ export function readTranscript(
   const texts = parts.flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
   if (turns.length === 0 && texts.length === 0) return null
   const written = turns.length === 0 || turns.some(({ text }) => text === '') ? texts.join('').trim() : ''
-  const text = written === '' ? joined(turns.map(({ said }) => said)) : written
+  const text = written === '' ? joinedTexts(turns.map(({ said }) => said)) : written
   const words = turns.flatMap((turn) => turn.words)
   const items = turns.flatMap((turn) => turn.items)
   const labelled = labelSpeakers(words, segmentsIn(turns, text))
@@ -70,7 +70,7 @@ function readTurn(transcription: JsonObject, speakers: boolean): Turn {
   const spelled = items.map(({ word }) => (typeof word === 'string' ? word.trim() : ''))
   return {
     text: written,
-    said: written === '' ? joined(spelled) : written,
+    said: written === '' ? joinedTexts(spelled) : written,
     language: typeof tag === 'string' ? languageCode(tag) : null,
     speaker,
     words: items.flatMap((word) => readWord(word, speaker, speakers)),
@@ -97,7 +97,7 @@ function segmentsIn(turns: readonly Turn[], text: string): Segment[] {
   return timed.map((segment, id) => ({ id, ...segment }))
 }
 
-function joined(texts: readonly string[]): string {
+function joinedTexts(texts: readonly string[]): string {
   return texts.filter((text) => text !== '').join(' ')
 }
 

@@ -25,10 +25,10 @@ export function readChat(body: JsonObject, call: WithExtras): ChatAnswer | null 
   const choices = objectsIn(body.choices)
   const count = choicesAsked(call)
   const [first, ...others] = count === 1 ? choices.slice(0, 1) : inOrder(choices).slice(0, count)
-  const isTold = wantsLogprobs(call)
-  const answer = first === undefined ? null : readChoice(first, isTold)
+  const wantsTokens = wantsLogprobs(call)
+  const answer = first === undefined ? null : readChoice(first, wantsTokens)
   if (answer === null) return null
-  const read = others.map((choice) => readChoice(choice, isTold)).filter((choice) => choice !== null)
+  const read = others.map((choice) => readChoice(choice, wantsTokens)).filter((choice) => choice !== null)
   const more = read.length === 0 ? {} : { others: read }
   return { ...answer, ...more, facts: readFacts(body), usage: readUsage(body) }
 }
@@ -43,7 +43,7 @@ export function indexOf({ index }: JsonObject): number | null {
   return typeof index === 'number' ? index : null
 }
 
-function readChoice(choice: JsonObject, isTold: boolean): ChoiceAnswer | null {
+function readChoice(choice: JsonObject, wantsTokens: boolean): ChoiceAnswer | null {
   const message = messageOf(choice, choice.message)
   if (message === null) return null
   const { data, transcript } = asObject(message.audio) ?? {}
@@ -53,7 +53,7 @@ function readChoice(choice: JsonObject, isTold: boolean): ChoiceAnswer | null {
     toolCalls: Array.isArray(message.tool_calls) ? objectsIn(message.tool_calls).flatMap(readToolCall) : NONE,
     finishReason: readFinishReason(choice.finish_reason),
     audioBase64: typeof data === 'string' ? data : '',
-    logprobs: isTold ? readLogprobs(choice.logprobs) : null,
+    logprobs: wantsTokens ? readLogprobs(choice.logprobs) : null,
   }
 }
 

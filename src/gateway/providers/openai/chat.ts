@@ -3,7 +3,7 @@ import type { ExtraOption } from '../../../contracts/extras.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
-import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
+import { type AskedOf, chatEnding, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify, refused } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
@@ -80,7 +80,7 @@ export function chatOperation(
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return endingOf(settleChat(readChat(answer.body, call), asked(call, target, false), reply))
+      return chatEnding(settleChat(readChat(answer.body, call), asked(call, target, false), reply))
     },
     streamed: {
       applies(call, target) {

@@ -1,7 +1,7 @@
 import type { ChatDelta, ChatResult, CompleteCall } from '../../../contracts/chat.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
-import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
+import { type AskedOf, chatEnding, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify } from '../failure.ts'
 import { readChat } from './chat-answer.ts'
@@ -41,7 +41,7 @@ export function completionOperation(
     next(_state, reply, call) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return endingOf(settleChat(readChat(answer.body, call), askedOf(call), reply))
+      return chatEnding(settleChat(readChat(answer.body, call), askedOf(call), reply))
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),

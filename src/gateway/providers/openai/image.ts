@@ -92,13 +92,13 @@ function readImage(
   const format = typeof said === 'string' ? said : asked
   const named = format !== null && /^[a-z0-9]{1,16}$/.test(format) ? `image/${format}` : 'image/png'
   if (typeof base64 === 'string' && base64 !== '') {
-    return [{ base64, url: null, media_type: mediaTypeOf(base64) ?? named }]
+    return [{ base64, url: null, media_type: imageMediaType(base64) ?? named }]
   }
   const fetchable = typeof url === 'string' && /^https?:\/\//.test(url)
   return fetchable ? [{ base64: null, url, media_type: named }] : []
 }
 
 /** Detects a picture's media type from its first bytes, which can be trusted. */
-function mediaTypeOf(base64: string): string | null {
+function imageMediaType(base64: string): string | null {
   return BEGINNINGS.find(([beginning]) => base64.startsWith(beginning))?.[1] ?? null
 }

@@ -23,7 +23,7 @@ import {
 } from '../live.ts'
 import { secondsOf } from '../numbers.ts'
 import { unsupportedField } from '../unsupported.ts'
-import { type ExtraHeaders, headersOf } from './wire.ts'
+import { bearerHeaders, type ExtraHeaders } from './wire.ts'
 
 /** Options that one family of models supports in a transcription session. */
 interface LiveShape {
@@ -70,7 +70,7 @@ export const UNLISTED_LIVE: LiveShape = { ...TURNS, keywords: true }
 /** Its own format: 24 kHz, mono. Telephone audio goes as it is. */
 const PCM: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 24_000, channels: 1 }
 
-function audioFor({ live: { audio } }: LiveCall, dialect: Dialect): LiveAudio {
+function liveAudioFor({ live: { audio } }: LiveCall, dialect: Dialect): LiveAudio {
   if (dialect === 'speaches' || audio.encoding === 'pcm_s16le' || audio.sampleRate !== 8000) return PCM
   return { ...audio, channels: 1 }
 }
@@ -109,10 +109,10 @@ function handshake(
   extra: ExtraHeaders,
   { dialect }: LiveTerms,
 ): Omit<LiveHandshake, 'protocols'> {
-  const { accept: _accept, ...headers } = headersOf(target, extra)
+  const { accept: _accept, ...headers } = bearerHeaders(target, extra)
   const model = dialect === 'speaches' ? `&model=${encodeURIComponent(target.model)}` : ''
   const url = socketUrl(target, `/realtime?intent=transcription${model}`)
-  return { url, headers, audio: audioFor(call, dialect) }
+  return { url, headers, audio: liveAudioFor(call, dialect) }
 }
 
 function hintOf({ options }: LiveCall, { language }: LiveShape): LanguageHint {
@@ -131,7 +131,7 @@ function sessionUpdate(call: LiveCall, { model }: Target, { dialect, shapeOf }: 
     ...(options.keyterms.length > 0 ? { keywords: options.keyterms } : {}),
   }
   const turn_detection = detectsTurns(call, shape) ? { type: 'server_vad', ...silence } : null
-  const format = FORMATS[audioFor(call, dialect).encoding]
+  const format = FORMATS[liveAudioFor(call, dialect).encoding]
   const session =
     dialect === 'speaches'
       ? { input_audio_transcription: transcription, turn_detection }
@@ -307,14 +307,14 @@ interface Session {
   readonly audio: LiveAudio
 }
 
-function sessionOf(call: LiveCall, target: Target, terms: LiveTerms): Session {
+function sessionTerms(call: LiveCall, target: Target, terms: LiveTerms): Session {
   const { dialect, shapeOf } = terms
   return {
     update: sessionUpdate(call, target, terms),
     dialect,
     vad: detectsTurns(call, shapeOf(target.model)),
     pace: commitPace(call.live),
-    audio: audioFor(call, dialect),
+    audio: liveAudioFor(call, dialect),
   }
 }
 
@@ -339,7 +339,7 @@ class TranscriptionWire implements LiveWire {
   readonly #probes: { readonly at: number; readonly answers: readonly Answer[] }[] = []
 
   constructor(call: LiveCall, target: Target, terms: LiveTerms) {
-    this.#session = sessionOf(call, target, terms)
+    this.#session = sessionTerms(call, target, terms)
     this.log = new LiveLog(this.#session.audio)
   }
 
@@ -471,7 +471,7 @@ class TranscriptionWire implements LiveWire {
       const text = 'content: the provider could not understand a part of the audio'
       return [{ kind: 'warning', text }, ...this.#completed({ item_id: id, transcript: '' })]
     }
-    return [{ kind: 'failed', failure: failureInside({ error: body }, statusOf(body)) }]
+    return [{ kind: 'failed', failure: failureInside({ error: body }, errorStatus(body)) }]
   }
 
   #error({ error }: JsonObject): readonly LiveEvent[] {
@@ -487,7 +487,7 @@ class TranscriptionWire implements LiveWire {
       this.#items.commitNothing(commit?.answers ?? [])
       return this.#flush()
     }
-    return [{ kind: 'failed', failure: failureInside({ error: body }, statusOf(body)) }]
+    return [{ kind: 'failed', failure: failureInside({ error: body }, errorStatus(body)) }]
   }
 
   /** Tells what is complete, in the order of the audio. */
@@ -579,6 +579,6 @@ function isId(id: unknown): id is string {
 }
 
 /** The status that an error of the API would have: its types are those of the whole API. */
-function statusOf({ type }: JsonObject): number {
+function errorStatus({ type }: JsonObject): number {
   return type === 'invalid_request_error' ? 400 : 500
 }

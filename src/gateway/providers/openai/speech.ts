@@ -48,13 +48,13 @@ export function speechOperation(
     ...(shape.takesExtra === undefined ? {} : { takesExtra: shape.takesExtra }),
     start,
     next: (_state, reply, { response_format: asked }) =>
-      readAudio(reply, mediaTypeOf(reply, asked ?? shape.defaultFormat)),
+      readAudio(reply, replyMediaType(reply, asked ?? shape.defaultFormat)),
     // The answer of every model comes in chunks as it is made, without being asked for.
     streamed: {
       start,
       refused: classify,
       read: (head, { response_format: asked }) =>
-        audioReader(head, mediaTypeOf(head, asked ?? shape.defaultFormat)),
+        audioReader(head, replyMediaType(head, asked ?? shape.defaultFormat)),
     },
   }
 }
@@ -73,7 +73,7 @@ function unsupported(
 }
 
 /** By the format where one was asked for, else as the server says; null when it says nothing of audio. */
-function mediaTypeOf({ headers }: Pick<UpstreamReply, 'headers'>, format: string | null): string | null {
+function replyMediaType({ headers }: Pick<UpstreamReply, 'headers'>, format: string | null): string | null {
   const said = (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
   const known = format === null ? undefined : AUDIO_MEDIA_TYPES.get(format)
   return known ?? (/^audio\/[a-z0-9.+-]+$/.test(said) ? said : null)

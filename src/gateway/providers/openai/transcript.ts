@@ -101,12 +101,12 @@ const FIGURES = ['seek', 'temperature', 'avg_logprob', 'compression_ratio', 'no_
 
 function readFigures(item: JsonObject): SegmentFigures {
   const { tokens } = item
-  const told = FIGURES.flatMap((name) => {
+  const givenFigures = FIGURES.flatMap((name) => {
     const figure = numberIn(item[name])
     return typeof figure === 'number' && Number.isFinite(figure) ? [[name, figure] as const] : []
   })
   const isList = Array.isArray(tokens) && tokens.every((token) => Number.isSafeInteger(token))
-  return { ...Object.fromEntries(told), ...(isList ? { tokens } : {}) }
+  return { ...Object.fromEntries(givenFigures), ...(isList ? { tokens } : {}) }
 }
 
 function readWord(item: JsonObject): Word[] {

@@ -14,7 +14,7 @@ import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscript } from './transcript.ts'
 import { TranscriptStreamReader } from './transcription-stream.ts'
-import { type ExtraHeaders, headersOf } from './wire.ts'
+import { bearerHeaders, type ExtraHeaders } from './wire.ts'
 
 type ReplyFormat = 'json' | 'verbose_json' | 'diarized_json'
 
@@ -113,7 +113,7 @@ export function transcriptionOperation(
     unsupported,
     takesExtra: (extra, { model }) => takesExtra(extra, shapeOf(model)),
     start: (call, target) => begin(call, target, []),
-    next: (_state, reply, call, target) => decode(reply, call.options, hintOf(call, target, shapeOf)),
+    next: (_state, reply, call, target) => decodeReply(reply, call.options, hintOf(call, target, shapeOf)),
     streamed: {
       applies: (_call, target) => shapeOf(target.model).streams,
       start: (call, target) => begin(call, target, [['stream', 'true']]),
@@ -148,7 +148,7 @@ export function translationOperation(
       return startForm('/audio/translations', extra, call, target, fields)
     },
     // It takes no language, so that none can be left out.
-    next: (_state, reply, call) => decode(reply, call.options, { language: null, warnings: [] }),
+    next: (_state, reply, call) => decodeReply(reply, call.options, { language: null, warnings: [] }),
   }
 }
 
@@ -218,7 +218,7 @@ function startForm(
 ): Step<TranscriptionResult> & { readonly kind: 'send' } {
   const url = `${target.baseUrl}${path}`
   const form = encodeAudioForm(url, fields, call.audio, { field: 'url', url: target.audioUrl })
-  const headers = { ...headersOf(target, extra), 'content-type': form.contentType }
+  const headers = { ...bearerHeaders(target, extra), 'content-type': form.contentType }
   return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
 }
 
@@ -262,7 +262,7 @@ function unsupportedOfTranslation(
   ])
 }
 
-function decode(
+function decodeReply(
   reply: UpstreamReply,
   options: TranscriptionOptions,
   { warnings }: LanguageHint,

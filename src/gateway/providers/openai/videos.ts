@@ -7,7 +7,7 @@ import { asObject, objectOf } from '../json.ts'
 import { secondsOf } from '../numbers.ts'
 import { pollTrouble } from '../poll.ts'
 import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
-import { type ExtraHeaders, headersOf, jsonRequest } from './wire.ts'
+import { bearerHeaders, type ExtraHeaders, jsonRequest } from './wire.ts'
 
 const POLL_MIN_MS = 2_000
 const POLL_MAX_MS = 10_000
@@ -29,7 +29,7 @@ export function videoOperation(
   const get = (target: Target, url: string): UpstreamRequest => ({
     method: 'GET',
     url,
-    headers: headersOf(target, extra),
+    headers: bearerHeaders(target, extra),
     body: [],
   })
 
@@ -53,9 +53,9 @@ export function videoOperation(
   const read = (job: VideoJob, reply: UpstreamReply, target: Target): Step<VideoResult> => {
     const body = objectOf(reply) ?? {}
     if (body.status === 'completed') return { kind: 'done', result: finished(job, body, target) }
-    if (FAILED.has(body.status)) return failed(jobFailure(body, reply))
+    if (FAILED.has(body.status)) return failedVideo(jobFailure(body, reply))
     // Servers have words of their own for what is not over yet.
-    return typeof body.status === 'string' ? poll(job, target) : failed(videoLost(reply))
+    return typeof body.status === 'string' ? poll(job, target) : failedVideo(videoLost(reply))
   }
 
   return {
@@ -69,14 +69,14 @@ export function videoOperation(
       if (job === null) {
         const id = isGood(reply) ? objectOf(reply)?.id : null
         const ordered = readVideoJob({ id, everyMs: POLL_MIN_MS, troubles: 0 })
-        return ordered === null ? failed(orderFailure(reply)) : read(ordered, reply, target)
+        return ordered === null ? failedVideo(orderFailure(reply)) : read(ordered, reply, target)
       }
       const trouble = pollTrouble<VideoResult>(reply, job, {
         request: get(target, urlOf(target, job.id)),
         everyMs: job.everyMs,
         again: (troubles) => ({ ...job, troubles }),
       })
-      if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
+      if (trouble?.kind === 'failed') return failedVideo(videoLost(reply, trouble.failure))
       return trouble ?? read(job, reply, target)
     },
     resume(state, target) {
@@ -86,7 +86,7 @@ export function videoOperation(
     abandon(state, target) {
       const job = readVideoJob(state)
       if (job === null) return null
-      return { method: 'DELETE', url: urlOf(target, job.id), headers: headersOf(target, extra), body: [] }
+      return { method: 'DELETE', url: urlOf(target, job.id), headers: bearerHeaders(target, extra), body: [] }
     },
   }
 }
@@ -108,6 +108,6 @@ function jobFailure(body: JsonObject, reply: UpstreamReply): Failure {
   return failure ?? videoLost(reply)
 }
 
-function failed(failure: Failure): Step<VideoResult> {
+function failedVideo(failure: Failure): Step<VideoResult> {
   return { kind: 'failed', failure }
 }

@@ -10,7 +10,7 @@ import { modelList } from '../model-list.ts'
 export type ExtraHeaders = (target: Target) => Readonly<Record<string, string>>
 
 /** Headers of every call. */
-export function headersOf(target: Target, extra: ExtraHeaders): Record<string, string> {
+export function bearerHeaders(target: Target, extra: ExtraHeaders): Record<string, string> {
   const authorization = target.credential === null ? {} : { authorization: `Bearer ${target.credential}` }
   return { accept: '*/*', ...authorization, ...extra(target) }
 }
@@ -28,7 +28,7 @@ function jsonHeadersOf(target: Target, extra: ExtraHeaders): Headers {
   }
   let headers = known.get(target)
   if (headers === undefined) {
-    headers = Object.freeze({ ...headersOf(target, extra), 'content-type': 'application/json' })
+    headers = Object.freeze({ ...bearerHeaders(target, extra), 'content-type': 'application/json' })
     known.set(target, headers)
   }
   return headers
@@ -53,7 +53,7 @@ export function jsonRequest(
 export function modelsOperation(extra: ExtraHeaders): Operation<null, readonly string[]> {
   return modelList({
     path: '/models',
-    headers: (target) => headersOf(target, extra),
+    headers: (target) => bearerHeaders(target, extra),
     names: (reply) => idsIn(objectOf(reply)?.data),
   })
 }
@@ -65,8 +65,8 @@ export function modelsOperation(extra: ExtraHeaders): Operation<null, readonly s
 export function readUsage({ usage, x_groq: groq, service_tier }: JsonObject): TokenUsage | null {
   const counts = asObject(usage) ?? asObject(asObject(groq)?.usage)
   if (counts === null) return null
-  const input_tokens = count(counts.prompt_tokens ?? counts.input_tokens)
-  const output_tokens = count(counts.completion_tokens ?? counts.output_tokens)
+  const input_tokens = readCount(counts.prompt_tokens ?? counts.input_tokens)
+  const output_tokens = readCount(counts.completion_tokens ?? counts.output_tokens)
   // `input_token_details` is the word of transcriptions alone.
   const details = counts.prompt_tokens_details ?? counts.input_tokens_details ?? counts.input_token_details
   const input = asObject(details)
@@ -115,14 +115,14 @@ function detailsIn(
 ): Pick<ChatFacts, typeof name> {
   const given = asObject(counts[name])
   if (given === null) return {}
-  const told = members.flatMap((member) => {
-    const tokens = count(given[member])
+  const memberCounts = members.flatMap((member) => {
+    const tokens = readCount(given[member])
     return tokens === null ? [] : [[member, tokens] as const]
   })
-  return told.length === 0 ? {} : { [name]: Object.fromEntries(told) }
+  return memberCounts.length === 0 ? {} : { [name]: Object.fromEntries(memberCounts) }
 }
 
-function count(value: unknown): number | null {
+function readCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
 }
 

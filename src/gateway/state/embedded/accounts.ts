@@ -343,13 +343,13 @@ interface ReservationDependencies {
 }
 
 /** Money that is set aside for calls under way, and for jobs. */
-function createReservations(parts: ReservationDependencies): Reservations {
-  const { rows, accounts, tokens } = parts
+function createReservations(deps: ReservationDependencies): Reservations {
+  const { rows, accounts, tokens } = deps
   return {
     reserve(holder, reservation, nowMs) {
       const { workspace, token, claim } = holder
       const row = rows.find(workspace, token)
-      if (claim === 0) return row ? null : setAside(parts, holder, reservation, nowMs)
+      if (claim === 0) return row ? null : setAside(deps, holder, reservation, nowMs)
       if (row && row.lease_until_ms > nowMs) {
         if (row.claim > claim) return 'voided'
         rows.pass(workspace, token, claim, nowMs + reservation.leaseMs)
@@ -357,48 +357,48 @@ function createReservations(parts: ReservationDependencies): Reservations {
       }
       if (row) {
         const account = accounts.load(workspace, nowMs)
-        expireRow(parts, account, row, nowMs)
+        expireRow(deps, account, row, nowMs)
         accounts.save(account)
       }
       if (tokens.knows(workspace, token, 'charged', nowMs)) return null
-      return setAside(parts, holder, reservation, nowMs)
+      return setAside(deps, holder, reservation, nowMs)
     },
 
     settle(holder, charge, nowMs) {
       const { workspace, token, claim } = holder
-      const ended = replace(parts, holder, charge, nowMs)
+      const ended = replace(deps, holder, charge, nowMs)
       const costs = charge.platformMicros > 0 || charge.spendMicros > 0
       if (ended.charged && claim > 0 && costs)
         tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
       return ended
     },
 
-    undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),
-    lease: (leasing, nowMs) => lease(parts, leasing, nowMs),
-    recover: (money, nowMs) => recover(parts, money, nowMs),
-    expire: (account, nowMs, limit) => expire(parts, account, nowMs, limit),
+    undo: (holder, nowMs) => void replace(deps, holder, NOTHING, nowMs),
+    lease: (leasing, nowMs) => lease(deps, leasing, nowMs),
+    recover: (money, nowMs) => recover(deps, money, nowMs),
+    expire: (account, nowMs, limit) => expire(deps, account, nowMs, limit),
     reservedMicros: (workspace, nowMs) => rows.sumMicros(workspace, nowMs),
   }
 }
 
 /** Sets money aside for a token that has none. */
 function setAside(
-  parts: ReservationDependencies,
+  deps: ReservationDependencies,
   { workspace, token, claim }: Holder,
   reservation: ReservationTerms,
   nowMs: number,
 ): Shortage | null {
-  const { rows, accounts, grants, endUsers } = parts
+  const { rows, accounts, grants, endUsers } = deps
   const account = accounts.load(workspace, nowMs)
   const { terms, platformMicros, spendMicros, keyId, leaseMs, endUser } = reservation
   if (terms.grant) grants.book(account, terms.grant, nowMs)
-  expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
+  expire(deps, account, nowMs, EXPIRE_PER_RESERVE)
   const purse = choosePurse(account, reservation, nowMs)
   const shortage =
     purse === null
       ? shortageOf(reservation, grants.any(workspace))
       : (overBudget(account, accounts.spentBy(account, keyId), reservation) ??
-        overEndUserBudget(parts, account, reservation))
+        overEndUserBudget(deps, account, reservation))
   if (purse !== null && shortage === null) {
     if (purse === 'trial') account.trialSpentMicros += platformMicros
     if (purse === 'credits') account.creditsMicros -= platformMicros
@@ -423,8 +423,8 @@ function setAside(
 }
 
 /** Ends a reservation of the holder within its lease: the purse gets back, the spending becomes the real one. */
-function replace(parts: ReservationDependencies, holder: Holder, real: Charge, nowMs: number): Replaced {
-  const { rows, accounts, endUsers } = parts
+function replace(deps: ReservationDependencies, holder: Holder, real: Charge, nowMs: number): Replaced {
+  const { rows, accounts, endUsers } = deps
   const { workspace } = holder
   const row = rows.end(holder, nowMs)
   if (row === undefined) return NOT_CHARGED
@@ -469,8 +469,8 @@ function give(account: Account, purse: Purse, micros: number): void {
 const LEASED_PART = 100
 
 /** Moves the money of a lease into a new reservation; see `CallLedger.lease`. */
-function lease(parts: ReservationDependencies, leasing: Leasing, nowMs: number): Leased {
-  const { rows, accounts, grants } = parts
+function lease(deps: ReservationDependencies, leasing: Leasing, nowMs: number): Leased {
+  const { rows, accounts, grants } = deps
   const { token, workspace, from, held, used, more } = leasing
   const known = rows.find(workspace, token)
   if (known !== undefined) {
@@ -485,12 +485,12 @@ function lease(parts: ReservationDependencies, leasing: Leasing, nowMs: number):
   if (old === undefined) return { state: 'over' }
   const account = accounts.load(workspace, nowMs)
   if (held.terms.grant) grants.book(account, held.terms.grant, nowMs)
-  expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
+  expire(deps, account, nowMs, EXPIRE_PER_RESERVE)
   const kept = old === null || from === null ? NOTHING : keep(accounts, account, old, from.charge, held)
   const purse = old?.purse ?? leasedPurse(account, more, held.terms.trial, nowMs)
   const month = old?.month ?? account.month
   const isOfNow = month === account.month
-  const added = isOfNow ? addable(parts, account, purse, leasing, kept, nowMs) : NOTHING
+  const added = isOfNow ? addable(deps, account, purse, leasing, kept, nowMs) : NOTHING
   give(account, purse, -added.platformMicros)
   accounts.spend(account, held.keyId, added.spendMicros)
   const row = {
@@ -573,9 +573,9 @@ function usableMs(purse: Purse, { held, useMs }: Leasing, nowMs: number): number
   return Math.max(0, Math.min(useMs, monthEndMs - nowMs, trialEndMs - nowMs))
 }
 
-function expire(parts: ReservationDependencies, account: Account, nowMs: number, limit: number): void {
-  const rows = parts.rows.listExpired(account.workspace, nowMs, limit)
-  for (const row of rows) expireRow(parts, account, row, nowMs)
+function expire(deps: ReservationDependencies, account: Account, nowMs: number, limit: number): void {
+  const rows = deps.rows.listExpired(account.workspace, nowMs, limit)
+  for (const row of rows) expireRow(deps, account, row, nowMs)
 }
 
 /**
@@ -583,12 +583,12 @@ function expire(parts: ReservationDependencies, account: Account, nowMs: number,
  * A job that held it has been paid for.
  */
 function expireRow(
-  parts: ReservationDependencies,
+  deps: ReservationDependencies,
   account: Account,
   row: ReservationRow,
   nowMs: number,
 ): void {
-  const { rows, accounts, tokens, lost } = parts
+  const { rows, accounts, tokens, lost } = deps
   const { workspace } = account
   const used = {
     platformMicros: Math.min(row.used_platform_micros ?? row.platform_micros, row.platform_micros),
@@ -617,8 +617,8 @@ function lostRowOf(
 }
 
 /** Settles what a dead node held; see `CallLedger.recover`. */
-function recover(parts: ReservationDependencies, money: HeldMoney, nowMs: number): boolean {
-  const { rows, accounts, endUsers, lost } = parts
+function recover(deps: ReservationDependencies, money: HeldMoney, nowMs: number): boolean {
+  const { rows, accounts, endUsers, lost } = deps
   const { workspace, token, charge: known } = money
   const account = accounts.load(workspace, nowMs)
   const row = rows.take(workspace, token)
@@ -719,8 +719,8 @@ export function createAccounts(
   const rows = createAccountRows(db)
   const grants = createGrants(db)
   const lost = createLostRows(db)
-  const parts = { rows: createReservationRows(db), accounts: rows, grants, tokens, endUsers, lost }
-  const reservations = createReservations(parts)
+  const deps = { rows: createReservationRows(db), accounts: rows, grants, tokens, endUsers, lost }
+  const reservations = createReservations(deps)
   const operations: Operations<Accounts> = {
     show(workspace, { grant }) {
       const nowMs = now()

@@ -225,7 +225,7 @@ function createCatalogReads(
 
   const versionNumbered = (record: RecordName, number: number): RecordVersion | null => {
     const row = findVersion.get(recordId(record), record.workspace, number) as VersionRow | undefined
-    return row ? versionOf(row) : null
+    return row ? recordVersion(row) : null
   }
 
   const recordOf = (row: RecordRow): CatalogRecord => {
@@ -242,7 +242,7 @@ function createCatalogReads(
         Pick<RecordRow, 'kind' | 'name'> & { readonly owner: string | null })[]
       const records = rows.map(({ kind, owner, name, ...row }) => ({
         ...{ kind, workspace: owner, name },
-        ...versionOf(row),
+        ...recordVersion(row),
       }))
       return { version: version(), records }
     },
@@ -262,7 +262,9 @@ function createCatalogReads(
     versions(record, below, limit) {
       const { workspace } = record
       const page = { below: below ?? Number.MAX_SAFE_INTEGER, limit: Math.min(limit, PAGE_MAX) }
-      return (listVersions.all({ id: recordId(record), workspace, ...page }) as VersionRow[]).map(versionOf)
+      return (listVersions.all({ id: recordId(record), workspace, ...page }) as VersionRow[]).map(
+        recordVersion,
+      )
     },
   }
 }
@@ -277,7 +279,7 @@ function draftOf({ draft_fields, revision, draft_at_ms, draft_by }: RecordRow): 
   }
 }
 
-function versionOf({ number, fields, hash, at_ms, by, note }: VersionRow): RecordVersion {
+function recordVersion({ number, fields, hash, at_ms, by, note }: VersionRow): RecordVersion {
   return {
     number,
     fields: JSON.parse(fields) as RecordVersion['fields'],
@@ -325,12 +327,12 @@ function createAuditRows(db: DatabaseSync) {
     list(workspace: string | null, below: number | null, limit: number): AuditLine[] {
       const page = { below: below ?? Number.MAX_SAFE_INTEGER, limit: Math.min(limit, PAGE_MAX) }
       const rows = workspace === null ? list.all(page) : listOf.all({ ...page, workspace })
-      return (rows as LineRow[]).map(lineOf)
+      return (rows as LineRow[]).map(auditLine)
     },
   }
 }
 
-function lineOf({ at_ms, by, hash_before, hash_after, ...row }: LineRow): AuditLine {
+function auditLine({ at_ms, by, hash_before, hash_after, ...row }: LineRow): AuditLine {
   const { number, action, workspace, target, detail } = row
   return {
     ...{ number, atMs: at_ms, by: JSON.parse(by) as Actor, action, workspace, target },

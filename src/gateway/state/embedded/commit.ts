@@ -81,7 +81,7 @@ export function createCommit(
       // Where the disk is full SQLite may have given up the whole transaction: then there is no mark to go back to.
       if (!db.isTransaction) throw error
       undo()
-      return { id: call.id, failure: failureOf(error) }
+      return { id: call.id, failure: commitFailure(error) }
     }
   }
 
@@ -117,7 +117,7 @@ export function createCommit(
       return { answers, wrote: changedRows() !== before }
     } catch (error) {
       giveUp()
-      const failure = failureOf(error)
+      const failure = commitFailure(error)
       return { answers: calls.map(({ id }) => ({ id, failure })), wrote: false }
     }
   }
@@ -165,7 +165,7 @@ function isWrite({ subject, method }: Call): boolean {
   return (METHODS[subject] as Readonly<Record<string, string>>)[method] === 'write'
 }
 
-function failureOf(error: unknown): Failure {
+function commitFailure(error: unknown): Failure {
   const { message, errcode } = error as { readonly message?: string; readonly errcode?: number }
   // The low byte is the kind of failure; the rest only refines it.
   const unavailable = errcode !== undefined && !OUR_FAULT.has(errcode & 0xff)

@@ -64,7 +64,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
 
     find(id) {
       const row = find.get({ $id: id, $now: now() }) as SessionRow | undefined
-      return row === undefined ? null : sessionOf(row)
+      return row === undefined ? null : rowSession(row)
     },
 
     touch: (id) => void touch.run({ $id: id, $now: now() }),
@@ -73,7 +73,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
 
     list(holder, limit) {
       const rows = list.all({ $holder: holder, $now: now(), $limit: limit }) as SessionRow[]
-      return rows.map(sessionOf)
+      return rows.map(rowSession)
     },
 
     claim(mark, ttlMs) {
@@ -85,7 +85,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
   }
 }
 
-function sessionOf(row: SessionRow): KeptSession {
+function rowSession(row: SessionRow): KeptSession {
   return {
     id: row.id,
     keySha256: row.key_sha256 === '' ? null : row.key_sha256,

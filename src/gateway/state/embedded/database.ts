@@ -54,7 +54,7 @@ export function openDatabase(
       throw error
     }
   } catch (error) {
-    throw new Error(`the state in ${file} cannot be opened: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`the state in ${file} cannot be opened: ${openReason(error)}`, { cause: error })
   }
 }
 
@@ -75,7 +75,7 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
     PRAGMA secure_delete = ON;
     PRAGMA wal_autocheckpoint = ${WAL_BYTES / PAGE_BYTES};
   `)
-  if (formatOf(db) === MIGRATIONS.length && readableSince(db) === READABLE_SINCE) return
+  if (databaseFormat(db) === MIGRATIONS.length && readableSince(db) === READABLE_SINCE) return
   // Two processes may open a new file at the same moment: the second one waits here, and finds it done.
   db.exec('BEGIN IMMEDIATE')
   try {
@@ -88,7 +88,7 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
 }
 
 function migrate(db: DatabaseSync, onCopied: (path: string) => void): void {
-  const format = formatOf(db)
+  const format = databaseFormat(db)
   if (format > MIGRATIONS.length) {
     if (isReadable(db)) return
     throw new Error(
@@ -107,7 +107,7 @@ function copyBefore(file: string, format: number): string {
   try {
     return copyState(file, format)
   } catch (error) {
-    throw new Error(`it cannot be copied before it is migrated: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`it cannot be copied before it is migrated: ${openReason(error)}`, { cause: error })
   }
 }
 
@@ -191,11 +191,11 @@ function readableSince(db: DatabaseSync): number {
   return Number(db.prepare('PRAGMA application_id').get()?.application_id)
 }
 
-function formatOf(db: DatabaseSync): number {
+function databaseFormat(db: DatabaseSync): number {
   return Number(db.prepare('PRAGMA user_version').get()?.user_version)
 }
 
-function reasonOf(error: unknown): string {
+function openReason(error: unknown): string {
   const reason = error instanceof Error ? error.message : String(error)
   return reason === 'file is not a database' ? 'it is not a SQLite database' : reason
 }

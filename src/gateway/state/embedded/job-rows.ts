@@ -96,7 +96,7 @@ export function createRows(db: DatabaseSync, inputs: Pick<InputRows, 'of'>) {
     /** Null: there is none, or its time is over. */
     visible(id: string, nowMs: number): JobRow | null {
       const row = find.get(id)
-      return row === undefined || isGone(row, nowMs) ? null : row
+      return row === undefined || isRowGone(row, nowMs) ? null : row
     },
     at: (number: number): JobRow => at.get(number)!,
     view,
@@ -110,13 +110,13 @@ export function createRows(db: DatabaseSync, inputs: Pick<InputRows, 'of'>) {
     /** The job with its audio and the progress of the claims before; null when it cannot be read. */
     claimed: (row: JobRow | SeenRow): Claimed | null =>
       readable(() => {
-        const progress = parsed<JobProgress>(row.progress) ?? NO_PROGRESS
+        const progress = parsedValue<JobProgress>(row.progress) ?? NO_PROGRESS
         return { job: view(row), progress, input: inputs.of(row.number) }
       }),
     known(row: JobRow): KnownJob {
       const { status, kind, fence } = row
       const mayBeRetried = kind === 'queue' && status === 'failed'
-      const result = parsed<KeptText>(row.result)
+      const result = parsedValue<KeptText>(row.result)
       return { status, kind, fence, result, work: mayBeRetried ? readable(() => specOf(row).work) : null }
     },
   }
@@ -128,12 +128,12 @@ function listedOf({ status, ended_at_ms, error, erased, spec }: ListedRow): List
   const { id, work, door } = JSON.parse(spec) as JobSpec
   return {
     ...{ id, status, work, ...(door === undefined ? {} : { door }) },
-    ...{ endedAtMs: ended_at_ms, error: parsed<JobError>(error), erased: erased !== null },
+    ...{ endedAtMs: ended_at_ms, error: parsedValue<JobError>(error), erased: erased !== null },
   }
 }
 
 /** No one sees the job any more, whether or not the purge has come to it. */
-export function isGone({ marked, expires_at_ms }: JobRow, nowMs: number): boolean {
+export function isRowGone({ marked, expires_at_ms }: JobRow, nowMs: number): boolean {
   return marked === 1 || (expires_at_ms !== null && expires_at_ms <= nowMs)
 }
 
@@ -146,7 +146,7 @@ function readable<Value>(read: () => Value): Value | null {
   }
 }
 
-function parsed<Value>(text: string | null): Value | null {
+function parsedValue<Value>(text: string | null): Value | null {
   return text === null ? null : (JSON.parse(text) as Value)
 }
 
@@ -164,11 +164,11 @@ function jobOf(row: JobRow | SeenRow, spec: JobSpec): Job {
     stalled: row.stalled,
     retries: row.retries,
     returns: row.returns,
-    result: parsed<KeptText>(row.result),
-    error: parsed<JobError>(row.error),
-    facts: parsed<JobFacts>(row.facts),
+    result: parsedValue<KeptText>(row.result),
+    error: parsedValue<JobError>(row.error),
+    facts: parsedValue<JobFacts>(row.facts),
     history: JSON.parse(row.history) as JobChange[],
-    ...partCount(parsed<JobProgress>(row.progress)),
+    ...partCount(parsedValue<JobProgress>(row.progress)),
   }
 }
 
@@ -228,8 +228,8 @@ const newHistory = (status: string, fence = 'fence') => `
 const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
-export function createSteps(db: DatabaseSync, parts: StepDependencies): JobSteps {
-  const { roundRobin, counters, events, inputs } = parts
+export function createSteps(db: DatabaseSync, deps: StepDependencies): JobSteps {
+  const { roundRobin, counters, events, inputs } = deps
   const submit = createSubmit(db, inputs)
   const { queue, wake, take } = createMoves(db)
   const { finish, finishClaim } = createFinish(db)

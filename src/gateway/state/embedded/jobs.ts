@@ -24,7 +24,7 @@ import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
 import {
   createRows,
   createSteps,
-  isGone,
+  isRowGone,
   type JobRow,
   type JobRows,
   type JobSteps,
@@ -66,17 +66,17 @@ export function createJobs(db: DatabaseSync, events: Events, now: () => number) 
   const counters = createJobCounters(db)
   const roundRobin = createJobRoundRobin(db, counters)
   const steps = createSteps(db, { roundRobin, counters, events, inputs })
-  const parts = { rows, steps, slots, roundRobin, counters, inputs, now }
+  const deps = { rows, steps, slots, roundRobin, counters, inputs, now }
   const operations: JobOperations = {
-    ...createCallerMethods(db, parts),
-    erase: createErase(db, parts),
+    ...createCallerMethods(db, deps),
+    erase: createErase(db, deps),
     page: createPages(db, rows, now),
-    ...createWorkerMethods(db, parts),
-    ...createOperatorMethods(db, parts),
+    ...createWorkerMethods(db, deps),
+    ...createOperatorMethods(db, deps),
     ...createAbandoned(db, rows, now),
     figures: createFigures(db, counters, now),
   }
-  return { operations, inputs: createMoving(parts), counters, purge: slots.purge }
+  return { operations, inputs: createMoving(deps), counters, purge: slots.purge }
 }
 
 type JobSlots = ReturnType<typeof createSlots>
@@ -264,7 +264,7 @@ function createWorkerMethods(
       const ended = ending.state === 'queued' ? null : steps.finishClaim(id, fence, ending, keep, nowMs)
       if (ended !== null) return { job: rows.view(ended), isNow: true }
       const row = rows.find(id)
-      if (row?.fence !== fence || isGone(row, nowMs)) return { job: null, isNow: false }
+      if (row?.fence !== fence || isRowGone(row, nowMs)) return { job: null, isNow: false }
       // The same claim ended it so before, and the answer may have been lost.
       if (row.status !== 'processing')
         return { job: row.ending === ending.state ? rows.view(row) : null, isNow: false }

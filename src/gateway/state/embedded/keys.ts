@@ -46,12 +46,12 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
 
   return {
     create({ workspace, createdAtMs, revokedAtMs, kind, ...key }) {
-      const row = { ...settingsOf(key), workspace, createdAtMs, revokedAtMs, kind: kind ?? null }
+      const row = { ...keyColumns(key), workspace, createdAtMs, revokedAtMs, kind: kind ?? null }
       if (put.run(row).changes !== 0) raise.run()
     },
 
     replace(key, version) {
-      const isReplaced = replace.run({ ...settingsOf(key), version: Number(version) }).changes !== 0
+      const isReplaced = replace.run({ ...keyColumns(key), version: Number(version) }).changes !== 0
       if (isReplaced) raise.run()
       return isReplaced
     },
@@ -59,19 +59,19 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
     revoke(id) {
       if (revoke.run(now(), id).changes !== 0) raise.run()
       const row = find.get(id) as Row | undefined
-      return row ? keyOf(row) : null
+      return row ? rowKey(row) : null
     },
 
     forget: (id) => void forget.run(id, now()),
 
-    list: () => (list.all() as Row[]).map(keyOf),
+    list: () => (list.all() as Row[]).map(rowKey),
 
     version: () => String(version.get()?.version),
   }
 }
 
 /** Columns that can change. */
-function settingsOf(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedAtMs' | 'kind'>) {
+function keyColumns(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedAtMs' | 'kind'>) {
   const { id, sha256, prefix, app, name, scopes, rateLimit, budgetMicros, expiresAtMs, former } = key
   const { requestsPerMinute = null, burst = null, ...rates } = rateLimit ?? {}
   return {
@@ -82,7 +82,7 @@ function settingsOf(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedA
   }
 }
 
-function keyOf(row: Row): StoredKey {
+function rowKey(row: Row): StoredKey {
   const { requests_per_minute: requestsPerMinute, burst, unit_rates: rates } = row
   return {
     id: row.id,

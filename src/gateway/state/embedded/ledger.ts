@@ -73,15 +73,15 @@ export function createSlots(db: DatabaseSync): Slots {
       claim.run(workspace, id, token, fingerprint, nowMs + leaseMs, nowMs + leaseMs + ttlMs)
     },
 
-    end(workspace, id, token, told, nowMs) {
+    end(workspace, id, token, reported, nowMs) {
       const slot = read(workspace, id, nowMs)
       if (slot?.token !== token || slot.overdue) return false
       // The same token settled it before, and the answer may have been lost.
-      if (slot.state !== 'running') return slot.state === told.state
-      if (told.state === 'released') remove.run(workspace, id)
+      if (slot.state !== 'running') return slot.state === reported.state
+      if (reported.state === 'released') remove.run(workspace, id)
       else {
-        const result = told.state === 'stored' ? JSON.stringify(told.result) : null
-        end.run(told.state, result, nowMs + told.ttlMs, workspace, id)
+        const result = reported.state === 'stored' ? JSON.stringify(reported.result) : null
+        end.run(reported.state, result, nowMs + reported.ttlMs, workspace, id)
       }
       return true
     },

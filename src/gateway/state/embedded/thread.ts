@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../../../contracts/errors.ts'
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { Blocked } from '../../../contracts/state.ts'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import type { Call, Committed } from './commit.ts'
@@ -137,7 +137,7 @@ export class StateThread implements Runner {
         resolve()
       })
       worker.on('error', (error) => {
-        reason = messageOf(error)
+        reason = errorMessage(error)
         reject(error)
       })
       worker.on('exit', () => {

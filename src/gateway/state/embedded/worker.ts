@@ -38,17 +38,17 @@ port.on('message', (first: Calls | 'close') => {
     calls.push(...next.message.calls)
     next = calls.length < GROUP_MAX ? receiveMessageOnPort(port) : undefined
   }
-  answer(calls)
+  answerCalls(calls)
 })
 port.postMessage('open')
 
-function answer(calls: readonly Call[]): void {
+function answerCalls(calls: readonly Call[]): void {
   for (let from = 0; from < calls.length; from += GROUP_MAX)
     port.postMessage(commit(calls.slice(from, from + GROUP_MAX)))
 }
 
 function close(last: readonly Call[]): void {
-  answer(last)
+  answerCalls(last)
   db.close()
   port.close()
 }

@@ -20,7 +20,7 @@ const showAccount = script('accounts/show_account', {
   keys: ['account', 'grants', 'spent', 'reservations', 'leases', 'charged', 'lost'],
   args: ['grant_id', 'grant'],
   steps: MONEY,
-  reply: viewOf,
+  reply: accountView,
 })
 
 const addCredits = script('accounts/add_credits', {
@@ -126,7 +126,7 @@ export function createRedisAccounts(ask: Ask): Accounts {
   }
 }
 
-function viewOf(reply: unknown): AccountView {
+function accountView(reply: unknown): AccountView {
   if (!Array.isArray(reply)) throw new Error('show_account.lua replied no list')
   const account = new Map(replyPairs(reply[0]))
   const figure = (name: string) => replyInteger(account.get(name))

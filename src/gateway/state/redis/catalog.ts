@@ -47,9 +47,9 @@ const publishedCatalog = script('catalog/published_catalog', {
   args: [],
   reply: (reply): PublishedCatalog => {
     const [version, ...items] = replyTexts(reply)
-    const records = rowsOf(items, 3).map(([id, owner, published]) => ({
+    const records = textRows(items, 3).map(([id, owner, published]) => ({
       ...recordNameOf(replyText(id), replyText(owner)),
-      ...versionOf(replyText(published)),
+      ...recordVersion(replyText(published)),
     }))
     return { version: replyText(version), records: records.sort(byId) }
   },
@@ -68,7 +68,7 @@ const listRecords = script('catalog/list_records', {
   ...shared,
   args: ['owner'],
   reply: (reply): readonly CatalogRecord[] =>
-    rowsOf(replyTexts(reply), 4)
+    textRows(replyTexts(reply), 4)
       .map(([id, owner, draft, published]) =>
         recordOf(recordNameOf(replyText(id), replyText(owner)), draft, published),
       )
@@ -78,7 +78,7 @@ const listRecords = script('catalog/list_records', {
 const listAudit = script('catalog/list_audit', {
   ...shared,
   args: ['workspace', 'below', 'limit'],
-  reply: (reply): readonly AuditLine[] => replyTexts(reply).map((line) => lineOf(replyText(line))),
+  reply: (reply): readonly AuditLine[] => replyTexts(reply).map((line) => auditLine(replyText(line))),
 })
 
 /** The catalog that is made in the console, in Redis: in one place, because every node reads all of it. */
@@ -104,12 +104,12 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
         const from = below === null ? '+inf' : below - 1
         const page = ['LIMIT', 0, Math.min(limit, PAGE_MAX)] as const
         const texts = await redis.zrevrangebyscore(versionsOf(record), from, '-inf', ...page)
-        return texts.map(versionOf)
+        return texts.map(recordVersion)
       }),
     versionOf: (record, number) =>
       ask(async (redis) => {
         const [text] = await redis.zrangebyscore(versionsOf(record), number, number)
-        return text === undefined ? null : versionOf(text)
+        return text === undefined ? null : recordVersion(text)
       }),
     change: ({ token, expected, steps, by, audit }) => {
       const wanted = {
@@ -152,7 +152,7 @@ function noteTexts({ by, action, workspace, target, before, after, detail }: Aud
 }
 
 /** Every `width` texts are a row. */
-function rowsOf(texts: readonly (string | null)[], width: number): (string | null)[][] {
+function textRows(texts: readonly (string | null)[], width: number): (string | null)[][] {
   return Array.from({ length: texts.length / width }, (_, i) => texts.slice(width * i, width * (i + 1)))
 }
 
@@ -191,7 +191,7 @@ function recordOf(
   return {
     ...name,
     draft: typeof draft === 'string' ? draftOf(draft) : null,
-    published: typeof published === 'string' ? versionOf(published) : null,
+    published: typeof published === 'string' ? recordVersion(published) : null,
   }
 }
 
@@ -200,12 +200,12 @@ function draftOf(text: string): RecordDraft {
   return { ...value, revision, atMs }
 }
 
-function versionOf(text: string): RecordVersion {
+function recordVersion(text: string): RecordVersion {
   const { number, atMs, value } = stampedIn<Omit<RecordVersion, 'number' | 'atMs'>>(text)
   return { number, atMs, ...value }
 }
 
-function lineOf(text: string): AuditLine {
+function auditLine(text: string): AuditLine {
   const { number, atMs, value } = stampedIn<Omit<AuditLine, 'number' | 'atMs'>>(text)
   return { number, atMs, ...value }
 }

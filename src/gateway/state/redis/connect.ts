@@ -1,5 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import { OutageLog, type OutageTiming } from './outage-log.ts'
 
@@ -74,7 +74,7 @@ class Outage {
   watch(connection: RedisConnection, name: string): void {
     let reason = 'the connection was closed'
     const note = (error: Error) => {
-      reason = messageOf(error)
+      reason = errorMessage(error)
       this.#log.debug({ connection: name, reason }, 'redis connection')
       if (connection.status !== 'ready') this.#breaks(connection, name, reason)
     }
@@ -229,7 +229,7 @@ export function parseRedisAddress(address: string): RedisAddress {
   if (!match) throw new Error('REDIS_URL is not the address of a Redis')
   const [, secure, suffix, user, list = '', rest = ''] = match
   const common = { tls: secure === 's', ...parseCredentials(user) }
-  const path = rest.split('/').slice(1).map(decode)
+  const path = rest.split('/').slice(1).map(decodedText)
   if (suffix === '+cluster') {
     if (rest !== '' && rest !== '/') throw new Error('REDIS_URL names a database: a cluster has only one')
     return { mode: 'cluster', hosts: parseHosts(list, REDIS_PORT), ...common }
@@ -255,7 +255,7 @@ function parseCredentials(text: string | undefined): Credentials {
   if (text === undefined) return { username: null, password: null }
   const colon = text.indexOf(':')
   if (colon < 0 || colon === text.length - 1) throw new Error('REDIS_URL has a user without a password')
-  return { username: decode(text.slice(0, colon)) || null, password: decode(text.slice(colon + 1)) }
+  return { username: decodedText(text.slice(0, colon)) || null, password: decodedText(text.slice(colon + 1)) }
 }
 
 function parseHosts(list: string, defaultPort: number): Host[] {
@@ -274,7 +274,7 @@ function parseDatabase(text = ''): number {
   return Number(text)
 }
 
-function decode(text: string): string {
+function decodedText(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {

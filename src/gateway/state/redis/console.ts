@@ -101,7 +101,7 @@ const CLOCKS_MS = 3_600_000
 
 function createSessions(ask: Ask, clock: Clock): ConsoleSessions {
   const find = (id: string) =>
-    ask(async (redis) => sessionOf(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
+    ask(async (redis) => storedSession(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
   return {
     async begin({ id, keySha256, person, holder, csrfToken, idleMs, address, browser }, ttlMs) {
       const untilMs = await ask((redis) =>
@@ -153,7 +153,7 @@ function createSessions(ask: Ask, clock: Clock): ConsoleSessions {
 }
 
 /** A session out of its fields, some of which those have not that an earlier version began. Null: there is none. */
-function sessionOf(id: string, fields: readonly (string | null)[]): KeptSession | null {
+function storedSession(id: string, fields: readonly (string | null)[]): KeptSession | null {
   const [keySha256, person, holder, csrfToken, idleMs, beganAtMs, seenAtMs, expiresAtMs, address, browser] =
     fields
   if (typeof keySha256 !== 'string' && typeof person !== 'string') return null
@@ -258,8 +258,8 @@ function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
           ask((redis) =>
             addRequests(redis, {
               batch: keys.requestBatch(workspace, failed ? `${token}:failed` : token),
-              requests: placeOf(workspace, failed),
-              entries: JSON.stringify(own.map((record) => [factsOf(record), JSON.stringify(record)])),
+              requests: signInKey(workspace, failed),
+              entries: JSON.stringify(own.map((record) => [recordFacts(record), JSON.stringify(record)])),
               token_ms: BATCH_MS,
               max: REQUESTS_MAX,
             }),
@@ -274,7 +274,7 @@ function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
       const found = await Promise.all(
         wanted.map(async (failed) => {
           const newest = new Newest(filter)
-          for await (const page of pagesOf(ask, placeOf(workspace, failed), clock))
+          for await (const page of pagesOf(ask, signInKey(workspace, failed), clock))
             if (!page.every((one) => newest.take(one))) break
           return newest.found
         }),
@@ -285,7 +285,7 @@ function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
 
     async get(workspace, recordId) {
       for (const failed of [true, false])
-        for await (const page of pagesOf(ask, placeOf(workspace, failed), clock)) {
+        for await (const page of pagesOf(ask, signInKey(workspace, failed), clock)) {
           const found = page.find(({ facts }) => facts.recordId === recordId)
           if (found !== undefined) return requestOf(found)
         }
@@ -295,7 +295,7 @@ function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
 }
 
 /** Failed requests are kept apart, so that others do not push them out. */
-function placeOf(workspace: string, failed: boolean): string {
+function signInKey(workspace: string, failed: boolean): string {
   return failed ? keys.failedRequests(workspace) : keys.requests(workspace)
 }
 
@@ -345,7 +345,7 @@ async function* pagesOf(ask: Ask, place: string, clock: Clock): AsyncGenerator<r
   }
 }
 
-function factsOf(record: RequestRecord): string {
+function recordFacts(record: RequestRecord): string {
   const { recordId, id, atMs, app, keyId, path, jobId } = record
   const failed = hasFailed(record)
   return JSON.stringify({ recordId, id, atMs, app, keyId, path, jobId, failed })

@@ -1,4 +1,4 @@
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import type { RedisConnection } from './connect.ts'
 import { OutageLog, type OutageTiming } from './outage-log.ts'
@@ -48,7 +48,7 @@ export class Fallback {
 
   /** Notes that there was no answer, or a refusal. */
   went(error: unknown): void {
-    this.#outage.began({ reason: messageOf(error) })
+    this.#outage.began({ reason: errorMessage(error) })
     if (this.#away) return
     this.#away = true
     this.#nextTrialMs = this.#clock.now() + TRIAL_MS

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { Accounts, AccountTerms, CallLedger } from '../../../contracts/ledger.ts'
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { GenerationWitness, StateMemory } from '../../../contracts/state.ts'
 import type { Clock, Timer } from '../../../contracts/time.ts'
 import type { RedisConnection } from './connect.ts'
@@ -123,7 +123,7 @@ export class RedisGeneration implements StateMemory {
       await this.#compare(await this.#mark(), remembered)
     } catch (error) {
       // The state, or the store, says itself when it is away; until it is back nothing is granted that was not before.
-      this.#log.debug({ reason: messageOf(error) }, 'the generation of the state is not known')
+      this.#log.debug({ reason: errorMessage(error) }, 'the generation of the state is not known')
     }
   }
 

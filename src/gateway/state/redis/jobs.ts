@@ -26,7 +26,7 @@ import {
   type Submitted,
   type WaitingJobs,
 } from '../../../contracts/jobs.ts'
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { KeptText } from '../../../contracts/objects.ts'
 import type { Clock } from '../../../contracts/time.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
@@ -185,7 +185,7 @@ export function listenToJobs(connect: Connect, hints: JobHints, log: Logger): Re
   const connection = connect('larkway-hints')
   connection.on('ready', () => {
     connection.subscribe(CHANNEL).catch((error: unknown) => {
-      log.debug({ reason: messageOf(error) }, 'no hints of jobs come from Redis')
+      log.debug({ reason: errorMessage(error) }, 'no hints of jobs come from Redis')
     })
   })
   connection.on('message', (_channel: string, message: string) => {
@@ -407,7 +407,7 @@ function abandonedOf(reply: unknown): AbandonedJob {
 /** A job that was taken up, with what the claims before left behind. */
 function claimedOf(reply: unknown): Claimed {
   const fields = new Map(replyPairs(reply))
-  return { job: jobIn(fields), progress: parsed<JobProgress>(fields.get('progress')) ?? NO_PROGRESS }
+  return { job: jobIn(fields), progress: parsedValue<JobProgress>(fields.get('progress')) ?? NO_PROGRESS }
 }
 
 function jobIn(fields: ReadonlyMap<string, string>): Job {
@@ -426,11 +426,11 @@ function jobIn(fields: ReadonlyMap<string, string>): Job {
     stalled: countOf('strays'),
     retries: countOf('retries'),
     returns: countOf('returns'),
-    result: parsed<KeptText>(fields.get('result')),
-    error: parsed<JobError>(fields.get('error')),
-    facts: parsed<JobFacts>(fields.get('facts')),
+    result: parsedValue<KeptText>(fields.get('result')),
+    error: parsedValue<JobError>(fields.get('error')),
+    facts: parsedValue<JobFacts>(fields.get('facts')),
     history: replyText(fields.get('history')).split('\n').map(changeOf),
-    ...partCount(parsed<JobProgress>(fields.get('progress'))),
+    ...partCount(parsedValue<JobProgress>(fields.get('progress'))),
   }
 }
 
@@ -441,7 +441,7 @@ function changeOf(line: string): JobChange {
 }
 
 /** Reads JSON that only this program has written. */
-function parsed<Value>(json: string | undefined): Value | null {
+function parsedValue<Value>(json: string | undefined): Value | null {
   return json === undefined ? null : (JSON.parse(json) as Value)
 }
 

@@ -19,7 +19,7 @@ const endEvent = script('outbox/end_event', {
 const listEvents = script('outbox/list_events', {
   ...partitioned,
   args: ['workspace', 'limit', 'offset'],
-  reply: (reply) => replyList(reply, viewOf),
+  reply: (reply) => replyList(reply, eventView),
 })
 
 const redeliverEvent = script('outbox/redeliver_event', {
@@ -106,7 +106,7 @@ function claimedEventOf(item: unknown): WebhookEvent {
   return { ...eventOf(texts), ...(body === null ? {} : { body }) }
 }
 
-function viewOf(item: unknown): EventView {
+function eventView(item: unknown): EventView {
   const texts = replyTexts(item)
   const [nextAttempt = null, reason = null] = texts.slice(6)
   return {

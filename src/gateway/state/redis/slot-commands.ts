@@ -92,7 +92,7 @@ export class SlotCommands {
 
   /** Takes a slot of each name, or none. @returns the name that has none left */
   async take(token: string, limits: readonly SlotLimit[]): Promise<SlotLimit | undefined> {
-    const place = await this.#ask(takeSlots, { token, limits: jsonOf(limits) })
+    const place = await this.#ask(takeSlots, { token, limits: limitsJson(limits) })
     return limits[place - 1]
   }
 
@@ -104,7 +104,7 @@ export class SlotCommands {
 
   /** Gives slots back, or places up. @returns for each name who waits, and which of our places were served */
   async giveBack(tokens: readonly string[], limits: readonly SlotLimit[]) {
-    const given = { tokens: JSON.stringify(tokens), node: this.#node, limits: jsonOf(limits) }
+    const given = { tokens: JSON.stringify(tokens), node: this.#node, limits: limitsJson(limits) }
     const reply = await this.#ask(returnSlots, given)
     return { contention: reply.slice(0, limits.length) as Contention[], granted: reply.slice(limits.length) }
   }
@@ -112,11 +112,13 @@ export class SlotCommands {
   /** Frees everything of these names that this node has and `known` has not. @returns our places that were served */
   reclaim(known: readonly string[], limits: readonly SlotLimit[]): Promise<string[]> {
     const all = { known: JSON.stringify(known), newest: this.#tokens, node: this.#node }
-    return this.#ask(reclaimSlots, { ...all, limits: jsonOf(limits) })
+    return this.#ask(reclaimSlots, { ...all, limits: limitsJson(limits) })
   }
 
   async renew(held: readonly (readonly [name: string, token: string])[]): Promise<void> {
-    await Promise.all(partsOf(held).map((some) => this.#ask(renewSlots, { held: JSON.stringify(some) })))
+    await Promise.all(
+      partitionedTokens(held).map((some) => this.#ask(renewSlots, { held: JSON.stringify(some) })),
+    )
   }
 
   async #ask<Inputs, Reply>(
@@ -132,13 +134,13 @@ export class SlotCommands {
 }
 
 /** Tokens in parts that one command may have. */
-export function partsOf<Token>(tokens: readonly Token[]): Token[][] {
+export function partitionedTokens<Token>(tokens: readonly Token[]): Token[][] {
   const parts: Token[][] = []
   for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
     parts.push(tokens.slice(from, from + TOKENS_AT_ONCE))
   return parts
 }
 
-function jsonOf(limits: readonly SlotLimit[]): string {
+function limitsJson(limits: readonly SlotLimit[]): string {
   return JSON.stringify(limits.map(({ name, most }) => [name, most]))
 }

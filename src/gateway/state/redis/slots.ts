@@ -1,11 +1,11 @@
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../../contracts/slots.ts'
 import { type Clock, LONGEST_TIMER_MS, systemClock, type Timer, within } from '../../../contracts/time.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
 import { KeptSlots } from './kept-slots.ts'
 import type { RedisTiming } from './outage-log.ts'
-import { partsOf, SlotCommands, type SlotTimes } from './slot-commands.ts'
+import { partitionedTokens, SlotCommands, type SlotTimes } from './slot-commands.ts'
 import { SlotOutage, type TellRedis } from './slot-outage.ts'
 import { type SlotQueue, SlotQueues, type Waiting } from './slot-queue.ts'
 
@@ -48,7 +48,7 @@ export class RedisSlots implements Slots {
     this.#queues = new SlotQueues(clock)
     this.#commands = new SlotCommands(redis, { ...times, clock })
     this.#kept = new KeptSlots((limit, tokens) => {
-      for (const some of partsOf(tokens)) this.#return(some, [limit], true)
+      for (const some of partitionedTokens(tokens)) this.#return(some, [limit], true)
     }, clock)
     this.#outage = new SlotOutage(redis, log, this.#tell, { calmMs, clock })
   }
@@ -201,7 +201,7 @@ export class RedisSlots implements Slots {
   readonly #renew = (): void => {
     if (this.#outage.isAlone) return
     this.#commands.renew(this.#heldNames()).catch((error: unknown) => {
-      this.#log.debug({ reason: messageOf(error) }, 'slots were not renewed')
+      this.#log.debug({ reason: errorMessage(error) }, 'slots were not renewed')
       this.#outage.went(error, [])
     })
   }

@@ -1,4 +1,4 @@
-import { type Logger, messageOf } from '../../../contracts/log.ts'
+import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { State } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { createRedisAccounts } from './accounts.ts'
@@ -121,7 +121,7 @@ async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> 
           'redis-check-aof --fix before each start, or use Valkey 9.1.2 or newer',
       )
   } catch (error) {
-    log.debug({ reason: messageOf(error) }, 'the settings of Redis cannot be read')
+    log.debug({ reason: errorMessage(error) }, 'the settings of Redis cannot be read')
   }
 }
 

@@ -21,7 +21,7 @@ const revokeKey = script('stored-keys/revoke_key', {
   args: ['id'],
   reply: (reply): StoredKey | null => {
     const [key, revokedAtMs] = replyTexts(reply)
-    return key === undefined ? null : keyOf(replyText(key), replyText(revokedAtMs))
+    return key === undefined ? null : readStoredKey(replyText(key), replyText(revokedAtMs))
   },
 })
 
@@ -38,7 +38,7 @@ const listKeys = script('stored-keys/list_keys', {
     if (!Array.isArray(reply)) throw new Error('list_keys.lua replied no list')
     const revoked = new Map(replyPairs(reply[1]))
     return replyPairs(reply[0])
-      .map(([id, key]) => keyOf(key, revoked.get(id)))
+      .map(([id, key]) => readStoredKey(key, revoked.get(id)))
       .sort(byTime)
   },
 })
@@ -70,7 +70,7 @@ function textOfKey(key: StoredKey): string {
   return JSON.stringify({ ...key, kind: key.kind ?? null })
 }
 
-function keyOf(json: string, revokedAtMs: string | undefined): StoredKey {
+function readStoredKey(json: string, revokedAtMs: string | undefined): StoredKey {
   const { kind, ...key } = JSON.parse(json) as Omit<StoredKey, 'kind'> & { kind?: StoredKey['kind'] | null }
   const isPlayground = kind === undefined ? wasPlaygroundKey(key) : kind === 'playground'
   const marked: StoredKey = isPlayground ? { ...key, kind: 'playground' } : key

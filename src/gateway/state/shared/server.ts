@@ -1,6 +1,6 @@
 import { Cancellation } from '../../../contracts/cancellation.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
-import { messageOf } from '../../../contracts/log.ts'
+import { errorMessage } from '../../../contracts/log.ts'
 import type { RateLimit, Take, UnitBucket } from '../../../contracts/rate-limit.ts'
 import type { SlotLease, SlotLimit } from '../../../contracts/slots.ts'
 import { LONGEST_TIMER_MS, systemClock } from '../../../contracts/time.ts'
@@ -159,7 +159,7 @@ class Client {
     } catch (error) {
       const code = error instanceof GatewayError ? error.code : 'INTERNAL'
       const cause = error instanceof GatewayError ? (error.cause ?? error) : error
-      this.#outgoing.add({ id, code, reason: messageOf(cause) })
+      this.#outgoing.add({ id, code, reason: errorMessage(cause) })
     }
   }
 

@@ -113,7 +113,7 @@ export function EditApp(props: {
       h(Select, {
         label: 'Route',
         ...bind('route'),
-        options: optionsOf('Choose a route', published, form.route),
+        options: routeOptions('Choose a route', published, form.route),
         hint: 'Handles its requests unless a route below applies.',
       }),
       h(Others, { form, set, published, known }),
@@ -148,7 +148,7 @@ function Others(props: {
                 label,
                 value: purposes[label] ?? '',
                 onChange: (route: string) => set({ purposes: { ...purposes, [label]: route } }),
-                options: optionsOf('Default route', published, purposes[label] ?? ''),
+                options: routeOptions('Default route', published, purposes[label] ?? ''),
               }),
             ),
       ),
@@ -166,7 +166,7 @@ function Others(props: {
             label: CAPABILITY_NAMES[name],
             value: capabilityRoutes[name] ?? '',
             onChange: (route: string) => set({ capabilityRoutes: { ...capabilityRoutes, [name]: route } }),
-            options: optionsOf('Default route', published, capabilityRoutes[name] ?? ''),
+            options: routeOptions('Default route', published, capabilityRoutes[name] ?? ''),
           }),
         ),
       ),
@@ -175,7 +175,7 @@ function Others(props: {
 }
 
 /** The published routes, and the one that is chosen now even when it is none of them. */
-function optionsOf(none: string, published: readonly string[], chosen: string): readonly Option<string>[] {
+function routeOptions(none: string, published: readonly string[], chosen: string): readonly Option<string>[] {
   const names = chosen === '' || published.includes(chosen) ? published : [...published, chosen]
   return [{ value: '', label: none }, ...names]
 }

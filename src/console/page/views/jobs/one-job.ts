@@ -323,8 +323,8 @@ function Parts({ parts }: { readonly parts: readonly TranscriptPart[] }) {
     rowKey: ({ start }) => String(start),
     rows: parts,
     columns: [
-      { head: 'From', primary: true, cell: ({ start }) => clock(start) },
-      { head: 'To', cell: ({ end }) => clock(end) },
+      { head: 'From', primary: true, cell: ({ start }) => clockTime(start) },
+      { head: 'To', cell: ({ end }) => clockTime(end) },
       { head: 'Heard by', cell: ({ provider, model }) => `${provider} · ${model}` },
       { head: 'Attempts', align: 'end', cell: ({ attempts }) => number(attempts) },
       { head: 'Cost', align: 'end', cell: ({ cost_usd: cost }) => orNone(cost, usd) },
@@ -339,7 +339,7 @@ function cutOf({ ends_in_silence: isQuiet }: TranscriptPart, isLast: boolean): s
 }
 
 /** Hours, minutes and seconds. */
-function clock(seconds: number): string {
+function clockTime(seconds: number): string {
   return new Date(seconds * 1000).toISOString().slice(11, 19)
 }
 

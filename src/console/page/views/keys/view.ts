@@ -152,7 +152,7 @@ function KeyTable(props: {
   const nowMs = Date.now()
   const over = (key: KeyAnswer) => ['expired', 'revoked'].includes(keyState(key, nowMs))
   const columns: readonly Column<KeyAnswer>[] = [
-    { head: 'Key', primary: true, cell: (key) => nameOf(key, session) },
+    { head: 'Key', primary: true, cell: (key) => keyName(key, session) },
     { head: 'State', cell: (key) => stateOf(key, nowMs) },
     { head: 'App', cell: ({ app }) => app },
     { head: 'Scopes', cell: ({ scopes }) => scopes.join(', ') },
@@ -213,7 +213,7 @@ function KeyActions({
   )
 }
 
-function nameOf({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session: SessionAnswer) {
+function keyName({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session: SessionAnswer) {
   return h(
     'span',
     { class: 'key-name' },

@@ -187,10 +187,10 @@ const OLD_STEP_MS = 30_000
 /** Steps put together as old ones are: where they are shorter, lines would be rougher. The last may be shorter. */
 export function evened(steps: readonly OverviewStep[]): readonly OverviewStep[] {
   const together = Map.groupBy(steps, ({ at_ms: atMs }) => Math.ceil(atMs / OLD_STEP_MS))
-  return [...together.values()].map((some) => (some.length === 1 ? some[0]! : joined(some)))
+  return [...together.values()].map((some) => (some.length === 1 ? some[0]! : joinedSteps(some)))
 }
 
-function joined(steps: readonly OverviewStep[]): OverviewStep {
+function joinedSteps(steps: readonly OverviewStep[]): OverviewStep {
   const sum = (read: (step: OverviewStep) => number) => steps.reduce((total, step) => total + read(step), 0)
   const upstream = Map.groupBy(
     steps.flatMap((step) => step.upstream),

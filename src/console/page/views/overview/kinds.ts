@@ -4,7 +4,7 @@ import { Bars, type Series } from '../../components/bars.ts'
 import { Section } from '../../components/page-head.ts'
 import type { OverviewSpan } from '../../components/range.ts'
 import { type Column, Table } from '../../components/table.ts'
-import { count, minutes, percent, usd } from '../../format.ts'
+import { formatCount, minutes, percent, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { pathOf, queryOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
@@ -89,7 +89,7 @@ interface KindsProps {
 export function Kinds({ answer, workspace, span, step, times, zoom }: KindsProps) {
   const rows = useMemo(() => kindRows(answer.data), [answer])
   const series = useMemo(() => workSeries(answer.data, times), [answer])
-  const columns = useMemo(() => columnsOf(workspace, answer), [workspace, answer])
+  const columns = useMemo(() => kindColumns(workspace, answer), [workspace, answer])
   if (rows.length === 0) return null
   const by = workspace === null ? 'workspace' : 'app'
   return h(
@@ -114,7 +114,7 @@ export function Kinds({ answer, workspace, span, step, times, zoom }: KindsProps
             step,
             times,
             series,
-            format: count,
+            format: formatCount,
             href: zoom,
             onOpen: navigate,
           }),
@@ -131,14 +131,14 @@ export function logOf(
   return pathOf(workspace, 'requests') + queryOf({ tab: 'log', from, to, playground: 'true', ...fields })
 }
 
-function columnsOf(
+function kindColumns(
   workspace: string | null,
   answer: Pick<UsageAnswer, 'from' | 'to'>,
 ): readonly Column<KindRow>[] {
   const log = (fields: Readonly<Record<string, string>>) => logOf(workspace, answer, fields)
   return [
     { head: 'Kind', primary: true, cell: ({ label }) => label },
-    { head: 'Count', align: 'end', cell: ({ records }) => count(records) },
+    { head: 'Count', align: 'end', cell: ({ records }) => formatCount(records) },
     {
       head: 'Failed',
       align: 'end',
@@ -148,7 +148,7 @@ function columnsOf(
           : h(
               'a',
               { href: log({ kind, outcome: 'error' }) },
-              count(failed),
+              formatCount(failed),
               h('span', { class: 'hidden' }, ` failed in the log of ${label.toLowerCase()}`),
             ),
     },

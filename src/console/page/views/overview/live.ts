@@ -400,7 +400,7 @@ function Checklist({ workspace }: { readonly workspace: string }) {
       },
       h('p', null, 'New requests appear here within seconds.'),
     )
-  const steps = stepsOf(load.value)
+  const steps = setupSteps(load.value)
   const left = steps.filter(([, done]) => !done).length
   return h(
     Section,
@@ -428,7 +428,7 @@ function Checklist({ workspace }: { readonly workspace: string }) {
   )
 }
 
-function stepsOf({
+function setupSteps({
   providers,
   route,
   app,
@@ -444,5 +444,5 @@ function stepsOf({
 }
 
 function isSetUp(setup: SetupAnswer): boolean {
-  return stepsOf(setup).every(([, done]) => done)
+  return setupSteps(setup).every(([, done]) => done)
 }

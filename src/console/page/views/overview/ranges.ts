@@ -17,7 +17,7 @@ import {
 } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
-import { count, milliseconds, orNone, percent } from '../../format.ts'
+import { formatCount, milliseconds, orNone, percent } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { NONE, pathOf, queryOf } from '../../paths.ts'
@@ -51,7 +51,7 @@ export function RangeOverview({ workspace, span }: Place) {
   const to = timeText(range.toMs)
   useCharts()
   const load = useLoad(
-    (signal) => ask({ workspace, from, to, step: range.step }, signal),
+    (signal) => askRanges({ workspace, from, to, step: range.step }, signal),
     [workspace, from, to],
   )
   return [
@@ -69,7 +69,7 @@ export function RangeOverview({ workspace, span }: Place) {
   ]
 }
 
-async function ask(
+async function askRanges(
   { workspace, from, to, step }: Readonly<Record<'from' | 'to' | 'step', string>> & Pick<Place, 'workspace'>,
   signal: AbortSignal,
 ): Promise<RangeAnswers> {
@@ -91,7 +91,7 @@ async function ask(
 
 function Whole({ answers, workspace, span }: Place & { readonly answers: RangeAnswers }) {
   const { outcomes, codes, kinds } = answers
-  const steps = useMemo(() => stepsOf(answers), [answers])
+  const steps = useMemo(() => rangeSteps(answers), [answers])
   if (kinds.total.calls === 0) return h(Nothing, { isRecorded: kinds.is_recorded })
   const usage = (more: Fields) => pathOf(workspace, 'usage') + queryOf({ range: span, kind: 'call', ...more })
   const zoom = (more: Fields) => (atMs: number) =>
@@ -132,7 +132,7 @@ function Calls(props: {
         title: 'Requests',
         unit: `per ${steps.step}`,
         series: steps.requests,
-        format: count,
+        format: formatCount,
         href: zoom({ kind: 'call', by: workspace === null ? 'workspace' : 'app', show: 'calls' }),
       }),
       h(Bars, {
@@ -140,7 +140,7 @@ function Calls(props: {
         title: 'Errors',
         unit: `per ${steps.step}`,
         series: steps.errors,
-        format: count,
+        format: formatCount,
         href: zoom({ kind: 'call', by: 'error_code', show: 'errors', outcome: 'error' }),
       }),
       h(Latency, { title: 'Latency', unit: 'request to end of answer', steps, values: steps.totalMs }),
@@ -170,10 +170,10 @@ function Nothing({ isRecorded }: { readonly isRecorded: boolean }) {
 }
 
 type Fields = Readonly<Record<string, string>>
-type Steps = ReturnType<typeof stepsOf>
+type Steps = ReturnType<typeof rangeSteps>
 
 /** Figures of each step, for the charts. */
-export function stepsOf({ outcomes, failures }: Pick<RangeAnswers, 'outcomes' | 'failures'>) {
+export function rangeSteps({ outcomes, failures }: Pick<RangeAnswers, 'outcomes' | 'failures'>) {
   const step = outcomes.step === 'hour' ? ('hour' as const) : ('day' as const)
   const times = stepsIn({ fromMs: Date.parse(outcomes.from), toMs: Date.parse(outcomes.to), step })
   const place = new Map(times.map((time, at) => [time, at]))
@@ -239,12 +239,12 @@ function Numbers(props: {
     logOf(workspace, answers.outcomes, { kind: 'call', outcome: 'error', status })
   const { brokenOff } = steps
   const figures: readonly (readonly [name: string, value: string, beside: string, href: string | null])[] = [
-    ['Requests', count(calls), 'without jobs and sessions', usage({ show: 'calls' })],
-    ['Server errors', share(steps.serverErrors), `5xx: ${count(steps.serverErrors)}`, failed('5xx')],
-    ['Client errors', share(steps.clientErrors), `4xx: ${count(steps.clientErrors)}`, failed('4xx')],
+    ['Requests', formatCount(calls), 'without jobs and sessions', usage({ show: 'calls' })],
+    ['Server errors', share(steps.serverErrors), `5xx: ${formatCount(steps.serverErrors)}`, failed('5xx')],
+    ['Client errors', share(steps.clientErrors), `4xx: ${formatCount(steps.clientErrors)}`, failed('4xx')],
     ...(brokenOff === 0
       ? []
-      : [['Broken off', share(brokenOff), `after 200: ${count(brokenOff)}`, failed('2xx')] as const]),
+      : [['Broken off', share(brokenOff), `after 200: ${formatCount(brokenOff)}`, failed('2xx')] as const]),
     ['Latency', orNone(total?.p50, milliseconds), percentileWords(total), null],
     ['Time to first byte', orNone(first?.p50, milliseconds), percentileWords(first), null],
   ]
@@ -324,7 +324,7 @@ interface CodeRow {
 const CODE_COLUMNS: readonly Column<CodeRow>[] = [
   { head: 'Code', primary: true, cell: ({ code }) => h('span', { class: 'mono' }, code ?? 'unknown') },
   { head: 'Status', narrow: true, cell: ({ status }) => status ?? '–' },
-  { head: 'Requests', align: 'end', cell: ({ calls }) => count(calls) },
+  { head: 'Requests', align: 'end', cell: ({ calls }) => formatCount(calls) },
   { head: 'Of all requests', align: 'end', cell: ({ share }) => percent(share) },
 ]
 

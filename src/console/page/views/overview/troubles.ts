@@ -110,14 +110,14 @@ export function affectedWords(uses: readonly ProviderUse[], total: number, isPla
     ...new Set(uses.flatMap((use) => use.apps.map((app) => (isPlatform ? `${use.workspace}/${app}` : app)))),
   ]
   const alone = uses.filter(({ others }) => others === 0)
-  const hasNone = alone.length === 0 ? '' : ` No fallback: ${listed(alone.map(name))}.`
+  const hasNone = alone.length === 0 ? '' : ` No fallback: ${listedNames(alone.map(name))}.`
   return (
-    `Affects ${plural(total, 'route')} (${listed(uses.map(name), total)}) and ` +
-    `${plural(apps.length, 'app')}${apps.length === 0 ? '' : ` (${listed(apps)})`}.${hasNone}`
+    `Affects ${plural(total, 'route')} (${listedNames(uses.map(name), total)}) and ` +
+    `${plural(apps.length, 'app')}${apps.length === 0 ? '' : ` (${listedNames(apps)})`}.${hasNone}`
   )
 }
 
-function listed(names: readonly string[], total = names.length): string {
+function listedNames(names: readonly string[], total = names.length): string {
   const shown = names.slice(0, NAMES_MAX)
   return total > shown.length ? `${shown.join(', ')} and ${total - shown.length} more` : shown.join(', ')
 }

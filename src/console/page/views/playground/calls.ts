@@ -266,7 +266,7 @@ export async function followJob(
     const job = (await answer.json()) as JobView
     onChange(job)
     if (job.status === 'cancelled') return null
-    if (job.status === 'failed') throw errorOf(job)
+    if (job.status === 'failed') throw jobError(job)
     if (job.status === 'succeeded')
       return readTranscript(await resultOf(job, signal), () => 'application/json')
   }
@@ -291,7 +291,7 @@ async function resultOf({ result, result_url: url }: JobView, signal: AbortSigna
   return (await fetch(url, { signal, credentials: 'omit' })).text()
 }
 
-function errorOf({ error }: JobView): ApiError {
+function jobError({ error }: JobView): ApiError {
   return new ApiError(error?.message ?? 'the job failed', {
     code: error?.code ?? 'INTERNAL',
     status: 200,
@@ -394,8 +394,8 @@ type Attempt = RequestAnswer['attempts'][number]
 /** Explains why a call of `/v1` failed, with the attempts and the next step. */
 export function CallFailure({ workspace, error }: { readonly workspace: string; readonly error: ApiError }) {
   const { code, status, message, param, details, requestId } = error
-  const attempts = listOf<Attempt>(details.attempts)
-  const entries = listOf<ExplainRow>(details.entries)
+  const attempts = itemsIn<Attempt>(details.attempts)
+  const entries = itemsIn<ExplainRow>(details.entries)
   return h(
     'div',
     { class: 'play-failure', role: 'alert' },
@@ -455,7 +455,7 @@ function adviceOf({ code }: ApiError): string {
 }
 
 /** Reads a list out of the details as the API writes them; anything else is not shown. */
-function listOf<Item>(value: unknown): readonly Item[] {
+function itemsIn<Item>(value: unknown): readonly Item[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'object' && item !== null) : []
 }
 

@@ -148,14 +148,14 @@ function connect(
     socket.onclose = ({ code }) => {
       signal.removeEventListener('abort', abort)
       if (state === 'done' || signal.aborted) return
-      const error = endOf(code, refusal, state === 'open')
+      const error = closeError(code, refusal, state === 'open')
       if (state === 'opening') reject(error)
       else onFailed(error)
     }
   })
 }
 
-function endOf(code: number, refusal: string | null, wasOpen: boolean): ApiError {
+function closeError(code: number, refusal: string | null, wasOpen: boolean): ApiError {
   if (refusal !== null) return apiErrorOf(code > OWN_CODES ? code - OWN_CODES : 503, refusal, null)
   if (!wasOpen) return unreachable()
   return new ApiError('the connection broke', { code: 'UNREACHABLE', status: 0 })

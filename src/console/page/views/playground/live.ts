@@ -18,7 +18,7 @@ import {
 import { type Microphone, openMicrophone } from './microphone.ts'
 import { LevelMeter, microphoneTrouble } from './recording.ts'
 import { readTranscript } from './reply.ts'
-import { clock, ResultFacts } from './transcript.ts'
+import { clockTime, ResultFacts } from './transcript.ts'
 
 /** How far a session is. */
 type Run =
@@ -88,7 +88,7 @@ function Listening(props: {
     'div',
     { class: 'play-recording', role: 'group', 'aria-label': 'Live session', ref: button },
     h(Button, { kind: 'danger', icon: 'stop', onClick: props.onStop }, 'Stop'),
-    h('span', { class: 'play-recording-time' }, clock(seconds)),
+    h('span', { class: 'play-recording-time' }, clockTime(seconds)),
     h(LevelMeter, { stream: microphone.stream }),
   )
 }

@@ -5,7 +5,7 @@ import { Note } from '../../components/states.ts'
 import { bytes } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLeaveGuard } from '../../router.ts'
-import { clock, Player } from './transcript.ts'
+import { clockTime, Player } from './transcript.ts'
 
 const ACCEPT = 'audio/*,video/mp4,video/webm,.mp3,.mp4,.m4a,.wav,.webm,.ogg,.oga,.opus,.flac'
 
@@ -207,7 +207,7 @@ function Recording(props: {
     'div',
     { class: 'play-recording', role: 'group', 'aria-label': 'Recording' },
     h(Button, { kind: 'danger', icon: 'stop', onClick: stop }, 'Stop'),
-    h('span', { class: 'play-recording-time' }, clock(seconds)),
+    h('span', { class: 'play-recording-time' }, clockTime(seconds)),
     h(LevelMeter, { stream }),
     h('span', { class: 'hidden', role: 'status' }, 'Recording'),
   )

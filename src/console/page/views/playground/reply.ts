@@ -35,19 +35,19 @@ type Fields = Readonly<Record<string, unknown>>
  */
 export function readTranscript(raw: string, header: (name: string) => string | null): TranscriptReply {
   const isJson = /json/.test(header('content-type') ?? 'application/json')
-  const body = isJson ? parsed(raw) : null
+  const body = isJson ? parsedFields(raw) : null
   if (body === null) {
     const nothing = { language: null, durationSeconds: null, segments: [], words: [], parts: [] }
     return { ...headerFacts(header), ...nothing, content: raw, raw }
   }
   return {
     ...bodyFacts(body),
-    content: textOf(body.content) ?? '',
-    language: textOf(body.language),
+    content: textIn(body.content) ?? '',
+    language: textIn(body.language),
     durationSeconds: numberOf(body.duration_seconds),
-    segments: listOf(body.segments).flatMap(timed).map(segmentOf),
-    words: listOf(body.words).flatMap(timed).map(wordOf),
-    parts: listOf(body.parts).flatMap(timed) as unknown as TranscriptPart[],
+    segments: listIn(body.segments).flatMap(timed).map(segmentOf),
+    words: listIn(body.words).flatMap(timed).map(timedWord),
+    parts: listIn(body.parts).flatMap(timed) as unknown as TranscriptPart[],
     raw: JSON.stringify(body, null, 2),
   }
 }
@@ -55,15 +55,15 @@ export function readTranscript(raw: string, header: (name: string) => string | n
 /** Facts about an answer, out of its JSON. */
 export function bodyFacts(body: Fields): CallFacts {
   return {
-    requestId: textOf(body.id),
-    provider: textOf(body.provider),
-    model: textOf(body.model),
-    version: textOf(body.policy_version_id),
+    requestId: textIn(body.id),
+    provider: textIn(body.provider),
+    model: textIn(body.model),
+    version: textIn(body.policy_version_id),
     costUsd: numberOf(body.cost_usd),
     usage: reportedUsage(body.usage),
-    purpose: textOf(body.lk_applied_purpose),
-    purposeSource: textOf(body.lk_purpose_source),
-    warnings: listOf(body.warnings).filter((line) => typeof line === 'string'),
+    purpose: textIn(body.lk_applied_purpose),
+    purposeSource: textIn(body.lk_purpose_source),
+    warnings: listIn(body.warnings).filter((line) => typeof line === 'string'),
   }
 }
 
@@ -90,7 +90,7 @@ export function headerFacts(header: (name: string) => string | null): CallFacts 
     usage,
     purpose: decoded(header('x-lk-applied-purpose')),
     purposeSource: header('x-lk-purpose-source'),
-    warnings: listOf(parsedValue(header('x-lk-warnings') ?? '[]')).filter((line) => typeof line === 'string'),
+    warnings: listIn(parsedValue(header('x-lk-warnings') ?? '[]')).filter((line) => typeof line === 'string'),
   }
 }
 
@@ -105,11 +105,11 @@ export function timed(value: unknown): Timed[] {
 }
 
 function segmentOf(value: Timed, index: number): Segment {
-  return { ...timing(value), id: numberOf(value.id) ?? index, text: textOf(value.text) ?? '' }
+  return { ...timing(value), id: numberOf(value.id) ?? index, text: textIn(value.text) ?? '' }
 }
 
-function wordOf(value: Timed): Word {
-  return { ...timing(value), word: textOf(value.word) ?? '' }
+function timedWord(value: Timed): Word {
+  return { ...timing(value), word: textIn(value.word) ?? '' }
 }
 
 function timing({ start, end, speaker, channel, confidence }: Timed) {
@@ -129,7 +129,7 @@ function reportedUsage(value: unknown): CallFacts['usage'] {
   )
 }
 
-function parsed(text: string): Fields | null {
+function parsedFields(text: string): Fields | null {
   const value = parsedValue(text)
   return isFields(value) ? value : null
 }
@@ -155,7 +155,7 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function textOf(value: unknown): string | null {
+function textIn(value: unknown): string | null {
   return typeof value === 'string' ? value : null
 }
 
@@ -163,6 +163,6 @@ function numberOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) ? value : null
 }
 
-function listOf(value: unknown): readonly unknown[] {
+function listIn(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }

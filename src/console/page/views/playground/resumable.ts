@@ -41,7 +41,7 @@ export async function uploadResumably(
   const name = `larkway-upload/${place.app}/${file.size}/${file.lastModified}/${file.name}`
   const known = memory.getItem(name)
   const earlier = known === null ? null : await offsetOf(known, place).catch(gone)
-  const id = earlier === null || known === null ? await create(file, place) : known
+  const id = earlier === null || known === null ? await createUpload(file, place) : known
   memory.setItem(name, id)
   let offset = earlier ?? 0
   for (let failures = 0; offset < file.size; ) {
@@ -84,7 +84,7 @@ export function uploadBody(
   return body
 }
 
-async function create(file: File, { keys, app, signal }: Place): Promise<string> {
+async function createUpload(file: File, { keys, app, signal }: Place): Promise<string> {
   const headers = { ...TUS, 'upload-length': String(file.size) }
   const answer = await callV1(keys, app, UPLOADS, { method: 'POST', headers, signal })
   return ((await answer.json()) as { readonly upload_id: string }).upload_id

@@ -67,7 +67,7 @@ function turnsOf({ turns, marks }: FollowAlong, winds: boolean) {
       { class: 'play-turn', key: index },
       who === null && !timed
         ? null
-        : h('span', { class: 'play-who' }, who ?? '', ' ', h('span', { class: 'quiet' }, clock(start))),
+        : h('span', { class: 'play-who' }, who ?? '', ' ', h('span', { class: 'quiet' }, clockTime(start))),
       h(
         'span',
         { class: 'play-said' },
@@ -414,7 +414,7 @@ export function useObjectUrl(blob: Blob | null): string | null {
 }
 
 /** Seconds as a player shows them: 0:07, 12:34, 1:02:03. */
-export function clock(seconds: number): string {
+export function clockTime(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds))
   const two = (value: number) => String(value).padStart(2, '0')
   const hours = Math.floor(whole / 3600)

@@ -112,8 +112,8 @@ function useLog(workspace: string | null, filter: LogFilter) {
     const answer = await get<LogRowsAnswer>(logQuery('/log-rows', fields, { after: before.last.next }))
     if (answer === null || kept.current !== before) return
     const { records, ...rest } = answer
-    const told = new Set(before.rows.map(({ record_id: id }) => id))
-    const rows = [...before.rows, ...records.filter(({ record_id: id }) => !told.has(id))]
+    const knownIds = new Set(before.rows.map(({ record_id: id }) => id))
+    const rows = [...before.rows, ...records.filter(({ record_id: id }) => !knownIds.has(id))]
     load.set(keep({ ...before, rows, last: { ...rest, total: before.last.total } }))
   })
   const refresh = () => {
@@ -161,7 +161,7 @@ function Rows(props: {
   const { rows, last } = loaded
   const decimals = costDecimals(rows)
   const columns = useMemo(() => {
-    const own = columnsOf(decimals)
+    const own = logColumns(decimals)
     return workspace === null ? own.toSpliced(1, 0, WORKSPACE) : own
   }, [decimals, workspace])
   return h(
@@ -242,7 +242,7 @@ export function When({ at }: { readonly at: string }) {
 
 const WORKSPACE: Column<LogRowAnswer> = { head: 'Workspace', cell: ({ workspace }) => workspace }
 
-function columnsOf(decimals: number): readonly Column<LogRowAnswer>[] {
+function logColumns(decimals: number): readonly Column<LogRowAnswer>[] {
   return [
     { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
     { head: 'Outcome', cell: (record) => h(LogOutcome, { record }) },

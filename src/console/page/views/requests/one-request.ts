@@ -171,7 +171,7 @@ function decimalsOf(count: number): number {
 
 /** Why a request failed: the field, what was missing, the limit, and what became of each entry. */
 function Failure({ request, failure }: { readonly request: RequestAnswer; readonly failure: FailureAnswer }) {
-  const facts = factsOf(failure)
+  const facts = failureFacts(failure)
   const { entries, more_entries: more } = failure
   return h(
     Section,
@@ -204,7 +204,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { head: 'Verdict', cell: (row) => (row.left === null ? 'Eligible' : `Skipped: ${leftWords(row)}`) },
 ]
 
-function factsOf({ param, rule, reason, missing, limit }: FailureAnswer) {
+function failureFacts({ param, rule, reason, missing, limit }: FailureAnswer) {
   const names = missing.map((name) =>
     wordFor({ ...CAPABILITY_NAMES, ...FEATURE_WORDS, ...OTHER_NAMES }, name),
   )

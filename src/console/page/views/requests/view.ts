@@ -248,7 +248,7 @@ function Rows(props: {
   const { workspace, filter, list, coverage, search, requests } = props
   const { older, showNewer } = requests
   const decimals = costDecimals(list.rows)
-  const columns = useMemo(() => columnsOf(decimals), [decimals])
+  const columns = useMemo(() => requestColumns(decimals), [decimals])
   const count = `${number(list.newer.length)}${list.gap ? ' or more' : ''}`
   return h(
     'div',
@@ -296,7 +296,7 @@ function Rows(props: {
   )
 }
 
-function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
+function requestColumns(decimals: number): readonly Column<RequestAnswer>[] {
   return [
     {
       head: 'Endpoint',

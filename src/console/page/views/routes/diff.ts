@@ -1,7 +1,7 @@
 import type { RouteFields } from '../../../../gateway/catalog/file.ts'
 import { plural } from '../../format.ts'
 import { h } from '../../h.ts'
-import { editingOf, fieldsOf } from './editing.ts'
+import { editingOf, routeFields } from './editing.ts'
 
 /** Two states of a route side by side, as the file would have them; below one another where there is no room. */
 export function FieldsDiff(props: {
@@ -189,26 +189,26 @@ const FIRST = [
  * where something does. Defaults are left out, and keys are in one order.
  */
 export function routeText(fields: RouteFields): string {
-  return linesOf(fieldsOf(editingOf(fields)), '').join('\n')
+  return valueLines(routeFields(editingOf(fields)), '').join('\n')
 }
 
-function linesOf(value: unknown, indent: string): readonly string[] {
+function valueLines(value: unknown, indent: string): readonly string[] {
   if (Array.isArray(value))
     return value.flatMap((item: unknown) => {
       if (isSimple(item)) return [`${indent}- ${scalar(item)}`]
-      const [first = '', ...rest] = linesOf(item, `${indent}  `)
+      const [first = '', ...rest] = valueLines(item, `${indent}  `)
       return [`${indent}- ${first.trimStart()}`, ...rest]
     })
   return Object.entries(value as object)
-    .toSorted(([a], [b]) => placeOf(a) - placeOf(b) || (a < b ? -1 : 1))
+    .toSorted(([a], [b]) => rankOfKey(a) - rankOfKey(b) || (a < b ? -1 : 1))
     .flatMap(([key, part]: [string, unknown]) =>
       isSimple(part)
         ? [`${indent}${word(key)}: ${scalar(part)}`]
-        : [`${indent}${word(key)}:`, ...linesOf(part, `${indent}  `)],
+        : [`${indent}${word(key)}:`, ...valueLines(part, `${indent}  `)],
     )
 }
 
-function placeOf(key: string): number {
+function rankOfKey(key: string): number {
   const place = FIRST.indexOf(key)
   return place < 0 ? FIRST.length : place
 }

@@ -128,7 +128,7 @@ export function editingOf(fields: RouteFields, before?: Editing): Editing {
 }
 
 /** The route as it would be saved, without defaults. */
-export function fieldsOf({ rest, strategy, published, liveFallback, entries }: Editing): RouteFields {
+export function routeFields({ rest, strategy, published, liveFallback, entries }: Editing): RouteFields {
   return {
     ...rest,
     ...(strategy === 'priority' ? {} : { strategy }),
@@ -140,7 +140,7 @@ export function fieldsOf({ rest, strategy, published, liveFallback, entries }: E
 
 /** True if two routes are equal, whatever the order of keys and however defaults are written. */
 export function saysTheSame(a: RouteFields, b: RouteFields): boolean {
-  return canonical(fieldsOf(editingOf(a))) === canonical(fieldsOf(editingOf(b)))
+  return canonical(routeFields(editingOf(a))) === canonical(routeFields(editingOf(b)))
 }
 
 /** JSON with sorted keys, so that equal values have equal text. */
@@ -417,7 +417,7 @@ export interface Draft {
 export function useDraft(initial: RouteAnswer): Draft {
   const [editing, edit] = useReducer(edited, initial, (answer) => editingOf(keptFields(answer)))
   const [saving, step] = useReducer(savingAfter, initial, savingOf)
-  const fields = fieldsOf(editing)
+  const fields = routeFields(editing)
   const phase = phaseOf(saving, fields)
   const place = apiPath`/workspaces/${initial.workspace}/routes/${initial.name}`
   const readOnly = initial.managed_by === 'file'

@@ -484,7 +484,7 @@ function follow(handle: HTMLElement, drag: { current: Drag | null }, onMove: (dr
   const move = (event: PointerEvent) => {
     if (drag.current === null || !isOurs(event)) return
     drag.current.y = event.clientY
-    show(drag.current)
+    showDrag(drag.current)
   }
   handle.addEventListener('pointermove', move, { signal })
   handle.addEventListener('pointerup', (event) => isOurs(event) && finish(true), { signal })
@@ -497,7 +497,7 @@ function follow(handle: HTMLElement, drag: { current: Drag | null }, onMove: (dr
     const speed = current.y < EDGE ? -SCROLL : current.y > innerHeight - EDGE ? SCROLL : 0
     if (speed !== 0) {
       scrollBy(0, speed)
-      show(current)
+      showDrag(current)
     }
     current.frame = requestAnimationFrame(scroll)
   }
@@ -505,7 +505,7 @@ function follow(handle: HTMLElement, drag: { current: Drag | null }, onMove: (dr
 }
 
 /** Puts every element where it would be if the drag ended now, and the dragged one under the pointer. */
-function show(drag: Drag): void {
+function showDrag(drag: Drag): void {
   const { items, extents, from } = drag
   const dy = drag.y + scrollY - drag.startY
   drag.to = placeByDrag(extents, from, dy)

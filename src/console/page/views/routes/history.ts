@@ -63,7 +63,7 @@ export function History({ known, onAnswer, onConflict }: HistoryProps) {
           : [
               h(Table<VersionAnswer>, {
                 caption: 'Versions',
-                columns: columnsOf(setLooking, setRolling),
+                columns: versionColumns(setLooking, setRolling),
                 rows: versions,
                 rowKey: ({ number }: VersionAnswer) => String(number),
               }),
@@ -80,7 +80,7 @@ export function History({ known, onAnswer, onConflict }: HistoryProps) {
   )
 }
 
-function columnsOf(
+function versionColumns(
   look: (version: VersionAnswer) => void,
   rollBack: (version: VersionAnswer) => void,
 ): readonly Column<VersionAnswer>[] {

@@ -37,7 +37,7 @@ export function TryRequest(props: {
     h(
       Section,
       { title: 'Try a request', lead: 'Shows which entry would handle the request. Nothing is sent.' },
-      h(Outcome, { explanation, verdicts, route: route.name, strategy }),
+      h(PreviewOutcome, { explanation, verdicts, route: route.name, strategy }),
       h(SampleFields, { form, onChange, issues: explanation.issues, route, workspace }),
     ),
     h(RecentRequests, { route, fields }),
@@ -76,7 +76,7 @@ function RecentRequests({
   )
 }
 
-function Outcome(props: {
+function PreviewOutcome(props: {
   readonly explanation: Explanation
   readonly verdicts: Verdicts
   readonly route: string

@@ -308,7 +308,7 @@ const BYTES_PER_SECOND: Readonly<Record<AudioFormat, number>> = {
 /** How large audio usually is; null: the duration cannot be read. */
 function usualBytes({ format, duration, channels }: SampleForm): number | null {
   const seconds = readDuration(duration)
-  const count = wholeOf(channels)
+  const count = wholeNumber(channels)
   return seconds === null ? null : Math.max(1, Math.round(seconds * BYTES_PER_SECOND[format] * (count || 1)))
 }
 
@@ -331,7 +331,7 @@ export function readSample(form: SampleForm): ReadSample {
     else if (name !== undefined && value !== undefined) sample[name] = value
   }
   if (Object.keys(issues).length > 0) return { sample: null, issues }
-  if (fields.includes('format')) sample.audio = audioOf(form)
+  if (fields.includes('format')) sample.audio = sampleAudio(form)
   return { sample, issues: null }
 }
 
@@ -342,8 +342,8 @@ interface Read {
 }
 
 const READERS: Readonly<Record<SampleField, (form: SampleForm) => Read>> = {
-  features: ({ features }) => listed('features', features),
-  hints: ({ hints }) => listed('hints', hints),
+  features: ({ features }) => listField('features', features),
+  hints: ({ hints }) => listField('hints', hints),
   language: ({ language }) => texted('language', language),
   format: () => ({}),
   duration: ({ duration }) =>
@@ -351,7 +351,7 @@ const READERS: Readonly<Record<SampleField, (form: SampleForm) => Read>> = {
   megabytes: ({ megabytes }) =>
     megabytes.trim() === '' || isPositive(megabytes) ? {} : { fault: 'a number of MB over 0' },
   channels: ({ channels }) => (inRange(channels, 1, 64) ? {} : { fault: 'a whole number from 1 to 64' }),
-  characters: ({ characters }) => counted('characters', characters, 1, 10_000_000),
+  characters: ({ characters }) => countField('characters', characters, 1, 10_000_000),
   voice: ({ voice }) => texted('voice', voice),
   speed: ({ speed }) => {
     if (speed.trim() === '') return {}
@@ -363,22 +363,22 @@ const READERS: Readonly<Record<SampleField, (form: SampleForm) => Read>> = {
   spoken: ({ spoken }) => ticked('spoken', spoken),
   size: ({ size }) => texted('size', size),
   seconds: ({ seconds }) => optionalCount('duration_seconds', seconds, 3600),
-  count: ({ count }) => counted('count', count, 1, 100_000),
+  count: ({ count }) => countField('count', count, 1, 100_000),
   dimensions: ({ dimensions }) => optionalCount('dimensions', dimensions, 1_000_000),
 }
 
-function audioOf(form: SampleForm): Readonly<Record<string, unknown>> {
+function sampleAudio(form: SampleForm): Readonly<Record<string, unknown>> {
   const typed = form.megabytes.trim()
   const bytes = typed === '' ? usualBytes(form) : Math.max(1, Math.round(Number(typed) * 1_000_000))
   const { format, duration, channels } = form
-  return { format, bytes, seconds: readDuration(duration), channels: wholeOf(channels) }
+  return { format, bytes, seconds: readDuration(duration), channels: wholeNumber(channels) }
 }
 
 function texted(name: string, text: string): Read {
   return text.trim() === '' ? {} : { name, value: text.trim() }
 }
 
-function listed(name: string, list: readonly string[]): Read {
+function listField(name: string, list: readonly string[]): Read {
   return list.length === 0 ? {} : { name, value: list }
 }
 
@@ -386,23 +386,23 @@ function ticked(name: string, value: boolean): Read {
   return value ? { name, value } : {}
 }
 
-function counted(name: string, text: string, min: number, max: number): Read {
+function countField(name: string, text: string, min: number, max: number): Read {
   return inRange(text, min, max)
-    ? { name, value: wholeOf(text) }
+    ? { name, value: wholeNumber(text) }
     : { fault: `a whole number from ${min} to ${max.toLocaleString('en')}` }
 }
 
 function optionalCount(name: string, text: string, max: number): Read {
-  return text.trim() === '' ? {} : counted(name, text, 1, max)
+  return text.trim() === '' ? {} : countField(name, text, 1, max)
 }
 
 /** NaN when it is no whole number. */
-function wholeOf(text: string): number {
+function wholeNumber(text: string): number {
   return /^\d{1,12}$/.test(text.trim()) ? Number(text) : Number.NaN
 }
 
 function inRange(text: string, min: number, max: number): boolean {
-  const value = wholeOf(text)
+  const value = wholeNumber(text)
   return value >= min && value <= max
 }
 

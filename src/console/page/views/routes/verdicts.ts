@@ -45,22 +45,22 @@ export function verdictsOf(
     const taken = new Set<number>()
     for (const row of answer.entries) {
       if (row.route !== route || (row.group === 'assigned_route') !== assigned) continue
-      const at = placeOf(row, entries, taken, purpose)
+      const at = rankOfRow(row, entries, taken, purpose)
       if (at < 0) continue
       taken.add(at)
       if (!verdicts.has(at)) verdicts.set(at, verdictOf(row))
     }
   }
   const isOfOtherRoute = answer.entries.length > 0 && answer.entries.every((row) => row.route !== route)
-  if (isOfOtherRoute) for (const index of entries.keys()) verdicts.set(index, ELSEWHERE)
+  if (isOfOtherRoute) for (const index of entries.keys()) verdicts.set(index, OTHER_ROUTE)
   const order = answer.entries.filter(({ rank }) => rank !== null)
   return { entries: verdicts, order: order.toSorted((a, b) => (a.rank ?? 0) - (b.rank ?? 0)) }
 }
 
 /** An app, or a purpose, leads such a request to another route. */
-const ELSEWHERE: Verdict = { tone: 'out', rank: null, words: 'Skipped: the request uses another route' }
+const OTHER_ROUTE: Verdict = { tone: 'out', rank: null, words: 'Skipped: the request uses another route' }
 
-function placeOf(
+function rankOfRow(
   row: ExplainedEntry,
   entries: readonly Named[],
   taken: ReadonlySet<number>,

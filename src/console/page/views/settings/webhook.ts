@@ -236,12 +236,12 @@ function WebhookTest(props: {
       children,
     ),
     test.busy ? h('p', { class: 'small quiet' }, 'Sending a signed test event (10 s timeout).') : null,
-    h('div', { 'aria-live': 'polite' }, outcome === null ? null : h(Outcome, { outcome })),
+    h('div', { 'aria-live': 'polite' }, outcome === null ? null : h(TestOutcome, { outcome })),
     h(ErrorNote, { error: test.error, what: 'Not sent' }),
   )
 }
 
-function Outcome({ outcome }: { readonly outcome: WebhookTestAnswer }) {
+function TestOutcome({ outcome }: { readonly outcome: WebhookTestAnswer }) {
   const { ok, status, milliseconds: length, reason } = outcome
   const answered = status === null ? 'No answer' : `HTTP ${status}`
   if (ok) return h(Note, { tone: 'ok' }, answered, ' after ', milliseconds(length), '. The webhook works.')

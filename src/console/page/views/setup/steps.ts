@@ -26,7 +26,7 @@ import { navigate } from '../../router.ts'
 import { useWorkspaces, workspacesChanged } from '../../session.ts'
 import { bodyOf, type ProviderForm, providerForm, providerIssues } from '../providers/provider-form.ts'
 import { CAPABILITY_NAMES } from '../routes/words.ts'
-import { idOf, workspaceForm, workspaceIssues } from '../workspaces/workspace-form.ts'
+import { workspaceForm, workspaceId, workspaceIssues } from '../workspaces/workspace-form.ts'
 
 /** Creates a workspace: its id follows from the name until another is typed. */
 export function WorkspaceStep() {
@@ -35,7 +35,7 @@ export function WorkspaceStep() {
   const [name, setName] = useState('')
   const [typedId, setTypedId] = useState<string | null>(null)
   const [tried, setTried] = useState(false)
-  const id = typedId ?? idOf(name)
+  const id = typedId ?? workspaceId(name)
   const wrong = workspaceIssues({ ...workspaceForm(null), id, name }, taken).id ?? null
   const { run, busy, error } = useAction(async () => {
     await api.put<WorkspaceAnswer>(apiPath`/workspaces/${id}`, { name: name.trim() || null })

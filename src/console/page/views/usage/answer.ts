@@ -49,7 +49,7 @@ const NONE_WORDS: { readonly [Name in Dimension]?: string } = {
 }
 
 /** The groups, the most first, then those that are not listed, then the total. */
-export function rowsOf(
+export function groupRows(
   { table, before }: Pick<Answers, 'table' | 'before'>,
   by: readonly Dimension[],
   measure: Measure,
@@ -105,12 +105,12 @@ const ADDED = [
   'images',
 ] as const
 
-function lessOf(total: UsageSums, told: readonly UsageSums[]): UsageSums {
+function lessOf(total: UsageSums, rows: readonly UsageSums[]): UsageSums {
   const left = ADDED.map((name) => [
     name,
     Math.max(
       0,
-      told.reduce((rest, sums) => rest - sums[name], total[name]),
+      rows.reduce((rest, sums) => rest - sums[name], total[name]),
     ),
   ])
   return { ...Object.fromEntries(left), total_ms: null, first_ms: null } as UsageSums

@@ -1,7 +1,7 @@
 import type { UsageSums } from '../../../server/answers/usage.ts'
 import { type Range, rangeBefore, rangeIn, timeText } from '../../components/range.ts'
 import { COLOURS } from '../../components/tones.ts'
-import { compact, count, minutes, usd } from '../../format.ts'
+import { compact, formatCount, minutes, usd } from '../../format.ts'
 import { NONE, queryOf } from '../../paths.ts'
 
 /** Dimensions to group and filter usage by, with their names. */
@@ -45,13 +45,13 @@ export interface Measure {
 
 export const MEASURES = {
   cost: { label: 'Cost', sort: 'cost_usd', read: (sums) => sums.cost_usd, format: money },
-  calls: { label: 'Calls', sort: 'calls', read: (sums) => sums.calls, format: count },
-  errors: { label: 'Errors', sort: 'errors', read: (sums) => sums.errors, format: count },
+  calls: { label: 'Calls', sort: 'calls', read: (sums) => sums.calls, format: formatCount },
+  errors: { label: 'Errors', sort: 'errors', read: (sums) => sums.errors, format: formatCount },
   tokens: {
     label: 'Tokens',
     sort: 'input_tokens',
     read: (sums) => sums.input_tokens + sums.output_tokens,
-    format: count,
+    format: formatCount,
   },
   audio: {
     label: 'Audio',
@@ -63,7 +63,7 @@ export const MEASURES = {
     label: 'Characters',
     sort: 'characters',
     read: (sums) => sums.characters,
-    format: count,
+    format: formatCount,
   },
 } as const satisfies Record<string, Measure>
 export type MeasureName = keyof typeof MEASURES
@@ -170,7 +170,7 @@ export function dimensionsFor(workspace: string | null): readonly Dimension[] {
 }
 
 /** The query of an address that shows a state. */
-export function addressOf({ range, by, and, measure, filters }: UsageState): string {
+export function usageAddress({ range, by, and, measure, filters }: UsageState): string {
   const { name, fromMs, toMs } = range
   const time = name === 'custom' ? { from: timeText(fromMs), to: timeText(toMs) } : { range: name }
   return queryOf({

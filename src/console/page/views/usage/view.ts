@@ -24,9 +24,8 @@ import { useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
 import type { ViewProps } from '../../view.ts'
-import { type Answers, chartOf, type GroupRow, rowsOf, valueName } from './answer.ts'
+import { type Answers, chartOf, type GroupRow, groupRows, valueName } from './answer.ts'
 import {
-  addressOf,
   chartStep,
   DIMENSIONS,
   type Dimension,
@@ -47,6 +46,7 @@ import {
   requestsWords,
   stateOf,
   type UsageState,
+  usageAddress,
   without,
 } from './question.ts'
 
@@ -62,10 +62,10 @@ interface Shown {
 /** Usage and its cost, of one workspace or of all, by any dimension. */
 export function UsageView({ workspace, query }: ViewProps) {
   const state = stateOf(query, workspace, Date.now())
-  const hrefOf = (next: UsageState) => pathOf(workspace, 'usage') + addressOf(next)
+  const hrefOf = (next: UsageState) => pathOf(workspace, 'usage') + usageAddress(next)
   const shown: Shown = { state, workspace, hrefOf }
   const load = useLoad(
-    (signal) => ask(shown, signal),
+    (signal) => askUsage(shown, signal),
     [questionPath(state, workspace, { step: 'none', by: dimensionsOf(state) })],
   )
   const csv = questionPath(state, workspace, {
@@ -104,7 +104,7 @@ export function UsageView({ workspace, query }: ViewProps) {
   ]
 }
 
-async function ask({ state, workspace }: Shown, signal: AbortSignal): Promise<Answers> {
+async function askUsage({ state, workspace }: Shown, signal: AbortSignal): Promise<Answers> {
   const paths = pageQuestions(state, workspace, Date.now())
   const get = (path: string) => api.get<UsageAnswer>(path, { signal })
   const [table, parts, whole, before] = await Promise.all([
@@ -215,8 +215,8 @@ function Whole({ state, workspace, hrefOf, answers }: Shown & { readonly answers
   const { table } = answers
   const measure = MEASURES[state.measure]
   const chart = useMemo(() => chartOf(answers, state.by, measure), [answers])
-  const rows = useMemo(() => rowsOf(answers, dimensionsOf(state), measure), [answers])
-  const columns = useMemo(() => columnsOf(state, table), [answers])
+  const rows = useMemo(() => groupRows(answers, dimensionsOf(state), measure), [answers])
+  const columns = useMemo(() => groupColumns(state, table), [answers])
   const completeMs = Date.parse(table.complete_until)
   if (table.total.calls === 0)
     return h(Nothing, {
@@ -329,10 +329,10 @@ function Totals(props: {
   )
 }
 
-function columnsOf(state: UsageState, { total }: UsageAnswer): readonly Column<GroupRow>[] {
+function groupColumns(state: UsageState, { total }: UsageAnswer): readonly Column<GroupRow>[] {
   const { measure } = state
-  const told = MEASURE_NAMES.filter((name) => name === measure || MEASURES[name].read(total) > 0)
-  const figures = told.map((name: MeasureName): Column<GroupRow> => {
+  const measures = MEASURE_NAMES.filter((name) => name === measure || MEASURES[name].read(total) > 0)
+  const figures = measures.map((name: MeasureName): Column<GroupRow> => {
     const { label, read, format } = MEASURES[name]
     return { head: label, align: 'end', cell: ({ sums }) => (read(sums) === 0 ? '–' : format(read(sums))) }
   })
@@ -366,7 +366,7 @@ function columnsOf(state: UsageState, { total }: UsageAnswer): readonly Column<G
     },
     ...figures,
     earlier,
-    ...(told.includes('errors') ? [rate] : []),
+    ...(measures.includes('errors') ? [rate] : []),
   ]
 }
 

@@ -9,7 +9,7 @@ import { type Form, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
 import { apiPath } from '../../paths.ts'
 import { workspacesChanged } from '../../session.ts'
-import { bodyOf, type WorkspaceForm, workspaceForm, workspaceIssues } from './workspace-form.ts'
+import { type WorkspaceForm, workspaceBody, workspaceForm, workspaceIssues } from './workspace-form.ts'
 
 /** Edits the settings that operators decide for a workspace. */
 export function EditWorkspace(props: {
@@ -20,7 +20,7 @@ export function EditWorkspace(props: {
   const { before, onSaved, onClose } = props
   const save = async (fields: WorkspaceForm) => {
     const path = apiPath`/workspaces/${fields.id}`
-    const saved = await api.put<WorkspaceAnswer>(path, bodyOf(fields, before))
+    const saved = await api.put<WorkspaceAnswer>(path, workspaceBody(fields, before))
     workspacesChanged()
     toast(`Workspace ${fields.id} saved`)
     onClose()

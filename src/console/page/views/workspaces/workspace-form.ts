@@ -53,7 +53,7 @@ export function workspaceForm(workspace: WorkspaceAnswer | null): WorkspaceForm 
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
 
 /** An id for a workspace of this name: `acme-corp` for "Acme Corp"; empty where nothing of it can stay. */
-export function idOf(name: string): string {
+export function workspaceId(name: string): string {
   const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
   let id = plain
     .replace(/[^a-z0-9._]+/g, '-')
@@ -91,7 +91,7 @@ export function workspaceIssues(form: WorkspaceForm, taken: readonly string[] | 
  *
  * @param before whose end of the trial stays to the second where its day does
  */
-export function bodyOf(
+export function workspaceBody(
   form: WorkspaceForm,
   before: WorkspaceAnswer | null,
 ): Readonly<Record<string, unknown>> {

@@ -310,12 +310,14 @@ export interface KnownJob {
   readonly work: JobWork | null
 }
 
-/** Learns what other processes do to jobs, as it happens. These are hints: any of them may be lost. */
-export interface JobHints {
+/** Learns what other processes change in the state, as it happens. These are hints: any of them may be lost. */
+export interface StateHints {
   /** Jobs of this part of the state may be taken up. */
   queued(part: number): void
   /** A job has ended, or was asked to be cancelled. */
   changed(id: string): void
+  /** API keys have changed, or what is published in the catalog. */
+  settings(): void
 }
 
 /**
@@ -386,7 +388,7 @@ export interface Jobs {
   /** For monitoring: costs the same however many jobs there are. */
   figures(): Promise<JobFigures>
   /** Passes hints on from now on, until the state is closed; none where one process has the state to itself. */
-  listen(hints: JobHints): void
+  listen(hints: StateHints): void
 }
 
 /**

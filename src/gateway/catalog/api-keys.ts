@@ -47,7 +47,10 @@ class Book implements PolledApiKeys {
   #version: string | null = null
   /** Principals are kept: others remember by their identity whom they have met. */
   readonly #made = new Map<string, Made>()
-  readonly #polling: Polling
+  readonly ready: Polling['ready']
+  readonly refresh: Polling['refresh']
+  readonly hinted: Polling['hinted']
+  readonly close: Polling['close']
   readonly #clock: Clock
   /** When the reading began by which the list was the newest. */
   #freshMs: number
@@ -57,7 +60,7 @@ class Book implements PolledApiKeys {
     const { log, pollMs, clock = systemClock } = options
     this.#clock = clock
     this.#freshMs = clock.now()
-    this.#polling = startPolling({
+    const polling = startPolling({
       read: () => this.#read(),
       onAway: (error) => {
         const known = this.#stored?.size ?? null
@@ -67,6 +70,10 @@ class Book implements PolledApiKeys {
       pollMs,
       clock,
     })
+    this.ready = polling.ready
+    this.refresh = polling.refresh
+    this.hinted = polling.hinted
+    this.close = polling.close
   }
 
   get ageMs(): number {
@@ -96,18 +103,6 @@ class Book implements PolledApiKeys {
     const principal = isSame ? made.principal : makePrincipal(key, app, rateLimit)
     this.#made.set(key.sha256, { from: key, app, rateLimit, principal })
     return principal
-  }
-
-  ready(): Promise<void> {
-    return this.#polling.ready()
-  }
-
-  refresh(): Promise<void> {
-    return this.#polling.refresh()
-  }
-
-  close(): void {
-    this.#polling.close()
   }
 
   async #read(): Promise<void> {

@@ -5,6 +5,9 @@ import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
 const POLL_MS = 1500
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.4
+/** Readings on hints are this far apart, and ten times what one takes: an import changes thousands of keys. */
+const HINTED_GAP_MS = 50
+const HINTED_SHARE = 10
 
 export interface PollingOptions {
   /** Rejects while the state is away. */
@@ -23,6 +26,8 @@ export interface Polling {
   ready(): Promise<void>
   /** Reads now, after whatever reading is under way; all who ask meanwhile share one reading. Never rejects. */
   refresh(): Promise<void>
+  /** It may have changed: reads soon, which is at once unless that has just been done. */
+  hinted(): void
   close(): void
 }
 
@@ -36,6 +41,8 @@ export function startPolling({
   let away = false
   let closed = false
   let timer: Timer | null = null
+  let soon: Timer | null = null
+  let nextHintedMs = 0
 
   async function attempt(): Promise<void> {
     if (closed) return
@@ -58,12 +65,26 @@ export function startPolling({
     timer = clock.after(pollMs * spread, () => void poll()).unref()
   }
 
+  async function readOnHint(): Promise<void> {
+    soon = null
+    const beganMs = clock.now()
+    nextHintedMs = beganMs + HINTED_GAP_MS
+    await refresh()
+    const endMs = clock.now()
+    nextHintedMs = Math.max(nextHintedMs, endMs + HINTED_SHARE * (endMs - beganMs))
+  }
+
   const first = poll()
   return {
     ready: () => first,
     refresh,
+    hinted() {
+      if (closed) return
+      soon ??= clock.after(Math.max(0, nextHintedMs - clock.now()), () => void readOnHint()).unref()
+    },
     close() {
       closed = true
+      soon?.close()
       timer?.close()
     },
   }

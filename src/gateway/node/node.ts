@@ -112,8 +112,8 @@ export async function openNode(
     const workers = createWorkers()
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
-    const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
+    const signals = openSignals(state, [catalog, keys])
     const probe = createMediaProbe({ reader })
     const comparing = { holds, log, clock, slots: state.slots, kept: { objects, budget, secretKeys, clock } }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
@@ -199,9 +199,10 @@ function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock
   return { send, open, openSocket: createSocketOpener(sandbox, clock) }
 }
 
-/** Opens what tells of changes to jobs, those on other nodes too. */
-function openSignals(state: State) {
+/** Opens what tells of changes to jobs, and of changes to keys and the catalog on other nodes. */
+function openSignals(state: State, books: readonly Pick<Catalog, 'hinted'>[]) {
   const signals = createJobSignals()
+  for (const book of books) signals.onSettings(() => book.hinted())
   state.jobs.listen(signals)
   return signals
 }

@@ -29,6 +29,8 @@ export interface Catalog {
   readonly isWhole: () => boolean
   readonly service: CatalogService
   readonly reload: () => Promise<void>
+  /** A hint that other nodes have published something. */
+  readonly hinted: () => void
   /** Greeting of the demo with its key; empty with a configuration file. */
   readonly greeting: (port: number) => string
   readonly sandboxUrl: string | undefined
@@ -71,6 +73,7 @@ export async function openSnapshots(deps: CatalogDependencies, closers: Closer[]
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),
     service: catalogService(serving, polling.refresh),
+    hinted: polling.hinted,
     ...own,
   }
 }

@@ -338,6 +338,35 @@ t.test('a principal outlives a snapshot in which its app is the same one', async
   t.match(book.find(key.sha256), { key: { rateLimit: { requestsPerMinute: 1 } } })
 })
 
+t.test('a hint has the keys read at once, and thousands of them now and then', async (t) => {
+  const keys = new Keys()
+  const clock = new VirtualClock()
+  const book = createApiKeys({
+    ...{ snapshot: always(snapshotAfter()), isWhole: () => true, keys, log: pino({ level: 'silent' }) },
+    ...{ pollMs: 600_000, clock },
+  })
+  t.teardown(() => book.close())
+  await book.ready()
+  const key = storedKey()
+  await keys.create(key)
+  const readOnce = async (ms: number) => {
+    book.hinted()
+    await clock.advance(ms)
+    for (let turn = 0; turn < 5; turn++) await nextTurn()
+  }
+  await readOnce(1)
+  t.ok(book.find(key.sha256), 'it was made elsewhere')
+  const before = keys.versions
+  for (let ms = 0; ms < 1_000; ms++) await readOnce(1)
+  t.ok(
+    keys.versions - before >= 15 && keys.versions - before <= 21,
+    `read ${keys.versions - before} times a second`,
+  )
+  await keys.revoke(key.id)
+  await readOnce(250)
+  t.equal(book.find(key.sha256), undefined, 'the last hint counts')
+})
+
 t.test('who made or revoked a key has it known at once', async (t) => {
   const keys = new Keys()
   const book = createApiKeys({

@@ -27,6 +27,7 @@ import type { Verdict } from '../../support/redis-proxy.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { openRedisState } from '../../support/redis-state.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { storedKey } from '../../support/stored-key.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 const UNAVAILABLE = { code: 'DEPENDENCY_UNAVAILABLE', cause: Error }
@@ -267,4 +268,41 @@ t.test('what moves from node to node is never seen by half', { skip: withoutServ
     (await catalog.audit(null, null, 1000)).map(({ number }) => number),
     expected,
   )
+})
+
+t.test('what changes keys or the catalog is told to the other nodes', { skip: withoutServers }, async (t) => {
+  const { url } = await startRedis(t)
+  const [own, other] = [await openRedisState(t, url), await openRedisState(t, url)]
+  const hints: string[] = []
+  other.jobs.listen({ queued() {}, changed() {}, settings: () => hints.push('settings') })
+  const key = storedKey()
+  // What is published before the subscription is in force is lost.
+  t.ok(await waitUntil(async () => (await own.keys.create(storedKey())) === undefined && hints.length > 0))
+  const changes: [name: string, make: () => Promise<unknown>][] = [
+    ['create', () => own.keys.create(key)],
+    ['replace', async () => own.keys.replace({ ...key, name: 'other' }, await own.keys.version())],
+    ['revoke', () => own.keys.revoke(key.id)],
+    ['publish', () => own.catalog.change(changeOf([publish(VOICE, { n: 1 })]))],
+    ['facts of models', () => own.catalog.putModels(randomUUID(), null, noteOf())],
+  ]
+  for (const [name, make] of changes) {
+    await settle()
+    const before = hints.length
+    await make()
+    t.ok(await waitUntil(() => hints.length > before), name)
+  }
+  await settle()
+  const before = hints.length
+  await own.keys.revoke(key.id)
+  await own.catalog.change(changeOf([draft(VOICE, { n: 2 }, 0)]))
+  await own.keys.create(storedKey())
+  t.ok(await waitUntil(() => hints.length > before))
+  t.equal(hints.length, before + 1, 'neither a draft nor a key that was revoked before')
+
+  /** Every hint that was sent has come: hints keep their order on the one connection. */
+  async function settle(): Promise<void> {
+    const before = hints.length
+    await own.keys.create(storedKey())
+    await waitUntil(() => hints.length > before)
+  }
 })

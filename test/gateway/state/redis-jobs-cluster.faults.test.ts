@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { jobPartition, PARTITIONS } from '../../../src/contracts/ids.ts'
-import type { Job, JobHints } from '../../../src/contracts/jobs.ts'
+import type { Job, StateHints } from '../../../src/contracts/jobs.ts'
 import type { State } from '../../../src/contracts/state.ts'
 import { claimingOf, KEEP, SUCCESS, specOf } from '../../support/jobs-under-test.ts'
 import { beginToMove, startRedisCluster } from '../../support/redis-cluster.ts'
@@ -100,11 +100,15 @@ async function assertTold(t: Test, { jobs }: Pick<State, 'jobs'>, told: Readonly
   t.equal(parts.size, PARTITIONS, 'of every partition')
 }
 
-function listener(): { readonly told: Set<string>; readonly hints: JobHints } {
+function listener(): { readonly told: Set<string>; readonly hints: StateHints } {
   const told = new Set<string>()
   return {
     told,
-    hints: { queued: (part) => void told.add(`queued ${part}`), changed: (id) => void told.add(id) },
+    hints: {
+      queued: (part) => void told.add(`queued ${part}`),
+      changed: (id) => void told.add(id),
+      settings: () => void told.add('settings'),
+    },
   }
 }
 

@@ -12,6 +12,7 @@ import type {
   ServerMessage,
 } from '../../../src/gateway/state/shared/messages.ts'
 import { StateServer } from '../../../src/gateway/state/shared/server.ts'
+import { changeOf, publish, routeOf } from '../../support/catalog-under-test.ts'
 import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { emptyStateIn } from '../../support/state-file.ts'
@@ -23,6 +24,7 @@ import {
   reserve,
   type StateUnderTest,
 } from '../../support/state-under-test.ts'
+import { storedKey } from '../../support/stored-key.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { rateLimiterContract, taking } from './rate-limiter.contract.ts'
@@ -231,18 +233,37 @@ t.test('a process whose state has gone is refused at once, and counts alone', as
   t.same(await left.slots.take([slot]), { full: slot })
 })
 
-t.test('orders to end sessions, marks of usage and ended jobs reach the other processes', async (t) => {
-  const { states } = await startShared(t)
-  const [one, other] = states as [State, State]
-  await one.console.sessionEnds.order('live_1')
-  t.same(await other.console.sessionEnds.pending(), ['live_1'])
-  await other.console.sessionEnds.withdraw('live_1')
-  t.same(await one.console.sessionEnds.pending(), [])
-  const changed: string[] = []
-  other.jobs.listen({ queued() {}, changed: (id) => changed.push(id) })
-  await one.jobs.cancel('tj_none', { workspace: 'acme', app: 'app' }, KEEP)
-  t.ok(await waitUntil(() => changed.includes('tj_none')))
-})
+t.test(
+  'orders to end sessions, marks of usage, ended jobs and changes of settings reach the other processes',
+  async (t) => {
+    const { states } = await startShared(t)
+    const [one, other] = states as [State, State]
+    await one.console.sessionEnds.order('live_1')
+    t.same(await other.console.sessionEnds.pending(), ['live_1'])
+    await other.console.sessionEnds.withdraw('live_1')
+    t.same(await one.console.sessionEnds.pending(), [])
+    const noted = (state: State) => {
+      const changed: string[] = []
+      state.jobs.listen({
+        queued() {},
+        changed: (id) => changed.push(id),
+        settings: () => changed.push('settings'),
+      })
+      return changed
+    }
+    const [own, changed] = [noted(one), noted(other)]
+    await one.jobs.cancel('tj_none', { workspace: 'acme', app: 'app' }, KEEP)
+    t.ok(await waitUntil(() => changed.includes('tj_none')))
+
+    const key = storedKey()
+    await one.keys.create(key)
+    await one.keys.replace({ ...key, name: 'other' }, await one.keys.version())
+    await one.keys.revoke(key.id)
+    await one.catalog.change(changeOf([publish(routeOf('acme'), { n: 1 })]))
+    t.ok(await waitUntil(() => changed.length === 5), `keys and the catalog: ${changed}`)
+    t.same(own, [], 'who changed it knows')
+  },
+)
 
 t.test('an error of the state is the same error in the process that asked', async (t) => {
   const folder = await tempFolder(t)

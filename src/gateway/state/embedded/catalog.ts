@@ -225,7 +225,7 @@ function createCatalogReads(
 
   const versionNumbered = (record: RecordName, number: number): RecordVersion | null => {
     const row = findVersion.get(recordId(record), record.workspace, number) as VersionRow | undefined
-    return row ? recordVersion(row) : null
+    return row ? versionOf(row) : null
   }
 
   const recordOf = (row: RecordRow): CatalogRecord => {
@@ -242,7 +242,7 @@ function createCatalogReads(
         Pick<RecordRow, 'kind' | 'name'> & { readonly owner: string | null })[]
       const records = rows.map(({ kind, owner, name, ...row }) => ({
         ...{ kind, workspace: owner, name },
-        ...recordVersion(row),
+        ...versionOf(row),
       }))
       return { version: version(), records }
     },
@@ -262,9 +262,7 @@ function createCatalogReads(
     versions(record, below, limit) {
       const { workspace } = record
       const page = { below: below ?? Number.MAX_SAFE_INTEGER, limit: Math.min(limit, PAGE_MAX) }
-      return (listVersions.all({ id: recordId(record), workspace, ...page }) as VersionRow[]).map(
-        recordVersion,
-      )
+      return (listVersions.all({ id: recordId(record), workspace, ...page }) as VersionRow[]).map(versionOf)
     },
   }
 }
@@ -279,7 +277,7 @@ function draftOf({ draft_fields, revision, draft_at_ms, draft_by }: RecordRow): 
   }
 }
 
-function recordVersion({ number, fields, hash, at_ms, by, note }: VersionRow): RecordVersion {
+function versionOf({ number, fields, hash, at_ms, by, note }: VersionRow): RecordVersion {
   return {
     number,
     fields: JSON.parse(fields) as RecordVersion['fields'],

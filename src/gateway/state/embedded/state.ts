@@ -1,5 +1,5 @@
 import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../../contracts/console.ts'
-import type { JobHints } from '../../../contracts/jobs.ts'
+import type { StateHints } from '../../../contracts/jobs.ts'
 import type { CallLedger } from '../../../contracts/ledger.ts'
 import type { RateLimiter } from '../../../contracts/rate-limit.ts'
 import type { State } from '../../../contracts/state.ts'
@@ -43,7 +43,7 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
 export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'slots'> &
   Pick<ConsoleState, 'sessionEnds' | 'usageMarks'> & {
     /** As `Jobs.listen`. */
-    readonly listen: (hints: JobHints) => void
+    readonly listen: (hints: StateHints) => void
   }
 
 /** The state whose file `runner` has. @param memory absent: this process alone has the state */

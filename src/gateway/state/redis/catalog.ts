@@ -49,7 +49,7 @@ const publishedCatalog = script('catalog/published_catalog', {
     const [version, ...items] = replyTexts(reply)
     const records = textRows(items, 3).map(([id, owner, published]) => ({
       ...recordNameOf(replyText(id), replyText(owner)),
-      ...recordVersion(replyText(published)),
+      ...versionOf(replyText(published)),
     }))
     return { version: replyText(version), records: records.sort(byId) }
   },
@@ -104,12 +104,12 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
         const from = below === null ? '+inf' : below - 1
         const page = ['LIMIT', 0, Math.min(limit, PAGE_MAX)] as const
         const texts = await redis.zrevrangebyscore(versionsOf(record), from, '-inf', ...page)
-        return texts.map(recordVersion)
+        return texts.map(versionOf)
       }),
     versionOf: (record, number) =>
       ask(async (redis) => {
         const [text] = await redis.zrangebyscore(versionsOf(record), number, number)
-        return text === undefined ? null : recordVersion(text)
+        return text === undefined ? null : versionOf(text)
       }),
     change: ({ token, expected, steps, by, audit }) => {
       const wanted = {
@@ -191,7 +191,7 @@ function recordOf(
   return {
     ...name,
     draft: typeof draft === 'string' ? draftOf(draft) : null,
-    published: typeof published === 'string' ? recordVersion(published) : null,
+    published: typeof published === 'string' ? versionOf(published) : null,
   }
 }
 
@@ -200,7 +200,7 @@ function draftOf(text: string): RecordDraft {
   return { ...value, revision, atMs }
 }
 
-function recordVersion(text: string): RecordVersion {
+function versionOf(text: string): RecordVersion {
   const { number, atMs, value } = stampedIn<Omit<RecordVersion, 'number' | 'atMs'>>(text)
   return { number, atMs, ...value }
 }

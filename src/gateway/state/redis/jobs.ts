@@ -10,7 +10,6 @@ import {
   type JobError,
   type JobFacts,
   type JobFigures,
-  type JobHints,
   type JobKind,
   type JobPage,
   type JobProgress,
@@ -23,6 +22,7 @@ import {
   partCount,
   type Renewed,
   type Retention,
+  type StateHints,
   type Submitted,
   type WaitingJobs,
 } from '../../../contracts/jobs.ts'
@@ -42,7 +42,7 @@ const EXPIRED_AGAIN_MS = 300_000
 const ABANDONED_AGAIN_MS = 60_000
 /** Where the scripts of jobs publish; see `job_steps.lua`. */
 const CHANNEL = 'lk:jobs'
-const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64}))$/
+const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 const KEEP = ['keep_transcription_ms', 'keep_queue_ms', 'keep_dead_ms'] as const
 
 const submitJob = script('jobs/submit_job', {
@@ -178,19 +178,20 @@ export function createRedisJobs(ask: Ask, clock: Clock, listen: Jobs['listen']):
 }
 
 /**
- * Listens to what the scripts of jobs publish, on a connection of its own. What is published while that is broken is
+ * Listens to what the scripts publish, on a connection of its own. What is published while that is broken is
  * lost, and where the user of Redis may not subscribe there is nothing to hear: everybody looks at the state in turn.
  */
-export function listenToJobs(connect: Connect, hints: JobHints, log: Logger): RedisConnection {
+export function listenToJobs(connect: Connect, hints: StateHints, log: Logger): RedisConnection {
   const connection = connect('larkway-hints')
   connection.on('ready', () => {
     connection.subscribe(CHANNEL).catch((error: unknown) => {
-      log.debug({ reason: errorMessage(error) }, 'no hints of jobs come from Redis')
+      log.debug({ reason: errorMessage(error) }, 'no hints of jobs and settings come from Redis')
     })
   })
   connection.on('message', (_channel: string, message: string) => {
-    const [, part, id] = HINT.exec(message) ?? []
-    if (id !== undefined) hints.changed(id)
+    const [hint, part, id] = HINT.exec(message) ?? []
+    if (hint === 'settings') hints.settings()
+    else if (id !== undefined) hints.changed(id)
     else if (part !== undefined && Number(part) < PARTITIONS) hints.queued(Number(part))
   })
   return connection

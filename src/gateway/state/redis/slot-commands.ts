@@ -116,9 +116,7 @@ export class SlotCommands {
   }
 
   async renew(held: readonly (readonly [name: string, token: string])[]): Promise<void> {
-    await Promise.all(
-      partitionedTokens(held).map((some) => this.#ask(renewSlots, { held: JSON.stringify(some) })),
-    )
+    await Promise.all(partsOf(held).map((some) => this.#ask(renewSlots, { held: JSON.stringify(some) })))
   }
 
   async #ask<Inputs, Reply>(
@@ -134,7 +132,7 @@ export class SlotCommands {
 }
 
 /** Tokens in parts that one command may have. */
-export function partitionedTokens<Token>(tokens: readonly Token[]): Token[][] {
+export function partsOf<Token>(tokens: readonly Token[]): Token[][] {
   const parts: Token[][] = []
   for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
     parts.push(tokens.slice(from, from + TOKENS_AT_ONCE))

@@ -5,7 +5,7 @@ import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
 import { KeptSlots } from './kept-slots.ts'
 import type { RedisTiming } from './outage-log.ts'
-import { partitionedTokens, SlotCommands, type SlotTimes } from './slot-commands.ts'
+import { partsOf, SlotCommands, type SlotTimes } from './slot-commands.ts'
 import { SlotOutage, type TellRedis } from './slot-outage.ts'
 import { type SlotQueue, SlotQueues, type Waiting } from './slot-queue.ts'
 
@@ -48,7 +48,7 @@ export class RedisSlots implements Slots {
     this.#queues = new SlotQueues(clock)
     this.#commands = new SlotCommands(redis, { ...times, clock })
     this.#kept = new KeptSlots((limit, tokens) => {
-      for (const some of partitionedTokens(tokens)) this.#return(some, [limit], true)
+      for (const some of partsOf(tokens)) this.#return(some, [limit], true)
     }, clock)
     this.#outage = new SlotOutage(redis, log, this.#tell, { calmMs, clock })
   }

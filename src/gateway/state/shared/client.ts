@@ -1,5 +1,5 @@
 import { GatewayError } from '../../../contracts/errors.ts'
-import type { JobHints } from '../../../contracts/jobs.ts'
+import type { StateHints } from '../../../contracts/jobs.ts'
 import type { Blocked, State } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { Batch, PendingCalls, unavailable } from '../embedded/pending-calls.ts'
@@ -69,7 +69,7 @@ class StateClient implements Runner {
   readonly #outgoing: Batch<ClientMessage[number]>
   readonly memory: MemorySubjects
   onServed: (ticket: number) => void = () => {}
-  hints: JobHints | null = null
+  hints: StateHints | null = null
   #blocked: Blocked | null = null
   readonly #clock: Clock
   /** Why nothing is sent any more; null: it is. */
@@ -124,6 +124,6 @@ class StateClient implements Runner {
       else call?.reject(new GatewayError(answer.code, undefined, { cause: new Error(answer.reason) }))
     }
     for (const ticket of served) this.onServed(ticket)
-    for (const id of changed) this.hints?.changed(id)
+    for (const id of changed) id === null ? this.hints?.settings() : this.hints?.changed(id)
   }
 }

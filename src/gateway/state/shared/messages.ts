@@ -74,8 +74,8 @@ export interface ServerMessage {
   readonly answers: readonly SharedAnswer[]
   /** Tickets that wait no longer. */
   readonly served: readonly number[]
-  /** Ids of jobs that another process has ended or asked to be cancelled. */
-  readonly changed: readonly string[]
+  /** Ids of jobs that another process has ended or asked to be cancelled; null: it has changed keys or the catalog. */
+  readonly changed: readonly (string | null)[]
   readonly blocked: Blocked | null
 }
 

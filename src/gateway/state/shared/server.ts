@@ -51,8 +51,8 @@ export class StateServer {
 
   /** Answers a process until its channel is closed. */
   serve(channel: ServerChannel): void {
-    const client = new Client(channel, this.#thread, this.#memory, (jobId) => {
-      for (const other of this.#clients) if (other !== client) other.noteChanged(jobId)
+    const client = new Client(channel, this.#thread, this.#memory, (changed) => {
+      for (const other of this.#clients) if (other !== client) other.noteChanged(changed)
     })
     this.#clients.add(client)
     channel.listen(
@@ -106,24 +106,31 @@ class SharedMemory implements Omit<MemorySubjects, 'slots'> {
   }
 }
 
-/** Methods of jobs after which workers and waiters of other processes look at the job, whose id comes first. */
-const CHANGES = new Set(['end', 'cancel', 'erase'])
+/** A job that was changed, by its id, or null: the keys or the catalog. */
+type Changed = string | null
+
+/** Methods after which other processes look: at the job, whose id comes first, or at the keys or the catalog. */
+const CHANGES: Readonly<Record<string, ReadonlySet<string>>> = {
+  jobs: new Set(['end', 'cancel', 'erase']),
+  keys: new Set(['create', 'replace', 'revoke']),
+  catalog: new Set(['change', 'putModels']),
+}
 
 /** One of the processes. */
 class Client {
   readonly #thread: StateThread
   readonly #memory: SharedMemory
-  readonly #onChanged: (jobId: string) => void
+  readonly #onChanged: (changed: Changed) => void
   readonly #leases = new Map<number, SlotLease>()
   readonly #waits = new Map<number, Cancellation>()
-  readonly #outgoing: Batch<SharedAnswer | { readonly served: number } | { readonly changed: string }>
+  readonly #outgoing: Batch<SharedAnswer | { readonly served: number } | { readonly changed: Changed }>
   #isClosed = false
 
   constructor(
     channel: ServerChannel,
     thread: StateThread,
     memory: SharedMemory,
-    onChanged: (jobId: string) => void,
+    onChanged: (changed: Changed) => void,
   ) {
     this.#thread = thread
     this.#memory = memory
@@ -141,8 +148,8 @@ class Client {
     }
   }
 
-  noteChanged(jobId: string): void {
-    this.#outgoing.add({ changed: jobId })
+  noteChanged(changed: Changed): void {
+    this.#outgoing.add({ changed })
   }
 
   /** Its process has died: whatever it held is free. */
@@ -155,7 +162,7 @@ class Client {
     try {
       const value = await this.#run(subject, method, args)
       this.#outgoing.add({ id, value })
-      if (subject === 'jobs' && CHANGES.has(method)) this.#onChanged(String(args[0]))
+      if (CHANGES[subject]?.has(method)) this.#onChanged(subject === 'jobs' ? String(args[0]) : null)
     } catch (error) {
       const code = error instanceof GatewayError ? error.code : 'INTERNAL'
       const cause = error instanceof GatewayError ? (error.cause ?? error) : error
@@ -205,11 +212,11 @@ class Client {
 }
 
 function sorted(
-  items: readonly (SharedAnswer | { readonly served: number } | { readonly changed: string })[],
+  items: readonly (SharedAnswer | { readonly served: number } | { readonly changed: Changed })[],
 ): Omit<ServerMessage, 'blocked'> {
   const answers: SharedAnswer[] = []
   const served: number[] = []
-  const changed: string[] = []
+  const changed: Changed[] = []
   for (const item of items) {
     if ('served' in item) served.push(item.served)
     else if ('changed' in item) changed.push(item.changed)

@@ -114,5 +114,6 @@ if is_published_anew then
 end
 redis.call('SET', answer, next_version, 'PX', ARGV[5])
 for _, command in ipairs(writes) do redis.call(unpack(command)) end
+if is_published_anew then redis.pcall('PUBLISH', 'lk:jobs', 'settings') end
 for _, line in ipairs(cjson.decode(ARGV[4])) do add_line(unpack(line)) end
 return next_version

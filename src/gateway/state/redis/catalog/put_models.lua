@@ -11,5 +11,6 @@ if not redis.call('SET', key('note', ARGV[1]), '', 'NX', 'PX', ARGV[5]) then ret
 if ARGV[2] == '' then redis.call('DEL', key('models')) else redis.call('SET', key('models'), ARGV[2]) end
 local count = digits((redis.call('HGET', catalog, 'count') or 0) + 1)
 redis.call('HSET', catalog, 'count', count, 'changed_at', time[1] .. '.' .. time[2])
+redis.pcall('PUBLISH', 'lk:jobs', 'settings')
 add_line(ARGV[3], ARGV[4])
 return 1

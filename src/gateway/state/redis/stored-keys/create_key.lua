@@ -11,4 +11,5 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 local time = redis.call('TIME')
 redis.call('HINCRBY', KEYS[2], 'count', 1)
 redis.call('HSET', KEYS[2], 'changed_at', time[1] .. '.' .. time[2])
+redis.pcall('PUBLISH', 'lk:jobs', 'settings')
 return 1

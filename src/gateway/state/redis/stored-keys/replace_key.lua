@@ -12,4 +12,5 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 local time = redis.call('TIME')
 redis.call('HINCRBY', KEYS[2], 'count', 1)
 redis.call('HSET', KEYS[2], 'changed_at', time[1] .. '.' .. time[2])
+redis.pcall('PUBLISH', 'lk:jobs', 'settings')
 return 1

@@ -14,5 +14,6 @@ local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)
 if redis.call('HSETNX', KEYS[2], ARGV[1], now_ms) == 1 then
   redis.call('HINCRBY', KEYS[3], 'count', 1)
   redis.call('HSET', KEYS[3], 'changed_at', time[1] .. '.' .. time[2])
+  redis.pcall('PUBLISH', 'lk:jobs', 'settings')
 end
 return { key, redis.call('HGET', KEYS[2], ARGV[1]) }

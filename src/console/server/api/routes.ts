@@ -165,7 +165,7 @@ function versionAnswer(record: RouteName, version: RecordVersion, current: numbe
   const { number, fields, hash, atMs, by, note } = version
   return {
     number,
-    version: versionInForce(record, fields),
+    version: versionOfFields(record, fields),
     hash,
     published_at: timestamp(atMs),
     published_by: by.name,
@@ -259,7 +259,7 @@ function answerOf(
       ? null
       : {
           number: part.version?.number ?? null,
-          version: servedRoute(context, record)?.version ?? versionInForce(record, part.fields) ?? '',
+          version: servedRoute(context, record)?.version ?? versionOfFields(record, part.fields) ?? '',
           fields: part.fields as unknown as RouteFields,
           published_at: timestamp(part.version?.atMs ?? null),
           published_by: part.version?.by.name ?? null,
@@ -312,7 +312,7 @@ function servedRoute({ catalog }: ConsoleContext, { name, workspace }: RouteName
 }
 
 /** The version of fields; null: they do not have the shape of a route. */
-function versionInForce({ name }: RouteName, fields: RecordFields): string | null {
+function versionOfFields({ name }: RouteName, fields: RecordFields): string | null {
   const whole = shaped(RouteShape, fields)
   return whole && routeVersion(name, whole, whole.entries as readonly EntryFields[])
 }

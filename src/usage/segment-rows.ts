@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
 import {
   AGAIN,
@@ -72,11 +71,6 @@ export function readSegment(bytes: Uint8Array): Segment {
     const { done, value } = steps.next()
     if (done === true) return value
   }
-}
-
-/** Reads a segment from a file, whole. @throws Error when the file cannot be read */
-export async function readSegmentFile(path: string): Promise<Segment> {
-  return readSegment(await readFile(path))
 }
 
 /** Reads the frames that end before `end`. Of one that is not what it claims to be, nothing is taken. */
@@ -183,9 +177,4 @@ export function recordIdAt({ id, rows, bytes }: Segment, place: number): string 
   const { form, at } = rows[place]!
   // The first of the columns, where it has one of its own.
   return form.columns[0] === RECORD_ID ? new PayloadReader(bytes, at).text() : placeId(id ?? '', place)
-}
-
-/** All records, in the order in which they were first written. */
-export function segmentRecords(segment: Segment): UsageRecord[] {
-  return segment.rows.map((_, place) => recordAt(segment, place))
 }

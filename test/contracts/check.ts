@@ -15,7 +15,7 @@ import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
 import type { Call } from '../../src/gateway/call/facts/call.ts'
 import { adapt, demandOf, exclusionOf } from '../../src/gateway/call/select/eligibility.ts'
 
-import { datedModels, factsOf } from '../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../src/gateway/providers/facts.ts'
 import { callOf } from '../support/call.ts'
 import { configuredProvider, entry, principal } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'
@@ -61,7 +61,7 @@ type AnyOperation = Operation<unknown, unknown, unknown>
 
 /** The models of a vendor's kinds, as the tables have them. */
 export function subjectsOf({ kinds }: Vendor, providers: ReadonlyMap<string, Provider>): Subject[] {
-  return datedModels()
+  return SHIPPED.all()
     .filter(({ kind }) => kinds.includes(kind))
     .flatMap(({ kind, model }) => {
       const [provider, facts] = [providers.get(kind), factsOf(kind, model)]

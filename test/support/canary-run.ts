@@ -2,13 +2,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { Redis } from 'ioredis'
-import { readSegment, segmentRecords } from '../../src/usage/segment-rows.ts'
+import { readSegment } from '../../src/usage/segment-rows.ts'
 import { type Told, tell } from './canary-attacks.ts'
 import { type Ask, CASES, type Found, type Songs } from './canary-cases.ts'
 import { type Caller, type CanaryRig, filesBelow } from './canary-rig.ts'
 import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
 import { s3ClientOf } from './s3-server.ts'
 import { recordsOf } from './usage-lake.ts'
+import { segmentRecords } from './usage-records.ts'
 
 /** What a node has kept: what its things are called, and what is in them. */
 export interface Kept {

@@ -6,11 +6,11 @@ import { lockRemovable } from '../../src/gateway/storage/folder-lock.ts'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
 import { SEGMENT_SUFFIX } from '../../src/usage/open-segment.ts'
-import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { openUsageStore } from '../../src/usage/store.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { Dice } from './dice.ts'
 import { engine, files, lakeOf, randomRecord } from './usage-lake.ts'
+import { readSegmentFile, segmentRecords } from './usage-records.ts'
 import { clockAhead } from './virtual-clock.ts'
 
 /** What a process of the test is told. */

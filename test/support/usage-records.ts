@@ -1,8 +1,18 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
+import { readSegment, recordAt, type Segment } from '../../src/usage/segment-rows.ts'
 import { recordsOf } from './usage-lake.ts'
+
+/** Reads a segment from a file, whole. @throws Error when the file cannot be read */
+export async function readSegmentFile(path: string): Promise<Segment> {
+  return readSegment(await readFile(path))
+}
+
+/** All records, in the order in which they were first written. */
+export function segmentRecords(segment: Segment): UsageRecord[] {
+  return segment.rows.map((_, place) => recordAt(segment, place))
+}
 
 /**
  * The records of all segments below a folder, whoever they belong to, and of those that were rolled into the data

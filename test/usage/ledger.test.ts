@@ -5,10 +5,9 @@ import { createLogger } from '../../src/contracts/log.ts'
 import { CallContext } from '../../src/gateway/call/context/call-context.ts'
 import { lockRemovable } from '../../src/gateway/storage/folder-lock.ts'
 import { UsageLedger } from '../../src/usage/ledger.ts'
-import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { WriteAhead } from '../../src/usage/write-ahead.ts'
 import { principal } from '../support/catalog.ts'
-import { usageRecords } from '../support/usage-records.ts'
+import { readSegmentFile, segmentRecords, usageRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const CALLS = new Set(['POST /v1/chat', 'POST /v1/transcription', 'GET /v1/transcription/stream'])

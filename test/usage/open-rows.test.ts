@@ -8,8 +8,8 @@ import { Backlog } from '../../src/usage/backlog.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
 import { adoptOpenRows } from '../../src/usage/open-rows.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
-import { readSegmentFile, segmentRecords } from '../../src/usage/segment-rows.ts'
 import { watchTurns } from '../support/loop-turns.ts'
+import { readSegmentFile, segmentRecords } from '../support/usage-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const NOW_MS = Date.now()

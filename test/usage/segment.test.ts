@@ -6,8 +6,9 @@ import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/con
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
 import { emptyRow } from '../../src/usage/record-row.ts'
 import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
-import { readSegment, segmentRecords } from '../../src/usage/segment-rows.ts'
+import { readSegment } from '../../src/usage/segment-rows.ts'
 import { recordsOf, rollSegment } from '../support/usage-lake.ts'
+import { segmentRecords } from '../support/usage-records.ts'
 
 const OPENED_MS = 1_780_000_000_000
 const words = fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.string({ unit: 'binary', maxLength: 80 }))

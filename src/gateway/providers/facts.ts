@@ -115,8 +115,6 @@ export function readModels(document: unknown): ModelTable {
 
 /** The facts that are part of the program. */
 export const factsOf = (kind: string, model: string): ModelFacts | undefined => SHIPPED.factsOf(kind, model)
-export const datedModels = (): readonly DatedModel[] => SHIPPED.all()
-export const datedModel = (kind: string, model: string): DatedModel | undefined => SHIPPED.dated(kind, model)
 
 const DAY_MS = 24 * 3_600_000
 /** Days before its end in which a model counts as ending, and for which facts count as fresh. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { canCancel, hasEnded, jobSteps, standing } from '../../../src/console/page/views/jobs/one-job.ts'
 import { jobsQuery, readJobFilter } from '../../../src/console/page/views/jobs/view.ts'
-import { domainsOf, sameList, withDomains } from '../../../src/console/page/views/settings/view.ts'
+import { domainsOf, withDomains } from '../../../src/console/page/views/settings/view.ts'
 import type { JobAnswer } from '../../../src/console/server/answers/jobs.ts'
 import { JOB_STATUSES } from '../../../src/contracts/jobs.ts'
 
@@ -81,6 +81,4 @@ t.test('domains as people paste them', async (t) => {
   ])
   t.same(domainsOf(' \n,'), [])
   t.same(withDomains(['a'], ['b', 'a']), ['a', 'b'])
-  t.ok(sameList(['a'], ['a']))
-  t.notOk(sameList(['a', 'b'], ['b', 'a']))
 })

@@ -6,7 +6,7 @@ import { type ModelFacts, operationOf } from '../../../src/contracts/provider.ts
 import { adapt, targetOf } from '../../../src/gateway/call/select/eligibility.ts'
 import { select } from '../../../src/gateway/call/select/selection.ts'
 import { explainRows } from '../../../src/gateway/call/select/verdict.ts'
-import { datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { callOf, speechCall, transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, entry, facts } from '../../support/catalog.ts'
@@ -67,7 +67,7 @@ function entryOf(kind: string, model: string, known: ModelFacts): Entry {
 
 /** Every model of every table, and of each kind one that is declared in the configuration. */
 const ENTRIES: readonly Entry[] = [
-  ...datedModels().map(({ kind, model }) => entryOf(kind, model, factsOf(kind, model)!)),
+  ...SHIPPED.all().map(({ kind, model }) => entryOf(kind, model, factsOf(kind, model)!)),
   ...[...PROVIDERS.keys()].map((kind) => entryOf(kind, 'declared-1', DECLARED)),
   entryOf('gemini', 'declared-transcribe-1', DECLARED),
 ]

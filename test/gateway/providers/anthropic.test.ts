@@ -7,7 +7,7 @@ import type { ChatCall, ChatDelta } from '../../../src/contracts/chat.ts'
 import type { Target } from '../../../src/contracts/provider.ts'
 import { createSender } from '../../../src/gateway/outbound/send.ts'
 import { anthropic } from '../../../src/gateway/providers/anthropic/provider.ts'
-import { datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { requestOf } from '../../support/form-of.ts'
 import { serveHttp } from '../../support/http-server.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
@@ -235,5 +235,5 @@ t.test('the table is of chat models', async (t) => {
 })
 
 function modelsOf(kind: string): string[] {
-  return datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
+  return SHIPPED.all().flatMap((one) => (one.kind === kind ? [one.model] : []))
 }

@@ -5,7 +5,7 @@ import type { ChatCall } from '../../../src/contracts/chat.ts'
 import type { EmbeddingsResult, ImageCall, ImageResult } from '../../../src/contracts/generation.ts'
 import type { Operation, Step } from '../../../src/contracts/provider.ts'
 import { createSender } from '../../../src/gateway/outbound/send.ts'
-import { datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { gemini } from '../../../src/gateway/providers/gemini/provider.ts'
 import { createAudioReader } from '../../../src/gateway/storage/audio-reader.ts'
 import { decodeBase64 } from '../../../src/gateway/workers/base64.ts'
@@ -381,5 +381,5 @@ t.test('the server of these tests refuses what Google refuses', async (t) => {
 })
 
 function modelsOf(kind: string): string[] {
-  return datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
+  return SHIPPED.all().flatMap((one) => (one.kind === kind ? [one.model] : []))
 }

@@ -9,7 +9,7 @@ import {
   type FailureKind,
   type UpstreamRequest,
 } from '../../../src/contracts/upstream.ts'
-import { datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../../support/call.ts'
 import {
@@ -82,7 +82,7 @@ interface Subject {
 
 /** A model of the tables that is for the operation, so that the answer is read as that model's. */
 function modelFor(kind: string, name: Name): string {
-  const models = datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
+  const models = SHIPPED.all().flatMap((one) => (one.kind === kind ? [one.model] : []))
   const capability = name === 'models' ? null : CAPABILITY_OF[name satisfies OperationName]
   return models.find((model) => factsOf(kind, model)?.capabilities.some((one) => one === capability)) ?? 'm'
 }

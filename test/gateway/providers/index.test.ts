@@ -12,10 +12,10 @@ import type { Sample } from '../../../src/contracts/sample.ts'
 import { PLAIN_SAMPLE, sampleCall } from '../../../src/gateway/call/select/sample.ts'
 import { Issues } from '../../../src/gateway/catalog/issues.ts'
 import { checkTerms } from '../../../src/gateway/catalog/prices.ts'
-import { datedModel, datedModels, factsOf } from '../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 
-const KINDS = [...new Set(datedModels().map(({ kind }) => kind))]
+const KINDS = [...new Set(SHIPPED.all().map(({ kind }) => kind))]
 
 t.test('each protocol is listed under its own kind, and each table is of a protocol', async (t) => {
   for (const [kind, provider] of PROVIDERS) t.equal(provider.kind, kind)
@@ -37,9 +37,9 @@ t.test('facts are found by model, by dated snapshot, and nowhere else', async (t
   t.equal(factsOf('elsewhere', 'whisper-1'), undefined)
   for (const name of ['as_of', 'source', 'aliases', 'note'])
     t.notOk(name in factsOf('openai', 'whisper-1')!, `${name} stays in the table`)
-  t.match(datedModel('openai', 'gpt-4o-2024-11-20'), { model: 'gpt-4o', endsOn: '2027-01-14' })
-  t.match(datedModel('groq', 'llama-3.1-8b-instant'), { endsOn: null, note: /2026-08-16/ })
-  t.equal(datedModel('openai', 'gpt-4o-mine'), undefined)
+  t.match(SHIPPED.dated('openai', 'gpt-4o-2024-11-20'), { model: 'gpt-4o', endsOn: '2027-01-14' })
+  t.match(SHIPPED.dated('groq', 'llama-3.1-8b-instant'), { endsOn: null, note: /2026-08-16/ })
+  t.equal(SHIPPED.dated('openai', 'gpt-4o-mine'), undefined)
 })
 
 function serves(facts: ModelFacts, provider: Provider, name: OperationName): boolean {
@@ -108,7 +108,7 @@ const PRICED: Readonly<Record<OperationName, readonly (keyof Price)[]>> = {
 }
 
 t.test('the prices of the tables are in order', async (t) => {
-  for (const { kind, model } of datedModels()) {
+  for (const { kind, model } of SHIPPED.all()) {
     const faults = new Issues()
     checkTerms(factsOf(kind, model)?.price ?? {}, [kind, model], faults)
     t.same(faults.found, [], `${kind} ${model}`)
@@ -142,7 +142,7 @@ function promisesLive(
 for (const kind of KINDS) {
   t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
-    for (const { model, note } of datedModels().filter((one) => one.kind === kind)) {
+    for (const { model, note } of SHIPPED.all().filter((one) => one.kind === kind)) {
       const facts = factsOf(kind, model)!
       const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
       const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))

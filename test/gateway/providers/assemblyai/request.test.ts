@@ -4,7 +4,7 @@ import { REDACTIONS, type TranscriptionOptions } from '../../../../src/contracts
 import type { JsonObject } from '../../../../src/contracts/json.ts'
 import { assemblyai } from '../../../../src/gateway/providers/assemblyai/provider.ts'
 import { policiesOf, REDACTED_LANGUAGES } from '../../../../src/gateway/providers/assemblyai/redaction.ts'
-import { datedModels, factsOf } from '../../../../src/gateway/providers/facts.ts'
+import { factsOf, SHIPPED } from '../../../../src/gateway/providers/facts.ts'
 import { audio, options } from '../../../support/call.ts'
 import { bytesOf, requestOf } from '../../../support/form-of.ts'
 import { reply } from '../../../support/replies.ts'
@@ -194,5 +194,5 @@ t.test('the table says what the protocol does', async (t) => {
 })
 
 function modelsOf(kind: string): string[] {
-  return datedModels().flatMap((one) => (one.kind === kind ? [one.model] : []))
+  return SHIPPED.all().flatMap((one) => (one.kind === kind ? [one.model] : []))
 }

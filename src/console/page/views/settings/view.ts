@@ -247,8 +247,3 @@ export function domainsOf(typed: string): readonly string[] {
 export function withDomains(list: readonly string[], added: readonly string[]): readonly string[] {
   return [...new Set([...list, ...added])]
 }
-
-/** True if two lists hold the same in the same order. */
-export function sameList(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((item, index) => item === other[index])
-}

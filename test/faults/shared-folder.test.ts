@@ -48,7 +48,9 @@ t.test(
   { timeout: 60_000 },
   async (t) => {
     const upstream = await startUpstream(t)
-    const hears = { kind: 'openai-compatible', access: 'byok', workspace: 'acme', concurrency: SLOTS }
+    // None gives up its place in the queue, however slow the machine is.
+    const waits = { concurrency: SLOTS, queue_ms: 30_000 }
+    const hears = { kind: 'openai-compatible', access: 'byok', workspace: 'acme', ...waits }
     const { node, authorization } = await startShared(t, {
       providers: { hears: { ...hears, base_url: upstream.url } },
       workspaces: {

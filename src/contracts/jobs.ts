@@ -310,16 +310,6 @@ export interface KnownJob {
   readonly work: JobWork | null
 }
 
-/** Learns what other processes change in the state, as it happens. These are hints: any of them may be lost. */
-export interface StateHints {
-  /** Jobs of this part of the state may be taken up. */
-  queued(part: number): void
-  /** A job has ended, or was asked to be cancelled. */
-  changed(id: string): void
-  /** API keys have changed, or what is published in the catalog. */
-  settings(): void
-}
-
 /**
  * Durable jobs. Every method is one atomic step for each job, takes its time from the clock of the state, answers
  * within 2 s, and throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer; it may have been done all
@@ -387,8 +377,6 @@ export interface Jobs {
   waiting(): Promise<number>
   /** For monitoring: costs the same however many jobs there are. */
   figures(): Promise<JobFigures>
-  /** Passes hints on from now on, until the state is closed; none where one process has the state to itself. */
-  listen(hints: StateHints): void
 }
 
 /**

@@ -35,6 +35,16 @@ export interface StateMemory {
   acceptLoss(): Promise<string | null>
 }
 
+/** Learns what other processes change in the state, as it happens. These are hints: any of them may be lost. */
+export interface StateHints {
+  /** Jobs of this part of the state may be taken up. */
+  queued(part: number): void
+  /** A job has ended, or was asked to be cancelled. */
+  changed(id: string): void
+  /** API keys have changed, or what is published in the catalog. */
+  settings(): void
+}
+
 /** The state contract: one SQLite file, or Redis. One suite runs against both. */
 export interface State {
   readonly kind: 'embedded' | 'redis'
@@ -54,6 +64,8 @@ export interface State {
   readonly alerts: Alerts
   readonly catalog: CatalogStore
   readonly console: ConsoleState
+  /** Passes hints on from now on, until it is closed; none where one process has the state to itself. */
+  listen(hints: StateHints): void
   /** True when the state can be reached, and is not blocked. Never throws. */
   healthy(): Promise<boolean>
   /** Its own clock, epoch milliseconds; null: it has that of this process. Rejects when it does not answer. */

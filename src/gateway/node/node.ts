@@ -203,7 +203,7 @@ function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock
 function openSignals(state: State, books: readonly Pick<Catalog, 'hinted'>[]) {
   const signals = createJobSignals()
   for (const book of books) signals.onSettings(() => book.hinted())
-  state.jobs.listen(signals)
+  state.listen(signals)
   return signals
 }
 

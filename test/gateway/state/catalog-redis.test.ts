@@ -274,7 +274,7 @@ t.test('what changes keys or the catalog is told to the other nodes', { skip: wi
   const { url } = await startRedis(t)
   const [own, other] = [await openRedisState(t, url), await openRedisState(t, url)]
   const hints: string[] = []
-  other.jobs.listen({ queued() {}, changed() {}, settings: () => hints.push('settings') })
+  other.listen({ queued() {}, changed() {}, settings: () => hints.push('settings') })
   const key = storedKey()
   // What is published before the subscription is in force is lost.
   t.ok(await waitUntil(async () => (await own.keys.create(storedKey())) === undefined && hints.length > 0))

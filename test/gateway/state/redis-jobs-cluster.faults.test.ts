@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { jobPartition, PARTITIONS } from '../../../src/contracts/ids.ts'
-import type { Job, StateHints } from '../../../src/contracts/jobs.ts'
-import type { State } from '../../../src/contracts/state.ts'
+import type { Job } from '../../../src/contracts/jobs.ts'
+import type { State, StateHints } from '../../../src/contracts/state.ts'
 import { claimingOf, KEEP, SUCCESS, specOf } from '../../support/jobs-under-test.ts'
 import { beginToMove, startRedisCluster } from '../../support/redis-cluster.ts'
 import { startWatchedRedis } from '../../support/redis-sentinel.ts'
@@ -116,7 +116,7 @@ t.test('what happens on any node of a cluster is told to all', { skip: withoutSe
   const cluster = await startRedisCluster(t)
   const [own, other] = [await openRedisState(t, cluster.url), await openRedisState(t, cluster.url)]
   const { told, hints } = listener()
-  other.jobs.listen(hints)
+  other.listen(hints)
   await assertTold(t, own, told)
 })
 
@@ -127,7 +127,7 @@ t.test(
     const { url, primary } = await startWatchedRedis(t)
     const [own, other] = [await openRedisState(t, url), await openRedisState(t, url)]
     const { told, hints } = listener()
-    other.jobs.listen(hints)
+    other.listen(hints)
     await assertTold(t, own, told)
     await primary.kill()
     t.ok(await waitUntil(() => own.healthy(), 60_000))

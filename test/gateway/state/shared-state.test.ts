@@ -244,7 +244,7 @@ t.test(
     t.same(await one.console.sessionEnds.pending(), [])
     const noted = (state: State) => {
       const changed: string[] = []
-      state.jobs.listen({
+      state.listen({
         queued() {},
         changed: (id) => changed.push(id),
         settings: () => changed.push('settings'),

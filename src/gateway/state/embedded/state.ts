@@ -1,5 +1,4 @@
 import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../../contracts/console.ts'
-import type { StateHints } from '../../../contracts/jobs.ts'
 import type { CallLedger } from '../../../contracts/ledger.ts'
 import type { RateLimiter } from '../../../contracts/rate-limit.ts'
 import type { State } from '../../../contracts/state.ts'
@@ -40,28 +39,24 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
 }
 
 /** The parts of an embedded state that are in the memory of one process. */
-export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'slots'> &
-  Pick<ConsoleState, 'sessionEnds' | 'usageMarks'> & {
-    /** As `Jobs.listen`. */
-    readonly listen: (hints: StateHints) => void
-  }
+export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'slots' | 'listen'> &
+  Pick<ConsoleState, 'sessionEnds' | 'usageMarks'>
 
 /** The state whose file `runner` has. @param memory absent: this process alone has the state */
 export function stateOf(runner: Runner, clock: Clock = systemClock, memory?: InMemory): State {
   const { jobs, sessions, requests, samples, keyUses, health, ...rest } = subjectsOf(runner)
   const withToken = createClaimTokens()
-  const { listen, sessionEnds, usageMarks, ...limits } = memory ?? ownMemory(rest.ledger, clock)
+  const { sessionEnds, usageMarks, ...own } = memory ?? ownMemory(rest.ledger, clock)
   return {
     kind: 'embedded',
     ...rest,
-    ...limits,
+    ...own,
     memory: null,
     jobs: {
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
       end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
       claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
-      listen,
     },
     console: { sessions, keyUses, sessionEnds, usageMarks, ...recordsOf(requests, samples) },
     healthy: () => {

@@ -1,4 +1,4 @@
-import { jobPartition, PARTITIONS, partitionOf } from '../../../contracts/ids.ts'
+import { jobPartition, partitionOf } from '../../../contracts/ids.ts'
 import {
   type AbandonedJob,
   type Claimed,
@@ -22,16 +22,13 @@ import {
   partCount,
   type Renewed,
   type Retention,
-  type StateHints,
   type Submitted,
   type WaitingJobs,
 } from '../../../contracts/jobs.ts'
-import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import type { KeptText } from '../../../contracts/objects.ts'
 import type { Clock } from '../../../contracts/time.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { type Ended, endedJobOf, type Made, submittedOf } from '../new-job.ts'
-import type { Connect, RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
 import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
 import { type Ask, replyInteger, replyList, replyPairs, replyText, replyTexts, script } from './script.ts'
@@ -40,9 +37,6 @@ import { type Ask, replyInteger, replyList, replyPairs, replyText, replyTexts, s
 const EXPIRED_AGAIN_MS = 300_000
 /** The same for one that was to be recorded. */
 const ABANDONED_AGAIN_MS = 60_000
-/** Where the scripts of jobs publish; see `job_steps.lua`. */
-const CHANNEL = 'lk:jobs'
-const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 const KEEP = ['keep_transcription_ms', 'keep_queue_ms', 'keep_dead_ms'] as const
 
 const submitJob = script('jobs/submit_job', {
@@ -109,7 +103,7 @@ const recordedJob = script('jobs/recorded_job', { ...partitioned, args: ['id'], 
 const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
-export function createRedisJobs(ask: Ask, clock: Clock, listen: Jobs['listen']): Jobs {
+export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
   const claims = createSweep(clock)
   const expiries = createSweep(clock)
   const abandoned = createSweep(clock)
@@ -130,7 +124,6 @@ export function createRedisJobs(ask: Ask, clock: Clock, listen: Jobs['listen']):
 
   return {
     ...createJobsView(ask),
-    listen,
     async submit(submission) {
       const inputs = submitInputs(submission)
       return submittedOf(submission, await ask((redis) => submitJob(redis, inputs)))
@@ -175,26 +168,6 @@ export function createRedisJobs(ask: Ask, clock: Clock, listen: Jobs['listen']):
     forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
     retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),
   }
-}
-
-/**
- * Listens to what the scripts publish, on a connection of its own. What is published while that is broken is
- * lost, and where the user of Redis may not subscribe there is nothing to hear: everybody looks at the state in turn.
- */
-export function listenToJobs(connect: Connect, hints: StateHints, log: Logger): RedisConnection {
-  const connection = connect('larkway-hints')
-  connection.on('ready', () => {
-    connection.subscribe(CHANNEL).catch((error: unknown) => {
-      log.debug({ reason: errorMessage(error) }, 'no hints of jobs and settings come from Redis')
-    })
-  })
-  connection.on('message', (_channel: string, message: string) => {
-    const [hint, part, id] = HINT.exec(message) ?? []
-    if (hint === 'settings') hints.settings()
-    else if (id !== undefined) hints.changed(id)
-    else if (part !== undefined && Number(part) < PARTITIONS) hints.queued(Number(part))
-  })
-  return connection
 }
 
 /** Does it where the job is; `otherwise` when that is no id of a job. */

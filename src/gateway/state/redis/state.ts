@@ -1,13 +1,14 @@
+import { PARTITIONS } from '../../../contracts/ids.ts'
 import { errorMessage, type Logger } from '../../../contracts/log.ts'
-import type { State } from '../../../contracts/state.ts'
+import type { State, StateHints } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
-import { connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
+import { type Connect, connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
 import { grantedOnce, RedisGeneration } from './generation.ts'
-import { createRedisJobs, listenToJobs } from './jobs.ts'
+import { createRedisJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
 import type { RedisTiming } from './outage-log.ts'
 import { createRedisOutbox } from './outbox.ts'
@@ -17,6 +18,10 @@ import { createRedisSettings } from './settings.ts'
 import { RedisSlots } from './slots.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
 import { RedisUnitLimiter } from './unit-limiter.ts'
+
+/** Where the scripts publish hints. */
+const CHANNEL = 'lk:jobs'
+const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
@@ -58,12 +63,13 @@ export async function createRedisState(options: {
     ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
-    jobs: createRedisJobs(ask, clock, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
+    jobs: createRedisJobs(ask, clock),
     jobInputs: null, // many jobs may wait, and Redis has all of them in memory
     outbox: createRedisOutbox(ask, clock),
     alerts: createRedisAlerts(ask),
     catalog: createRedisCatalog(ask),
     console: createRedisConsole(ask, clock),
+    listen: (hints) => void listeners.push(listenToHints(connect, hints, log)),
     async healthy() {
       try {
         return (await within(HEALTH_TIMEOUT_MS, state.ping(), clock)) === 'PONG'
@@ -84,6 +90,26 @@ export async function createRedisState(options: {
       for (const listener of listeners) listener.disconnect()
     },
   }
+}
+
+/**
+ * Listens to what the scripts publish, on a connection of its own. What is published while that is broken is lost, and
+ * where the user of Redis may not subscribe there is nothing to hear: every process looks at the state in turn.
+ */
+function listenToHints(connect: Connect, hints: StateHints, log: Logger): RedisConnection {
+  const connection = connect('larkway-hints')
+  connection.on('ready', () => {
+    connection.subscribe(CHANNEL).catch((error: unknown) => {
+      log.debug({ reason: errorMessage(error) }, 'no hints of jobs and settings come from Redis')
+    })
+  })
+  connection.on('message', (_channel: string, message: string) => {
+    const [hint, part, id] = HINT.exec(message) ?? []
+    if (hint === 'settings') hints.settings()
+    else if (id !== undefined) hints.changed(id)
+    else if (part !== undefined && Number(part) < PARTITIONS) hints.queued(Number(part))
+  })
+  return connection
 }
 
 /**

@@ -1,6 +1,5 @@
 import { GatewayError } from '../../../contracts/errors.ts'
-import type { StateHints } from '../../../contracts/jobs.ts'
-import type { Blocked, State } from '../../../contracts/state.ts'
+import type { Blocked, State, StateHints } from '../../../contracts/state.ts'
 import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { Batch, PendingCalls, unavailable } from '../embedded/pending-calls.ts'
 import { microsecondsOf } from '../embedded/rate-limiter.ts'

@@ -59,10 +59,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   credits,
   jobs,
   webhooks,
-  usage: runUsage,
+  usage,
   secrets,
   state,
-  transcribe: runTranscribe,
+  transcribe,
   listen,
   backup: backupCommand,
   restore: restoreCommand,
@@ -200,8 +200,8 @@ async function webhooks(args: string[], context: CliContext): Promise<number> {
   return webhooks(args, context)
 }
 
-async function runUsage(args: string[], context: CliContext): Promise<number> {
-  const { runUsage: usage } = await import('./usage.ts')
+async function usage(args: string[], context: CliContext): Promise<number> {
+  const { usage } = await import('./usage.ts')
   return usage(args, context)
 }
 
@@ -215,8 +215,8 @@ async function state(args: string[], context: CliContext): Promise<number> {
   return state(args, context)
 }
 
-async function runTranscribe(args: string[], context: CliContext): Promise<number> {
-  const { runTranscribe: transcribe } = await import('./transcribe.ts')
+async function transcribe(args: string[], context: CliContext): Promise<number> {
+  const { transcribe } = await import('./transcribe.ts')
   return transcribe(args, context)
 }
 

@@ -52,7 +52,7 @@ interface Options {
  * @returns the exit code
  * @throws UsageError, CommandFailure
  */
-export async function runTranscribe(args: readonly string[], context: CliContext): Promise<number> {
+export async function transcribe(args: readonly string[], context: CliContext): Promise<number> {
   if (args.includes('--help')) {
     context.print(USAGE)
     return 0

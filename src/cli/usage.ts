@@ -58,7 +58,7 @@ type Format = (typeof FORMATS)[number] | 'table'
  * @returns the exit code
  * @throws UsageError, CommandFailure
  */
-export async function runUsage(args: readonly string[], context: CliContext): Promise<number> {
+export async function usage(args: readonly string[], context: CliContext): Promise<number> {
   if (args.includes('--help')) {
     context.print(USAGE)
     return 0

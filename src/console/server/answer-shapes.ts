@@ -469,7 +469,7 @@ const LOG_KINDS: Readonly<Record<UsageColumn['kind'], (says: string) => TSchema>
   flag,
   seconds: amount,
   money: (says) => Type.Number({ description: says }),
-  count: count,
+  count,
   milliseconds: count,
 }
 

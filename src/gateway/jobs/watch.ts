@@ -19,10 +19,6 @@ export interface JobSignals {
   ended(): void
   /** @returns removes the listener */
   onEnded(listener: () => void): () => void
-  /** API keys, or what is published in the catalog, were changed by another process. */
-  settings(): void
-  /** @returns removes the listener */
-  onSettings(listener: () => void): () => void
 }
 
 export function createJobSignals(): JobSignals {
@@ -40,8 +36,6 @@ export function createJobSignals(): JobSignals {
     onChanged: (id, listener) => listen(jobs, `job ${id}`, listener),
     ended: () => void queue.emit('ended'),
     onEnded: (listener) => listen(queue, 'ended', listener),
-    settings: () => void queue.emit('settings'),
-    onSettings: (listener) => listen(queue, 'settings', listener),
   }
 }
 

@@ -202,8 +202,10 @@ function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock
 /** Opens what tells of changes to jobs, and of changes to keys and the catalog on other nodes. */
 function openSignals(state: State, books: readonly Pick<Catalog, 'hinted'>[]) {
   const signals = createJobSignals()
-  for (const book of books) signals.onSettings(() => book.hinted())
-  state.listen(signals)
+  const settings = () => {
+    for (const book of books) book.hinted()
+  }
+  state.listen({ ...signals, settings })
   return signals
 }
 

@@ -123,6 +123,9 @@ class StateClient implements Runner {
       else call?.reject(new GatewayError(answer.code, undefined, { cause: new Error(answer.reason) }))
     }
     for (const ticket of served) this.onServed(ticket)
-    for (const id of changed) id === null ? this.hints?.settings() : this.hints?.changed(id)
+    for (const id of changed) {
+      if (id === null) this.hints?.settings()
+      else this.hints?.changed(id)
+    }
   }
 }

@@ -13,7 +13,9 @@ import { waitUntil } from '../support/wait-until.ts'
 const SLOTS = 4
 const SERVICE_MS = 100
 const CALLERS = 10
-/** Lines that come once however often the cause comes and goes. */
+/** Nothing may fail for so long until an outage counts as over. */
+const CALM_MS = 5_000
+/** Lines that come once in the calm time at most, however often the cause comes and goes. */
 const PAIRS = [
   ['Redis is away', 'Redis is back'],
   [
@@ -109,6 +111,7 @@ t.test('a node whose Redis goes and comes', { skip: withoutServers, timeout: 180
   await more(20)
   for (const [name, change] of Object.entries(outages)) {
     const before = PAIRS.map(([away]) => saying(node, away))
+    const changedMs = performance.now()
     await change(true)
     const [, , [noSlots]] = PAIRS
     t.ok(await waitUntil(() => saying(node, noSlots) > (before[2] ?? 0), 20_000), `${name}: it counts alone`)
@@ -119,10 +122,12 @@ t.test('a node whose Redis goes and comes', { skip: withoutServers, timeout: 180
     t.comment(`${name}: ${SLOTS * 5} calls within ${Math.round(performance.now() - beganMs)} ms of its end`)
     const isOver = () => PAIRS.every(([away, back]) => saying(node, away) === saying(node, back))
     t.ok(await waitUntil(isOver, 30_000), `${name}: it is told that it is over`)
+    // A machine that is busy for as long as the rate limits wait begins another outage, once the first one is over.
+    const most = 1 + Math.floor((performance.now() - changedMs) / CALM_MS)
     const told = PAIRS.map(([away], at) => saying(node, away) - (before[at] ?? 0))
     t.ok(
-      told.every((lines) => lines <= 1),
-      `${name}: one pair of lines of each kind at most: ${told}`,
+      told.every((lines) => lines <= most),
+      `${name}: at most ${most} of each pair of lines: ${told}`,
     )
   }
   t.equal(provider.most(), SLOTS, 'all were used, and no more at any time')

@@ -1,14 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import { sealCredential } from '../../src/gateway/catalog/secret.ts'
 import { BentFile, EXAMPLE } from '../support/catalog-file.ts'
 import { changeOf, publish } from '../support/catalog-under-test.ts'
 import { startRedisBench, startSqliteBench } from '../support/cli-state.ts'
 import { withoutServers } from '../support/servers.ts'
 import { storedKey } from '../support/stored-key.ts'
+
+interface Exported {
+  readonly providers: Readonly<Record<'openai' | 'whisper', { readonly api_key: string }>>
+  readonly routes: object
+  readonly workspaces: Readonly<
+    Record<
+      'acme' | 'demo',
+      { readonly keys: readonly { readonly id: string; readonly rate_limit: object }[] }
+    >
+  >
+}
+const exportedIn = (text: string) => load(text) as Exported
 
 const ROUTE = { kind: 'route', workspace: 'acme', name: 'acme.more' } as const
 const APP = { kind: 'app', workspace: 'acme', name: 'mobile' } as const
@@ -55,7 +67,7 @@ for (const [kind, start, options] of [
         rate_limit: { requests_per_minute: 7, burst: 2 },
         budget_usd: { per_month: 2.5 },
       })
-    const exported = parse(text)
+    const exported = load(text)
     const byId = (keys: { readonly id: string }[]) => keys.sort((a, b) => (a.id < b.id ? -1 : 1))
     byId(expected.get('/workspaces/acme/keys') as { id: string }[])
     t.same(exported, expected.document)
@@ -77,8 +89,8 @@ t.test(
     const bench = await startSqliteBench(t, JSON.stringify(file.document))
     const rateLimit = { requestsPerMinute: 7, burst: 2, audioSecondsPerMinute: 60 }
     await bench.withState(({ keys }) => keys.create(storedKey({ id: 'key_phone', app: 'web', rateLimit })))
-    const { keys } = parse((await bench.run(['export'])).output).workspaces.acme
-    const limits = keys.map((key: { id: string; rate_limit: object }) => [key.id, key.rate_limit])
+    const { keys } = exportedIn((await bench.run(['export'])).output).workspaces.acme
+    const limits = keys.map(({ id, rate_limit }) => [id, rate_limit])
     t.same(Object.fromEntries(limits), {
       key_phone: { requests_per_minute: 7, burst: 2, tokens_per_minute: 0, audio_seconds_per_minute: 60 },
       key_web: { requests_per_minute: 60, burst: 100, tokens_per_minute: 0 },
@@ -105,7 +117,7 @@ t.test('what cannot be in it is told in it', async (t) => {
     ],
   )
   t.same(
-    parse(output).workspaces.acme.keys.map(({ id }: { id: string }) => id),
+    exportedIn(output).workspaces.acme.keys.map(({ id }) => id),
     ['key_web'],
     'of a key of the file, the file says what it may',
   )
@@ -121,7 +133,7 @@ t.test('credentials stay references, or sealed; check opens those with the key o
   t.match(await bench.run(['export', '--out', out]), { code: 0, errors: '' })
   const text = await readFile(out, 'utf8')
   t.notMatch(text, /sk-that-was-sealed/)
-  const { providers } = parse(text)
+  const { providers } = exportedIn(text)
   t.equal(providers.openai.api_key, file.get('/providers/openai/api_key'))
   t.equal(providers.whisper.api_key, `file:${join(bench.folder, 'keys/whisper')}`, 'found from anywhere')
 
@@ -155,10 +167,10 @@ t.test('without a configuration the demo is exported, with what was added to it'
   const out = join(bench.folder, 'out.yaml')
   t.match(await bench.run(['export', '--out', out]), { code: 0, errors: '' })
   const text = await readFile(out, 'utf8')
-  const { routes, workspaces } = parse(text)
+  const { routes, workspaces } = exportedIn(text)
   t.same(Object.keys(routes), ['demo', 'demo.more'])
   t.same(
-    workspaces.demo.keys.map(({ id }: { id: string }) => id),
+    workspaces.demo.keys.map(({ id }) => id),
     [key.id],
     'the key of the demo is its own',
   )

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { dump } from 'js-yaml'
 import t, { type Test } from 'tap'
-import { stringify } from 'yaml'
 import { importFile } from '../../src/cli/transfer.ts'
 import type { State } from '../../src/contracts/state.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
@@ -29,7 +29,7 @@ async function importing({ folder, run }: Bench, text: string, ...flags: string[
 }
 
 function bent(bend: (file: BentFile) => BentFile): string {
-  return stringify(bend(new BentFile()).document)
+  return dump(bend(new BentFile()).document)
 }
 
 /** All that an import may change. */

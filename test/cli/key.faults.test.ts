@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
 import { UsageError } from '../../src/cli/arguments.ts'
 import { key } from '../../src/cli/key.ts'
 import { hashKey, looksLikeKey, makeKey } from '../../src/gateway/catalog/key.ts'
@@ -285,8 +285,9 @@ t.test('a key that leaked is revoked also while the configuration is broken', as
 t.test('another configuration can be named', async (t) => {
   const bench = await startSqliteBench(t)
   const other = join(bench.folder, 'other.yaml')
-  const { acme, ...rest } = parse(EXAMPLE).workspaces
-  const file = { ...parse(EXAMPLE), workspaces: { ...rest, acme: { ...acme, keys: [] } } }
+  const example = load(EXAMPLE) as { workspaces: { acme: object } }
+  const { acme, ...rest } = example.workspaces
+  const file = { ...example, workspaces: { ...rest, acme: { ...acme, keys: [] } } }
   await writeFile(other, JSON.stringify(file))
   t.match(await bench.run(['key', 'list', '--config', other]), {
     code: 0,

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { Ajv } from 'ajv'
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import { publishedSchema } from '../../src/cli/schema.ts'
 import { buildSnapshot } from '../../src/gateway/catalog/snapshot.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
@@ -40,7 +40,7 @@ t.test('what is committed is what is made, and what is printed', async (t) => {
 t.test('the example names it, and fits it', async (t) => {
   const text = await read('larkway.yaml')
   t.match(text, /^# yaml-language-server: \$schema=\.\/larkway\.schema\.json\n/)
-  t.ok(fits(parse(text)), JSON.stringify(fits.errors))
+  t.ok(fits(load(text)), JSON.stringify(fits.errors))
 })
 
 t.test('every key says what it is', async (t) => {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { parse } from 'yaml'
+import { load } from 'js-yaml'
 import { table } from '../../src/cli/arguments.ts'
 import { PROVIDERS } from '../../src/gateway/providers/index.ts'
 import { checkContract, type Report, subjectsOf } from './check.ts'
@@ -42,7 +42,7 @@ export async function main(args: readonly string[], print: (text: string) => voi
     const file = vendor.files.find((name) => existsSync(join(folder, name)))
     if (file === undefined) skipped.push(`${vendor.name} (${vendor.files[0]})`)
     else {
-      const document = asSchema(parse(readFileSync(join(folder, file), 'utf8'), { maxAliasCount: -1 }))
+      const document = asSchema(load(readFileSync(join(folder, file), 'utf8')))
       const report = await checkContract(new Contract(document), vendor, subjectsOf(vendor, PROVIDERS))
       checked.push({ vendor, file, report })
     }

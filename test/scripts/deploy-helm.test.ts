@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { load, loadAll } from 'js-yaml'
 import t from 'tap'
-import { parse, parseAllDocuments } from 'yaml'
 import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
 
 /*
@@ -122,9 +122,9 @@ interface Manifest {
   }
 }
 
-const everything: readonly Manifest[] = parseAllDocuments(
+const everything: readonly Manifest[] = loadAll(
   await readFile(new URL('helm/everything.yaml', import.meta.url), 'utf8'),
-).map((document) => document.toJS() as Manifest)
+) as Manifest[]
 const of = (kind: string) => everything.filter((one) => one.kind === kind)
 
 t.test('releases in one namespace never select pods of each other', async (t) => {
@@ -134,7 +134,7 @@ t.test('releases in one namespace never select pods of each other', async (t) =>
     of('Deployment').map(({ metadata }) => metadata.name),
     ['speech-larkway', 'speech-larkway-worker'],
   )
-  const { digest } = (parse(await readFile(VALUES, 'utf8')) as { image: { digest: string } }).image
+  const { digest } = (load(await readFile(VALUES, 'utf8')) as { image: { digest: string } }).image
   const images = of('Deployment').map(({ spec }) => spec?.template?.spec.containers[0].image)
   for (const one of images) t.ok(one?.endsWith(`@${digest}`), 'pinned by its digest')
 })

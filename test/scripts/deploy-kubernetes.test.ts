@@ -3,8 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { loadAll } from 'js-yaml'
 import t from 'tap'
-import { parseAllDocuments } from 'yaml'
 import { NODE_FLAGS } from '../../scripts/compile.mjs'
 import { healthz, readyz } from '../../src/gateway/api/health.ts'
 import { readEnvironment } from '../../src/gateway/node/config.ts'
@@ -57,8 +57,7 @@ interface Manifest {
 /** Objects of others, whose types do not come with Kubernetes. */
 const FOREIGN = ['ScaledObject', 'HTTPRoute']
 
-const manifestsIn = async (path: string) =>
-  parseAllDocuments(await read(path)).map((document) => document.toJS() as Manifest)
+const manifestsIn = async (path: string) => loadAll(await read(path)) as Manifest[]
 const manifests = await manifestsIn('scripts/deploy/kubernetes.yaml')
 
 function manifest(kind: string, name: string): Manifest {

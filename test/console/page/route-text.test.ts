@@ -1,6 +1,6 @@
 import fc from 'fast-check'
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import { routeText } from '../../../src/console/page/views/routes/diff.ts'
 import { editingOf, routeFields } from '../../../src/console/page/views/routes/editing.ts'
 import type { RouteFields } from '../../../src/gateway/catalog/file.ts'
@@ -61,7 +61,7 @@ t.test('whatever is written is read back the same', async (t) => {
     fc.property(options, text, (value, model) => {
       const route = { workspace: 'acme', entries: [{ provider: 'p', model, options: value }] } as RouteFields
       t.strictSame(
-        JSON.parse(JSON.stringify(parse(routeText(route)))),
+        JSON.parse(JSON.stringify(load(routeText(route)))),
         JSON.parse(JSON.stringify(routeFields(editingOf(route)))),
       )
     }),

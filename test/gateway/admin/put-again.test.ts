@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
 import { type SealContext, unseal } from '../../../src/contracts/sealing.ts'
@@ -35,7 +35,7 @@ function openRig(t: Test) {
       ...SURROUNDINGS,
       open: (sealed: string, of: SealContext) => unseal(secretKeys, sealed, of),
     }
-    const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, surroundings)
+    const serving = openServing({ document: load(EXAMPLE), hash: 'example' }, surroundings)
     if ('issues' in serving) throw new Error(serving.issues.join())
     const refresh = async () => void serving.offerPublished(await state.catalog.published())
     await refresh()

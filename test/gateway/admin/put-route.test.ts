@@ -1,5 +1,5 @@
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import type { CatalogStore } from '../../../src/contracts/catalog-store.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
 import type { AdminActor } from '../../../src/gateway/admin/actor.ts'
@@ -26,7 +26,7 @@ const fieldsOf = (weight: number) => ({ entries: [{ provider: 'openai', model: '
 t.test('a draft that somebody saves while a route is published is not lost', async (t) => {
   const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
   t.teardown(() => state.close())
-  const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, SURROUNDINGS)
+  const serving = openServing({ document: load(EXAMPLE), hash: 'example' }, SURROUNDINGS)
   if ('issues' in serving) throw new Error(serving.issues.join())
   const refresh = async () => void serving.offerPublished(await state.catalog.published())
   await refresh()

@@ -1,5 +1,5 @@
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import type { PublishedRecord } from '../../../src/contracts/catalog-service.ts'
 import { recordId } from '../../../src/contracts/catalog-store.ts'
 import { NOTHING_SHARED } from '../../../src/gateway/catalog/sharing.ts'
@@ -7,7 +7,7 @@ import { fitRecords } from '../../../src/gateway/catalog/try-edits.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
 import { recordOf, routeFields } from '../../support/catalog-records.ts'
 
-const FILE: unknown = parse(EXAMPLE)
+const FILE: unknown = load(EXAMPLE)
 
 function fit(records: readonly PublishedRecord[], file = FILE) {
   const fitting = fitRecords(file, records, SURROUNDINGS, NOTHING_SHARED)

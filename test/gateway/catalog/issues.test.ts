@@ -428,7 +428,7 @@ t.test('what is no configuration at all', async (t) => {
     const reading = readCatalog(text, SURROUNDINGS)
     return 'issues' in reading ? reading.issues : []
   }
-  t.same(issues(''), ['/: must be object'])
+  t.same(issues(''), ['/: expected a document, but the input is empty'])
   t.same(issues('[1]'), ['/: must be object'])
   t.same(issues('{}'), ['/providers: is missing', '/routes: is missing', '/workspaces: is missing'])
   t.same(issues('providers: 1\nroutes: []\nworkspaces: x'), [
@@ -436,7 +436,7 @@ t.test('what is no configuration at all', async (t) => {
     '/routes: must be object',
     '/workspaces: must be object',
   ])
-  t.same(issues('a: 1\na: sk-secret\n'), ['line 2, column 1: duplicate key'])
+  t.same(issues('a: 1\na: sk-secret\n'), ['line 2, column 1: duplicated mapping key'])
   t.match(issues('key: !secret sk-secret'), [/^line 1, column \d+: /])
   t.match(issues('a: *nowhere'), [/alias/])
   t.match(issues('providers: &all {all: *all}'), [/alias/], 'what holds itself')

@@ -1,5 +1,5 @@
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import type { PublishedRecord } from '../../../src/contracts/catalog-service.ts'
 import { type RecordFields, recordId } from '../../../src/contracts/catalog-store.ts'
 import { issueLines } from '../../../src/gateway/catalog/issues.ts'
@@ -8,7 +8,7 @@ import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
 import { recordOf, routeFields } from '../../support/catalog-records.ts'
 
-const FILE: unknown = Object.freeze(parse(EXAMPLE))
+const FILE: unknown = Object.freeze(load(EXAMPLE))
 
 function at(value: unknown, path: string): unknown {
   return path
@@ -85,7 +85,7 @@ t.test('all together, in whichever order they come', async (t) => {
   const inOther = mergeCatalog(FILE, [...records].reverse())
   t.same(inOneOrder.document, inOther.document)
   t.equal(JSON.stringify(inOneOrder.document), JSON.stringify(inOther.document))
-  t.same(FILE, parse(EXAMPLE), 'the document of the file is as it was')
+  t.same(FILE, load(EXAMPLE), 'the document of the file is as it was')
 })
 
 t.test('a workspace of a record has its apps and purposes, those that the file lacks', async (t) => {

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { load } from 'js-yaml'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
 import type { PublishedRecord } from '../../../src/contracts/catalog-service.ts'
 import type { PublishedCatalog } from '../../../src/contracts/catalog-store.ts'
 import { GatewayError } from '../../../src/contracts/errors.ts'
@@ -42,7 +42,7 @@ class Store {
 }
 
 function polled(t: Test, store: Store, pollMs = POLL_MS) {
-  const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, SURROUNDINGS)
+  const serving = openServing({ document: load(EXAMPLE), hash: 'example' }, SURROUNDINGS)
   if ('issues' in serving) throw new Error(serving.issues.join('\n'))
   const lines: Record<string, unknown>[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line) => void lines.push(JSON.parse(line)) })

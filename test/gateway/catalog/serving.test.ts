@@ -1,5 +1,5 @@
+import { dump } from 'js-yaml'
 import t from 'tap'
-import { stringify } from 'yaml'
 import type { Entry } from '../../../src/contracts/catalog.ts'
 import type { PublishedRecord } from '../../../src/contracts/catalog-service.ts'
 import { recordId } from '../../../src/contracts/catalog-store.ts'
@@ -16,7 +16,7 @@ import { publishedOf, recordOf, routeFields } from '../../support/catalog-record
 function fileOf(bend: (file: BentFile) => void = () => {}) {
   const file = new BentFile()
   bend(file)
-  const text = stringify(file.document)
+  const text = dump(file.document)
   const parsed = parseText(text)
   if ('issues' in parsed) throw new Error(parsed.issues.join('\n'))
   return { ...parsed, hash: text }

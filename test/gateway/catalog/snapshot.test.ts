@@ -1,5 +1,5 @@
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import type { ServedCatalog } from '../../../src/contracts/catalog-service.ts'
 import { buildSnapshot, type Reading } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile, EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
@@ -146,7 +146,7 @@ t.test('every app can have keys elsewhere, and has what those of the file have',
 })
 
 t.test('JSON is taken too, with tabs', async (t) => {
-  const json = JSON.stringify(parse(EXAMPLE), null, '\t')
+  const json = JSON.stringify(load(EXAMPLE), null, '\t')
   t.same(good(readCatalog(json, SURROUNDINGS)), good(readCatalog(EXAMPLE, SURROUNDINGS)))
 })
 

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { load } from 'js-yaml'
 import t from 'tap'
-import { parse } from 'yaml'
 import { type Exposition, readExposition } from '../../../support/exposition.ts'
 import { testTiming } from '../../../support/larkway.ts'
 import { section } from '../../../support/manual.ts'
@@ -38,7 +38,7 @@ interface AlertGroup {
 }
 
 const ALERTS = new URL('prometheus-alerts.yml', DEPLOY)
-const { groups } = parse(await readFile(ALERTS, 'utf8')) as { readonly groups: readonly AlertGroup[] }
+const { groups } = load(await readFile(ALERTS, 'utf8')) as { readonly groups: readonly AlertGroup[] }
 const alerts = groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ title: alert, expr })))
 
 const CHART = new URL('../../../scripts/helm/everything.yaml', import.meta.url)
@@ -188,7 +188,7 @@ t.test('promtool finds no fault with the alerts', { skip: withoutPromtool }, asy
 
 t.test('the configuration of Prometheus is one', async (t) => {
   const path = new URL('prometheus.yml', DEPLOY)
-  const { scrape_configs, rule_files } = parse(await readFile(path, 'utf8')) as {
+  const { scrape_configs, rule_files } = load(await readFile(path, 'utf8')) as {
     readonly scrape_configs: { job_name: string }[]
     readonly rule_files: string[]
   }

@@ -122,7 +122,9 @@ const SYMBOL = /^[.-]{1,7}$/
 
 /** Morse code in writing: `.... .. / - .... . .-. .` A character without a symbol is left out. */
 export function toDots(text: string): string {
-  const words = speakableWords(text).map((word) => [...word].map(dotsOf).join(' '))
+  const words = speakableWords(text).map((word) =>
+    Array.from(word, (character) => SYMBOLS[character]).join(' '),
+  )
   return words.join(' / ')
 }
 
@@ -160,11 +162,4 @@ function speakableWords(text: string): string[] {
     .split(/\s+/)
     .map((word) => [...word].filter((character) => SPEAKABLE.has(character)).join(''))
     .filter((word) => word !== '')
-}
-
-function dotsOf(character: string): string {
-  return encodeMorse(character)
-    .filter(({ tone }) => tone)
-    .map(({ units }) => (units === 1 ? '.' : '-'))
-    .join('')
 }

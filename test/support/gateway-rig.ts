@@ -29,12 +29,12 @@ import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { createSender } from '../../src/gateway/outbound/send.ts'
 import { createSocketOpener } from '../../src/gateway/outbound/web-socket.ts'
 import { PROVIDERS } from '../../src/gateway/providers/index.ts'
-import { createEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { createBudget } from '../../src/gateway/storage/budget.ts'
 import { createSlotResults } from '../../src/gateway/storage/kept-texts.ts'
 import { callOf } from './call.ts'
 import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
 import { serveHttp } from './http-server.ts'
+import { memoryState } from './memory-state.ts'
 
 const MIB = 1024 * 1024
 
@@ -133,7 +133,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   }
   const { clock = systemClock } = options
   const log = createLogger('silent')
-  const state = createEmbeddedState({ file: ':memory:', log })
+  const state = memoryState(clock)
   const settlements = createSettlements(state.ledger, log, clock)
   const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, clock })
   const usage = createUsageBuffer(state.accounts, log, undefined, clock)

@@ -11,7 +11,6 @@ import { type Clock, systemClock } from '../../src/contracts/time.ts'
 import { CALLBACK_FORMS } from '../../src/gateway/api/table.ts'
 import { createJobSignals, type JobSignals } from '../../src/gateway/jobs/watch.ts'
 import { createWebhookPoster, type PosterDependencies } from '../../src/gateway/outbound/post-webhook.ts'
-import { createEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import {
   type CallbackDependencies,
   type CallbackTerms,
@@ -26,6 +25,7 @@ import {
 import { webhookSecretContext } from '../../src/gateway/webhooks/target.ts'
 import { createWorkers } from '../../src/gateway/workers/pool.ts'
 import { claimingOf, FAILURE, KEEP, SUCCESS, specOf } from './jobs-under-test.ts'
+import { memoryState } from './memory-state.ts'
 import { dialInto, type Internet } from './tls-host.ts'
 import { waitUntil } from './wait-until.ts'
 import { HOOKS_AUTHORITY } from './webhook-receiver.ts'
@@ -87,7 +87,7 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
       },
     }),
   )
-  const state = options.state ?? createEmbeddedState({ file: ':memory:', log })
+  const state = options.state ?? memoryState()
   const workers = createWorkers()
   const signals = createJobSignals()
   const secretKeys = [randomBytes(32)]

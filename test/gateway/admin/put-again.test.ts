@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
 import { GatewayError } from '../../../src/contracts/errors.ts'
-import { createLogger } from '../../../src/contracts/log.ts'
 import { type SealContext, unseal } from '../../../src/contracts/sealing.ts'
 import type { AdminActor } from '../../../src/gateway/admin/actor.ts'
 import {
@@ -16,8 +15,8 @@ import type { ChangeContext } from '../../../src/gateway/admin/change.ts'
 import { putRoute, routeRecord } from '../../../src/gateway/admin/routes.ts'
 import { WorkspaceShape } from '../../../src/gateway/catalog/file.ts'
 import { catalogService, openServing } from '../../../src/gateway/catalog/serving.ts'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
+import { memoryState } from '../../support/memory-state.ts'
 
 const ACTOR: AdminActor = {
   role: 'operator',
@@ -27,7 +26,7 @@ const ACTOR: AdminActor = {
 
 /** A state, and nodes that serve it without hearing of one another. */
 function openRig(t: Test) {
-  const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
+  const state = memoryState()
   t.teardown(() => state.close())
   const keys = [randomBytes(32), randomBytes(32)] as const
   const openNode = async (secretKeys: readonly Buffer[] = [keys[0]]) => {

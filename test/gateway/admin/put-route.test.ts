@@ -1,7 +1,6 @@
 import { load } from 'js-yaml'
 import t from 'tap'
 import type { CatalogStore } from '../../../src/contracts/catalog-store.ts'
-import { createLogger } from '../../../src/contracts/log.ts'
 import type { AdminActor } from '../../../src/gateway/admin/actor.ts'
 import {
   publishRoute,
@@ -11,8 +10,8 @@ import {
   saveDraft,
 } from '../../../src/gateway/admin/routes.ts'
 import { catalogService, openServing } from '../../../src/gateway/catalog/serving.ts'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
+import { memoryState } from '../../support/memory-state.ts'
 
 const ACTOR: AdminActor = {
   role: 'operator',
@@ -24,7 +23,7 @@ const PUT = { ...NAME, number: undefined, note: '', force: false }
 const fieldsOf = (weight: number) => ({ entries: [{ provider: 'openai', model: 'whisper-1', weight }] })
 
 t.test('a draft that somebody saves while a route is published is not lost', async (t) => {
-  const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
+  const state = memoryState()
   t.teardown(() => state.close())
   const serving = openServing({ document: load(EXAMPLE), hash: 'example' }, SURROUNDINGS)
   if ('issues' in serving) throw new Error(serving.issues.join())

@@ -1,12 +1,11 @@
 import t from 'tap'
-import { createLogger } from '../../../src/contracts/log.ts'
 import { createAccountViews } from '../../../src/gateway/call/money/accounts.ts'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { principal } from '../../support/catalog.ts'
+import { memoryState } from '../../support/memory-state.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 t.test('many looks within a second are one, and what was booked is seen after it', async (t) => {
-  const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
+  const state = memoryState()
   t.teardown(() => state.close())
   let looks = 0
   const clock = new VirtualClock()

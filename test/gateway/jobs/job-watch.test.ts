@@ -3,11 +3,10 @@ import t, { type Test } from 'tap'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import { newId, newJobId } from '../../../src/contracts/ids.ts'
 import type { Job, JobSpec } from '../../../src/contracts/jobs.ts'
-import { createLogger } from '../../../src/contracts/log.ts'
 import { systemClock } from '../../../src/contracts/time.ts'
 import { createJobSignals, createJobWatch } from '../../../src/gateway/jobs/watch.ts'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { options } from '../../support/call.ts'
+import { memoryState } from '../../support/memory-state.ts'
 
 const KEEP = { transcriptionMs: 60_000, queueMs: 60_000, deadMs: 60_000 }
 const OWNER = { workspace: 'acme', app: 'web' }
@@ -15,7 +14,7 @@ const NEVER = new AbortController().signal
 
 /** A real state that counts the looks at it, and that answers them when told. */
 async function open(t: Test) {
-  const state = createEmbeddedState({ file: ':memory:', log: createLogger('silent') })
+  const state = memoryState()
   t.teardown(() => state.close())
   const signals = createJobSignals()
   const seam = { looks: 0, before: async () => {}, after: async () => {} }

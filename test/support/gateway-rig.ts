@@ -34,7 +34,7 @@ import { createSlotResults } from '../../src/gateway/storage/kept-texts.ts'
 import { callOf } from './call.ts'
 import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
 import { serveHttp } from './http-server.ts'
-import { memoryState } from './memory-state.ts'
+import { memoryState } from './own-state.ts'
 
 const MIB = 1024 * 1024
 

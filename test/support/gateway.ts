@@ -7,7 +7,9 @@ import type { Clock } from '../../src/contracts/time.ts'
 import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { UWS_ENVIRONMENT } from '../../src/gateway/edge/uws.ts'
 import { openServer, type RunningNode } from '../../src/gateway/node/serve.ts'
+import { openState, STATE_FILE } from '../../src/gateway/node/stores.ts'
 import type { Timing } from '../../src/gateway/node/timing.ts'
+import { fileState } from './own-state.ts'
 import type { Teardown } from './scratch.ts'
 import { emptyStateIn } from './state-file.ts'
 import { waitUntil } from './wait-until.ts'
@@ -96,6 +98,10 @@ export async function startGateway(t: Test, options: GatewayOptions = {}): Promi
   const node = await openServer(env, ({ LOG_LEVEL }) => createLogger(LOG_LEVEL, collect(lines)), {
     timing: { drain: { idleMs: IDLE_MS }, ...options.timing },
     ...(options.clock === undefined ? {} : { clock: options.clock }),
+    state: async (environment, log, own) =>
+      environment.REDIS_URL !== undefined
+        ? openState(environment, log, own)
+        : fileState(join(environment.LARKWAY_DATA, STATE_FILE), options.clock),
   })
   lines.output.push(...node.greeting.split('\n'))
   const stop = once(node)

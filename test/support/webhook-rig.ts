@@ -25,7 +25,7 @@ import {
 import { webhookSecretContext } from '../../src/gateway/webhooks/target.ts'
 import { createWorkers } from '../../src/gateway/workers/pool.ts'
 import { claimingOf, FAILURE, KEEP, SUCCESS, specOf } from './jobs-under-test.ts'
-import { memoryState } from './memory-state.ts'
+import { memoryState } from './own-state.ts'
 import { dialInto, type Internet } from './tls-host.ts'
 import { waitUntil } from './wait-until.ts'
 import { HOOKS_AUTHORITY } from './webhook-receiver.ts'

@@ -5,7 +5,7 @@ import type { JobInputs } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
 import { readSecretKeys } from '../../contracts/secrets.ts'
 import type { State } from '../../contracts/state.ts'
-import type { Clock } from '../../contracts/time.ts'
+import { type Clock, systemClock } from '../../contracts/time.ts'
 import { BuiltInSandbox } from '../../sandbox/thread.ts'
 import { LedgerRecorder, type UsageLedger } from '../../usage/ledger.ts'
 import { ReplicaProbes } from '../call/attempt/replica-probes.ts'
@@ -61,10 +61,15 @@ import { NODE_NAME, openUsage, openUsageFiles } from './usage.ts'
 
 const MIB = 1024 * 1024
 
-interface NodeOptions {
-  readonly timing: Timing
-  readonly clock: Clock
+export interface NodeOptions {
+  /** Durations that tests change. */
+  readonly timing?: Timing
+  /** By it all of a node waits; a test may pass one of its own. */
+  readonly clock?: Clock
+  /** Whether other processes listen on the same port. */
   readonly place?: NodePlace
+  /** Opens the state; default: the one that the environment names. */
+  readonly state?: typeof openState
 }
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
@@ -81,12 +86,12 @@ export async function openNode(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
   closers: Closer[],
-  { timing, clock, place = 'alone' }: NodeOptions,
+  { timing = {}, clock = systemClock, place = 'alone', state: open = openState }: NodeOptions,
 ) {
   const tracing = await startTracing(env, log, clock)
   if (tracing !== null) closers.push(() => tracing.close())
   if (place === 'alone' && isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
-  const state = await openState(environment, log, { timing: timing.redis, clock, place })
+  const state = await open(environment, log, { timing: timing.redis, clock, place })
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)

@@ -1,7 +1,6 @@
 import { LOOK } from '../../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../../console/server/table.ts'
 import type { Logger } from '../../contracts/log.ts'
-import { type Clock, systemClock } from '../../contracts/time.ts'
 import type { AdminContext } from '../admin/actor.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
@@ -15,10 +14,10 @@ import { certificateFiles, openCertificate, type WatchedCertificate } from './ce
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drained, drainTimes } from './drain.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
-import { type Node, openNode } from './node.ts'
+import { type Node, type NodeOptions, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
-import { isEmbedded, type NodePlace } from './stores.ts'
+import { isEmbedded } from './stores.ts'
 import { connectionsMax, remarksOn } from './surroundings.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, type UsageQuestions, usageQuestions } from './usage.ts'
@@ -55,30 +54,23 @@ export interface RunningNode {
  * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` must already be in
  * the environment of the process.
  *
- * @param options.place  whether other processes listen on the same port
- * @param options.timing durations that tests change
- * @param options.clock  what all of it waits by; a test may pass one of its own
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
  */
 export async function openServer(
   env: Variables,
   createLog: (environment: Environment) => Logger,
-  {
-    place = 'alone',
-    timing = {},
-    clock = systemClock,
-  }: { readonly place?: NodePlace; readonly timing?: Timing; readonly clock?: Clock } = {},
+  options: NodeOptions = {},
 ): Promise<RunningNode> {
   const environment = readEnvironment(env)
   const log = createLog(environment)
   const closers: Closer[] = []
-  const node = await openNode(environment, env, log, closers, { timing, clock, place })
+  const node = await openNode(environment, env, log, closers, options)
   const accepting = { value: true }
   const files = certificateFiles(environment)
   const renewCertificate = () => server.renewCertificate()
   const certificate = files === undefined ? null : await openCertificate(files, node, renewCertificate)
   const questions = usageQuestions(node, node.usage)
-  const shared = place !== 'alone'
+  const shared = options.place !== undefined && options.place !== 'alone'
   const server = await listen(node, { shared, certificate, questions }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(node)
@@ -114,7 +106,7 @@ export async function openWorker(
   if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
   const log = createLog(environment)
   const closers: Closer[] = []
-  const node = await openNode(environment, env, log, closers, { timing, clock: systemClock })
+  const node = await openNode(environment, env, log, closers, { timing })
   const jobs = startJobWork(node)
   node.recorder.start(() => jobs.running)
   const questions = usageQuestions(node, node.usage)

@@ -16,7 +16,7 @@ import { putRoute, routeRecord } from '../../../src/gateway/admin/routes.ts'
 import { WorkspaceShape } from '../../../src/gateway/catalog/file.ts'
 import { catalogService, openServing } from '../../../src/gateway/catalog/serving.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { memoryState } from '../../support/memory-state.ts'
+import { memoryState } from '../../support/own-state.ts'
 
 const ACTOR: AdminActor = {
   role: 'operator',

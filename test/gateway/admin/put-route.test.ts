@@ -11,7 +11,7 @@ import {
 } from '../../../src/gateway/admin/routes.ts'
 import { catalogService, openServing } from '../../../src/gateway/catalog/serving.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { memoryState } from '../../support/memory-state.ts'
+import { memoryState } from '../../support/own-state.ts'
 
 const ACTOR: AdminActor = {
   role: 'operator',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createAccountViews } from '../../../src/gateway/call/money/accounts.ts'
 import { principal } from '../../support/catalog.ts'
-import { memoryState } from '../../support/memory-state.ts'
+import { memoryState } from '../../support/own-state.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 t.test('many looks within a second are one, and what was booked is seen after it', async (t) => {

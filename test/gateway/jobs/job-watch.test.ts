@@ -6,7 +6,7 @@ import type { Job, JobSpec } from '../../../src/contracts/jobs.ts'
 import { systemClock } from '../../../src/contracts/time.ts'
 import { createJobSignals, createJobWatch } from '../../../src/gateway/jobs/watch.ts'
 import { options } from '../../support/call.ts'
-import { memoryState } from '../../support/memory-state.ts'
+import { memoryState } from '../../support/own-state.ts'
 
 const KEEP = { transcriptionMs: 60_000, queueMs: 60_000, deadMs: 60_000 }
 const OWNER = { workspace: 'acme', app: 'web' }

@@ -14,7 +14,7 @@ import { pieceStore } from '../../support/piece-store.ts'
 import { fixture, formatOf, VERDICTS } from '../media/fixtures.ts'
 
 /** As many as the environment asks for; a sample in each run: each is a process. */
-const RUNS = Number(process.env.LARKWAY_TEST_HOSTILE ?? 40)
+const RUNS = Number(process.env.LARKWAY_TEST_HOSTILE ?? 12)
 const OWNER = { workspace: 'acme', id: 'tj_1', isJob: true }
 const LIMIT_MS = 30_000
 const LIMITS = { maxBytes: null, maxSeconds: null }

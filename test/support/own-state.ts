@@ -1,34 +1,53 @@
 import { DatabaseSync } from 'node:sqlite'
 import { GatewayError } from '../../src/contracts/errors.ts'
-import type { State } from '../../src/contracts/state.ts'
+import type { Blocked, State } from '../../src/contracts/state.ts'
 import { type Clock, nextTurn, systemClock } from '../../src/contracts/time.ts'
 import { createCommit } from '../../src/gateway/state/embedded/commit.ts'
 import { openDatabase } from '../../src/gateway/state/embedded/database.ts'
 import { createOperations } from '../../src/gateway/state/embedded/operations.ts'
+import { unavailable } from '../../src/gateway/state/embedded/pending-calls.ts'
 import { stateOf } from '../../src/gateway/state/embedded/state.ts'
 import type { Runner } from '../../src/gateway/state/embedded/subjects.ts'
 
-/**
- * An embedded state in the memory of this thread, for tests of what uses one: the thread and the file of a state take
- * 70 ms of CPU. Calls are answered in a later turn, in their order, as by a thread.
+/*
+ * Embedded states without a thread of their own, for tests of what uses one: it takes up to 150 ms of CPU. Calls are
+ * answered in a later turn, in their order, as by a thread.
  */
+
+/** A state in memory. */
 export function memoryState(clock: Clock = systemClock): State {
   const db = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false })
   statements ??= emptyState()
   db.exec(statements)
+  return stateIn(db, clock)
+}
+
+/** A state in a file, which other processes may open, too. */
+export function fileState(file: string, clock: Clock = systemClock): State {
+  return stateIn(openDatabase(file, { clock }), clock)
+}
+
+function stateIn(db: DatabaseSync, clock: Clock): State {
   const commit = createCommit(
     db,
     createOperations(db, () => clock.wallNow()),
   )
+  let blocked: Blocked | null = null
   const runner: Runner = {
     async call(subject, method, args) {
       const call = { id: 1, subject, method, args: structuredClone(args) }
       await nextTurn()
-      const [answer] = commit([call]).answers
+      const { answers, wrote } = commit([call])
+      const [answer] = answers
+      if (wrote) blocked = null
       if (answer !== undefined && 'value' in answer) return structuredClone(answer.value)
-      throw new GatewayError('INTERNAL', undefined, { cause: new Error(answer?.failure.reason) })
+      const { reason, unavailable: isAway, blocked: why } = answer!.failure
+      blocked ??= why
+      throw isAway
+        ? unavailable(reason)
+        : new GatewayError('INTERNAL', undefined, { cause: new Error(reason) })
     },
-    blocked: () => null,
+    blocked: () => blocked,
     close: async () => {
       await nextTurn()
       db.close()

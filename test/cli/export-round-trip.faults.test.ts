@@ -7,7 +7,7 @@ import { check } from '../../src/cli/check.ts'
 import type { CliContext } from '../../src/cli/context.ts'
 import { exportFile, importFile } from '../../src/cli/transfer.ts'
 import { sealCredential } from '../../src/gateway/catalog/secret.ts'
-import { catalogs } from '../support/generated-catalog.ts'
+import { catalogs } from './generated-catalog.ts'
 
 const RUNS = process.env.LARKWAY_TEST_LONG === '1' ? 300 : 10
 const EMPTY = 'providers: {}\nroutes: {}\nworkspaces: {}\n'

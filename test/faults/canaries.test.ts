@@ -3,6 +3,12 @@ import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
 import { createRoutes } from '../../src/gateway/api/table.ts'
 import { CASES } from '../support/canary-cases.ts'
+import { type CanaryRig, type Stores, startCanaryRig } from '../support/canary-rig.ts'
+import { CanaryRun } from '../support/canary-run.ts'
+import { Canaries } from '../support/canary-values.ts'
+import { openDoors } from '../support/doors-rig.ts'
+import { entryAt } from '../support/gateway-rig.ts'
+import { withoutServers } from '../support/servers.ts'
 import {
   askAgain,
   askAndLeave,
@@ -17,13 +23,7 @@ import {
   misconfigure,
   startWrongly,
   stopAtWork,
-} from '../support/canary-phases.ts'
-import { type CanaryRig, type Stores, startCanaryRig } from '../support/canary-rig.ts'
-import { CanaryRun } from '../support/canary-run.ts'
-import { Canaries } from '../support/canary-values.ts'
-import { openDoors } from '../support/doors-rig.ts'
-import { entryAt } from '../support/gateway-rig.ts'
-import { withoutServers } from '../support/servers.ts'
+} from './canary-phases.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 

@@ -14,9 +14,9 @@ import {
   startConsoleNode,
   type Visitor,
 } from '../support/console-node.ts'
-import { serveHostilePages } from '../support/hostile-pages.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { serveHostilePages } from './hostile-pages.ts'
 
 let node: ConsoleNode
 let pool: Pool

@@ -1,8 +1,8 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
-import { PAYLOADS, type ScriptedWorkspace, startScriptedWorkspace } from '../support/scripted-workspace.ts'
 import { filledWav } from '../support/wav.ts'
+import { PAYLOADS, type ScriptedWorkspace, startScriptedWorkspace } from './scripted-workspace.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 /** Buttons of one view that are pressed. */

@@ -9,14 +9,6 @@ import { openSession, type SignedIn } from '../support/console-session.ts'
 import { Dice } from '../support/dice.ts'
 import { startLarkway } from '../support/larkway.ts'
 import {
-  ATTACKS,
-  type Attack,
-  AttackMaker,
-  NOT_ATTACKED,
-  TARGETS,
-  type Twins,
-} from '../support/tenancy-attacks.ts'
-import {
   attackerAt,
   HIDDEN,
   NEIGHBOUR,
@@ -25,6 +17,7 @@ import {
   type TenancyBench,
   VICTIM,
 } from '../support/tenancy-bench.ts'
+import { ATTACKS, type Attack, AttackMaker, NOT_ATTACKED, TARGETS, type Twins } from './tenancy-attacks.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 /** Each is made twice: at what is there, and at what is not. */

@@ -10,7 +10,7 @@ import { lockFolder } from '../../src/gateway/storage/folder-lock.ts'
 import { childEnvironment } from '../support/child-environment.ts'
 import { tempFolder } from '../support/scratch.ts'
 
-const PROGRAM = fileURLToPath(new URL('../support/lock-process.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./lock-process.ts', import.meta.url))
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 const ROUNDS = LONG ? 1_000 : 60
 /** Rounds in which the owner is killed before. */

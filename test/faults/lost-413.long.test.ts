@@ -1,5 +1,10 @@
 import t, { type Test } from 'tap'
 import { type EdgeProduct, startEdgeProduct } from '../support/edge-product.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { startNginx } from '../support/nginx-server.ts'
+import { MemoryWatch, residentMiB } from '../support/process-load.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { withoutServers } from '../support/servers.ts'
 import {
   curlUploads,
   type Framed,
@@ -10,12 +15,7 @@ import {
   rawUploads,
   UPLOADS_AT_ONCE,
   type Uploads,
-} from '../support/edge-uploads.ts'
-import { assertStopsClean } from '../support/gateway.ts'
-import { startNginx } from '../support/nginx-server.ts'
-import { MemoryWatch, residentMiB } from '../support/process-load.ts'
-import { tempFolder } from '../support/scratch.ts'
-import { withoutServers } from '../support/servers.ts'
+} from './edge-uploads.ts'
 
 /** Then each client sends 200 uploads in each way, here and behind nginx; and larger ones than the edge discards. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

@@ -7,9 +7,9 @@ import { startSandboxThread } from '../../src/sandbox/thread.ts'
 import { Dice } from '../support/dice.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { errorOf, KINDS, type MixedCall, type MixedKind, mixedCall } from '../support/mixed-calls.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { errorOf, KINDS, type MixedCall, type MixedKind, mixedCall } from './mixed-calls.ts'
 
 const REQUESTS = process.env.LARKWAY_TEST_LONG === '1' ? 1_500 : 800
 const AT_ONCE = 24

@@ -4,14 +4,9 @@ import { type Fleet, startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
 import type { Program } from '../support/program.ts'
 import { releaseProgram, withoutRelease } from '../support/release.ts'
-import {
-  CALLER_KINDS,
-  type CallerKind,
-  type CallersTally,
-  RollingCallers,
-} from '../support/rolling-callers.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { CALLER_KINDS, type CallerKind, type CallersTally, RollingCallers } from './rolling-callers.ts'
 
 /** The long form restarts every node 20 times, and has them drain as long as they do unless they are told. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

@@ -4,9 +4,9 @@ import t from 'tap'
 import type { SoakSample } from '../../bench/soak.ts'
 import { startFleet } from '../support/fleet.ts'
 import { withoutServers } from '../support/servers.ts'
-import { SOAK_KINDS, SoakCallers, sampleOf } from '../support/soak.ts'
 import { NO_TERMS } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { SOAK_KINDS, SoakCallers, sampleOf } from './soak.ts'
 
 /** `npm run soak` sets these. */
 const MINUTES = Number(process.env.LARKWAY_TEST_SOAK_MINUTES ?? 2)

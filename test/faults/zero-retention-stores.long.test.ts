@@ -8,6 +8,12 @@ import { keysOf } from '../gateway/storage/rig.ts'
 import { multipart } from '../support/bodies.ts'
 import { tell } from '../support/canary-attacks.ts'
 import type { Ask } from '../support/canary-cases.ts'
+import type { Stores } from '../support/canary-rig.ts'
+import { Canaries } from '../support/canary-values.ts'
+import { RawClient } from '../support/raw-client.ts'
+import { withoutServers } from '../support/servers.ts'
+import { clockAhead } from '../support/virtual-clock.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import {
   DEMANDS,
   keptAnywhere,
@@ -16,13 +22,7 @@ import {
   startRetentionRig,
   storeOf,
   type Tenant,
-} from '../support/canary-retention.ts'
-import type { Stores } from '../support/canary-rig.ts'
-import { Canaries } from '../support/canary-values.ts'
-import { RawClient } from '../support/raw-client.ts'
-import { withoutServers } from '../support/servers.ts'
-import { clockAhead } from '../support/virtual-clock.ts'
-import { waitUntil } from '../support/wait-until.ts'
+} from './canary-retention.ts'
 
 /** What a caller of the API sends. */
 const CALLS = /^POST \/(?:v1|openai|deepgram|elevenlabs|assemblyai)\//

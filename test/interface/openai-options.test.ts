@@ -6,13 +6,13 @@ import type { DoorOption } from '../../src/gateway/api/door-options.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { wavFile } from '../support/openai-door.ts'
-import { doorOptions, openaiTable } from '../support/openai-options.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import type { ReceivedRequest } from '../support/upstream/dialect.ts'
 import { GEMINI_KEY, geminiDialect } from '../support/upstream/gemini.ts'
 import { TRANSCRIPTION_ENTRY } from '../support/upstream/openai.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
+import { doorOptions, openaiTable } from './openai-options.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

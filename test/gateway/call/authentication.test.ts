@@ -12,7 +12,7 @@ import { hashKey, looksLikeKey, makeKey } from '../../../src/gateway/catalog/key
 import { tempFolder } from '../../support/scratch.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
-const PROGRAM = fileURLToPath(new URL('../../support/key-memory.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./key-memory.ts', import.meta.url))
 
 t.test('whether a key is in force is asked at each request', (t) => {
   const key = makeKey()

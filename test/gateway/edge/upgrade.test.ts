@@ -8,7 +8,7 @@ import { CACHE } from '../../../scripts/install.mjs'
 import { childEnvironment } from '../../support/child-environment.ts'
 import { startEdge } from '../../support/edge.ts'
 import { CLOSE, frame, handshake, RawClient, TEXT } from '../../support/raw-frames.ts'
-import { ECHO_PATH, type UpgradeOrder } from '../../support/upgrade-process.ts'
+import { ECHO_PATH, type UpgradeOrder } from './upgrade-process.ts'
 
 // uWS older than 20.79 can take a WebSocket that was opened in a later turn for the request before it, and closes it
 // behind `open` where that request said `Connection: close`. The edge upgrades in the turn of the request.
@@ -16,7 +16,7 @@ import { ECHO_PATH, type UpgradeOrder } from '../../support/upgrade-process.ts'
 const BUILDS = ['uWebSockets.js', 'uWebSockets.js-glibc227'] as const
 /** The build that has the fault: the other one closes none, whatever the turn. */
 const FAULTY = 'uWebSockets.js-glibc227'
-const PROGRAM = fileURLToPath(new URL('../../support/upgrade-process.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./upgrade-process.ts', import.meta.url))
 const CLIENTS = 40
 
 /** Two lines are one list, in which a client may ask for both. */

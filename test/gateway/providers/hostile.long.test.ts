@@ -12,15 +12,9 @@ import {
 import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../../support/call.ts'
-import {
-  changed,
-  hostileJson as json,
-  RAW_JSON,
-  trueAnswers,
-  hostileValue as value,
-} from '../../support/hostile-json.ts'
 import { reply } from '../../support/replies.ts'
 import { sse, streamOf } from '../../support/stream-of.ts'
+import { changed, hostileJson as json, RAW_JSON, trueAnswers, hostileValue as value } from './hostile-json.ts'
 
 const RUNS = { numRuns: 150 }
 const BASE = 'https://p.example/v1'

@@ -4,7 +4,7 @@ import type { LiveEvent } from '../../../src/contracts/live.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { TEXT_MAX } from '../../../src/gateway/providers/live.ts'
 import { LiveRig, liveCall, liveTarget } from '../../support/live.ts'
-import { FLUX_MESSAGES, LIVE_MESSAGES, LIVE_MODELS, VLLM_MESSAGES } from '../../support/live-messages.ts'
+import { FLUX_MESSAGES, LIVE_MESSAGES, LIVE_MODELS, VLLM_MESSAGES } from './live-messages.ts'
 
 /** Every protocol, by whichever model or option of an entry it is spoken. */
 const CASES = [...PROVIDERS.values()]

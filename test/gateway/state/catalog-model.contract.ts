@@ -8,7 +8,6 @@ import type {
   CatalogStore,
   RecordName,
 } from '../../../src/contracts/catalog-store.ts'
-import { CatalogModel } from '../../support/catalog-model.ts'
 import {
   ANNA,
   CLI,
@@ -23,6 +22,7 @@ import {
 } from '../../support/catalog-under-test.ts'
 import { Dice } from '../../support/dice.ts'
 import type { StateUnderTest } from '../../support/state-under-test.ts'
+import { CatalogModel } from './catalog-model.ts'
 
 const VOICE = routeOf('acme')
 const RECORDS: readonly RecordName[] = [

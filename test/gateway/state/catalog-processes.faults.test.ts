@@ -9,15 +9,15 @@ import t, { type Test } from 'tap'
 import type { AuditLine, CatalogStore, RecordName } from '../../../src/contracts/catalog-store.ts'
 import type { State } from '../../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
-import { type CatalogOrder, pairOf, pairRecords, RACED } from '../../support/catalog-process.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { openRedisState } from '../../support/redis-state.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { type CatalogOrder, pairOf, pairRecords, RACED } from './catalog-process.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
-const PROGRAM = fileURLToPath(new URL('../../support/catalog-process.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./catalog-process.ts', import.meta.url))
 const PROCESSES = 2
 /** Changes of all processes together. */
 const RACES = LONG ? 5_000 : 500

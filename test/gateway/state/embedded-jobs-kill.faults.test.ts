@@ -9,14 +9,14 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { Jobs } from '../../../src/contracts/jobs.ts'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
-import type { JobsOrder } from '../../support/jobs-process.ts'
 import { claimingOf, KEEP, SUCCESS, storyOf } from '../../support/jobs-under-test.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { newWorkspace } from '../../support/state-under-test.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import type { JobsOrder } from './jobs-process.ts'
 import { isSound } from './jobs-races.contract.ts'
 
-const PROGRAM = fileURLToPath(new URL('../../support/jobs-process.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./jobs-process.ts', import.meta.url))
 const KILLS = process.env.LARKWAY_TEST_LONG === '1' ? 100 : 40
 /** Processes that work on the file at the same time. */
 const LANES = 4

@@ -9,11 +9,11 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import { tempFolder } from '../../support/scratch.ts'
-import type { StateOrder } from '../../support/state-process.ts'
 import { beginningOf, NO_TERMS, newWorkspace, reserve } from '../../support/state-under-test.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import type { StateOrder } from './state-process.ts'
 
-const PROGRAM = fileURLToPath(new URL('../../support/state-process.ts', import.meta.url))
+const PROGRAM = fileURLToPath(new URL('./state-process.ts', import.meta.url))
 const log = pino({ level: 'silent' })
 
 /** A process with a state of its own, what it prints, and how it ends. */

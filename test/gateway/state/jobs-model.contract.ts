@@ -4,7 +4,6 @@ import type { JobEnding, JobProgress, JobSubmission, Retention } from '../../../
 import { JOB_STATUSES, QUEUE_MODES } from '../../../src/contracts/jobs.ts'
 import { canonicalJson } from '../../../src/contracts/json.ts'
 import { Dice } from '../../support/dice.ts'
-import { JobsModel, type Time, viewOf } from '../../support/jobs-model.ts'
 import {
   CANCELLATION,
   claimingOf,
@@ -15,6 +14,7 @@ import {
   specOf,
 } from '../../support/jobs-under-test.ts'
 import { LONG_MS, newDigest, type StateUnderTest } from '../../support/state-under-test.ts'
+import { JobsModel, type Time, viewOf } from './jobs-model.ts'
 
 /** A step that begins a time of `OVER_MS` is followed by a pause of `PAUSE_MS`: at the next step that time is over. */
 const OVER_MS = 1

@@ -2,7 +2,6 @@ import type { Test } from 'tap'
 import { canonicalJson } from '../../../src/contracts/json.ts'
 import type { Beginning, Leased, Leasing, SlotEnd, UsageBatch } from '../../../src/contracts/ledger.ts'
 import { Dice } from '../../support/dice.ts'
-import { LedgerModel } from '../../support/ledger-model.ts'
 import {
   claimOf,
   figuresOf,
@@ -14,6 +13,7 @@ import {
   resultOf,
   type StateUnderTest,
 } from '../../support/state-under-test.ts'
+import { LedgerModel } from './ledger-model.ts'
 
 /** Within it a cancelled token is known for certain, and so is a batch of usage. */
 const REMEMBERED_MS = 110_000

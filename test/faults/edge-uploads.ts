@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { RawClient } from './raw-client.ts'
+import { RawClient } from '../support/raw-client.ts'
 
-const PYTHON_CLIENT = fileURLToPath(new URL('./edge-uploads.py', import.meta.url))
+const PYTHON_CLIENT = fileURLToPath(new URL('../support/edge-uploads.py', import.meta.url))
 const PATH = '/v1/transcription'
 const TYPE = 'audio/wav'
 const PATIENCE_MS = 30_000

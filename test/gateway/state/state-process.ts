@@ -1,7 +1,15 @@
 import { pino } from 'pino'
-import { GatewayError } from '../../src/contracts/errors.ts'
-import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { beginningOf, claimOf, LONG_MS, newDigest, newToken, reserve, resultOf } from './state-under-test.ts'
+import { GatewayError } from '../../../src/contracts/errors.ts'
+import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import {
+  beginningOf,
+  claimOf,
+  LONG_MS,
+  newDigest,
+  newToken,
+  reserve,
+  resultOf,
+} from '../../support/state-under-test.ts'
 
 /**
  * What a process does with a state of its own on a file. `stream`: calls without end, each told on standard output when

@@ -1,5 +1,5 @@
 import { registerHooks } from 'node:module'
-import type { EdgeRoute } from '../../src/gateway/edge/server.ts'
+import type { EdgeRoute } from '../../../src/gateway/edge/server.ts'
 
 /**
  * A process that answers handshakes with one build of uWebSockets.js, and sends back every message. It prints its port,
@@ -43,14 +43,14 @@ if (import.meta.main) {
 }
 
 async function serveEdge(): Promise<number> {
-  const { startEdge } = await import('./edge.ts')
+  const { startEdge } = await import('../../support/edge.ts')
   const { port } = await startEdge({ teardown() {} }, [echo])
   return port
 }
 
 /** As uWS's own example of an asynchronous upgrade has it. */
 async function serveLate(): Promise<number> {
-  const { loadUws } = await import('../../src/gateway/edge/uws.ts')
+  const { loadUws } = await import('../../../src/gateway/edge/uws.ts')
   const { uws } = loadUws()
   return await new Promise((resolve) => {
     uws

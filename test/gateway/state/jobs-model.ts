@@ -11,9 +11,9 @@ import type {
   JobSpec,
   JobStatus,
   JobSubmission,
-} from '../../src/contracts/jobs.ts'
-import type { KeptText } from '../../src/contracts/objects.ts'
-import { POISON, storyOf } from './jobs-under-test.ts'
+} from '../../../src/contracts/jobs.ts'
+import type { KeptText } from '../../../src/contracts/objects.ts'
+import { POISON, storyOf } from '../../support/jobs-under-test.ts'
 
 /** A time that is over at the next step, or never. */
 export type Time = 'over' | 'long'

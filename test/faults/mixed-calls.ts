@@ -1,9 +1,9 @@
 import { ERRORS, type ErrorCode } from '../../src/contracts/errors.ts'
 import { toDots } from '../../src/sandbox/morse.ts'
 import { speak } from '../../src/sandbox/speak.ts'
-import { multipart } from './bodies.ts'
-import type { RawResponse } from './raw-client.ts'
-import { filledWav } from './wav.ts'
+import { multipart } from '../support/bodies.ts'
+import type { RawResponse } from '../support/raw-client.ts'
+import { filledWav } from '../support/wav.ts'
 
 /** A request to the gateway, and what must come of it where the sandbox is sound. */
 export interface MixedCall {

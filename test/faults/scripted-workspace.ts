@@ -2,11 +2,11 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from './console-node.ts'
-import { nodeSample, requestRecord } from './console-record.ts'
-import { serveHttp } from './http-server.ts'
-import { claimingOf, FACTS, KEEP, specOf } from './jobs-under-test.ts'
-import { filledWav } from './wav.ts'
+import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { nodeSample, requestRecord } from '../support/console-record.ts'
+import { serveHttp } from '../support/http-server.ts'
+import { claimingOf, FACTS, KEEP, specOf } from '../support/jobs-under-test.ts'
+import { filledWav } from '../support/wav.ts'
 
 /** What every payload calls when it is run: `window.__pwned` is then what ran. */
 const RUN = (name: string) => `window.__pwned='${name}'`

@@ -15,8 +15,8 @@ import type {
   SlotEnd,
   SlotView,
   UsageBatch,
-} from '../../src/contracts/ledger.ts'
-import type { figuresOf } from './state-under-test.ts'
+} from '../../../src/contracts/ledger.ts'
+import type { figuresOf } from '../../support/state-under-test.ts'
 
 const KNOWN_AS_CANCELLED_MS = 120_000
 const KNOWN_AS_CHARGED_MS = 30 * 86_400_000

@@ -1,10 +1,18 @@
 import { once } from 'node:events'
 import { pino } from 'pino'
-import { GatewayError } from '../../src/contracts/errors.ts'
-import type { Job, JobEnding } from '../../src/contracts/jobs.ts'
-import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { Dice } from './dice.ts'
-import { CANCELLATION, claimingOf, FAILURE, KEEP, RETURN, SUCCESS, specOf } from './jobs-under-test.ts'
+import { GatewayError } from '../../../src/contracts/errors.ts'
+import type { Job, JobEnding } from '../../../src/contracts/jobs.ts'
+import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import { Dice } from '../../support/dice.ts'
+import {
+  CANCELLATION,
+  claimingOf,
+  FAILURE,
+  KEEP,
+  RETURN,
+  SUCCESS,
+  specOf,
+} from '../../support/jobs-under-test.ts'
 
 /**
  * What a process does with jobs on a file, once it is told to begin by a byte on standard input: it submits, takes,

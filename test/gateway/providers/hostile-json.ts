@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import fc from 'fast-check'
-import { fixture } from './replies.ts'
+import { fixture } from '../../support/replies.ts'
 
 /** Names that the readers look at, with anything in them. */
 const KNOWN = [

@@ -9,7 +9,7 @@ import {
   type RecordName,
   type RecordVersion,
   recordId,
-} from '../../src/contracts/catalog-store.ts'
+} from '../../../src/contracts/catalog-store.ts'
 
 /** How long a change that is sent again is known for certain. */
 const KNOWN_MS = 600_000

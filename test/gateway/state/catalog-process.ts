@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
-import type { CatalogChange, CatalogChanged, RecordName } from '../../src/contracts/catalog-store.ts'
-import { GatewayError } from '../../src/contracts/errors.ts'
-import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { createRedisState } from '../../src/gateway/state/redis/state.ts'
-import { changeOf, draft, noteOf, publish, routeOf } from './catalog-under-test.ts'
+import type { CatalogChange, CatalogChanged, RecordName } from '../../../src/contracts/catalog-store.ts'
+import { GatewayError } from '../../../src/contracts/errors.ts'
+import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import { createRedisState } from '../../../src/gateway/state/redis/state.ts'
+import { changeOf, draft, noteOf, publish, routeOf } from '../../support/catalog-under-test.ts'
 
 /**
  * What a process does with a catalog that others change too. `race`: so many changes of the version that it has just

@@ -2,9 +2,9 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { toDots } from '../../src/sandbox/morse.ts'
 import { speak } from '../../src/sandbox/speak.ts'
-import { multipart } from './bodies.ts'
-import { Dice } from './dice.ts'
-import { filledWav } from './wav.ts'
+import { multipart } from '../support/bodies.ts'
+import { Dice } from '../support/dice.ts'
+import { filledWav } from '../support/wav.ts'
 
 /** What callers do, over and over, each on a connection that it keeps unless it says otherwise. */
 export const CALLER_KINDS = [

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { Teardown } from './scratch.ts'
+import type { Teardown } from '../support/scratch.ts'
 
 /** What a page of another origin tries, each at one address; `done` says what it found out. */
 const SCRIPT = `

@@ -1,12 +1,12 @@
 import { writeSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { writeHeapSnapshot } from 'node:v8'
-import { Cancellation } from '../../src/contracts/cancellation.ts'
-import type { ApiKeys, Principal } from '../../src/contracts/catalog.ts'
-import { systemClock } from '../../src/contracts/time.ts'
-import { authenticate } from '../../src/gateway/call/authentication.ts'
-import { CallContext } from '../../src/gateway/call/context/call-context.ts'
-import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
+import { Cancellation } from '../../../src/contracts/cancellation.ts'
+import type { ApiKeys, Principal } from '../../../src/contracts/catalog.ts'
+import { systemClock } from '../../../src/contracts/time.ts'
+import { authenticate } from '../../../src/gateway/call/authentication.ts'
+import { CallContext } from '../../../src/gateway/call/context/call-context.ts'
+import { hashKey, makeKey } from '../../../src/gateway/catalog/key.ts'
 
 // Authenticates keys, tells the first one, and writes what is in memory then: node --expose-gc key-memory.ts FILE
 

@@ -49,25 +49,26 @@ Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong 
 
 export type Command = (args: string[], context: CliContext) => Promise<number>
 
+/** Each loads what it needs when it is given. */
 const COMMANDS: Readonly<Record<string, Command>> = {
-  check: checkCommand,
-  doctor: doctorCommand,
-  schema,
+  check,
+  doctor: async (...given) => (await import('./doctor.ts')).doctor(...given),
+  schema: async (args, { print }) => (await import('./schema.ts')).printSchema(args, print),
   route,
   models,
-  key,
-  credits,
-  jobs,
-  webhooks,
-  usage,
-  secrets,
-  state,
-  transcribe,
-  listen,
-  backup: backupCommand,
-  restore: restoreCommand,
-  export: exportCommand,
-  import: importCommand,
+  key: async (...given) => (await import('./key.ts')).key(...given),
+  credits: async (...given) => (await import('./credits.ts')).credits(...given),
+  jobs: async (...given) => (await import('./jobs.ts')).jobs(...given),
+  webhooks: async (...given) => (await import('./webhooks.ts')).webhooks(...given),
+  usage: async (...given) => (await import('./usage.ts')).usage(...given),
+  secrets: async (...given) => (await import('./secrets.ts')).secrets(...given),
+  state: async (...given) => (await import('./state.ts')).state(...given),
+  transcribe: async (...given) => (await import('./transcribe.ts')).transcribe(...given),
+  listen: async (...given) => (await import('./listen.ts')).listen(...given),
+  backup: async (...given) => (await import('./backup.ts')).backup(...given),
+  restore: async (...given) => (await import('./backup.ts')).restore(...given),
+  export: async (...given) => (await import('./transfer.ts')).exportFile(...given),
+  import: async (...given) => (await import('./transfer.ts')).importFile(...given),
   version,
   help,
   '--help': help,
@@ -116,42 +117,31 @@ export async function runCommand(
     const asksHelp = args.includes('--help') && !OWN_HELP.has(name)
     return await (asksHelp ? help : command)(args, terminal)
   } catch (error) {
-    if (!(error instanceof UsageError || error instanceof CommandFailure)) throw error
-    terminal.complain(error.message)
-    return error instanceof UsageError ? 2 : 1
+    if (error instanceof UsageError || error instanceof CommandFailure) {
+      terminal.complain(error.message)
+      return error instanceof UsageError ? 2 : 1
+    }
+    const { CatalogError } = await import('../gateway/catalog/watch.ts')
+    if (!(error instanceof CatalogError)) throw error
+    // The faults of a configuration are the output of a command.
+    terminal.print(`${error.message}\n`)
+    return 1
   }
 }
 
-async function checkCommand(args: string[], context: CliContext): Promise<number> {
+async function check(args: string[], context: CliContext): Promise<number> {
   const { values, positionals } = parse(args, { providers: { type: 'boolean' } }, 1)
   const path = positionals[0] ?? configPath(context)
   const { check } = await import('./check.ts')
-  return printingIssues(context, () =>
-    check({ path, env: context.env, providers: values.providers === true }, context.print),
-  )
-}
-
-async function doctorCommand(args: string[], context: CliContext): Promise<number> {
-  const { doctor } = await import('./doctor.ts')
-  return doctor(args, context)
-}
-
-async function schema(args: string[], context: CliContext): Promise<number> {
-  const { printSchema } = await import('./schema.ts')
-  return printSchema(args, context.print)
+  return check({ path, env: context.env, providers: values.providers === true }, context.print)
 }
 
 async function route(args: string[], context: CliContext): Promise<number> {
   const [action, ...rest] = args
   if (args.includes('--help') && action !== 'explain') return help(args, context)
-  if (action === 'explain') {
-    const { explainRoute } = await import('./route.ts')
-    return printingIssues(context, () => explainRoute(rest, configPath(context), context.print))
-  }
-  if (action === 'diff') {
-    const { diffFiles } = await import('./route.ts')
-    return printingIssues(context, () => diffFiles(rest, context.print))
-  }
+  const { diffFiles, explainRoute } = await import('./route.ts')
+  if (action === 'explain') return explainRoute(rest, configPath(context), context.print)
+  if (action === 'diff') return diffFiles(rest, context.print)
   throw new UsageError('route takes explain or diff')
 }
 
@@ -159,90 +149,9 @@ function configPath({ env }: CliContext): string {
   return env.LARKWAY_CONFIG || 'larkway.yaml'
 }
 
-/** Prints what is wrong with a configuration as the output of a command. */
-async function printingIssues({ print }: CliContext, command: () => Promise<number>): Promise<number> {
-  const { CatalogError } = await import('../gateway/catalog/watch.ts')
-  try {
-    return await command()
-  } catch (error) {
-    if (!(error instanceof CatalogError)) throw error
-    print(`${error.message}\n`)
-    return 1
-  }
-}
-
 async function models(args: string[], context: CliContext): Promise<number> {
-  if (args[0] === 'update') {
-    const { updateModels } = await import('./models-update.ts')
-    return updateModels(args.slice(1), context)
-  }
-  const { listKnownModels } = await import('./models.ts')
-  return listKnownModels(args, context.print)
-}
-
-async function key(args: string[], context: CliContext): Promise<number> {
-  const { key } = await import('./key.ts')
-  return printingIssues(context, () => key(args, context))
-}
-
-async function credits(args: string[], context: CliContext): Promise<number> {
-  const { credits } = await import('./credits.ts')
-  return printingIssues(context, () => credits(args, context))
-}
-
-async function jobs(args: string[], context: CliContext): Promise<number> {
-  const { jobs } = await import('./jobs.ts')
-  return jobs(args, context)
-}
-
-async function webhooks(args: string[], context: CliContext): Promise<number> {
-  const { webhooks } = await import('./webhooks.ts')
-  return webhooks(args, context)
-}
-
-async function usage(args: string[], context: CliContext): Promise<number> {
-  const { usage } = await import('./usage.ts')
-  return usage(args, context)
-}
-
-async function secrets(args: string[], context: CliContext): Promise<number> {
-  const { secrets } = await import('./secrets.ts')
-  return printingIssues(context, () => secrets(args, context))
-}
-
-async function state(args: string[], context: CliContext): Promise<number> {
-  const { state } = await import('./state.ts')
-  return state(args, context)
-}
-
-async function transcribe(args: string[], context: CliContext): Promise<number> {
-  const { transcribe } = await import('./transcribe.ts')
-  return transcribe(args, context)
-}
-
-async function listen(args: string[], context: CliContext): Promise<number> {
-  const { listen } = await import('./listen.ts')
-  return listen(args, context)
-}
-
-async function backupCommand(args: string[], context: CliContext): Promise<number> {
-  const { backup } = await import('./backup.ts')
-  return backup(args, context)
-}
-
-async function restoreCommand(args: string[], context: CliContext): Promise<number> {
-  const { restore } = await import('./backup.ts')
-  return restore(args, context)
-}
-
-async function exportCommand(args: string[], context: CliContext): Promise<number> {
-  const { exportFile } = await import('./transfer.ts')
-  return printingIssues(context, () => exportFile(args, context))
-}
-
-async function importCommand(args: string[], context: CliContext): Promise<number> {
-  const { importFile } = await import('./transfer.ts')
-  return printingIssues(context, () => importFile(args, context))
+  if (args[0] === 'update') return (await import('./models-update.ts')).updateModels(args.slice(1), context)
+  return (await import('./models.ts')).listKnownModels(args, context.print)
 }
 
 async function version(_: string[], { print }: CliContext): Promise<number> {

@@ -5,6 +5,7 @@ import type { CatalogService, ServedCatalog } from '../contracts/catalog-service
 import { GatewayError } from '../contracts/errors.ts'
 import type { Job } from '../contracts/jobs.ts'
 import { createLogger } from '../contracts/log.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import { unseal } from '../contracts/sealing.ts'
 import { findSecretKeys } from '../contracts/secrets.ts'
 import type { State } from '../contracts/state.ts'
@@ -103,8 +104,12 @@ export async function readWithoutSecrets(path: string): Promise<ServedCatalog> {
  * @param path as `configAt` returns it
  * @throws CatalogError when it is missing or invalid
  */
-export async function openServed(path: string | undefined, secrets: Secrets): Promise<Serving> {
-  const options = { kinds: PROVIDERS, models: SHIPPED, ...secrets }
+export async function openServed(
+  path: string | undefined,
+  secrets: Secrets,
+  models: ModelTable = SHIPPED,
+): Promise<Serving> {
+  const options = { kinds: PROVIDERS, models, ...secrets }
   if (path !== undefined) return (await openCatalog({ path, ...options })).serving
   return openDemo({ key: makeKey(), readSecret: (named) => readFileSync(named, 'utf8'), ...options })
 }
@@ -119,17 +124,18 @@ export async function servedAt(
   config: string | undefined,
   { catalog }: Pick<State, 'catalog'>,
 ): Promise<Serving> {
-  const serving = await openServed(configAt(context, config), WITHOUT_SECRETS)
-  await offerStored(environmentOf(context), serving, catalog)
+  const models = await modelsAt(environmentOf(context), catalog)
+  const serving = await openServed(configAt(context, config), WITHOUT_SECRETS, models)
+  serving.offerPublished(await catalog.published())
   return serving
 }
 
-/** Has a configuration serve what the state has beside it: facts of models, and what is published. */
-export async function offerStored(environment: Environment, serving: Serving, catalog: State['catalog']) {
-  const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
-  const { table } = modelsInForce(await catalog.models(), keys)
-  serving.offerModels(table)
-  serving.offerPublished(await catalog.published())
+/** The facts of models that servers judge by: those in the state, else the program's. */
+export async function modelsAt(
+  { LARKWAY_MODELS_KEYS }: Environment,
+  catalog: State['catalog'],
+): Promise<ModelTable> {
+  return modelsInForce(await catalog.models(), modelKeys(LARKWAY_MODELS_KEYS)).table
 }
 
 type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>

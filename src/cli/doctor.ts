@@ -2,27 +2,28 @@ import { existsSync } from 'node:fs'
 import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { Readable } from 'node:stream'
+import type { Route } from '../contracts/catalog.ts'
 import type { ServedCatalog } from '../contracts/catalog-service.ts'
-import { recordId } from '../contracts/catalog-store.ts'
+import { type PublishedCatalog, recordId } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
 import { createLogger, errorMessage } from '../contracts/log.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
 import { deadline, systemClock } from '../contracts/time.ts'
 import type { Send } from '../contracts/upstream.ts'
 import { makeTrial, planTrials, type Trial } from '../gateway/call/trial-call.ts'
-import type { Serving } from '../gateway/catalog/serving.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
 import type { Environment } from '../gateway/node/config.ts'
 import { openBucket, openObjects, openState, STATE_FILE } from '../gateway/node/stores.ts'
 import { remarksOn } from '../gateway/node/surroundings.ts'
-import { documentAge, endedModels, fadingModels, SHIPPED } from '../gateway/providers/facts.ts'
+import { documentAge, endedModels, fadingModels } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
 import { json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type AskedProvider, askProviders, withProviders } from './check.ts'
-import { type CliContext, configAt, environmentOf, offerStored, openServed, secretOpener } from './context.ts'
+import { type CliContext, configAt, environmentOf, modelsAt, openServed, secretOpener } from './context.ts'
 
 const USAGE = `larkway doctor [--config FILE] [--call [--yes]] [--json]
 
@@ -93,24 +94,40 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
   } catch (error) {
     return [{ grade: 'fault', about: 'environment', finding: errorMessage(error) }]
   }
-  let serving: Serving | null = null
-  const configuration = await looked('configuration', async () => {
-    const secrets = { env: context.env, open: await secretOpener(context.env) }
-    serving = await openServed(path, secrets)
-    return configurationFindings(path, serving.good(), context.env)
-  })
+  const stored: Stored = {}
   const groups = await Promise.all([
     looked('machine', async () => machineFindings(environment)),
     looked('certificate', () => certificateFindings(environment)),
-    looked(environment.REDIS_URL === undefined ? 'state' : 'Redis', () =>
-      stateFindings(environment, serving),
-    ),
+    looked(environment.REDIS_URL === undefined ? 'state' : 'Redis', () => stateFindings(environment, stored)),
     looked('object store', () => storeFindings(environment)),
     looked('node', () => nodeFindings(environment)),
   ])
-  const catalog = (serving as Serving | null)?.good()
-  const others = catalog === undefined ? [] : await providerFindings(catalog, { call, yes })
+  let served: ServedCatalog | null = null
+  const configuration = await looked('configuration', async () => {
+    const secrets = { env: context.env, open: await secretOpener(context.env) }
+    const serving = await openServed(path, secrets, stored.models)
+    const { routes, snapshot } = serving.good()
+    const has = `${counted(routes.length, 'route')}, ${counted(snapshot.keys.size, 'key')}`
+    if (stored.published !== undefined) serving.offerPublished(stored.published)
+    served = serving.good()
+    return [
+      ok(`${path ?? 'the demo'} is valid: ${has}`),
+      ...serving
+        .broken()
+        .flatMap(({ record, issues }) =>
+          issues.map((issue) => fault(`${recordId(record)} is not served: ${issue}`)),
+        ),
+      ...modelFindings(served.routes, serving.models(), context.env),
+    ]
+  })
+  const others = served === null ? [] : await providerFindings(served, { call, yes })
   return [...configuration, ...groups.flat(), ...others]
+}
+
+/** The parts of a configuration that are in the state, as far as they could be read. */
+interface Stored {
+  models?: ModelTable
+  published?: PublishedCatalog
 }
 
 /** Names a look at one thing, and gives its findings; one that fails has found a fault. */
@@ -130,22 +147,16 @@ const ok = (finding: string): Found => ({ grade: 'ok', finding })
 const warning = (finding: string): Found => ({ grade: 'warning', finding })
 const fault = (finding: string): Found => ({ grade: 'fault', finding })
 
-function configurationFindings(
-  path: string | undefined,
-  { routes, snapshot }: ServedCatalog,
-  env: CliContext['env'],
-) {
+function modelFindings(routes: readonly Route[], table: ModelTable, env: CliContext['env']): Found[] {
   const nowMs = systemClock.wallNow()
-  const age = documentAge(SHIPPED, nowMs)
+  const age = documentAge(table, nowMs)
   const transcodes = routes.some((route) => route.transcodes === true) && findTranscoder(env.PATH) === null
+  const facts = ok(`the facts of models are of ${table.issuedAt}`)
   return [
-    ok(
-      `${path ?? 'the demo'} is valid: ${counted(routes.length, 'route')}, ${counted(snapshot.keys.size, 'key')}`,
-    ),
-    ...endedModels(routes, SHIPPED, nowMs).map(({ name, remark }) => fault(`${name} ${remark}`)),
-    ...fadingModels(routes, SHIPPED, nowMs).map(({ name, remark }) => warning(`${name} ${remark}`)),
+    age === null ? facts : warning(`${age}; \`larkway models update\` brings newer ones`),
+    ...endedModels(routes, table, nowMs).map(({ name, remark }) => fault(`${name} ${remark}`)),
+    ...fadingModels(routes, table, nowMs).map(({ name, remark }) => warning(`${name} ${remark}`)),
     ...(transcodes ? [warning('a route transcodes, and there is no ffmpeg here: such audio gets 415')] : []),
-    ...(age === null ? [] : [warning(`${age}; \`larkway models update\` brings newer ones`)]),
   ]
 }
 
@@ -185,8 +196,8 @@ function existing(folder: string): string {
 const SKEW_MAX_MS = 5_000
 const EVENTS_MAX = 1_000
 
-/** @param serving takes what is published in the state, too */
-async function stateFindings(environment: Environment, serving: Serving | null): Promise<Found[]> {
+/** @param stored is filled */
+async function stateFindings(environment: Environment, stored: Stored): Promise<Found[]> {
   const { REDIS_URL, LARKWAY_DATA: folder } = environment
   if (REDIS_URL === undefined && !existsSync(join(folder, STATE_FILE)))
     return [ok(`there is none in ${folder} yet: the first start makes it`)]
@@ -201,15 +212,16 @@ async function stateFindings(environment: Environment, serving: Serving | null):
   const state = await openState(environment, log)
   try {
     if (!(await state.healthy())) return [fault(said.join('; ') || unwell(state.blocked()))]
-    if (serving !== null) await offerStored(environment, serving, state.catalog)
-    return await askedState(state, said, serving)
+    stored.models = await modelsAt(environment, state.catalog)
+    stored.published = await state.catalog.published()
+    return await askedState(state, said)
   } finally {
     await state.close()
   }
 }
 
 /** @param said by it as it was opened */
-async function askedState(state: State, said: readonly string[], serving: Serving | null): Promise<Found[]> {
+async function askedState(state: State, said: readonly string[]): Promise<Found[]> {
   const startMs = systemClock.now()
   const clockMs = await state.clockMs()
   const tookMs = systemClock.now() - startMs
@@ -218,8 +230,6 @@ async function askedState(state: State, said: readonly string[], serving: Servin
   const given = waiting.filter(({ nextAttemptAtMs }) => nextAttemptAtMs === null).length
   const again = waiting.length - given
   const found = [ok(state.kind === 'redis' ? `it answers after ${tookMs.toFixed(1)} ms` : 'its file answers')]
-  for (const { record, issues } of serving?.broken() ?? [])
-    for (const issue of issues) found.push(fault(`${recordId(record)} is not served: ${issue}`))
   if (state.memory?.isLost === true)
     found.push(fault('it has lost what it held; `larkway state accept-loss` goes on with it as it is'))
   if (given > 0) found.push(warning(`${counted(given, 'webhook event')} given up; see larkway webhooks list`))

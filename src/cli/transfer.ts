@@ -13,6 +13,7 @@ import {
   configAt,
   EXIT_HELP,
   environmentOf,
+  modelsAt,
   openServed,
   STATE_HELP,
   secretOpener,
@@ -141,15 +142,16 @@ export async function importFile(args: readonly string[], context: CliContext): 
   const secrets = { env: context.env, open: await secretOpener(context.env) }
   const config = configAt(context, values.config)
   const isDry = values['dry-run'] === true
-  const input = {
-    imported: () => openServed(path, secrets),
-    served: () => openServed(config, secrets),
-    paths: { imported: path, served: config },
-    isDry,
-  }
-  const plan = await withAdmin(context, { command: 'import' }, ({ actor, admin }) =>
-    importCatalog(actor, input, admin),
-  )
+  const plan = await withAdmin(context, { command: 'import' }, async ({ actor, admin }) => {
+    const models = await modelsAt(environmentOf(context), admin.state.catalog)
+    const input = {
+      imported: () => openServed(path, secrets, models),
+      served: () => openServed(config, secrets, models),
+      paths: { imported: path, served: config },
+      isDry,
+    }
+    return importCatalog(actor, input, admin)
+  })
   context.print(report(plan, isDry))
   return 0
 }

@@ -7,6 +7,8 @@ import { type ModelsDocument, SHIPPED } from '../../src/gateway/providers/facts.
 import { signModels } from '../../src/gateway/providers/feed.ts'
 import { larkway } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('ed25519')
@@ -22,7 +24,7 @@ function signed(issued_at: string): string {
     successor: 'morse-2',
     deprecated_on: '2026-01-01',
   }
-  const models = { ...OWN.models, sandbox: { ...OWN.models.sandbox, 'morse-1': morse } }
+  const models = { ...OWN.models, sandbox: { ...OWN.models.sandbox, 'morse-1': morse, 'morse-2': morse } }
   return JSON.stringify(signModels({ ...OWN, issued_at, models }, privateKey))
 }
 
@@ -35,6 +37,12 @@ t.test('a running node takes up a newer document, and goes back', { timeout: 120
   const node = await startLarkway(t, { env: { LARKWAY_MODELS_KEYS } })
   const env = { LARKWAY_MODELS_KEYS, LARKWAY_DATA: node.dataFolder }
   const update = (...args: string[]) => larkway(['models', 'update', ...args], { cwd, env })
+  const ofModels = async () => {
+    const { output } = await larkway(['doctor', '--json'], { cwd, env: { ...env, PORT: '1' } })
+    const findings = JSON.parse(output) as { grade: string; about: string; finding: string }[]
+    const ofModels = findings.filter(({ about }) => about === 'configuration').slice(1)
+    return ofModels.map(({ grade, finding }) => `${grade}: ${finding}`)
+  }
   const me = async () => {
     const reply = await fetch(`${node.url}/v1/me`, { headers: { authorization: `Bearer ${node.key}` } })
     return ((await reply.json()) as { models: { issued_at: string } }).models.issued_at
@@ -52,9 +60,17 @@ t.test('a running node takes up a newer document, and goes back', { timeout: 120
 
   t.match(await update('--from', 'later.json'), { code: 0, output: new RegExp(`are those of ${LATER} now`) })
   await waitUntil(async () => (await me()) === LATER)
+  t.same(await ofModels(), [
+    `ok: the facts of models are of ${LATER}`,
+    'warning: sandbox/morse-1 deprecated since 2026-01-01; its successor is morse-2',
+  ])
   t.match((await update('--from', 'later.json')).output, /already; nothing has changed/)
   t.match(await update('--from', 'older.json', '--force'), { code: 0 })
   await waitUntil(async () => (await me()) === '2026-01-01T00:00:00.000Z')
+  t.match(
+    (await ofModels())[0],
+    /^warning: .* days old \(2026-01-01\S+, `larkway models update` put them there\)/,
+  )
 
   const server = createServer((_request, response) => response.end(signed(LATER)))
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
@@ -83,3 +99,35 @@ t.test(
     t.match(said, /are refused, since LARKWAY_MODELS_KEYS is not set; .*those of the program hold/)
   },
 )
+
+for (const kind of ['SQLite', 'Redis'] as const) {
+  const skip = kind === 'Redis' && withoutServers
+  t.test(
+    `${kind}: a file may have a model that only the document in the state knows`,
+    { skip },
+    async (t) => {
+      const cwd = t.testdir({ 'later.json': signed(LATER) })
+      const configOf = (model: string) => ({
+        providers: { sandbox: { kind: 'sandbox', access: 'platform' } },
+        routes: { main: { workspace: 'acme', entries: [{ provider: 'sandbox', model }] } },
+        workspaces: { acme: { apps: { web: { route: 'main' } } } },
+      })
+      const redis = kind === 'Redis' ? { REDIS_URL: (await startRedis(t)).url } : {}
+      const ofNode = { LARKWAY_MODELS_KEYS, ...redis }
+      const first = await startLarkway(t, { config: configOf('morse-1'), env: ofNode })
+      const { dataFolder } = first
+      const LARKWAY_CONFIG = `${dataFolder}/larkway.yaml`
+      const env = { ...ofNode, LARKWAY_DATA: dataFolder, LARKWAY_CONFIG, PORT: '1' }
+      const run = (...args: string[]) => larkway(args, { cwd, env })
+      t.match(await run('models', 'update', '--from', 'later.json'), { code: 0 })
+      await first.signal('SIGTERM')
+      await startLarkway(t, { config: configOf('morse-2'), dataFolder, env: ofNode })
+      t.match(await run('key', 'list'), { code: 0, errors: '' })
+      t.match(await run('export'), { code: 0, output: /model: morse-2/ })
+      t.match(await run('import', LARKWAY_CONFIG, '--dry-run'), { code: 0, errors: '' })
+      const { output } = await run('doctor')
+      t.match(output, /^ok +configuration +\S+ is valid: 1 route/m)
+      t.match(output, /^warning +configuration +sandbox\/morse-2 deprecated since 2026-01-01/m)
+    },
+  )
+}

@@ -3,7 +3,7 @@ import type { Snapshot } from '../../contracts/catalog.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { Logger } from '../../contracts/log.ts'
-import type { StoredModels } from '../../contracts/models.ts'
+import type { ModelTable, StoredModels } from '../../contracts/models.ts'
 import { unseal } from '../../contracts/sealing.ts'
 import type { Clock } from '../../contracts/time.ts'
 import type { BuiltInSandbox } from '../../sandbox/thread.ts'
@@ -12,7 +12,7 @@ import { transcription } from '../api/native/transcription.ts'
 import { demoKey, openDemo } from '../catalog/demo.ts'
 import { catalogService, type Offered, pollPublished, type Serving } from '../catalog/serving.ts'
 import { openCatalog } from '../catalog/watch.ts'
-import { documentAge, endedModels, fadingModels, type ModelRemark, SHIPPED } from '../providers/facts.ts'
+import { documentAge, endedModels, fadingModels, type ModelRemark } from '../providers/facts.ts'
 import { modelKeys, modelsInForce } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { Environment } from './config.ts'
@@ -49,6 +49,10 @@ export interface CatalogDependencies {
   readonly clock: Clock
 }
 
+interface SourceDependencies extends CatalogDependencies {
+  readonly models: ModelTable
+}
+
 /** The configuration file or the demo, without the published part. */
 type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
 
@@ -61,10 +65,13 @@ type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly s
 export async function openSnapshots(deps: CatalogDependencies, closers: Closer[]): Promise<Catalog> {
   const { environment, log, store, clock } = deps
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
-  const source = path === undefined ? await demoSource(deps) : await fileSource(path, deps, closers)
-  const { serving, ...own } = source
   const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
+  // Before the file: it may have models that only the facts in the state know.
+  const { table } = await store.models().then(readModels, () => readModels(null))
+  const sources = { ...deps, models: table }
+  const source = path === undefined ? await demoSource(sources) : await fileSource(path, sources, closers)
+  const { serving, ...own } = source
   const polling = pollPublished({ serving, store, readModels, log, clock })
   closers.push(() => polling.close())
   await polling.ready()
@@ -91,7 +98,7 @@ function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
   if (age !== null) log.warn(`${age}; npx larkway models update brings newer ones`)
 }
 
-async function fileSource(path: string, deps: CatalogDependencies, closers: Closer[]): Promise<Source> {
+async function fileSource(path: string, deps: SourceDependencies, closers: Closer[]): Promise<Source> {
   const { log } = deps
   const source = await openCatalog({ path, ...surroundingsOf(deps), clock: deps.clock })
   closers.push(() => source.close())
@@ -105,12 +112,12 @@ async function fileSource(path: string, deps: CatalogDependencies, closers: Clos
   return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
 }
 
-function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
+function surroundingsOf({ env, secretKeys, models }: SourceDependencies) {
   const open = (sealed: string, context: Parameters<typeof unseal>[2]) => unseal(secretKeys, sealed, context)
-  return { kinds: PROVIDERS, models: SHIPPED, env, open }
+  return { kinds: PROVIDERS, models, env, open }
 }
 
-async function demoSource(deps: CatalogDependencies): Promise<Source> {
+async function demoSource(deps: SourceDependencies): Promise<Source> {
   const { environment } = deps
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
   const sandbox = await deps.sandbox.get()

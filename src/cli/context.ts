@@ -5,7 +5,7 @@ import type { CatalogService, ServedCatalog } from '../contracts/catalog-service
 import { GatewayError } from '../contracts/errors.ts'
 import type { Job } from '../contracts/jobs.ts'
 import { createLogger } from '../contracts/log.ts'
-import type { ModelTable } from '../contracts/models.ts'
+import type { ModelsInForce, ModelTable } from '../contracts/models.ts'
 import { unseal } from '../contracts/sealing.ts'
 import { findSecretKeys } from '../contracts/secrets.ts'
 import type { State } from '../contracts/state.ts'
@@ -109,9 +109,13 @@ export async function openServed(
   secrets: Secrets,
   models: ModelTable = SHIPPED,
 ): Promise<Serving> {
-  const options = { kinds: PROVIDERS, models, ...secrets }
-  if (path !== undefined) return (await openCatalog({ path, ...options })).serving
-  return openDemo({ key: makeKey(), readSecret: (named) => readFileSync(named, 'utf8'), ...options })
+  const kinds = PROVIDERS
+  if (path !== undefined)
+    return (await openCatalog({ path, kinds, models, otherwise: SHIPPED, ...secrets })).serving
+  const readSecret = (named: string) => readFileSync(named, 'utf8')
+  const demo = openDemo({ key: makeKey(), kinds, models: SHIPPED, readSecret, ...secrets })
+  demo.offerModels(models)
+  return demo
 }
 
 /**
@@ -124,8 +128,8 @@ export async function servedAt(
   config: string | undefined,
   { catalog }: Pick<State, 'catalog'>,
 ): Promise<Serving> {
-  const models = await modelsAt(environmentOf(context), catalog)
-  const serving = await openServed(configAt(context, config), WITHOUT_SECRETS, models)
+  const { table } = await modelsAt(environmentOf(context), catalog)
+  const serving = await openServed(configAt(context, config), WITHOUT_SECRETS, table)
   serving.offerPublished(await catalog.published())
   return serving
 }
@@ -134,8 +138,8 @@ export async function servedAt(
 export async function modelsAt(
   { LARKWAY_MODELS_KEYS }: Environment,
   catalog: State['catalog'],
-): Promise<ModelTable> {
-  return modelsInForce(await catalog.models(), modelKeys(LARKWAY_MODELS_KEYS)).table
+): Promise<ModelsInForce> {
+  return modelsInForce(await catalog.models(), modelKeys(LARKWAY_MODELS_KEYS))
 }
 
 type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>

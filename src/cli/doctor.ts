@@ -7,7 +7,7 @@ import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import { type PublishedCatalog, recordId } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
 import { createLogger, errorMessage } from '../contracts/log.ts'
-import type { ModelTable } from '../contracts/models.ts'
+import type { ModelsInForce, ModelTable } from '../contracts/models.ts'
 import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
 import { deadline, systemClock } from '../contracts/time.ts'
@@ -105,7 +105,7 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
   let served: ServedCatalog | null = null
   const configuration = await looked('configuration', async () => {
     const secrets = { env: context.env, open: await secretOpener(context.env) }
-    const serving = await openServed(path, secrets, stored.models)
+    const serving = await openServed(path, secrets, stored.models?.table)
     const { routes, snapshot } = serving.good()
     const has = `${counted(routes.length, 'route')}, ${counted(snapshot.keys.size, 'key')}`
     if (stored.published !== undefined) serving.offerPublished(stored.published)
@@ -117,6 +117,9 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
         .flatMap(({ record, issues }) =>
           issues.map((issue) => fault(`${recordId(record)} is not served: ${issue}`)),
         ),
+      ...(stored.models?.refused
+        ? [fault(`the stored facts of models are refused, since ${stored.models.refused}`)]
+        : []),
       ...modelFindings(served.routes, serving.models(), context.env),
     ]
   })
@@ -126,7 +129,7 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
 
 /** The parts of a configuration that are in the state, as far as they could be read. */
 interface Stored {
-  models?: ModelTable
+  models?: ModelsInForce
   published?: PublishedCatalog
 }
 

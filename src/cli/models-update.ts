@@ -2,13 +2,14 @@ import { hash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import type { AuditNote } from '../contracts/catalog-store.ts'
 import { newId } from '../contracts/ids.ts'
-import type { StoredModels } from '../contracts/models.ts'
+import type { ModelTable, StoredModels } from '../contracts/models.ts'
 import type { State } from '../contracts/state.ts'
 import { deadline, systemClock } from '../contracts/time.ts'
+import { CatalogError } from '../gateway/catalog/watch.ts'
 import { documentAge, SHIPPED } from '../gateway/providers/facts.ts'
 import { DOCUMENT_BYTES_MAX, modelKeys, modelsInForce, readFeed } from '../gateway/providers/feed.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
-import { type CliContext, environmentOf, operatorBy, withState } from './context.ts'
+import { type CliContext, environmentOf, operatorBy, servedAt, withState } from './context.ts'
 
 const FETCH_MS = 30_000
 
@@ -16,7 +17,8 @@ const FETCH_MS = 30_000
  * `larkway models update`: puts a signed document of facts about models into the state, where every server takes it up,
  * or tells which one is in force.
  *
- * @throws UsageError, CommandFailure when the document cannot be had, is refused, or is older than the one in force
+ * @throws UsageError, CommandFailure when the document cannot be had, is refused, is older than the one in force, or
+ *         does not fit what is served here
  */
 export async function updateModels(args: readonly string[], context: CliContext): Promise<number> {
   const { values } = parse(
@@ -37,6 +39,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
     if (before.refused !== null)
       context.print(`The stored document is refused, since ${before.refused}; that of the program holds.\n`)
     if (shipped) {
+      await requireValid(SHIPPED, context, state)
       await put(state, null, before.table.issuedAt)
       context.print(`The facts of models are those of the program again, of ${SHIPPED.issuedAt}.\n`)
       return 0
@@ -55,18 +58,31 @@ export async function updateModels(args: readonly string[], context: CliContext)
       throw new CommandFailure(
         `${from} is of ${table.issuedAt}, and the document in force is newer, of ${present}; --force takes it anyway`,
       )
+    if (!force) await requireValid(table, context, state)
     await put(state, { text, over: present }, present)
     context.print(`The facts of models are those of ${table.issuedAt} now, in place of ${present}.\n`)
     return 0
   })
 }
 
-function tableStatus(table: typeof SHIPPED, nowMs: number): string {
+function tableStatus(table: ModelTable, nowMs: number): string {
   const origin = table.origin === 'shipped' ? 'the program' : 'the state'
   const age = documentAge(table, nowMs)
   return `The facts of models in force are of ${table.issuedAt}, from ${origin}; the program has those of ${
     SHIPPED.issuedAt
   }.\n${age === null ? '' : `Warning: ${age}.\n`}`
+}
+
+/** @throws CommandFailure when what is served here, and valid, would not be by these facts */
+async function requireValid(table: ModelTable, context: CliContext, state: State): Promise<void> {
+  const serving = await servedAt(context, undefined, state).catch((error: unknown) => {
+    if (error instanceof CatalogError) return null
+    throw error
+  })
+  const offered = serving?.offerModels(table)
+  if (offered === undefined || !('issues' in offered)) return
+  const issues = offered.issues.map((issue) => `  ${issue}`).join('\n')
+  throw new CommandFailure(`no server takes facts by which the configuration is not valid:\n${issues}`)
 }
 
 async function put({ catalog }: State, models: StoredModels | null, before: string): Promise<void> {

@@ -143,7 +143,7 @@ export async function importFile(args: readonly string[], context: CliContext): 
   const config = configAt(context, values.config)
   const isDry = values['dry-run'] === true
   const plan = await withAdmin(context, { command: 'import' }, async ({ actor, admin }) => {
-    const models = await modelsAt(environmentOf(context), admin.state.catalog)
+    const { table: models } = await modelsAt(environmentOf(context), admin.state.catalog)
     const input = {
       imported: () => openServed(path, secrets, models),
       served: () => openServed(config, secrets, models),

@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
@@ -18,11 +19,13 @@ const OWN = JSON.parse(
 ) as ModelsDocument
 const LATER = '2099-01-01T00:00:00.000Z'
 
-function signed(issued_at: string): string {
+/** @param isPriced whether it has prices of the sandbox */
+function signed(issued_at: string, isPriced = true): string {
   const morse = {
     ...(OWN.models.sandbox?.['morse-1'] as object),
     successor: 'morse-2',
     deprecated_on: '2026-01-01',
+    ...(isPriced ? {} : { price: null }),
   }
   const models = { ...OWN.models, sandbox: { ...OWN.models.sandbox, 'morse-1': morse, 'morse-2': morse } }
   return JSON.stringify(signModels({ ...OWN, issued_at, models }, privateKey))
@@ -97,6 +100,11 @@ t.test(
     const other = await startLarkway(t, { dataFolder: first.dataFolder })
     const said = other.log.map(({ msg }) => `${msg}`).find((msg) => msg.startsWith('the stored facts'))
     t.match(said, /are refused, since LARKWAY_MODELS_KEYS is not set; .*those of the program hold/)
+    const doctor = await larkway(['doctor'], { cwd, env: { LARKWAY_DATA: first.dataFolder, PORT: '1' } })
+    t.match(doctor, {
+      code: 1,
+      output: /the stored facts of models are refused, since LARKWAY_MODELS_KEYS is/,
+    })
   },
 )
 
@@ -106,7 +114,8 @@ for (const kind of ['SQLite', 'Redis'] as const) {
     `${kind}: a file may have a model that only the document in the state knows`,
     { skip },
     async (t) => {
-      const cwd = t.testdir({ 'later.json': signed(LATER) })
+      const poor = signed('2099-02-01T00:00:00.000Z', false)
+      const cwd = t.testdir({ 'later.json': signed(LATER), 'poor.json': poor })
       const configOf = (model: string) => ({
         providers: { sandbox: { kind: 'sandbox', access: 'platform' } },
         routes: { main: { workspace: 'acme', entries: [{ provider: 'sandbox', model }] } },
@@ -121,13 +130,26 @@ for (const kind of ['SQLite', 'Redis'] as const) {
       const run = (...args: string[]) => larkway(args, { cwd, env })
       t.match(await run('models', 'update', '--from', 'later.json'), { code: 0 })
       await first.signal('SIGTERM')
-      await startLarkway(t, { config: configOf('morse-2'), dataFolder, env: ofNode })
+      const second = await startLarkway(t, { config: configOf('morse-2'), dataFolder, env: ofNode })
       t.match(await run('key', 'list'), { code: 0, errors: '' })
       t.match(await run('export'), { code: 0, output: /model: morse-2/ })
       t.match(await run('import', LARKWAY_CONFIG, '--dry-run'), { code: 0, errors: '' })
       const { output } = await run('doctor')
       t.match(output, /^ok +configuration +\S+ is valid: 1 route/m)
       t.match(output, /^warning +configuration +sandbox\/morse-2 deprecated since 2026-01-01/m)
+
+      const notTaken = {
+        code: 1,
+        errors: /no server takes facts by which .*\n {2}\/routes\/main\/entries\/0/,
+      }
+      t.match(await run('models', 'update', '--from', 'poor.json'), notTaken)
+      t.match(await run('models', 'update', '--shipped'), notTaken)
+      await second.signal('SIGTERM')
+      await writeFile(LARKWAY_CONFIG, JSON.stringify(configOf('morse-1')))
+      t.match(await run('models', 'update', '--from', 'poor.json', '--force'), { code: 0 })
+      const third = await startLarkway(t, { config: configOf('morse-1'), dataFolder, env: ofNode })
+      const refusal = third.log.find(({ level }) => level === 'error')
+      t.match(refusal?.msg, /refused, the catalog is not valid with them$/)
     },
   )
 }

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
+import type { ModelTable } from '../../contracts/models.ts'
 import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
 import { parseInThread } from './parse-text.ts'
 import type { ProviderContext } from './provider.ts'
@@ -23,6 +24,8 @@ export interface CatalogSource {
 
 export interface CatalogOptions extends Omit<ProviderContext, 'readSecret'> {
   readonly path: string
+  /** Facts by which the file is judged where it is not valid by `models`, as nodes do that run: see `offerModels`. */
+  readonly otherwise?: ModelTable
   readonly clock?: Clock
   /** Default: files, a relative path being one from the folder of the configuration. */
   readonly readSecret?: ProviderContext['readSecret']
@@ -46,15 +49,18 @@ export class CatalogError extends Error {
  */
 export async function openCatalog({
   path,
+  otherwise,
   clock = systemClock,
   ...outside
 }: CatalogOptions): Promise<CatalogSource> {
   const file = await readFileText(path)
   if ('issues' in file) throw new CatalogError(path, file.issues)
   const readSecret = (named: string) => readFileSync(resolve(dirname(path), named), 'utf8')
-  const serving = openServing(file, { readSecret, ...outside })
-  if ('issues' in serving) throw new CatalogError(path, serving.issues)
-  return new WatchedCatalog(path, serving, clock)
+  const open = (models: ModelTable) => openServing(file, { readSecret, ...outside, models })
+  const first = open(outside.models)
+  const serving = 'issues' in first && otherwise !== undefined ? open(otherwise) : first
+  if (!('issues' in serving)) return new WatchedCatalog(path, serving, clock)
+  throw new CatalogError(path, 'issues' in first ? first.issues : serving.issues)
 }
 
 async function readFileText(path: string): Promise<CatalogText | { readonly issues: readonly string[] }> {

@@ -12,7 +12,7 @@ import { transcription } from '../api/native/transcription.ts'
 import { demoKey, openDemo } from '../catalog/demo.ts'
 import { catalogService, type Offered, pollPublished, type Serving } from '../catalog/serving.ts'
 import { openCatalog } from '../catalog/watch.ts'
-import { documentAge, endedModels, fadingModels, type ModelRemark } from '../providers/facts.ts'
+import { documentAge, endedModels, fadingModels, type ModelRemark, SHIPPED } from '../providers/facts.ts'
 import { modelKeys, modelsInForce } from '../providers/feed.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { Environment } from './config.ts'
@@ -49,10 +49,6 @@ export interface CatalogDependencies {
   readonly clock: Clock
 }
 
-interface SourceDependencies extends CatalogDependencies {
-  readonly models: ModelTable
-}
-
 /** The configuration file or the demo, without the published part. */
 type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly serving: Serving }
 
@@ -69,8 +65,7 @@ export async function openSnapshots(deps: CatalogDependencies, closers: Closer[]
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
   // Before the file: it may have models that only the facts in the state know.
   const { table } = await store.models().then(readModels, () => readModels(null))
-  const sources = { ...deps, models: table }
-  const source = path === undefined ? await demoSource(sources) : await fileSource(path, sources, closers)
+  const source = path === undefined ? await demoSource(deps) : await fileSource(path, table, deps, closers)
   const { serving, ...own } = source
   const polling = pollPublished({ serving, store, readModels, log, clock })
   closers.push(() => polling.close())
@@ -98,9 +93,15 @@ function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
   if (age !== null) log.warn(`${age}; npx larkway models update brings newer ones`)
 }
 
-async function fileSource(path: string, deps: SourceDependencies, closers: Closer[]): Promise<Source> {
+async function fileSource(
+  path: string,
+  models: ModelTable,
+  deps: CatalogDependencies,
+  closers: Closer[],
+): Promise<Source> {
   const { log } = deps
-  const source = await openCatalog({ path, ...surroundingsOf(deps), clock: deps.clock })
+  const outside = { ...surroundingsOf(deps), models, otherwise: SHIPPED }
+  const source = await openCatalog({ path, ...outside, clock: deps.clock })
   closers.push(() => source.close())
   const report = (outcome: Offered): void => {
     if ('issues' in outcome)
@@ -112,12 +113,12 @@ async function fileSource(path: string, deps: SourceDependencies, closers: Close
   return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
 }
 
-function surroundingsOf({ env, secretKeys, models }: SourceDependencies) {
+function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
   const open = (sealed: string, context: Parameters<typeof unseal>[2]) => unseal(secretKeys, sealed, context)
-  return { kinds: PROVIDERS, models, env, open }
+  return { kinds: PROVIDERS, models: SHIPPED, env, open }
 }
 
-async function demoSource(deps: SourceDependencies): Promise<Source> {
+async function demoSource(deps: CatalogDependencies): Promise<Source> {
   const { environment } = deps
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
   const sandbox = await deps.sandbox.get()

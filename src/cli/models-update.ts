@@ -7,9 +7,9 @@ import type { State } from '../contracts/state.ts'
 import { deadline, systemClock } from '../contracts/time.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { documentAge, SHIPPED } from '../gateway/providers/facts.ts'
-import { DOCUMENT_BYTES_MAX, modelKeys, modelsInForce, readFeed } from '../gateway/providers/feed.ts'
+import { DOCUMENT_BYTES_MAX, modelKeys, readFeed } from '../gateway/providers/feed.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
-import { type CliContext, environmentOf, operatorBy, servedAt, withState } from './context.ts'
+import { type CliContext, environmentOf, modelsAt, operatorBy, servedAt, withState } from './context.ts'
 
 const FETCH_MS = 30_000
 
@@ -35,7 +35,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
   const keys = modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
   const text = from === undefined ? null : await documentAt(from)
   return withState(environmentOf(context), async (state) => {
-    const before = modelsInForce(await state.catalog.models(), keys)
+    const before = await modelsAt(environmentOf(context), state.catalog)
     if (before.refused !== null)
       context.print(`The stored document is refused, since ${before.refused}; that of the program holds.\n`)
     if (shipped) {

@@ -3,7 +3,7 @@ import type { Snapshot } from '../../contracts/catalog.ts'
 import type { CatalogService } from '../../contracts/catalog-service.ts'
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { Logger } from '../../contracts/log.ts'
-import type { ModelTable, StoredModels } from '../../contracts/models.ts'
+import type { ModelsInForce, StoredModels } from '../../contracts/models.ts'
 import { unseal } from '../../contracts/sealing.ts'
 import type { Clock } from '../../contracts/time.ts'
 import type { BuiltInSandbox } from '../../sandbox/thread.ts'
@@ -63,9 +63,7 @@ export async function openSnapshots(deps: CatalogDependencies, closers: Closer[]
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
   const keys = modelKeys(environment.LARKWAY_MODELS_KEYS)
   const readModels = (stored: StoredModels | null) => modelsInForce(stored, keys)
-  // Before the file: it may have models that only the facts in the state know.
-  const { table } = await store.models().then(readModels, () => readModels(null))
-  const source = path === undefined ? await demoSource(deps) : await fileSource(path, table, deps, closers)
+  const source = await (path === undefined ? demoSource(deps) : fileSource(path, readModels, deps, closers))
   const { serving, ...own } = source
   const polling = pollPublished({ serving, store, readModels, log, clock })
   closers.push(() => polling.close())
@@ -95,11 +93,13 @@ function warnOfModels(serving: Serving, nowMs: number, log: Logger): void {
 
 async function fileSource(
   path: string,
-  models: ModelTable,
+  readModels: (stored: StoredModels | null) => ModelsInForce,
   deps: CatalogDependencies,
   closers: Closer[],
 ): Promise<Source> {
-  const { log } = deps
+  const { log, store } = deps
+  // Before the file: it may have models that only the facts in the state know.
+  const { table: models } = await store.models().then(readModels, () => readModels(null))
   const outside = { ...surroundingsOf(deps), models, otherwise: SHIPPED }
   const source = await openCatalog({ path, ...outside, clock: deps.clock })
   closers.push(() => source.close())

@@ -19,6 +19,8 @@ export interface SandboxOptions {
   readonly host?: string
   /** 0, the default, picks a free one. */
   readonly port?: number
+  /** Default: 60,000, so that no client with a pool of connections sends into one that is just being closed. */
+  readonly keepAliveMs?: number
   /** By which it waits and dates; default: the machine's. */
   readonly clock?: Clock
 }
@@ -31,8 +33,6 @@ export interface Sandbox {
   close(): Promise<void>
 }
 
-/** Long, so that no client with a pool of connections sends into one that is just being closed. */
-const KEEP_ALIVE_MS = 60_000
 const LOGGED_VALUE_MAX_LENGTH = 200
 
 /**
@@ -45,6 +45,7 @@ const LOGGED_VALUE_MAX_LENGTH = 200
 export async function startSandbox({
   host = '127.0.0.1',
   port = 0,
+  keepAliveMs = 60_000,
   clock = systemClock,
 }: SandboxOptions = {}): Promise<Sandbox> {
   const videos = new VideoJobs(clock)
@@ -52,7 +53,7 @@ export async function startSandbox({
   const server = createServer((request, response) => {
     void serve(request, response, context)
   })
-  server.keepAliveTimeout = KEEP_ALIVE_MS
+  server.keepAliveTimeout = keepAliveMs
   const live = new LiveSessions(context.book, clock)
   server.on('upgrade', (request, socket, head) => {
     const call = received(request, ordersOf(request.headers, request.url ?? ''), clock)

@@ -70,9 +70,6 @@ const OPENING = /^(?:What(?:ever)?|Whose|Whom|Of|Those (?:who|that|which|of|whos
 /** Words that have a plainer one: no one or a passive, a caller or an operator, the default, continues, after. */
 const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|behind (?:it|them))\b/i
 
-/** Larger classes that are left, by file and name: the facts of a call, which all of it reads and writes. */
-const LARGE_CLASSES: readonly string[] = ['src/gateway/call/context/call-context.ts CallContext']
-
 /**
  * Lines of TypeScript and Lua that each room of the gateway may have; budgets of buildings stand in their READMEs. Who
  * needs more takes them from somewhere, or raises the budget in a commit that says why.
@@ -83,11 +80,11 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call': 855,
   'gateway/call/attempt': 3_885,
   'gateway/call/compare': 645,
-  'gateway/call/context': 1_285,
+  'gateway/call/context': 1_310,
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
-  'gateway/catalog': 4_250,
+  'gateway/catalog': 4_225,
   'gateway/edge': 6_595,
   'gateway/jobs': 1_830,
   'gateway/live': 4_695,
@@ -100,8 +97,8 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_200,
   'gateway/providers': 11_440,
-  'gateway/state': 12_920,
-  'gateway/storage': 6_305,
+  'gateway/state': 12_910,
+  'gateway/storage': 6_290,
   'gateway/webhooks': 650,
   'gateway/workers': 450,
 }
@@ -247,7 +244,6 @@ const CHECKS: Record<string, Check> = {
   'size of classes': only(isSource, ({ path, code }) =>
     classesIn(code)
       .filter(({ lines, fields }) => lines > CLASS_LINES_MAX || fields > CLASS_FIELDS_MAX)
-      .filter(({ name }) => !LARGE_CLASSES.includes(`${path} ${name}`))
       .map(({ line, name, lines, fields }) => `${path}:${line} ${name} has ${lines} lines, ${fields} fields`),
   ),
   'plain English': only(isProgram, oddComments),
@@ -370,20 +366,6 @@ function beyond(found: ReadonlyMap<string, string>, allowed: readonly string[]):
   ]
 }
 
-/** Entries of the list of debts that are paid. */
-function debts(files: readonly File[]): string[] {
-  const large = new Set(
-    files.flatMap(({ path, code }) =>
-      classesIn(code)
-        .filter(({ lines, fields }) => lines > CLASS_LINES_MAX || fields > CLASS_FIELDS_MAX)
-        .map(({ name }) => `${path} ${name}`),
-    ),
-  )
-  return LARGE_CLASSES.filter((name) => !large.has(name)).map(
-    (name) => `${name} is small: strike it from the list`,
-  )
-}
-
 /** Rooms without a budget, and those that have more lines than theirs. */
 function overBudget(files: readonly File[]): string[] {
   const lines = new Map<string, number>()
@@ -448,7 +430,6 @@ test('the repository is tidy', async (t) => {
   t.same([...importCircles(importGraph(files, isProgram)).values()], [], 'import circles')
   t.same(beyond(slivers(files), Object.keys(SLIVERS_WITH_REASON)), [], 'slivers')
   t.same(crowdedNames(files), [], 'names of functions')
-  t.same(debts(files), [], 'debts only shrink')
   t.same(overBudget(files), [], 'budgets of lines')
   const hosts = registryHosts()
   const texts = tracked.filter(

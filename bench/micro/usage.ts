@@ -38,12 +38,16 @@ function call(exchange: Exchange, at: number): CallContext {
   const context = new CallContext(exchange)
   context.principal = principals[at % principals.length]!
   context.operation = 'chat'
-  context.route = 'chat'
-  context.policyVersionId = 'pv_0123456789abcdef'
-  context.attempts = [attempt]
+  context.routing.route = 'chat'
+  context.routing.policyVersionId = 'pv_0123456789abcdef'
+  context.routing.attempts = [attempt]
   context.upstreamWaitMs = 20.5
-  context.usage = { input_tokens: 120 + (calls & 127), output_tokens: 40 + (calls & 15), total_tokens: 160 }
-  context.costUsd = 0.00012 + (calls & 127) / 1e6
+  context.money.usage = {
+    input_tokens: 120 + (calls & 127),
+    output_tokens: 40 + (calls & 15),
+    total_tokens: 160,
+  }
+  context.money.costUsd = 0.00012 + (calls & 127) / 1e6
   return context
 }
 
@@ -55,7 +59,7 @@ async function nanosecondsPerCall(ledger: UsageLedger | null, perTurn: number): 
       calls += 1
       const exchange = new Exchange('/v1/chat', requestIds[calls % requestIds.length])
       const context = call(exchange, turn + at)
-      context.charged(120 + (calls & 127))
+      context.money.charged(120 + (calls & 127))
       ledger?.charged(context, false, null)
       exchange.finish(200)
       ledger?.over(exchange, context)

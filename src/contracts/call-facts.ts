@@ -1,6 +1,6 @@
 import { ERRORS, type ErrorCode } from './errors.ts'
 import type { LoggedAttempt } from './log.ts'
-import type { AttemptRecord, EndedCall } from './recorder.ts'
+import type { AttemptRecord, EndedCall, EndedRouting } from './recorder.ts'
 import type { SpanFacts, TraceEnd } from './tracing.ts'
 
 /**
@@ -8,9 +8,10 @@ import type { SpanFacts, TraceEnd } from './tracing.ts'
  * a provider has written.
  */
 export function callFacts(call: EndedCall) {
-  const { principal, policyVersionId, route, attempts } = call
-  const estimate = call.usage === null ? (call.estimate?.metered() ?? null) : null
-  const { usage, costUsd } = estimate ?? call
+  const { principal, money } = call
+  const { policyVersionId, route, attempts } = call.routing
+  const estimate = money.usage === null ? (money.estimate?.metered() ?? null) : null
+  const { usage, costUsd } = estimate ?? money
   const tried = attempts.length > 0 ? attempts.map(loggedAttempt) : undefined
   return {
     workspace: principal?.workspace.id,
@@ -18,12 +19,12 @@ export function callFacts(call: EndedCall) {
     key_id: principal?.key.id,
     route: route ?? undefined,
     policy_version_id: policyVersionId ?? undefined,
-    ...purposeFacts(call),
+    ...purposeFacts(call.routing),
     attempts: tried,
     upstream_milliseconds: tried?.reduce((sum, { milliseconds }) => sum + milliseconds, 0),
     usage: usage ?? undefined,
-    cut_through: call.cutThrough ?? undefined,
-    cache: call.cache ?? undefined,
+    cut_through: call.routing.cutThrough ?? undefined,
+    cache: call.answer.cache ?? undefined,
     cost_usd: costUsd ?? undefined,
     // The end of the attempt is unknown: these figures are estimated, not measured.
     estimated: estimate === null ? undefined : true,
@@ -87,7 +88,7 @@ function liveFacts({ live }: EndedCall) {
 }
 
 /** An undeclared label is any text of the caller's: only that it is unknown is told. */
-function purposeFacts({ purpose, forPurpose }: EndedCall) {
+function purposeFacts({ purpose, forPurpose }: EndedRouting) {
   if (purpose === null || purpose.requested === null) return {}
   const { requested, otherwise, source } = purpose
   return {
@@ -114,7 +115,7 @@ function spanFacts(call: EndedCall): SpanFacts {
     'larkway.live.replayed_seconds': facts.replayed_seconds,
     'larkway.live.lost_seconds': facts.lost_seconds,
     'larkway.cache': facts.cache,
-    'larkway.replayed': call.replayed ? true : undefined,
+    'larkway.replayed': call.answer.replayed ? true : undefined,
     'larkway.job.id': call.jobId ?? undefined,
   }
 }

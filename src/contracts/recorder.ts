@@ -28,12 +28,8 @@ interface Consumption {
   readonly costUsd: number | null
 }
 
-/** Facts of a call that has ended, as the log line, the span and the record of its request tell them. */
-export interface EndedCall extends Consumption {
-  /** Null: the caller was not authenticated. */
-  readonly principal: Principal | null
-  /** Id of whom the call was for, as far as it may be kept. Not for logs, spans and metrics. */
-  readonly keptEndUser: string | null
+/** Where a call went. */
+export interface EndedRouting {
   /** Name of the route of `policyVersionId`; null where only the version is known. */
   readonly route: string | null
   readonly policyVersionId: string | null
@@ -46,18 +42,14 @@ export interface EndedCall extends Consumption {
   /** The entry tried last is the purpose's own. */
   readonly forPurpose: boolean
   readonly attempts: readonly AttemptRecord[]
-  /** Milliseconds spent waiting for others than this node and its stores. */
-  readonly upstreamWaitMs: number
+  /** Outcome of an attempt that was begun while its audio came; null: none was. */
+  readonly cutThrough: 'used' | 'dropped' | null
+}
+
+/** The consumption of a call, and the end of its reservations. */
+export interface EndedMoney extends Consumption {
   /** Consumption of an attempt without a known end; null: there is none. */
   readonly estimate: { metered(): Consumption } | null
-  /** Null: it ended before one was known. */
-  readonly operation: OperationName | null
-  /** Job that the request is about; null: none. */
-  readonly jobId: string | null
-  /** Outcome of a live session; null: it is none. */
-  readonly live: SessionFacts | null
-  /** Id of that session. */
-  readonly sessionId: string | null
   /** Sum of its settled reservations so far, micro-USD. */
   readonly chargedMicros: number
   /** Cost so far of the part that is not settled, as it would be charged if this node died now. */
@@ -66,14 +58,34 @@ export interface EndedCall extends Consumption {
   readonly isSettled: boolean
   /** @param listener called when the last of them is settled, as often as that happens */
   onSettled(listener: (() => void) | null): void
+}
+
+/** Facts of a call that has ended, as the log line, the span and the record of its request tell them. */
+export interface EndedCall {
+  /** Null: the caller was not authenticated. */
+  readonly principal: Principal | null
+  /** Id of whom the call was for, as far as it may be kept. Not for logs, spans and metrics. */
+  readonly keptEndUser: string | null
+  readonly routing: EndedRouting
+  readonly money: EndedMoney
+  readonly answer: {
+    /** `hit`: the answer is speech that was made for another call; null: its route keeps none. */
+    readonly cache: 'hit' | 'miss' | null
+    /** The answer was given before. */
+    readonly replayed: boolean
+  }
+  /** Milliseconds spent waiting for others than this node and its stores. */
+  readonly upstreamWaitMs: number
+  /** Null: it ended before one was known. */
+  readonly operation: OperationName | null
+  /** Job that the request is about; null: none. */
+  readonly jobId: string | null
+  /** Outcome of a live session; null: it is none. */
+  readonly live: SessionFacts | null
+  /** Id of that session. */
+  readonly sessionId: string | null
   /** That of its spans, or of its caller; null: it has neither. */
   readonly traceId: string | null
-  /** Outcome of an attempt that was begun while its audio came; null: none was. */
-  readonly cutThrough: 'used' | 'dropped' | null
-  /** True: the answer is speech that was made for another call; null: its route keeps none. */
-  readonly cache: 'hit' | 'miss' | null
-  /** The answer was given before. */
-  readonly replayed: boolean
   /** Facts that selection looked at; null: it did not come to that. */
   recordedCall(): RecordedCall | null
   readonly failure: GatewayError | null
@@ -132,6 +144,10 @@ export type EndingRun = Omit<EndedRun, 'milliseconds'>
 export type OpenCall = EndedCall & {
   /** Null: it is of a job, or a part of another. */
   readonly exchange: EndedExchange | null
+  readonly money: OpenMoney
+}
+
+export type OpenMoney = EndedMoney & {
   /** The keeper's own: its place among the calls that were charged and are not over; below 0: it is none of them. */
   chargedAt: number
   /** The keeper's own: where its record is; null: it has none. */

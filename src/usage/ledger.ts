@@ -101,27 +101,27 @@ export class UsageLedger implements UsageKeeper {
   /** The call is over, but for its money. */
   over(exchange: EndedExchange, call: OpenCall): void {
     if (!this.#isCall(exchange, call)) return
-    if (call.isSettled) {
+    if (call.money.isSettled) {
       this.#ended(exchange, call)
       return
     }
     if (this.#sessions.has(call)) this.#sessions.set(call, null)
-    call.onSettled(() => {
-      call.onSettled(null)
+    call.money.onSettled(() => {
+      call.money.onSettled(null)
       this.#ended(exchange, call)
     })
   }
 
   ending(job: RecordedJob, call: OpenCall, run: EndingRun): void {
     this.#record.fillRun(job, call, run)
-    call.usagePlace = this.#rows.addKept(this.#record.row)
+    call.money.usagePlace = this.#rows.addKept(this.#record.row)
     this.#rows.flush()
   }
 
   ran(job: RecordedJob, call: OpenCall, run: EndingRun): void {
     const { became } = run
-    const kept = call.usagePlace as KeptPlace | null
-    call.usagePlace = null
+    const kept = call.money.usagePlace as KeptPlace | null
+    call.money.usagePlace = null
     // Another node has it, or none has yet. Where the state did not tell, the record of another run replaces this.
     const isOver = became !== 'queued' && became !== 'processing' && became !== 'lost'
     if (!isOver && kept === null) return
@@ -167,8 +167,8 @@ export class UsageLedger implements UsageKeeper {
     }
     // A job whose worker dies is run again, and recorded then.
     if (exchange === null || !this.#isCall(exchange, call)) return
-    if (call.chargedAt < 0) {
-      call.chargedAt = this.#charged.length
+    if (call.money.chargedAt < 0) {
+      call.money.chargedAt = this.#charged.length
       this.#charged.push(call)
     }
     if (!isSettling) return
@@ -196,13 +196,13 @@ export class UsageLedger implements UsageKeeper {
   #gather(): void {
     this.#recordWaiting()
     for (const call of this.#charged)
-      if (call.usagePlace === null) this.#keep(call.exchange as EndedExchange, call)
+      if (call.money.usagePlace === null) this.#keep(call.exchange as EndedExchange, call)
   }
 
   #heldSessions(isAll: boolean): HeldEntry[] {
     const entries: HeldEntry[] = []
     for (const call of this.#sessions.keys()) {
-      const micros = call.chargedMicros + call.accruedMicros
+      const micros = call.money.chargedMicros + call.money.accruedMicros
       if (!isAll && this.#toldOfSessions.get(call) === micros) continue
       this.#toldOfSessions.set(call, micros)
       const id = call.sessionId as string
@@ -214,8 +214,8 @@ export class UsageLedger implements UsageKeeper {
   /** Writes what is known of a call that is not over. */
   #keep(exchange: EndedExchange, call: OpenCall): void {
     this.#record.fill(exchange, call, this.#clock.wallNow(), exchange.elapsedMs)
-    const before = call.usagePlace as KeptPlace | null
-    if (before === null) call.usagePlace = this.#rows.addKept(this.#record.row)
+    const before = call.money.usagePlace as KeptPlace | null
+    if (before === null) call.money.usagePlace = this.#rows.addKept(this.#record.row)
     else this.#rows.addAgain(this.#record.row, before, true)
   }
 
@@ -229,7 +229,7 @@ export class UsageLedger implements UsageKeeper {
 
   /** Has a record be made of the call with the next ones. */
   #ended(exchange: EndedExchange, call: OpenCall): void {
-    if (call.chargedAt >= 0) this.#forget(call)
+    if (call.money.chargedAt >= 0) this.#forget(call)
     const waiting = this.#waiting
     waiting.add(call, exchange.elapsedMs)
     this.#rows.expect()
@@ -240,8 +240,8 @@ export class UsageLedger implements UsageKeeper {
 
   readonly #recordEnded = (call: OpenCall, endedAtMs: number, elapsedMs: number): void => {
     this.#record.fill(call.exchange as EndedExchange, call, endedAtMs, elapsedMs)
-    const kept = call.usagePlace as KeptPlace | null
-    call.usagePlace = null
+    const kept = call.money.usagePlace as KeptPlace | null
+    call.money.usagePlace = null
     if (call.sessionId !== null) this.#sessions.delete(call)
     if (kept === null) this.#rows.add(this.#record.row)
     else this.#rows.addAgain(this.#record.row, kept)
@@ -254,10 +254,10 @@ export class UsageLedger implements UsageKeeper {
   #forget(call: OpenCall): void {
     const last = this.#charged.pop() as OpenCall
     if (last !== call) {
-      this.#charged[call.chargedAt] = last
-      last.chargedAt = call.chargedAt
+      this.#charged[call.money.chargedAt] = last
+      last.money.chargedAt = call.money.chargedAt
     }
-    call.chargedAt = -1
+    call.money.chargedAt = -1
   }
 
   /** A job is recorded by its runs. */

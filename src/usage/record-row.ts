@@ -3,7 +3,14 @@ import type { GatewayError } from '../contracts/errors.ts'
 import type { AbandonedJob } from '../contracts/jobs.ts'
 import type { LostMoney } from '../contracts/ledger.ts'
 import type { SessionFacts } from '../contracts/live.ts'
-import type { EndedCall, EndedExchange, EndingRun, OpenCall, RecordedJob } from '../contracts/recorder.ts'
+import type {
+  EndedCall,
+  EndedExchange,
+  EndedRouting,
+  EndingRun,
+  OpenCall,
+  RecordedJob,
+} from '../contracts/recorder.ts'
 import type { Clock } from '../contracts/time.ts'
 import type { CallEndpoints } from './call-endpoints.ts'
 import type { UsageRow } from './encoder.ts'
@@ -78,7 +85,7 @@ export class RecordRow {
       row.characters = whole(characters)
     }
     // Whoever settles its money when its node has died knows better.
-    row.cost_usd = whole(call.chargedMicros + call.accruedMicros)
+    row.cost_usd = whole(call.money.chargedMicros + call.money.accruedMicros)
     row.estimated = true
   }
 
@@ -145,7 +152,8 @@ export class RecordRow {
   /** Fills the columns that a call and a run of a job have in common. */
   #fillCall(call: EndedCall): void {
     const row = this.row
-    const { principal, attempts, purpose, failure } = call
+    const { principal, failure } = call
+    const { attempts, purpose } = call.routing
     const last = attempts.length === 0 ? null : attempts[attempts.length - 1]!
     row.session_id = call.sessionId
     row.trace_id = call.traceId
@@ -153,26 +161,27 @@ export class RecordRow {
     row.app = principal === null ? '' : principal.app.id
     row.key_id = principal === null ? '' : principal.key.id
     row.end_user = call.keptEndUser
-    row.purpose = purpose !== null && call.forPurpose ? purpose.requested : null
+    row.purpose = purpose !== null && call.routing.forPurpose ? purpose.requested : null
     row.operation = call.operation
-    row.route = call.route
-    row.policy_version_id = call.policyVersionId
+    row.route = call.routing.route
+    row.policy_version_id = call.routing.policyVersionId
     row.provider = last === null ? null : last.provider
     row.model = last === null ? null : last.model
     row.region = last === null ? null : (last.region ?? null)
     row.attempts = attempts.length
     row.attempt_reasons = last === null ? null : this.#reasonsOf(attempts)
     row.error_param = failure === null ? null : this.#paramOf(failure)
-    row.replayed = call.replayed
-    row.cache = call.cache
+    row.replayed = call.answer.replayed
+    row.cache = call.answer.cache
     row.upstream_ms = call.upstreamWaitMs === 0 ? null : Math.round(call.upstreamWaitMs)
     this.#fillUsage(call)
   }
 
   #fillUsage(call: EndedCall): void {
     const row = this.row
-    const estimate = call.usage === null && call.estimate !== null ? call.estimate.metered() : null
-    const { usage, costUsd } = estimate ?? call
+    const { money } = call
+    const estimate = money.usage === null && money.estimate !== null ? money.estimate.metered() : null
+    const { usage, costUsd } = estimate ?? money
     row.audio_seconds = thousandths(usage?.audio_seconds)
     row.billable_audio_seconds = thousandths(usage?.billable_audio_seconds)
     row.video_seconds = thousandths(usage?.video_seconds)
@@ -181,14 +190,14 @@ export class RecordRow {
     row.characters = whole(usage?.audio_output_characters)
     row.images = whole(usage?.images)
     row.credits = whole(usage?.credits)
-    const charged = call.chargedMicros
+    const charged = money.chargedMicros
     // A model without a known price is charged by an estimate.
     row.estimated = estimate !== null || (charged > 0 && costUsd === null)
     row.cost_usd =
       charged > 0 ? whole(charged) : costUsd !== null ? whole(costUsd * MICROS) : usage === null ? 0 : null
   }
 
-  #reasonsOf(attempts: EndedCall['attempts']): string {
+  #reasonsOf(attempts: EndedRouting['attempts']): string {
     const [first] = attempts
     if (attempts.length > 1 || first === undefined)
       return attempts

@@ -40,8 +40,14 @@ const exchangeOf = (over: object = {}) => ({
 
 const nobody = () => new CallContext({ requestId: 'req_1', signal: new AbortController().signal })
 
-function trailOf(workspace: string, over: Partial<CallContext> = {}): CallContext {
-  return Object.assign(nobody(), { principal: callerOf(workspace), ...over })
+function trailOf(
+  workspace: string,
+  over: Partial<CallContext> = {},
+  attempts: AttemptRecord[] = [],
+): CallContext {
+  const context = Object.assign(nobody(), { principal: callerOf(workspace), ...over })
+  context.routing.attempts = attempts
+  return context
 }
 
 /** A request from its answer to its end. */
@@ -192,11 +198,11 @@ t.test('a request that outlasts its tally is counted all the same', async (t) =>
 t.test('of a burst a bounded number is looked at, and failures are not crowded out', async (t) => {
   const { recorder, state, listed } = await startRecorder(t)
   for (let i = 0; i < 10_000; i += 1) pass(recorder, trailOf('busy'), { id: `ok_${i}` })
-  const served = { attempts: [attempt('one', 9)] }
-  for (let i = 0; i < 10; i += 1) pass(recorder, trailOf('calm', served), { id: `calm_${i}` })
+  const served = [attempt('one', 9)]
+  for (let i = 0; i < 10; i += 1) pass(recorder, trailOf('calm', {}, served), { id: `calm_${i}` })
   for (let i = 0; i < 20; i += 1) pass(recorder, trailOf('busy'), { id: `bad_${i}`, status: 500 })
   const attempts = [attempt('one', 5, true), attempt('two', 9)]
-  for (let i = 0; i < 20; i += 1) pass(recorder, trailOf('busy', { attempts }), { id: `over_${i}` })
+  for (let i = 0; i < 20; i += 1) pass(recorder, trailOf('busy', {}, attempts), { id: `over_${i}` })
   for (let i = 0; i < 1000; i += 1) pass(recorder, trailOf('busy'), { id: `worse_${i}`, status: 500 })
   await recorder.close()
   const [seen] = await state.samples.since(0)
@@ -232,10 +238,10 @@ t.test('who left before the answer is recorded when there is one, once', async (
   const { recorder, state, listed } = await startRecorder(t)
   const [context, exchange] = [trailOf('acme'), exchangeOf({ status: 499 })]
   recorder.ended(exchange, context, null)
-  t.equal(recorder.answered(exchange, trailOf('acme', { attempts: [attempt('one', 5)] }), 200), null)
+  t.equal(recorder.answered(exchange, trailOf('acme', {}, [attempt('one', 5)]), 200), null)
   const unknown = exchangeOf({ status: 401, requestId: 'req_unknown' })
   recorder.ended(unknown, nobody(), recorder.answered(exchangeOf(), nobody(), 401))
-  recorder.wentOn(exchange, trailOf('acme', { attempts: [attempt('one', 5)] }))
+  recorder.wentOn(exchange, trailOf('acme', {}, [attempt('one', 5)]))
   await recorder.close()
   t.match(await state.samples.since(0), [{ all: { requests: 1, errors: 1 } }])
   const left = await listed('acme')
@@ -252,12 +258,14 @@ t.test('a run of a job is told by its submission, and asks providers', async (t)
   const owner = { workspace: 'acme', app: 'web', keyId: 'key_acme' }
   const job = { id: 'tj_1', requestId: 'req_job', ...owner, endpoint: 'transcription', createdAtMs: 0 }
   const ran = { became: 'succeeded', chargedMicros: 0 } as const
-  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 30)], costUsd: 0.5 }), {
+  const paid = trailOf('acme', {}, [attempt('one', 30)])
+  paid.money.costUsd = 0.5
+  recorder.ran(job, paid, {
     ...ran,
     milliseconds: 41.7,
   })
   const failure = new GatewayError('UPSTREAM_ERROR')
-  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 3, true)], failure }), {
+  recorder.ran(job, trailOf('acme', { failure }, [attempt('one', 3, true)]), {
     ...ran,
     milliseconds: 5,
   })

@@ -110,7 +110,7 @@ t.test('before money is told, the record is in the kernel, whether the call is o
   const { ledger, rows, call, ids } = await opened(t)
   const [over, open_] = [call('over'), call('open')]
   for (const { context } of [over, open_]) {
-    context.charged(7)
+    context.money.charged(7)
     ledger.charged(context, false, null)
   }
   ledger.over(over.exchange, over.context)
@@ -127,18 +127,18 @@ t.test('a session is known on the disk until it has a record, however long its m
   const { ledger, call, open, records } = await opened(t, { ...TIMING, syncMs: 10 })
   const { exchange, context } = call('req', 500, STREAM)
   context.sessionId = 'live_one'
-  context.reserved()
+  context.money.reserved()
   ledger.opened(context, () => ({ ended: null, audio_seconds: 2, switches: 0 }))
   const known = async () => (await open())?.[0] ?? null
   t.match(await known(), { record_id: 'live_one', outcome: 'error', error_code: 'INTERNAL', cost_usd: 0 })
-  context.charged(7)
+  context.money.charged(7)
   ledger.over(exchange, context)
   const isOver = async () => (await known())?.outcome === 'ok'
   t.ok(await waitUntil(isOver, 10_000), 'it is over, but for its money')
   t.match(await known(), { record_id: 'live_one', cost_usd: 7, estimated: true })
   t.same(await records(), [])
-  context.charged(5)
-  context.settled()
+  context.money.charged(5)
+  context.money.settled()
   t.ok(await waitUntil(async () => (await open()) === null), 'and forgotten')
   const all = await records()
   t.equal(all.length, 1)
@@ -159,7 +159,7 @@ t.test('sessions and their money are on the disk before anybody else hears of th
     contexts.map((_, at) => ({ record_id: `live_${at}`, status: 200, audio_seconds: at * 1_000 })),
   )
   for (const isSettling of [true, false]) {
-    first.charged(4)
+    first.money.charged(4)
     ledger.charged(first, isSettling, null)
     t.match((await open())?.[0], { record_id: 'live_0', cost_usd: isSettling ? 4 : 8 })
   }
@@ -219,8 +219,8 @@ t.test('figures that nobody can mean keep no other record from being read', asyn
   const sent = [{ audio_seconds: 1e308 }, { input_tokens: 1e300 }, { credits: 2 ** 60 }, { characters: 3 }]
   for (const [at, figures] of sent.entries()) {
     const { exchange, context } = call(`req_${at}`)
-    context.usage = { total_tokens: 0, ...figures }
-    context.costUsd = at === 0 ? 1e300 : 0.000001
+    context.money.usage = { total_tokens: 0, ...figures }
+    context.money.costUsd = at === 0 ? 1e300 : 0.000001
     ledger.over(exchange, context)
   }
   rows.flush()

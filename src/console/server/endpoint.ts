@@ -158,7 +158,7 @@ function boundTo<Path extends string, Body extends TObject, Query extends TObjec
   const { body, query, role, makesWorkspace, status = 200 } = options
   const names = path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : []))
   return observedRoute(context.deps, { method, path: door.prefix + path }, async (exchange, call) => {
-    call.headers['cache-control'] = 'no-store'
+    call.answer.headers['cache-control'] = 'no-store'
     const found = await door.viewerOf(exchange, call, context)
     // With several nodes, the page may just have made its change at another one.
     await context.catalog.refresh()

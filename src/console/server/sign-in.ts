@@ -42,11 +42,11 @@ export function consoleSession(context: ConsoleContext, singleSignOn: SingleSign
   const throttle = new SignInThrottle(context.clock)
   return [
     observedRoute(context.deps, { method: 'GET', path: '/console/api/sign-in' }, async (_exchange, call) => {
-      call.headers['cache-control'] = 'no-store'
+      call.answer.headers['cache-control'] = 'no-store'
       return jsonReply(waysIn(context))
     }),
     observedRoute(context.deps, { method: 'POST', path: `/console/api${PATH}` }, async (exchange, call) => {
-      call.headers['cache-control'] = 'no-store'
+      call.answer.headers['cache-control'] = 'no-store'
       requireSameOrigin(exchange)
       const { key } = await readStrict(SignIn, exchange, context)
       return signIn(key, { exchange, call, context, throttle })

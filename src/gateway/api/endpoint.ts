@@ -419,10 +419,10 @@ export function observedRoute(
     handle(exchange) {
       const context = callContext(exchange)
       context.trace = deps.tracing?.request(exchange, path) ?? null
-      if (anyOrigin) Object.assign(context.headers, ANY_ORIGIN)
+      if (anyOrigin) Object.assign(context.answer.headers, ANY_ORIGIN)
       // Callers must not rely on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
-        context.headers['x-lk-idempotency'] = 'ignored'
+        context.answer.headers['x-lk-idempotency'] = 'ignored'
       }
       const request = new ObservedRequest(observed, exchange, context)
       exchange.onFinished(request)
@@ -489,7 +489,8 @@ class ObservedRequest implements FinishListener {
     const context = this.#context
     deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
-    const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
+    const { headers: all } = context.answer
+    if (headers !== undefined) Object.assign(all, headers)
     const own = this.#lines(all)
     const lines = reply.lines === undefined ? own : own + reply.lines
     const sent = { status, headers: all, common, lines, body } as Reply
@@ -506,7 +507,7 @@ class ObservedRequest implements FinishListener {
     const context = this.#context
     deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
-    const headers = { ...context.headers, ...reply.headers }
+    const headers = { ...context.answer.headers, ...reply.headers }
     exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
   }
 
@@ -599,7 +600,7 @@ function logRequest(log: Logger, exchange: Exchange, context: CallContext, messa
     trace_id: context.traceId ?? undefined,
     ...callFacts(context),
     job_id: context.jobId ?? undefined,
-    replayed: context.replayed ? true : undefined,
+    replayed: context.answer.replayed ? true : undefined,
     error: failureCode(exchange, context),
   }
   if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)

@@ -131,7 +131,7 @@ const CACHE_MISS = '\r\nx-lk-cache: miss'
  * @param headers others that the answer has; of one that is replayed they have the version
  */
 export function callLines(
-  { bucket, units, policyVersionId, cache, encodedFrom }: CallContext,
+  { routing: { policyVersionId }, answer: { bucket, units, cache, encodedFrom } }: CallContext,
   headers: Readonly<Record<string, string>>,
 ): string {
   let lines = ''

@@ -163,7 +163,7 @@ class CallReader<K extends OperationName, Next> implements JsonReader<Next | Pro
   #remember(text: string, received: ReceivedJson<K>): void {
     const { exchange, context, deps } = this.#request
     exchange.onFinished(() => {
-      if (context.cache !== 'hit') return
+      if (context.answer.cache !== 'hit') return
       this.#known?.add(context.principal.workspace.id, text, received, deps.services.clock)
     })
   }

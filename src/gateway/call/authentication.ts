@@ -134,7 +134,7 @@ function identify(
 ): AdmittedContext {
   const principal = sha256 === null ? null : holderOf(keys, sha256, clock.wallNow)
   if (principal === null) throw unauthenticated()
-  context.noteRoute(principal.route)
+  context.routing.noteRoute(principal.route)
   return context.identify(principal)
 }
 
@@ -217,7 +217,7 @@ function requireEndUserToken({ allowed, retryAfterMs }: RateDecision): void {
 
 /** @throws GatewayError RATE_LIMITED */
 function noteDecision(context: AdmittedContext, decision: RateDecision, slotId: string | null): void {
-  context.bucket = decision
+  context.answer.bucket = decision
   if (!decision.allowed)
     throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
   if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }

@@ -243,10 +243,10 @@ export function selectEntries(
     wallMs: clock.wallNow(),
     transcoder,
   })
-  context.noteRoute(assigned)
-  context.purpose = purpose
+  context.routing.noteRoute(assigned)
+  context.routing.purpose = purpose
   // A job is told by its runs, and by its submission only where that is refused.
-  if (mode !== 'preview' || selection === null) context.noteSelected(call)
+  if (mode !== 'preview' || selection === null) context.routing.selected ??= call
   if (selection === null) throw refusal
   const planned = skippingSilence(selection, call, context.principal, mode === 'streamed')
   checkNothingKept(context.principal, request, isCut(planned))
@@ -463,7 +463,7 @@ function offerShadow(
   { result, envelope }: Outcome<OperationName>,
 ): void {
   const { context, job, services } = active
-  const isTimed = context.cutThrough !== 'used' && (job?.progress ?? null) === null
+  const isTimed = context.routing.cutThrough !== 'used' && (job?.progress ?? null) === null
   const answered = { candidate, result, costUsd: envelope.cost_usd }
   services.shadows?.offer(active, { ...answered, milliseconds: isTimed ? milliseconds : null })
 }

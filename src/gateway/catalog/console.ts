@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { OidcSettings, RoleGrant, SignInSettings } from '../../contracts/sign-in.ts'
-import { formed, Name, optional, strict } from './field.ts'
+import { formed, Name, optional, optionalFlag, optionalInteger, strict } from './field.ts'
 import type { Issues, Path } from './issues.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
@@ -50,8 +50,8 @@ const OidcShape = strict(
       Type.String({ minLength: 1, maxLength: 256 }),
       'claim by which the audit list calls people; default: email, and sub where there is none',
     ),
-    session_seconds: optional(
-      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
+    session_seconds: optionalInteger(
+      [60, 2_592_000],
       'longest session of a person, and so how long the groups that it began with count; default: as for keys',
     ),
     roles: Type.Array(RoleGrantShape, {
@@ -59,8 +59,7 @@ const OidcShape = strict(
       maxItems: 1000,
       description: 'who may sign in, and as what; nobody else may',
     }),
-    issuer_logout: optional(
-      Type.Boolean(),
+    issuer_logout: optionalFlag(
       'signing out also ends the session at the issuer, where that can be done; default: true',
     ),
   },
@@ -73,16 +72,12 @@ export const ConsoleShape = strict(
       formed('^https?://[^/?#]+$', 'an origin: scheme, host and port'),
       'origin under which browsers reach the console, for oidc; default: LARKWAY_PUBLIC_URL',
     ),
-    key_sign_in: optional(
-      Type.Boolean(),
+    key_sign_in: optionalFlag(
       'whether API keys sign in; false needs an operator in oidc.roles; default: true',
     ),
-    session_seconds: optional(
-      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
-      'longest session; default: 43200, 12 hours',
-    ),
-    session_idle_seconds: optional(
-      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
+    session_seconds: optionalInteger([60, 2_592_000], 'longest session; default: 43200, 12 hours'),
+    session_idle_seconds: optionalInteger(
+      [60, 2_592_000],
       'how long a session lasts without a request; default: 7200, 2 hours',
     ),
     content_switch: optional(

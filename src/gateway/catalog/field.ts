@@ -30,4 +30,14 @@ export function optional<Value extends TSchema>(value: Value, description: strin
   return Type.Optional(Type.With(value, { description }))
 }
 
+/** A switch that may be left out. */
+export function optionalFlag(description: string) {
+  return optional(Type.Boolean(), description)
+}
+
+/** A whole number that may be left out. @param range the least and the most */
+export function optionalInteger([minimum, maximum]: readonly [number, number], description: string) {
+  return optional(Type.Integer({ minimum, maximum }), description)
+}
+
 export const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')

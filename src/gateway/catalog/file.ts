@@ -6,7 +6,7 @@ import { INSTANT } from '../../contracts/instants.ts'
 import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
 import { ConsoleShape } from './console.ts'
-import { formed, NAME, Name, namedField, optional, strict } from './field.ts'
+import { formed, NAME, Name, namedField, optional, optionalFlag, optionalInteger, strict } from './field.ts'
 import { BURST_MAX, REQUESTS_PER_MINUTE_MAX, UNITS_PER_MINUTE_MAX } from './key.ts'
 
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
@@ -24,26 +24,23 @@ const Instant = formed(INSTANT, 'RFC 3339, e.g. 2027-01-31T00:00:00Z')
 const Text = Type.String({ maxLength: 1024 })
 
 const UNIT_RATES = {
-  tokens_per_minute: optional(
-    Type.Integer({ minimum: 0, maximum: UNITS_PER_MINUTE_MAX }),
+  tokens_per_minute: optionalInteger(
+    [0, UNITS_PER_MINUTE_MAX],
     'tokens of its calls, those of the input and of the answer; default: no limit, as 0',
   ),
-  audio_seconds_per_minute: optional(
-    Type.Integer({ minimum: 0, maximum: UNITS_PER_MINUTE_MAX }),
+  audio_seconds_per_minute: optionalInteger(
+    [0, UNITS_PER_MINUTE_MAX],
     'seconds of audio of its transcriptions; default: no limit, as 0',
   ),
 }
 const UnitRatesShape = strict(UNIT_RATES)
 
 const REQUEST_RATES = {
-  requests_per_minute: optional(
-    Type.Integer({ minimum: 1, maximum: REQUESTS_PER_MINUTE_MAX }),
+  requests_per_minute: optionalInteger(
+    [1, REQUESTS_PER_MINUTE_MAX],
     'how fast the bucket fills; default: 600',
   ),
-  burst: optional(
-    Type.Integer({ minimum: 1, maximum: BURST_MAX }),
-    'how many requests a rested key may make at once; default: 100',
-  ),
+  burst: optionalInteger([1, BURST_MAX], 'how many requests a rested key may make at once; default: 100'),
 }
 
 const RequestRatesShape = strict(REQUEST_RATES, 'token bucket of an end user')
@@ -61,10 +58,7 @@ const END_USER_TERMS = {
 }
 
 const EndUsersShape = strict({
-  hash: optional(
-    Type.Boolean(),
-    'keeps a keyed hash in place of the id that callers send, everywhere; default: false',
-  ),
+  hash: optionalFlag('keeps a keyed hash in place of the id that callers send, everywhere; default: false'),
   ...END_USER_TERMS,
   overrides: optional(
     Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
@@ -76,8 +70,8 @@ const EndUsersShape = strict({
 const UsageShape = (otherwise: string) =>
   strict(
     {
-      retention_days: optional(
-        Type.Integer({ minimum: 1, maximum: 36_500 }),
+      retention_days: optionalInteger(
+        [1, 36_500],
         `how long records of usage are kept behind the day on which they ended; default: ${otherwise}`,
       ),
     },
@@ -100,8 +94,8 @@ const sizeLimits = (standard: string) =>
 const LimitsShape = strict(
   {
     ...sizes((what, standard) => `${what}; default: ${standard}`),
-    max_upload_bytes_per_workspace: optional(
-      Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    max_upload_bytes_per_workspace: optionalInteger(
+      [0, Number.MAX_SAFE_INTEGER],
       'of all resumable uploads of a workspace together; default: 10737418240',
     ),
     queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; default: 2097152'),
@@ -112,16 +106,16 @@ const LimitsShape = strict(
     stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; default: 259200'),
     live_max_session_seconds: optional(Seconds, 'longest live session; default: 14400'),
     live_idle_seconds: optional(Seconds, 'how long a live session goes on without audio; default: 60'),
-    live_buffer_seconds: optional(
-      Type.Integer({ minimum: 1, maximum: 300 }),
+    live_buffer_seconds: optionalInteger(
+      [1, 300],
       'audio that a live session keeps until it is settled; default: 30',
     ),
-    live_max_message_bytes: optional(
-      Type.Integer({ minimum: 1_024, maximum: 262_144 }),
+    live_max_message_bytes: optionalInteger(
+      [1_024, 262_144],
       'of a message of a live session; default: 262144',
     ),
-    live_max_waiting_characters: optional(
-      Type.Integer({ minimum: 1_000, maximum: 1_000_000 }),
+    live_max_waiting_characters: optionalInteger(
+      [1_000, 1_000_000],
       'text of a live session that is not spoken yet; default: 20000',
     ),
     live_max_sessions_per_key: optional(Sessions, 'live sessions of a key at once; default: 1000'),
@@ -151,20 +145,17 @@ const HealthShape = strict({
     }),
     'path from the root of the server, such as /health; default: the list of models below the base URL',
   ),
-  interval_ms: optional(
-    Type.Integer({ minimum: 100, maximum: 600_000 }),
+  interval_ms: optionalInteger(
+    [100, 600_000],
     'from one probe of a server to the next, give or take a fifth; default: 5000',
   ),
-  timeout_ms: optional(
-    Type.Integer({ minimum: 50, maximum: 60_000 }),
-    'how long a probe waits for its answer; default: 2000',
-  ),
-  unhealthy_after: optional(
-    Type.Integer({ minimum: 1, maximum: 100 }),
+  timeout_ms: optionalInteger([50, 60_000], 'how long a probe waits for its answer; default: 2000'),
+  unhealthy_after: optionalInteger(
+    [1, 100],
     'probes in a row that fail until a server gets no calls; default: 3',
   ),
-  healthy_after: optional(
-    Type.Integer({ minimum: 1, maximum: 100 }),
+  healthy_after: optionalInteger(
+    [1, 100],
     'probes in a row that succeed until it gets calls again; default: 1',
   ),
 })
@@ -188,12 +179,9 @@ export const ProviderShape = strict({
     'in place of base_url: the addresses of servers that answer alike, of which the least loaded gets a call',
   ),
   health: optional(HealthShape, 'how the servers of base_urls are asked whether they are well'),
-  concurrency: optional(
-    Type.Integer({ minimum: 1, maximum: 1_000_000 }),
-    'calls at once, over all nodes; no limit unless set',
-  ),
-  queue_ms: optional(
-    Type.Integer({ minimum: 0, maximum: 600_000 }),
+  concurrency: optionalInteger([1, 1_000_000], 'calls at once, over all nodes; no limit unless set'),
+  queue_ms: optionalInteger(
+    [0, 600_000],
     'how long a call waits for one of these before the next entry is tried; default: 1000',
   ),
   rate_limit: optional(
@@ -205,19 +193,15 @@ export const ProviderShape = strict({
 })
 
 const AcceptShape = strict({
-  repeats: optional(
-    Type.Integer({ minimum: 2, maximum: 1000 }),
-    'most times that the same words may follow one another',
-  ),
+  repeats: optionalInteger([2, 1000], 'most times that the same words may follow one another'),
   compression_ratio: optional(
     Type.Number({ exclusiveMinimum: 1, maximum: 100 }),
     'largest ratio of 600 characters of text to the same compressed; Whisper itself takes 2.4',
   ),
-  silence: optional(
-    Type.Boolean(),
+  silence: optionalFlag(
     'refuses more words than the speech in the audio can hold; of WAV whose level can be measured',
   ),
-  language: optional(Type.Boolean(), 'refuses another language, or its script, than the hint says'),
+  language: optionalFlag('refuses another language, or its script, than the hint says'),
   words_per_second: optional(
     strict({
       min: optional(Type.Number({ minimum: 0, maximum: 100 }), 'least, of audio of 3 s or more'),
@@ -226,9 +210,8 @@ const AcceptShape = strict({
     'words per second of the audio',
   ),
   confidence: optional(Type.Number({ minimum: 0, maximum: 1 }), 'least mean confidence, where one is said'),
-  shadow: optional(Type.Boolean(), 'counts what breaks a rule, and refuses nothing'),
-  last_resort: optional(
-    Type.Boolean(),
+  shadow: optionalFlag('counts what breaks a rule, and refuses nothing'),
+  last_resort: optionalFlag(
     'gives what the last entry answers with a warning; else the call fails when every entry is refused',
   ),
 })
@@ -246,22 +229,17 @@ export const EntryShape = strict({
   profile: optional(Type.Enum([...PROFILES]), 'what response_profile picks by'),
   purposes: optional(Type.Array(Name, { uniqueItems: true }), 'labels that it is for'),
   plans: optional(Type.Array(Name, { uniqueItems: true }), 'plans that may use it; default: all'),
-  pinned: optional(Type.Boolean(), 'entries of the route that are not pinned are no candidates'),
+  pinned: optionalFlag('entries of the route that are not pinned are no candidates'),
   voices: optional(
     Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Type.String({ minLength: 1, maxLength: 256 })),
     "the caller's voice names → this provider's",
   ),
-  retry_empty: optional(
-    Type.Boolean(),
-    'tries the next entry when 3 s or more of audio came back without a word',
-  ),
+  retry_empty: optionalFlag('tries the next entry when 3 s or more of audio came back without a word'),
   accept: optional(AcceptShape, 'what its transcripts have to be like; wins over that of the route'),
-  pull: optional(
-    Type.Boolean(),
+  pull: optionalFlag(
     'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
   ),
-  cut_through: optional(
-    Type.Boolean(),
+  cut_through: optionalFlag(
     'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
@@ -311,7 +289,7 @@ export const RouteShape = strict({
     Type.Enum([...STRATEGIES]),
     'how candidates are ordered; default: priority, the order of the entries',
   ),
-  published: optional(Type.Boolean(), 'false takes it out of service'),
+  published: optionalFlag('false takes it out of service'),
   live_fallback: optional(
     Type.Enum([...LIVE_FALLBACKS]),
     'where no entry for live audio is left, batch sends a session to entries for files; default: none',
@@ -321,18 +299,13 @@ export const RouteShape = strict({
     CacheShape,
     'keeps speech, for callers of the same workspace who ask for the same; default: off',
   ),
-  skip_silence: optional(
-    Type.Boolean(),
+  skip_silence: optionalFlag(
     'leaves out long silence before a provider is asked, unless the call says otherwise',
   ),
-  transcode: optional(
-    Type.Boolean(),
+  transcode: optionalFlag(
     'makes audio in formats that no entry takes into one that they take, by `ffmpeg`; default: off',
   ),
-  encode: optional(
-    Type.Boolean(),
-    'makes speech in formats that a provider lacks out of its wav or pcm; default: off',
-  ),
+  encode: optionalFlag('makes speech in formats that a provider lacks out of its wav or pcm; default: off'),
   shadow: optional(
     ShadowShape,
     'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',
@@ -370,7 +343,7 @@ export const KeyShape = strict({
 
 export const PurposeShape = strict({
   description: optional(Text, 'shown in GET /v1/me'),
-  enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
+  enabled: optionalFlag("false falls back to the app's own routing"),
   require: optional(RequireShape, 'what its calls demand of the entries'),
 })
 
@@ -441,10 +414,7 @@ const AlertRuleShape = strict({
   dead_webhooks: optional(
     strict({
       events: optional(Many, 'how many; default: 1'),
-      window_seconds: optional(
-        Type.Integer({ minimum: 5, maximum: 604_800 }),
-        'given up in the last so many seconds; default: 3600',
-      ),
+      window_seconds: optionalInteger([5, 604_800], 'given up in the last so many seconds; default: 3600'),
       workspace: OfWorkspace,
     }),
     'webhook deliveries of a workspace that were given up',
@@ -458,7 +428,7 @@ const AlertRuleShape = strict({
   ),
   model_ends: optional(
     strict({
-      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; default: 30'),
+      days: optionalInteger([1, 365], 'before its last day; default: 30'),
     }),
     'models of entries whose provider has announced their end',
   ),
@@ -480,8 +450,8 @@ const AlertsShape = strict(
       },
       'who is told',
     ),
-    recover_after_seconds: optional(
-      Type.Integer({ minimum: 0, maximum: 86_400 }),
+    recover_after_seconds: optionalInteger(
+      [0, 86_400],
       'how long the cause has to be gone until an incident is over; default: 300',
     ),
     rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
@@ -499,8 +469,8 @@ const MetricsShape = strict(
       Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
       'counts requests and spending by these as well; default: false',
     ),
-    max_tenants: optional(
-      Type.Integer({ minimum: 1, maximum: 1_000 }),
+    max_tenants: optionalInteger(
+      [1, 1_000],
       'how many are told apart, first come; the others are counted as `other`; default: 100',
     ),
   },
@@ -521,8 +491,8 @@ const head = {
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
-  keys_stale_after_seconds: optional(
-    Type.Integer({ minimum: 10, maximum: 86_400 }),
+  keys_stale_after_seconds: optionalInteger(
+    [10, 86_400],
     'refuses keys of the state once the list of them could not be read for so long; default: never',
   ),
   alerts: Type.Optional(AlertsShape),

@@ -15,7 +15,7 @@ import type { Tracing } from '../../contracts/tracing.ts'
 import type { Outcome } from '../call/attempt/outcome.ts'
 import { transcriptEnvelope } from '../call/attempt/transcript.ts'
 import { jobPrincipal } from '../call/authentication.ts'
-import { type AdmittedContext, CallContext } from '../call/context/call-context.ts'
+import { type AdmittedContext, CallContext, type CallRouting } from '../call/context/call-context.ts'
 import { keptEndUser } from '../call/context/end-users.ts'
 import type { Services } from '../call/context/services.ts'
 import type { Call, JobContext } from '../call/facts/call.ts'
@@ -59,7 +59,7 @@ export async function runJob(claim: Claim, deps: RunDependencies): Promise<() =>
   } catch (thrown) {
     ending = endingAfter(thrown, claim, context, deps)
   }
-  claim.noteCharged(context.chargedMicros)
+  claim.noteCharged(context.money.chargedMicros)
   const { chargedMicros = 0 } = claim.progress
   if (ending.state !== 'queued' && !claim.lost)
     deps.services.usageKeeper?.ending(job, context, { became: ending.state, chargedMicros })
@@ -79,7 +79,7 @@ function endingAfter(
   { timing }: RunDependencies,
 ): JobEnding {
   if (!claim.signal.aborted) context.failure = toGatewayError(thrown)
-  return endingOfClaim(thrown, claim, failedFacts(context), timing)
+  return endingOfClaim(thrown, claim, failedFacts(context.routing), timing)
 }
 
 function endingOfClaim(
@@ -94,7 +94,7 @@ function endingOfClaim(
 }
 
 /** Facts of a job without an answer: its applied purpose is unknown. */
-function failedFacts({ policyVersionId }: Pick<CallContext, 'policyVersionId'>): JobFacts {
+function failedFacts({ policyVersionId }: Pick<CallRouting, 'policyVersionId'>): JobFacts {
   return { policy_version_id: policyVersionId, lk_applied_purpose: null, lk_purpose_source: null }
 }
 

@@ -99,7 +99,7 @@ export async function submitJob(
   if (!isNew) stored.drop()
   if (submitted.state === 'reused') throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
   if (isNew) deps.jobs.signals.queued(partitionOf(principal.workspace.id))
-  else context.replayed = true
+  else context.answer.replayed = true
   context.jobId = submitted.id
   return { id: submitted.id, job: submitted.job, isNew }
 }

@@ -2,7 +2,8 @@ import type { Segment, TranscriptionResult, Word } from '../../contracts/calls.t
 import { Cancellation } from '../../contracts/cancellation.ts'
 import { GatewayError, toGatewayError } from '../../contracts/errors.ts'
 import type { LiveEvent } from '../../contracts/live.ts'
-import type { AdmittedContext, CallContext } from '../call/context/call-context.ts'
+import type { AdmittedContext } from '../call/context/call-context.ts'
+import type { CallMoney } from '../call/context/call-money.ts'
 import type { Services } from '../call/context/services.ts'
 import type { CallOf } from '../call/facts/call.ts'
 import { run, selectEntries } from '../call/pipeline.ts'
@@ -115,7 +116,7 @@ export class BatchPieces {
 
   /** The charges for the pieces, with the one that is under way. */
   get spent(): Spent {
-    const under = this.#running === null ? NOTHING_SPENT : spentOf(this.#running.context)
+    const under = this.#running === null ? NOTHING_SPENT : spentOf(this.#running.context.money)
     return addSpent(this.#spent, under)
   }
 
@@ -174,7 +175,7 @@ export class BatchPieces {
       } as const
       const { envelope, result, release } = await run(this.#services, context, request)
       const seconds = call.payload.audio.durationSeconds ?? 0
-      const { provider, model } = context.attempts.at(-1)!
+      const { provider, model } = context.routing.attempts.at(-1)!
       const candidate = candidates.find(
         ({ entry }) => entry.provider.name === provider && entry.model === model,
       )!
@@ -200,9 +201,9 @@ export class BatchPieces {
   /** A piece is over: what it cost goes into the sum, once. */
   #end(context: AdmittedContext): void {
     this.#running = null
-    this.#spent = addSpent(this.#spent, spentOf(context))
-    const { attempts } = this.#request.context
-    attempts.push(...context.attempts.slice(0, Math.max(0, ATTEMPTS_MAX - attempts.length)))
+    this.#spent = addSpent(this.#spent, spentOf(context.money))
+    const { attempts } = this.#request.context.routing
+    attempts.push(...context.routing.attempts.slice(0, Math.max(0, ATTEMPTS_MAX - attempts.length)))
   }
 
   #newContext(signal: Cancellation): AdmittedContext {
@@ -228,9 +229,8 @@ function notAllowed({ route }: Candidate): boolean {
   return route.liveFallback !== 'batch'
 }
 
-/** The charge for a call, or the one to come: its answer as metered, or the attempt without a known end. */
-function spentOf({ usage, costUsd, estimate }: CallContext): Spent {
-  const spent = usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
+/** The charge for a call, or the one to come. */
+function spentOf({ spent }: CallMoney): Spent {
   if (spent === null) return NOTHING_SPENT
   return { billableSeconds: spent.usage.billable_audio_seconds ?? 0, costUsd: spent.costUsd }
 }

@@ -241,7 +241,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
     this.#of.signal.throwIfAborted()
     this.#enter({ name: 'connecting' })
     const opened = await connectToOne(this.#of, this.#selection, this)
-    this.#of.request.context.estimate = null
+    this.#of.request.context.money.estimate = null
     const nowMs = this.#nowMs()
     const live = new LiveStage(opened, nowMs)
     if (this.isOver) return live.close('the session ended')

@@ -216,7 +216,7 @@ export class SessionMoney {
     this.#micros = this.#micros === null || costUsd === null ? null : this.#micros + microsOf(costUsd)
     if (entry !== null && slice.usedSeconds > 0) return reservation.settle(entry, costUsd)
     // No provider has worked on it.
-    this.#active.context.estimate = null
+    this.#active.context.money.estimate = null
     return reservation.settleFailed(null)
   }
 }

@@ -127,7 +127,7 @@ export class SessionMessages {
     const { context, call } = this.#request
     const result = this.#transcript.result()
     const cut = this.#transcript.isCut ? ['content: the transcript is too long to be repeated whole'] : []
-    const { usage, costUsd } = context
+    const { usage, costUsd } = context.money
     return transcriptEnvelope({
       envelope: {
         ...headOf(context, selection, candidate),

@@ -230,7 +230,7 @@ export class LiveSession implements Ticking {
     if (done !== null) sink.send({ type: 'done', ...done })
     sink.end(error)
     await settled
-    context.estimate = null
+    context.money.estimate = null
   }
 
   /** Leaves on the context the facts of the log line, the record and the span. */
@@ -240,8 +240,8 @@ export class LiveSession implements Ticking {
     const { billableSeconds, costUsd } = this.#stages.spent
     this.#end = sessionEnd(error, this.#end)
     context.failure = error
-    context.costUsd = costUsd
-    context.usage = audioUsage(this.audioSeconds, billableSeconds)
+    context.money.costUsd = costUsd
+    context.money.usage = audioUsage(this.audioSeconds, billableSeconds)
     context.live = this.facts()
     watch?.ended('transcription', this.#end)
     context.trace?.event('live.ended', { 'larkway.live.end': this.#end })
@@ -251,7 +251,7 @@ export class LiveSession implements Ticking {
     // Each piece is counted by itself.
     const usage =
       pieces === null
-        ? context.usage
+        ? context.money.usage
         : audioUsage(Math.max(0, this.audioSeconds - pieces.seconds), this.#money.spent().billableSeconds)
     services.watch?.metered(lastLive.entry, 'transcription', usage)
   }

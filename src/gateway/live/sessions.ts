@@ -200,7 +200,8 @@ export class LiveSessions {
 }
 
 function sessionSample({ id, context, session }: OpenSession, clock: Clock): LiveSample {
-  const { principal, route } = context
+  const { principal } = context
+  const { route } = context.routing
   const { audio_seconds: audioSeconds = 0, characters, switches } = session.facts()
   return {
     id,

@@ -1,7 +1,8 @@
 import { Cancellation } from '../../contracts/cancellation.ts'
 import type { GatewayError } from '../../contracts/errors.ts'
 import type { Streaming } from '../call/attempt/stream.ts'
-import type { AdmittedContext, CallContext } from '../call/context/call-context.ts'
+import type { AdmittedContext } from '../call/context/call-context.ts'
+import type { CallMoney } from '../call/context/call-money.ts'
 import type { Services } from '../call/context/services.ts'
 import { microsOf, usdOf } from '../call/facts/price.ts'
 import { run } from '../call/pipeline.ts'
@@ -81,11 +82,11 @@ export class SpeechCalls {
   /** A call is over: its cost goes into the sum, once. */
   settle(call: SentenceCall): void {
     if (!this.#running.delete(call)) return
-    const { characters, micros } = spentOf(call.context)
+    const { characters, micros } = spentOf(call.context.money)
     this.#characters += characters
     this.#micros = this.#micros === null || micros === null ? null : this.#micros + micros
-    const { attempts } = this.#request.context
-    attempts.push(...call.context.attempts.slice(0, ATTEMPTS_MAX - attempts.length))
+    const { attempts } = this.#request.context.routing
+    attempts.push(...call.context.routing.attempts.slice(0, ATTEMPTS_MAX - attempts.length))
   }
 
   /** Ends a call at its provider; its cost up to here is in the sum. */
@@ -107,7 +108,7 @@ export class SpeechCalls {
     let characters = this.#characters
     let micros = this.#micros
     for (const { context } of this.#running) {
-      const spent = spentOf(context)
+      const spent = spentOf(context.money)
       characters += spent.characters
       micros = micros === null || spent.micros === null ? null : micros + spent.micros
     }
@@ -119,9 +120,8 @@ export function entryName(provider: string, model: string): string {
   return `${provider}\n${model}`
 }
 
-/** The charge for a call, or the one to come: its answer as metered, or the attempt without a known end. */
-function spentOf({ usage, costUsd, estimate }: CallContext) {
-  const spent = usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
+/** The charge for a call, or the one to come. */
+function spentOf({ spent }: CallMoney) {
   if (spent === null) return { characters: 0, micros: 0 }
   const { audio_output_characters: characters } = spent.usage
   return { characters: characters ?? 0, micros: spent.costUsd === null ? null : microsOf(spent.costUsd) }

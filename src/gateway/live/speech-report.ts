@@ -74,7 +74,7 @@ export class SpeechReport {
   /** The envelope of the whole; its provider is the one that spoke last. */
   done(): void {
     const { context, selection, sink } = this.#request
-    const { usage, costUsd } = context
+    const { usage, costUsd } = context.money
     const said = this.#last ?? {
       ...headOf(context, selection, selection.candidates[0]!),
       ...{ content: '', content_blocks: [], determinism: { seed_honored: false } },

@@ -250,8 +250,8 @@ export class SpeechSession implements Ticking {
     this.#calls.close(reason)
     this.#over.abort(reason)
     const { audio_output_characters, cost_usd } = this.#calls.spent()
-    context.usage = { audio_output_characters, total_tokens: 0 }
-    context.costUsd = cost_usd
+    context.money.usage = { audio_output_characters, total_tokens: 0 }
+    context.money.costUsd = cost_usd
     context.failure = error
     context.live = this.facts()
     watch?.ended('speech', end)

@@ -34,7 +34,7 @@ export function startJobWork(node: Node): JobWork {
     recorder: {
       ran(job, call, milliseconds) {
         node.recorder.ran(job, call, milliseconds)
-        node.metrics?.tenants.ran(job, call)
+        node.metrics?.tenants.ran(job, call.money)
       },
     },
     places: environment.LARKWAY_JOBS,

@@ -88,56 +88,42 @@ const GATHERED_BYTES = 128 * 1024
 /** Decodes canonical base64 that is cut anywhere. */
 export async function* decodeText(chunks: Chunks, decoder: Base64Decoder): AsyncGenerator<Uint8Array> {
   const out = Buffer.allocUnsafeSlow(BYTES_SLICE)
-  const decode = async (text: Uint8Array) => {
-    const written = await decoder.decode(text, out)
+  for await (const text of inGroups(chunks, 4, TEXT_SLICE)) {
+    const written = text.length % 4 === 0 ? await decoder.decode(text, out) : -1
     if (written < 0) throw notBase64()
-    return out.subarray(0, written)
+    yield out.subarray(0, written)
   }
-  const group = Buffer.alloc(4)
-  let grouped = 0
-  for await (const chunk of chunks) {
-    let at = 0
-    if (grouped > 0) {
-      at = Math.min(4 - grouped, chunk.length)
-      group.set(chunk.subarray(0, at), grouped)
-      grouped += at
-      if (grouped < 4) continue
-      grouped = 0
-      yield await decode(group)
-    }
-    const end = chunk.length - ((chunk.length - at) % 4)
-    for (; at < end; at += TEXT_SLICE) yield await decode(chunk.subarray(at, Math.min(at + TEXT_SLICE, end)))
-    grouped = chunk.length - end
-    group.set(chunk.subarray(end))
-  }
-  if (grouped > 0) throw notBase64()
 }
 
 /** Encodes bytes that are cut anywhere, without line breaks. */
 export async function* encodeText(chunks: Chunks): AsyncGenerator<Uint8Array> {
   const out = Buffer.allocUnsafeSlow(TEXT_SLICE)
-  const encode = (bytes: Uint8Array) => {
-    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')
-    return out.subarray(0, out.write(text, 'latin1'))
+  for await (const { buffer, byteOffset, length } of inGroups(chunks, 3, BYTES_SLICE)) {
+    const text = Buffer.from(buffer, byteOffset, length).toString('base64')
+    yield out.subarray(0, out.write(text, 'latin1'))
   }
-  const group = Buffer.alloc(3)
+}
+
+/** Cuts chunks into slices of whole groups of `size` bytes: only what the last one ends with may be shorter. */
+async function* inGroups(chunks: Chunks, size: number, slice: number): AsyncGenerator<Uint8Array> {
+  const group = Buffer.alloc(size)
   let grouped = 0
   for await (const chunk of chunks) {
     let at = 0
     if (grouped > 0) {
-      at = Math.min(3 - grouped, chunk.length)
+      at = Math.min(size - grouped, chunk.length)
       group.set(chunk.subarray(0, at), grouped)
       grouped += at
-      if (grouped < 3) continue
+      if (grouped < size) continue
       grouped = 0
-      yield encode(group)
+      yield group
     }
-    const end = chunk.length - ((chunk.length - at) % 3)
-    for (; at < end; at += BYTES_SLICE) yield encode(chunk.subarray(at, Math.min(at + BYTES_SLICE, end)))
+    const end = chunk.length - ((chunk.length - at) % size)
+    for (; at < end; at += slice) yield chunk.subarray(at, Math.min(at + slice, end))
     grouped = chunk.length - end
     group.set(chunk.subarray(end))
   }
-  if (grouped > 0) yield encode(group.subarray(0, grouped))
+  if (grouped > 0) yield group.subarray(0, grouped)
 }
 
 /** Makes canonical base64 of text with white space, JSON escapes, the URL-safe alphabet, or without padding. */

@@ -54,13 +54,15 @@ t.test('durations in the form of the rate-limit headers', async (t) => {
 t.test('lines of the facts of a call', async (t) => {
   const left = { limit: 60, remaining: 59, resetMs: 1000 }
   const bucket = { ...left, allowed: true, retryAfterMs: 0, local: false, slotTaken: false }
-  const linesOf = (facts: object, headers = {}) => {
+  const linesOf = (answer: object, policyVersionId: string | null = null, headers = {}) => {
     const context = new CallContext({ requestId: 'r', signal: new AbortController().signal })
-    return callLines(Object.assign(context, facts), headers).split('\r\n').slice(1)
+    Object.assign(context.answer, answer)
+    context.routing.policyVersionId = policyVersionId
+    return callLines(context, headers).split('\r\n').slice(1)
   }
-  const version = { policyVersionId: 'pv_0123456789abcdef' }
+  const version = 'pv_0123456789abcdef'
   t.same(linesOf({}), [])
-  t.same(linesOf({ bucket, ...version, cache: 'miss' }), [
+  t.same(linesOf({ bucket, cache: 'miss' }, version), [
     'x-ratelimit-limit-requests: 60',
     'x-ratelimit-remaining-requests: 59',
     'x-ratelimit-reset-requests: 1s',
@@ -68,5 +70,5 @@ t.test('lines of the facts of a call', async (t) => {
     'x-lk-cache: miss',
   ])
   t.same(linesOf({ cache: 'hit' }), ['x-lk-cache: hit'])
-  t.same(linesOf(version, { 'x-lk-policy-version-id': 'pv_of_the_first' }), [], 'once')
+  t.same(linesOf({}, version, { 'x-lk-policy-version-id': 'pv_of_the_first' }), [], 'once')
 })

@@ -92,7 +92,7 @@ t.test('an entry that asked to be left alone is left alone', async (t) => {
   for (let times = 0; times < 3; times += 1) {
     const call = request('chat', chatCall())
     ;(await runWhole(services, call)).release()
-    t.equal(call.context.attempts.length, times === 0 ? 2 : 1, 'no line for one that was not asked')
+    t.equal(call.context.routing.attempts.length, times === 0 ? 2 : 1, 'no line for one that was not asked')
   }
   t.equal(busy.requests.length, 1)
 
@@ -172,7 +172,7 @@ t.test('a caller who leaves is no failure of the entry', async (t) => {
     t.ok(await waitUntil(() => hanging.requests.length === times + 1))
     leaving.abort(new Error('left'))
     await t.rejects(ended, { message: 'left' })
-    t.match(call.context.attempts, [{ status: null, reason: 'the caller left' }])
+    t.match(call.context.routing.attempts, [{ status: null, reason: 'the caller left' }])
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')
   t.equal(services.budget.used, 0)

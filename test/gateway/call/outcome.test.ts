@@ -75,7 +75,8 @@ t.test(
       'of the result',
       /^empty_transcript/,
     ])
-    t.match(one.context, { usage: envelope.usage, costUsd: 0.001, policyVersionId: candidate.route.version })
+    t.match(one.context.money, { usage: envelope.usage, costUsd: 0.001 })
+    t.equal(one.context.routing.policyVersionId, candidate.route.version)
     t.equal(envelope.cost_usd, 0.001)
   },
 )

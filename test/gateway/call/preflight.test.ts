@@ -18,7 +18,7 @@ t.test('names the route that is going to serve', async (t) => {
   const caller = principal({ route: route(entries) })
   const context = contextOf(caller)
   await run(services, context, preview)
-  t.equal(context.policyVersionId, caller.route.version)
+  t.equal(context.routing.policyVersionId, caller.route.version)
 })
 
 t.test('refuses what no entry can do', async (t) => {
@@ -27,7 +27,7 @@ t.test('refuses what no entry can do', async (t) => {
   const caller = principal({ route: route(entries) })
   const context = contextOf(caller)
   await t.rejects(run(services, context, preview), { code: 'NO_HEALTHY_PROVIDER' })
-  t.equal(context.policyVersionId, caller.route.version, 'and says which route refuses')
+  t.equal(context.routing.policyVersionId, caller.route.version, 'and says which route refuses')
 })
 
 t.test('an entry that is not well now may be by then', async (t) => {
@@ -46,6 +46,6 @@ t.test('an entry that is not well now may be by then', async (t) => {
   const caller = principal({ route: route(entries) })
   const context = contextOf(caller)
   await run(services, context, preview)
-  t.equal(context.policyVersionId, caller.route.version)
+  t.equal(context.routing.policyVersionId, caller.route.version)
   t.same(requests, [], 'nobody was asked')
 })

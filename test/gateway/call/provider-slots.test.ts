@@ -68,7 +68,7 @@ t.test('a call that waits too long goes to the next entry, and says why', async 
   const call = runWhole(rig.services, request)
   await second.answerOne()
   await call
-  const [busy, answered] = request.context.attempts
+  const [busy, answered] = request.context.routing.attempts
   t.match(busy, { provider: 'first', status: null, failure: { kind: 'busy' } })
   t.match(answered, { provider: 'second', status: 200 })
   t.equal(rig.services.health.view(entries[0]!, performance.now()).state, 'closed')

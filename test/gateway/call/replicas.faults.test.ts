@@ -133,7 +133,7 @@ const callsOf = (servers: readonly ReplicaServer[]) => servers.map(({ calls }) =
 async function chat({ services, request }: GatewayRig) {
   const one = request('chat', chatCall())
   await runWhole(services, one)
-  return one.context.attempts
+  return one.context.routing.attempts
 }
 
 t.test('calls go to the replica with the fewest under way, and a slow one gets fewer', async (t) => {
@@ -393,7 +393,7 @@ t.test('a transcription of 25 MB goes whole to another replica when one dies whi
   const { result } = await runWhole(rig.services, request)
   t.equal(result.text, 'hello')
   t.same(got, [0], 'every byte of it')
-  t.match(request.context.attempts, [
+  t.match(request.context.routing.attempts, [
     { replica: 0, failure: { kind: 'ambiguous' } },
     { replica: 1, status: 200 },
   ])

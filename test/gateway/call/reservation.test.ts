@@ -222,7 +222,7 @@ t.test('a store that fails while the audio is sent costs nothing', async (t) => 
   const rig = gatewayRig(t, { entries: [at(origin, 'platform')], caller: caller(), reader })
   const call = rig.request('transcription', { audio: audio(), options: options() })
   t.equal(await codeOf(runWhole(rig.services, call)), 'DEPENDENCY_UNAVAILABLE')
-  t.equal(call.context.estimate, null, 'nor is it logged as if it did')
+  t.equal(call.context.money.estimate, null, 'nor is it logged as if it did')
   await assertBooked(t, rig, 'platform', 0, 'a body that is cut short')
 })
 
@@ -404,7 +404,7 @@ t.test('one call can reserve slice after slice, and go on with another provider 
     null,
     'and nobody when nobody is left',
   )
-  t.equal(context.attempts.length, 2, 'both stand on its context')
+  t.equal(context.routing.attempts.length, 2, 'both stand on its context')
   t.equal(dying.requests.length, 1, 'the dead one is not asked again')
   await assertBooked(t, rig, 'platform', 300, 'what both slices came to')
 })

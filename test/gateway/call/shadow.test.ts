@@ -191,13 +191,19 @@ async function answerTo(services: Services, caller: Principal, call: Call<'trans
     const { details } = error.extra
     got = { code: error.code, message: error.message, details: withoutTimes(details) }
   }
-  const attempts = context.attempts.map(({ provider, model, status, reason }) => [
+  const attempts = context.routing.attempts.map(({ provider, model, status, reason }) => [
     provider,
     model,
     status,
     reason,
   ])
-  return { got, attempts, usage: context.usage, cost: context.costUsd, version: context.policyVersionId }
+  return {
+    got,
+    attempts,
+    usage: context.money.usage,
+    cost: context.money.costUsd,
+    version: context.routing.policyVersionId,
+  }
 }
 
 /** Times differ from run to run. */

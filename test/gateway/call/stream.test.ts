@@ -54,8 +54,8 @@ t.test('an answer piece by piece, metered at its end', async (t) => {
   const streaming = await runStreamed(services, call)
   t.match(streaming.head, { id: 'req_given', provider: 'first', model: 'model', lk_purpose_source: 'none' })
   t.notOk('usage' in streaming.head)
-  t.equal(call.context.policyVersionId, 'pv_0123456789abcdef')
-  t.equal(call.context.usage, null, 'not metered yet')
+  t.equal(call.context.routing.policyVersionId, 'pv_0123456789abcdef')
+  t.equal(call.context.money.usage, null, 'not metered yet')
   t.throws(() => streaming.outcome(), 'nor is there an outcome')
 
   t.equal(await textOf(streaming.deltas), 'hello')
@@ -66,9 +66,9 @@ t.test('an answer piece by piece, metered at its end', async (t) => {
     cost_usd: 0.0002,
     determinism: { seed_honored: true },
   })
-  t.same(call.context.usage, envelope.usage)
-  t.equal(call.context.costUsd, 0.0002)
-  t.match(call.context.attempts, [{ provider: 'first', status: 200, reason: 'ok' }])
+  t.same(call.context.money.usage, envelope.usage)
+  t.equal(call.context.money.costUsd, 0.0002)
+  t.match(call.context.routing.attempts, [{ provider: 'first', status: 200, reason: 'ok' }])
   t.equal(services.budget.used, 5, 'what the pieces hold')
   release()
   t.equal(services.budget.used, 0)
@@ -101,8 +101,8 @@ t.test('another entry answers as long as there is no piece', async (t) => {
     t.equal(await textOf(streaming.deltas), 'well', name)
     streaming.outcome().release()
     t.equal(services.budget.used, 0, name)
-    const [first, second] = call.context.attempts
-    t.equal(call.context.attempts.length, 2, `${name}: ${first?.reason}`)
+    const [first, second] = call.context.routing.attempts
+    t.equal(call.context.routing.attempts.length, 2, `${name}: ${first?.reason}`)
     t.not(first?.failure, null)
     t.equal(second?.reason, 'ok')
 
@@ -143,10 +143,14 @@ t.test('behind the first piece a break is told, and counts against the entry', a
       const broken = await refusalOf(deltas.next())
       t.equal(broken.code, code, name)
       t.throws(outcome)
-      t.match(call.context.attempts, [{ provider: 'first', failure: { reason: String } }], 'one line')
-      t.not(call.context.attempts[0]?.reason, 'ok', `${name}: ${call.context.attempts[0]?.reason}`)
-      t.equal(call.context.usage, null)
-      t.match(call.context.estimate?.metered(), ESTIMATED, 'what it is supposed to have come to')
+      t.match(call.context.routing.attempts, [{ provider: 'first', failure: { reason: String } }], 'one line')
+      t.not(
+        call.context.routing.attempts[0]?.reason,
+        'ok',
+        `${name}: ${call.context.routing.attempts[0]?.reason}`,
+      )
+      t.equal(call.context.money.usage, null)
+      t.match(call.context.money.estimate?.metered(), ESTIMATED, 'what it is supposed to have come to')
       t.same(await deltas.next(), { done: true, value: undefined })
     }
     t.equal(good.requests.length, 0)
@@ -200,9 +204,9 @@ t.test('leaving ends the request at the provider', async (t) => {
     await leave(streaming)
     t.ok(await waitUntil(() => gone === index + 1, 5_000), name)
     t.equal(services.budget.used, 0, `${name}: nothing is held`)
-    t.match(call.context.attempts, [{ reason: 'ok' }])
-    t.equal(call.context.usage, null)
-    t.match(call.context.estimate?.metered(), ESTIMATED, `${name}: metered at its estimate`)
+    t.match(call.context.routing.attempts, [{ reason: 'ok' }])
+    t.equal(call.context.money.usage, null)
+    t.match(call.context.money.estimate?.metered(), ESTIMATED, `${name}: metered at its estimate`)
     t.same(await streaming.deltas.next(), { done: true, value: undefined })
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')
@@ -245,7 +249,7 @@ t.test('an answer without an end in sight is broken off at 64 MiB', async (t) =>
   const { services, request } = gatewayRig(t, { entries: [entryAt(origin)] })
   const call = request('chat', chatCall())
   t.equal((await refusalOf(runStreamed(services, call))).code, 'UPSTREAM_ERROR')
-  t.match(call.context.attempts, [{ reason: 'its answer is over 64 MiB' }])
+  t.match(call.context.routing.attempts, [{ reason: 'its answer is over 64 MiB' }])
   t.equal(services.budget.used, 0)
 })
 
@@ -278,7 +282,7 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
     { type: 'text', text: 'hello' },
     { type: 'tool_call', index: 0, id: 'c1', name: 'add', arguments: '{}' },
   ])
-  t.equal(call.context.attempts.length, 2)
+  t.equal(call.context.routing.attempts.length, 2)
   t.match(attempts, [
     { outcome: 'server', failover: false },
     { outcome: 'ok', failover: true },
@@ -339,7 +343,7 @@ t.test('speech and transcripts, streamed and whole', async (t) => {
   let text = ''
   for await (const delta of transcribing.deltas) text += delta
   t.equal(text, 'hello world')
-  t.match(call.context.attempts, [{ reason: 'an empty transcript' }, { reason: 'ok' }])
+  t.match(call.context.routing.attempts, [{ reason: 'an empty transcript' }, { reason: 'ok' }])
   t.equal(transcribing.outcome().envelope.cost_usd, 0.001)
   transcribing.outcome().release()
   t.equal(rig.services.budget.used, 0)

@@ -48,7 +48,7 @@ t.test('what only tidies up does not cost the answer when it gets none', { timeo
     release()
     t.same(result.warnings, warnings, what)
     t.equal(requests.length, 2, `${what}: one order, one deletion`)
-    t.equal(call.context.attempts.length, 1)
+    t.equal(call.context.routing.attempts.length, 1)
     t.ok(performance.now() - startedMs < 20_000, 'not waited for as for an answer')
   }
 })

@@ -215,7 +215,7 @@ t.test('a refused transcript is cured by another entry, counted in shadow, or th
     const call = cured.call()
     const answered = await runWhole(cured.services, call)
     t.equal(answered.result.text, '')
-    t.match(call.context.attempts, [
+    t.match(call.context.routing.attempts, [
       { status: 200, reason: 'a transcript that breaks accept: silence' },
       { reason: 'ok' },
     ])

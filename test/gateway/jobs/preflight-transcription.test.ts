@@ -37,7 +37,7 @@ async function preflight(
   try {
     await preflightTranscription(services, context, 'transcription', { ...request, audio: heard })
   } finally {
-    t.equal(context.policyVersionId, 'pv_for_audio', 'whatever comes of it')
+    t.equal(context.routing.policyVersionId, 'pv_for_audio', 'whatever comes of it')
   }
 }
 

@@ -116,7 +116,7 @@ test('sessions that end in every way on small credits cost what they say, to the
   })
   await Promise.all(callers)
   const { creditsMicros, overageMicros, expired } = await rig.settled()
-  const costs = contexts().map(({ costUsd }) => Math.round((costUsd ?? Number.NaN) * 1_000_000))
+  const costs = contexts().map(({ money }) => Math.round((money.costUsd ?? Number.NaN) * 1_000_000))
   t.equal(
     credits - creditsMicros,
     costs.reduce((sum, cost) => sum + cost, 0),

@@ -182,7 +182,7 @@ test('a caller who leaves while a file is transcribed pays its estimate, once', 
   caller.socket.terminate()
   await caller.closed
   t.equal(await rig.charged(), 80)
-  t.equal(rig.contexts[0]!.costUsd, 0.00008)
+  t.equal(rig.contexts[0]!.money.costUsd, 0.00008)
   while (rig.services.budget.used > 0) await sleep(20)
 })
 

@@ -526,7 +526,7 @@ async function seeCases(t: Test, cases: readonly Case[], second: Upstream) {
     const outcome = await runWhole(services, call).then((done) => done.release(), String)
     t.equal(outcome === undefined, goesOn && CURED.has(operation), `${name}: who answers`)
     t.equal(second.requests.length - before, goesOn ? 1 : 0, `${name}: the second`)
-    t.equal(call.context.attempts[0]?.failure?.status, one.status, `${name}: the first`)
+    t.equal(call.context.routing.attempts[0]?.failure?.status, one.status, `${name}: the first`)
     for (let times = 1; times < BREAKER_FAILURES; times += 1) {
       await runWhole(services, both.request(operation, PAYLOADS[operation]!)).then(
         (done) => done.release(),

@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../src/gateway/state/embedded/database.ts'
 import { createOperations } from '../../../src/gateway/state/embedded/operations.ts'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import {
   changeOf,
   done,
@@ -25,7 +25,7 @@ const newFile = async (t: Test) => join(await tempFolder(t), 'state.sqlite')
 
 t.test('everything is there after a restart', async (t) => {
   const file = await newFile(t)
-  const first = createEmbeddedState({ file, log })
+  const first = await openEmbeddedState({ file, log })
   const change = changeOf([publish(VOICE, { n: 1 }), draft(VOICE, { n: 2 })], { audit: [noteOf()] })
   const conflict = changeOf([draft(VOICE, { n: 3 })])
   const answers = [await first.catalog.change(change), await first.catalog.change(conflict)]
@@ -34,7 +34,7 @@ t.test('everything is there after a restart', async (t) => {
   const view = await viewOf(first.catalog, [VOICE])
   await first.close()
 
-  const second = createEmbeddedState({ file, log })
+  const second = await openEmbeddedState({ file, log })
   t.teardown(() => second.close())
   t.equal(await second.catalog.version(), version)
   t.same(await viewOf(second.catalog, [VOICE]), view)
@@ -45,7 +45,7 @@ t.test('everything is there after a restart', async (t) => {
 
 t.test('versions and the audit list cannot be changed in the file', async (t) => {
   const file = await newFile(t)
-  const state = createEmbeddedState({ file, log })
+  const state = await openEmbeddedState({ file, log })
   await done(state.catalog, [publish(VOICE, {})], { audit: [noteOf()] })
   await state.close()
   const db = new DatabaseSync(file)

@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { Begun } from '../../../src/contracts/ledger.ts'
-import { createEmbeddedState, openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import { openEmbeddedState, stateOf } from '../../../src/gateway/state/embedded/state.ts'
+import { StateThread } from '../../../src/gateway/state/embedded/thread.ts'
 import { startBareOperations } from '../../support/bare-operations.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { emptyStateIn } from '../../support/state-file.ts'
@@ -115,7 +116,7 @@ t.test('everything is there after a restart', async (t) => {
   }
   const usage = { token: batch, workspace, spentMicros: { key_2: 7 } }
 
-  const first = createEmbeddedState({ file, log })
+  const first = await openEmbeddedState({ file, log })
   await first.accounts.addCredits(workspace, { id: 'initial', micros: 1000 })
   await first.ledger.begin(beginningOf(workspace, { token, slot: claimOf(stored), reservation: reserve(10) }))
   await first.ledger.begin(
@@ -155,7 +156,7 @@ t.test('everything is there after a restart', async (t) => {
 })
 
 t.test('the limiter looks at the slot in the same step', async (t) => {
-  const state = createEmbeddedState({ file: ':memory:', log })
+  const state = await openEmbeddedState({ file: ':memory:', log })
   t.teardown(() => state.close())
   const [workspace, slotId] = [newWorkspace(), newDigest()]
   const take = (slotId: string | null, burst = 5) =>
@@ -177,7 +178,7 @@ t.test('the limiter looks at the slot in the same step', async (t) => {
 })
 
 t.test('a state that is closed says so', async (t) => {
-  const state = createEmbeddedState({ file: ':memory:', log })
+  const state = await openEmbeddedState({ file: ':memory:', log })
   t.equal(await state.healthy(), true)
   await state.close()
   await state.close()
@@ -187,7 +188,7 @@ t.test('a state that is closed says so', async (t) => {
 
 t.test('closing waits for what was called before', async (t) => {
   const file = await newFile(t)
-  const state = createEmbeddedState({ file, log })
+  const state = await openEmbeddedState({ file, log })
   const [workspace, ids] = [newWorkspace(), Array.from({ length: 300 }, newDigest)]
   const begun = ids.map((id) => state.ledger.begin(beginningOf(workspace, { slot: claimOf(id) })))
   await state.close()
@@ -195,7 +196,7 @@ t.test('closing waits for what was called before', async (t) => {
   const { state: after } = await start(t, file)
   const views = await Promise.all(ids.map((id) => after.ledger.look(workspace, id)))
   t.ok(views.every(({ state }) => state === 'running'))
-  await createEmbeddedState({ file, log }).close()
+  await stateOf(new StateThread({ file, log })).close()
 })
 
 t.test('files that cannot be opened are named, with the reason', async (t) => {
@@ -223,10 +224,11 @@ t.test('a state whose file cannot be opened fails each call, and opens when it c
   const file = join(folder, 'state.sqlite')
   await mkdir(file)
   const lines: string[] = []
-  const state = createEmbeddedState({
+  const thread = new StateThread({
     file,
     log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
   })
+  const state = stateOf(thread)
   t.teardown(() => state.close())
   for (let i = 0; i < 3; i++) {
     t.equal(await state.healthy(), false)

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { createEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
+import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import type { ThreadOptions } from '../../../src/gateway/state/embedded/thread.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { beginningOf, claimOf, newDigest, newToken, newWorkspace } from '../../support/state-under-test.ts'
@@ -20,7 +20,7 @@ async function stateOf(t: Test, times: Partial<ThreadOptions> = {}) {
   const threads: Worker[] = []
   const onThread = (thread: Worker) => threads.push(thread)
   process.on('worker', onThread)
-  const state = createEmbeddedState({ file, log, ...times })
+  const state = await openEmbeddedState({ file, log, ...times })
   t.teardown(async () => {
     process.off('worker', onThread)
     await state.close()
@@ -28,9 +28,8 @@ async function stateOf(t: Test, times: Partial<ThreadOptions> = {}) {
   return { file, lines, threads, state }
 }
 
-t.test('the thread is started by the first call', async (t) => {
+t.test('all calls have one thread', async (t) => {
   const { state, threads } = await stateOf(t)
-  t.equal(threads.length, 0)
   await Promise.all([state.keys.list(), state.keys.list(), state.healthy()])
   t.equal(threads.length, 1)
 })

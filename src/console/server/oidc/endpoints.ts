@@ -234,7 +234,7 @@ async function logoutTokenIn(exchange: Exchange): Promise<string> {
 export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
   const route = (method: 'GET' | 'POST', path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
     observedRoute(context.deps, { method, path }, (exchange, call) => {
-      call.headers['cache-control'] = 'no-store'
+      call.answer.headers['cache-control'] = 'no-store'
       return answer(exchange)
     })
   return [

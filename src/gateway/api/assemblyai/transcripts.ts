@@ -167,7 +167,7 @@ async function blameUpload(
 async function transcriptReply(job: Job, exchange: Exchange, context: CallContext, deps: Dependencies) {
   const kept = await keptTranscript(job, exchange, deps)
   const version = job.facts?.policy_version_id ?? null
-  if (version !== null) context.policyVersionId = version
+  if (version !== null) context.routing.policyVersionId = version
   const reply = await jsonReply(transcriptView(job, kept, openCallback(job, deps.secretKeys)))
   return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
 }

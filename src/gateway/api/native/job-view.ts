@@ -74,7 +74,7 @@ export async function jobReply(
 ): Promise<Reply> {
   const { selectors, facts, error } = job
   const version = facts?.policy_version_id ?? null
-  if (version !== null) context.policyVersionId = version
+  if (version !== null) context.routing.policyVersionId = version
   const reply = await jsonReply({
     ...submissionView(job.id, job),
     started_at: timestamp(job.startedAtMs),

@@ -105,9 +105,9 @@ export const queue = endpoint({
       const id = newJobId('qj', principal.workspace.id)
       const submitted = await enqueue({ id, order, call, slot }, request)
       context.jobId = submitted.id
-      context.replayed = submitted.id !== id
-      if (!context.replayed) deps.jobs.signals.queued(partitionOf(principal.workspace.id))
-      return accepted(submitted, { order, warnings: [...unknown, ...call.warnings] }, context.replayed)
+      context.answer.replayed = submitted.id !== id
+      if (!context.answer.replayed) deps.jobs.signals.queued(partitionOf(principal.workspace.id))
+      return accepted(submitted, { order, warnings: [...unknown, ...call.warnings] }, context.answer.replayed)
     } finally {
       call.release()
     }

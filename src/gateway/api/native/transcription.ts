@@ -441,7 +441,7 @@ async function streamTranscript(
   context: AdmittedContext,
   { services }: Dependencies,
 ): Promise<Reply> {
-  if (context.slot !== null) context.headers['x-lk-idempotency'] = 'bypassed'
+  if (context.slot !== null) context.answer.headers['x-lk-idempotency'] = 'bypassed'
   const streaming = await run(services, context, { mode: 'streamed', call })
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})

@@ -45,7 +45,7 @@ async function encoded<K extends OperationName>(
   const memory = leaseMemory(services.budget, context)
   try {
     const made = await encodedResult(result, encoding, { encoders: services.encoders, memory, signal })
-    context.encodedFrom = encoding.source
+    context.answer.encodedFrom = encoding.source
     return { got: { result: made as Results[K], warnings, release: memory.release } }
   } catch (error) {
     memory.release()

@@ -165,7 +165,7 @@ export class EarlyAttempt {
     this.#audio = audio
     this.#call = call
     this.#candidate = candidate
-    this.#context.cutThrough = 'dropped'
+    this.#context.routing.cutThrough = 'dropped'
     const never = Number.POSITIVE_INFINITY
     const active = {
       services: this.#services,
@@ -253,7 +253,7 @@ export class EarlyAttempt {
     const { durationSeconds, channels } = (payload as { readonly audio: Audio }).audio
     Object.assign(this.#audio!, { durationSeconds, channels })
     this.#body.confirm()
-    this.#context.cutThrough = 'used'
+    this.#context.routing.cutThrough = 'used'
     const leftMs = Math.max(0, attempt.deadlineAtMs - this.#services.clock.now())
     const deadline = this.#services.clock.after(leftMs, () => this.#leaving.abort(new Late()))
     const ended = (await this.#ended) as Awaited<ReturnType<typeof attemptWhole<K>>> | null

@@ -234,12 +234,12 @@ class Failover<Active extends ActiveCall, Got> {
     const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
     if (placed !== null) {
       const slot = recorder.replaced(failure)
-      context.estimate = null
+      context.money.estimate = null
       return this.#run({ ...attempt, resumes: false, placed }, services.clock.now(), slot)
     }
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
-    context.estimate = null
+    context.money.estimate = null
     if (!isCurable(failure)) throw rejected(context, failure)
     return this.tryNext()
   }
@@ -265,7 +265,7 @@ class Failover<Active extends ActiveCall, Got> {
   #breakOff(recorder: AttemptRecorder, error: unknown): never {
     const { context, signal } = this.#active
     recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
-    if (isCutShort(error)) context.estimate = null
+    if (isCutShort(error)) context.money.estimate = null
     throw error
   }
 }
@@ -289,9 +289,9 @@ function beginAttempt(
   const { entry } = candidate
   context.trace?.attempt(call.operation, entry, placed?.replica.baseUrl)
   const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot, placed)
-  context.noteRoute(candidate.route)
-  context.forPurpose = candidate.forPurpose
-  context.estimate = new AttemptEstimate(entry, call, services.clock)
+  context.routing.noteRoute(candidate.route)
+  context.routing.forPurpose = candidate.forPurpose
+  context.money.estimate = new AttemptEstimate(entry, call, services.clock)
   return recorder
 }
 
@@ -382,10 +382,10 @@ class AttemptRecorder implements AttemptRecord {
     this.#startedMs = startedMs
     this.#slot = slot
     this.#placed = placed
-    this.#failover = context.attempts.length > 0
+    this.#failover = context.routing.attempts.length > 0
     // Most calls have one, and a list that is pushed to takes room for seventeen.
-    if (this.#failover) context.attempts.push(this)
-    else context.attempts = [this]
+    if (this.#failover) context.routing.attempts.push(this)
+    else context.routing.attempts = [this]
   }
 
   get candidate(): Candidate {

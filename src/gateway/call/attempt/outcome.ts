@@ -50,13 +50,13 @@ export function buildOutcome<K extends OperationName>(
   const { result } = answer
   context.trace?.begin('settle')
   const metered = meter(call, reportedBy(result), priceFor(entry, call), services.clock.wallNow())
-  context.usage = metered.usage
-  context.costUsd = metered.costUsd
+  context.money.usage = metered.usage
+  context.money.costUsd = metered.costUsd
   context.trace?.metered(metered)
   services.watch?.metered(entry, call.operation, metered.usage)
   if (entry.provider.unitRates !== undefined)
     settleAccountUnits(services.state, entry.provider, call as Call, metered.usage)
-  context.noteRoute(route)
+  context.routing.noteRoute(route)
   const { purpose } = selection
   return {
     // Written out, since every answer has one: each spread would make another object of it.
@@ -102,11 +102,11 @@ export function keptOutcome(
   const again = againOf(call)
   const usage = again?.usage ?? meteredUsage(call)
   if (again !== undefined) again.usage = usage
-  context.usage = usage
-  context.costUsd = 0
+  context.money.usage = usage
+  context.money.costUsd = 0
   services.watch?.metered(entry, call.operation, usage)
-  context.noteRoute(route)
-  context.forPurpose = forPurpose
+  context.routing.noteRoute(route)
+  context.routing.forPurpose = forPurpose
   const { purpose } = selection
   // Written out, as that of any answer: with `headOf` spread into it a hit took 6 % more of CPU.
   const envelope: Envelope = {

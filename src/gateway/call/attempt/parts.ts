@@ -74,7 +74,7 @@ export class PartedCall {
   /** Cost of the answers so far, and of those whose end is unknown. */
   get charge(): Charge {
     const unknown = [...this.#open.values()].flatMap((context) =>
-      context.estimate === null ? [] : chargeOf(context.estimate.entry, null, context),
+      context.money.estimate === null ? [] : chargeOf(context.money.estimate.entry, null, context),
     )
     return [...this.#heard.values()]
       .map(({ charge }) => charge)
@@ -95,8 +95,9 @@ export class PartedCall {
       await context.externalWait(this.#hearAll(), services.clock)
       return this.#outcome()
     } finally {
-      const { attempts } = context
-      context.attempts = attempts.concat(this.#parts.flatMap((_, index) => this.#attempts.get(index) ?? []))
+      const { routing } = context
+      const ofParts = this.#parts.flatMap((_, index) => this.#attempts.get(index) ?? [])
+      routing.attempts = routing.attempts.concat(ofParts)
       // Parts of a job are there for its next claim, or go with its end.
       if (job === null) for (const part of this.#parts) this.#drop(part)
     }
@@ -218,12 +219,14 @@ export class PartedCall {
         costUsd: envelope.cost_usd,
         charge,
         warnings: envelope.warnings,
-        attempts: context.attempts.length,
+        attempts: context.routing.attempts.length,
       }
     } finally {
-      this.#attempts.set(index, context.attempts)
-      if (context.route !== null) this.#active.context.route = context.route
-      if (context.policyVersionId !== null) this.#active.context.policyVersionId = context.policyVersionId
+      const { attempts, route, policyVersionId } = context.routing
+      const { routing } = this.#active.context
+      this.#attempts.set(index, attempts)
+      if (route !== null) routing.route = route
+      if (policyVersionId !== null) routing.policyVersionId = policyVersionId
     }
   }
 
@@ -247,14 +250,14 @@ export class PartedCall {
     const parts = this.#parts.map((part, index) => transcriptPart(part, heard[index]!))
     const costUsd = heard.some((one) => one.costUsd === null) ? null : sumUsd(heard)
     const usage = sumUsage(heard)
-    context.usage = usage
-    context.costUsd = costUsd
+    context.money.usage = usage
+    context.money.costUsd = costUsd
     // Whoever has heard the most stands for all of them.
     const most = parts.reduce((longest, one) =>
       secondsBy(one, parts) > secondsBy(longest, parts) ? one : longest,
     )
     const best = heard[parts.indexOf(most)]!
-    context.forPurpose = best.forPurpose
+    context.routing.forPurpose = best.forPurpose
     const { purpose, warnings } = this.#selection
     const own = warningsOf(this.#selection.cut, call.payload.audio, this.#parts)
     return {

@@ -108,14 +108,14 @@ function entryVersion(entry: Entry): string {
 
 /** Notes on the context what became of the look, and counts it. */
 function note({ context, services }: ActiveCall, entry: Entry, how: CacheOutcome): void {
-  context.cache = how === 'hit' || how === 'joined' ? 'hit' : 'miss'
+  context.answer.cache = how === 'hit' || how === 'joined' ? 'hit' : 'miss'
   services.cacheWatch?.looked(entry, how)
 }
 
 /** The same of speech that was made before, maybe in a format that was made here. */
 function noteHit(active: ActiveCall<'speech'>, { entry }: Candidate, how: 'hit' | 'joined'): void {
   note(active, entry, how)
-  active.context.encodedFrom = encodingAt(entry, active.call.payload)?.source ?? null
+  active.context.answer.encodedFrom = encodingAt(entry, active.call.payload)?.source ?? null
 }
 
 function keptAudio({ audio, mediaType }: KeptSpeech): SpeechResult {
@@ -172,7 +172,7 @@ async function keep({ active, cache, terms, first }: CachedCall, result: SpeechR
 }
 
 /** The entry that was asked last. */
-function entryOf({ estimate }: CallContext, first: Candidate): Entry {
+function entryOf({ money: { estimate } }: CallContext, first: Candidate): Entry {
   return estimate?.entry ?? first.entry
 }
 

@@ -173,13 +173,13 @@ class Delivery {
     this.#over = true
     recorder.succeeded()
     // The caller has its answer: the end of the stream does not wait for the ledger.
-    void this.#reservation.settle(candidate.entry, this.#active.context.costUsd)
+    void this.#reservation.settle(candidate.entry, this.#active.context.money.costUsd)
     // How long it took depends on how fast its caller reads.
     if (candidate.route.shadow !== null)
       this.#active.services.shadows?.offer(this.#active, {
         candidate,
         result,
-        costUsd: this.#active.context.costUsd,
+        costUsd: this.#active.context.money.costUsd,
         milliseconds: null,
       })
   }
@@ -285,7 +285,7 @@ export async function openAttempt(
     if (suspect === null) {
       const { warnings } = adapted
       const leave = () => left.abort()
-      context.encodedFrom = adapted.encoding?.source ?? null
+      context.answer.encodedFrom = adapted.encoding?.source ?? null
       return { got: { first, streamed: true, rest, warnings, leave, release: memory.release } }
     }
     memory.release()
@@ -314,7 +314,7 @@ async function openWhole(
   const rest = inFormat(active, deltasOf(call.operation, result), encoding, signal)
   try {
     const first = await rest.next()
-    context.encodedFrom = encoding?.source ?? null
+    context.answer.encodedFrom = encoding?.source ?? null
     return { got: { first, streamed: false, rest, warnings, leave: () => {}, release } }
   } catch (error) {
     release()

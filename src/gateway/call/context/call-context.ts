@@ -1,5 +1,5 @@
 import type { CancelSignal } from '../../../contracts/cancellation.ts'
-import type { EndUser, Entry, Principal, Route } from '../../../contracts/catalog.ts'
+import type { EndUser, Principal, Route } from '../../../contracts/catalog.ts'
 import type { GatewayError } from '../../../contracts/errors.ts'
 import type { SessionFacts } from '../../../contracts/live.ts'
 import type { OperationName } from '../../../contracts/operations.ts'
@@ -9,11 +9,11 @@ import type { RecordedCall } from '../../../contracts/sample.ts'
 import type { Clock } from '../../../contracts/time.ts'
 import type { Trace } from '../../../contracts/tracing.ts'
 import type { Call } from '../facts/call.ts'
-import type { Metered, Usage } from '../facts/meter.ts'
 import type { UnitLevel } from '../facts/units.ts'
 import { requirementsFor } from '../select/eligibility.ts'
 import { recordedCall } from '../select/sample.ts'
 import type { PurposeResolution } from '../select/selection.ts'
+import { CallMoney } from './call-money.ts'
 
 /** Start and end of the trace id in a `traceparent`: W3C Trace Context, 3.2. */
 const TRACE_ID = [3, 35] as const
@@ -34,35 +34,10 @@ export interface CallOrigin extends Partial<EndedExchange> {
   readonly signal: CancelSignal
 }
 
-/**
- * The one context of a call: who asks, and what becomes known on the way. It is kept when the call fails, so that the
- * answer has its headers and the log line its facts.
- */
-export class CallContext {
-  readonly #origin: CallOrigin
-  #selected: Call | null = null
-  /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not valid. */
-  readonly traceparent: string | undefined
-  /** Null when tracing is off. How it is used: see `Trace`. */
-  trace: Trace | null = null
-  /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
-  readonly headers: Record<string, string> = {}
-  /** State of the key's bucket, which every answer tells; null: it was not asked. */
-  bucket: RateDecision | null = null
-  /** State of the bucket of tokens, or of audio seconds; null: the call is not limited by any. */
-  units: UnitLevel | null = null
-  /** Null until the caller is authenticated. */
-  principal: Principal | null = null
-  /** The end user of the call; null: the caller named none. */
-  endUser: EndUser | null = null
-  /** Slot of the caller's idempotency key; null without one. */
-  slot: SlotSeen | null = null
-  /** The answer is one that was given before. */
-  replayed = false
-  /** Null until it is known. */
-  operation: OperationName | null = null
-  /** The job that the request is about; null: none. */
-  jobId: string | null = null
+/** Where a call goes, as it becomes known. */
+export class CallRouting {
+  /** The call that entries were selected for, or refused; the first selection of a live session is its own. */
+  selected: Call | null = null
   /** Version of the route that served the call, or would have, which every answer names. Null until it is known. */
   policyVersionId: string | null = null
   /** Name of the route of that version; null where only the version is known. */
@@ -74,39 +49,68 @@ export class CallContext {
   attempts: AttemptRecord[] = []
   /** Outcome of an attempt that was begun while its audio came; null: none was. */
   cutThrough: 'used' | 'dropped' | null = null
+
+  /** Records the route that serves the call, or would have. */
+  noteRoute({ name, version }: Route): void {
+    this.route = name
+    this.policyVersionId = version
+  }
+}
+
+/** The facts that an answer tells beside its result. */
+export class CallAnswer {
+  /** Headers that every answer carries from now on, errors too, beside those of the facts below. */
+  readonly headers: Record<string, string> = {}
+  /** State of the key's bucket, which every answer tells; null: it was not asked. */
+  bucket: RateDecision | null = null
+  /** State of the bucket of tokens, or of audio seconds; null: the call is not limited by any. */
+  units: UnitLevel | null = null
+  /** The answer is one that was given before. */
+  replayed = false
   /** `hit`: the answer is speech that was made for another call; null: its route keeps none. */
   cache: 'hit' | 'miss' | null = null
   /** Format of the provider that the speech of the answer was made of here; null: it is as the provider made it. */
   encodedFrom: string | null = null
+}
+
+/**
+ * The one context of a call: who asks, and what becomes known on the way. It is kept when the call fails, so that the
+ * answer has its headers and the log line its facts.
+ */
+export class CallContext {
+  readonly #origin: CallOrigin
+  /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not valid. */
+  readonly traceparent: string | undefined
+  /** Null when tracing is off. How it is used: see `Trace`. */
+  trace: Trace | null = null
+  readonly routing = new CallRouting()
+  readonly money: CallMoney
+  readonly answer = new CallAnswer()
+  /** Null until the caller is authenticated. */
+  principal: Principal | null = null
+  /** The end user of the call; null: the caller named none. */
+  endUser: EndUser | null = null
+  /** Slot of the caller's idempotency key; null without one. */
+  slot: SlotSeen | null = null
+  /** Null until it is known. */
+  operation: OperationName | null = null
+  /** The job that the request is about; null: none. */
+  jobId: string | null = null
   /**
    * Milliseconds spent waiting for others than this node and its stores: for attempts (of a streamed answer, its first
    * delta), for audio behind a URL, for a video that is fetched, for what a caller asked to wait for.
    */
   upstreamWaitMs = 0
-  usage: Usage | null = null
-  costUsd: number | null = null
-  /**
-   * Estimated cost of the attempt that is under way, or that ended without its answer being seen; null: there is none.
-   * Computed when it is asked for, since most calls end well.
-   */
-  estimate: { readonly entry: Entry; metered(): Metered } | null = null
   /** Facts of a live session, beside those of every call; null: it is none. */
   live: SessionFacts | null = null
   /** Id of the live session; null: it is none. */
   sessionId: string | null = null
-  /** Sum at which its reservations were settled so far, micro-USD. */
-  chargedMicros = 0
-  accruedMicros = 0
-  /** See `OpenCall`. */
-  chargedAt = -1
-  usagePlace: object | null = null
-  #unsettled = 0
-  #onSettled: (() => void) | null = null
   /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */
   failure: GatewayError | null = null
 
   constructor(origin: CallOrigin, traceparent?: string) {
     this.#origin = origin
+    this.money = new CallMoney(origin.partOf?.money ?? null)
     this.traceparent = traceparent
   }
 
@@ -134,42 +138,6 @@ export class CallContext {
     return this.#origin.partOf?.whole ?? this
   }
 
-  /** True when every reservation of the call is settled. */
-  get isSettled(): boolean {
-    return this.#unsettled === 0
-  }
-
-  /** Money may be charged from now on, until `settled` is called as often. */
-  reserved(): void {
-    this.#unsettled += 1
-    this.#origin.partOf?.reserved()
-  }
-
-  /** Notes the cost so far of a part that is not settled. */
-  accrued(micros: number): void {
-    this.accruedMicros = micros
-    this.#origin.partOf?.accrued(micros)
-  }
-
-  /** @param micros what a reservation is settled at, micro-USD */
-  charged(micros: number): void {
-    this.chargedMicros += micros
-    this.accruedMicros = 0
-    this.#origin.partOf?.charged(micros)
-  }
-
-  /** A reservation has come to its end. */
-  settled(): void {
-    this.#unsettled -= 1
-    if (this.#unsettled === 0 && this.#onSettled !== null) this.#onSettled()
-    this.#origin.partOf?.settled()
-  }
-
-  /** @param listener called when the last reservation is settled, as often as that happens */
-  onSettled(listener: (() => void) | null): void {
-    this.#onSettled = listener
-  }
-
   /** The same context, of a call whose caller is known from now on. */
   identify(principal: Principal): AdmittedContext {
     this.principal = principal
@@ -186,17 +154,6 @@ export class CallContext {
     return context.identify(this.principal)
   }
 
-  /** Records the route that serves the call, or would have. */
-  noteRoute({ name, version }: Route): void {
-    this.route = name
-    this.policyVersionId = version
-  }
-
-  /** Entries were selected for the call, or refused. Of a live session the first selection is that of the session. */
-  noteSelected(call: Call): void {
-    this.#selected ??= call
-  }
-
   /**
    * Id of whom the call is for, as far as it may be kept for good: as a hash, or where nothing forbids it. What a call
    * demands is only known for certain once its entries were selected.
@@ -205,13 +162,14 @@ export class CallContext {
     const { endUser, principal } = this
     if (endUser === null || principal === null) return null
     if (principal.workspace.endUsers?.isHashed === true) return endUser.id
-    if (this.#selected === null) return null
-    return requirementsFor(this.#selected.selectors, principal)?.retentionDays === 0 ? null : endUser.id
+    const { selected } = this.routing
+    if (selected === null) return null
+    return requirementsFor(selected.selectors, principal)?.retentionDays === 0 ? null : endUser.id
   }
 
   recordedCall(): RecordedCall | null {
-    if (this.#selected === null || this.principal === null) return null
-    return recordedCall(this.#selected, this.principal)
+    const { selected } = this.routing
+    return selected === null || this.principal === null ? null : recordedCall(selected, this.principal)
   }
 
   /** Counts a wait for something that is neither this node nor one of its stores. */

@@ -89,6 +89,6 @@ export async function replaySlot(
   if (slot.fingerprint !== fingerprint) throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
   const result = await slotResults.open(slot.result)
   if (result === null) throw new GatewayError('IDEMPOTENT_RESULT_UNAVAILABLE')
-  context.replayed = true
+  context.answer.replayed = true
   return { ...result, headers: { ...result.headers, 'x-lk-idempotent-replay': 'true' } }
 }

@@ -216,7 +216,7 @@ export interface PartsDone {
 }
 
 /** Computes what an answer of an entry is charged at. @param costUsd null: not known; the estimate is charged */
-export function chargeOf(entry: Entry, costUsd: number | null, { estimate }: CallContext): Charge {
+export function chargeOf(entry: Entry, costUsd: number | null, { money: { estimate } }: CallContext): Charge {
   const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
   return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
 }
@@ -268,7 +268,7 @@ export class Reservation {
     this.#asked = asked
     this.#leased = leased
     this.selection = selection
-    active.context.reserved()
+    active.context.money.reserved()
   }
 
   /**
@@ -299,7 +299,7 @@ export class Reservation {
     const settled =
       'spendMicros' in charged
         ? await this.#end(null, charged, end)
-        : await this.#end(charged, this.#charge(charged, this.#active.context.costUsd), end)
+        : await this.#end(charged, this.#charge(charged, this.#active.context.money.costUsd), end)
     return settled?.slotHeld !== false
   }
 
@@ -315,13 +315,13 @@ export class Reservation {
     if (thrown instanceof Interrupted) return thrown
     const { slot } = this.#asked
     const { context, job } = this.#active
-    const entry = context.estimate?.entry ?? null
+    const entry = context.money.estimate?.entry ?? null
     // The next try of a job has the parts that were heard, and pays for them.
     const isLater = parts !== undefined && job?.isRetried?.(thrown) === true
     // A provider may have done the work, or it is tried again.
     if (entry !== null || parts?.isBegun === true || job?.isRetried?.(thrown) === true)
       this.#active.units?.keep()
-    const ofEntry = entry === null ? NOTHING : this.#charge(entry, context.costUsd)
+    const ofEntry = entry === null ? NOTHING : this.#charge(entry, context.money.costUsd)
     const charge = isLater ? NOTHING : (parts?.charge ?? ofEntry)
     if (slot === null) {
       await this.#end(entry, charge, null)
@@ -332,7 +332,7 @@ export class Reservation {
     await this.#end(entry, charge, end)
     // A fault of the gateway's own is answered as such, and logged.
     if (!burns || !(thrown instanceof GatewayError)) return thrown
-    return outcomeUnknown(context, context.attempts.at(-1)?.failure ?? null)
+    return outcomeUnknown(context, context.routing.attempts.at(-1)?.failure ?? null)
   }
 
   /**
@@ -350,7 +350,7 @@ export class Reservation {
       if (held === null) return
       services.usageKeeper?.holds(held)
     }
-    if (entry !== null) context.accrued(charge.spendMicros)
+    if (entry !== null) context.money.accrued(charge.spendMicros)
   }
 
   /** The money that the state settles if this node dies now; null: it knows of no money of the call. */
@@ -373,12 +373,12 @@ export class Reservation {
     const { token, reservation } = this.#asked
     const { services, context, job } = this.#active
     const { settlements, usage } = services
-    this.#active.units?.settle(context.usage)
+    this.#active.units?.settle(context.money.usage)
     const { workspace, key } = context.principal
     const reserved = reservation !== null
     // A job is charged once, however often it runs: the state says by which run.
     const isOnce = job !== null && token !== null
-    if (!isOnce) context.charged(charge.spendMicros)
+    if (!isOnce) context.money.charged(charge.spendMicros)
     const held = job === null ? this.#heldFor(charge) : null
     if (charge.spendMicros > 0) services.usageKeeper?.charged(context.whole, reserved, held)
     else if (held !== null) services.usageKeeper?.holds(held)
@@ -389,7 +389,7 @@ export class Reservation {
       usage.note(workspace.id, key.id, charge.spendMicros)
       this.#count(entry, charge, null)
     }
-    if (!isOnce) context.settled()
+    if (!isOnce) context.money.settled()
     if (token === null) {
       context.trace?.settling(null)
       return null
@@ -436,8 +436,8 @@ export class Reservation {
 
 /** @param taken null: the state has not said yet */
 function endCharge(context: CallContext, { spendMicros }: Charge, taken: Settled | null): void {
-  if (taken === null || taken.charged) context.charged(spendMicros)
-  context.settled()
+  if (taken === null || taken.charged) context.money.charged(spendMicros)
+  context.money.settled()
 }
 
 export const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

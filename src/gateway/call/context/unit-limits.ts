@@ -20,7 +20,7 @@ export function takeUnits({
   job,
 }: ActiveCall): TakenUnits | null | Promise<TakenUnits> {
   if (job !== null && job.isUncounted !== true) return null
-  const isDue = job !== null || (isLive(call) && context.whole.units !== null)
+  const isDue = job !== null || (isLive(call) && context.whole.answer.units !== null)
   return takeOf(state, context, call, isDue)
 }
 
@@ -61,7 +61,7 @@ function noteUnits(
   const levels = states.map((state, index): UnitLevel => ({ unit, limit: buckets[index]!.perMinute, state }))
   const [first] = levels
   const least = levels.find(({ state }) => state.retryAfterMs === retryAfterMs && retryAfterMs > 0)
-  context.whole.units = least ?? first ?? null
+  context.whole.answer.units = least ?? first ?? null
   if (least === undefined) return
   const isOfKey = buckets[levels.indexOf(least)]!.id.startsWith('key:')
   const name = unit === 'tokens' ? 'tokens' : 'audio_seconds'

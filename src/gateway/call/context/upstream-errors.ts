@@ -56,10 +56,11 @@ export function exhausted(
   unhealthyMs: readonly number[] = [],
 ): GatewayError {
   // A call that is over a limit everywhere, or could not even be sent, is itself at fault: a retry would not help.
-  if (failure !== null && context.attempts.every(isInvalidEverywhere)) return rejected(context, failure)
-  if (failure !== null && context.attempts.every(isBusy)) return busy(context, failure)
+  if (failure !== null && context.routing.attempts.every(isInvalidEverywhere))
+    return rejected(context, failure)
+  if (failure !== null && context.routing.attempts.every(isBusy)) return busy(context, failure)
   const late = leftMs <= TIMER_SLACK_MS
-  const waitsMs = context.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
+  const waitsMs = context.routing.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
   const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unhealthyMs))
   const extra = errorExtra(context, failure)
   return new GatewayError(
@@ -83,8 +84,8 @@ export function outcomeUnknown(context: CallContext, failure: Failure | null): G
 }
 
 /** True when a provider may have done the work of a failed call: one of the attempts has no known end. */
-export function isUnknown({ attempts, estimate }: CallContext): boolean {
-  return estimate !== null || attempts.some(({ failure }) => failure?.kind === 'ambiguous')
+export function isUnknown({ routing: { attempts }, money }: CallContext): boolean {
+  return money.estimate !== null || attempts.some(({ failure }) => failure?.kind === 'ambiguous')
 }
 
 /**
@@ -114,7 +115,7 @@ function isInvalidEverywhere({ failure }: AttemptRecord): boolean {
   return failure?.kind === 'limit' || (failure?.kind === 'model' && failure.status === null)
 }
 
-function errorExtra({ policyVersionId, attempts }: CallContext, failure: Failure | null) {
+function errorExtra({ routing: { policyVersionId, attempts } }: CallContext, failure: Failure | null) {
   const details = { policy_version_id: policyVersionId, attempts: attempts.map(loggedAttempt) }
   return failure === null ? { details } : { details, cause: failure.providerMessage ?? failure.reason }
 }

@@ -1,5 +1,5 @@
 import type { TenantLabel } from '../../../contracts/catalog.ts'
-import type { EndedCall } from '../../../contracts/recorder.ts'
+import type { EndedCall, EndedMoney } from '../../../contracts/recorder.ts'
 import { type Counter, Counters, type Rendered } from './family.ts'
 
 /** The dimensions that tell tenants apart, and how many tenants are counted apart. */
@@ -30,7 +30,7 @@ export class TenantMetrics {
 
   /** A request with a key is over. @param status of its answer; null: there was none */
   ended(
-    { principal, costUsd }: Pick<EndedCall, 'principal' | 'costUsd'>,
+    { principal, money }: Pick<EndedCall, 'principal'> & { readonly money: Pick<EndedMoney, 'costUsd'> },
     status: number | null,
     failed: boolean,
   ): void {
@@ -39,11 +39,11 @@ export class TenantMetrics {
     const tenant = { workspace: principal.workspace.id, app: principal.app.id }
     const series = this.#of(terms).of(tenant)
     series.count(outcomeOf(status, failed)).add(1)
-    if (costUsd !== null) series.spent.add(costUsd)
+    if (money.costUsd !== null) series.spent.add(money.costUsd)
   }
 
   /** A job was run. */
-  ran(tenant: Tenant, { costUsd }: Pick<EndedCall, 'costUsd'>): void {
+  ran(tenant: Tenant, { costUsd }: Pick<EndedMoney, 'costUsd'>): void {
     const terms = this.#terms()
     if (terms === undefined || costUsd === null) return
     this.#of(terms).of(tenant).spent.add(costUsd)

@@ -189,7 +189,7 @@ export function requestRecord(
     receivedBytes,
     sentBytes,
     jobId: call.jobId,
-    replayed: call.replayed,
+    replayed: call.answer.replayed,
     ...called,
   }
 }
@@ -236,7 +236,7 @@ function recordedFacts(call: EndedCall) {
     attempts: facts.attempts ?? [],
     usage: facts.usage ?? null,
     costUsd: facts.cost_usd ?? null,
-    ...(call.cache === null ? {} : { cache: call.cache }),
+    ...(call.answer.cache === null ? {} : { cache: call.answer.cache }),
     live: call.live,
     ...(selected === null ? {} : { call: selected }),
   }

@@ -310,7 +310,7 @@ export class BatchingRecorder implements Recorder {
     const addedMs = Math.max(0, exchange.elapsedMs - exchange.bodyMs - call.upstreamWaitMs)
     // Failures have more than their share: they would pass for the whole. And what is answered here alone, such as a
     // question of usage, has no provider that it would come later to.
-    if (plain && call.attempts.length > 0) key.workspace.addedMs.push(addedMs)
+    if (plain && call.routing.attempts.length > 0) key.workspace.addedMs.push(addedMs)
     return new Look(key, addedMs)
   }
 
@@ -328,7 +328,7 @@ export class BatchingRecorder implements Recorder {
       if (isServerError(exchange.status, call)) workspace.serverErrors += 1
       this.#noteBudget(call)
     }
-    workspace.attempted(call.attempts)
+    workspace.attempted(call.routing.attempts)
     if (look !== null || (failed && this.#failures.take(workspace.failures))) {
       workspace.recorded += 1
       this.#records.push(
@@ -346,7 +346,7 @@ export class BatchingRecorder implements Recorder {
 
   ran(job: RecordedJob, call: EndedCall, { milliseconds }: EndedRun): void {
     const workspace = this.#tallies.ofWorkspace(job.workspace)
-    workspace.attempted(call.attempts)
+    workspace.attempted(call.routing.attempts)
     this.#noteBudget(call)
     const plain = this.#looks.take(workspace.looks)
     if (plain || this.#isRemarkable(workspace, call.failure !== null, call))
@@ -372,7 +372,7 @@ export class BatchingRecorder implements Recorder {
   }
 
   /** It has failed, or was answered by another entry than the first, and there is room for one more of these. */
-  #isRemarkable(workspace: WorkspaceTally, failed: boolean, { attempts }: EndedCall): boolean {
+  #isRemarkable(workspace: WorkspaceTally, failed: boolean, { routing: { attempts } }: EndedCall): boolean {
     if (failed) return this.#failures.take(workspace.failures)
     return attempts.length > 1 && this.#failovers.take(workspace.failovers)
   }

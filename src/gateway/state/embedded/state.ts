@@ -20,16 +20,7 @@ const HEALTH_MS = 2_000
  * State in one SQLite file that survives a kill and a power cut, for the servers of one machine. Other processes, such
  * as the command line, may have the file open at the same time. Rate limits and slots are in this process' memory.
  *
- * @param options.file a path, or `:memory:` for a state that ends with this process. It is opened at the first use:
- *                     when that fails, so does the use, and `healthy` answers false
- */
-export function createEmbeddedState(options: ThreadOptions): State {
-  return stateOf(new StateThread(options), options.clock)
-}
-
-/**
- * Opens the file before it returns, unlike `createEmbeddedState`.
- *
+ * @param options.file a path, or `:memory:` for a state that ends with this process
  * @throws Error that names the file and says what is wrong with it
  */
 export async function openEmbeddedState(options: ThreadOptions): Promise<State> {

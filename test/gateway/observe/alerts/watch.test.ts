@@ -13,7 +13,7 @@ import { accountOfEndUser } from '../../../../src/gateway/call/context/end-users
 import { ROOM } from '../../../../src/gateway/observe/alerts/room.ts'
 import { type AlertWatch, createAlertWatch } from '../../../../src/gateway/observe/alerts/watch.ts'
 import { SHIPPED } from '../../../../src/gateway/providers/facts.ts'
-import { createEmbeddedState } from '../../../../src/gateway/state/embedded/state.ts'
+import { openEmbeddedState } from '../../../../src/gateway/state/embedded/state.ts'
 import { configuredProvider, entry, principal, route } from '../../../support/catalog.ts'
 import { nodeSample } from '../../../support/console-record.ts'
 import { claimingOf, FAILURE, KEEP, specOf } from '../../../support/jobs-under-test.ts'
@@ -742,7 +742,7 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
 t.test('embedded', async (t) =>
   watches(t, async (t) => {
     const file = join(await tempFolder(t), 'state.sqlite')
-    const state = createEmbeddedState({ file, log })
+    const state = await openEmbeddedState({ file, log })
     t.teardown(() => state.close())
     const endMonth = async () => {
       const db = new DatabaseSync(file)

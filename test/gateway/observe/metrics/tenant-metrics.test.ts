@@ -7,7 +7,7 @@ function callOf(workspace: string, app: string, costUsd: number | null = null) {
   const whole = principal()
   return {
     principal: { ...whole, workspace: { ...whole.workspace, id: workspace }, app: { id: app } },
-    costUsd,
+    money: { costUsd },
   }
 }
 
@@ -30,7 +30,7 @@ t.test('requests and spending by tenant; those beyond the first are other', asyn
   metrics.ended(callOf('acme', 'web'), null, true)
   metrics.ran({ workspace: 'acme', app: 'batch' }, { costUsd: 0.5 })
   for (let index = 0; index < 1_000; index += 1) metrics.ended(callOf(`w${index}`, 'web', 0.001), 200, false)
-  metrics.ended({ principal: null, costUsd: null }, 401, true)
+  metrics.ended({ principal: null, money: { costUsd: null } }, 401, true)
   metrics.ended(callOf('acme', 'web'), 200, false)
 
   const served = readExposition(textOf(metrics))

@@ -33,12 +33,14 @@ t.test(
     t.ok(most <= 4, `${most} at once`)
     const [one, two, flood] = await measure(9, FLOOD)
     t.equal(provider.most(), SLOTS, 'all of them are used, and no more')
-    // As many begin in the time that one takes, so that a call which waits for them takes twice as long as alone.
+    // As many as there are slots begin in the time that one takes, so that a call which waits for them takes twice as
+    // long as alone; half as many more begin before a busy machine has brought it here. In the order of their coming it
+    // would wait for all of the flood.
     for (const { behind, tookMs } of [one, two]) {
       t.ok(behind.length > 20, `${behind.length} calls`)
       const [others, longest] = [quantile(behind, 0.9), Math.round(quantile(tookMs, 0.9))]
       t.ok(
-        others <= SLOTS,
+        others <= 1.5 * SLOTS,
         `nine of ten waited for ${others} others or fewer, and took ${longest} ms or less`,
       )
     }

@@ -1,7 +1,7 @@
 import { systemClock } from '../contracts/time.ts'
 import { BackupError, backUp, type Manifest, restore as restoreTo } from '../gateway/node/backup.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
-import { type CliContext, EXIT_HELP, environmentOf } from './context.ts'
+import { actions, type CliContext, EXIT_HELP, environmentOf, STATE_HELP, withState } from './context.ts'
 
 const BACKUP_USAGE = `larkway backup FOLDER
 
@@ -24,6 +24,21 @@ The command works on LARKWAY_DATA (default: ./data).
 ${EXIT_HELP}
 `
 
+const STATE_USAGE = `larkway state <action>
+
+What Redis held, should it have lost that.
+
+  accept-loss          go on with a Redis that has lost everything: grants of credits and trials begin anew, and what
+                       was spent is forgotten. Refused where no node misses anything
+
+Restore a backup instead if there is one: nodes notice that by themselves, and nothing needs to be accepted. Until
+either is done, calls on credits or a trial are refused.
+
+${STATE_HELP}
+
+${EXIT_HELP}
+`
+
 /** `larkway backup`. @returns the exit code @throws UsageError, CommandFailure */
 export function backup(args: readonly string[], context: CliContext): Promise<number> {
   return run(args, context, BACKUP_USAGE, (target, { LARKWAY_DATA: folder, S3_BUCKET: bucket }) => {
@@ -35,6 +50,19 @@ export function backup(args: readonly string[], context: CliContext): Promise<nu
 /** `larkway restore`. @returns the exit code @throws UsageError, CommandFailure */
 export function restore(args: readonly string[], context: CliContext): Promise<number> {
   return run(args, context, RESTORE_USAGE, (source, { LARKWAY_DATA: folder }) => restoreTo(source, folder))
+}
+
+/** `larkway state`. @throws UsageError, CommandFailure */
+export const state = actions('state', STATE_USAGE, { 'accept-loss': acceptLoss })
+
+async function acceptLoss(args: readonly string[], context: CliContext): Promise<void> {
+  parse(args, {}, 0)
+  const accepted = await withState(environmentOf(context), async ({ memory }) => {
+    if (memory === null) throw new CommandFailure('the state is a file, which is lost with its data folder')
+    return memory.acceptLoss()
+  })
+  if (accepted === null) throw new CommandFailure('no node misses anything: there is no loss to accept')
+  context.print(`accepted the loss of ${accepted}: nodes go on within seconds, and book grants again\n`)
 }
 
 async function run(

@@ -1,5 +1,6 @@
 import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
 import { errorMessage } from '../contracts/log.ts'
+import type { ModelTable } from '../contracts/models.ts'
 import { systemClock } from '../contracts/time.ts'
 import type { Send } from '../contracts/upstream.ts'
 import { type ListedModels, listModels } from '../gateway/call/select/list-models.ts'
@@ -22,6 +23,8 @@ export interface CheckOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Ask each configured provider for its models. */
   readonly providers: boolean
+  /** Facts that it is judged by; default: the program's. */
+  readonly models?: ModelTable | undefined
   readonly nowMs?: number
 }
 
@@ -33,13 +36,13 @@ export interface CheckOptions {
  * @throws CatalogError with every fault
  */
 export async function check(
-  { path, env, providers, nowMs = systemClock.wallNow() }: CheckOptions,
+  { path, env, providers, models = SHIPPED, nowMs = systemClock.wallNow() }: CheckOptions,
   print: Print,
 ): Promise<number> {
   const { serving } = await openCatalog({
     path,
     kinds: PROVIDERS,
-    models: SHIPPED,
+    models,
     env,
     open: await secretOpener(env),
   })

@@ -7,9 +7,10 @@ const HELP = `larkway <command>
   serve [--processes N]        run the gateway; docs/configuration.md lists its environment. N processes (1 to 64) share
                                the port, and Redis and S3 or the data folder; LARKWAY_MEMORY_MIB is the budget of each
   worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
-  check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
+  check [file] [--providers] [--models FILE|URL]
+                               validate the configuration: print every issue, or what it amounts to (default:
                                LARKWAY_CONFIG, else larkway.yaml), and the certificate of TLS; with --providers, ask
-                               each provider for its models
+                               each provider for its models; with --models, by the facts of a signed document
   doctor [--call [--yes]]      look at all that a node here depends on, and say what is wrong; with --call, try entries
   schema                       print the JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
@@ -62,7 +63,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   webhooks: async (...given) => (await import('./webhooks.ts')).webhooks(...given),
   usage: async (...given) => (await import('./usage.ts')).usage(...given),
   secrets: async (...given) => (await import('./secrets.ts')).secrets(...given),
-  state: async (...given) => (await import('./state.ts')).state(...given),
+  state: async (...given) => (await import('./backup.ts')).state(...given),
   transcribe: async (...given) => (await import('./transcribe.ts')).transcribe(...given),
   listen: async (...given) => (await import('./listen.ts')).listen(...given),
   backup: async (...given) => (await import('./backup.ts')).backup(...given),
@@ -130,10 +131,14 @@ export async function runCommand(
 }
 
 async function check(args: string[], context: CliContext): Promise<number> {
-  const { values, positionals } = parse(args, { providers: { type: 'boolean' } }, 1)
+  const flags = { providers: { type: 'boolean' }, models: { type: 'string' } } as const
+  const { values, positionals } = parse(args, flags, 1)
+  const { providers = false, models: from } = values
   const path = positionals[0] ?? configPath(context)
+  const { readDocument } = await import('./models-update.ts')
   const { check } = await import('./check.ts')
-  return check({ path, env: context.env, providers: values.providers === true }, context.print)
+  const models = from === undefined ? undefined : (await readDocument(from, context)).table
+  return check({ path, env: context.env, providers, models }, context.print)
 }
 
 async function route(args: string[], context: CliContext): Promise<number> {

@@ -48,6 +48,35 @@ export interface CliContext {
   readonly complain?: (sentence: string) => void
 }
 
+/**
+ * A command whose first argument is an action.
+ *
+ * @param usage its help
+ * @param table each resolves with the exit code; default: 0
+ * @throws UsageError for an action that there is not
+ */
+export function actions(
+  name: string,
+  usage: string,
+  table: Readonly<Record<string, (args: readonly string[], context: CliContext) => Promise<unknown>>>,
+) {
+  return async (args: readonly string[], context: CliContext): Promise<number> => {
+    const [action = '', ...rest] = args
+    if (args.includes('--help')) {
+      context.print(usage)
+      return 0
+    }
+    if (!Object.hasOwn(table, action)) {
+      const names = Object.keys(table)
+        .join(', ')
+        .replace(/, ([^,]*)$/, ' or $1')
+      throw new UsageError(`${name} takes ${names}; see larkway ${name} --help`)
+    }
+    const code = await table[action]!(rest, context)
+    return typeof code === 'number' ? code : 0
+  }
+}
+
 /** Help on options that several commands take, and on what all of them have in common. */
 export const CONFIG_HELP =
   '--config FILE        default: LARKWAY_CONFIG, else larkway.yaml when it exists, else the demo'

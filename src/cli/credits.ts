@@ -7,8 +7,9 @@ import { type Charged, chargesOf, recordedFor } from '../gateway/admin/books.ts'
 import { addCredits, newGrantId } from '../gateway/admin/credits.ts'
 import { accountTerms } from '../gateway/admin/parts.ts'
 import { formatUsd } from '../gateway/catalog/terms.ts'
-import { CommandFailure, json, parse, required, rfc3339, table, UsageError } from './arguments.ts'
+import { CommandFailure, json, parse, required, rfc3339, table } from './arguments.ts'
 import {
+  actions,
   type CliContext,
   CONFIG_HELP,
   EXIT_HELP,
@@ -39,20 +40,8 @@ ${STATE_HELP}
 ${EXIT_HELP}
 `
 
-/**
- * `larkway credits`: what workspaces may still spend.
- *
- * @returns the exit code
- * @throws UsageError, CommandFailure, CatalogError
- */
-export async function credits(args: readonly string[], context: CliContext): Promise<number> {
-  const [action, ...rest] = args
-  if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'add') await add(rest, context)
-  else if (action === 'show') await showCredits(rest, context)
-  else throw new UsageError('credits takes add or show; see larkway credits --help')
-  return 0
-}
+/** `larkway credits`: what workspaces may still spend. @throws UsageError, CommandFailure, CatalogError */
+export const credits = actions('credits', USAGE, { add, show: showCredits })
 
 const text = { type: 'string' } as const
 const ADD_FLAGS = { workspace: text, usd: text, id: text, config: text } as const

@@ -5,6 +5,7 @@ import { cancelForApp, jobOf, retryJob } from '../gateway/admin/jobs.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { CommandFailure, json, oneOf, parse, rfc3339, table, UsageError, whole } from './arguments.ts'
 import {
+  actions,
   type CliContext,
   CONFIG_HELP,
   EXIT_HELP,
@@ -38,22 +39,8 @@ ${STATE_HELP} Audio is removed from the store that the environment names.
 ${EXIT_HELP}
 `
 
-/**
- * `larkway jobs`: transcription jobs and jobs of the queue.
- *
- * @returns the exit code
- * @throws UsageError, CommandFailure
- */
-export async function jobs(args: readonly string[], context: CliContext): Promise<number> {
-  const [action, ...rest] = args
-  if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'list') await list(rest, context)
-  else if (action === 'show') await showJob(rest, context)
-  else if (action === 'retry') await retry(rest, context)
-  else if (action === 'cancel') await cancel(rest, context)
-  else throw new UsageError('jobs takes list, show, retry or cancel; see larkway jobs --help')
-  return 0
-}
+/** `larkway jobs`: transcription jobs and jobs of the queue. @throws UsageError, CommandFailure */
+export const jobs = actions('jobs', USAGE, { list, show: showJob, retry, cancel })
 
 /** Queues a failed job of the queue again. */
 async function retry(args: readonly string[], context: CliContext): Promise<void> {

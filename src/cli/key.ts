@@ -25,6 +25,7 @@ import { formatUsd } from '../gateway/catalog/terms.ts'
 import { CatalogError } from '../gateway/catalog/watch.ts'
 import { CommandFailure, json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
 import {
+  actions,
   type CliContext,
   CONFIG_HELP,
   EXIT_HELP,
@@ -67,28 +68,16 @@ ${STATE_HELP} They notice new and revoked keys within 5 s.
 ${EXIT_HELP}
 `
 
-/**
- * `larkway key`: API keys of the configuration and of the state.
- *
- * @returns the exit code
- * @throws UsageError, CommandFailure, CatalogError
- */
-export async function key(args: readonly string[], context: CliContext): Promise<number> {
-  const [action, ...rest] = args
-  if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'create') await runCreate(rest, context)
-  else if (action === 'list') await list(rest, context)
-  else if (action === 'change') await change(rest, context)
-  else if (action === 'rotate') await rotate(rest, context)
-  else if (action === 'revoke') await revoke(rest, context)
-  else if (action === 'make') context.print(made(rest))
-  else if (action === 'hash') context.print(`${await hashed(rest, context)}\n`)
-  else
-    throw new UsageError(
-      'key takes create, change, rotate, list, revoke, make or hash; see larkway key --help',
-    )
-  return 0
-}
+/** `larkway key`: API keys of the configuration and of the state. @throws UsageError, CommandFailure, CatalogError */
+export const key = actions('key', USAGE, {
+  create: runCreate,
+  change,
+  rotate,
+  list,
+  revoke,
+  make: printKey,
+  hash: printHash,
+})
 
 const text = { type: 'string' } as const
 const CREATE_FLAGS = {
@@ -303,16 +292,19 @@ function jsonRow({ rateLimit, budgetMicros, createdAtMs, expiresAtMs, revokedAtM
   }
 }
 
-function made(args: readonly string[]): string {
+async function printKey(args: readonly string[], { print }: CliContext): Promise<void> {
   parse(args, {}, 0)
   const plain = makeKey()
-  return `key     ${plain}\nsha256  ${hashKey(plain)}\n`
+  print(`key     ${plain}\nsha256  ${hashKey(plain)}\n`)
 }
 
-async function hashed(args: readonly string[], { input = Readable.from([]) }: CliContext): Promise<string> {
+async function printHash(
+  args: readonly string[],
+  { input = Readable.from([]), print }: CliContext,
+): Promise<void> {
   const [given] = parse(args, {}, 1).positionals
   const plain = (given ?? (await textOf(input))).trim()
   if (!looksLikeKey(plain))
     throw new UsageError('this is not an API key of Larkway, or it has a typing error')
-  return hashKey(plain)
+  print(`${hashKey(plain)}\n`)
 }

@@ -32,8 +32,7 @@ export async function updateModels(args: readonly string[], context: CliContext)
   )
   const { from, force = false, shipped = false } = values
   if (shipped && (from !== undefined || force)) throw new UsageError('--shipped goes with no other option')
-  const keys = modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
-  const text = from === undefined ? null : await documentAt(from)
+  const document = from === undefined ? null : await readDocument(from, context)
   return withState(environmentOf(context), async (state) => {
     const before = await modelsAt(environmentOf(context), state.catalog)
     if (before.refused !== null)
@@ -44,11 +43,11 @@ export async function updateModels(args: readonly string[], context: CliContext)
       context.print(`The facts of models are those of the program again, of ${SHIPPED.issuedAt}.\n`)
       return 0
     }
-    if (text === null) {
+    if (document === null) {
       context.print(tableStatus(before.table, systemClock.wallNow()))
       return 0
     }
-    const table = readOrFail(() => readFeed(text, keys), from ?? '')
+    const { text, table } = document
     const { issuedAt: present } = before.table
     if (table.issuedAt === present) {
       context.print(`The facts of models are those of ${present} already; nothing has changed.\n`)
@@ -98,6 +97,21 @@ async function put({ catalog }: State, models: StoredModels | null, before: stri
   await catalog.putModels(newId('call'), models, note)
 }
 
+/**
+ * Reads a signed document of facts about models.
+ *
+ * @param from a file, or a URL
+ * @throws CommandFailure when it cannot be had, or is refused
+ */
+export async function readDocument(from: string, context: CliContext) {
+  const text = await documentAt(from)
+  try {
+    return { text, table: readFeed(text, modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)) }
+  } catch (error) {
+    throw new CommandFailure(`${from} is refused: ${(error as Error).message}`, { cause: error })
+  }
+}
+
 async function documentAt(from: string): Promise<string> {
   const isUrl = /^https?:\/\//i.test(from)
   try {
@@ -131,12 +145,4 @@ async function fetched(url: URL): Promise<string> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
-}
-
-function readOrFail<Value>(read: () => Value, from: string): Value {
-  try {
-    return read()
-  } catch (error) {
-    throw new CommandFailure(`${from} is refused: ${(error as Error).message}`, { cause: error })
-  }
 }

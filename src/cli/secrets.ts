@@ -1,7 +1,15 @@
 import { makeSecretKey, readSecretKeys } from '../contracts/secrets.ts'
 import { formerKeysEndMs, resealSecrets } from '../gateway/admin/secrets.ts'
-import { CommandFailure, parse, rfc3339, UsageError } from './arguments.ts'
-import { type CliContext, CONFIG_HELP, EXIT_HELP, environmentOf, STATE_HELP, withAdmin } from './context.ts'
+import { CommandFailure, parse, rfc3339 } from './arguments.ts'
+import {
+  actions,
+  type CliContext,
+  CONFIG_HELP,
+  EXIT_HELP,
+  environmentOf,
+  STATE_HELP,
+  withAdmin,
+} from './context.ts'
 
 const USAGE = `larkway secrets <action>
 
@@ -20,15 +28,14 @@ ${STATE_HELP}
 ${EXIT_HELP}
 `
 
-/** `larkway secrets`: the keys that seal. @returns the exit code @throws UsageError, CommandFailure */
-export async function secrets(args: readonly string[], context: CliContext): Promise<number> {
-  const [action, ...rest] = args
-  if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'make') context.print(`${makeSecretKey()}\n`)
-  else if (action === 'rotate') return rotate(rest, context)
-  else throw new UsageError('secrets takes make or rotate; see larkway secrets --help')
-  return 0
-}
+/** `larkway secrets`: the keys that seal. @throws UsageError, CommandFailure */
+export const secrets = actions('secrets', USAGE, {
+  async make(args, { print }) {
+    parse(args, {}, 0)
+    print(`${makeSecretKey()}\n`)
+  },
+  rotate,
+})
 
 async function rotate(args: readonly string[], context: CliContext): Promise<number> {
   const { config } = parse(args, { config: { type: 'string' } }, 0).values

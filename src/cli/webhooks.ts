@@ -3,7 +3,15 @@ import type { EventView } from '../contracts/outbox.ts'
 import { readSecretKeys } from '../contracts/secrets.ts'
 import { redeliver, testWebhook } from '../gateway/admin/webhook.ts'
 import { json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
-import { type CliContext, EXIT_HELP, environmentOf, STATE_HELP, withAdmin, withState } from './context.ts'
+import {
+  actions,
+  type CliContext,
+  EXIT_HELP,
+  environmentOf,
+  STATE_HELP,
+  withAdmin,
+  withState,
+} from './context.ts'
 
 const USAGE = `larkway webhooks <action>
 
@@ -22,21 +30,8 @@ ${STATE_HELP} A test is signed with the secret that LARKWAY_SECRET_KEYS opens, e
 ${EXIT_HELP}
 `
 
-/**
- * `larkway webhooks`: announcements of jobs that have ended.
- *
- * @returns the exit code
- * @throws UsageError, CommandFailure
- */
-export async function webhooks(args: readonly string[], context: CliContext): Promise<number> {
-  const [action, ...rest] = args
-  if (args.includes('--help')) context.print(USAGE)
-  else if (action === 'list') await list(rest, context)
-  else if (action === 'redeliver') await announceAgain(rest, context)
-  else if (action === 'test') return test(rest, context)
-  else throw new UsageError('webhooks takes list, redeliver or test; see larkway webhooks --help')
-  return 0
-}
+/** `larkway webhooks`: announcements of jobs that have ended. @throws UsageError, CommandFailure */
+export const webhooks = actions('webhooks', USAGE, { list, redeliver: announceAgain, test })
 
 async function announceAgain(args: readonly string[], context: CliContext): Promise<void> {
   const [id] = parse(args, {}, 1).positionals

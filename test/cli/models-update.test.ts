@@ -133,6 +133,14 @@ for (const kind of ['SQLite', 'Redis'] as const) {
       const second = await startLarkway(t, { config: configOf('morse-2'), dataFolder, env: ofNode })
       t.match(await run('key', 'list'), { code: 0, errors: '' })
       t.match(await run('export'), { code: 0, output: /model: morse-2/ })
+      t.match(await run('check'), { code: 1, output: /routes\/main\/entries\/0/ })
+      const checked = await run('check', '--models', 'later.json')
+      t.match(checked, {
+        code: 0,
+        output: /is valid\.\n[\s\S]*sandbox\/morse-2 +deprecated since 2026-01-01/,
+      })
+      const refused = await run('check', '--models', LARKWAY_CONFIG)
+      t.match(refused, { code: 1, errors: /larkway\.yaml is refused: it has no signature/ })
       t.match(await run('import', LARKWAY_CONFIG, '--dry-run'), { code: 0, errors: '' })
       const { output } = await run('doctor')
       t.match(output, /^ok +configuration +\S+ is valid: 1 route/m)

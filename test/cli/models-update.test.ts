@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { type ModelsDocument, SHIPPED } from '../../src/gateway/providers/facts.ts'
 import { signModels } from '../../src/gateway/providers/feed.ts'
-import { larkway } from '../support/cli.ts'
+import { runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -39,9 +39,9 @@ t.test('a running node takes up a newer document, and goes back', { timeout: 120
   })
   const node = await startLarkway(t, { env: { LARKWAY_MODELS_KEYS } })
   const env = { LARKWAY_MODELS_KEYS, LARKWAY_DATA: node.dataFolder }
-  const update = (...args: string[]) => larkway(['models', 'update', ...args], { cwd, env })
+  const update = (...args: string[]) => runInProcess(['models', 'update', ...args], { cwd, env })
   const ofModels = async () => {
-    const { output } = await larkway(['doctor', '--json'], { cwd, env: { ...env, PORT: '1' } })
+    const { output } = await runInProcess(['doctor', '--json'], { cwd, env: { ...env, PORT: '1' } })
     const findings = JSON.parse(output) as { grade: string; about: string; finding: string }[]
     const ofModels = findings.filter(({ about }) => about === 'configuration').slice(1)
     return ofModels.map(({ grade, finding }) => `${grade}: ${finding}`)
@@ -95,12 +95,12 @@ t.test(
     const cwd = t.testdir({ 'later.json': signed(LATER) })
     const first = await startLarkway(t, { dataFolder: data, env: { LARKWAY_MODELS_KEYS } })
     const env = { LARKWAY_MODELS_KEYS, LARKWAY_DATA: first.dataFolder }
-    t.match(await larkway(['models', 'update', '--from', 'later.json'], { cwd, env }), { code: 0 })
+    t.match(await runInProcess(['models', 'update', '--from', 'later.json'], { cwd, env }), { code: 0 })
     await first.signal('SIGTERM')
     const other = await startLarkway(t, { dataFolder: first.dataFolder })
     const said = other.log.map(({ msg }) => `${msg}`).find((msg) => msg.startsWith('the stored facts'))
     t.match(said, /are refused, since LARKWAY_MODELS_KEYS is not set; .*those of the program hold/)
-    const doctor = await larkway(['doctor'], { cwd, env: { LARKWAY_DATA: first.dataFolder, PORT: '1' } })
+    const doctor = await runInProcess(['doctor'], { cwd, env: { LARKWAY_DATA: first.dataFolder, PORT: '1' } })
     t.match(doctor, {
       code: 1,
       output: /the stored facts of models are refused, since LARKWAY_MODELS_KEYS is/,
@@ -127,7 +127,7 @@ for (const kind of ['SQLite', 'Redis'] as const) {
       const { dataFolder } = first
       const LARKWAY_CONFIG = `${dataFolder}/larkway.yaml`
       const env = { ...ofNode, LARKWAY_DATA: dataFolder, LARKWAY_CONFIG, PORT: '1' }
-      const run = (...args: string[]) => larkway(args, { cwd, env })
+      const run = (...args: string[]) => runInProcess(args, { cwd, env })
       t.match(await run('models', 'update', '--from', 'later.json'), { code: 0 })
       await first.signal('SIGTERM')
       const second = await startLarkway(t, { config: configOf('morse-2'), dataFolder, env: ofNode })

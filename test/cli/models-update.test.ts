@@ -158,6 +158,15 @@ for (const kind of ['SQLite', 'Redis'] as const) {
       const third = await startLarkway(t, { config: configOf('morse-1'), dataFolder, env: ofNode })
       const refusal = third.log.find(({ level }) => level === 'error')
       t.match(refusal?.msg, /refused, the catalog is not valid with them$/)
+      const { providers, ...others } = configOf('morse-1')
+      const prices = { 'morse-1': SHIPPED.factsOf('sandbox', 'morse-1')!.price! }
+      const agreed = { sandbox: { ...providers.sandbox, prices } }
+      await writeFile(LARKWAY_CONFIG, JSON.stringify({ providers: agreed, ...others }))
+      const taken = () =>
+        third.log.some(
+          ({ msg }) => msg === 'facts of models of 2099-02-01T00:00:00.000Z (stored) are in force',
+        )
+      t.ok(await waitUntil(taken), 'a file that is valid with them brings them into force')
     },
   )
 }

@@ -82,6 +82,8 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
   /** Issues of the last offered file alone. */
   #fileIssues: readonly string[] = []
   #refused: readonly string[] = []
+  /** Issues of the newest file and catalog with the newest facts of models. */
+  #factsIssues: readonly string[] = []
 
   constructor(first: InForce, surroundings: ProviderContext) {
     this.#surroundings = surroundings
@@ -91,8 +93,7 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
 
   /** Takes a file when it is valid by itself, and costs no published record that is in force. */
   offerFile(file: CatalogText | Refused): Offered {
-    const alone =
-      'issues' in file ? file : make({ ...this.#inForce, file, published: null }, this.#surroundings, null)
+    const alone = 'issues' in file ? file : this.#alone(file)
     this.#fileIssues = 'issues' in alone ? alone.issues : []
     this.#newest = { ...this.#newest, file: 'issues' in alone ? this.#inForce.file : alone.file }
     return 'issues' in alone ? alone : this.#settle()
@@ -107,36 +108,48 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
     return this.#settle()
   }
 
-  /** Takes facts of models when they cost nothing that is served, and all of it is valid with them. */
+  /**
+   * Takes facts of models when they cost nothing that is served, and all of it is valid with them; else as soon as a
+   * file or a catalog comes that is.
+   */
   offerModels(models: ModelTable): Offered {
-    const { models: before } = this.#newest
     this.#newest = { ...this.#newest, models }
     const offered = this.#settle()
-    if ('issues' in offered) this.#newest = { ...this.#newest, models: before }
-    return offered
+    return areSame(this.#inForce.models, models) ? offered : { issues: this.#factsIssues }
   }
 
-  /** Puts the newest file and catalog in force, else of one of them the one before. */
+  /** A file by itself, by the newest facts of models, else by those in force. */
+  #alone(file: CatalogText): InForce | Refused {
+    const { models } = this.#newest
+    const made = make({ file, published: null, models }, this.#surroundings, null)
+    if (!('issues' in made) || areSame(models, this.#inForce.models)) return made
+    return make({ ...this.#inForce, file, published: null }, this.#surroundings, null)
+  }
+
+  /** Puts the newest file and catalog in force, else of one of them the one before; with the newest facts if it can. */
   #settle(): Offered {
-    const { file, published } = this.#inForce
-    const { file: newestFile, published: newestPublished, models } = this.#newest
-    const candidates: Sources[] = [this.#newest]
-    if (newestFile !== file && newestPublished !== published)
-      candidates.push({ file, published: newestPublished, models }, { file: newestFile, published, models })
-    this.#refused = []
-    for (const candidate of candidates) {
+    const { file, published, models } = this.#inForce
+    const newest = this.#newest
+    const pairs: Pick<Sources, 'file' | 'published'>[] = [newest]
+    if (newest.file !== file && newest.published !== published)
+      pairs.push({ file, published: newest.published }, { file: newest.file, published })
+    const tables = areSame(newest.models, models) ? [newest.models] : [newest.models, models]
+    const candidates = pairs.flatMap((pair) => tables.map((table) => ({ ...pair, models: table })))
+    let refused: readonly string[] = []
+    for (const [index, candidate] of candidates.entries()) {
       const made = make(candidate, this.#surroundings, this.#inForce.fitting.good)
       const losses = 'issues' in made ? made.issues : this.#lossesIn(made.fitting)
-      if ('issues' in made || losses.length > 0) {
-        if (candidate === this.#newest) this.#refused = losses
-        continue
-      }
+      if (index === 0) this.#factsIssues = losses
+      if (index < tables.length) refused = losses
+      if ('issues' in made || losses.length > 0) continue
       const changed = made.fingerprint !== this.#inForce.fingerprint
       if (changed) this.#inForce = made
-      if (candidate === this.#newest) return { changed }
-      break
+      if (index >= tables.length) break
+      this.#refused = []
+      return { changed }
     }
-    return { issues: this.#refused }
+    this.#refused = refused
+    return { issues: refused }
   }
 
   /** Why records that are served now would not be any more. */
@@ -200,6 +213,10 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
   }
 }
 
+function areSame(some: ModelTable, others: ModelTable): boolean {
+  return some.issuedAt === others.issuedAt && some.origin === others.origin
+}
+
 function make(
   { file, published, models }: Sources,
   surroundings: ProviderContext,
@@ -248,8 +265,11 @@ export function pollPublished({
 }: PublishedPollOptions): Polling {
   /** Version that was read last, in force or not; null: it has to be read. */
   let version: string | null = null
+  /** Facts that what is served is not valid with. */
+  let refusedFacts: ModelTable | null = null
 
   async function read(): Promise<void> {
+    if (refusedFacts !== null && areSame(refusedFacts, serving.models())) tellTaken(refusedFacts)
     if (version !== null && (await store.version()) === version) return
     const [published, stored] = await Promise.all([store.published(), store.models()])
     const before = exclusionsOf(serving)
@@ -268,12 +288,17 @@ export function pollPublished({
   function takeModels({ table, refused }: ModelsInForce): void {
     if (refused !== null)
       log.error(`the stored facts of models are refused, since ${refused}; those of the program hold`)
-    const { issuedAt, origin } = serving.models()
-    if (table.issuedAt === issuedAt && table.origin === origin) return
+    if (areSame(table, serving.models()) && refusedFacts === null) return
     const offered = serving.offerModels(table)
-    const which = `facts of models of ${table.issuedAt} (${table.origin})`
-    if (!('issues' in offered)) log.info(`${which} are in force`)
-    else log.error({ issues: offered.issues }, `${which} refused, the catalog is not valid with them`)
+    if ('issues' in offered) {
+      refusedFacts = table
+      log.error({ issues: offered.issues }, `${nameOf(table)} refused, the catalog is not valid with them`)
+    } else tellTaken(table)
+  }
+
+  function tellTaken(table: ModelTable): void {
+    refusedFacts = null
+    log.info(`${nameOf(table)} are in force`)
   }
 
   function logExclusions(before: string): void {
@@ -293,6 +318,10 @@ export function pollPublished({
     pollMs,
     clock,
   })
+}
+
+function nameOf({ issuedAt, origin }: ModelTable): string {
+  return `facts of models of ${issuedAt} (${origin})`
 }
 
 function exclusionsOf(serving: Serving): string {

@@ -323,5 +323,27 @@ t.test(
     t.equal(serving.models().issuedAt, '2099-01-01T00:00:00.000Z')
     t.same(serving.offerModels(before), { changed: true })
     t.equal(costOf(), 0.462)
+    const nova = { stt: { ...document.providers.stt, prices: { 'nova-3': { per_hour_usd: 1 } } } }
+    t.same(serving.offerFile({ document: { ...document, providers: nova }, hash: '3' }), { changed: true })
+    t.same(serving.models(), before, 'facts in whose place others came are not waited for')
+
+    t.same(serving.offerFile({ document, hash: '4' }), { changed: true })
+    t.match(serving.offerModels(priced('2099-03-01T00:00:00.000Z', null)), refused)
+    t.same(serving.offerFile({ document: { ...document, providers: nova }, hash: '5' }), { changed: true })
+    t.equal(serving.models().issuedAt, '2099-03-01T00:00:00.000Z', 'a file that fits brings them into force')
+
+    t.same(serving.offerModels(before), { changed: true })
+    t.same(serving.offerFile({ document, hash: '6' }), { changed: true })
+    const later = priced('2099-04-01T00:00:00.000Z', null)
+    const known: ModelTable = {
+      ...later,
+      factsOf: (kind, model) =>
+        model === 'nova-9' ? before.factsOf(kind, 'nova-3') : later.factsOf(kind, model),
+    }
+    t.match(serving.offerModels(known), refused)
+    const entries = [{ provider: 'stt', model: 'nova-9' }]
+    const newer = { ...document, routes: { voice: { workspace: 'acme', entries } } }
+    t.same(serving.offerFile({ document: newer, hash: '7' }), { changed: true }, 'also one that needs them')
+    t.equal(serving.models().issuedAt, '2099-04-01T00:00:00.000Z')
   },
 )

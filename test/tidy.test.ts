@@ -80,7 +80,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call': 855,
   'gateway/call/attempt': 3_885,
   'gateway/call/compare': 645,
-  'gateway/call/context': 1_310,
+  'gateway/call/context': 1_315,
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,

@@ -135,9 +135,9 @@ async function check(args: string[], context: CliContext): Promise<number> {
   const { values, positionals } = parse(args, flags, 1)
   const { providers = false, models: from } = values
   const path = positionals[0] ?? configPath(context)
-  const { readDocument } = await import('./models-update.ts')
+  const read = async (from: string) => (await import('./models-update.ts')).readDocument(from, context)
+  const models = from === undefined ? undefined : (await read(from)).table
   const { check } = await import('./check.ts')
-  const models = from === undefined ? undefined : (await readDocument(from, context)).table
   return check({ path, env: context.env, providers, models }, context.print)
 }
 

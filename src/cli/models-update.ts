@@ -104,9 +104,10 @@ async function put({ catalog }: State, models: StoredModels | null, before: stri
  * @throws CommandFailure when it cannot be had, or is refused
  */
 export async function readDocument(from: string, context: CliContext) {
+  const keys = modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)
   const text = await documentAt(from)
   try {
-    return { text, table: readFeed(text, modelKeys(environmentOf(context).LARKWAY_MODELS_KEYS)) }
+    return { text, table: readFeed(text, keys) }
   } catch (error) {
     throw new CommandFailure(`${from} is refused: ${(error as Error).message}`, { cause: error })
   }

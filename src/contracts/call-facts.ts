@@ -10,8 +10,8 @@ import type { SpanFacts, TraceEnd } from './tracing.ts'
 export function callFacts(call: EndedCall) {
   const { principal, money } = call
   const { policyVersionId, route, attempts } = call.routing
-  const estimate = money.usage === null ? (money.estimate?.metered() ?? null) : null
-  const { usage, costUsd } = estimate ?? money
+  const { estimated } = money
+  const { usage, costUsd } = estimated ?? money
   const tried = attempts.length > 0 ? attempts.map(loggedAttempt) : undefined
   return {
     workspace: principal?.workspace.id,
@@ -27,7 +27,7 @@ export function callFacts(call: EndedCall) {
     cache: call.answer.cache ?? undefined,
     cost_usd: costUsd ?? undefined,
     // The end of the attempt is unknown: these figures are estimated, not measured.
-    estimated: estimate === null ? undefined : true,
+    estimated: estimated === null ? undefined : true,
     ...liveFacts(call),
   }
 }

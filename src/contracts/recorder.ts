@@ -48,8 +48,8 @@ export interface EndedRouting {
 
 /** The consumption of a call, and the end of its reservations. */
 export interface EndedMoney extends Consumption {
-  /** Consumption of an attempt without a known end; null: there is none. */
-  readonly estimate: { metered(): Consumption } | null
+  /** Where nothing was measured: estimated for an attempt without a known end; null: there is none. */
+  readonly estimated: Consumption | null
   /** Sum of its settled reservations so far, micro-USD. */
   readonly chargedMicros: number
   /** Cost so far of the part that is not settled, as it would be charged if this node died now. */
@@ -144,14 +144,12 @@ export type EndingRun = Omit<EndedRun, 'milliseconds'>
 export type OpenCall = EndedCall & {
   /** Null: it is of a job, or a part of another. */
   readonly exchange: EndedExchange | null
-  readonly money: OpenMoney
-}
-
-export type OpenMoney = EndedMoney & {
-  /** The keeper's own: its place among the calls that were charged and are not over; below 0: it is none of them. */
-  chargedAt: number
-  /** The keeper's own: where its record is; null: it has none. */
-  usagePlace: object | null
+  readonly money: EndedMoney & {
+    /** The keeper's own: its place among the calls that were charged and are not over; below 0: it is none of them. */
+    chargedAt: number
+    /** The keeper's own: where its record is; null: it has none. */
+    usagePlace: object | null
+  }
 }
 
 /** Tells what it holds of the money in the state. */

@@ -180,8 +180,8 @@ export class RecordRow {
   #fillUsage(call: EndedCall): void {
     const row = this.row
     const { money } = call
-    const estimate = money.usage === null && money.estimate !== null ? money.estimate.metered() : null
-    const { usage, costUsd } = estimate ?? money
+    const { estimated } = money
+    const { usage, costUsd } = estimated ?? money
     row.audio_seconds = thousandths(usage?.audio_seconds)
     row.billable_audio_seconds = thousandths(usage?.billable_audio_seconds)
     row.video_seconds = thousandths(usage?.video_seconds)
@@ -192,7 +192,7 @@ export class RecordRow {
     row.credits = whole(usage?.credits)
     const charged = money.chargedMicros
     // A model without a known price is charged by an estimate.
-    row.estimated = estimate !== null || (charged > 0 && costUsd === null)
+    row.estimated = estimated !== null || (charged > 0 && costUsd === null)
     row.cost_usd =
       charged > 0 ? whole(charged) : costUsd !== null ? whole(costUsd * MICROS) : usage === null ? 0 : null
   }

@@ -288,7 +288,7 @@ export function pollPublished({
   function takeModels({ table, refused }: ModelsInForce): void {
     if (refused !== null)
       log.error(`the stored facts of models are refused, since ${refused}; those of the program hold`)
-    if (areSame(table, serving.models()) && refusedFacts === null) return
+    if (areSame(table, refusedFacts ?? serving.models())) return
     const offered = serving.offerModels(table)
     if ('issues' in offered) {
       refusedFacts = table

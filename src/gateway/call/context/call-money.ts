@@ -14,7 +14,7 @@ export class CallMoney {
   /** Sum at which its reservations were settled so far, micro-USD. */
   chargedMicros = 0
   accruedMicros = 0
-  /** See `OpenMoney`. */
+  /** See `OpenCall`. */
   chargedAt = -1
   usagePlace: object | null = null
   #unsettled = 0
@@ -25,10 +25,14 @@ export class CallMoney {
     this.#whole = whole
   }
 
-  /** Measured, or else estimated for the attempt without a known end; null: there is neither. */
+  /** Where nothing was measured: estimated for the attempt without a known end; null: there is none. */
+  get estimated(): Metered | null {
+    return this.usage === null && this.estimate !== null ? this.estimate.metered() : null
+  }
+
+  /** Measured, or else estimated; null: there is neither. */
   get spent(): Pick<Metered, 'usage' | 'costUsd'> | null {
-    const { usage, costUsd, estimate } = this
-    return usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
+    return this.usage === null ? this.estimated : { usage: this.usage, costUsd: this.costUsd }
   }
 
   /** True when every reservation of the call is settled. */

@@ -10,7 +10,7 @@ import type { UsageEngine } from '../usage/engine.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import type { UsageLake } from '../usage/lake.ts'
 import type { UsageReader } from '../usage/reader.ts'
-import { reportCells, reportColumns, type UsageReport, usageCsv, usageJson } from '../usage/report.ts'
+import { csvLines, reportCells, reportColumns, reportJson, rowsJson } from '../usage/report.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP, environmentOf, operatorBy, servedAt, withState } from './context.ts'
 import { completeUntilMs, withLake } from './usage-lake.ts'
@@ -118,8 +118,8 @@ async function askEngine({ engine, reader, values, format, context }: Asked): Pr
     completeUntilMs: () => completeUntilMs(environmentOf(context)),
   }
   const report = await askUsage(operatorBy('usage'), usageInput(values), usage)
-  if (format === 'json') return json(usageJson(report))
-  if (format === 'csv') return usageCsv(report)
+  if (format === 'json') return json({ ...reportJson(report), data: [...rowsJson(report)] })
+  if (format === 'csv') return [...csvLines(report)].join('')
   if (format === 'table') return tableOf(report)
   const columns = reportColumns(report.question)
   const words = columns.filter((name) => name === 'time' || report.question.by.some((by) => by === name))
@@ -132,14 +132,15 @@ async function askEngine({ engine, reader, values, format, context }: Asked): Pr
 
 const SHOWN = ['calls', 'errors', 'cost_usd', 'audio_seconds', 'input_tokens', 'output_tokens'] as const
 
-function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
-  const { data, total } = usageJson({ question, answer, completeUntilMs })
+function tableOf(report: Awaited<ReturnType<typeof askUsage>>): string {
+  const { question, answer, completeUntilMs: untilMs } = report
+  const { total } = reportJson(report)
   const groups = [...(question.step === 'none' ? [] : ['time']), ...question.by]
   const latencies = (row: typeof total) =>
     row.total_ms === null ? ['', ''] : [`${row.total_ms.p50}`, `${row.total_ms.p95}`]
   const cells = (row: typeof total) => [...SHOWN.map((name) => `${row[name]}`), ...latencies(row)]
-  const rows = data.map((row) => [
-    ...groups.map((name) => `${(row as Readonly<Record<string, unknown>>)[name] ?? '-'}`),
+  const rows = Array.from(rowsJson(report), (row) => [
+    ...groups.map((name) => `${row[name] ?? '-'}`),
     ...cells(row),
   ])
   const head = [...groups, ...SHOWN, 'p50_ms', 'p95_ms']
@@ -148,7 +149,7 @@ function tableOf({ question, answer, completeUntilMs }: UsageReport): string {
   const shown = new Set(answer.rows.map(({ values }) => values)).size
   const left = answer.groups - shown
   const more = left > 0 ? `${left} more groups; see --limit and --offset\n` : ''
-  const until = completeUntilMs < question.toMs ? `complete until ${rfc3339(completeUntilMs)}\n` : ''
+  const until = untilMs < question.toMs ? `complete until ${rfc3339(untilMs)}\n` : ''
   return table([head, ...rows, ...summed]) + more + until
 }
 

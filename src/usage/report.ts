@@ -12,15 +12,15 @@ export interface UsageReport {
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const
 /** Measures that are whole in memory and have decimals outside. */
-const DIVISORS: Partial<Record<UsageMeasure, number>> = {
+const DIVISORS = Object.entries({
   cost_usd: 1_000_000,
   audio_seconds: 1000,
   billable_audio_seconds: 1000,
   video_seconds: 1000,
-}
+}) as [UsageMeasure, number][]
 
-/** A report as JSON: money in USD of six decimals, seconds of three. */
-export function usageJson({ question, answer, completeUntilMs }: UsageReport) {
+/** A report as JSON, but for its rows: money in USD of six decimals, seconds of three. */
+export function reportJson({ question, answer, completeUntilMs }: UsageReport) {
   const { fromMs, toMs, step, by, sort, offset, limit } = question
   const groupValues = new Set(answer.rows.map(({ values }) => values)).size
   return {
@@ -34,12 +34,16 @@ export function usageJson({ question, answer, completeUntilMs }: UsageReport) {
     offset,
     limit,
     truncated: offset + groupValues < answer.groups,
-    data: answer.rows.map((row) => ({
-      ...(row.timeMs === null ? {} : { time: timeOf(row.timeMs) }),
-      ...Object.fromEntries(by.map((name, index) => [name, valueJson(name, row.values[index] ?? null)])),
-      ...sumsJson(row),
-    })),
     total: sumsJson(answer.total),
+  }
+}
+
+/** The rows of a report as JSON. There may be thousands: one is made when it is asked for. */
+export function* rowsJson({ question, answer }: UsageReport): Iterable<Record<string, unknown> & SumsJson> {
+  for (const { timeMs, values, ...row } of answer.rows) {
+    const named: Record<string, unknown> = timeMs === null ? {} : { time: timeOf(timeMs) }
+    for (const [at, name] of question.by.entries()) named[name] = valueJson(name, values[at] ?? null)
+    yield Object.assign(named, sumsJson(row))
   }
 }
 
@@ -48,17 +52,13 @@ function valueJson(name: UsageDimension, value: string | null): string | number 
   return name === 'status' && value !== null ? Number(value) : value
 }
 
-function sumsJson({ sums, latencies }: UsageSums) {
-  return {
-    ...Object.fromEntries(USAGE_MEASURES.map((name) => [name, sums[name] / (DIVISORS[name] ?? 1)])),
-    ...Object.fromEntries(USAGE_LATENCIES.map((name) => [name, latencies[name] ?? null])),
-  } as Record<UsageMeasure, number> & UsageLatenciesJson
-}
+type SumsJson = Record<UsageMeasure, number> & Required<UsageSums['latencies']>
 
-type UsageLatenciesJson = Record<
-  (typeof USAGE_LATENCIES)[number],
-  Record<(typeof PERCENTILES)[number], number> | null
->
+function sumsJson({ sums, latencies }: UsageSums): SumsJson {
+  const json = { ...sums, total_ms: null, first_ms: null, ...latencies }
+  for (const [name, divisor] of DIVISORS) json[name] /= divisor
+  return json
+}
 
 /** The names of the columns of a report that is a table. */
 export function reportColumns({ step, by }: UsageQuestion): string[] {
@@ -71,19 +71,20 @@ export function reportColumns({ step, by }: UsageQuestion): string[] {
 }
 
 /** The values of a row, in the order of `reportColumns`. */
-export function reportCells({ timeMs, values, sums, latencies }: UsageAnswerRow): CsvCell[] {
+export function reportCells({ timeMs, values, ...row }: UsageAnswerRow): CsvCell[] {
+  const json = sumsJson(row)
   return [
     ...(timeMs === null ? [] : [timeOf(timeMs)]),
     ...values,
-    ...USAGE_MEASURES.map((name) => sums[name] / (DIVISORS[name] ?? 1)),
-    ...USAGE_LATENCIES.flatMap((name) => PERCENTILES.map((one) => latencies[name]?.[one] ?? null)),
+    ...USAGE_MEASURES.map((name) => json[name]),
+    ...USAGE_LATENCIES.flatMap((name) => PERCENTILES.map((one) => json[name]?.[one] ?? null)),
   ]
 }
 
-/** A report as CSV, with the names of its columns first. */
-export function usageCsv({ question, answer }: UsageReport): string {
-  const lines = [csvLine(reportColumns(question)), ...answer.rows.map((row) => csvLine(reportCells(row)))]
-  return lines.join('')
+/** The lines of a report as CSV, with the names of its columns first. */
+export function* csvLines({ question, answer }: UsageReport): Iterable<string> {
+  yield csvLine(reportColumns(question))
+  for (const row of answer.rows) yield csvLine(reportCells(row))
 }
 
 function timeOf(ms: number): string {

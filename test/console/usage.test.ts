@@ -95,6 +95,19 @@ t.test('an operator is told of all, and ranks workspaces', async (t) => {
   t.equal(totalIn(await operator.get('/usage?workspace=acme')).calls, ACME.length)
 })
 
+t.test('an answer says whether it tells of all groups, with as many steps as it has', async (t) => {
+  for (const step of ['none', 'hour']) {
+    const ask = async (limit: number) => {
+      const { body } = await admin.get(`/usage?by=key_id&step=${step}&sort=calls&limit=${limit}`)
+      const told = new Set((body.data as { key_id: string }[]).map(({ key_id }) => key_id)).size
+      return [body.groups, told, body.truncated]
+    }
+    t.same(await ask(1), [2, 1, true], step)
+    t.same(await ask(2), [2, 2, false], step)
+  }
+  t.ok(sumsIn(await admin.get('/usage?by=key_id&step=hour&limit=1')).length > 2, 'one group has several rows')
+})
+
 t.test('keys have names', async (t) => {
   const told = await admin.get('/usage?by=key_id')
   t.same(told.body.names, { key_admin: 'admin', key_app: 'app' })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { systemClock } from '../../contracts/time.ts'
+import { nextTurn, systemClock } from '../../contracts/time.ts'
 import type { ReplyPiece, WholeReply } from '../edge/exchange.ts'
 
 /** Text that is escaped at a time, UTF-16 units. */
@@ -125,7 +125,7 @@ export function largeBase64(bytes: readonly Uint8Array[]): Large {
 export function jsonReply(value: object): WholeReply | Promise<WholeReply> {
   const text = toText(value)
   // One string goes out in a single write.
-  return met.length === 0 ? replyOf(text) : fillIn(text, takeLarge()).then(replyOf)
+  return met.length === 0 ? replyOf(text) : inTurns(filledIn(text, takeLarge())).then(replyOf)
 }
 
 function replyOf(body: WholeReply['body']): WholeReply {
@@ -137,7 +137,7 @@ export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
   value: object,
 ): Promise<(Piece | string)[]> {
   const text = toText(value)
-  return met.length === 0 ? [text] : fillIn(text, takeLarge<Piece>())
+  return met.length === 0 ? [text] : inTurns(filledIn(text, takeLarge<Piece>()))
 }
 
 /**
@@ -146,7 +146,9 @@ export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
  */
 export function jsonText(value: object): string | Promise<string> {
   const text = toText(value)
-  return met.length === 0 ? text : fillIn(text, takeLarge<string>()).then((pieces) => pieces.join(''))
+  return met.length === 0
+    ? text
+    : inTurns(filledIn(text, takeLarge<string>())).then((pieces) => pieces.join(''))
 }
 
 /** JSON text of a value; `met` then holds its large members, and none of a value before that could not be written. */
@@ -162,22 +164,20 @@ function takeLarge<Piece extends ReplyPiece>(): readonly Large<Piece>[] {
   return large
 }
 
-/** Puts the large members into the text that holds their places. */
-async function fillIn<Piece extends ReplyPiece>(
-  text: string,
-  large: readonly Large<Piece>[],
-): Promise<(Piece | string)[]> {
-  const pieces: (Piece | string)[] = []
+/** The pieces of an answer, made in turns of the event loop; each one must be quick to make. */
+export async function inTurns<Piece extends ReplyPiece>(made: Iterable<Piece>): Promise<Piece[]> {
+  const pieces: Piece[] = []
   let turnMs = systemClock.now()
-  for (const piece of filledIn(text, large)) {
+  for (const piece of made) {
     if (piece !== '') pieces.push(piece)
     if (systemClock.now() - turnMs < TURN_MS) continue
-    await new Promise(setImmediate)
+    await nextTurn()
     turnMs = systemClock.now()
   }
   return pieces
 }
 
+/** The text that holds the places of large members, with these in them. */
 function* filledIn<Piece extends ReplyPiece>(
   text: string,
   large: readonly Large<Piece>[],

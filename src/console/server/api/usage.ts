@@ -16,7 +16,7 @@ import {
 } from '../../../usage/answer.ts'
 import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
-import { reportCells, reportColumns, type UsageReport, usageJson } from '../../../usage/report.ts'
+import { reportCells, reportColumns, reportJson, rowsJson, type UsageReport } from '../../../usage/report.ts'
 import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
@@ -51,8 +51,6 @@ const Query = Type.Object({
 /** Columns of a row besides its time and its dimensions. */
 const FIGURES: ReadonlySet<string> = new Set([...USAGE_MEASURES, ...USAGE_LATENCIES])
 
-/** Rows of a file that are asked for at a time: to take them over from the thread that answers takes some 8 ms. */
-const PART_ROWS = 2_000
 /** Rows that are written at a time, in some 2 ms. */
 const SLICE_ROWS = 256
 
@@ -81,12 +79,15 @@ async function usageReply(call: Call): Promise<WrittenReply> {
     return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
   }
   const report = await askUsage(actor, usageInput(scope, fields), context.usage)
-  const { data, ...rest } = usageJson(report)
   const answer = {
-    ...rest,
+    ...reportJson(report),
     is_recorded: context.usage.isRecorded,
     names: await namesIn(report, context),
-    data: largeList(data.length, () => (shown === null ? data : data.map((row) => withFigures(row, shown)))),
+    data: largeList(
+      report.answer.rows.length,
+      () => rowsJson(report),
+      (row) => (shown === null ? row : withFigures(row, shown)),
+    ),
   }
   return new WrittenReply(await compressed(await jsonReply(answer), exchange))
 }
@@ -132,7 +133,7 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
   const steps = timeSteps(question)
   // A line of each step is kept free for those that are left.
   let room = EXPORT_MAX - steps
-  let size = PART_ROWS / steps
+  let size = ANSWER_ROWS_MAX / steps
   let at = 0
   while (at < most) {
     hasTime()
@@ -146,7 +147,7 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
     at += count
     room -= part.length
     // Most groups have sums of a few steps only.
-    size = Math.min(groupsMax(question), (count * PART_ROWS) / Math.max(1, part.length))
+    size = Math.min(groupsMax(question), (count * ANSWER_ROWS_MAX) / Math.max(1, part.length))
   }
   const left = groups - at
   if (left === 0) return

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../../contracts/errors.ts'
 import { USAGE_MEASURES, USAGE_STEPS } from '../../../usage/answer.ts'
-import { usageCsv, usageJson } from '../../../usage/report.ts'
+import { csvLines, reportJson, rowsJson } from '../../../usage/report.ts'
 import { keyActor, roleOf } from '../../admin/actor.ts'
 import { askUsage, type UsageAdminContext } from '../../admin/usage.ts'
 import { USAGE_DIMENSIONS, USAGE_PARAMETERS } from '../../admin/usage-question.ts'
@@ -8,7 +8,7 @@ import type { Exchange, Reply } from '../../edge/exchange.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
 import { accepts } from '../accept.ts'
 import { type Dependencies, type EndpointCall, endpoint } from '../endpoint.ts'
-import { jsonReply, largeList } from '../json-reply.ts'
+import { inTurns, jsonReply, largeList } from '../json-reply.ts'
 import { Usage } from '../openapi/answers.ts'
 import { json } from '../openapi/operation.ts'
 import type { Json } from '../openapi/schema.ts'
@@ -49,10 +49,12 @@ export const usage = endpoint({
     const { format, input } = questionIn(exchange)
     const { principal } = context
     const report = await askUsage(keyActor(principal, roleOf(principal) ?? 'admin'), input, usage)
-    if (format === 'csv')
-      return { status: 200, headers: { 'content-type': 'text/csv; charset=utf-8' }, body: usageCsv(report) }
-    const { data, ...rest } = usageJson(report)
-    return jsonReply({ ...rest, data: largeList(data.length, () => data) })
+    if (format === 'csv') {
+      const headers = { 'content-type': 'text/csv; charset=utf-8' }
+      return { status: 200, headers, body: await inTurns(csvLines(report)) }
+    }
+    const data = largeList(report.answer.rows.length, () => rowsJson(report))
+    return jsonReply({ ...reportJson(report), data })
   },
 })
 

@@ -25,23 +25,23 @@ export interface DocsNeeds extends Watchers {
  */
 export function createDocs(operations: readonly Operation[], look: Readonly<Record<string, Asset>>): Docs {
   const document = serveAsset({ type: 'application/json', load: () => documentOf(operations) })
-  const page = lazily(async () => serveAsset((await import('./openapi/page.ts')).PAGE_ASSET))
-  const files = lazily(async () => {
-    const { PAGE_FILES } = await import('./openapi/page.ts')
-    const all = { ...PAGE_FILES, ...look }
-    return new Map(
-      Object.entries(all).map(([name, asset]): [string, AssetAnswer] => [name, serveAsset(asset)]),
-    )
-  })
-  return {
-    document: (exchange) => document(exchange),
-    page: async (exchange) => (await page())(exchange),
-    async file(name, exchange) {
-      const file = (await files()).get(name)
-      if (file === undefined) throw new GatewayError('NOT_FOUND')
-      return file(exchange)
-    },
+  let loading: ReturnType<typeof loadFiles> | null = null
+  const file: Docs['file'] = async (name, exchange) => {
+    loading ??= loadFiles(look)
+    const answer = (await loading).get(name)
+    if (answer === undefined) throw new GatewayError('NOT_FOUND')
+    return answer(exchange)
   }
+  return { document: (exchange) => document(exchange), page: (exchange) => file(PAGE, exchange), file }
+}
+
+/** No file of it can have this name. */
+const PAGE = '/'
+
+async function loadFiles(look: Readonly<Record<string, Asset>>): Promise<ReadonlyMap<string, AssetAnswer>> {
+  const { PAGE_ASSET, PAGE_FILES } = await import('./openapi/page.ts')
+  const all = Object.entries<Asset>({ [PAGE]: PAGE_ASSET, ...PAGE_FILES, ...look })
+  return new Map(all.map(([name, asset]) => [name, serveAsset(asset)]))
 }
 
 const UNCHANGED = { status: 304, description: 'unchanged since `If-None-Match`', headers: ['ETag'] } as const
@@ -98,12 +98,4 @@ export const docsFile = publicEndpoint({
 async function documentOf(operations: readonly Operation[]): Promise<string> {
   const { openApiDocument } = await import('./openapi/document.ts')
   return JSON.stringify(await openApiDocument(operations))
-}
-
-function lazily<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let made: Promise<Value> | null = null
-  return () => {
-    made ??= make()
-    return made
-  }
 }

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { ERRORS, type ErrorCode } from '../../../contracts/errors.ts'
+import { nextTurn } from '../../../contracts/time.ts'
 import { readVersion } from '../../../contracts/version.ts'
 import { JobEnded } from './answers.ts'
 import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
@@ -35,10 +36,13 @@ export interface Example {
   readonly answer: unknown
 }
 
-/** Makes the OpenAPI document of the endpoints of a node, of the schemas that requests are held to. */
+/** Makes the OpenAPI document of the endpoints of a node, of the schemas that requests are held to; in turns. */
 export async function openApiDocument(operations: Iterable<Operation>): Promise<Json> {
   const document = new Document(JSON.parse(await readFile(EXAMPLES, 'utf8')) as Examples)
-  for (const operation of operations) document.add(operation)
+  for (const operation of operations) {
+    document.add(operation)
+    await nextTurn()
+  }
   return shareSchemas(document.whole(await readVersion()))
 }
 
@@ -55,6 +59,7 @@ class Document {
   readonly #examples: Examples
   readonly #paths: Record<string, Record<string, Json>> = {}
   readonly #responses: Record<string, Json> = {}
+  readonly #responseTexts = new Map<string, string>()
   readonly #errorExamples: Record<string, Json> = {}
 
   constructor(examples: Examples) {
@@ -187,7 +192,9 @@ class Document {
       const name = codes.map(pascal).join('Or')
       const { tag, id } = operation
       const names = [name, `${name}${tag}`, `${name}${id[0]?.toUpperCase()}${id.slice(1)}`]
-      const free = names.find((one) => this.#isFree(one, response)) ?? name
+      const text = JSON.stringify(response)
+      const free = names.find((one) => (this.#responseTexts.get(one) ?? text) === text) ?? name
+      this.#responseTexts.set(free, text)
       this.#responses[free] = response
       return [String(status), { $ref: `#/components/responses/${free}` }]
     })
@@ -200,11 +207,6 @@ class Document {
       errorShape === undefined ? code : `${code}.${schemaName(this.#schemas.of(errorShape.schema))}`
     this.#errorExamples[name] ??= { summary: ERRORS[code].message, value: exampleOf(code, errorShape) }
     return { $ref: `#/components/examples/${name}` }
-  }
-
-  #isFree(name: string, response: Json): boolean {
-    const known = this.#responses[name]
-    return known === undefined || JSON.stringify(known) === JSON.stringify(response)
   }
 }
 

@@ -1,3 +1,4 @@
+import { nextTurn } from '../../../contracts/time.ts'
 import { isObject } from '../../edge/json-body.ts'
 import type { Json } from './schema.ts'
 
@@ -58,25 +59,30 @@ function withSchemas(part: unknown, name: string, change: Change): unknown {
  * share: the document gets smaller, and generators of clients make one type of it instead of one for each place. The
  * document means the same.
  */
-export function shareSchemas(document: Json): Json {
-  const components = document.components as Readonly<Record<string, Readonly<Record<string, unknown>>>>
-  const shared = new SharedSchemas(components.schemas as Readonly<Record<string, Json>>)
-  const { schemas: _, responses = {}, ...others } = components
-  const outer = { paths: document.paths, webhooks: document.webhooks, others }
-  withSchemas(outer, '', shared.count)
-  for (const [name, response] of Object.entries(responses)) withSchemas(response, name, shared.keep)
+export async function shareSchemas(document: Json): Promise<Json> {
+  const { schemas, responses = {}, ...rest } = document.components as Readonly<Record<string, Json>>
+  const shared = new SharedSchemas(schemas as Readonly<Record<string, Json>>)
+  const [paths, others] = [document.paths as Json, { webhooks: document.webhooks, ...rest }]
+  await eachInTurn(paths, (part) => withSchemas(part, '', shared.count))
+  await eachInTurn(others, (part) => withSchemas(part, '', shared.count))
+  await eachInTurn(responses, (response, name) => withSchemas(response, name, shared.keep))
   shared.countComponents()
 
-  const errors = Object.entries(responses).map(([name, response]) => [
-    name,
-    withSchemas(response, `${name}Error`, shared.change),
-  ])
-  const { others: changed, ...rest } = withSchemas(outer, '', shared.change) as typeof outer
-  return {
-    ...document,
-    ...rest,
-    components: { ...changed, responses: Object.fromEntries(errors), schemas: shared.components },
+  const change = (part: unknown, name = '') => withSchemas(part, name, shared.change)
+  const changed = await eachInTurn(responses, (response, name) => change(response, `${name}Error`))
+  const changedPaths = await eachInTurn(paths, (part) => change(part))
+  const { webhooks, ...components } = await eachInTurn(others, (part) => change(part))
+  const changedComponents = { ...components, responses: changed, schemas: shared.components }
+  return { ...document, paths: changedPaths, webhooks, components: changedComponents }
+}
+
+async function eachInTurn(parts: Json, change: (part: unknown, name: string) => unknown): Promise<Json> {
+  const changed: Record<string, unknown> = {}
+  for (const [name, part] of Object.entries(parts)) {
+    changed[name] = change(part, name)
+    await nextTurn()
   }
+  return changed
 }
 
 class SharedSchemas {

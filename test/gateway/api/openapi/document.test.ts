@@ -58,11 +58,22 @@ t.test('a shape that stands more than once has a name, and means what it did in 
   t.equal(given.length, Object.keys(whole.components.schemas).length, 'as types are called')
   const { schemas: _, ...components } = whole.components
   const flat = inlined({ ...whole, components }, whole) as OpenApi
-  const again = shareSchemas({ ...flat, components: { ...flat.components, schemas: {} } } as Json)
+  const again = await shareSchemas({ ...flat, components: { ...flat.components, schemas: {} } } as Json)
   t.same(repeated(again), [], 'the document of inline schemas is shared, too')
   const { schemas: __, ...parts } = again.components as OpenApi['components']
   t.same(inlined({ ...again, components: parts }, again), flat)
   t.ok(JSON.stringify(whole).length < JSON.stringify(flat).length / 2)
+})
+
+t.test('the event loop has its turns while the document is made', async (t) => {
+  let turns = 0
+  const counting = setInterval(() => {
+    turns += 1
+  }, 0)
+  const managed = managementOperations(emptyConsoleContext())
+  await openApiDocument([...ENDPOINTS, ...managed])
+  clearInterval(counting)
+  t.ok(turns > 10, `${turns} timers ran`)
 })
 
 t.test('answers with errors are types that operations share', async (t) => {

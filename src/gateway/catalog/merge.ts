@@ -52,10 +52,15 @@ function byId(a: RecordName, b: RecordName): number {
 
 type List = Record<string, unknown>
 
+/** Workspaces as they were merged last, by those of the document: one that is the same again stays identical. */
+const mergedWorkspaces = new WeakMap<object, List>()
+
 class Merge<Source extends MergedRecord> {
   /** Everything in it that is changed was copied before. */
   readonly #document: List
   readonly #copied = new Set<unknown>()
+  /** Workspaces that were changed, as they were before. */
+  readonly #workspaces = new Map<string, object>()
   /** By where they lead, as `pathKey` has it. */
   readonly #owners = new Map<string, { readonly record: Source; readonly depth: number }>()
   readonly #shadowed: Source[] = []
@@ -74,6 +79,12 @@ class Merge<Source extends MergedRecord> {
   }
 
   merged(): Merged<Source> {
+    for (const [name, given] of this.#workspaces) {
+      const list = this.#document.workspaces as List
+      const [before, made] = [mergedWorkspaces.get(given), list[name] as List]
+      if (before !== undefined && haveSame(before, made, haveSame)) define(list, name, before)
+      else mergedWorkspaces.set(given, made)
+    }
     return {
       document: this.#document,
       ownerOf: (path) => this.#ownerOf(path),
@@ -114,6 +125,7 @@ class Merge<Source extends MergedRecord> {
     for (const name of path) {
       let inner = at(list, name)
       if (!this.#copied.has(inner)) {
+        if (list === this.#document.workspaces && isList(inner)) this.#workspaces.set(name, inner)
         inner = mergedList(inner)
         this.#copied.add(inner)
         define(list, name, inner)
@@ -138,12 +150,29 @@ function pathKey(path: Path): string {
 
 /** Copies an object; anything else becomes an empty one. */
 function mergedList(value: unknown): List {
-  return typeof value === 'object' && !Array.isArray(value) ? { ...value } : {}
+  return isList(value) ? { ...value } : {}
+}
+
+function isList(value: unknown): value is List {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Whether two lists have identical members in one order, or such of which `areAlike` says that they are alike. */
+function haveSame(one: List, other: List, areAlike = (_one: List, _other: List) => false): boolean {
+  const [names, others] = [Object.keys(one), Object.keys(other)]
+  return (
+    names.length === others.length &&
+    names.every((name, at) => {
+      const [a, b] = [one[name], other[name]]
+      return name === others[at] && (a === b || (isList(a) && isList(b) && areAlike(a, b)))
+    })
+  )
 }
 
 /** Also `__proto__`, which then is refused as a name. */
 function define(list: List, name: string, value: unknown): void {
-  Object.defineProperty(list, name, { value, enumerable: true, configurable: true, writable: true })
+  if (name !== '__proto__') list[name] = value
+  else Object.defineProperty(list, name, { value, enumerable: true, configurable: true, writable: true })
 }
 
 /** Why no document could hold the record; null: one could. */

@@ -17,6 +17,7 @@ import {
   WorkspaceShape,
 } from './file.ts'
 import { hasShape } from './issues.ts'
+import { remembering } from './sharing.ts'
 
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
 export type Named<Part> = ReadonlyMap<string, Part | null>
@@ -59,38 +60,42 @@ export interface Plan {
   readonly limits: SizeLimitFields
 }
 
+const readPlan = remembering<Plan>()
+const readRoute = remembering<RouteDefinition | null>()
+const readWorkspace = remembering<WorkspaceDefinition | null>()
+
 /** The plans by their names; one whose shape is wrong includes nothing. */
 export function plansIn(document: unknown): ReadonlyMap<string, Plan> {
-  const plans = namedParts(at(document, 'plans'), (value) => shaped(PlanShape, value))
-  return new Map(
-    [...plans].map(([name, fields]) => {
-      const { includes = [], limits = {} } = fields ?? {}
-      return [name, { includes: new Set(includes), limits }]
-    }),
-  )
+  const read = (value: unknown): Plan => {
+    const { includes = [], limits = {} } = shaped(PlanShape, value) ?? {}
+    return { includes: new Set(includes), limits }
+  }
+  return namedParts(at(document, 'plans'), (value) => readPlan(value, () => read(value)))
 }
 
 /** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */
 export function routesIn(document: unknown): Named<RouteDefinition> {
-  return namedParts(at(document, 'routes'), (value) => {
+  const read = (value: unknown) => {
     const entries = arrayIn(at(value, 'entries')).map((entry) => shaped(EntryShape, entry))
     const whole = entries.filter((entry) => entry !== null)
     const fields = shaped(RouteShape, { ...Object(value), entries: whole })
     return fields && { fields, entries }
-  })
+  }
+  return namedParts(at(document, 'routes'), (value) => readRoute(value, () => read(value)))
 }
 
 /** Workspaces, each app and each key on its own. */
 export function workspacesIn(document: unknown): Named<WorkspaceDefinition> {
-  return namedParts(at(document, 'workspaces'), (value) => {
+  const read = (value: unknown) => {
     const fields = shaped(WorkspaceShape, { ...Object(value), apps: {}, keys: [] })
     const apps = namedParts(at(value, 'apps'), (app) => shaped(AppShape, app))
     const keys = arrayIn(at(value, 'keys')).map((key) => shaped(KeyShape, key))
     return fields && { fields, apps, keys }
-  })
+  }
+  return namedParts(at(document, 'workspaces'), (value) => readWorkspace(value, () => read(value)))
 }
 
-function namedParts<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
+function namedParts<Part>(list: unknown, read: (value: unknown) => Part): ReadonlyMap<string, Part> {
   const names = isNamedList(list) ? Object.keys(list) : []
   return new Map(names.map((name) => [name, read(at(list, name))]))
 }

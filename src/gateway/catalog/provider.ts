@@ -26,6 +26,11 @@ export interface ResolvedProvider {
   readonly fields: ProviderFields
 }
 
+/** A provider as the basis of something that is remembered; one that is not there differs from one that is invalid. */
+export function providerBasis(provider: ResolvedProvider | null | undefined): readonly unknown[] {
+  return provider ? [provider.configured, provider.protocol, provider.fields] : [provider]
+}
+
 /** Builds a provider from its fields. Null when they are invalid; every reason is added to `issues`. */
 export function resolveProvider(
   name: string,

@@ -3,24 +3,53 @@ import type { CacheTerms, Entry, Route, Shadow } from '../../contracts/catalog.t
 import { canonicalJson } from '../../contracts/json.ts'
 import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { resolveFacts } from './facts.ts'
-import type { EntryFields, RouteFields, WorkspaceFields } from './file.ts'
+import type { EntryFields, RouteFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
-import { foreignPart, type Named, type RouteDefinition, unknownPart } from './parts.ts'
-import type { ProviderContext, ResolvedProvider } from './provider.ts'
+import {
+  foreignPart,
+  type Named,
+  type RouteDefinition,
+  unknownPart,
+  type WorkspaceDefinition,
+} from './parts.ts'
+import { type ProviderContext, providerBasis, type ResolvedProvider } from './provider.ts'
+import { remembering, type Sharing } from './sharing.ts'
 
 /** Parts of the file that a route may refer to. */
 export interface RouteContext {
   readonly providers: Named<ResolvedProvider>
   readonly plans: ReadonlyMap<string, unknown>
-  /** Workspace → the labels that it declares. */
-  readonly purposes: Named<ReadonlySet<string>>
-  /** Prices of the route's workspace. */
-  readonly prices: WorkspaceFields['prices']
+  /** The route's own; undefined: there is none of that name, null: it has not the right shape. */
+  readonly workspace: WorkspaceDefinition | null | undefined
   readonly surroundings: ProviderContext
+  readonly sharing: Sharing
 }
+
+const routeOf = remembering<Route | null>()
 
 /** Builds a route from its parts. Null when they are invalid; every reason is added to `issues`. */
 export function resolveRoute(
+  name: string,
+  parts: RouteDefinition,
+  context: RouteContext,
+  issues: Issues,
+): Route | null {
+  const { workspace, providers, plans, surroundings } = context
+  const entries = [...parts.entries, parts.fields.shadow?.entry]
+  const accounts = entries.flatMap((entry) => providerBasis(entry && providers.get(entry.provider)))
+  const basis = [
+    ...[name, workspace, surroundings.models, surroundings.env],
+    ...accounts,
+    ...entries.flatMap((entry) => entry?.plans ?? []).map((plan) => plans.has(plan)),
+  ]
+  const make = () => {
+    const made = makeRoute(name, parts, context, issues)
+    return made && context.sharing.route(made)
+  }
+  return routeOf(parts, make, basis, issues)
+}
+
+function makeRoute(
   name: string,
   { fields, entries }: RouteDefinition,
   context: RouteContext,
@@ -36,7 +65,7 @@ export function resolveRoute(
     skip_silence: skips,
     transcode,
   } = fields
-  if (!context.purposes.has(workspace))
+  if (context.workspace === undefined)
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
   const resolved = entries.map((entry, index) =>
@@ -75,7 +104,7 @@ function resolveShadow(
   issues: Issues,
 ): Shadow | null {
   if (shadow === undefined) return null
-  checkNames(fields.workspace, { purposes: shadow.purposes ?? [] }, context, path, issues)
+  checkNames({ purposes: shadow.purposes ?? [] }, context, path, issues)
   // Rules that judge answers of the route say nothing of one that is only compared.
   const entry = resolveEntry(
     { workspace: fields.workspace },
@@ -139,7 +168,7 @@ function resolveEntry(
 ): Entry | null {
   const provider = context.providers.get(fields.provider)
   if (provider === undefined) issues.add([...path, 'provider'], unknownPart('provider', fields.provider))
-  checkNames(workspace, fields, context, path, issues)
+  checkNames(fields, context, path, issues)
   if (provider === undefined || provider === null) return null
 
   const { configured, protocol } = provider
@@ -152,7 +181,13 @@ function resolveEntry(
   checkPull(fields, provider, context, path, issues)
   checkCutThrough(fields, provider, path, issues)
   const table = context.surroundings.models.factsOf(protocol.kind, fields.model)
-  const facts = resolveFacts(provider, fields, { table, prices: context.prices }, path, issues)
+  const facts = resolveFacts(
+    provider,
+    fields,
+    { table, prices: context.workspace?.fields.prices },
+    path,
+    issues,
+  )
   if (facts === null) return null
   return {
     provider: configured,
@@ -175,15 +210,14 @@ function resolveEntry(
 }
 
 function checkNames(
-  workspace: string,
   { purposes = [], plans = [] }: Pick<EntryFields, 'purposes' | 'plans'>,
   context: RouteContext,
   path: Path,
   issues: Issues,
 ): void {
-  const declared = context.purposes.get(workspace)
+  const { workspace } = context
   for (const [index, purpose] of purposes.entries())
-    if (declared && !declared.has(purpose))
+    if (workspace && !Object.hasOwn(workspace.fields.purposes ?? {}, purpose))
       issues.add([...path, 'purposes', index], `the workspace declares no purpose "${purpose}"`)
   for (const [index, plan] of plans.entries())
     if (!context.plans.has(plan)) issues.add([...path, 'plans', index], `there is no plan "${plan}"`)

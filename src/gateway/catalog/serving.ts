@@ -104,8 +104,18 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
    * all stays as it is. So at the start nothing hinders, and later nothing that is served is lost.
    */
   offerPublished(published: PublishedCatalog): Offered {
-    this.#newest = { ...this.#newest, published }
+    this.#newest = { ...this.#newest, published: this.#withKnown(published) }
     return this.#settle()
+  }
+
+  /** The same with the records that were there before: what is remembered of their fields goes by their identity. */
+  #withKnown({ version, records }: PublishedCatalog): PublishedCatalog {
+    const known = new Map(this.#newest.published?.records.map((record) => [recordId(record), record]))
+    const same = (record: PublishedRecord) => {
+      const before = known.get(recordId(record))
+      return before?.hash === record.hash && before.number === record.number ? before : record
+    }
+    return { version, records: records.map(same) }
   }
 
   /**
@@ -121,9 +131,10 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
   /** A file by itself, by the newest facts of models, else by those in force. */
   #alone(file: CatalogText): InForce | Refused {
     const { models } = this.#newest
-    const made = make({ file, published: null, models }, this.#surroundings, null)
+    const { good } = this.#inForce.fitting
+    const made = make({ file, published: null, models }, this.#surroundings, good)
     if (!('issues' in made) || areSame(models, this.#inForce.models)) return made
-    return make({ ...this.#inForce, file, published: null }, this.#surroundings, null)
+    return make({ ...this.#inForce, file, published: null }, this.#surroundings, good)
   }
 
   /** Puts the newest file and catalog in force, else of one of them the one before; with the newest facts if it can. */

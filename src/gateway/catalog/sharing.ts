@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { AppPrincipal, Entry, Principal, Route } from '../../contracts/catalog.ts'
+import type { AppPrincipal, ConfiguredProvider, Entry, Principal, Route } from '../../contracts/catalog.ts'
 import type { ServedCatalog } from '../../contracts/catalog-service.ts'
 import { canonicalJson } from '../../contracts/json.ts'
+import type { Issues } from './issues.ts'
 
 /**
  * Takes what was made anew, and gives the same part of the snapshot before where nothing about it has changed. Others
  * remember by the identity of an entry how it fares, and by that of a principal what they told it.
  */
 export interface Sharing {
+  provider(made: ConfiguredProvider): ConfiguredProvider
   route(made: Route): Route
   app(made: AppPrincipal): AppPrincipal
   /** @param made of an app that was shared */
@@ -16,14 +18,21 @@ export interface Sharing {
 
 /** For the first snapshot. */
 export const NOTHING_SHARED: Sharing = {
+  provider: (made) => made,
   route: (made) => made,
   app: (made) => made,
   principal: (_sha256, made) => made,
 }
 
-export function shareWith({ snapshot, routes }: ServedCatalog): Sharing {
+export function shareWith({ snapshot, routes, providers }: ServedCatalog): Sharing {
+  const accounts = new Map(providers.map((provider) => [provider.name, provider]))
   const known = new Map(routes.map((route) => [route.name, route]))
   return {
+    // Entries whose providers are identical are compared without a look into these.
+    provider(made) {
+      const before = accounts.get(made.name)
+      return before !== undefined && isDeepStrictEqual(before, made) ? before : made
+    },
     route(made) {
       const before = known.get(made.name)
       if (before === undefined) return made
@@ -52,6 +61,27 @@ export function isOfSameApp(one: AppPrincipal, other: AppPrincipal): boolean {
     one.capabilityRoutes === other.capabilityRoutes &&
     one.purposes === other.purposes
   )
+}
+
+/**
+ * Remembers for each part of a document the thing that was made of it. A change of the catalog makes all of it anew, on
+ * the thread that serves, and most parts are what they were: nothing changes a document, so they are told by identity.
+ *
+ * @returns a function that makes a thing, or returns the one that is remembered. `basis` is all else that it is made
+ *   of, by identity; nothing is remembered that comes with an issue, which is told each time
+ */
+export function remembering<Made>() {
+  const known = new WeakMap<object, { readonly basis: readonly unknown[]; readonly made: Made }>()
+  return (part: unknown, make: () => Made, basis: readonly unknown[] = [], issues?: Issues): Made => {
+    if (typeof part !== 'object' || part === null) return make()
+    const before = known.get(part)
+    if (before?.basis.length === basis.length && before.basis.every((one, at) => one === basis[at]))
+      return before.made
+    const count = issues?.found.length
+    const made = make()
+    if (issues?.found.length === count) known.set(part, { basis, made })
+    return made
+  }
 }
 
 /**

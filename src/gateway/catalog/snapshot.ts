@@ -57,18 +57,16 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
 
   const providers = new Map<string, ResolvedProvider | null>()
   const owners = new Set(workspaces.keys())
-  for (const [name, fields] of providersIn(file))
-    providers.set(name, fields && resolveProvider(name, fields, owners, surroundings, issues))
+  for (const [name, fields] of providersIn(file)) {
+    const made = fields && resolveProvider(name, fields, owners, surroundings, issues)
+    providers.set(name, made && { ...made, configured: sharing.provider(made.configured) })
+  }
 
   const routes = new Map<string, Route | null>()
-  const purposes = new Map(
-    [...workspaces].map(([id, parts]) => [id, parts && new Set(Object.keys(parts.fields.purposes ?? {}))]),
-  )
   for (const [name, parts] of routesIn(file)) {
-    const prices = parts && workspaces.get(parts.fields.workspace)?.fields.prices
-    const context = { providers, plans, purposes, prices: prices ?? undefined, surroundings }
-    const made = parts && resolveRoute(name, parts, context, issues)
-    routes.set(name, made && sharing.route(made))
+    const workspace = parts && workspaces.get(parts.fields.workspace)
+    const context = { providers, plans, workspace, surroundings, sharing }
+    routes.set(name, parts && resolveRoute(name, parts, context, issues))
   }
 
   const head = shaped(CatalogHead, headOf(file))
@@ -82,6 +80,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
     plans,
     rateLimit,
     limits,
+    settings: JSON.stringify([limits, rateLimit]),
     principals,
     apps,
     keyIds: new Set<string>(),
@@ -167,17 +166,17 @@ function domainsOf(texts: readonly unknown[], issues: Issues): string[] {
 
 type Document = Readonly<Record<string, unknown>>
 
-/** The named lists of a document. Nothing is said of one of them as a whole, so that its parts can be checked alone. */
 const { plans, providers, routes, workspaces } = CatalogFile.properties
-const LISTS = Object.entries({ plans, providers, routes, workspaces })
+/**
+ * The named lists of a document. Nothing is said of one of them as a whole, so that its parts can be checked alone. The
+ * name of a part is kept that had the right shape: nothing changes it, and most stay through a change of the catalog.
+ */
+const LISTS = Object.entries({ plans, providers, routes, workspaces }).map(
+  ([key, shape]) => [key, shape, new WeakMap<object, string>()] as const,
+)
 
-/** Keys from which on a document is a large one: to check 100,000 takes 1.9 s where the shape is not compiled. */
+/** Keys from which on a workspace is a large one: to check 100,000 takes 1.9 s where the shape is not compiled. */
 const LARGE_KEYS = 1_000
-
-function keysIn(document: unknown): number {
-  const lists = Object.values(Object(at(document, 'workspaces'))).map((one) => at(one, 'keys'))
-  return lists.reduce<number>((sum, list) => sum + (Array.isArray(list) ? list.length : 0), 0)
-}
 
 /**
  * Adds every way in which a document has not the shape of a file. To find them all takes fifty times as long as to find
@@ -186,8 +185,8 @@ function keysIn(document: unknown): number {
  * @returns the document without the keys that are unknown, so that the rest can be looked at further
  */
 export function checkDocument(document: unknown, issues: Issues): unknown {
-  if (hasShape(CatalogFile, document, keysIn(document) > LARGE_KEYS)) return document
   const misshapen = misshapenIn(document)
+  if (hasShape(CatalogFile, misshapen)) return document
   checkShape(CatalogFile, misshapen, [], issues)
   const cleaned = withoutUnknownKeys(CatalogFile, misshapen)
   if (!isNamedList(document) || !isNamedList(misshapen) || !isNamedList(cleaned)) return cleaned
@@ -201,10 +200,15 @@ export function checkDocument(document: unknown, issues: Issues): unknown {
 /** The document with nothing in its lists but the parts that have not the right shape. */
 function misshapenIn(document: unknown): unknown {
   if (!isNamedList(document)) return document
-  const lists = LISTS.flatMap(([key, shape]) => {
+  const lists = LISTS.flatMap(([key, shape, known]) => {
     const list = document[key]
     if (!isNamedList(list)) return []
-    const parts = Object.entries(list).filter(([name, part]) => !hasShape(shape, { [name]: part }))
+    const parts = Object.entries(list).filter(([name, part]) => {
+      if (!isNamedList(part) || known.get(part) === name) return !isNamedList(part)
+      const isShaped = hasShape(shape, { [name]: part }, arrayIn(part.keys).length > LARGE_KEYS)
+      if (isShaped) known.set(part, name)
+      return !isShaped
+    })
     return [[key, Object.fromEntries(parts)]]
   })
   return { ...document, ...Object.fromEntries(lists) }

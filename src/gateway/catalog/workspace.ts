@@ -15,9 +15,9 @@ import type { AppFields, EndUserFields, KeyFields, SizeLimitFields, WorkspaceFie
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
-import type { ResolvedProvider } from './provider.ts'
+import { providerBasis, type ResolvedProvider } from './provider.ts'
 import { rateLimitOf, unitRatesOf } from './rate-limit.ts'
-import type { Sharing } from './sharing.ts'
+import { remembering, type Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
 /** Parts of the file that a workspace may refer to. */
@@ -28,6 +28,8 @@ export interface WorkspaceContext {
   /** The limits of everyone. */
   readonly limits: Limits
   readonly rateLimit: RateLimit
+  /** Both of these as a text: equal ones are made anew with every document. */
+  readonly settings: string
   /** Collects the principals of all workspaces, by the hash of their key. */
   readonly principals: Map<string, Principal>
   /** Collects what the keys of each app have in common, by workspace and app. */
@@ -39,13 +41,55 @@ export interface WorkspaceContext {
 
 type App = Omit<AppPrincipal, 'workspace'>
 
+/** The apps of a workspace, and a principal for each of its keys; null: for want of an app. */
+interface MadeWorkspace {
+  readonly apps: ReadonlyMap<string, AppPrincipal>
+  readonly principals: readonly (Principal | null)[]
+}
+
+const workspaceOf = remembering<MadeWorkspace>()
+
 /** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `issues`. */
 export function resolveWorkspace(
+  id: string,
+  parts: WorkspaceDefinition,
+  context: WorkspaceContext,
+  issues: Issues,
+): void {
+  const { plan = '', prices = {} } = parts.fields
+  const basis = [
+    id,
+    context.settings,
+    context.plans.get(plan),
+    ...[...parts.apps.values()].flatMap(routeNames).map((name = '') => context.routes.get(name)),
+    ...Object.keys(prices).flatMap((name) => providerBasis(context.providers.get(name))),
+  ]
+  const make = () => makeWorkspace(id, parts, context, issues)
+  const { apps, principals } = workspaceOf(parts, make, basis, issues)
+  context.apps.set(id, apps)
+  for (const [index, key] of parts.keys.entries()) {
+    if (key === null) continue
+    const at = ['workspaces', id, 'keys', index]
+    if (context.keyIds.has(key.id)) issues.add([...at, 'id'], `another key has the id "${key.id}"`)
+    context.keyIds.add(key.id)
+    const sha256 = key.sha256.toLowerCase()
+    const principal = principals[index]
+    if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
+    else if (principal) context.principals.set(sha256, principal)
+  }
+}
+
+function routeNames(app: AppFields | null): (string | undefined)[] {
+  if (app === null) return []
+  return [app.route, ...Object.values(app.capability_routes ?? {}), ...Object.values(app.purposes ?? {})]
+}
+
+function makeWorkspace(
   id: string,
   { fields, apps, keys }: WorkspaceDefinition,
   context: WorkspaceContext,
   issues: Issues,
-): void {
+): MadeWorkspace {
   const path = ['workspaces', id]
   const { name = id, plan = null } = fields
   if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
@@ -68,17 +112,16 @@ export function resolveWorkspace(
     const own = limits === context.limits ? {} : { limits }
     resolved.set(appId, app && context.sharing.app({ workspace, ...own, ...app }))
   }
-  context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
-  for (const [index, key] of keys.entries()) {
-    if (key === null) continue
+  const principals = keys.map((key, index) => {
+    if (key === null) return null
     const at = [...path, 'keys', index]
     const app = resolved.get(key.app)
     if (app === undefined) issues.add([...at, 'app'], `the workspace has no app "${key.app}"`)
     const identity = resolveKey(key, context, at, issues)
-    const sha256 = key.sha256.toLowerCase()
-    if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
-    else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
-  }
+    return app ? context.sharing.principal(key.sha256.toLowerCase(), { ...app, key: identity }) : null
+  })
+  const made = [...resolved].filter((one): one is [string, AppPrincipal] => one[1] !== null)
+  return { apps: new Map(made), principals }
 }
 
 /** The limits of an app: its workspace's admins can set it less than the workspace has, not more. */
@@ -155,8 +198,6 @@ function demanded({ require }: { readonly require?: RequireFields | undefined })
 
 function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issues: Issues): Principal['key'] {
   const { id, name = id, scopes = DEFAULT_SCOPES, expires_at } = key
-  if (context.keyIds.has(id)) issues.add([...path, 'id'], `another key has the id "${id}"`)
-  context.keyIds.add(id)
   return {
     id,
     name,

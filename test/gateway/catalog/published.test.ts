@@ -137,7 +137,7 @@ t.test('what is refused is said once, and so is that it is mended', async (t) =>
   store.put(A)
   const { polling, has, messages } = polled(t, store)
   await polling.ready()
-  store.put({ ...A, fields: routeFields('acme', {}, 'gone') })
+  store.put(recordOf('route/acme.a', 'acme', routeFields('acme', {}, 'gone')))
   await polling.refresh()
   await polling.refresh()
   t.ok(has('acme.a'))

@@ -145,7 +145,7 @@ class Merge<Source extends MergedRecord> {
 }
 
 function pathKey(path: Path): string {
-  return JSON.stringify(path)
+  return path.join('\n')
 }
 
 /** Copies an object; anything else becomes an empty one. */

@@ -12,7 +12,7 @@ import { type CatalogStore, type PublishedCatalog, recordId } from '../../contra
 import { GatewayError } from '../../contracts/errors.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { ModelsInForce, ModelTable, StoredModels } from '../../contracts/models.ts'
-import type { Clock } from '../../contracts/time.ts'
+import { type Clock, nextTurn } from '../../contracts/time.ts'
 import { type Polling, startPolling } from './polling.ts'
 import type { ProviderContext } from './provider.ts'
 import { NOTHING_SHARED, shareWith } from './sharing.ts'
@@ -283,6 +283,8 @@ export function pollPublished({
     if (refusedFacts !== null && areSame(refusedFacts, serving.models())) tellTaken(refusedFacts)
     if (version !== null && (await store.version()) === version) return
     const [published, stored] = await Promise.all([store.published(), store.models()])
+    // Thousands of records take as long to be parsed as to be judged.
+    await nextTurn()
     const before = exclusionsOf(serving)
     takeModels(readModels(stored))
     const offered = serving.offerPublished(published)

@@ -10,6 +10,8 @@ export interface UsageReport {
   readonly completeUntilMs: number
 }
 
+/** Rows of CSV that are written at a time, in some 0.4 ms. */
+const SLICE_ROWS = 64
 const PERCENTILES = ['p50', 'p95', 'p99'] as const
 /** Measures that are whole in memory and have decimals outside. */
 const DIVISORS = Object.entries({
@@ -81,12 +83,13 @@ export function reportCells({ timeMs, values, ...row }: UsageAnswerRow): CsvCell
   ]
 }
 
-/** The lines of a report as CSV, with the names of its columns first. */
-export function* csvLines({ question, answer }: UsageReport): Iterable<string> {
+/** The lines of a report as CSV, some at a time: the names of its columns, and then its rows. */
+export function* csvLines({ question, answer: { rows } }: UsageReport): Iterable<string> {
   yield csvLine(reportColumns(question))
-  for (const row of answer.rows) yield csvLine(reportCells(row))
+  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
+    const some = rows.slice(at, at + SLICE_ROWS)
+    yield some.map((row) => csvLine(reportCells(row))).join('')
+  }
 }
 
-function timeOf(ms: number): string {
-  return new Date(ms).toISOString()
-}
+const timeOf = (ms: number): string => new Date(ms).toISOString()

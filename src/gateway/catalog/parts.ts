@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Static, TSchema } from 'typebox'
 import type { Capability } from '../../contracts/calls.ts'
 import {
@@ -48,6 +49,19 @@ export function at(value: unknown, key: string): unknown {
 
 export function isNamedList(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The document with those parts of another that are the same in both: what is remembered of them goes by identity. */
+export function withPartsOf(before: unknown, document: unknown): unknown {
+  if (!isNamedList(before) || !isNamedList(document)) return document
+  const lists = Object.entries(document).map(([key, list]) => {
+    const known = at(before, key)
+    if (!isNamedList(known) || !isNamedList(list)) return [key, list]
+    const same = (name: string, part: unknown) =>
+      isDeepStrictEqual(at(known, name), part) ? known[name] : part
+    return [key, Object.fromEntries(Object.entries(list).map(([name, part]) => [name, same(name, part)]))]
+  })
+  return Object.fromEntries(lists)
 }
 
 export function providersIn(document: unknown): Named<ProviderFields> {

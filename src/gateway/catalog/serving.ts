@@ -13,6 +13,7 @@ import { GatewayError } from '../../contracts/errors.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { ModelsInForce, ModelTable, StoredModels } from '../../contracts/models.ts'
 import { type Clock, nextTurn } from '../../contracts/time.ts'
+import { withPartsOf } from './parts.ts'
 import { type Polling, startPolling } from './polling.ts'
 import type { ProviderContext } from './provider.ts'
 import { NOTHING_SHARED, shareWith } from './sharing.ts'
@@ -93,7 +94,9 @@ export class Serving implements Omit<CatalogService, 'refresh'> {
 
   /** Takes a file when it is valid by itself, and costs no published record that is in force. */
   offerFile(file: CatalogText | Refused): Offered {
-    const alone = 'issues' in file ? file : this.#alone(file)
+    const { document } = this.#newest.file
+    const alone =
+      'issues' in file ? file : this.#alone({ ...file, document: withPartsOf(document, file.document) })
     this.#fileIssues = 'issues' in alone ? alone.issues : []
     this.#newest = { ...this.#newest, file: 'issues' in alone ? this.#inForce.file : alone.file }
     return 'issues' in alone ? alone : this.#settle()

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { ServedCatalog } from '../../../src/contracts/catalog-service.ts'
 import { issueLines } from '../../../src/gateway/catalog/issues.ts'
 import type { ProviderContext } from '../../../src/gateway/catalog/provider.ts'
+import { openServing } from '../../../src/gateway/catalog/serving.ts'
 import { NOTHING_SHARED, shareWith } from '../../../src/gateway/catalog/sharing.ts'
 import { buildShared, buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
@@ -126,14 +127,19 @@ t.test('what is remembered of parts that stay never decides over what they have 
   t.end()
 })
 
-t.test('parts that stay are not made again', (t) => {
+/** Surroundings that note of which models they were asked for facts: once for each entry that is made. */
+function notedSurroundings() {
   const asked: string[] = []
   const factsOf: ProviderContext['models']['factsOf'] = (kind, model) => {
     asked.push(model)
     return SURROUNDINGS.models.factsOf(kind, model)
   }
+  return { asked, surroundings: { ...SURROUNDINGS, models: { ...SURROUNDINGS.models, factsOf } } }
+}
+
+t.test('parts that stay are not made again', (t) => {
   const serve = server()
-  const surroundings = { ...SURROUNDINGS, models: { ...SURROUNDINGS.models, factsOf } }
+  const { asked, surroundings } = notedSurroundings()
   const modelsOf = (path: string, value: unknown) => {
     const built = serve(changed(BASE, path.split('/'), value), surroundings)
     if ('issues' in built) throw new Error(built.issues.join('\n'))
@@ -148,5 +154,21 @@ t.test('parts that stay are not made again', (t) => {
   t.same(modelsOf('workspaces/other/name', 'Other').models, ['m'])
   t.same(modelsOf('deadline_seconds', 6).models, ['m'], 'its workspace is the one from before again')
   t.same(modelsOf('deadline_seconds', 7).models, [])
+  t.end()
+})
+
+t.test('nor are those of a file that was changed', (t) => {
+  const { asked, surroundings } = notedSurroundings()
+  const read = (document: object) => ({ document: structuredClone(document), hash: JSON.stringify(document) })
+  const serving = openServing(read(BASE), surroundings)
+  if ('issues' in serving) throw new Error(serving.issues.join('\n'))
+  t.equal(asked.splice(0).length, 4)
+  const renamed = changed(BASE, ['workspaces', 'other', 'name'], 'Other')
+  t.same(serving.offerFile(read(renamed)), { changed: true })
+  t.same(asked.splice(0), ['m'])
+  t.same(serving.document(), renamed)
+  t.match(serving.offerFile(read(changed(BASE, ['routes'], []))), { issues: [/^\/routes: /] })
+  t.same(serving.offerFile(read(renamed)), { changed: false })
+  t.same(asked, [])
   t.end()
 })

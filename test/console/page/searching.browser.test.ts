@@ -1,5 +1,6 @@
 import type { Locator, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import type { WorkspaceSummary } from '../../../src/console/server/answers/workspaces.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode, type Visitor } from '../../support/console-node.ts'
 import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
@@ -19,6 +20,26 @@ t.test('a field that searches a list', { skip: withoutServers, timeout: 180_000 
   await t.test('says that no app matches', (t) => noneMatches(t, page))
   await t.test('follows the address on the audit log', (t) => followsOnAudit(t, page))
   await t.test('hides no route whose name is taken', (t) => namesTaken(t, page))
+})
+
+t.test('workspaces are found among many, page by page', { skip: withoutServers }, async (t) => {
+  const node = await startConsoleNode(t)
+  const { page } = await openTab(await openBrowser(t))
+  const workspaces = Array.from({ length: 120 }, (_, at): WorkspaceSummary => {
+    const id = `tenant-${String(at).padStart(3, '0')}`
+    return { id, name: at === 60 ? 'Sixty' : id, plan: null, apps: 1, routes: 1, managed_by: 'console' }
+  })
+  await page.route('**/console/api/workspaces', (route) => route.fulfill({ json: { workspaces } }))
+  await signIn(page, `${node.url}/console/workspaces?sort=name`, node.keys.operator)
+  const rows = rowsOf(page, 'Workspaces')
+  await hasRows(t, rows, 50)
+  await page.getByRole('button', { name: 'Next' }).click()
+  await page.getByText('51–100 of 120').waitFor(WAIT)
+  await page.getByLabel('Search workspaces').fill('sixty')
+  await hasRows(t, rows, 1)
+  t.match(await rows.first().textContent(), /Sixtytenant-060/)
+  await page.getByLabel('Search workspaces').fill('nobody')
+  await page.getByText('No matching workspaces').waitFor(WAIT)
 })
 
 async function setUp(admin: Visitor): Promise<void> {

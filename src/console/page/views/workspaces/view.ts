@@ -8,6 +8,7 @@ import { Button, LinkButton } from '../../components/button.ts'
 import { Confirm, FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { type FactItems, Facts, ManagedByFile, PageHead, Section } from '../../components/page-head.ts'
+import { PAGE_ROWS, Pager, SearchField, usePaging } from '../../components/paged.ts'
 import { Bar } from '../../components/progress.ts'
 import { EmptyState, ErrorNote, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
@@ -70,6 +71,7 @@ function WorkspaceList() {
   const load = useWorkspaces()
   const usage = useLoad((signal) => api.get<UsageAnswer>(`/usage${USED}`, { signal }), [])
   const [query, setQuery] = useQuery()
+  const paging = usePaging()
   const rank = RANK_NAMES.find((name) => name === query.get('sort')) ?? 'cost'
   const add = h(LinkButton, { kind: 'primary', icon: 'plus', href: pathOf(null, 'setup') }, 'New workspace')
   return [
@@ -78,11 +80,17 @@ function WorkspaceList() {
       lead: 'Tenants, each with its own apps, keys, routes, provider credentials and credits.',
       actions: add,
     }),
+    h(SearchField, { paging, label: 'Search workspaces', all: load.value?.length ?? null }),
     h(Loaded<readonly WorkspaceSummary[]>, {
       load,
       what: 'The workspaces',
-      render: (workspaces: readonly WorkspaceSummary[]) =>
-        workspaces.length === 0
+      render: (workspaces: readonly WorkspaceSummary[]) => {
+        const found = ranked(workspaces, isKnown(usage.value) ? usage.value : null, rank).filter(
+          ({ id, name }) =>
+            [id, name].some((text) => text.toLowerCase().includes(paging.search.toLowerCase())),
+        )
+        const rows = found.slice((paging.page - 1) * PAGE_ROWS, paging.page * PAGE_ROWS)
+        return workspaces.length === 0
           ? h(
               EmptyState,
               { title: 'No workspaces yet', action: add },
@@ -96,21 +104,29 @@ function WorkspaceList() {
                   label: 'Sort by',
                   value: rank,
                   options: RANK_NAMES.map((value) => ({ value, label: RANKS[value].label })),
-                  onChange: (sort: Rank) => setQuery({ sort: sort === 'cost' ? null : sort }),
+                  onChange: (sort: Rank) => setQuery({ sort: sort === 'cost' ? null : sort, page: null }),
                 }),
               ),
-              h(Table<Ranked>, {
-                caption: 'Workspaces',
-                columns: COLUMNS,
-                rows: ranked(workspaces, isKnown(usage.value) ? usage.value : null, rank),
-                rowKey: ({ id }: Ranked) => id,
-                href: ({ id }: Ranked) => pathOf(null, 'workspaces', id),
-              }),
+              found.length === 0
+                ? h(EmptyState, { title: 'No matching workspaces' })
+                : h(
+                    'div',
+                    { class: 'stack' },
+                    h(Table<Ranked>, {
+                      caption: 'Workspaces',
+                      columns: COLUMNS,
+                      rows,
+                      rowKey: ({ id }: Ranked) => id,
+                      href: ({ id }: Ranked) => pathOf(null, 'workspaces', id),
+                    }),
+                    h(Pager, { paging, total: found.length, shown: rows.length }),
+                  ),
               usage.state === 'ready' && !isKnown(usage.value)
                 ? h('p', { class: 'small quiet table-more' }, 'Usage isn’t recorded here.')
                 : null,
               h(ErrorNote, { error: usage.error, what: 'Usage unavailable' }),
-            ],
+            ]
+      },
     }),
   ]
 }

@@ -102,8 +102,8 @@ export function withoutUnknownKeys(schema: TSchema, value: unknown): unknown {
 const checks = new WeakMap<TSchema, (value: unknown, isLarge?: boolean) => boolean>()
 
 /**
- * Whether a value has a shape. A catalog is checked whole with every change of it, on the thread that serves, so what
- * is known of a shape is kept: give shapes that stay.
+ * Whether a value has a shape. Parts of a catalog are checked with every change of it, on the thread that serves, so
+ * what is known of a shape is kept: give shapes that stay.
  *
  * @param isLarge it has as many parts as make it worth compiling the shape for it alone
  */

@@ -36,10 +36,9 @@ export function resolveRoute(
 ): Route | null {
   const { workspace, providers, plans, surroundings } = context
   const entries = [...parts.entries, parts.fields.shadow?.entry]
-  const accounts = entries.flatMap((entry) => providerBasis(entry && providers.get(entry.provider)))
   const basis = [
     ...[name, workspace, surroundings.models, surroundings.env],
-    ...accounts,
+    ...entries.flatMap((entry) => providerBasis(entry && providers.get(entry.provider))),
     ...entries.flatMap((entry) => entry?.plans ?? []).map((plan) => plans.has(plan)),
   ]
   const make = () => {
@@ -181,13 +180,8 @@ function resolveEntry(
   checkPull(fields, provider, context, path, issues)
   checkCutThrough(fields, provider, path, issues)
   const table = context.surroundings.models.factsOf(protocol.kind, fields.model)
-  const facts = resolveFacts(
-    provider,
-    fields,
-    { table, prices: context.workspace?.fields.prices },
-    path,
-    issues,
-  )
+  const prices = context.workspace?.fields.prices
+  const facts = resolveFacts(provider, fields, { table, prices }, path, issues)
   if (facts === null) return null
   return {
     provider: configured,

@@ -84,7 +84,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
-  'gateway/catalog': 4_430,
+  'gateway/catalog': 4_410,
   'gateway/edge': 6_595,
   'gateway/jobs': 1_830,
   'gateway/live': 4_695,

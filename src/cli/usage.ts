@@ -10,7 +10,8 @@ import type { UsageEngine } from '../usage/engine.ts'
 import { FOCUS_COLUMNS, focusRows } from '../usage/focus.ts'
 import type { UsageLake } from '../usage/lake.ts'
 import type { UsageReader } from '../usage/reader.ts'
-import { csvLines, reportCells, reportColumns, reportJson, rowsJson } from '../usage/report.ts'
+import type { UsageReport } from '../usage/report.ts'
+import { csvLines, reportCells, reportColumns, reportJson, rowsJson, shownGroups } from '../usage/report.ts'
 import { CommandFailure, json, parse, rfc3339, table, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP, environmentOf, operatorBy, servedAt, withState } from './context.ts'
 import { completeUntilMs, withLake } from './usage-lake.ts'
@@ -132,7 +133,7 @@ async function askEngine({ engine, reader, values, format, context }: Asked): Pr
 
 const SHOWN = ['calls', 'errors', 'cost_usd', 'audio_seconds', 'input_tokens', 'output_tokens'] as const
 
-function tableOf(report: Awaited<ReturnType<typeof askUsage>>): string {
+function tableOf(report: UsageReport): string {
   const { question, answer, completeUntilMs: untilMs } = report
   const { total } = reportJson(report)
   const groups = [...(question.step === 'none' ? [] : ['time']), ...question.by]
@@ -146,8 +147,7 @@ function tableOf(report: Awaited<ReturnType<typeof askUsage>>): string {
   const head = [...groups, ...SHOWN, 'p50_ms', 'p95_ms']
   const summed =
     groups.length === 0 ? [] : [[...groups.map((_, at) => (at === 0 ? 'total' : '')), ...cells(total)]]
-  const shown = new Set(answer.rows.map(({ values }) => values)).size
-  const left = answer.groups - shown
+  const left = answer.groups - shownGroups(answer)
   const more = left > 0 ? `${left} more groups; see --limit and --offset\n` : ''
   const until = untilMs < question.toMs ? `complete until ${rfc3339(untilMs)}\n` : ''
   return table([head, ...rows, ...summed]) + more + until

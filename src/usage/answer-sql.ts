@@ -67,7 +67,7 @@ export class AnswerQuery {
   readonly #noLatencies: Latencies
   #groups = 0
   #total: UsageSums['sums'] = noSums()
-  readonly #totalLatencies: Latencies = {}
+  readonly #totalLatencies: Latencies
   readonly #rows: UsageAnswer['rows'][number][] = []
   /** By the place of the group and the step. */
   readonly #latencies = new Map<string, Latencies>()
@@ -77,6 +77,7 @@ export class AnswerQuery {
     this.#question = question
     this.#paths = paths
     this.#noLatencies = noLatencies(question)
+    this.#totalLatencies = { ...this.#noLatencies }
     this.#groupAll()
     this.#pickCounts()
     if (question.step === 'none') this.#tellGroups()
@@ -90,7 +91,7 @@ export class AnswerQuery {
       take(found[at]!)
       if (found[at]!.rows > 0) await nextTurn()
     }
-    const total = { sums: this.#total, latencies: { ...this.#noLatencies, ...this.#totalLatencies } }
+    const total = { sums: this.#total, latencies: this.#totalLatencies }
     return { groups: this.#groups, rows: this.#rows, total }
   }
 

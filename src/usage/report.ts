@@ -10,8 +10,8 @@ export interface UsageReport {
   readonly completeUntilMs: number
 }
 
-/** Rows of CSV that are written at a time, in some 0.4 ms. */
-const SLICE_ROWS = 64
+/** Rows of CSV that are written at a time, in some 2 ms. */
+const SLICE_ROWS = 256
 const PERCENTILES = ['p50', 'p95', 'p99'] as const
 /** Measures that are whole in memory and have decimals outside. */
 const DIVISORS = Object.entries({
@@ -24,7 +24,6 @@ const DIVISORS = Object.entries({
 /** A report as JSON, but for its rows: money in USD of six decimals, seconds of three. */
 export function reportJson({ question, answer, completeUntilMs }: UsageReport) {
   const { fromMs, toMs, step, by, sort, offset, limit } = question
-  const groupValues = new Set(answer.rows.map(({ values }) => values)).size
   return {
     from: timeOf(fromMs),
     to: timeOf(toMs),
@@ -35,10 +34,13 @@ export function reportJson({ question, answer, completeUntilMs }: UsageReport) {
     groups: answer.groups,
     offset,
     limit,
-    truncated: offset + groupValues < answer.groups,
+    truncated: offset + shownGroups(answer) < answer.groups,
     total: sumsJson(answer.total),
   }
 }
+
+/** Groups that an answer tells of: the rows of one share their values. */
+export const shownGroups = ({ rows }: UsageAnswer): number => new Set(rows.map(({ values }) => values)).size
 
 /** The rows of a report as JSON. There may be thousands: one is made when it is asked for. */
 export function* rowsJson({ question, answer }: UsageReport): Iterable<Record<string, unknown> & SumsJson> {
@@ -86,9 +88,14 @@ export function reportCells({ timeMs, values, ...row }: UsageAnswerRow): CsvCell
 /** The lines of a report as CSV, some at a time: the names of its columns, and then its rows. */
 export function* csvLines({ question, answer: { rows } }: UsageReport): Iterable<string> {
   yield csvLine(reportColumns(question))
+  yield* linesOf(rows, (row) => csvLine(reportCells(row)))
+}
+
+/** Lines of rows, some at a time. */
+export function* linesOf<Row>(rows: readonly Row[], line: (row: Row) => string): Iterable<string> {
   for (let at = 0; at < rows.length; at += SLICE_ROWS) {
     const some = rows.slice(at, at + SLICE_ROWS)
-    yield some.map((row) => csvLine(reportCells(row))).join('')
+    yield some.map(line).join('')
   }
 }
 

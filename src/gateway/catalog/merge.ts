@@ -1,7 +1,8 @@
 import { RECORD_KINDS, type RecordFields, type RecordName, recordId } from '../../contracts/catalog-store.ts'
 import { CatalogHead } from './file.ts'
 import type { Issue, Path } from './issues.ts'
-import { at } from './parts.ts'
+import { at, isNamedList } from './parts.ts'
+import { kept } from './sharing.ts'
 
 /** A part of the catalog that is not in the file. */
 export type MergedRecord = RecordName & { readonly fields: RecordFields }
@@ -81,9 +82,9 @@ class Merge<Source extends MergedRecord> {
   merged(): Merged<Source> {
     for (const [name, given] of this.#workspaces) {
       const list = this.#document.workspaces as List
-      const [before, made] = [mergedWorkspaces.get(given), list[name] as List]
-      if (before !== undefined && haveSame(before, made, haveSame)) define(list, name, before)
-      else mergedWorkspaces.set(given, made)
+      const one = kept(mergedWorkspaces.get(given), list[name] as List)
+      define(list, name, one)
+      mergedWorkspaces.set(given, one)
     }
     return {
       document: this.#document,
@@ -125,7 +126,7 @@ class Merge<Source extends MergedRecord> {
     for (const name of path) {
       let inner = at(list, name)
       if (!this.#copied.has(inner)) {
-        if (list === this.#document.workspaces && isList(inner)) this.#workspaces.set(name, inner)
+        if (list === this.#document.workspaces && isNamedList(inner)) this.#workspaces.set(name, inner)
         inner = mergedList(inner)
         this.#copied.add(inner)
         define(list, name, inner)
@@ -150,23 +151,7 @@ function pathKey(path: Path): string {
 
 /** Copies an object; anything else becomes an empty one. */
 function mergedList(value: unknown): List {
-  return isList(value) ? { ...value } : {}
-}
-
-function isList(value: unknown): value is List {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** Whether two lists have identical members in one order, or such of which `areAlike` says that they are alike. */
-function haveSame(one: List, other: List, areAlike = (_one: List, _other: List) => false): boolean {
-  const [names, others] = [Object.keys(one), Object.keys(other)]
-  return (
-    names.length === others.length &&
-    names.every((name, at) => {
-      const [a, b] = [one[name], other[name]]
-      return name === others[at] && (a === b || (isList(a) && isList(b) && areAlike(a, b)))
-    })
-  )
+  return isNamedList(value) ? { ...value } : {}
 }
 
 /** Also `__proto__`, which then is refused as a name. */

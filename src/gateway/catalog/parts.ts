@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Static, TSchema } from 'typebox'
 import type { Capability } from '../../contracts/calls.ts'
 import {
@@ -18,7 +17,7 @@ import {
   WorkspaceShape,
 } from './file.ts'
 import { hasShape } from './issues.ts'
-import { remembering } from './sharing.ts'
+import { kept, remembering } from './sharing.ts'
 
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
 export type Named<Part> = ReadonlyMap<string, Part | null>
@@ -57,9 +56,8 @@ export function withPartsOf(before: unknown, document: unknown): unknown {
   const lists = Object.entries(document).map(([key, list]) => {
     const known = at(before, key)
     if (!isNamedList(known) || !isNamedList(list)) return [key, list]
-    const same = (name: string, part: unknown) =>
-      isDeepStrictEqual(at(known, name), part) ? known[name] : part
-    return [key, Object.fromEntries(Object.entries(list).map(([name, part]) => [name, same(name, part)]))]
+    const parts = Object.entries(list).map(([name, part]) => [name, kept(at(known, name), part)])
+    return [key, Object.fromEntries(parts)]
   })
   return Object.fromEntries(lists)
 }

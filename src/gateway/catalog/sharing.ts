@@ -24,25 +24,24 @@ export const NOTHING_SHARED: Sharing = {
   principal: (_sha256, made) => made,
 }
 
+/** The thing from before where it is equal, else the one that was made. */
+export function kept<Part>(before: Part | undefined, made: Part): Part {
+  return before !== undefined && isDeepStrictEqual(before, made) ? before : made
+}
+
 export function shareWith({ snapshot, routes, providers }: ServedCatalog): Sharing {
   const accounts = new Map(providers.map((provider) => [provider.name, provider]))
   const known = new Map(routes.map((route) => [route.name, route]))
   return {
     // Entries whose providers are identical are compared without a look into these.
-    provider(made) {
-      const before = accounts.get(made.name)
-      return before !== undefined && isDeepStrictEqual(before, made) ? before : made
-    },
+    provider: (made) => kept(accounts.get(made.name), made),
     route(made) {
       const before = known.get(made.name)
       if (before === undefined) return made
       return isDeepStrictEqual(before, made) ? before : { ...made, entries: sharedEntries(before, made) }
     },
-    app(made) {
-      const before = snapshot.apps.get(made.workspace.id)?.get(made.app.id)
-      // Routes that were shared are identical, which is what comparing them begins with.
-      return before !== undefined && isDeepStrictEqual(before, made) ? before : made
-    },
+    // Routes that were shared are identical, which is what comparing them begins with.
+    app: (made) => kept(snapshot.apps.get(made.workspace.id)?.get(made.app.id), made),
     principal(sha256, made) {
       const before = snapshot.keys.get(sha256)
       if (before === undefined || !isDeepStrictEqual(before.key, made.key)) return made

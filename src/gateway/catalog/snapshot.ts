@@ -24,7 +24,7 @@ import {
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
 import { rateLimitOf } from './rate-limit.ts'
 import { resolveRoute } from './route.ts'
-import { NOTHING_SHARED, type Sharing } from './sharing.ts'
+import { NOTHING_SHARED, remembering, type Sharing } from './sharing.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 const DEFAULT_RATE_LIMIT: RateLimit = { requestsPerMinute: 600, burst: 100 }
@@ -168,18 +168,22 @@ type Document = Readonly<Record<string, unknown>>
 
 const { plans, providers, routes, workspaces } = CatalogFile.properties
 /**
- * The named lists of a document. Nothing is said of one of them as a whole, so that its parts can be checked alone. The
- * name of a part is kept that had the right shape: nothing changes it, and most stay through a change of the catalog.
+ * The named lists of a document. Nothing is said of one of them as a whole, so that its parts can be checked alone, and
+ * once: most stay through a change of the catalog.
  */
-const LISTS = Object.entries({ plans, providers, routes, workspaces }).map(
-  ([key, shape]) => [key, shape, new WeakMap<object, string>()] as const,
-)
+const LISTS = Object.entries({ plans, providers, routes, workspaces }).map(([key, shape]) => {
+  const remembered = remembering<boolean>()
+  const isShaped = (name: string, part: unknown) =>
+    remembered(part, () => hasShape(shape, { [name]: part }, isLarge(part)), [name])
+  return [key, isShaped] as const
+})
 
 /** More keys or apps make a workspace a large one: its check takes 0.3 to 2 s where the shape is not compiled. */
 const [MANY_KEYS, MANY_APPS] = [1_000, 50]
 
-function isLarge({ keys, apps }: Document): boolean {
-  return arrayIn(keys).length > MANY_KEYS || Object.keys(Object(apps)).length > MANY_APPS
+function isLarge(part: unknown): boolean {
+  const apps = Object.keys(Object(at(part, 'apps')))
+  return arrayIn(at(part, 'keys')).length > MANY_KEYS || apps.length > MANY_APPS
 }
 
 /**
@@ -204,15 +208,10 @@ export function checkDocument(document: unknown, issues: Issues): unknown {
 /** The document with nothing in its lists but the parts that have not the right shape. */
 function misshapenIn(document: unknown): unknown {
   if (!isNamedList(document)) return document
-  const lists = LISTS.flatMap(([key, shape, known]) => {
+  const lists = LISTS.flatMap(([key, isShaped]) => {
     const list = document[key]
     if (!isNamedList(list)) return []
-    const parts = Object.entries(list).filter(([name, part]) => {
-      if (!isNamedList(part) || known.get(part) === name) return !isNamedList(part)
-      const isShaped = hasShape(shape, { [name]: part }, isLarge(part))
-      if (isShaped) known.set(part, name)
-      return !isShaped
-    })
+    const parts = Object.entries(list).filter(([name, part]) => !isShaped(name, part))
     return [[key, Object.fromEntries(parts)]]
   })
   return { ...document, ...Object.fromEntries(lists) }

@@ -16,7 +16,8 @@ import {
 } from '../../../usage/answer.ts'
 import { csvLine } from '../../../usage/csv.ts'
 import { dateOf } from '../../../usage/names.ts'
-import { reportCells, reportColumns, reportJson, rowsJson, type UsageReport } from '../../../usage/report.ts'
+import type { UsageReport } from '../../../usage/report.ts'
+import { linesOf, reportCells, reportColumns, reportJson, rowsJson } from '../../../usage/report.ts'
 import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
 import {
@@ -50,9 +51,6 @@ const Query = Type.Object({
 })
 /** Columns of a row besides its time and its dimensions. */
 const FIGURES: ReadonlySet<string> = new Set([...USAGE_MEASURES, ...USAGE_LATENCIES])
-
-/** Rows that are written at a time, in some 2 ms. */
-const SLICE_ROWS = 256
 
 type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
 
@@ -163,11 +161,8 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
 
 /** Written some at a time: other calls do not wait for all of them. */
 async function* linesInTurns<Row>(rows: readonly Row[], line: (row: Row) => string): AsyncGenerator<string> {
-  for (let at = 0; at < rows.length; at += SLICE_ROWS) {
-    yield rows
-      .slice(at, at + SLICE_ROWS)
-      .map(line)
-      .join('')
+  for (const lines of linesOf(rows, line)) {
+    yield lines
     await nextTurn()
   }
 }

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '92e8e552a655cc5dae6092324ba88d8a65d2676c'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? 'ec5feb4ca6f1aaaac71b291fe82926906546aa5c'
 
 const found = findBase(null, RELEASE)
 

@@ -51,7 +51,7 @@ const NATIVE_SERVERS = ['uWebSockets.js', 'uWebSockets.js-glibc227']
  */
 export const UNBUNDLED = [
   ...NATIVE_SERVERS,
-  ...['piscina', '@duckdb/node-api', 'wasm-media-encoders', 'libopus-wasm', 'esbuild'],
+  ...['koffi', 'piscina', '@duckdb/node-api', 'wasm-media-encoders', 'libopus-wasm', 'esbuild'],
 ]
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 
 /**
  * Which network the processes of a run talk over: the machine's loopback as it is, or one of the bench's own whose
- * receive buffers have the cap that the deployment files set.
+ * receive buffers have a cap, for peers that set none as Larkway does.
  */
 export type NetworkKind = 'system' | 'capped'
 

@@ -1,19 +1,15 @@
 import t from 'tap'
-import { inCappedNetwork } from '../support/capped-network.ts'
-import { locate, withoutServers } from '../support/servers.ts'
+import { withoutServers } from '../support/servers.ts'
 import { SLOW_KINDS } from '../support/slow-kinds.ts'
 import { assertUnhindered } from '../support/slow-tenant.ts'
 
 t.setTimeout(180_000)
-if (!withoutServers) await locate('s3')
-await inCappedNetwork(t, import.meta.url, () => {
-  t.test('two large bodies that trickle in hold up nobody else', (t) =>
-    assertUnhindered(t, { kinds: ['json'], connections: 2, store: 'folder' }),
-  )
-  t.test('300 slow connections of every kind hold up nobody else', (t) =>
-    assertUnhindered(t, { kinds: SLOW_KINDS, connections: 300, store: 'folder' }),
-  )
-  t.test('300 slow connections of every kind hold up nobody else, S3', { skip: withoutServers }, (t) =>
-    assertUnhindered(t, { kinds: SLOW_KINDS, connections: 300, store: 'S3' }),
-  )
-})
+t.test('two large bodies that trickle in hold up nobody else', (t) =>
+  assertUnhindered(t, { kinds: ['json'], connections: 2, store: 'folder' }),
+)
+t.test('300 slow connections of every kind hold up nobody else', (t) =>
+  assertUnhindered(t, { kinds: SLOW_KINDS, connections: 300, store: 'folder' }),
+)
+t.test('300 slow connections of every kind hold up nobody else, S3', { skip: withoutServers }, (t) =>
+  assertUnhindered(t, { kinds: SLOW_KINDS, connections: 300, store: 'S3' }),
+)

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { inCappedNetwork } from '../support/capped-network.ts'
-import { locate, withoutServers } from '../support/servers.ts'
+import { withoutServers } from '../support/servers.ts'
 import { SLOW_KINDS } from '../support/slow-kinds.ts'
 import { assertUnhindered } from '../support/slow-tenant.ts'
 
@@ -15,21 +14,18 @@ const CONNECTIONS = 2_000
 const SETTLE_MS = 10_000
 
 t.setTimeout(3_400_000)
-if (!withoutServers) await locate('s3')
-await inCappedNetwork(t, import.meta.url, () => {
-  for (const store of ['folder', 'S3'] as const) {
-    const skip = store === 'S3' && withoutServers
-    for (const kinds of [SLOW_KINDS, ...SLOW_KINDS.map((kind) => [kind])]) {
-      t.test(`${CONNECTIONS} slow ${kinds.join(', ')}; ${store}`, { skip }, (t) =>
-        assertUnhindered(t, {
-          kinds,
-          connections: CONNECTIONS,
-          store,
-          settleMs: SETTLE_MS,
-          windowMs: 3_000,
-          besideIdle: true,
-        }),
-      )
-    }
+for (const store of ['folder', 'S3'] as const) {
+  const skip = store === 'S3' && withoutServers
+  for (const kinds of [SLOW_KINDS, ...SLOW_KINDS.map((kind) => [kind])]) {
+    t.test(`${CONNECTIONS} slow ${kinds.join(', ')}; ${store}`, { skip }, (t) =>
+      assertUnhindered(t, {
+        kinds,
+        connections: CONNECTIONS,
+        store,
+        settleMs: SETTLE_MS,
+        windowMs: 3_000,
+        besideIdle: true,
+      }),
+    )
   }
-})
+}

@@ -6,13 +6,12 @@ import t, { type Test } from 'tap'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { startSweeper } from '../../src/gateway/storage/sweep.ts'
 import { answerOf, send, tally, uploadsOf } from '../support/audio-upload.ts'
-import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
 import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type Bucket, openBucket, type S3Server, startS3 } from '../support/s3-server.ts'
-import { locate, withoutServers } from '../support/servers.ts'
+import { withoutServers } from '../support/servers.ts'
 import { clockAhead } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -143,7 +142,7 @@ async function frozen(t: Test, server: S3Server): Promise<void> {
   const times = answers.map(({ atMs }) => atMs - frozenMs)
   t.ok(Math.min(...times) > WATCHDOG_MS / 2, 'the store was given its time')
   t.ok(largest(times) < WATCHDOG_MS + 4_000, 'and no more')
-  const boundMiB = buffersAreCapped() ? 1.1 * memoryMiB + FROZEN_UPLOADS + SLACK_MIB : FROZEN_UPLOADS * 48
+  const boundMiB = 1.1 * memoryMiB + FROZEN_UPLOADS + SLACK_MIB
   t.ok(peakMiB - idleMiB < boundMiB, `memory grows by less than ${Math.round(boundMiB)} MiB`)
   t.comment(
     `503 ${Math.round(Math.min(...times))} to ${largest(times)} ms after the freeze; resident memory: ` +
@@ -233,14 +232,11 @@ async function crashed(t: Test, server: S3Server): Promise<void> {
   t.same(await bucket.contents(), [], 'an hour later it is nobody’s, and swept')
 }
 
-if (!withoutServers) await locate('s3')
-await inCappedNetwork(t, import.meta.url, () => {
-  t.test('a gateway on a real S3 server', { skip: withoutServers, timeout: 240_000 }, async (t) => {
-    const server = await startS3(t)
-    await t.test('every kind of body comes through whole', (t) => digests(t, server))
-    await t.test(`${LEAVING_CLIENTS} clients that leave at any moment`, (t) => leaving(t, server))
-    await t.test('kill -9 of the gateway under uploads', (t) => crashed(t, server))
-    await t.test(`a store that is killed under ${KILLED_UPLOADS} uploads`, (t) => killed(t, server))
-    await t.test(`a store that freezes under ${FROZEN_UPLOADS} uploads`, (t) => frozen(t, server))
-  })
+t.test('a gateway on a real S3 server', { skip: withoutServers, timeout: 240_000 }, async (t) => {
+  const server = await startS3(t)
+  await t.test('every kind of body comes through whole', (t) => digests(t, server))
+  await t.test(`${LEAVING_CLIENTS} clients that leave at any moment`, (t) => leaving(t, server))
+  await t.test('kill -9 of the gateway under uploads', (t) => crashed(t, server))
+  await t.test(`a store that is killed under ${KILLED_UPLOADS} uploads`, (t) => killed(t, server))
+  await t.test(`a store that freezes under ${FROZEN_UPLOADS} uploads`, (t) => frozen(t, server))
 })

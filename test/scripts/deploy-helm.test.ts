@@ -93,12 +93,15 @@ t.test(
 const withoutSchemas = await without('kubernetes-validate', '--version')
 
 t.test(
-  'manifests are what Kubernetes 1.32 takes, by its own schemas',
+  'manifests are what Kubernetes 1.25 and 1.32 take, by their schemas',
   { skip: withoutSchemas },
   async (t) => {
-    const judged = (path: string) =>
-      run('kubernetes-validate', ['--strict', '--no-warn', '-k', '1.32.0', path])
-    for (const { file } of KEPT) await t.resolves(judged(fileURLToPath(file)), file.pathname)
+    const judged = (path: string, version = '1.32.0') =>
+      run('kubernetes-validate', ['--strict', '--no-warn', '-k', version, path])
+    for (const { file } of KEPT) {
+      await t.resolves(judged(fileURLToPath(file)), file.pathname)
+      await t.resolves(judged(fileURLToPath(file), '1.25.0'), `${file.pathname}, 1.25`)
+    }
     const text = await readFile(new URL('scripts/deploy/kubernetes.yaml', ROOT), 'utf8')
     const misspelt = join(t.testdir(), 'misspelt.yaml')
     await writeFile(misspelt, text.replace('replicas:', 'replica:'))

@@ -112,7 +112,7 @@ export class NativeBody implements RequestBody {
     if (last) {
       this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
       this.#socket.bodyEnded()
-      this.#context.turns.leave(this.#socket)
+      this.#context.turns.leave(this.#socket, bytes.length)
     } else if (!this.#dropped) this.#context.turns.take(this.#socket, bytes.length, this.#leftBytes)
     if (this.#dropped) this.#discarded(bytes.length, last)
     else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
@@ -120,9 +120,8 @@ export class NativeBody implements RequestBody {
   }
 
   /**
-   * Refuses a body that does not stop. uWS reads on after a pause for as long as the kernel has half a megabyte ready,
-   * and nothing else of the process runs meanwhile: a sender on loopback had gigabytes of one body in memory. Where the
-   * kernel's buffers are capped, as they should be, less than a megabyte comes.
+   * Refuses a body that does not stop, where `capReceiveBuffers` has failed: without it a sender on loopback had
+   * gigabytes of one body in memory, and with it less than a megabyte comes after a pause.
    */
   #countPaused(bytes: number): void {
     if (this.#socket.arrived(bytes) > Math.max(PAUSED_BYTES_MAX, this.#context.budget.limit))

@@ -80,23 +80,3 @@ async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | n
 
 /** A head with bytes that the parser cuts off. */
 const SEEN = Buffer.from('GET / HTTP/1.1\r\nhost: a\r\nseen: \xfca\xfc\r\n\r\n', 'latin1')
-
-/** Above half a MiB the native read loop may take in a whole body after a pause. */
-const MAX_RECEIVE_BUFFER_BYTES = 524_288
-
-/**
- * Says what is wrong with the kernel's limit for TCP receive buffers, if anything. uWS reads on after a
- * pause for as long as a full 512 KiB is ready; from a sender that is faster than the process, as on
- * loopback, gigabytes of one body were seen to arrive that way, outside of every budget.
- *
- * @param text content of /proc/sys/net/ipv4/tcp_rmem: three numbers of bytes, least, default and most
- * @returns    a sentence for the log, or null when the limit is low enough or cannot be read from the text
- */
-export function receiveBufferWarning(text: string): string | null {
-  const [, , most] = text.trim().split(/\s+/).map(Number)
-  if (most === undefined || !(most > MAX_RECEIVE_BUFFER_BYTES)) return null
-  return (
-    `net.ipv4.tcp_rmem allows receive buffers of ${most} bytes: a paused upload from a fast sender may still bring ` +
-    `as much as the memory budget into memory; set it to "4096 131072 ${MAX_RECEIVE_BUFFER_BYTES}"`
-  )
-}

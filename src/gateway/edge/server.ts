@@ -9,6 +9,7 @@ import { handshakeFault, type SocketLimits, socketBehavior } from './client-sock
 import { type Exchange, edgeFacts, type Reply } from './exchange.ts'
 import { ImmediateBatch } from './immediate-batch.ts'
 import { type EdgeContext, NativeExchange } from './native-exchange.ts'
+import { capReceiveBuffers } from './receive-buffers.ts'
 import { openReceiveWindow } from './receive-window.ts'
 import {
   CREDENTIALS,
@@ -151,6 +152,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const apps = new Apps(uws, { most, onRefused: refusalLog(most, log, clock) })
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
+  capReceiveBuffers(log)
   const sweeper = clock.every(timing.sweepMs, () => {
     const nowMs = clock.now()
     for (const exchange of [...context.open]) exchange.sweep(nowMs)

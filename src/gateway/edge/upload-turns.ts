@@ -83,16 +83,20 @@ export class UploadTurns {
     // One alone shares with no upload, and all else has its turn after the poll: to end that costs a poll of its own.
     if (this.#uploads.size === 1) return
     this.#read.add(upload)
+    if (this.#isOver && !this.#flowing.has(upload)) upload.holdBack()
+    this.#count(bytes)
+  }
+
+  #count(bytes: number): void {
     this.#bytes += bytes
     this.#endLater()
-    if (this.#isOver && !this.#flowing.has(upload)) upload.holdBack()
     if (this.#isOver || this.#bytes < TURN_BYTES) return
     this.#isOver = true
     for (const one of this.#uploads.keys()) if (!this.#flowing.has(one)) one.holdBack()
   }
 
-  /** No more of it is to come, or is wanted. */
-  leave(upload: Upload): void {
+  /** No more of it is to come, or is wanted. @param bytes of its last chunk */
+  leave(upload: Upload, bytes = 0): void {
     const progress = this.#uploads.get(upload)
     if (progress === undefined) return
     this.#uploads.delete(upload)
@@ -100,6 +104,7 @@ export class UploadTurns {
     this.#read.delete(upload)
     this.#flowing.delete(upload)
     upload.letGo()
+    if (bytes > 0 && this.#uploads.size > 0) this.#count(bytes)
   }
 
   #endLater(): void {

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { receiveBufferWarning } from '../edge/receive-window.ts'
 import type { Environment } from './config.ts'
 
 /** Fewer files and sockets than this end a node under load: each call takes up to three. */
@@ -20,7 +19,6 @@ type MemorySettings = Pick<Settings, 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES'>
 export function remarksOn(environment: Settings): string[] {
   return [
     ...loneNode(environment),
-    receiveBufferWarning(readOr('/proc/sys/net/ipv4/tcp_rmem')),
     fewDescriptors(readOr(LIMITS)),
     littleMemory(environment, process.constrainedMemory()),
   ].filter((remark) => remark !== null)

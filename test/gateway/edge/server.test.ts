@@ -2,7 +2,6 @@ import { Agent, request } from 'node:http'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Exchange } from '../../../src/gateway/edge/exchange.ts'
-import { receiveBufferWarning } from '../../../src/gateway/edge/receive-window.ts'
 import { Router } from '../../../src/gateway/edge/router.ts'
 import { type EdgeRoute, startServer } from '../../../src/gateway/edge/server.ts'
 import { startEdge } from '../../support/edge.ts'
@@ -330,12 +329,5 @@ t.test('a router prefers plain paths, then patterns in order, and knows the meth
     [`/models/${'x'.repeat(300)}`]: null,
   }
   for (const [path, whole] of Object.entries(rows)) t.equal(dependencies.completed(path), whole, path)
-  t.end()
-})
-
-t.test('a receive buffer over half a MiB is warned of', (t) => {
-  t.equal(receiveBufferWarning('4096\t131072\t524288\n'), null)
-  t.match(receiveBufferWarning('4096\t131072\t6291456\n'), /receive buffers of 6291456 bytes/)
-  for (const text of ['', 'a b c', '1 2']) t.equal(receiveBufferWarning(text), null, JSON.stringify(text))
   t.end()
 })

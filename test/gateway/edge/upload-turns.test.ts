@@ -238,6 +238,6 @@ t.test('the edge takes no more than that of many uploads in one turn', async (t)
     client.socket.destroy()
   }
   t.ok(most > 256 * KIB, 'several came at a time')
-  // The one that is being read continues while it has whole reads of 512 KiB.
-  t.ok(most <= MIB + length, `${most} bytes in one turn`)
+  // The one that ends the turn brings a read more than it may.
+  t.ok(most <= 1.5 * MIB, `${most} bytes in one turn`)
 })

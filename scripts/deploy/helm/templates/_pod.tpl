@@ -41,9 +41,6 @@ spec:
     runAsGroup: 1000
     fsGroup: 1000
     seccompProfile: { type: RuntimeDefault }
-    {{- with .values.sysctls }}
-    sysctls: {{- toYaml . | nindent 6 }}
-    {{- end }}
   topologySpreadConstraints:
     - maxSkew: 1
       topologyKey: kubernetes.io/hostname

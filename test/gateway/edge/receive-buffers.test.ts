@@ -1,0 +1,54 @@
+import t from 'tap'
+import type { EdgeRoute } from '../../../src/gateway/edge/server.ts'
+import { localCertificate, startEdge } from '../../support/edge.ts'
+import { RawClient } from '../../support/raw-client.ts'
+
+const BODY_BYTES = 64 * 1024 ** 2
+/** uWS reads this much at a time, and again while the kernel has as much. */
+const READ_BYTES = 512 * 1024
+
+/** Pauses with every chunk for a turn. The answer tells how many bytes came between a pause and its end at most. */
+const pausing: EdgeRoute = {
+  method: 'POST',
+  path: '/pausing',
+  handle: (exchange) =>
+    new Promise((resolve) => {
+      let most = 0
+      let sincePause: number | null = null
+      const resume = () => {
+        sincePause = null
+        exchange.body.resume()
+      }
+      exchange.body.consume({
+        onChunk({ length }, last) {
+          if (last) {
+            exchange.reply({ status: 200, headers: {}, body: String(most) })
+            return resolve()
+          }
+          if (sincePause === null) {
+            sincePause = 0
+            exchange.body.pause()
+            setImmediate(resume)
+          } else sincePause += length
+          most = Math.max(most, sincePause)
+        },
+        onError() {},
+      })
+    }),
+}
+
+t.test('a paused body of a sender faster than the process does not come into memory', async (t) => {
+  const { ca, files } = await localCertificate(t)
+  const edge = await startEdge(t, [pausing], { files })
+  for (const [way, client] of [
+    ['plain', await RawClient.connect(edge.port)],
+    ['TLS', await RawClient.connect(edge.tlsPort, ca)],
+  ] as const) {
+    client.socket.write(`POST /pausing HTTP/1.1\r\nHost: a\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`)
+    client.socket.write(Buffer.alloc(BODY_BYTES))
+    const bytes = Number((await client.response())?.body)
+    t.ok(bytes < READ_BYTES, `${way}: ${bytes} bytes after a pause`)
+    client.socket.destroy()
+  }
+  t.same(edge.logged, [])
+})

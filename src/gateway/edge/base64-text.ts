@@ -31,7 +31,7 @@ for (let digit = 0; digit < 16; digit++) {
 const LETTER_U = 0x75
 const UNICODE_ESCAPE_LENGTH = '\\u0000'.length
 
-/** Text is checked by decoding it in slices that stay in the cache; see `bench/micro/scan.ts`. */
+/** Text is checked by decoding it in slices that stay in the cache. */
 const SLICE_BYTES = 64 * 1024
 /** Shorter text is checked byte by byte: the call would cost more. */
 const MIN_FAST_BYTES = 64

@@ -100,7 +100,7 @@ class LeafGatherer {
   }
 }
 
-/** Text decoded at a time; see `bench/micro/base64.ts`. */
+/** Text decoded at a time. */
 const TEXT_SLICE = 64 * 1024
 const GROUP = 4
 const PADDING = '='.charCodeAt(0)

@@ -79,7 +79,7 @@ export class TextCleaner {
 /** Chunks that a stage hands on are valid until the next one is asked for. */
 export type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>
 
-/** Base64 characters handled at a time: longer strings leave the young heap, see `bench/micro/base64.ts`. */
+/** Base64 characters handled at a time: longer strings leave the young heap. */
 const TEXT_SLICE = 64 * 1024
 const BYTES_SLICE = (TEXT_SLICE / 4) * 3
 /** Gathered chunks; a socket that has one of these queued asks for no second one. */

@@ -11,13 +11,13 @@ import { signWebhook } from './webhook-signature.ts'
 /**
  * Text from which a worker decodes. A task costs the event loop 20 to 30 µs whatever its size, decoding inline 85 to
  * 100 µs per MiB: at 256 KiB they are even, here it is 42 against 100 and at 1 MiB 28 against 97, for up to twice the
- * CPU in all (`bench/micro/offload.ts`, medians on two cores of an AMD EPYC).
+ * CPU in all (medians on two cores of an AMD EPYC).
  */
 export const OFFLOAD_BYTES = 512 * 1024
 /**
  * Bytes, or base64 text, from which a worker hashes. Inline a MiB takes 550 µs, of text no less than of bytes. At
  * 32 KiB that is what a task costs the loop; here it is 30 µs against 135 for 1.2 times the CPU in all, and with 4 MiB
- * at a time 60 to 190 against 2,000 for the same CPU (`bench/micro/digest.ts`, medians on two cores of an AMD EPYC).
+ * at a time 60 to 190 against 2,000 for the same CPU (medians on two cores of an AMD EPYC).
  * Not less, because a typical voice message, of 100 to 200 KB, is not worth starting a thread.
  */
 export const HASH_OFFLOAD_BYTES = 256 * 1024
@@ -95,7 +95,7 @@ function isShared(view: Uint8Array): view is Uint8Array<SharedArrayBuffer> {
 /**
  * Deliveries from which a worker signs. Inline each takes 3 µs, 5 with two secrets. A task costs the loop 17 µs and
  * 1 µs for each delivery, so that they are even at 8; here it is 80 to 100 µs against 190 to 300, for 1.3 to 1.5 times
- * the CPU in all (`bench/micro/sign.ts`, medians on two cores of an AMD EPYC). Not less, because what the TLS
+ * the CPU in all (medians on two cores of an AMD EPYC). Not less, because what the TLS
  * handshakes of these deliveries take is several hundred times as much, and a thread costs memory.
  */
 export const SIGN_OFFLOAD_COUNT = 64

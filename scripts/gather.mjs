@@ -23,7 +23,7 @@ const NOT_RUN = new Set(['esbuild', 'uWebSockets.js-glibc227'])
 const READ = ['swagger-ui-dist', 'preact', 'uplot']
 /** Parts of packages that nothing runs. Licences stay. */
 const LEFT_OUT =
-  /(^|\/)(docs?|examples?|test|tests|__tests__|benchmarks?|\.github)$|\.(map|md|markdown|d\.[cm]?ts)$/i
+  /(^|\/)(docs?|examples?|test|tests|__tests__|benchmarks?|\.github)$|\.(map|md|markdown|cc|hh?|d\.[cm]?ts)$/i
 const LICENCE = /^(licen[cs]e|copying|notice)/i
 
 /** @returns {object} the package's own description; null: it is not here */

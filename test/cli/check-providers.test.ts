@@ -39,7 +39,7 @@ t.test('each provider is asked, and what that does not prove is said', async (t)
     output,
     /\nPROVIDER +KIND +ANSWER +IN ROUTES, NOT IN ITS LIST\nhere +openai-compatible +answers, \d+ models +house-blend\n/,
   )
-  t.match(output, /a key without the permission to speak passes here and fails on its first synthesis\.\n$/)
+  t.match(output, /a key without the permission to speak passes here and fails on its first synthesis\.\n/)
   t.notMatch(await runInProcess(['check'], { cwd, env }), { output: /ANSWER/ })
 })
 

@@ -96,7 +96,7 @@ t.test('check shows what a valid file amounts to, without its secrets', async (t
   const { code, output, errors } = await larkway(['check'], { cwd, env })
   t.match({ code, errors }, { code: 0, errors: '' })
   t.match(output, /^larkway\.yaml is valid\.\n\nWORKSPACE +ROUTE +VERSION +STRATEGY +ENTRIES\n/)
-  t.match(output, /\nacme +voice +pv_[0-9a-f]{16} +priority +whisper\/large-v3, openai\/whisper-1\n/)
+  t.match(output, /\nacme +voice +pv_[0-9a-f]{16} +priority +whisper\/large-v3, openai\/gpt-transcribe\n/)
   t.match(output, /\nacme +web +key_web +voice +inference,jobs,queue +60\/min, burst 100 +never\n/)
   t.notMatch(output, /sk-of-openai/)
   const named = await runInProcess(['check', join(cwd, 'larkway.yaml')], { env })

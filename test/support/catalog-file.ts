@@ -16,7 +16,7 @@ routes:
   voice:
     workspace: acme
     strategy: priority
-    entries: [ {provider: whisper, model: large-v3}, {provider: openai, model: whisper-1} ]
+    entries: [ {provider: whisper, model: large-v3}, {provider: openai, model: gpt-transcribe} ]
   calls: { workspace: acme, entries: [ {provider: whisper, model: large-v3, purposes: [call-center]} ] }
 workspaces:
   acme:

@@ -35,20 +35,18 @@ const rows: readonly [what: string, bend: (file: BentFile) => void, lines: reado
   ],
   [
     'an entry less, so that the next one moves up',
-    (file) => file.set('/routes/voice/entries', [{ provider: 'openai', model: 'whisper-1' }]),
-    ['entry 1 removed: whisper/large-v3', 'entry 1 openai/whisper-1 moved from 2'],
+    (file) => file.set('/routes/voice/entries', [{ provider: 'openai', model: 'gpt-transcribe' }]),
+    ['entry 1 removed: whisper/large-v3', 'entry 1 openai/gpt-transcribe moved from 2'],
   ],
   [
     'settings of an entry',
     (file) => file.set('/routes/voice/entries/1/weight', 2).set('/routes/voice/entries/1/plans', ['pro']),
-    ['entry 2 openai/whisper-1 weight: 1 → 2', 'entry 2 openai/whisper-1 plans: [] → ["pro"]'],
+    ['entry 2 openai/gpt-transcribe weight: 1 → 2', 'entry 2 openai/gpt-transcribe plans: [] → ["pro"]'],
   ],
   [
     'what is said of its model',
     (file) => file.set('/routes/voice/entries/1/price', { per_hour_usd: 1 }),
-    [
-      'entry 2 openai/whisper-1 price: {"per_hour_usd":0.36,"billing_increment_seconds":1} → {"per_hour_usd":1}',
-    ],
+    ['entry 2 openai/gpt-transcribe price: {"per_hour_usd":0.27} → {"per_hour_usd":1}'],
   ],
 ]
 

@@ -146,7 +146,7 @@ t.test('parts that stay are not made again', (t) => {
     return { models: asked.splice(0), principals: [...built.snapshot.keys.values()] }
   }
   const first = modelsOf('deadline_seconds', 5)
-  t.same(first.models, ['large-v3', 'whisper-1', 'large-v3', 'm'])
+  t.same(first.models, ['large-v3', 'gpt-transcribe', 'large-v3', 'm'])
   const named = modelsOf('workspaces/other/name', 'Other')
   t.same(named.models, ['m'])
   t.equal(named.principals[0], first.principals[0])

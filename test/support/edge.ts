@@ -35,7 +35,7 @@ export async function startEdge(
   {
     files,
     ...options
-  }: Pick<EdgeOptions, 'timing' | 'clock' | 'observe' | 'chunked' | 'connectionsMax'> & {
+  }: Omit<Partial<EdgeOptions>, 'routes' | 'host' | 'port' | 'tls' | 'budget' | 'log'> & {
     readonly files?: CertificateFiles
   } = {},
 ): Promise<Edge> {

@@ -70,6 +70,8 @@ export interface EdgeOptions {
   readonly shaped?: (exchange: Exchange, refusal: GatewayError) => Reply | null
   /** `seen`, which is the default, `strict` or `refuse`; see `LARKWAY_CHUNKED`. */
   readonly chunked?: ChunkedBodies
+  /** `capped`, which is the default, or `system`; see `LARKWAY_RECEIVE_BUFFERS`. */
+  readonly receiveBuffers?: 'capped' | 'system'
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
   readonly clock?: Clock
@@ -152,7 +154,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const apps = new Apps(uws, { most, onRefused: refusalLog(most, log, clock) })
   apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
-  capReceiveBuffers(log)
+  if (options.receiveBuffers !== 'system') capReceiveBuffers(log)
   const sweeper = clock.every(timing.sweepMs, () => {
     const nowMs = clock.now()
     for (const exchange of [...context.open]) exchange.sweep(nowMs)

@@ -39,6 +39,12 @@ const Environment = Type.Object({
       'chunked bodies: `strict` refuses what cannot be held against its own bytes, `seen` takes that, ' +
       '`refuse` takes none',
   }),
+  LARKWAY_RECEIVE_BUFFERS: Type.Enum(['capped', 'system'], {
+    default: 'capped',
+    description:
+      'receive buffers of connections: `capped` are at most half a megabyte, `system` as large as net.ipv4.tcp_rmem ' +
+      'allows, which far senders can use, and which comes on top of LARKWAY_MEMORY_MIB',
+  }),
   LARKWAY_CONFIG: Type.Optional(
     Type.String({
       minLength: 1,

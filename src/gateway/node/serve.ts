@@ -192,13 +192,14 @@ async function listen(
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =
     metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
-  const chunked = environment.LARKWAY_CHUNKED
+  const { LARKWAY_CHUNKED: chunked, LARKWAY_RECEIVE_BUFFERS: receiveBuffers } = environment
   return startServer({
     routes,
     host,
     port,
     shared,
     chunked,
+    receiveBuffers,
     connectionsMax: connectionsMax(),
     ...tls,
     budget,

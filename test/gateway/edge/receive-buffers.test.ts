@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import type { EdgeRoute } from '../../../src/gateway/edge/server.ts'
 import { localCertificate, startEdge } from '../../support/edge.ts'
@@ -37,6 +38,15 @@ const pausing: EdgeRoute = {
     }),
 }
 
+/** Sends a body as fast as it is taken. @returns the most bytes that came after a pause */
+async function bytesAfterPause(client: RawClient): Promise<number> {
+  client.socket.write(`POST /pausing HTTP/1.1\r\nHost: a\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`)
+  client.socket.write(Buffer.alloc(BODY_BYTES))
+  const response = await client.response()
+  client.socket.destroy()
+  return Number(response?.body)
+}
+
 t.test('a paused body of a sender faster than the process does not come into memory', async (t) => {
   const { ca, files } = await localCertificate(t)
   const edge = await startEdge(t, [pausing], { files })
@@ -44,11 +54,21 @@ t.test('a paused body of a sender faster than the process does not come into mem
     ['plain', await RawClient.connect(edge.port)],
     ['TLS', await RawClient.connect(edge.tlsPort, ca)],
   ] as const) {
-    client.socket.write(`POST /pausing HTTP/1.1\r\nHost: a\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`)
-    client.socket.write(Buffer.alloc(BODY_BYTES))
-    const bytes = Number((await client.response())?.body)
+    const bytes = await bytesAfterPause(client)
     t.ok(bytes < READ_BYTES, `${way}: ${bytes} bytes after a pause`)
-    client.socket.destroy()
   }
   t.same(edge.logged, [])
 })
+
+const RMEM = '/proc/sys/net/ipv4/tcp_rmem'
+const mostBytes = existsSync(RMEM) ? Number(readFileSync(RMEM, 'utf8').trim().split(/\s+/)[2]) : 0
+
+t.test(
+  'where the system has the say, it comes',
+  { skip: mostBytes < 4 * 1024 ** 2 && `needs ${RMEM} of 4 MiB` },
+  async (t) => {
+    const edge = await startEdge(t, [pausing], { receiveBuffers: 'system' })
+    const bytes = await bytesAfterPause(await RawClient.connect(edge.port))
+    t.ok(bytes >= READ_BYTES, `${bytes} bytes after a pause`)
+  },
+)

@@ -42,7 +42,7 @@ function expected(output: string): RegExp {
     .trim()
     .replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
     .replaceAll('…', '[^]*?')
-    .replaceAll(/ {2,}/g, ' {2,}') // columns are as wide as what this machine has in them
+    .replaceAll(/^ok +/gm, 'ok +') // as wide as the worst grade that this machine gets
     .replaceAll(/\b(req|tj|qj|evt|key|grant)_[0-9a-z]{26}\b/g, '$1_[0-9a-z]{26}')
     .replaceAll(
       /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\\\.\d{3}Z/g,

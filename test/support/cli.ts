@@ -58,3 +58,8 @@ export function runInProcess(
   last = run.catch(() => undefined)
   return run
 }
+
+/** What `larkway check` has written, but for its last warning, which begins 90 days after the facts were looked up. */
+export function withoutAge(output: string): string {
+  return output.replace(/\nWarning: the facts of models are \d+ days old \(.*\n$/, '')
+}

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? 'ec5feb4ca6f1aaaac71b291fe82926906546aa5c'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '9dde4c98b6036765c1d5597629826ee06a7342b4'
 
 const found = findBase(null, RELEASE)
 

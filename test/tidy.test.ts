@@ -97,7 +97,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_200,
   'gateway/providers': 11_440,
-  'gateway/state': 12_910,
+  'gateway/state': 12_945,
   'gateway/storage': 6_290,
   'gateway/webhooks': 650,
   'gateway/workers': 450,

@@ -16,7 +16,7 @@ interface Waiting {
  */
 export class VirtualClock implements Clock {
   #nowMs = 0
-  readonly #startMs: number
+  #startMs: number
   readonly #waiting = new Set<Waiting>()
   readonly #watchers = new Set<() => void>()
 
@@ -36,6 +36,11 @@ export class VirtualClock implements Clock {
   /** How far off the timers are that wait, the nearest first. */
   get dueInMs(): number[] {
     return [...this.#waiting].map(({ atMs }) => atMs - this.#nowMs).toSorted((a, b) => a - b)
+  }
+
+  /** Sets the wall clock forward, or back; no time passes. */
+  set(ms: number): void {
+    this.#startMs += ms
   }
 
   /** Moves the time on by `ms` and fires what becomes due on the way. */

@@ -90,7 +90,8 @@ export class StateThread implements Runner {
 
   #post(calls: readonly Call[]): void {
     try {
-      this.#worker?.postMessage({ atMs: this.#clock.wallNow(), calls } satisfies Calls)
+      const moment = { atMs: this.#clock.wallNow(), steadyMs: this.#clock.now() }
+      this.#worker?.postMessage({ ...moment, calls } satisfies Calls)
     } catch (error) {
       // One of them cannot be cloned. The others are none the worse for it.
       if (calls.length > 1) for (const call of calls) this.#post([call])

@@ -1,14 +1,15 @@
-import type { Audio, BodyPiece } from '../../contracts/audio.ts'
-import type { ByteBudget } from '../../contracts/budget.ts'
+import { type Audio, BLOCK_BYTES, type Block, type BodyPiece } from '../../contracts/audio.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { PartOwner } from '../../contracts/parts.ts'
 import type { PartSink } from '../media/cut/cutting.ts'
+import { copyInto } from '../storage/blocks.ts'
+import { isScarce } from '../storage/budget.ts'
+import type { StoreMemory } from '../storage/read-buffers.ts'
 
 /** Bytes that are kept together: a part is as many objects as it takes, so that none of it has to be in memory. */
-const PIECE_BYTES = 4 * 1024 * 1024
+const PIECE_BYTES = 4 * BLOCK_BYTES
 
-export interface PieceStores {
-  readonly budget: ByteBudget
+export interface PieceStores extends StoreMemory {
   readonly objects: Pick<JobObjects, 'keepPiece' | 'dropPieces'>
 }
 
@@ -18,13 +19,13 @@ export interface PieceStores {
  * @throws what `use` throws, and the store's errors. Nothing that was kept is left then
  */
 export async function keepingPieces<Result>(
-  { budget, objects }: PieceStores,
+  { objects, ...stores }: PieceStores,
   owner: PartOwner,
   signal: AbortSignal,
   use: (open: () => PartSink<readonly BodyPiece[]>) => Promise<Result>,
 ): Promise<Result> {
   const kept: Promise<BodyPiece>[] = []
-  const memory = leaseOf(budget, owner)
+  const memory = new PieceMemory(stores, owner)
   try {
     return await use(() => new PieceSink(objects, { owner, signal, memory }, kept))
   } catch (error) {
@@ -34,7 +35,7 @@ export async function keepingPieces<Result>(
     })
     throw error
   } finally {
-    memory.hold(0)
+    memory.close()
   }
 }
 
@@ -52,27 +53,61 @@ export function audioOfPieces(made: Omit<Audio, 'source'>, pieces: readonly Body
   }
 }
 
-/** Memory of a buffer, charged to the share of its workspace while there is one. */
-interface BufferMemory {
-  /** @param bytes 0: it is given back */
-  hold(bytes: number): void
-}
+/** Blocks that the sinks of one cut fill, charged to the share of its workspace. */
+class PieceMemory {
+  readonly #stores: StoreMemory
+  readonly #workspace: string
+  readonly #filling = new Set<Block>()
 
-function leaseOf(budget: ByteBudget, { workspace }: PartOwner): BufferMemory {
-  let held = 0
-  return {
-    hold(bytes) {
-      budget.refund(held, workspace)
-      budget.charge(bytes, workspace)
-      held = bytes
-    },
+  constructor(stores: StoreMemory, { workspace }: PartOwner) {
+    this.#stores = stores
+    this.#workspace = workspace
+  }
+
+  /** Bytes that a piece has before it goes to the store: one block while memory is scarce. */
+  get pieceBytes(): number {
+    return isScarce(this.#stores.budget) ? BLOCK_BYTES : PIECE_BYTES
+  }
+
+  take(): Block {
+    this.#stores.budget.charge(BLOCK_BYTES, this.#workspace)
+    const block = this.#stores.blocks.take(BLOCK_BYTES)
+    this.#filling.add(block)
+    return block
+  }
+
+  /** Lets `keep` have blocks, which it counts itself. Where it fails it may still read them, so that they rest. */
+  async lend<Kept>(blocks: readonly Block[], keep: () => Promise<Kept>): Promise<Kept> {
+    const pool = this.#stores.blocks
+    this.#uncharge(blocks)
+    try {
+      const kept = await keep()
+      for (const block of blocks) pool.give(block)
+      return kept
+    } catch (error) {
+      for (const block of blocks) pool.giveLater(block, () => {})
+      throw error
+    }
+  }
+
+  /** Takes back what was filled and not lent. */
+  close(): void {
+    for (const block of this.#filling) this.#stores.blocks.give(block)
+    this.#uncharge(this.#filling)
+  }
+
+  #uncharge(blocks: Iterable<Block>): void {
+    for (const block of blocks) {
+      this.#stores.budget.refund(BLOCK_BYTES, this.#workspace)
+      this.#filling.delete(block)
+    }
   }
 }
 
 interface SinkTerms {
   readonly owner: PartOwner
   readonly signal: AbortSignal
-  readonly memory: BufferMemory
+  readonly memory: PieceMemory
 }
 
 /** Keeps what is written as objects, one after the other. */
@@ -82,7 +117,8 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
   /** Everything that is kept of any part, to be deleted when cutting fails. */
   readonly #all: Promise<BodyPiece>[]
   readonly #pieces: Promise<BodyPiece>[] = []
-  #buffer: Buffer | null = null
+  #blocks: Block[] = []
+  /** Bytes in the blocks, of which only the last may have room. */
   #used = 0
 
   constructor(objects: Pick<JobObjects, 'keepPiece'>, terms: SinkTerms, all: Promise<BodyPiece>[]) {
@@ -92,45 +128,42 @@ class PieceSink implements PartSink<readonly BodyPiece[]> {
   }
 
   async write(chunks: readonly Uint8Array[]): Promise<void> {
+    const { memory } = this.#terms
     for (let chunk of chunks) {
       while (chunk.length > 0) {
-        this.#buffer ??= this.#newBuffer()
-        const fits = chunk.subarray(0, PIECE_BYTES - this.#used)
-        this.#buffer.set(fits, this.#used)
+        const at = this.#used % BLOCK_BYTES
+        if (at === 0) this.#blocks.push(memory.take())
+        const fits = chunk.subarray(0, BLOCK_BYTES - at)
+        copyInto(this.#blocks.at(-1)!, at, fits)
         this.#used += fits.length
         chunk = chunk.subarray(fits.length)
-        if (this.#used === PIECE_BYTES) await this.#flush()
+        if (this.#used % BLOCK_BYTES === 0 && this.#used >= memory.pieceBytes) await this.#flush()
       }
     }
   }
 
   async finish(head: Uint8Array): Promise<readonly BodyPiece[]> {
     const isOne = this.#pieces.length === 0
-    if (!isOne && head.length > 0) this.#pieces.unshift(this.#keep([head]))
+    if (!isOne && head.length > 0) this.#pieces.unshift(this.#keep([head], []))
     await this.#flush(isOne ? [head] : [])
     return await Promise.all(this.#pieces)
   }
 
   async #flush(before: readonly Uint8Array[] = []): Promise<void> {
-    const chunks = [...before, ...(this.#buffer === null ? [] : [this.#buffer.subarray(0, this.#used)])]
-    this.#buffer = null
+    const blocks = this.#blocks
+    const filled = blocks.map((block, index) => block.subarray(0, this.#used - index * BLOCK_BYTES))
+    const chunks = [...before, ...filled]
+    this.#blocks = []
     this.#used = 0
-    // Whoever keeps it counts it from here on.
-    this.#terms.memory.hold(0)
     // One piece is on its way to the store while the next is filled.
     await this.#pieces.at(-1)
-    if (chunks.some(({ length }) => length > 0)) this.#pieces.push(this.#keep(chunks))
+    if (chunks.some(({ length }) => length > 0)) this.#pieces.push(this.#keep(chunks, blocks))
   }
 
-  #newBuffer(): Buffer {
-    this.#terms.memory.hold(PIECE_BYTES)
-    return Buffer.allocUnsafe(PIECE_BYTES)
-  }
-
-  #keep(chunks: readonly Uint8Array[]): Promise<BodyPiece> {
-    const { owner, signal } = this.#terms
-    const piece = this.#objects
-      .keepPiece(owner, chunks, signal)
+  #keep(chunks: readonly Uint8Array[], blocks: readonly Block[]): Promise<BodyPiece> {
+    const { owner, signal, memory } = this.#terms
+    const piece = memory
+      .lend(blocks, () => this.#objects.keepPiece(owner, chunks, signal))
       .then(({ object, bytes }) => ({ key: object, start: 0, length: bytes }))
     // The next flush may never come, and its failure is told by the cut.
     piece.catch(() => {})

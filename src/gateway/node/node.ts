@@ -127,7 +127,7 @@ export async function openNode(
       ...openUpstream(reader, sandbox, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
-      ...openLongAudio({ reader, objects: jobObjects, budget, probe, clock, path: env.PATH }),
+      ...openLongAudio({ reader, objects: jobObjects, blocks, budget, probe, clock, path: env.PATH }),
       ...{ timing: timing.calls, ...compared },
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
       ...(usage === null ? {} : { usageKeeper: usage.ledger }),
@@ -154,8 +154,7 @@ export async function openNode(
 
 /** Opens what makes audio into files that entries take. */
 function openLongAudio(deps: TranscoderDependencies) {
-  const { reader, objects, budget } = deps
-  return { cutter: createAudioCutter({ reader, objects, budget }), transcoder: createAudioTranscoder(deps) }
+  return { cutter: createAudioCutter(deps), transcoder: createAudioTranscoder(deps) }
 }
 
 /** Has the store closed with the node, and lets the state look in it whether it is the one that was there before. */

@@ -7,6 +7,7 @@ import type { Transcoding } from '../../../src/contracts/parts.ts'
 import { systemClock } from '../../../src/contracts/time.ts'
 import { createAudioTranscoder } from '../../../src/gateway/long/transcoder.ts'
 import { createMediaProbe } from '../../../src/gateway/media/probe.ts'
+import { createBlocks } from '../../../src/gateway/storage/blocks.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
 import { change, mutated } from '../../support/mutations.ts'
@@ -42,6 +43,7 @@ async function transcoded(bytes: Buffer, to: Transcoding, limitMs = LIMIT_MS) {
       reader,
       probe,
       budget,
+      blocks: createBlocks(budget),
       objects: store.objects,
       clock: systemClock,
       path: process.env.PATH,

@@ -244,6 +244,19 @@ t.test('a job waits for a provider that has too many calls at once', async (t) =
   t.equal(rig.ear.heard.length, job.result!.parts.length, 'no part was heard twice')
 })
 
+t.test('who waits for the answer waits for such a provider, too, once a part is paid for', async (t) => {
+  const { gateway, ear } = await start(t, { fault: (index) => (index === 1 || index === 3 ? 429 : null) })
+  const answer = await gateway.post('/v1/transcription', form(WAV))
+  t.equal(answer.status, 200)
+  const transcript = (await answer.json()) as Transcript
+  checkTranscript(t, transcript)
+  t.equal(ear.heard.length, transcript.parts.length, 'no part was heard twice')
+  const busy = await start(t, { fault: () => 429 })
+  const refused = await busy.gateway.post('/v1/transcription', form(WAV))
+  t.equal(refused.status, 502, 'but not for one that takes none of them')
+  t.equal(busy.ear.heard.length, 0)
+})
+
 t.test('a job that fails for good is charged for what was heard', async (t) => {
   const rig = await start(t, {
     fault: (_, { words }) => (words.includes(WORDS[20]!) ? 503 : null),

@@ -49,6 +49,27 @@ export function partedActive(active: ActiveCall, selection: CutSelection): Activ
   return { ...active, call: partedCall(call, selection), deadlineMs: deadlineMs * rounds }
 }
 
+/** Counts the parts that entries are asked for now. */
+class RunningCount {
+  #count = 0
+  #waiting: (() => void)[] = []
+
+  async during<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    this.#count += 1
+    try {
+      return await ask()
+    } finally {
+      this.#count -= 1
+      for (const wake of this.#waiting.splice(0)) wake()
+    }
+  }
+
+  /** Resolves when `isSo`, or when none is asked for any more. */
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo() && this.#count > 0) await new Promise<void>((wake) => this.#waiting.push(wake))
+  }
+}
+
 /** A transcription whose audio no entry takes whole: it is cut, its parts are heard side by side, and stitched. */
 export class PartedCall {
   readonly #active: ActiveCall<TranscriptionTask>
@@ -60,6 +81,7 @@ export class PartedCall {
   readonly #attempts = new Map<number, readonly AttemptRecord[]>()
   /** When what is set aside for the call ends. */
   readonly #untilMs: number
+  readonly #running = new RunningCount()
   #parts: readonly AudioPart[] = []
 
   constructor(active: ActiveCall, selection: CutSelection) {
@@ -140,17 +162,22 @@ export class PartedCall {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** A job waits for entries that say when they may be asked again: the other parts were too many at once. */
+  /**
+   * Waits for entries that say when they may be asked again: the other parts were too many at once. A caller who waits
+   * is not refused for that once a part is paid for, but where every part is.
+   */
   async #hearPatiently(index: number, signal: AbortSignal): Promise<void> {
     const { job, services } = this.#active
     const { clock } = services
     for (;;) {
       try {
-        return await this.#hear(index, signal)
+        return await this.#running.during(() => this.#hear(index, signal))
       } catch (error) {
         const waitMs = error instanceof GatewayError ? (error.extra.retryAfterMs ?? 0) : 0
         const isLate = clock.now() + waitMs > this.#untilMs
-        if (job === null || waitMs === 0 || waitMs > WAIT_MAX_MS || isLate || signal.aborted) throw error
+        if (waitMs === 0 || waitMs > WAIT_MAX_MS || isLate || signal.aborted) throw error
+        if (job === null) await this.#running.until(() => this.#heard.size > 0)
+        if (job === null && this.#heard.size === 0) throw error
         await sleep(clock, waitMs * (1 + Math.random()), { signal })
       }
     }

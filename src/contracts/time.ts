@@ -68,6 +68,23 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
+const waiting: (() => void)[] = []
+
+/**
+ * Resolves in a later turn of the event loop, which it shares with no other that waits so: work on many recordings
+ * takes no more of a turn than that on one.
+ */
+export function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(giveTurn)
+  })
+}
+
+function giveTurn(): void {
+  waiting.shift()?.()
+  if (waiting.length > 0) setImmediate(giveTurn)
+}
+
 /** Something took longer than it may. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'

@@ -1,6 +1,15 @@
 import { test } from 'tap'
 import { Cancellation } from '../../src/contracts/cancellation.ts'
-import { sleep, systemClock, TimeoutError, timed, unlessAborted, within } from '../../src/contracts/time.ts'
+import {
+  nextTurn,
+  ownTurn,
+  sleep,
+  systemClock,
+  TimeoutError,
+  timed,
+  unlessAborted,
+  within,
+} from '../../src/contracts/time.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** Longer than any of these tests runs: a limit that must not be reached. */
@@ -110,4 +119,28 @@ test('timers of a virtual clock fire in order, and a wait ends at its time or wi
   await clock.advance(100)
   await slept
   t.equal(clock.wallNow() - clock.now(), Date.UTC(2026, 0, 1))
+})
+
+test('those who wait for a turn of their own have one each, in their order', async (t) => {
+  const seen: number[] = []
+  const work = async (name: number) => {
+    for (let round = 0; round < 2; round += 1) {
+      await ownTurn()
+      seen.push(name)
+    }
+  }
+  const all = Promise.all([1, 2, 3].map(work))
+  const counts: number[] = []
+  while (seen.length < 6) {
+    await nextTurn()
+    counts.push(seen.length)
+  }
+  await all
+  t.same(seen, [1, 2, 3, 1, 2, 3])
+  t.ok(
+    counts.every((count, turn) => count - (counts[turn - 1] ?? 0) <= 1),
+    `${counts}`,
+  )
+  await ownTurn()
+  t.pass('and who comes later, too')
 })

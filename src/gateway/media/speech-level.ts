@@ -1,5 +1,5 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
-import { type Clock, nextTurn, systemClock } from '../../contracts/time.ts'
+import { type Clock, ownTurn, systemClock } from '../../contracts/time.ts'
 import { converter, samplesOf, WholeFrames } from './pcm.ts'
 import { readWavHead } from './wav-head.ts'
 
@@ -51,7 +51,7 @@ export async function speechSeconds(
       levels.push(samplesOf(convert === null ? whole : convert(whole)))
     }
     if (clock.now() - sliceStartedMs <= SLICE_MS) continue
-    await nextTurn()
+    await ownTurn()
     sliceStartedMs = clock.now()
   }
   return levels.speechFrames() / FRAMES_PER_SECOND

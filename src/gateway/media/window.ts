@@ -1,5 +1,5 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
-import { type Clock, nextTurn, systemClock } from '../../contracts/time.ts'
+import { type Clock, ownTurn, systemClock } from '../../contracts/time.ts'
 import { joinedBytes } from './bytes.ts'
 
 /** Largest range that is asked of the reader at once. */
@@ -129,7 +129,7 @@ export class AudioWindow {
   }
 
   async #yieldTurn(): Promise<void> {
-    await nextTurn()
+    await ownTurn()
     this.#signal.throwIfAborted()
     this.#sliceStartedMs = this.#clock.now()
   }

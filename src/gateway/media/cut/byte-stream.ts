@@ -1,4 +1,4 @@
-import { type Clock, nextTurn, systemClock } from '../../../contracts/time.ts'
+import { type Clock, ownTurn, systemClock } from '../../../contracts/time.ts'
 import { joinedBytes } from '../bytes.ts'
 
 /** Event loop time between two turns of other work. */
@@ -39,12 +39,12 @@ export class ByteStream {
 
   /** Resolves when `length` bytes are at hand, or all that there are. @returns what is at hand */
   async fill(length: number): Promise<Uint8Array> {
+    if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) {
+      await ownTurn()
+      this.#signal.throwIfAborted()
+      this.#sliceStartedMs = this.#clock.now()
+    }
     while (this.#rest.length < length && !this.#ended) {
-      if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) {
-        await nextTurn()
-        this.#signal.throwIfAborted()
-        this.#sliceStartedMs = this.#clock.now()
-      }
       const next = await this.#chunks.next()
       if (next.done === true) this.#ended = true
       else this.#rest = joinedBytes(this.#rest, next.value)

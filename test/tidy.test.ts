@@ -78,7 +78,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/admin': 2_585,
   'gateway/api': 17_345,
   'gateway/call': 855,
-  'gateway/call/attempt': 3_915,
+  'gateway/call/attempt': 3_925,
   'gateway/call/compare': 645,
   'gateway/call/context': 1_315,
   'gateway/call/facts': 1_130,

@@ -4,7 +4,7 @@ import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import type { Entry } from '../../../contracts/catalog.ts'
 import type { OperationName, Results } from '../../../contracts/operations.ts'
 import type { Ending, Operation, Step, Target } from '../../../contracts/provider.ts'
-import { type Clock, sleep } from '../../../contracts/time.ts'
+import { type Clock, ownTurn, sleep } from '../../../contracts/time.ts'
 import {
   type Failure,
   type FailureKind,
@@ -151,7 +151,10 @@ class OperationRun<Call, Result> {
     const step = this.#next
     if (step.kind === 'done' || step.kind === 'failed') return Promise.resolve(this.#end(step))
     return this.#ask(step).then(
-      (reply) => this.#endAfter(step, reply) ?? this.#goOn(),
+      (reply) => {
+        if (isLarge(reply)) return ownTurn().then(() => this.#endAfter(step, reply) ?? this.#goOn())
+        return this.#endAfter(step, reply) ?? this.#goOn()
+      },
       (error: unknown) => this.#endWithout(step, error) ?? this.#goOn(),
     )
   }
@@ -167,6 +170,7 @@ class OperationRun<Call, Result> {
       } catch (error) {
         end = this.#endWithout(step, error)
       }
+      if (reply !== null && isLarge(reply)) await ownTurn()
       if (reply !== null) end = this.#endAfter(step, reply)
       if (end !== null) return end
     }
@@ -304,6 +308,15 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
 }
 
 /** Sends the request of a step, again where that is safe. */
+/** Answers that take milliseconds to parse: several in one turn of the event loop would keep other calls waiting. */
+const LARGE_BYTES = 256 * 1024
+
+function isLarge({ body }: UpstreamReply): boolean {
+  let bytes = 0
+  for (const { length } of body) bytes += length
+  return bytes >= LARGE_BYTES
+}
+
 function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
   const { request } = step
   const isGet = request.method === 'GET'

@@ -124,6 +124,20 @@ t.test('rounds follow one another, also after one that failed', async (t: Test) 
   t.same(await keysOf(objects), [])
 })
 
+t.test('a clock that is set forward takes no body that may still be received', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  const clock = new VirtualClock(Date.now())
+  const intervalMs = 60_000
+  const sweeper = await startSweeper({ objects, log, alone: true, clock, intervalMs })
+  await put(objects, 'spool/acme/a/1')
+  clock.set(48 * HOUR_MS)
+  await clock.advance(2 * intervalMs)
+  t.same(await keysOf(objects), ['spool/acme/a/1'])
+  await clock.advance(2 * HOUR_MS)
+  await sweeper.stop()
+  t.same(await keysOf(objects), [], 'and it goes when its time has passed')
+})
+
 t.test('answers for replay go when no slot replays them, by what is in force now', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
   await put(objects, 'slot/acme/call_1/0')

@@ -23,14 +23,14 @@ const CLAIMING = claimingOf({ leaseMs: LEASE_MS, limit: 4 })
 
 /** A job, an idempotency key and money, each held for `LEASE_MS` from now on. */
 async function holdings(state: State, workspace: string) {
-  const submitted = await state.jobs.submit({ spec: specOf(workspace), slot: null })
+  await state.jobs.submit({ spec: specOf(workspace), slot: null })
   const [claimed] = await state.jobs.claim(CLAIMING)
   const slot = claimOf(newDigest(), { leaseMs: LEASE_MS, ttlMs: LEASE_MS })
   const terms = { ...NO_TERMS, grant: { id: 'g', micros: 1_000 } }
   const reservation = reserve(HELD_MICROS, { terms, leaseMs: LEASE_MS })
   const beginning = beginningOf(workspace, { slot, reservation })
   const begun = await state.ledger.begin(beginning)
-  return { submitted, job: claimed!.job, slot, beginning, begun, terms }
+  return { job: claimed!.job, slot, beginning, begun, terms }
 }
 
 async function openState(t: Test, clock: VirtualClock, file: string): Promise<State> {

@@ -151,10 +151,7 @@ class OperationRun<Call, Result> {
     const step = this.#next
     if (step.kind === 'done' || step.kind === 'failed') return Promise.resolve(this.#end(step))
     return this.#ask(step).then(
-      (reply) => {
-        if (isLarge(reply)) return ownTurn().then(() => this.#endAfter(step, reply) ?? this.#goOn())
-        return this.#endAfter(step, reply) ?? this.#goOn()
-      },
+      (reply) => this.#endAfter(step, reply) ?? this.#goOn(),
       (error: unknown) => this.#endWithout(step, error) ?? this.#goOn(),
     )
   }
@@ -170,7 +167,6 @@ class OperationRun<Call, Result> {
       } catch (error) {
         end = this.#endWithout(step, error)
       }
-      if (reply !== null && isLarge(reply)) await ownTurn()
       if (reply !== null) end = this.#endAfter(step, reply)
       if (end !== null) return end
     }
@@ -307,16 +303,16 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
   return reply !== null && reply.status >= 200 && reply.status <= 299
 }
 
-/** Sends the request of a step, again where that is safe. */
 /** Answers that take milliseconds to parse: several in one turn of the event loop would keep other calls waiting. */
 const LARGE_BYTES = 256 * 1024
 
-function isLarge({ body }: UpstreamReply): boolean {
+function inOwnTurn(reply: UpstreamReply): UpstreamReply | Promise<UpstreamReply> {
   let bytes = 0
-  for (const { length } of body) bytes += length
-  return bytes >= LARGE_BYTES
+  for (const { length } of reply.body) bytes += length
+  return bytes < LARGE_BYTES ? reply : ownTurn().then(() => reply)
 }
 
+/** Sends the request of a step, again where that is safe. */
 function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
   const { request } = step
   const isGet = request.method === 'GET'
@@ -328,7 +324,9 @@ function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamR
 function sendStep(step: RequestStep, options: AttemptOptions, signal: CancelSignal): Promise<UpstreamReply> {
   const { send, clock, deadlineAtMs, memory, traceContext } = options
   const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - clock.now()))
-  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge })
+  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge }).then(
+    inOwnTurn,
+  )
 }
 
 /**

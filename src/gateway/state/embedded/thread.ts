@@ -90,8 +90,8 @@ export class StateThread implements Runner {
 
   #post(calls: readonly Call[]): void {
     try {
-      const moment = { atMs: this.#clock.wallNow(), steadyMs: this.#clock.now() }
-      this.#worker?.postMessage({ ...moment, calls } satisfies Calls)
+      const message: Calls = { atMs: this.#clock.wallNow(), steadyMs: this.#clock.now(), calls }
+      this.#worker?.postMessage(message)
     } catch (error) {
       // One of them cannot be cloned. The others are none the worse for it.
       if (calls.length > 1) for (const call of calls) this.#post([call])

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '9dde4c98b6036765c1d5597629826ee06a7342b4'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '3f5bac4e3e902ea9916158df1930127932fb032b'
 
 const found = findBase(null, RELEASE)
 

@@ -126,21 +126,28 @@ export function npmProgram() {
 }
 
 /**
- * Installs what a folder's lock file says; dependencies for development too. The lock file stays as it is.
+ * Installs what a folder's lock file says. The lock file stays as it is.
  *
+ * @param node    the Node that runs npm, and that the packages will run on
  * @param command `install` for Larkway itself: `npm ci` refuses a lock file that lacks the native builds of some other
  *                platform, and those that the registry does not hold for a version are not in it. What the lock file
  *                does name is held to its version and hash either way
- * @param node    the Node that runs npm, and that the packages will run on
+ * @param omitDev whether the dependencies for development are left out
  */
-export async function npmInstall(folder, node, command = ['install', '--no-save']) {
+export async function npmInstall(folder, node, { command = ['install', '--no-save'], omitDev = false } = {}) {
   const quiet = ['--no-audit', '--no-fund', '--no-progress', '--no-update-notifier', '--loglevel=error']
   // npm hands its own settings and the root package to its children; a nested npm must not inherit them.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle|command)/.test(name)),
   )
   env.PATH = `${dirname(node)}${delimiter}${env.PATH}`
-  const args = [npmProgram(), ...command, '--include=dev', '--ignore-scripts', ...quiet]
+  const args = [
+    npmProgram(),
+    ...command,
+    `--${omitDev ? 'omit' : 'include'}=dev`,
+    '--ignore-scripts',
+    ...quiet,
+  ]
   try {
     await capture(node, args, { cwd: folder, env })
   } catch (error) {
@@ -179,7 +186,7 @@ export async function installPinned(name, packages, node) {
     writeFileSync(join(draft, 'package-lock.json'), JSON.stringify(lock))
     try {
       // The packages may be meant for another Node than the one that runs npm.
-      await npmInstall(draft, node, ['ci', '--force'])
+      await npmInstall(draft, node, { command: ['ci', '--force'] })
       if (!isInstalled(draft, packages)) throw new Unusable(`npm did not install ${names}`)
       rmSync(folder, { recursive: true, force: true })
       renameSync(draft, folder)

@@ -5,6 +5,6 @@ import { prepare, run } from './runtime.mjs'
 
 // The command `larkway`.
 await main(async () => {
-  const node = await prepare()
+  const node = await prepare({ onlyRuns: true })
   run(node, await compiled('cli.ts', node), process.argv.slice(2), { ownGroup: false })
 })

@@ -46,22 +46,26 @@ const STAMP = join(ROOT, 'node_modules', '.larkway-stamp')
 /**
  * Makes sure of a fitting Node and of packages that equal the lock file.
  *
+ * @param onlyRuns whether the packages for development may be missing: a first `npm start` then fetches a seventh of
+ *                 the packages and a fifth of the bytes. Where they were installed they are kept up to date
  * @returns {Promise<string>} path of the Node to run everything with
  * @throws Unusable naming what to install
  */
-export async function prepare() {
+export async function prepare({ onlyRuns = false } = {}) {
   const wanted = fingerprint()
-  const stamped = readStamp(wanted)
+  const stamped = readStamp(wanted, onlyRuns)
   if (stamped) return stamped
   return withLock('packages', async () => {
-    const meanwhile = readStamp(wanted)
+    const meanwhile = readStamp(wanted, onlyRuns)
     if (meanwhile) return meanwhile
+    const packages = { omitDev: onlyRuns && !readStampFile()?.hasDev }
+    const stamp = (node) => writeStamp({ fingerprint: wanted, node, hasDev: !packages.omitDev })
     const own = ownNodeFits()
     const node = own ? process.execPath : await fetchNode22()
-    if (await installPackages(node)) return stamp(wanted, node)
+    if (await installPackages(node, packages)) return stamp(node)
     if (!own) throw new Unusable(NO_BUILD)
     const fetched = await fetchNode22()
-    if (await installPackages(fetched)) return stamp(wanted, fetched)
+    if (await installPackages(fetched, packages)) return stamp(fetched)
     throw new Unusable(NO_BUILD)
   })
 }
@@ -77,21 +81,26 @@ function fingerprint() {
   return hash.digest('hex')
 }
 
-function readStamp(wanted) {
+function readStampFile() {
   try {
-    const { fingerprint: found, node } = JSON.parse(readFileSync(STAMP, 'utf8'))
-    const path = resolve(ROOT, node)
-    // A stamp that came along with a copied folder may name the Node of the folder that it was copied from.
-    const isOurs = path === process.execPath || placeInside(path) !== null
-    return found === wanted && isOurs && existsSync(path) ? path : undefined
+    return JSON.parse(readFileSync(STAMP, 'utf8'))
   } catch {
     return undefined
   }
 }
 
+function readStamp(wanted, onlyRuns) {
+  const { fingerprint: found, node, hasDev } = readStampFile() ?? {}
+  if (found !== wanted || !(onlyRuns || hasDev)) return undefined
+  const path = resolve(ROOT, node)
+  // A stamp that came along with a copied folder may name the Node of the folder that it was copied from.
+  const isOurs = path === process.execPath || placeInside(path) !== null
+  return isOurs && existsSync(path) ? path : undefined
+}
+
 /** A Node of this folder is written down by its place in it, so that a copy of the folder runs its own. */
-function stamp(wanted, node) {
-  writeFileSync(STAMP, JSON.stringify({ fingerprint: wanted, node: placeInside(node) ?? node }))
+function writeStamp({ node, ...rest }) {
+  writeFileSync(STAMP, JSON.stringify({ ...rest, node: placeInside(node) ?? node }))
   return node
 }
 
@@ -134,22 +143,22 @@ async function fetchNode22() {
 }
 
 /** @returns {Promise<boolean>} whether a build of uWebSockets.js loads on that Node */
-async function installPackages(node) {
-  if (!packagesMatchLock() || !loadsUws(node)) {
-    say('installing packages (once)')
-    await npmInstall(ROOT, node)
+async function installPackages(node, { omitDev }) {
+  if (!packagesMatchLock(omitDev) || !loadsUws(node)) {
+    say(`installing packages${omitDev ? '' : ', those for development too'} (once)`)
+    await npmInstall(ROOT, node, { omitDev })
   }
   await requireKnownBuilds()
   return loadsUws(node)
 }
 
 /** Skips the install if a person ran npm by hand: npm leaves a note of what it installed. */
-function packagesMatchLock() {
+function packagesMatchLock(omitDev) {
   const read = (...path) => JSON.parse(readFileSync(join(ROOT, ...path), 'utf8')).packages
   try {
     const installed = read('node_modules', '.package-lock.json')
     return Object.entries(read('package-lock.json')).every(([path, entry]) => {
-      if (path === '') return true
+      if (path === '' || (omitDev && entry.dev)) return true
       const found = installed[path]
       if (!found) return entry.optional || entry.devOptional
       return found.version === entry.version && existsSync(join(ROOT, path, 'package.json'))

@@ -148,8 +148,8 @@ async function provideServers() {
     say('LARKWAY_TEST_SKIP_SERVERS is set: tests that need a Redis or S3 server are skipped')
     return {}
   }
-  const servers = { redis: await provideRedis(), s3: await provideS3() }
-  return { LARKWAY_TEST_SERVERS: JSON.stringify(servers) }
+  const [redis, s3] = await Promise.all([provideRedis(), provideS3()])
+  return { LARKWAY_TEST_SERVERS: JSON.stringify({ redis, s3 }) }
 }
 
 /**
@@ -271,9 +271,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 async function runAll() {
   const tier = /^--(faults|long)$/.exec(process.argv[2] ?? '')?.[1] ?? 'first'
   const given = process.argv.slice(tier === 'first' ? 2 : 3)
-  const node = await prepare()
   const files = chooseFiles(given, tier)
-  const servers = await provideServers()
+  const [node, servers] = await Promise.all([prepare(), provideServers()])
   const isTier = !given.some(isTest)
   let broken = 0
   const checks = async () => {

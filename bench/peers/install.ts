@@ -27,7 +27,7 @@ export async function installNpmPeers(): Promise<void> {
   for (const name of ['package.json', 'package-lock.json'])
     copyFileSync(join(PINNED, name), join(FOLDER, name))
   console.error('bench: installing the peers into .larkway/bench-peers (once)')
-  await npmInstall(FOLDER, process.execPath, ['ci'])
+  await npmInstall(FOLDER, process.execPath, { command: ['ci'] })
 }
 
 export function npmPeerVersion(name: string): string {

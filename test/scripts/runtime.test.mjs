@@ -96,13 +96,14 @@ test('when the launcher is killed, the program ends itself', async (t) => {
 })
 
 /** Runs `prepare` of the clone in this folder, as if by a Node that is too old for it. @returns the Node it chooses */
-async function preparedBy(clone) {
+async function preparedBy(clone, options = {}, env = {}) {
   const script = `
     Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })
     const { prepare } = await import(${JSON.stringify(pathToFileURL(join(clone, 'scripts', 'runtime.mjs')).href)})
-    process.stdout.write(await prepare())`
+    process.stdout.write(await prepare(${JSON.stringify(options)}))`
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
   })
   let chosen = ''
   child.stdout.on('data', (text) => {
@@ -147,4 +148,36 @@ test('a clone that was copied runs the Node of its own folder', async (t) => {
   t.match(await preparedBy(copy), copy, 'a stamp that names the Node of another folder does not count')
   await rm(clone, { recursive: true })
   t.match(await preparedBy(copy), copy, 'and nothing is needed of the first folder')
+})
+
+test('a start installs what runs, and the rest only where it was installed before', async (t) => {
+  const { clone } = await startedClone(t)
+  const installed = join(clone, 'node_modules', '.package-lock.json')
+  const whole = await readFile(installed, 'utf8')
+  const { packages } = JSON.parse(whole)
+  const running = Object.fromEntries(Object.entries(packages).filter(([, { dev }]) => !dev))
+  // Writes down how it was called, and has installed everything.
+  const npm_execpath = join(clone, 'npm-cli.js')
+  const calls = join(clone, 'calls')
+  const source = `import { appendFileSync, copyFileSync } from 'node:fs'
+    appendFileSync(${JSON.stringify(calls)}, process.argv.filter((one) => one.endsWith('=dev')) + ' ')
+    copyFileSync(${JSON.stringify(join(clone, 'whole.json'))}, ${JSON.stringify(installed)})`
+  const only = async (packages) => writeFile(installed, JSON.stringify({ packages }))
+  await Promise.all([writeFile(npm_execpath, source), writeFile(join(clone, 'whole.json'), whole)])
+  const prepared = async (options) => {
+    await writeFile(calls, '')
+    t.match(await preparedBy(clone, options, { npm_execpath }), clone)
+    return readFile(calls, 'utf8')
+  }
+  const onlyRuns = true
+  await only({})
+  t.equal(await prepared({ onlyRuns }), '--omit=dev ', 'a first start')
+  await only(running)
+  t.equal(await prepared({ onlyRuns }), '', 'a second one')
+  t.equal(await prepared({}), '--include=dev ', 'the first test')
+  t.equal(await prepared({}), '', 'a second one')
+  t.equal(await prepared({ onlyRuns }), '', 'a start after it')
+  await writeFile(join(clone, 'package.json'), `${await readFile(join(clone, 'package.json'), 'utf8')}\n`)
+  await only(running)
+  t.equal(await prepared({ onlyRuns }), '--include=dev ', 'a start where the packages have changed since')
 })

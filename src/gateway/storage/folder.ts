@@ -101,12 +101,12 @@ export async function createFileObjects(
   }
 }
 
-/** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
 /** The file of an object, below the root of its store. */
 export function fileNameOf(key: string): string {
   return join(...splitKey(key))
 }
 
+/** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
 function splitKey(key: string): [folder: string, name: string] {
   const [kind = '', first = '', ...rest] = checkKey(key).split('/')
   if (isPartitioned(kind)) return [`${kind}/${first}`, rest.join('+')]

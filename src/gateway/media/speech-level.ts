@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
-import { type Clock, ownTurn, systemClock } from '../../contracts/time.ts'
 import { converter, samplesOf, WholeFrames } from './pcm.ts'
+import { TimeSlices } from './time-slices.ts'
 import { readWavHead } from './wav-head.ts'
 
 /** Larger audio is not measured: it would be read once more for it. */
@@ -17,8 +17,6 @@ const FLOOR_SHARE = 0.1
 /** Range of the histogram of levels, dB under full scale; what is quieter counts as this. */
 const RANGE_DB = 96
 const STEPS_PER_DB = 2
-/** Event loop time between two turns of other work. */
-const SLICE_MS = 1
 
 /**
  * Measures how many seconds of a wav file can be speech: frames of 20 ms that are loud enough, and louder than its
@@ -31,7 +29,6 @@ export async function speechSeconds(
   reader: AudioReader,
   audio: AudioRef,
   signal: AbortSignal,
-  clock: Clock = systemClock,
 ): Promise<number | null> {
   if (audio.decodedBytes > AUDIO_MAX_BYTES) return null
   const head = readWavHead(Buffer.from(await reader.range(audio, 0, HEAD_BYTES, signal)))
@@ -42,7 +39,7 @@ export async function speechSeconds(
   const levels = new Levels(Math.max(1, Math.round(sampleRate / FRAMES_PER_SECOND)))
   const end = head.bytes === null ? audio.decodedBytes : head.start + head.bytes
   let at = 0
-  let sliceStartedMs = clock.now()
+  const slices = new TimeSlices()
   for await (const chunk of reader.bytes(audio, signal)) {
     const [from, to] = [Math.max(0, head.start - at), Math.min(chunk.length, end - at)]
     at += chunk.length
@@ -50,9 +47,7 @@ export async function speechSeconds(
       const whole = frames.take(chunk.subarray(from, to))
       levels.push(samplesOf(convert === null ? whole : convert(whole)))
     }
-    if (clock.now() - sliceStartedMs <= SLICE_MS) continue
-    await ownTurn()
-    sliceStartedMs = clock.now()
+    if (slices.isOver) await slices.next(signal)
   }
   return levels.speechFrames() / FRAMES_PER_SECOND
 }

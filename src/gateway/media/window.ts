@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
-import { type Clock, ownTurn, systemClock } from '../../contracts/time.ts'
 import { joinedBytes } from './bytes.ts'
+import { TimeSlices } from './time-slices.ts'
 
 /** Largest range that is asked of the reader at once. */
 export const RANGE_BYTES = 256 * 1024
@@ -11,8 +11,6 @@ const RANGES_MAX = 4
  * start.
  */
 const SCANS_MAX = 2
-/** Event loop time between two turns of other work. */
-const SLICE_MS = 1
 /**
  * Calls for every 64 bytes of audio, and some for short ones. Real files need a tenth; one made to be slow
  * stops here.
@@ -54,12 +52,9 @@ export class AudioWindow {
   #latest: Span = this.#head
   #scan: AsyncGenerator<Uint8Array> | null = null
   #scanned: Span = this.#head
-  readonly #clock: Clock
-  #sliceStartedMs: number
+  readonly #slices = new TimeSlices()
 
-  constructor(reader: AudioReader, audio: AudioRef, signal: AbortSignal, clock: Clock = systemClock) {
-    this.#clock = clock
-    this.#sliceStartedMs = clock.now()
+  constructor(reader: AudioReader, audio: AudioRef, signal: AbortSignal) {
     this.#reader = reader
     this.#audio = audio
     this.#signal = signal
@@ -78,7 +73,7 @@ export class AudioWindow {
   async from(offset: number, atLeast = 1): Promise<Uint8Array> {
     if (this.#stepsLeft-- <= 0) throw new OutOfReach('too many steps')
     if (offset >= this.size) return NOTHING
-    if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
+    if (this.#slices.isOver) await this.#slices.next(this.#signal)
     const end = Math.min(this.size, offset + atLeast)
     const held = [this.#head, this.#tail, this.#latest, this.#scanned].find((span) =>
       covers(span, offset, end),
@@ -120,18 +115,12 @@ export class AudioWindow {
     while (this.#scanned.start + this.#scanned.bytes.length < end) {
       const next = await this.#scan!.next()
       if (next.done) break
-      if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) await this.#yieldTurn()
+      if (this.#slices.isOver) await this.#slices.next(this.#signal)
       const { start, bytes } = this.#scanned
       const passed = Math.min(Math.max(offset - start, 0), bytes.length)
       this.#scanned = { start: start + passed, bytes: joinedBytes(bytes.subarray(passed), next.value) }
     }
     return cut(this.#scanned, offset)
-  }
-
-  async #yieldTurn(): Promise<void> {
-    await ownTurn()
-    this.#signal.throwIfAborted()
-    this.#sliceStartedMs = this.#clock.now()
   }
 
   async #restart(): Promise<void> {

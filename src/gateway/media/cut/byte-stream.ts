@@ -1,25 +1,20 @@
-import { type Clock, ownTurn, systemClock } from '../../../contracts/time.ts'
 import { joinedBytes } from '../bytes.ts'
+import { TimeSlices } from '../time-slices.ts'
 
-/** Event loop time between two turns of other work. */
-const SLICE_MS = 1
 const NOTHING = new Uint8Array(0)
 
 /** Bytes that come in chunks, read in order and in whatever sizes. Gives the event loop a turn every millisecond. */
 export class ByteStream {
   readonly #chunks: AsyncGenerator<Uint8Array>
   readonly #signal: AbortSignal
-  readonly #clock: Clock
+  readonly #slices = new TimeSlices()
   #rest: Uint8Array = NOTHING
   #at = 0
   #ended = false
-  #sliceStartedMs: number
 
-  constructor(chunks: AsyncGenerator<Uint8Array>, signal: AbortSignal, clock: Clock = systemClock) {
+  constructor(chunks: AsyncGenerator<Uint8Array>, signal: AbortSignal) {
     this.#chunks = chunks
     this.#signal = signal
-    this.#clock = clock
-    this.#sliceStartedMs = clock.now()
   }
 
   /** Place of the next byte. */
@@ -39,11 +34,7 @@ export class ByteStream {
 
   /** Resolves when `length` bytes are at hand, or all that there are. @returns what is at hand */
   async fill(length: number): Promise<Uint8Array> {
-    if (this.#clock.now() - this.#sliceStartedMs > SLICE_MS) {
-      await ownTurn()
-      this.#signal.throwIfAborted()
-      this.#sliceStartedMs = this.#clock.now()
-    }
+    if (this.#slices.isOver) await this.#slices.next(this.#signal)
     while (this.#rest.length < length && !this.#ended) {
       const next = await this.#chunks.next()
       if (next.done === true) this.#ended = true

@@ -155,7 +155,7 @@ class Kills {
   async kill({ gateway, proxy }: Prepared, upstream: Upstream, { step, round }: Turn): Promise<boolean> {
     const keys = Array.from({ length: AT_ONCE }, (_, index) => `${STEPS.indexOf(step)}-${round}-${index}`)
     const authorization = this.#fleet.authorizationOf('acme')
-    const stalled = { port: gateway.port, authorization, keys, upstream, proxy }
+    const stalled = { port: gateway.port, authorization, keys, upstream, proxy, misses: this.missed.length }
     const clients = await step.reach(stalled).catch((error: Error) => {
       this.missed.push(`${step.name}: ${error.message}`)
       return null

@@ -16,6 +16,8 @@ export interface Stalled {
 /** The same in front of Redis. */
 export interface StalledAtRedis extends Stalled {
   readonly proxy: RedisProxy
+  /** How often they have missed their step before: they then get twice the time each. */
+  readonly misses?: number
 }
 
 /** Sends the first `share` of each body. @returns the clients; whoever takes them closes them */
@@ -41,6 +43,8 @@ export async function stallAt(stalled: Stalled, stage: 'connected' | 'whole' | '
 
 /** How long requests may take to come to the command that is waited for, once they were sent or let go. */
 const GATHER_MS = 200
+/** With their deadline of 3 s in view. */
+const GATHER_MS_MAX = 1_600
 
 /**
  * Stops all requests at one command. A gateway sends a batch of commands only when the batch before is answered, so
@@ -51,7 +55,7 @@ const GATHER_MS = 200
  * @throws Error when not all of them were in the batch, which a busy machine may bring about
  */
 export async function stallTogether<Started>(
-  { port, authorization, keys, proxy }: StalledAtRedis,
+  { port, authorization, keys, proxy, misses = 0 }: StalledAtRedis,
   command: string,
   verdict: Extract<Verdict, 'hold' | 'hold the answer'>,
   start: () => Started | Promise<Started>,
@@ -60,7 +64,7 @@ export async function stallTogether<Started>(
   void fetch(`http://127.0.0.1:${port}/v1/me`, { headers: { authorization } }).catch(() => {})
   await reached('show_account', () => proxy.executed('show_account') === 1)
   const started = await start()
-  await sleep(GATHER_MS)
+  await sleep(Math.min(GATHER_MS * 2 ** misses, GATHER_MS_MAX))
   proxy.judge = ({ name }) => (name === command ? verdict : 'pass')
   proxy.letGo()
   const count = verdict === 'hold' ? proxy.arrived : proxy.executed

@@ -1,6 +1,7 @@
 import type { Limits } from '../../contracts/limits.ts'
+import { decodeUtf8 } from '../../contracts/utf8.ts'
 import { Base64Text } from './base64-text.ts'
-import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
+import { ByteBuilder } from './byte-builder.ts'
 import { declaredMediaType } from './header-value.ts'
 import { isObject, readJsonSource } from './json-body.ts'
 import { JsonString, readKey } from './json-structure.ts'

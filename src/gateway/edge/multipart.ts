@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Limits } from '../../contracts/limits.ts'
-import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
+import { decodeUtf8 } from '../../contracts/utf8.ts'
+import { ByteBuilder } from './byte-builder.ts'
 import { Delimiter } from './delimiter.ts'
 import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { declaredFilename, declaredMediaType, type HeaderValue, parseHeaderValue } from './header-value.ts'

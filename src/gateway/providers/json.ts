@@ -1,16 +1,10 @@
 import type { JsonObject } from '../../contracts/json.ts'
 import type { UpstreamReply } from '../../contracts/upstream.ts'
-
-const decoder = new TextDecoder()
+import { readUtf8 } from '../../contracts/utf8.ts'
 
 /** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
 export function replyText({ body }: UpstreamReply): string {
-  const [only, ...others] = body
-  if (only !== undefined && others.length === 0) return decoder.decode(only)
-  const pieces = new TextDecoder()
-  let text = ''
-  for (const chunk of body) text += pieces.decode(chunk, { stream: true })
-  return text + pieces.decode()
+  return readUtf8(body.length === 1 ? body[0]! : Buffer.concat(body))
 }
 
 /** The body of a reply as JSON; null when it is none. */

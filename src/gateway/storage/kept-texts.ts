@@ -5,7 +5,6 @@ import type { StoredResult } from '../../contracts/ledger.ts'
 import type { KeptText, Objects } from '../../contracts/objects.ts'
 import type { SlotResults } from '../../contracts/slot-results.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
-import { readUtf8 } from '../../contracts/utf8.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { accounted } from './budget.ts'
 import { damaged } from './failure.ts'
@@ -65,7 +64,7 @@ export function createKeptTexts({ objects, budget, withinMs, clock }: KeptTextsO
           const chunks = objectBytes(objects, object, 0, bytes, signal)
           const whole = await copyBytes(untilAborted(chunks, signal), bytes)
           if (written !== undefined && crc32(whole) !== written) throw damaged(object)
-          return readUtf8(whole)
+          return Buffer.from(whole.buffer).toString()
         } catch (error) {
           // An object that is missing fails like any other; only a list tells that it is.
           if (signal.aborted || (await isThere(objects, object))) throw error

@@ -97,7 +97,7 @@ const COLLECTIONS = /(?:tasks|videos|errors|channels|stream)\.json$/
 /** What a provider truly answers, as JSON values. */
 export async function trueAnswers(kind: string): Promise<unknown[]> {
   const folder = FIXTURES.includes(kind) ? kind : 'openai'
-  const files = await readdir(new URL(`../fixtures/${folder}`, import.meta.url))
+  const files = await readdir(new URL(`../../fixtures/${folder}`, import.meta.url))
   const answers: unknown[] = []
   for (const file of files.filter((name) => name.endsWith('.json'))) {
     const read = await fixture(`${folder}/${file}`)

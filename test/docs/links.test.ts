@@ -44,6 +44,17 @@ function deadMentions(path: string, text: string): string[] {
     .map(([mention]) => `${path}: ${mention}`)
 }
 
+/** Files and folders that code names by their place beside it, up to the first part of a name that is computed. */
+function deadPlaces(path: string, text: string): string[] {
+  return [...text.matchAll(/new URL\(\s*['"`](\.\.?\/[^'"`…]*)['"`],\s*import\.meta\.url/g)]
+    .map(([, place = '']) => place)
+    .filter((place) => {
+      const known = place.includes('${') ? posix.dirname(`${place.split('${')[0]}x`) : place
+      return !existsSync(ROOT + posix.join(posix.dirname(path), known))
+    })
+    .map((place) => `${path}: ${place}`)
+}
+
 t.test('every link of every page leads somewhere', async (t) => {
   const pages = tracked.filter((path) => path.endsWith('.md'))
   t.ok(pages.length > 10, 'the pages were found')
@@ -58,6 +69,19 @@ t.test('what code, scripts and deployment files say of the manual is there', asy
     texts.filter((path) => path !== self).flatMap((path) => deadMentions(path, read(path))),
     [],
   )
+})
+
+t.test('what code names by its place beside it is there', async (t) => {
+  // Two name files that are not there, as samples.
+  const code = tracked.filter((path) => /\.[mc]?[jt]s$/.test(path) && !/(?:links|tidy)\.test\.ts$/.test(path))
+  const dead = code.flatMap((path) => deadPlaces(path, read(path)))
+  t.same(dead, ['src/console/server/page-assets.ts: ./page.pack'], 'but for what is made when it is compiled')
+  const naming = (...places: string[]) => places.map((place) => `new URL('${place}', import.meta.url)`).join()
+  t.same(deadPlaces('test/a.ts', naming('../README.md', `./docs/$\{name}.ts`)), [])
+  t.same(deadPlaces('test/a.ts', naming('../none.json', `./none/$\{name}.ts`)), [
+    'test/a.ts: ../none.json',
+    `test/a.ts: ./none/$\{name}.ts`,
+  ])
 })
 
 t.test('every page of the manual can be reached from the README', async (t) => {

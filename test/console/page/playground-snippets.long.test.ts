@@ -24,7 +24,7 @@ import { startGateway } from '../../support/gateway.ts'
 // Snippets are run as whoever copies them would run them.
 
 const run = promisify(execFile)
-const PACKAGES = fileURLToPath(new URL('../../../../node_modules', import.meta.url))
+const PACKAGES = fileURLToPath(new URL('../../../node_modules', import.meta.url))
 
 /** Texts that would be something else if they were not quoted. */
 const HOSTILE = [

@@ -1,6 +1,7 @@
 import type { ByteBudget, HolderPace, MemoryHolder } from '../../contracts/budget.ts'
 import { toAbortSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
+import { ownTurn } from '../../contracts/time.ts'
 import { isUploadId, UPLOAD_URL_PREFIX } from '../../contracts/uploads.ts'
 import { decodeUtf8 } from '../../contracts/utf8.ts'
 import { ByteBuilder } from './byte-builder.ts'
@@ -218,10 +219,16 @@ async function receiveLarge<Held>(
   }
   const ends = AbortSignal.any([toAbortSignal(signal), failure.signal])
   memory.onEnded = (error) => failure.abort(error)
+  const finishInTurn = () => {
+    signal.throwIfAborted()
+    return finish(memory)
+  }
   const take = (view: Buffer, last: boolean) => {
     watch.scan(view)
     if (!memory.append(view, expected, last) && !last) void wait()
-    return last ? finish(memory) : undefined
+    if (!last) return undefined
+    // Several that come together do not hold the loop one after the other: each may take it for 100 ms.
+    return memory.isGathered ? ownTurn().then(finishInTurn) : finish(memory)
   }
   return readBody(exchange, maxBytes, ends, { take }) as Promise<Held>
 }

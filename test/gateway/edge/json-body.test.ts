@@ -57,6 +57,20 @@ t.test('reads JSON of any size and cut, and charges it while it is held', async 
   }
 })
 
+t.test('large bodies that come together are read in a turn each', async (t) => {
+  const body = Buffer.from(JSON.stringify({ input: 'a'.repeat(300_000) }))
+  let done = 0
+  for (let run = 0; run < 3; run++)
+    void read({ chunks: slices(body, 50_000), contentLength: body.length }).value.then(() => done++)
+  const perTurn: number[] = []
+  while (done < 3) {
+    const before = done
+    await turn()
+    if (done > before) perTurn.push(done - before)
+  }
+  t.same(perTurn, [1, 1, 1])
+})
+
 t.test('refuses, and gives back what it held', async (t) => {
   const chunks = (text: string | Buffer) => [Buffer.from(text as string)]
   const cases: [string, Partial<FakeRequest>, { code: string; extra?: object }][] = [

@@ -8,7 +8,7 @@ const PIECE_BYTES = 256 * 1024
 const strict = new TextDecoder('utf-8', { fatal: true })
 const lenient = new TextDecoder()
 
-/** The text without a byte order mark; null when the bytes are not UTF-8. */
+/** The text without a byte order mark, which the platform's decoder leaves out; null when the bytes are not UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string | null {
   try {
     return bytes.length < LEAST_BYTES || bytes[0] === 0xef ? strict.decode(bytes) : decodePieces(bytes)

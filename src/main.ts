@@ -3,9 +3,10 @@ import { runInNewContext } from 'node:vm'
 import { createLogger, errorMessage, type Logger, logCrash } from './contracts/log.ts'
 import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
 import type { Environment } from './gateway/node/config.ts'
-import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
+import type { RunningNode } from './gateway/node/serve.ts'
 import type { NodePlace } from './gateway/node/stores.ts'
 import { readTestTiming } from './gateway/node/timing.ts'
+import { bootStateThread } from './gateway/state/embedded/thread.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -22,10 +23,11 @@ export async function serve(
 ): Promise<void> {
   const shared = place !== 'alone'
   Object.assign(process.env, UWS_ENVIRONMENT)
-  const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
-    place,
-    timing: readTestTiming(env),
-  })
+  const booting = shared || env.REDIS_URL !== undefined ? undefined : bootStateThread()
+  const { openServer } = await import('./gateway/node/serve.ts')
+  const timing = readTestTiming(env)
+  const createLog = (environment: Environment) => logOfProcess(environment, shared)
+  const node = await openServer(env, createLog, { place, timing, booting })
   stopOnSignals(node)
   leaveObjectsYoung()
   giveBackGarbage()
@@ -38,6 +40,7 @@ export async function serve(
  * @throws Error that says what is wrong with the environment or the configuration
  */
 export async function work(env: Variables): Promise<void> {
+  const { openWorker } = await import('./gateway/node/serve.ts')
   stopOnSignals(await openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env)))
   leaveObjectsYoung()
 }

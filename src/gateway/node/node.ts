@@ -1,3 +1,4 @@
+import type { Worker } from 'node:worker_threads'
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { ApiKeys } from '../../contracts/catalog.ts'
 import type { NodeSample } from '../../contracts/console.ts'
@@ -68,6 +69,8 @@ export interface NodeOptions {
   readonly clock?: Clock
   /** Whether other processes listen on the same port. */
   readonly place?: NodePlace
+  /** The thread of an embedded state, if it boots already. */
+  readonly booting?: Worker | undefined
   /** Opens the state; default: the one that the environment names. */
   readonly state?: typeof openState
 }
@@ -86,12 +89,12 @@ export async function openNode(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
   closers: Closer[],
-  { timing = {}, clock = systemClock, place = 'alone', state: open = openState }: NodeOptions,
+  { timing = {}, clock = systemClock, place = 'alone', booting, state: open = openState }: NodeOptions,
 ) {
   const tracing = await startTracing(env, log, clock)
   if (tracing !== null) closers.push(() => tracing.close())
   if (place === 'alone' && isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
-  const state = await open(environment, log, { timing: timing.redis, clock, place })
+  const state = await open(environment, log, { timing: timing.redis, clock, place, booting })
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = openSandbox(log, closers)
@@ -215,13 +218,7 @@ function openSignals(state: State, books: readonly Pick<Catalog, 'hinted'>[]) {
 
 /** Opens what asks shadows, and what sums up for the console what they found. */
 function openShadows(
-  {
-    holds,
-    log,
-    clock,
-    slots,
-    kept,
-  }: {
+  deps: {
     readonly holds: HeldBodies
     readonly log: Logger
     readonly clock: Clock
@@ -231,6 +228,7 @@ function openShadows(
   metrics: Metrics | null,
   closers: Closer[],
 ) {
+  const { holds, log, clock, slots, kept } = deps
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
   const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
@@ -282,15 +280,7 @@ function openReplicaProbes(
 /** Opens the recorder of this node for the console and the ledger. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget, endUserWatch }: Services,
-  {
-    state,
-    log,
-    clock,
-    timing,
-    live,
-    usage,
-    shadows,
-  }: {
+  deps: {
     readonly state: State
     readonly log: Logger
     readonly clock: Clock
@@ -302,6 +292,7 @@ function openRecorder(
   },
   closers: Closer[],
 ): BatchingRecorder | LedgerRecorder {
+  const { state, log, clock, timing, live, usage, shadows } = deps
   const endUsers = () => endUserWatch?.take() ?? []
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows, endUsers }
   const recorder = new BatchingRecorder({
@@ -335,27 +326,21 @@ function openServices(
   state: State,
   log: Logger,
   closers: Closer[],
-  outside: Pick<
+  outside: Omit<
     Services,
-    | 'clock'
-    | 'endUserHash'
-    | 'send'
-    | 'open'
-    | 'openSocket'
-    | 'budget'
-    | 'encoders'
-    | 'audio'
-    | 'audioLinks'
-    | 'cutter'
-    | 'transcoder'
-    | 'slotResults'
-    | 'speechCache'
-    | 'shadows'
-    | 'references'
-    | 'watch'
-    | 'cacheWatch'
-    | 'usageKeeper'
-    | 'timing'
+    | 'snapshot'
+    | 'providers'
+    | 'keys'
+    | 'state'
+    | 'settlements'
+    | 'moneyLeases'
+    | 'usage'
+    | 'accountViews'
+    | 'random'
+    | 'latency'
+    | 'health'
+    | 'replicas'
+    | 'endUserWatch'
   >,
 ): Services {
   const { usageKeeper, clock } = outside

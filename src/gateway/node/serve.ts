@@ -81,10 +81,10 @@ export async function openServer(
   for (const remark of remarksOn(environment)) log.warn(remark)
   const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
   const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(node) }
-  const { sandboxUrl } = node.catalog
+  const sandboxUrl = await node.catalog.sandboxUrl()
   log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
   const hasState = !shared || environment.REDIS_URL !== undefined
-  return running({ node, closers, server, jobs, certificate, hasState }, () => {
+  return running({ node, closers, server, jobs, certificate, hasState, sandboxUrl }, () => {
     accepting.value = false
   })
 }
@@ -221,15 +221,16 @@ interface Stoppable {
   /** Null where jobs are left to others. */
   readonly jobs: JobWork | null
   readonly hasState: boolean
+  readonly sandboxUrl?: string | undefined
 }
 
 function running(stoppable: Stoppable, onStop: () => void): RunningNode {
-  const { node, server, jobs, closers, certificate, hasState } = stoppable
+  const { node, server, jobs, closers, certificate, hasState, sandboxUrl } = stoppable
   return {
     hasState,
     port: server?.port,
     tlsPort: server?.tlsPort,
-    sandboxUrl: node.catalog.sandboxUrl,
+    sandboxUrl,
     greeting: server === null ? '' : node.catalog.greeting(server.port),
     async reload() {
       await Promise.all([node.catalog.reload(), certificate?.renew()])

@@ -33,7 +33,8 @@ export interface Catalog {
   readonly hinted: () => void
   /** Greeting of the demo with its key; empty with a configuration file. */
   readonly greeting: (port: number) => string
-  readonly sandboxUrl: string | undefined
+  /** Resolves once the sandbox of the demo listens; undefined: there is none. */
+  readonly sandboxUrl: () => Promise<string | undefined>
 }
 
 export interface CatalogDependencies {
@@ -110,7 +111,7 @@ async function fileSource(
   }
   source.watch(report)
   const reload = async () => report(await source.reload())
-  return { serving: source.serving, reload, greeting: () => '', sandboxUrl: undefined }
+  return { serving: source.serving, reload, greeting: () => '', sandboxUrl: async () => undefined }
 }
 
 function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
@@ -121,13 +122,14 @@ function surroundingsOf({ env, secretKeys }: CatalogDependencies) {
 async function demoSource(deps: CatalogDependencies): Promise<Source> {
   const { environment } = deps
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
-  const sandbox = await deps.sandbox.get()
+  // Its thread boots while the rest of the node is opened.
+  const starting = deps.sandbox.get()
   const readSecret = (path: string) => readFileSync(path, 'utf8')
   return {
     serving: openDemo({ key, ...surroundingsOf(deps), readSecret }),
     reload: async () => {},
     greeting: (port) => demoGreeting(port, key),
-    sandboxUrl: sandbox.url,
+    sandboxUrl: async () => (await starting).url,
   }
 }
 

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
 import type { Links } from '../../contracts/links.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { Objects } from '../../contracts/objects.ts'
@@ -29,6 +30,8 @@ interface StateOptions {
   readonly timing?: Timing['redis']
   readonly clock?: Clock
   readonly place?: NodePlace
+  /** The thread for the file of a node that is alone, if it boots already. */
+  readonly booting?: Worker | undefined
 }
 
 /**
@@ -41,7 +44,7 @@ interface StateOptions {
 export async function openState(
   { REDIS_URL: url, LARKWAY_DATA: folder }: Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>,
   log: Logger,
-  { timing, clock = systemClock, place = 'alone' }: StateOptions = {},
+  { timing, clock = systemClock, place = 'alone', booting }: StateOptions = {},
 ): Promise<State> {
   if (url !== undefined) {
     const { createRedisState } = await import('../state/redis/state.ts')
@@ -53,7 +56,7 @@ export async function openState(
     return createSharedState(channelTo(process), clock)
   }
   const { openEmbeddedState } = await import('../state/embedded/state.ts')
-  return openEmbeddedState({ file: join(folder, STATE_FILE), log, clock })
+  return openEmbeddedState({ file: join(folder, STATE_FILE), log, clock, booting })
 }
 
 /** The data folder of several processes on one port. */

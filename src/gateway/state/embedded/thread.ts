@@ -27,6 +27,22 @@ export interface ThreadOptions extends WorkerOptions {
   /** Longest that a caller waits, ms. */
   readonly limitMs?: number
   readonly clock?: Clock
+  /** A thread that boots already; absent: one is started. */
+  readonly booting?: Worker | undefined
+}
+
+/**
+ * Starts a thread that waits to be told of its file. A caller that does so before it loads the rest of the program has
+ * both done at once: booting takes a tenth of a second.
+ */
+export function bootStateThread(): Worker {
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+    name: 'state',
+    // Nothing but node:sqlite is experimental in there, and Node would warn of it at every start.
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+  })
+  worker.unref()
+  return worker
 }
 
 /**
@@ -41,14 +57,16 @@ export class StateThread implements Runner {
   /** Calls of this turn. */
   readonly #unsent = new Batch<Call>((calls) => this.#post(calls))
   #worker: Worker | null = null
+  #booting: Worker | undefined
   #opened: Promise<void> = Promise.resolve()
   #closed = false
   #failing = false
   #blocked: Blocked | null = null
   #pause = { untilMs: 0, reason: '' }
 
-  constructor({ log, limitMs = LIMIT_MS, clock = systemClock, ...options }: ThreadOptions) {
+  constructor({ log, limitMs = LIMIT_MS, clock = systemClock, booting, ...options }: ThreadOptions) {
     this.#clock = clock
+    this.#booting = booting
     this.#options = options
     this.#log = log
     this.#pending = new PendingCalls({
@@ -118,12 +136,9 @@ export class StateThread implements Runner {
 
   #start(): Worker {
     if (this.#worker) return this.#worker
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-      name: 'state',
-      workerData: this.#options,
-      // Nothing but node:sqlite is experimental in there, and Node would warn of it at every start.
-      execArgv: ['--disable-warning=ExperimentalWarning'],
-    })
+    const worker = this.#booting ?? bootStateThread()
+    this.#booting = undefined
+    worker.postMessage(this.#options)
     this.#worker = worker
     let isOpen = false
     let reason = 'the thread of the state has ended'
@@ -151,7 +166,6 @@ export class StateThread implements Runner {
     })
     // A caller that waits for `open` sees it reject; all others learn of it by the call that fails.
     this.#opened.catch(() => {})
-    worker.unref()
     return worker
   }
 

@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import type { StatementSync } from 'node:sqlite'
-import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { parentPort, receiveMessageOnPort } from 'node:worker_threads'
 import { type Call, createCommit } from './commit.ts'
 import { openDatabase } from './database.ts'
 import { createOperations } from './operations.ts'
@@ -27,7 +28,8 @@ const GROUP_MAX = 500
 const STEP_MS = 2_000
 
 const port = parentPort!
-const { file, busyMs } = workerData as WorkerOptions
+// Posted, as the thread may be started before its file is known.
+const [{ file, busyMs }] = (await once(port, 'message')) as [WorkerOptions]
 let nowMs = 0
 const db = openDatabase(file, { busyMs, onCopied: (copied) => port.postMessage({ copied }) })
 const extensions = extensionsOfLeases()

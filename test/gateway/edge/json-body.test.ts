@@ -71,6 +71,21 @@ t.test('large bodies that come together are read in a turn each', async (t) => {
   t.same(perTurn, [1, 1, 1])
 })
 
+t.test('a large body whose client leaves before its turn is not read', async (t) => {
+  const body = Buffer.from(JSON.stringify({ input: 'a'.repeat(300_000) }))
+  const large = { contentType: 'application/json', contentLength: body.length, chunks: slices(body, 50_000) }
+  const budget = budgetOf(10_000_000)
+  let reads = 0
+  const begin = (exchange: FakeExchange) =>
+    readJson(exchange, { budget, maxBytes: 1_000_000, workspace: 'acme' }, () => (reads += 1))
+  const leaving = new FakeExchange(large)
+  const [first, second] = [begin(new FakeExchange(large)), begin(leaving)]
+  await first
+  leaving.leave()
+  await t.rejects(second, { code: 'CLIENT_CLOSED' })
+  t.equal(reads, 1)
+})
+
 t.test('refuses, and gives back what it held', async (t) => {
   const chunks = (text: string | Buffer) => [Buffer.from(text as string)]
   const cases: [string, Partial<FakeRequest>, { code: string; extra?: object }][] = [

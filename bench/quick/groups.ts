@@ -81,7 +81,7 @@ export const GROUPS: readonly Group[] = [
     network: 'system',
     cpuUnit: 'us/request',
     generations: 2,
-    rounds: 3,
+    rounds: 2,
     figures: [
       cpu('GET /v1/me', 'GET /v1/me'),
       peak('GET /v1/me', 'GET /v1/me'),
@@ -101,7 +101,7 @@ export const GROUPS: readonly Group[] = [
     network: 'system',
     cpuUnit: 'us/request',
     generations: 2,
-    rounds: 3,
+    rounds: 2,
     figures: [cpu('job of 8 KiB, embedded', 'jobs')],
     plan: planJobs,
   },
@@ -132,7 +132,7 @@ function uploadGroup(name: string, memoryMib: number): Group {
     network: 'capped',
     cpuUnit: 's/GB',
     generations: 2,
-    rounds: 3,
+    rounds: 2,
     figures: [cpu(name, load, 's/GB'), peak(name, load)],
     async plan(base) {
       const peer = candidateOf(await nginx('tuned'))

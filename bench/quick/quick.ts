@@ -105,8 +105,8 @@ function figuresOf({ figures, rounds }: Group, rows: readonly Row[]): Figure[] {
 }
 
 /**
- * Judges the quick set. What is over its bound is measured once more, by itself, in fresh processes and twice as many
- * rounds: a second, independent measurement of the same claim, and the one that counts. A bound of 15 % is several
+ * Judges the quick set. What is over its bound is measured once more, by itself, in fresh processes and three times as
+ * many rounds: a second, independent measurement of the same claim, and the one that counts. A bound of 15 % is several
  * times the noise of pairs, but fifteen figures are fifteen chances to meet a bad minute of the machine.
  */
 export async function gateQuick(
@@ -120,7 +120,7 @@ export async function gateQuick(
   for (const { repeatable, line } of first) if (repeatable) say(`over its bound, measured again: ${line}`)
   const again =
     doubtful.length > 0
-      ? await measureQuick(base, say, { only: doubtful, times: 2 })
+      ? await measureQuick(base, say, { only: doubtful, times: 3 })
       : { figures: [], failures: [] }
   const second = judge(doubtful, again.figures, reference)
   const verdicts = first.map((verdict) => second.find(({ name }) => name === verdict.name) ?? verdict)

@@ -1,14 +1,16 @@
 // Compiles the program: `src/` and the packages that it uses, bundled into some eighty files in place of 1,400, without
-// types. Reading, stripping and linking the sources one by one took two thirds of what a start cost.
+// types. Reading, stripping and linking the sources one by one took two thirds of what a start cost. The server is one
+// of them, a script, which `load-program.mjs` runs with what V8 has compiled of it before.
 // The sources stay the truth: every start compares them, and what differs is compiled anew. A folder that cannot be
 // written, or sources that do not compile, are no obstacle: the program then runs from its sources.
 //
-// Run as a program it compiles, and starts the server once, so that V8's code cache is there too (Dockerfile).
+// Run as a program it compiles, and starts the server once, so that V8's code caches are there too (Dockerfile).
 // Plain JavaScript for Node 18 and newer, as the programs that use it run before a fitting Node is there.
 
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -23,13 +25,14 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { CACHE, main, ROOT, say, withLock } from './install.mjs'
+import { SCRIPT } from './load-program.mjs'
 
 const FOLDER = join(CACHE, 'program')
 const CURRENT = join(FOLDER, 'current.json')
 const SOURCES = join(ROOT, 'src')
 
 /** Inputs of a compiled program besides its sources; the lock file represents the packages. */
-const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
+const RECIPE = ['package-lock.json', 'scripts/compile.mjs', 'scripts/load-program.mjs']
 
 /** The browser's part of the console made ready, in the folder of a compiled program; see `packPage`. */
 const PAGE = 'page.pack'
@@ -40,7 +43,8 @@ const PAGE_MAKER = 'src/console/server/page-assets.ts'
 export const NODE_FLAGS = ['--v8-pool-size=1']
 
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
-const PROGRAMS = ['main.ts', 'cli.ts']
+const SERVER = 'main.ts'
+const COMMAND = 'cli.ts'
 
 /** In the order in which the server tries them. */
 const NATIVE_SERVERS = ['uWebSockets.js', 'uWebSockets.js-glibc227']
@@ -54,8 +58,10 @@ export const UNBUNDLED = [
   ...['koffi', 'piscina', '@duckdb/node-api', 'wasm-media-encoders', 'libopus-wasm', 'esbuild'],
 ]
 
-/** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
+/** V8's code cache of the modules of a compiled program; Node writes it when the program ends in order. */
 const CODE = 'v8'
+/** Runs the script of the server. */
+const LOADER = 'load-program.mjs'
 
 /** Tells of each compiled file which ones it is made of; its text no longer does. */
 const PARTS = 'parts.json'
@@ -193,22 +199,12 @@ const require = $createRequire(import.meta.url)`
  */
 async function bundle(folder, place, paths) {
   const { build } = await import('esbuild')
-  const entries = new Map(PROGRAMS.map((path) => [compiledName(path), join(SOURCES, path)]))
-  for (const file of paths.filter((path) => path.endsWith('.ts')).map((path) => join(ROOT, path)))
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(THREAD))
-      entries.set(threadName(file, path), resolve(dirname(file), path))
-  const { metafile } = await build({
-    entryPoints: Object.fromEntries(entries),
-    outdir: folder,
+  const options = {
     absWorkingDir: ROOT,
     bundle: true,
-    splitting: true,
-    format: 'esm',
     platform: 'node',
     target: 'node22',
-    chunkNames: 'part-[hash]',
     external: UNBUNDLED,
-    banner: { js: REQUIRE },
     // Names are kept, and lines are short, as stack traces tell of both.
     minifyWhitespace: true,
     minifySyntax: true,
@@ -216,16 +212,61 @@ async function bundle(folder, place, paths) {
     plugins: [
       { name: 'places', setup: (build) => keepPlaces(build, place) },
       { name: 'http', setup: loadHttpAlone },
+      { name: 'server', setup: leaveServer },
     ],
     logLevel: 'silent',
     metafile: true,
-  })
-  const parts = Object.entries(metafile.outputs).map(([path, { inputs }]) => [
-    basename(path),
-    Object.keys(inputs),
+  }
+  const [server, modules] = await Promise.all([
+    build({ ...options, ...serverOptions(join(folder, SCRIPT)) }),
+    build({ ...options, ...moduleOptions(paths), outdir: folder }),
   ])
+  adaptScript(join(folder, SCRIPT), Object.values(server.metafile.outputs)[0].imports)
+  copyFileSync(join(ROOT, 'scripts', LOADER), join(folder, LOADER))
+  const main = `import { load } from './${LOADER}'\nexport const { serve, work } = load()\n`
+  writeFileSync(join(folder, `${compiledName(SERVER)}.js`), main)
+  const outputs = [server, modules].flatMap(({ metafile }) => Object.entries(metafile.outputs))
+  const parts = outputs.map(([path, { inputs }]) => [basename(path), Object.keys(inputs)])
   writeFileSync(join(folder, PARTS), JSON.stringify(Object.fromEntries(parts)))
 }
+
+/** The loader hands `meta` over to it. */
+function serverOptions(outfile) {
+  return { entryPoints: [join(SOURCES, SERVER)], outfile, format: 'cjs', define: { 'import.meta': 'meta' } }
+}
+
+/** The command and the threads: most of them need little of what there is. */
+function moduleOptions(paths) {
+  const entries = new Map([[compiledName(COMMAND), join(SOURCES, COMMAND)]])
+  for (const file of paths.filter((path) => path.endsWith('.ts')).map((path) => join(ROOT, path)))
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(THREAD))
+      entries.set(threadName(file, path), resolve(dirname(file), path))
+  entries.delete(compiledName(SERVER))
+  return {
+    entryPoints: Object.fromEntries(entries),
+    splitting: true,
+    format: 'esm',
+    chunkNames: 'part-[hash]',
+    banner: { js: REQUIRE },
+  }
+}
+
+/**
+ * Adapts what esbuild leaves as it is to a script. Only a module may import: the loader does it instead. A character
+ * beyond Latin-1, which is in a regular expression then, would have V8 take two bytes for each of the whole text.
+ */
+function adaptScript(file, imports) {
+  const text = readFileSync(file, 'utf8')
+  if (RAW_TEXT.test(text)) throw new Error('a raw text that is not ASCII cannot be escaped')
+  const dynamic = imports.filter(({ kind, external }) => kind === 'dynamic-import' && external)
+  if ((text.match(IMPORT) ?? []).length !== dynamic.length) throw new Error('a text looks like an import')
+  const escaped = (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`
+  writeFileSync(file, text.replaceAll(IMPORT, 'meta.import("').replaceAll(NOT_ASCII, escaped))
+}
+
+const IMPORT = /\bimport\("/g
+const NOT_ASCII = /[^\0-\x7f]/g
+const RAW_TEXT = /String\.raw`[^`]*[^\0-\x7f]/
 
 /**
  * Imports of node:http become what `require` gives. An import statement makes Node read every export at once, among
@@ -239,6 +280,13 @@ function loadHttpAlone({ onResolve, onLoad }) {
     contents: "module.exports = process.getBuiltinModule('node:http')",
     loader: 'js',
   }))
+}
+
+/** Has the command start the server by what loads its script. */
+function leaveServer({ onResolve }) {
+  onResolve({ filter: /^\.\/main\.ts$/ }, ({ kind, resolveDir }) =>
+    kind === 'dynamic-import' && resolveDir === SOURCES ? { path: './main.js', external: true } : undefined,
+  )
 }
 
 /** Has compiled files find assets beside their sources, and compiled threads beside themselves. */
@@ -281,14 +329,20 @@ const SAME_CACHE = [
     for (const name of ${JSON.stringify(NATIVE_SERVERS)}) try { require(name); break } catch {}`)}`,
 ]
 
-/** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
+/**
+ * Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. Its threads
+ * start one after the other, as V8 numbers functions in the order in which all of them compile: it is told its place,
+ * and has no demo.
+ */
 export async function compileInto(folder) {
   await bundle(folder, folder, listInputs())
   await packPage(folder, process.execPath)
   const data = mkdtempSync(join(tmpdir(), 'larkway-'))
-  const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, CODE), PORT: '0', LARKWAY_DATA: data }
-  const server = spawn(process.execPath, [...NODE_FLAGS, ...SAME_CACHE, join(folder, 'main.js')], {
-    env: { ...env, LARKWAY_DRAIN_SECONDS: '0' },
+  const config = join(data, 'larkway.yaml')
+  writeFileSync(config, '{"providers":{},"routes":{},"workspaces":{}}')
+  const settings = { PORT: '0', LARKWAY_DATA: data, LARKWAY_CONFIG: config, LARKWAY_DRAIN_SECONDS: '0' }
+  const server = spawn(process.execPath, [...NODE_FLAGS, ...SAME_CACHE, join(folder, 'main.js'), 'alone'], {
+    env: { ...process.env, ...settings, NODE_COMPILE_CACHE: join(folder, CODE) },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   server.stdout.on('data', (text) => {

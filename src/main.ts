@@ -2,11 +2,10 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createLogger, errorMessage, type Logger, logCrash } from './contracts/log.ts'
 import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
+import { BOOTING, PLACE } from './gateway/node/booting.ts'
 import type { Environment } from './gateway/node/config.ts'
-import type { RunningNode } from './gateway/node/serve.ts'
-import type { NodePlace } from './gateway/node/stores.ts'
+import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
 import { readTestTiming } from './gateway/node/timing.ts'
-import { bootStateThread } from './gateway/state/embedded/thread.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -17,17 +16,14 @@ type Variables = Readonly<Record<string, string | undefined>>
  *
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
  */
-export async function serve(
-  env: Variables,
-  { place = 'alone' }: { readonly place?: NodePlace } = {},
-): Promise<void> {
-  const shared = place !== 'alone'
+export async function serve(env: Variables): Promise<void> {
+  const shared = PLACE !== 'alone'
   Object.assign(process.env, UWS_ENVIRONMENT)
-  const booting = shared || env.REDIS_URL !== undefined ? undefined : bootStateThread()
-  const { openServer } = await import('./gateway/node/serve.ts')
-  const timing = readTestTiming(env)
-  const createLog = (environment: Environment) => logOfProcess(environment, shared)
-  const node = await openServer(env, createLog, { place, timing, booting })
+  const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
+    place: PLACE,
+    timing: readTestTiming(env),
+    booting: BOOTING,
+  })
   stopOnSignals(node)
   leaveObjectsYoung()
   giveBackGarbage()
@@ -40,7 +36,6 @@ export async function serve(
  * @throws Error that says what is wrong with the environment or the configuration
  */
 export async function work(env: Variables): Promise<void> {
-  const { openWorker } = await import('./gateway/node/serve.ts')
   stopOnSignals(await openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env)))
   leaveObjectsYoung()
 }
@@ -108,11 +103,8 @@ function stopOnSignals(node: RunningNode): void {
   process.on('SIGHUP', () => void node.reload())
 }
 
-if (process.argv[1] === import.meta.filename) {
-  const given = process.argv[2]
-  const place = given === 'first' || given === 'further' ? given : 'alone'
-  await serve(process.env, { place }).catch((error: unknown) => {
+if (process.argv[1] === import.meta.filename)
+  void serve(process.env).catch((error: unknown) => {
     process.stderr.write(`${errorMessage(error)}\n`)
     process.exit(1)
   })
-}

@@ -1,8 +1,10 @@
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { type DemoProcess, type DemoRouteOptions, startDemoProcess } from '../support/demo-route.ts'
 import { section } from '../support/manual.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import type { ReceivedSpan } from '../support/otlp-spans.ts'
+import type { Program } from '../support/program.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -20,11 +22,11 @@ interface Traced {
 
 const receivers: OtlpReceiver[] = []
 
-async function traced(t: Test, options: DemoRouteOptions = {}): Promise<Traced> {
+async function traced(t: Test, options: DemoRouteOptions = {}, program?: Program): Promise<Traced> {
   const receiver = await startOtlpReceiver(t)
   receivers.push(receiver)
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, OTEL_BSP_SCHEDULE_DELAY: '20', ...options.env }
-  return { receiver, gateway: await startDemoProcess(t, { ...options, env }) }
+  return { receiver, gateway: await startDemoProcess(t, { ...options, env }, program) }
 }
 
 /** Gateway of the tests whose routes have one entry without faults: spans of those before are forgotten. */
@@ -351,33 +353,30 @@ t.test('contexts that are none begin a new trace', async (t) => {
   t.notOk(receiver.holds(CANARY))
 })
 
-/** Writes down which packages of OpenTelemetry are loaded: beside compiled parts stands what they are made of. */
+/** Writes down which files of OpenTelemetry are loaded: only the sources load each package from its place. */
 const WATCH_IMPORTS = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
-  import { existsSync, readFileSync } from 'node:fs'
   registerHooks({ load(url, context, next) {
-    const list = url.startsWith('file:') ? new URL('parts.json', url) : null
-    const parts = list !== null && existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : {}
-    const files = parts[url.slice(url.lastIndexOf('/') + 1)] ?? []
-    const names = files.join('\\n').match(/^node_modules\\/@opentelemetry\\/[^/]+/gm) ?? []
-    for (const name of new Set(names)) process.stdout.write(JSON.stringify({ msg: 'loads', name }) + '\\n')
+    const [name] = url.match(/node_modules\\/@opentelemetry\\/[^/]+/) ?? []
+    if (name !== undefined) process.stdout.write(JSON.stringify({ msg: 'loads', name }) + '\\n')
     return next(url, context)
   } })`)}`
-const WATCHED = { NODE_OPTIONS: `--import ${WATCH_IMPORTS}` }
+const WATCHED: Program = {
+  args: [fileURLToPath(new URL('../../src/main.ts', import.meta.url))],
+  env: { NODE_OPTIONS: `--import ${WATCH_IMPORTS}` },
+}
 
 const loads = ({ log }: DemoProcess) => log.filter(({ msg }) => msg === 'loads').length
 
 t.test('what the environment says of the receiver, the service and the sampling', async (t) => {
-  const { gateway, receiver } = await traced(t, {
-    env: {
-      ...WATCHED,
-      OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=lark%20one,authorization=Basic%20abc',
-      OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
-      OTEL_SERVICE_NAME: 'voice',
-      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,service.version=9',
-      OTEL_TRACES_SAMPLER: 'parentbased_always_off',
-    },
-  })
+  const env = {
+    OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=lark%20one,authorization=Basic%20abc',
+    OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+    OTEL_SERVICE_NAME: 'voice',
+    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,service.version=9',
+    OTEL_TRACES_SAMPLER: 'parentbased_always_off',
+  }
+  const { gateway, receiver } = await traced(t, { env }, WATCHED)
   t.ok(loads(gateway) > 3, 'its packages are loaded')
   await transcribe(gateway)
   await transcribe(gateway, { traceparent: `00-${TRACE}-${CALLER}-01` })
@@ -410,7 +409,7 @@ t.test('when nobody asks for traces', async (t) => {
     [{}, []],
     [grpc, [/^OTEL_EXPORTER_OTLP_PROTOCOL: only http\/protobuf is known, tracing stays off$/]],
   ] as const) {
-    const gateway = await startDemoProcess(t, { env: { ...WATCHED, ...env } })
+    const gateway = await startDemoProcess(t, { env }, WATCHED)
     const traceparent = `00-${TRACE}-${CALLER}-01`
     t.equal((await transcribe(gateway, { traceparent })).status, 200)
     t.equal(

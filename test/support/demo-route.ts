@@ -3,6 +3,7 @@ import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { type ReceivedCall, type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
+import type { Program } from './program.ts'
 
 export type DemoRoute = Gateway & DemoCalls
 export type DemoProcess = Larkway & DemoCalls
@@ -30,9 +31,17 @@ export function startDemoRoute(t: Test, options: DemoRouteOptions = {}): Promise
   return demoRoute(t, options, startGateway)
 }
 
-/** The same as a process of its own, where its memory is measured or it is killed. */
-export function startDemoProcess(t: Test, options: DemoRouteOptions = {}): Promise<DemoProcess> {
-  return demoRoute(t, options, startLarkway)
+/**
+ * The same as a process of its own, where its memory is measured or it is killed.
+ *
+ * @param program default: the compiled server of this tree
+ */
+export function startDemoProcess(
+  t: Test,
+  options: DemoRouteOptions = {},
+  program?: Program,
+): Promise<DemoProcess> {
+  return demoRoute(t, options, (t, own) => startLarkway(t, { ...own, program }))
 }
 
 async function demoRoute<Started extends Gateway>(

@@ -1,4 +1,3 @@
-import type { Worker } from 'node:worker_threads'
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { ApiKeys } from '../../contracts/catalog.ts'
 import type { NodeSample } from '../../contracts/console.ts'
@@ -56,21 +55,15 @@ import { startSweeper } from '../storage/sweep.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
-import { isEmbedded, type NodePlace, openState, openStore, type Store } from './stores.ts'
+import { isEmbedded, type NodePlace, openState, openStore, type StateOptions, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
 import { NODE_NAME, openUsage, openUsageFiles } from './usage.ts'
 
 const MIB = 1024 * 1024
 
-export interface NodeOptions {
+export interface NodeOptions extends Omit<StateOptions, 'timing'> {
   /** Durations that tests change. */
   readonly timing?: Timing
-  /** By it all of a node waits; a test may pass one of its own. */
-  readonly clock?: Clock
-  /** Whether other processes listen on the same port. */
-  readonly place?: NodePlace
-  /** The thread of an embedded state, if it boots already. */
-  readonly booting?: Worker | undefined
   /** Opens the state; default: the one that the environment names. */
   readonly state?: typeof openState
 }
@@ -97,7 +90,8 @@ export async function openNode(
   const state = await open(environment, log, { timing: timing.redis, clock, place, booting })
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const sandbox = openSandbox(log, closers)
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
   const sources = { environment, env, log, clock, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const metrics = openMetrics(environment, catalog)
@@ -138,11 +132,8 @@ export async function openNode(
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     const recorded = { state, log, clock, timing, live, usage, shadows: () => tally.take() }
     return {
-      budget,
-      spool,
+      ...{ budget, spool, workers, services },
       shadows: compared.shadows,
-      workers,
-      services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, recorded, closers),
@@ -235,12 +226,6 @@ function openShadows(
   const shadows = new Shadows({ holds, log, clock, watches, references })
   closers.push(() => shadows.close())
   return { shadows, references, tally }
-}
-
-function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
-  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
-  return sandbox
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {

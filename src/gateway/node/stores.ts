@@ -26,9 +26,11 @@ export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_UR
   return REDIS_URL === undefined || S3_BUCKET === undefined
 }
 
-interface StateOptions {
+export interface StateOptions {
   readonly timing?: Timing['redis']
+  /** All of a node waits by it; a test may pass one of its own. */
   readonly clock?: Clock
+  /** Whether other processes listen on the same port. */
   readonly place?: NodePlace
   /** The thread for the file of a node that is alone, if it boots already. */
   readonly booting?: Worker | undefined

@@ -31,10 +31,7 @@ export interface ThreadOptions extends WorkerOptions {
   readonly booting?: Worker | undefined
 }
 
-/**
- * Starts a thread that waits to be told of its file. A caller that does so before it loads the rest of the program has
- * both done at once: booting takes a tenth of a second.
- */
+/** Starts a thread that waits to be told of its file. */
 export function bootStateThread(): Worker {
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     name: 'state',

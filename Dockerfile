@@ -13,7 +13,7 @@ COPY package.json package-lock.json LICENSE ./
 # Not `npm ci`: it refuses a lock file without the native builds of other platforms (scripts/install.mjs).
 RUN npm install --no-save --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier
 COPY src src
-COPY scripts/compile.mjs scripts/gather.mjs scripts/install.mjs scripts/uws.mjs scripts/
+COPY scripts/compile.mjs scripts/gather.mjs scripts/install.mjs scripts/load-program.mjs scripts/uws.mjs scripts/
 # Fails where a native build is not the known one (LARKWAY_UWS_UNKNOWN=1: or is not known); the older build stays out,
 # and so does the script that swagger-ui-dist would report installations with.
 ARG LARKWAY_UWS_UNKNOWN

@@ -1,4 +1,4 @@
-// Compiles the program: `src/` and the packages that it uses, bundled into some eighty files in place of 1,400, without
+// Compiles the program: `src/` and the packages that it uses, bundled into a hundred files in place of 1,400, without
 // types. Reading, stripping and linking the sources one by one took two thirds of what a start cost. The server is one
 // of them, a script, which `load-program.mjs` runs with what V8 has compiled of it before.
 // The sources stay the truth: every start compares them, and what differs is compiled anew. A folder that cannot be
@@ -22,7 +22,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { CACHE, main, ROOT, say, withLock } from './install.mjs'
 import { SCRIPT } from './load-program.mjs'
@@ -62,9 +62,6 @@ export const UNBUNDLED = [
 const CODE = 'v8'
 /** Runs the script of the server. */
 const LOADER = 'load-program.mjs'
-
-/** Tells of each compiled file which ones it is made of; its text no longer does. */
-const PARTS = 'parts.json'
 
 /** Compiled programs that are kept: one that still runs loads parts of itself later on. */
 const KEPT = 3
@@ -215,19 +212,15 @@ async function bundle(folder, place, paths) {
       { name: 'server', setup: leaveServer },
     ],
     logLevel: 'silent',
-    metafile: true,
   }
-  const [server, modules] = await Promise.all([
-    build({ ...options, ...serverOptions(join(folder, SCRIPT)) }),
+  const [{ metafile }] = await Promise.all([
+    build({ ...options, ...serverOptions(join(folder, SCRIPT)), metafile: true }),
     build({ ...options, ...moduleOptions(paths), outdir: folder }),
   ])
-  adaptScript(join(folder, SCRIPT), Object.values(server.metafile.outputs)[0].imports)
+  adaptScript(join(folder, SCRIPT), Object.values(metafile.outputs)[0].imports)
   copyFileSync(join(ROOT, 'scripts', LOADER), join(folder, LOADER))
   const main = `import { load } from './${LOADER}'\nexport const { serve, work } = load()\n`
   writeFileSync(join(folder, `${compiledName(SERVER)}.js`), main)
-  const outputs = [server, modules].flatMap(({ metafile }) => Object.entries(metafile.outputs))
-  const parts = outputs.map(([path, { inputs }]) => [basename(path), Object.keys(inputs)])
-  writeFileSync(join(folder, PARTS), JSON.stringify(Object.fromEntries(parts)))
 }
 
 /** The loader hands `meta` over to it. */
@@ -266,7 +259,7 @@ function adaptScript(file, imports) {
 
 const IMPORT = /\bimport\("/g
 const NOT_ASCII = /[^\0-\x7f]/g
-const RAW_TEXT = /String\.raw`[^`]*[^\0-\x7f]/
+const RAW_TEXT = /(?<!RegExp\()String\.raw`[^`]*[^\0-\x7f]/
 
 /**
  * Imports of node:http become what `require` gives. An import statement makes Node read every export at once, among

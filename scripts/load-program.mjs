@@ -53,6 +53,7 @@ function readCache() {
 function writeCache(script) {
   const draft = `${CACHE}.${process.pid}`
   try {
+    writeFileSync(draft, '') // where nothing can be written, V8 does not work for it
     const data = script.createCachedData()
     const checksum = Buffer.alloc(CHECKSUM_BYTES)
     checksum.writeUInt32LE(crc32(data))

@@ -34,7 +34,7 @@ t.test('the copy of the tree', async (t) => {
   process.removeAllListeners('SIGUSR2')
   const { compiled } = await import(join(tree, 'scripts', 'compile.mjs'))
   const { file } = await compiled('main.ts')
-  const parts = globSync('*.js', { cwd: dirname(file) })
+  const parts = globSync('*.{js,cjs}', { cwd: dirname(file) })
   t.ok(
     parts.some((part) => readFileSync(join(dirname(file), part), 'utf8').includes('SIGUSR2')),
     'it can be compiled',

@@ -138,4 +138,9 @@ test('what the Dockerfile copies is not kept from it', async (t) => {
     t.ok(existsSync(join(ROOT, path)), path)
     t.ok(allowed.includes(path), `${path} is in the context`)
   }
+  const scripts = copied.filter((path) => path.startsWith('scripts/'))
+  t.ok(scripts.length > 3)
+  for (const path of scripts)
+    for (const [, name] of readFileSync(join(ROOT, path), 'utf8').matchAll(/^import .* from '\.\/(.+)'$/gm))
+      t.ok(scripts.includes(`scripts/${name}`), `${path} finds ${name}`)
 })

@@ -156,7 +156,7 @@ export function wordsOf(text: string): string[] {
 const UNSPACED = ['Han', 'Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar']
   .map((script) => `\\p{Script=${script}}`)
   .join('')
-export const WORD = new RegExp(String.raw`[${UNSPACED}]|(?:(?![${UNSPACED}])[\p{L}\p{N}\p{M}'\u2019])+`, 'gu')
+export const WORD = new RegExp(String.raw`[${UNSPACED}]|(?:(?![${UNSPACED}])[\p{L}\p{N}\p{M}'’])+`, 'gu')
 
 /** How often the same 1 to 24 words follow one another at most: 1 where nothing comes twice in a row. */
 export function mostRepeats(words: readonly string[]): number {

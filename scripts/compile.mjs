@@ -223,9 +223,18 @@ async function bundle(folder, place, paths) {
   writeFileSync(join(folder, `${compiledName(SERVER)}.js`), main)
 }
 
-/** The loader hands `meta` over to it. */
+/** A script whose value is a function, which the loader calls. */
 function serverOptions(outfile) {
-  return { entryPoints: [join(SOURCES, SERVER)], outfile, format: 'cjs', define: { 'import.meta': 'meta' } }
+  const banner = { js: '(function (exports, require, module, meta) {' }
+  const define = { 'import.meta': 'meta' }
+  return {
+    entryPoints: [join(SOURCES, SERVER)],
+    outfile,
+    format: 'cjs',
+    define,
+    banner,
+    footer: { js: '})' },
+  }
 }
 
 /** The command and the threads: most of them need little of what there is. */

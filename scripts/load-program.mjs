@@ -21,9 +21,8 @@ const CHECKSUM_BYTES = 4
 /** Runs the script. @returns its exports */
 export function load() {
   const filename = join(FOLDER, SCRIPT)
-  const source = `(function (exports, require, module, meta) {${readFileSync(filename, 'latin1')}\n})`
   const cachedData = readCache()
-  const script = new Script(source, { filename, cachedData })
+  const script = new Script(readFileSync(filename, 'latin1'), { filename, cachedData })
   const main = join(FOLDER, 'main.js')
   const isKept = cachedData !== undefined && !script.cachedDataRejected
   const meta = {

@@ -321,13 +321,14 @@ async function packPage(folder, node) {
 }
 
 /**
- * Makes V8's code cache the same each time: hashes get one seed, and scripts one number. The native server, by itself
- * loaded at a moment that the machine chooses, therefore comes first. V8 reads such a cache without these flags.
+ * Makes V8's code cache the same each time: hashes get one seed, and scripts one number. Native parts, by themselves
+ * loaded at a moment that the machine chooses, therefore come first. V8 reads such a cache without these flags.
  */
 const SAME_CACHE = [
   '--random-seed=1',
   `--import=data:text/javascript,${encodeURIComponent(`import { createRequire } from 'node:module'
     const require = createRequire(${JSON.stringify(join(ROOT, 'package.json'))})
+    try { require('koffi') } catch {}
     for (const name of ${JSON.stringify(NATIVE_SERVERS)}) try { require(name); break } catch {}`)}`,
 ]
 

@@ -6,7 +6,7 @@ import type { Program } from './program.ts'
  * The last release, or what stands for it until there is one: today's program has to be able to take over from it and
  * to hand back to it. Another one: LARKWAY_TEST_RELEASE=<commit>.
  */
-const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? '4f15d534ed0a99bc3a155565b6b1bf6a0bbdc419'
+const RELEASE = process.env.LARKWAY_TEST_RELEASE ?? 'ffb936833af2555a838cb34e42cd66e04cd26d1c'
 
 const found = findBase(null, RELEASE)
 

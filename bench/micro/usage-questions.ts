@@ -132,7 +132,7 @@ async function make(): Promise<void> {
       graceMs: 0,
       clock: { ...systemClock, wallNow: () => Date.now() + 2 * HOUR_MS },
     },
-    slots: { take: async () => ({ lease: { release() {} } }) },
+    permits: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),
   }).run()

@@ -55,7 +55,7 @@ export interface RemoteAudio {
 }
 
 export interface RemoteAudioOptions extends FetchOptions {
-  /** Workspace that an object is filed under, and whose share of the upload slots it counts against. */
+  /** Workspace that an object is filed under, and whose share of the upload permits it counts against. */
   readonly workspace: string
   /** An object that it goes into is sealed, see `SpoolOptions`. */
   readonly sealed?: boolean

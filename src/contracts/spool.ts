@@ -35,7 +35,7 @@ export interface BodyWriter {
    * Reserves memory (waiting up to 500 ms for it) or opens an upload (waiting 2 s more for whichever comes first).
    * Called once, after admission; chunks written before are kept and charged by force.
    *
-   * @throws GatewayError OVERLOADED when neither memory nor an upload slot is to be had
+   * @throws GatewayError OVERLOADED when neither memory nor an upload permit is to be had
    */
   start(): Promise<void>
   /** Takes a copy of `chunk`, synchronously: the caller's memory may vanish on return. */

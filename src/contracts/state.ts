@@ -4,9 +4,9 @@ import type { ConsoleState } from './console.ts'
 import type { JobInputs, Jobs } from './jobs.ts'
 import type { Accounts, CallLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
+import type { Permits } from './permits.ts'
 import type { RateLimiter, UnitLimiter } from './rate-limit.ts'
 import type { WorkspaceSettings } from './settings.ts'
-import type { Slots } from './slots.ts'
 import type { StoredKeys } from './stored-keys.ts'
 
 /** Why a state that answers takes nothing any more: its disk is full, or cannot be written. */
@@ -50,7 +50,7 @@ export interface State {
   readonly kind: 'embedded' | 'redis'
   readonly rateLimiter: RateLimiter
   readonly unitLimiter: UnitLimiter
-  readonly slots: Slots
+  readonly permits: Permits
   /** Null: it cannot lose what it holds while a process has it. */
   readonly memory: StateMemory | null
   readonly ledger: CallLedger

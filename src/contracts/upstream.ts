@@ -31,7 +31,7 @@ export const FAILURE_KINDS = [
   'rate',
   /** 5xx with an answer. */
   'server',
-  /** All slots of the account are in use: nothing was sent. */
+  /** All permits of the account are in use: nothing was sent. */
   'busy',
   /** Connection failed before any byte of the request was sent. */
   'connect',

@@ -25,7 +25,7 @@ export interface WatchedAttempt {
 /** Is told what becomes of calls, whichever door they came in by. Nothing of it throws. */
 export interface CallWatch {
   attempted(attempt: WatchedAttempt): void
-  /** A call waited for a slot of the entry's account, whether it got one or not. */
+  /** A call waited for a permit of the entry's account, whether it got one or not. */
   waited(entry: Entry, milliseconds: number): void
   /** Reports a transcript that breaks a rule of its entry, once for each rule. */
   doubted(entry: Entry, operation: OperationName, rule: AcceptRule, how: DoubtOutcome): void

@@ -1,5 +1,5 @@
 import type { Logger } from '../contracts/log.ts'
-import type { SlotLimit, Slots } from '../contracts/slots.ts'
+import type { PermitLimit, Permits } from '../contracts/permits.ts'
 import { type Clock, sleep, systemClock } from '../contracts/time.ts'
 import type { UsageRetention, UsageWatch } from '../contracts/usage-lake.ts'
 import { ageInDays, type PlannedMerge, planDay, retentions } from './compaction.ts'
@@ -15,7 +15,7 @@ const GRACE_MS = 60_000
 const CATCH_UP_DAYS = 7
 
 /** One node at a time merges; files that two nodes merged at once are merged again. */
-const COMPACTION: SlotLimit = { name: 'usage-compaction', most: 1 }
+const COMPACTION: PermitLimit = { name: 'usage-compaction', most: 1 }
 
 export interface CompactorTiming {
   readonly intervalMs: number
@@ -26,7 +26,7 @@ export interface CompactorTiming {
 export interface CompactorOptions extends Partial<CompactorTiming> {
   readonly lake: UsageLake
   readonly files: RecordFiles
-  readonly slots: Pick<Slots, 'take'>
+  readonly permits: Pick<Permits, 'take'>
   /** True: the state can be reached. Without it no node knows whether another merges. */
   readonly healthy: () => Promise<boolean>
   /** Asked at each round. */
@@ -97,10 +97,10 @@ export class CompactionRounds {
 
   /** One round, if no other node has the lease. Never throws: failures are tried again with the next. */
   async run(): Promise<void> {
-    const { healthy, slots, log, watch } = this.#options
+    const { healthy, permits, log, watch } = this.#options
     try {
       if (!(await healthy())) return
-      const taken = await slots.take([COMPACTION])
+      const taken = await permits.take([COMPACTION])
       if ('full' in taken) return
       try {
         await this.#round()

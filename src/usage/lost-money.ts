@@ -1,7 +1,7 @@
 import { idTimeMs } from '../contracts/ids.ts'
 import type { Accounts, CallLedger } from '../contracts/ledger.ts'
 import type { Logger } from '../contracts/log.ts'
-import type { Slots } from '../contracts/slots.ts'
+import type { Permits } from '../contracts/permits.ts'
 import { type Clock, sleep } from '../contracts/time.ts'
 import type { UsageLedger } from './ledger.ts'
 import type { JournalledMoney } from './money-journal.ts'
@@ -19,7 +19,7 @@ export interface LostTiming {
 
 interface LostDependencies extends Partial<LostTiming> {
   readonly accounts: Pick<Accounts, 'lost' | 'recorded'>
-  readonly slots: Pick<Slots, 'take'>
+  readonly permits: Pick<Permits, 'take'>
   readonly ledger: Pick<UsageLedger, 'lostMoney'>
   readonly workspaces: () => Iterable<string>
   /** The app of a key; empty: there is no such key any more. */
@@ -33,7 +33,7 @@ interface LostDependencies extends Partial<LostTiming> {
  * was recorded: a crash in between writes its record twice, with the same `record_id`.
  */
 export function recordLostMoney(deps: LostDependencies) {
-  const { accounts, slots, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = deps
+  const { accounts, permits, ledger, workspaces, appOf, log, clock, lostMs = PAUSE_MS } = deps
   const stopping = new AbortController()
   const { signal } = stopping
   let away = false
@@ -44,7 +44,7 @@ export function recordLostMoney(deps: LostDependencies) {
   }
 
   async function round(): Promise<void> {
-    const taken = await slots.take([RECORDING])
+    const taken = await permits.take([RECORDING])
     if ('full' in taken) return
     try {
       for (const workspace of workspaces()) {

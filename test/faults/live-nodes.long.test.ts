@@ -13,7 +13,7 @@ import { waitUntil } from '../support/wait-until.ts'
 const LIVE = { features: ['word_timestamps'], hints: [], limits: {}, price: { per_hour_usd: 3.6 } }
 const SLICE_MICROS = 60_000
 const SESSIONS = 4
-/** As `RedisSlots` leases them, and some time for a busy machine. */
+/** As `RedisPermits` leases them, and some time for a busy machine. */
 const LEASE_MS = 15_000 + 5_000
 /** A slice is reserved for 120 s, and 60 s of grace. */
 const RESERVED_MS = 180_000 + 20_000
@@ -71,7 +71,7 @@ t.test(
     }
     t.ok(await waitUntil(isAdmitted, LEASE_MS))
     const freeMs = performance.now() - killedMs
-    t.ok(freeMs < LEASE_MS, `its slots were free after ${Math.round(freeMs)} ms`)
+    t.ok(freeMs < LEASE_MS, `its permits were free after ${Math.round(freeMs)} ms`)
 
     const isOver = async () => (await account()).reservedMicros === 0
     t.ok(await waitUntil(isOver, RESERVED_MS - (performance.now() - killedMs)))

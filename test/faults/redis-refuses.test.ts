@@ -10,7 +10,7 @@ import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-const SLOTS = 4
+const PERMITS = 4
 const SERVICE_MS = 100
 const CALLERS = 10
 /** Nothing may fail for so long until an outage counts as over. */
@@ -23,8 +23,8 @@ const PAIRS = [
     'Redis answers again: the nodes share the rate limits',
   ],
   [
-    'Redis gives no slots: this node counts slots alone',
-    'Redis gives slots again: the nodes share their slots',
+    'Redis gives no permits: this node counts permits alone',
+    'Redis gives permits again: the nodes share their permits',
   ],
 ] as const
 
@@ -45,7 +45,7 @@ async function openProvider(t: Test) {
   return { origin, begun: () => begun, most: () => most, open: () => open.size }
 }
 
-/** A node whose line to Redis can be cut, and callers whose calls need slots and nothing else of the state. */
+/** A node whose line to Redis can be cut, and callers whose calls need permits and nothing else of the state. */
 async function startRig(t: Test) {
   const server = await startRedis(t)
   const client = new Redis(server.url)
@@ -65,7 +65,7 @@ async function startRig(t: Test) {
         },
         ...{ capabilities: ['text'], price: { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 } },
         // Longer than a node takes to notice that Redis does not answer.
-        ...{ concurrency: SLOTS, queue_ms: 5_000 },
+        ...{ concurrency: PERMITS, queue_ms: 5_000 },
       },
     },
     workspaces: { acme: { entries: [{ provider: 'slow', model: 'gpt-4o-mini' }] } },
@@ -113,13 +113,16 @@ t.test('a node whose Redis goes and comes', { skip: withoutServers, timeout: 180
     const before = PAIRS.map(([away]) => saying(node, away))
     const changedMs = performance.now()
     await change(true)
-    const [, , [noSlots]] = PAIRS
-    t.ok(await waitUntil(() => saying(node, noSlots) > (before[2] ?? 0), 20_000), `${name}: it counts alone`)
+    const [, , [noPermits]] = PAIRS
+    t.ok(
+      await waitUntil(() => saying(node, noPermits) > (before[2] ?? 0), 20_000),
+      `${name}: it counts alone`,
+    )
     await more(60)
     await change(false)
     const beganMs = performance.now()
-    await more(SLOTS * 5)
-    t.comment(`${name}: ${SLOTS * 5} calls within ${Math.round(performance.now() - beganMs)} ms of its end`)
+    await more(PERMITS * 5)
+    t.comment(`${name}: ${PERMITS * 5} calls within ${Math.round(performance.now() - beganMs)} ms of its end`)
     const isOver = () => PAIRS.every(([away, back]) => saying(node, away) === saying(node, back))
     t.ok(await waitUntil(isOver, 30_000), `${name}: it is told that it is over`)
     // A machine that is busy for as long as the rate limits wait begins another outage, once the first one is over.
@@ -130,7 +133,7 @@ t.test('a node whose Redis goes and comes', { skip: withoutServers, timeout: 180
       `${name}: at most ${most} of each pair of lines: ${told}`,
     )
   }
-  t.equal(provider.most(), SLOTS, 'all were used, and no more at any time')
+  t.equal(provider.most(), PERMITS, 'all were used, and no more at any time')
   await stop()
   t.same([...statuses.keys()], [200], 'and no call was refused')
 })

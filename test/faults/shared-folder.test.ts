@@ -9,7 +9,7 @@ import { waitUntil } from '../support/wait-until.ts'
 
 const PROCESSES = 3
 const BURST = 60
-const SLOTS = 2
+const PERMITS = 2
 const CALLERS = 6
 const KILLS = 12
 /** Of the kills one in so many meets the process that has the state, and with it all of them. */
@@ -44,12 +44,12 @@ async function startShared(t: Test, options: Partial<FleetOptions> = {}) {
 }
 
 t.test(
-  'processes on one folder keep one rate limit and one count of slots',
+  'processes on one folder keep one rate limit and one count of permits',
   { timeout: 60_000 },
   async (t) => {
     const upstream = await startUpstream(t)
     // None gives up its place in the queue, however slow the machine is.
-    const waits = { concurrency: SLOTS, queue_ms: 30_000 }
+    const waits = { concurrency: PERMITS, queue_ms: 30_000 }
     const hears = { kind: 'openai-compatible', access: 'byok', workspace: 'acme', ...waits }
     const { node, authorization } = await startShared(t, {
       providers: { hears: { ...hears, base_url: upstream.url } },
@@ -68,14 +68,14 @@ t.test(
     })
     const isRefused = (name: string) => name !== '200'
     t.ok(await waitUntil(() => names.filter(isRefused).length === 2 * BURST, 20_000), 'all are decided')
-    t.ok(await waitUntil(() => upstream.held >= SLOTS))
+    t.ok(await waitUntil(() => upstream.held >= PERMITS))
     let most = 0
     while (names.length < calls.length) {
       await waitUntil(() => upstream.held > 0 || names.length === calls.length)
       most = Math.max(most, upstream.held)
       upstream.letGo()
     }
-    t.equal(most, SLOTS, 'the account has so many calls at a time, whichever process makes them')
+    t.equal(most, PERMITS, 'the account has so many calls at a time, whichever process makes them')
     await Promise.all(calls)
     t.same(countsOf(names), { 200: BURST, '429 RATE_LIMITED': 2 * BURST })
   },

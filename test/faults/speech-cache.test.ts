@@ -12,7 +12,7 @@ import { waitUntil } from '../support/wait-until.ts'
 const AUDIO_BYTES = 30_000
 /** Of every object, in front of its audio. */
 const HEAD_BYTES = 512
-/** As `RedisSlots` leases them, and some time for a busy machine. */
+/** As `RedisPermits` leases them, and some time for a busy machine. */
 const LEASE_MS = 15_000 + 10_000
 
 /** A provider of speech that makes other audio each time, and holds its end back until it is told. */

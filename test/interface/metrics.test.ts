@@ -61,7 +61,7 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   t.equal(value('larkway_slots', { provider: 'sandbox', state: 'held' }), 0, 'each call gave its own back')
   t.equal(value('larkway_slots', { provider: 'ill' }), undefined, 'it has no limit')
   const waits = Number(value('larkway_slot_wait_seconds_count', { provider: 'sandbox' }))
-  t.ok(waits > 5, `${waits} calls took a slot`)
+  t.ok(waits > 5, `${waits} calls took a permit`)
   t.equal(value('larkway_replica_up', { provider: 'pooled', replica: '0' }), 0, 'no one listens there')
   t.equal(value('larkway_replica_up', { provider: 'pooled', replica: '1' }), 1)
   t.equal(value('larkway_replica_calls', { provider: 'pooled' }), 0)

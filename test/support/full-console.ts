@@ -221,7 +221,7 @@ async function writeRecords(lake: UsageLake, options: RecordsOptions): Promise<F
 async function mergeAll(lake: UsageLake): Promise<void> {
   await new CompactionRounds({
     ...{ lake, files, log: pino({ level: 'silent' }), graceMs: 0, now: () => Date.now() + FRESH_MS },
-    slots: { take: async () => ({ lease: { release() {} } }) },
+    permits: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 10_000, byWorkspace: new Map() }),
   }).run()

@@ -114,7 +114,7 @@ export async function killWhileWriting(t: Test, records: number): Promise<void> 
   const rounds = new CompactionRounds({
     lake,
     files,
-    slots: { take: async () => ({ lease: { release() {} } }) },
+    permits: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => ({ days: 100_000, byWorkspace: new Map() }),
     log: createLogger('silent'),

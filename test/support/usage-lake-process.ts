@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLogger } from '../../src/contracts/log.ts'
-import type { SlotLease } from '../../src/contracts/slots.ts'
+import type { PermitLease } from '../../src/contracts/permits.ts'
 import { lockRemovable } from '../../src/gateway/storage/folder-lock.ts'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
 import { CompactionRounds } from '../../src/usage/compactor.ts'
@@ -59,9 +59,9 @@ async function main(task: LakeProcessTask): Promise<void> {
   for (const path of await segmentsIn(task.folder))
     for (const { request_id } of segmentRecords(await readSegmentFile(path)))
       written = Math.max(written, Number(request_id.split('_')[2]) + 1)
-  const noLease: SlotLease = { release() {} }
+  const noLease: PermitLease = { release() {} }
   const options = {
-    slots: { take: async () => ({ lease: noLease }) },
+    permits: { take: async () => ({ lease: noLease }) },
     healthy: async () => true,
     retention: () => ({ days: 100_000, byWorkspace: new Map<string, number>() }),
     log,

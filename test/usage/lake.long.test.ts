@@ -37,7 +37,7 @@ function nodeOver(objects: Objects, segments: Segments, options: Partial<Compact
   const compaction = new CompactionRounds({
     lake,
     files,
-    slots: { take: async () => ({ lease: { release() {} } }) },
+    permits: { take: async () => ({ lease: { release() {} } }) },
     healthy: async () => true,
     retention: () => FOREVER,
     log: silent,

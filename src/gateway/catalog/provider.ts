@@ -8,7 +8,7 @@ import { checkPrices } from './prices.ts'
 import { unitRatesOf } from './rate-limit.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
-/** How long calls wait for a slot unless the file says. */
+/** How long calls wait for a permit unless the file says. */
 const QUEUE_MS = 1_000
 
 /** Everything the catalog needs from outside the file. */
@@ -55,8 +55,12 @@ export function resolveProvider(
   const address = providerAddress(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || address === null) return null
   const rates = fields.rate_limit === undefined ? {} : { unitRates: unitRatesOf(fields.rate_limit) }
-  const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
-  return { configured: { name, kind, ...address, credential, access, workspace, ...slots }, protocol, fields }
+  const bounds = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
+  return {
+    configured: { name, kind, ...address, credential, access, workspace, ...bounds },
+    protocol,
+    fields,
+  }
 }
 
 function checkOwner(

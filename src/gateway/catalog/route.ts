@@ -116,7 +116,7 @@ function resolveShadow(
   if (entry.provider.concurrency !== null)
     issues.add(
       [...path, 'entry', 'provider'],
-      'must be one without concurrency: calls wait for its slots, and a shadow may take none of them',
+      'must be one without concurrency: calls wait for its permits, and a shadow may take none of them',
     )
   const { share, operations = TRANSCRIPTION_TASKS, purposes = [], references } = shadow
   const kept = references && { ttlSeconds: references.ttl_seconds ?? REFERENCE_SECONDS }

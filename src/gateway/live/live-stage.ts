@@ -1,7 +1,7 @@
 import type { CancelSignal } from '../../contracts/cancellation.ts'
 import type { LiveWatch } from '../../contracts/watch.ts'
 import { type Attempt, type AttemptSuccess, type FailoverRules, failOver } from '../call/attempt/failover.ts'
-import { sessionSlot } from '../call/attempt/provider-slots.ts'
+import { sessionPermit } from '../call/attempt/provider-permits.ts'
 import type { ActiveCall } from '../call/context/services.ts'
 import type { Selection } from '../call/select/selection.ts'
 import { type ConnectionListener, LiveConnection } from './connection.ts'
@@ -12,7 +12,7 @@ import { type SessionMoney, sliceOf } from './money.ts'
 const CONNECT_MS = 15_000
 /** How long a rotation waits for the end of an utterance. */
 const ROTATION_MS = 20_000
-const OF_A_SESSION: FailoverRules = { slotOf: sessionSlot, triesOpen: true }
+const OF_A_SESSION: FailoverRules = { permitOf: sessionPermit, triesOpen: true }
 
 type Connected = AttemptSuccess<LiveConnection>
 

@@ -1,7 +1,7 @@
 import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { Limits } from '../../contracts/limits.ts'
-import type { SlotLease, SlotLimit, Slots } from '../../contracts/slots.ts'
+import type { PermitLease, PermitLimit, Permits } from '../../contracts/permits.ts'
 
 /** Limits of the sessions that one secret opens; it stands for a key and may do less than that. */
 export interface LiveGrant {
@@ -13,7 +13,7 @@ export interface LiveGrant {
 }
 
 /** A limit of sessions and the name that its refusal has. */
-interface SessionLimit extends SlotLimit {
+interface SessionLimit extends PermitLimit {
   readonly limit: 'live_max_sessions_per_key' | 'live_max_sessions_per_workspace' | 'max_sessions'
 }
 
@@ -22,10 +22,10 @@ const RETRY_AFTER_MS = 5_000
 
 /** Counts the open sessions of every kind over all nodes, by whom they belong to. */
 export class SessionCounts {
-  readonly #slots: Slots
+  readonly #permits: Permits
 
-  constructor(slots: Slots) {
-    this.#slots = slots
+  constructor(permits: Permits) {
+    this.#permits = permits
   }
 
   /**
@@ -34,7 +34,7 @@ export class SessionCounts {
    * @throws GatewayError RATE_LIMITED when the key, the workspace or the grant has as many sessions as it may
    */
   check(principal: Principal, limits: Limits, grant?: LiveGrant): void {
-    const full = limitsOf(principal, limits, grant).find(({ name, most }) => this.#slots.held(name) >= most)
+    const full = limitsOf(principal, limits, grant).find(({ name, most }) => this.#permits.held(name) >= most)
     if (full !== undefined) throw sessionRefusal(full)
   }
 
@@ -43,9 +43,9 @@ export class SessionCounts {
    *
    * @throws GatewayError RATE_LIMITED when there are as many on all nodes as there may be
    */
-  async add(principal: Principal, limits: Limits, grant?: LiveGrant): Promise<SlotLease> {
+  async add(principal: Principal, limits: Limits, grant?: LiveGrant): Promise<PermitLease> {
     const wanted = limitsOf(principal, limits, grant)
-    const taken = await this.#slots.take(wanted)
+    const taken = await this.#permits.take(wanted)
     if ('lease' in taken) return taken.lease
     throw sessionRefusal(wanted.find(({ name }) => name === taken.full.name) ?? wanted[0]!)
   }

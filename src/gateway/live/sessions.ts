@@ -43,7 +43,7 @@ export class LiveSessions {
    */
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
-    this.#counts = new SessionCounts(services.state.slots)
+    this.#counts = new SessionCounts(services.state.permits)
     this.#deps = {
       services,
       memory,

@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../../contracts/time.ts'
 /** How often sessions with something left to send are looked at, ms. */
 const TICK_MS = 100
 /** Ticks in which every session is looked at once. */
-const SLOTS = 10
+const TURNS = 10
 
 export interface Ticking {
   /** Once a second. @param nowMs on the node's clock */
@@ -15,7 +15,7 @@ export interface Ticking {
 /** One timer for all sessions of a process, instead of several for each. It runs as long as there is a session. */
 export class LiveTicker {
   readonly #clock: Clock
-  readonly #slots: readonly Set<Ticking>[] = Array.from({ length: SLOTS }, () => new Set())
+  readonly #groups: readonly Set<Ticking>[] = Array.from({ length: TURNS }, () => new Set())
   #hurried = new Set<Ticking>()
   #timer: Timer | null = null
   #turn = 0
@@ -26,13 +26,13 @@ export class LiveTicker {
   }
 
   add(session: Ticking): void {
-    this.#slots[this.#count % SLOTS]!.add(session)
+    this.#groups[this.#count % TURNS]!.add(session)
     this.#count += 1
     this.#timer ??= this.#clock.every(TICK_MS, () => this.#tick())
   }
 
   remove(session: Ticking): void {
-    for (const slot of this.#slots) slot.delete(session)
+    for (const group of this.#groups) group.delete(session)
     this.#hurried.delete(session)
   }
 
@@ -46,9 +46,9 @@ export class LiveTicker {
     const hurried = this.#hurried
     this.#hurried = new Set()
     for (const session of hurried) session.pump(nowMs)
-    this.#turn = (this.#turn + 1) % SLOTS
-    for (const session of this.#slots[this.#turn]!) session.tick(nowMs)
-    if (this.#turn !== 0 || this.#timer === null || this.#slots.some(({ size }) => size > 0)) return
+    this.#turn = (this.#turn + 1) % TURNS
+    for (const session of this.#groups[this.#turn]!) session.tick(nowMs)
+    if (this.#turn !== 0 || this.#timer === null || this.#groups.some(({ size }) => size > 0)) return
     this.#timer.close()
     this.#timer = null
   }

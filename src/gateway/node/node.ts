@@ -50,7 +50,7 @@ import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
 import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
-import { FOLDER_UPLOAD_SLOTS, type SpoolDependencies, UPLOAD_SLOTS } from '../storage/spool-context.ts'
+import { FOLDER_UPLOADS_MAX, type SpoolDependencies, UPLOADS_MAX } from '../storage/spool-context.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
@@ -117,13 +117,14 @@ export async function openNode(
     const keys = await openKeyBook(catalog, state, { log, clock }, closers)
     const signals = openSignals(state, [catalog, keys])
     const probe = createMediaProbe({ reader })
-    const comparing = { holds, log, clock, slots: state.slots, kept: { objects, budget, secretKeys, clock } }
+    const { permits } = state
+    const comparing = { holds, log, clock, permits, kept: { objects, budget, secretKeys, clock } }
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
       ...openUpstream(reader, sandbox, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
-      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls, clock }, closers),
+      ...openAnswers({ objects, budget, permits, watch: metrics?.calls, clock }, closers),
       ...openLongAudio({ reader, objects: jobObjects, blocks, budget, probe, clock, path: env.PATH }),
       ...{ timing: timing.calls, ...compared },
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
@@ -181,7 +182,7 @@ function openBodies(
 ) {
   const holds = new HeldBodies()
   const objects = holds.keeping(sealObjects(store.objects))
-  const spool = createSpool({ ...deps, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  const spool = createSpool({ ...deps, objects, holds, uploadsMax: uploadsFor(environment) })
   closers.push(() => spool.close())
   const jobObjects = createJobObjects({ objects, holds, ...deps })
   const { inputs } = store
@@ -213,23 +214,23 @@ function openShadows(
     readonly holds: HeldBodies
     readonly log: Logger
     readonly clock: Clock
-    readonly slots: State['slots']
+    readonly permits: State['permits']
     readonly kept: KeptPairsOptions
   },
   metrics: Metrics | null,
   closers: Closer[],
 ) {
-  const { holds, log, clock, slots, kept } = deps
+  const { holds, log, clock, permits, kept } = deps
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
-  const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
+  const references = new ShadowReferences({ pairs: createKeptPairs(kept), permits, watches })
   const shadows = new Shadows({ holds, log, clock, watches, references })
   closers.push(() => shadows.close())
   return { shadows, references, tally }
 }
 
-function uploadSlotsFor({ S3_BUCKET }: Environment): number {
-  return S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
+function uploadsFor({ S3_BUCKET }: Environment): number {
+  return S3_BUCKET === undefined ? FOLDER_UPLOADS_MAX : UPLOADS_MAX
 }
 
 async function sweep(

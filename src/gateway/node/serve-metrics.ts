@@ -47,7 +47,7 @@ export async function serveMetrics(
     keys,
     ...(usage === null ? {} : { usage: () => usage.rows.figures(), books: () => books.look() }),
     rateLimiter: state.rateLimiter,
-    slots: state.slots,
+    permits: state.permits,
     memory: state.memory,
     replicas: services.replicas,
     snapshot: catalog.current,

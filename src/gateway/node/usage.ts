@@ -101,7 +101,7 @@ export async function openUsage(
   const files = openUsageStore({
     lake,
     files: createRecordFiles(engine),
-    slots: state.slots,
+    permits: state.permits,
     healthy: () => state.healthy(),
     retention: () => usageRetention(catalog),
     log,
@@ -140,7 +140,7 @@ export async function openUsage(
   const abandoned = recordAbandonedJobs({ jobs: state.jobs, ledger, log, clock, ...timing.usageFiles })
   closers.push(() => abandoned.stop())
   const lost = recordLostMoney({
-    ...{ accounts: state.accounts, slots: state.slots, ledger, log, clock },
+    ...{ accounts: state.accounts, permits: state.permits, ledger, log, clock },
     workspaces: () => catalog.current().apps.keys(),
     appOf: async (keyId) => {
       const configured = [...catalog.current().keys.values()].find(({ key }) => key.id === keyId)

@@ -32,8 +32,8 @@ export class BodyPlace {
   readonly #owner: PlaceOwner
   readonly #key: string
   readonly #tally: WrittenTally | null
-  /** The holder of the upload slot, from whom others may take it back; null: it has none. */
-  #slot: MemoryHolder | null = null
+  /** The holder of the upload permit, from whom others may take it back; null: it has none. */
+  #permit: MemoryHolder | null = null
   /** Takes the bytes to the store; null: they are held. */
   #target: StreamedPut | PartedBody | null = null
 
@@ -92,10 +92,10 @@ export class BodyPlace {
   async find(length: number, received: () => number): Promise<void> {
     if (this.#tryMemory(length)) return
     const { budget, timing, clock } = this.#context
-    // An overdrawn budget is nothing to wait for while there are slots.
+    // An overdrawn budget is nothing to wait for while there are permits.
     if (budget.used > budget.limit && this.tryMove()) return
-    const turns = { memory: new AbortController(), slot: new AbortController() }
-    const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, turns.memory.signal)
+    const turns = { memory: new AbortController(), permit: new AbortController() }
+    const memory = this.#reserve(length, timing.memoryWaitMs + timing.permitWaitMs, turns.memory.signal)
     const isHeldSoon = await within(timing.memoryWaitMs, memory, clock).catch(() => false)
     if (!isHeldSoon && missingBytes(length, this.held) === 0 && budget.used <= budget.limit) {
       // All of it came meanwhile, has been charged by force, and there is room: to send it away would help no one.
@@ -105,28 +105,31 @@ export class BodyPlace {
     // A sender who has not brought that much meanwhile would lose the memory again, and others wait for it.
     const isSlow = received() < Math.min(length, ALWAYS_HELD_BYTES)
     if (isSlow) turns.memory.abort()
-    // All others keep their turn: when slow senders have all slots, memory comes free first.
-    const slot = isHeldSoon ? Promise.resolve(false) : this.#waitForSlot(turns.slot.signal)
-    await Promise.race([slot.then((granted) => granted || memory), memory.then((granted) => granted || slot)])
+    // All others keep their turn: when slow senders have all permits, memory comes free first.
+    const upload = isHeldSoon ? Promise.resolve(false) : this.#waitForPermit(turns.permit.signal)
+    await Promise.race([
+      upload.then((granted) => granted || memory),
+      memory.then((granted) => granted || upload),
+    ])
     for (const turn of Object.values(turns)) turn.abort()
-    const [isHeld] = await Promise.all([memory, slot])
-    if (isHeld) this.#releaseSlot()
+    const [isHeld] = await Promise.all([memory, upload])
+    if (isHeld) this.#releasePermit()
     if (this.#owner.signal.aborted) return
-    if (this.#slot !== null) this.#moveToStore()
-    else if (!isHeld) throw overloaded('no memory, no upload slot', isSlow ? SLOW_RETRY_MS : undefined)
+    if (this.#permit !== null) this.#moveToStore()
+    else if (!isHeld) throw overloaded('no memory, no upload permit', isSlow ? SLOW_RETRY_MS : undefined)
   }
 
   /** Opens the upload of a body of known length, which is to be in the store. @throws GatewayError OVERLOADED */
   async findInStore(): Promise<void> {
     if (this.#options.contentLength === null) throw new Error('spool: the store is told the length first')
-    if (!(await this.#waitForSlot())) throw overloaded('no upload slot')
+    if (!(await this.#waitForPermit())) throw overloaded('no upload permit')
     if (!this.#owner.signal.aborted) this.#moveToStore()
   }
 
-  /** Moves a held body to the store if a slot is free and it is its turn. */
+  /** Moves a held body to the store if a permit is free and it is its turn. */
   tryMove(): boolean {
-    if (!this.#context.slots.tryReserve(1, this.#options.workspace)) return false
-    this.#holdSlot()
+    if (!this.#context.permits.tryReserve(1, this.#options.workspace)) return false
+    this.#holdPermit()
     this.#moveToStore()
     return true
   }
@@ -148,7 +151,7 @@ export class BodyPlace {
       memoryWaitMs: timing.partMemoryWaitMs,
       partMs: timing.partMs,
       holderOf: (units) => this.#holderOf(units),
-      acquireSlot: () => this.#waitForSlot(),
+      acquirePermit: () => this.#waitForPermit(),
       onReady: () => this.#owner.ready(),
       onFailure: (error) => this.#owner.failed(error),
     })
@@ -158,7 +161,7 @@ export class BodyPlace {
   async settle(): Promise<BodySource> {
     const sealed = this.#options.sealed === true ? ({ sealed: true } as const) : {}
     if (this.#target !== null && (await this.#target.finish())) {
-      this.#releaseSlot()
+      this.#releasePermit()
       const written = this.#tally === null ? {} : { written: this.#tally.written }
       return { kind: 'object', key: this.#key, ...sealed, ...written }
     }
@@ -175,7 +178,7 @@ export class BodyPlace {
       this.#context.remove(this.#key)
     }
     this.held.release()
-    this.#releaseSlot()
+    this.#releasePermit()
   }
 
   /** The store to write to. */
@@ -184,7 +187,7 @@ export class BodyPlace {
     return this.#options.sealed === true ? objects.sealing : objects
   }
 
-  /** Hands the held bytes, and all that come, to one streamed upload. It has a slot for it. */
+  /** Hands the held bytes, and all that come, to one streamed upload. It has a permit for it. */
   #moveToStore(): void {
     const { budget, blocks, timing, clock } = this.#context
     const { workspace, contentLength } = this.#options
@@ -202,30 +205,30 @@ export class BodyPlace {
       onReady: () => this.#owner.ready(),
       onFailure: (error) => this.#owner.failed(error),
     })
-    void put.settled.then(() => this.#releaseSlot())
+    void put.settled.then(() => this.#releasePermit())
     this.#target = put
   }
 
-  async #waitForSlot(turn?: AbortSignal): Promise<boolean> {
-    const { slots, timing } = this.#context
+  async #waitForPermit(turn?: AbortSignal): Promise<boolean> {
+    const { permits, timing } = this.#context
     const { workspace } = this.#options
     const signal = this.#until(turn)
-    const isGranted = await slots.reserve(1, { workspace, waitMs: timing.slotWaitMs, signal })
-    if (isGranted) this.#holdSlot()
-    if (isGranted && this.#owner.signal.aborted) this.#releaseSlot()
+    const isGranted = await permits.reserve(1, { workspace, waitMs: timing.permitWaitMs, signal })
+    if (isGranted) this.#holdPermit()
+    if (isGranted && this.#owner.signal.aborted) this.#releasePermit()
     return isGranted
   }
 
-  #holdSlot(): void {
-    this.#slot = this.#holderOf(1)
-    this.#context.slots.enrol(this.#slot)
+  #holdPermit(): void {
+    this.#permit = this.#holderOf(1)
+    this.#context.permits.enrol(this.#permit)
   }
 
-  #releaseSlot(): void {
-    if (this.#slot === null) return
-    this.#context.slots.dismiss(this.#slot)
-    this.#slot = null
-    this.#context.slots.refund(1, this.#options.workspace)
+  #releasePermit(): void {
+    if (this.#permit === null) return
+    this.#context.permits.dismiss(this.#permit)
+    this.#permit = null
+    this.#context.permits.refund(1, this.#options.workspace)
   }
 
   /** The holder of `units` beside memory, which come free some time after it was ended. */

@@ -153,7 +153,7 @@ export class StoredBodyWriter implements ArrivingWriter {
     return this.#place.isStreamed ? null : this.#measured()
   }
 
-  /** Gives its reservation back and takes its turn for memory, or for an upload slot, once more. */
+  /** Gives its reservation back and takes its turn for memory, or for an upload permit, once more. */
   shrink(): void {
     const isHeld = this.#state === 'arriving' && this.#place.isHeld
     if (!isHeld || this.#moving !== null || this.#failure !== null || this.#held.credit === 0) return
@@ -202,14 +202,14 @@ export class StoredBodyWriter implements ArrivingWriter {
     else if (this.#context.budget.waiting > 0) {
       // Given back at once, so that no more senders are refused than there are bytes wanted.
       this.#held.release()
-      this.#fail(overloaded('too slow to be held, and no upload slot', SLOW_RETRY_MS))
+      this.#fail(overloaded('too slow to be held, and no upload permit', SLOW_RETRY_MS))
     }
     // Else it stays where it is, in no one's way, and is looked at again with the next tick.
   }
 
   #checkCrawl(sendingMs: number): void {
     const crawls = this.#speed.crawls(sendingMs, this.#received)
-    if (crawls && this.#context.slots.waiting > 0) this.#place.cancel(new GatewayError('REQUEST_TIMEOUT'))
+    if (crawls && this.#context.permits.waiting > 0) this.#place.cancel(new GatewayError('REQUEST_TIMEOUT'))
   }
 
   #body(source: BodySource): StoredBody {

@@ -61,7 +61,7 @@ interface Waiter {
 }
 
 /**
- * A count of units (bytes of memory, or upload slots) with a fair queue.
+ * A count of units (bytes of memory, or upload permits) with a fair queue.
  *
  * The equal share is the limit divided by the workspaces that hold or want something. A caller whose workspace stays
  * within its share, counting what it holds and already waits for, queues in front; all others queue after them. The

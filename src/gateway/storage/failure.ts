@@ -21,7 +21,7 @@ export function storeFailure(error: unknown, signal: AbortSignal): unknown {
 }
 
 /**
- * Makes the error for a body that got neither memory nor an upload slot in time.
+ * Makes the error for a body that got neither memory nor an upload permit in time.
  *
  * @param retryAfterMs pause before the caller may retry; absent: the usual one
  */

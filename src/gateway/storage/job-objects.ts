@@ -23,20 +23,20 @@ const TURN_MS = 60_000
  * equal share waits last.
  */
 function limitPuts(objects: Objects, most: number, clock: Clock): Objects {
-  const slots = createBudget(most, 0, clock)
+  const permits = createBudget(most, 0, clock)
   return {
     ...objects,
     async put(key, body, length, options) {
       const { signal } = options
       const [, workspace = ''] = key.split('/')
-      if (!(await slots.reserve(1, { workspace, waitMs: TURN_MS, signal }))) {
+      if (!(await permits.reserve(1, { workspace, waitMs: TURN_MS, signal }))) {
         signal.throwIfAborted()
         throw unavailable(new Error(`no turn within ${TURN_MS} ms`))
       }
       try {
         await objects.put(key, body, length, options)
       } finally {
-        slots.refund(1, workspace)
+        permits.refund(1, workspace)
       }
     },
   }
@@ -93,7 +93,7 @@ async function putWhole(objects: Objects, put: WholePut): Promise<void> {
 
 /**
  * Objects put at a time, beside the uploads of the spool. A store gets no faster by more of them, and nodes times both
- * must stay below its own slots; see `UPLOAD_SLOTS`.
+ * must stay below its own permits; see `UPLOADS_MAX`.
  */
 const PUTS = 64
 /** How long the store may take with anything, in ms, and how many bytes per millisecond it has to take beyond that. */

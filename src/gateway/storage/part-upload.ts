@@ -38,8 +38,8 @@ export interface PartedBodyOptions {
   readonly partMs: number
   /** Makes the holder of the body's part memory, from whom others may want it back. */
   readonly holderOf: (units: number) => MemoryHolder
-  /** Waits for an upload slot; called once, false when there is none. */
-  readonly acquireSlot: () => Promise<boolean>
+  /** Waits for an upload permit; called once, false when there is none. */
+  readonly acquirePermit: () => Promise<boolean>
   readonly onReady: () => void
   /** Called at most once, and not after `finish`. */
   readonly onFailure: (error: Error) => void
@@ -195,9 +195,9 @@ export class PartedBody {
   }
 
   async #sendParts(): Promise<void> {
-    const { objects, key, held, signal, acquireSlot } = this.#options
+    const { objects, key, held, signal, acquirePermit } = this.#options
     if (this.#upload === null) {
-      if (!(await acquireSlot())) throw overloaded('no upload slot')
+      if (!(await acquirePermit())) throw overloaded('no upload permit')
       this.#upload = await objects.upload(key, { signal })
     }
     // A part is cut only when more than a part is there, so that the last one is never empty.

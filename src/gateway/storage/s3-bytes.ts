@@ -45,7 +45,7 @@ export class StoreRefusal extends Error {
 }
 
 /**
- * Reads at a time: with its slots for uploads and calls of the SDK beside them, a node stays below the 1,024 requests
+ * Reads at a time: with its permits for uploads and calls of the SDK beside them, a node stays below the 1,024 requests
  * that a Ceph gateway serves at a time by default.
  */
 const MAX_READS = 512

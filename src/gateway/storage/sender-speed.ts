@@ -1,4 +1,4 @@
-/** An uploading sender below this gives its slot to one that waits for it. */
+/** An uploading sender below this gives its permit to one that waits for it. */
 const CRAWL_BYTES_PER_SECOND = 8_000
 
 /** Samples kept per window: the window slides in steps of an eighth. */

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { ByteBudget } from '../../contracts/budget.ts'
 import type { CacheTerms } from '../../contracts/catalog.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
-import type { Slots } from '../../contracts/slots.ts'
+import type { Permits } from '../../contracts/permits.ts'
 import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../../contracts/speech-cache.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes } from './body-bytes.ts'
@@ -36,7 +36,7 @@ export interface SpeechCacheOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
   /** Over all nodes one at a time makes room. */
-  readonly slots: Pick<Slots, 'take'>
+  readonly permits: Pick<Permits, 'take'>
   /** Absent: evictions are not counted. */
   readonly watch?: Pick<CacheWatch, 'evicted'> | undefined
   readonly clock?: Clock
@@ -299,7 +299,7 @@ class RoomKeeper {
   }
 
   async #look(workspace: string, sum: Sum, terms: CacheTerms): Promise<void> {
-    const taken = await this.#options.slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
+    const taken = await this.#options.permits.take([{ name: `cache:room:${workspace}`, most: 1 }])
     // Another node is at it; this one looks when it keeps the next.
     if ('full' in taken) return
     try {

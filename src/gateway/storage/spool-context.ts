@@ -13,8 +13,8 @@ export interface SpoolTiming {
   readonly memoryWaitMs: number
   /** How long a body that has begun to arrive waits for more memory when it cannot go to the store yet. */
   readonly partMemoryWaitMs: number
-  /** How long a body waits for an upload slot. */
-  readonly slotWaitMs: number
+  /** How long a body waits for an upload permit. */
+  readonly permitWaitMs: number
   /** How long a store may take nothing while there is something for it. */
   readonly stallMs: number
   /** How long one part of 5 MiB may take. */
@@ -32,7 +32,7 @@ export interface SpoolTiming {
 export const SPOOL_TIMING: SpoolTiming = Object.freeze({
   memoryWaitMs: 500,
   partMemoryWaitMs: 5_000,
-  slotWaitMs: 2_000,
+  permitWaitMs: 2_000,
   stallMs: 5_000,
   partMs: 30_000,
   slowWindowMs: 1_000,
@@ -44,13 +44,13 @@ export const SPOOL_TIMING: SpoolTiming = Object.freeze({
 /** Bodies up to this size stay in memory whatever their speed; an upload would cost more than they hold. */
 export const ALWAYS_HELD_BYTES = 64 * 1024
 /**
- * Streamed uploads at a time. Nodes times this, and the puts of jobs beside it, must stay below the slots of the store,
+ * Streamed uploads at a time. Nodes times this, and the puts of jobs beside it, must stay below what the store takes,
  * which otherwise refuses everyone: 1,024 for a Ceph gateway with its defaults.
  */
-export const UPLOAD_SLOTS = 256
+export const UPLOADS_MAX = 256
 /** The same for a folder, where an upload is no more than an open file. */
-export const FOLDER_UPLOAD_SLOTS = 1_024
-/** Pause after which a slow sender without a slot may retry: the slots are held by senders as slow. */
+export const FOLDER_UPLOADS_MAX = 1_024
+/** Pause after which a slow sender without a permit may retry: the permits are held by senders as slow. */
 export const SLOW_RETRY_MS = 30_000
 
 export interface SpoolDependencies {
@@ -60,7 +60,7 @@ export interface SpoolDependencies {
   readonly log?: Logger
   readonly clock?: Clock
   readonly timing?: Partial<SpoolTiming>
-  readonly uploadSlots?: number
+  readonly uploadsMax?: number
   /** Keeps bodies in memory for readers beyond their calls; absent: none are kept. */
   readonly holds?: HeldBodies
 }
@@ -73,7 +73,7 @@ export interface SpoolStats {
   readonly stored: number
   /** Held bodies that moved to the store because their sender was slow. */
   readonly demoted: number
-  /** Bodies refused for want of memory or slots. */
+  /** Bodies refused for want of memory or permits. */
   readonly refused: number
   /** Bodies that the store failed. */
   readonly failed: number
@@ -93,8 +93,8 @@ export interface BodyContext {
   readonly budget: WaitingBudget
   readonly blocks: BlockPool
   readonly objects: SealedObjects
-  /** Upload slots, counted in ones. */
-  readonly slots: WaitingBudget
+  /** Upload permits, counted in ones. */
+  readonly permits: WaitingBudget
   readonly partMemory: WaitingBudget
   readonly timing: SpoolTiming
   readonly holds: HeldBodies | undefined

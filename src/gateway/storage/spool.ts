@@ -10,7 +10,7 @@ import {
   SPOOL_TIMING,
   type SpoolDependencies,
   type SpoolStats,
-  UPLOAD_SLOTS,
+  UPLOADS_MAX,
 } from './spool-context.ts'
 
 interface ByteSpool extends Spool {
@@ -20,16 +20,16 @@ interface ByteSpool extends Spool {
 }
 
 /**
- * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in
- * the memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow,
- * streams into the store; one that finds neither memory nor an upload slot is refused. A slow sender for whom there is
- * no slot keeps its memory only as long as no one else waits for it. Whatever a workspace holds beyond its share can be
+ * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in the
+ * memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow, streams
+ * into the store; one that finds neither memory nor an upload permit is refused. A slow sender for whom there is no
+ * permit keeps its memory only as long as no one else waits for it. Whatever a workspace holds beyond its share can be
  * taken back for another one; see `createBudget`.
  */
 export function createSpool({ clock = systemClock, ...deps }: SpoolDependencies): ByteSpool {
   const timing = { ...SPOOL_TIMING, ...deps.timing }
-  // Slots are given out by the rules of memory, and taken back by them.
-  const slots = createBudget(deps.uploadSlots ?? UPLOAD_SLOTS, 0, clock)
+  // Permits are given out by the rules of memory, and taken back by them.
+  const permits = createBudget(deps.uploadsMax ?? UPLOADS_MAX, 0, clock)
   const arriving = new Set<ArrivingWriter>()
   const removals = new Set<Promise<void>>()
   const counts = { held: 0, stored: 0, demoted: 0, refused: 0, failed: 0 }
@@ -44,7 +44,7 @@ export function createSpool({ clock = systemClock, ...deps }: SpoolDependencies)
     budget: deps.budget,
     blocks: deps.blocks,
     objects: deps.objects,
-    slots,
+    permits,
     partMemory: createPartMemory(deps.budget, clock),
     timing,
     holds: deps.holds,
@@ -77,7 +77,7 @@ export function createSpool({ clock = systemClock, ...deps }: SpoolDependencies)
 
   return {
     open: (options) => new StoredBodyWriter(context, options),
-    stats: () => ({ ...counts, arriving: arriving.size, uploading: slots.used }),
+    stats: () => ({ ...counts, arriving: arriving.size, uploading: permits.used }),
     async close() {
       ticker?.close()
       await Promise.all(removals)

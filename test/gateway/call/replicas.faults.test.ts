@@ -213,7 +213,7 @@ t.test('a call that fails at one replica is made at another, and its attempts sa
     null,
     'the entry has not failed',
   )
-  t.equal(rig.services.state.slots.held('calls:first'), 0)
+  t.equal(rig.services.state.permits.held('calls:first'), 0)
 })
 
 t.test('of many replicas that fail three are asked, and then the entry has failed', async (t) => {

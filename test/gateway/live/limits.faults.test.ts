@@ -55,9 +55,9 @@ test('sessions of all nodes count, and who is one too many is told once it is co
   const provider = await serveWords(t)
   const limits = { live_max_sessions_per_key: 1 }
   const rig = await openLive(t, [wordsEntry(provider.origin, 'first')], { limits })
-  const { slots } = rig.services.state
+  const { permits } = rig.services.state
   // As for a node that has none of the sessions itself: it does not know before it asks.
-  slots.held = () => 0
+  permits.held = () => 0
   const first = rig.connect()
   await first.message('ready')
   t.same(await codeOf(rig.connect()), ['RATE_LIMITED', 4429])
@@ -74,7 +74,7 @@ test('a credential with as many sessions as it may have is passed over before it
     wordsEntry(second.origin, 'second', { facts: limited }),
   ]
   const rig = await openLive(t, entries)
-  const held = (name: string) => rig.services.state.slots.held(`live:account:${name}`)
+  const held = (name: string) => rig.services.state.permits.held(`live:account:${name}`)
   const speak = async () => {
     const caller = rig.connect()
     await caller.message('ready')

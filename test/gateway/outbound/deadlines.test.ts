@@ -2,9 +2,9 @@ import t from 'tap'
 import { Deadlines, Perishable } from '../../../src/gateway/outbound/deadlines.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
-/** Lists are shared by slots that are so far apart. */
+/** Lists are shared by ticks that are so far apart. */
 const SHARED_MS = 16 * 1_024
-/** A deadline is noticed up to a slot late. */
+/** A deadline is noticed up to a tick late. */
 const LATE_MS = 16
 
 class Noted extends Perishable {

@@ -6,8 +6,8 @@ import { addReplica, startRedisCluster } from '../../support/redis-cluster.ts'
 import { openRedisState, startsEmpty } from '../../support/redis-state.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { permitsContract } from './permits.contract.ts'
 import { stateContracts } from './redis.contracts.ts'
-import { slotsContract } from './slots.contract.ts'
 
 t.test('a cluster', { skip: withoutServers }, async (t) => {
   const cluster = await startRedisCluster(t)
@@ -42,15 +42,15 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
     },
   )
 
-  await t.test('shares slots between nodes', async (t) => {
+  await t.test('shares permits between nodes', async (t) => {
     let went = 0
     const onLine = (line: string) => {
-      if (line.includes('this node counts slots alone')) went += 1
+      if (line.includes('this node counts permits alone')) went += 1
     }
     const start = () => Promise.all([openRedisState(t, url, onLine), openRedisState(t, url, onLine)])
-    slotsContract(
+    permitsContract(
       t,
-      async () => (await start()).map(({ slots }) => slots),
+      async () => (await start()).map(({ permits }) => permits),
       () => went,
     )
   })

@@ -27,9 +27,9 @@ import {
 import { storedKey } from '../../support/stored-key.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { leaseOf, newName, permitsContract } from './permits.contract.ts'
 import { rateLimiterContract, taking } from './rate-limiter.contract.ts'
 import { sampleContracts } from './redis.contracts.ts'
-import { leaseOf, newName, slotsContract } from './slots.contract.ts'
 import { unitLimiterContract } from './unit-limiter.contract.ts'
 
 const log = pino({ level: 'silent' })
@@ -115,8 +115,8 @@ t.test('limits of units', async (t) =>
   unitLimiterContract(t, async (t) => (await startShared(t)).states[0]!.unitLimiter),
 )
 
-t.test('slots', async (t) =>
-  slotsContract(t, async (t) => (await startShared(t)).states.map(({ slots }) => slots)),
+t.test('permits', async (t) =>
+  permitsContract(t, async (t) => (await startShared(t)).states.map(({ permits }) => permits)),
 )
 
 t.test('audio in the record of a job comes to a worker of another process', async (t) => {
@@ -182,21 +182,21 @@ t.test('credits are spent once, whoever spends them', async (t) => {
   t.equal(begun.filter(({ state }) => state === 'begun').length, 10)
 })
 
-t.test('what a dead process held in slots is free at once, and whoever waits is served', async (t) => {
+t.test('what a dead process held in permits is free at once, and whoever waits is served', async (t) => {
   const { states, cuts } = await startShared(t)
   const [dying, living] = states as [State, State]
   const limit = { name: newName(), most: 1 }
-  leaseOf(await dying.slots.take([limit]))
-  const waits = living.slots.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: NEVER })
+  leaseOf(await dying.permits.take([limit]))
+  const waits = living.permits.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: NEVER })
   const death = new Cancellation()
-  const neverServed = dying.slots.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: death })
-  await waitUntil(() => living.slots.waiting(limit.name) + dying.slots.waiting(limit.name) === 2)
-  await living.slots.take([{ name: newName(), most: 1 }])
+  const neverServed = dying.permits.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: death })
+  await waitUntil(() => living.permits.waiting(limit.name) + dying.permits.waiting(limit.name) === 2)
+  await living.permits.take([{ name: newName(), most: 1 }])
   cuts[0]!()
   const lease = await waits
   t.ok(lease)
   lease?.release()
-  const again = await living.slots.take([limit])
+  const again = await living.permits.take([limit])
   t.ok('lease' in again, 'the other one that waited has left with its process')
   death.abort(new Error('dead'))
   t.equal(await neverServed, null)
@@ -204,14 +204,14 @@ t.test('what a dead process held in slots is free at once, and whoever waits is 
 
 t.test('who leaves in the turn in which it came holds nothing', async (t) => {
   const { states } = await startShared(t)
-  const [{ slots }, other] = states as [State, State]
+  const [{ permits }, other] = states as [State, State]
   const limit = { name: newName(), most: 1 }
   const call = new Cancellation()
-  const left = slots.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: call })
+  const left = permits.wait(limit, { workspace: 'acme', waitMs: 60_000, signal: call })
   call.abort(new Error('left'))
   t.equal(await left, null)
-  await slots.take([{ name: newName(), most: 1 }])
-  leaseOf(await other.slots.take([limit]))
+  await permits.take([{ name: newName(), most: 1 }])
+  leaseOf(await other.permits.take([limit]))
 })
 
 t.test('a process whose state has gone is refused at once, and counts alone', async (t) => {
@@ -228,9 +228,9 @@ t.test('a process whose state has gone is refused at once, and counts alone', as
   t.match(await left.unitLimiter.take([{ partition: 'acme', id: 'one', perMinute: 5 }], 5), {
     retryAfterMs: 0,
   })
-  const slot = { name: newName(), most: 1 }
-  leaseOf(await left.slots.take([slot]))
-  t.same(await left.slots.take([slot]), { full: slot })
+  const permit = { name: newName(), most: 1 }
+  leaseOf(await left.permits.take([permit]))
+  t.same(await left.permits.take([permit]), { full: permit })
 })
 
 t.test(

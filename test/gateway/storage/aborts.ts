@@ -55,7 +55,7 @@ export async function testAborts(t: Test, objects: Objects, count: number): Prom
   const rig = await createRig(t, {
     objects,
     budgetBytes: 24 * MIB,
-    uploadSlots: 12,
+    uploadsMax: 12,
     timing: { memoryWaitMs: 5, slowWindowMs: 20, tickMs: 4 },
   })
   const { blocks, budget, spool, open } = rig

@@ -59,11 +59,11 @@ t.test('a body that waits for memory takes what it needs, and as much less of it
   t.equal(budget.used, 0)
 })
 
-t.test('slow senders without a slot are refused, as many as others need', async (t: Test) => {
+t.test('slow senders without a permit are refused, as many as others need', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, clock })
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadsMax: 1, clock })
   const uploading = await startUpload(open, clock)
-  t.equal(spool.stats().uploading, 1, 'the only slot is taken')
+  t.equal(spool.stats().uploading, 1, 'the only permit is taken')
   const slow = Array.from({ length: 8 }, () => open(MIB))
   await Promise.all(slow.map((writer) => writer.start()))
   await clock.advance(JUDGED_MS)
@@ -89,9 +89,9 @@ t.test('slow senders without a slot are refused, as many as others need', async 
   t.equal(budget.used, 0)
 })
 
-t.test('a body that waits for a slot keeps its turn for memory', async (t: Test) => {
+t.test('a body that waits for a permit keeps its turn for memory', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, clock })
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadsMax: 1, clock })
   const uploading = await startUpload(open, clock)
   const held = await store(open(8 * MIB), noise(8 * MIB))
   const body = noise(4 * MIB)
@@ -112,7 +112,7 @@ t.test('a body that waits for a slot keeps its turn for memory', async (t: Test)
   await clock.advance(JUDGED_MS)
   await uploading.abort()
   await starting
-  t.equal(spool.stats().uploading, 1, 'a slot came first')
+  t.equal(spool.stats().uploading, 1, 'a permit came first')
   stored.release()
   await next.abort()
   t.equal(budget.used, 0)
@@ -120,7 +120,7 @@ t.test('a body that waits for a slot keeps its turn for memory', async (t: Test)
 
 t.test('one that shows itself slow while it waits leaves the memory to others', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, clock })
+  const { budget, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadsMax: 1, clock })
   const uploading = await startUpload(open, clock)
   const held = await store(open(8 * MIB), noise(8 * MIB))
   const slow = open(2 * MIB)
@@ -141,7 +141,7 @@ t.test('one that shows itself slow while it waits leaves the memory to others', 
 
 t.test('one that leaves while it waits takes nothing', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, clock })
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadsMax: 1, clock })
   const uploading = await startUpload(open, clock)
   const held = await store(open(8 * MIB), noise(8 * MIB))
   for (const waitMs of [0, 20, JUDGED_MS]) {
@@ -179,20 +179,20 @@ t.test(
   },
 )
 
-t.test('upload slots and the memory of parts go from who is slow to another workspace', async (t: Test) => {
+t.test('upload permits and the memory of parts go from who is slow to another workspace', async (t: Test) => {
   const clock = new VirtualClock()
-  const slots = await createRig(t, { budgetBytes: 0, uploadSlots: 2, clock })
-  const uploads = [await startUpload(slots.open, clock), await startUpload(slots.open, clock)]
+  const permits = await createRig(t, { budgetBytes: 0, uploadsMax: 2, clock })
+  const uploads = [await startUpload(permits.open, clock), await startUpload(permits.open, clock)]
   const told = Promise.race(uploads.map(failureOf))
-  const next = slots.open(MIB, 'modest')
+  const next = permits.open(MIB, 'modest')
   const starting = next.start()
   // Many looks of the judge, most of them while the store still lets that upload go.
   await clock.advance(JUDGED_MS)
   await starting
   t.match(await told, { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })
-  t.equal(slots.spool.stats().uploading, 2, 'one of the two stays')
+  t.equal(permits.spool.stats().uploading, 2, 'one of the two stays')
   await Promise.all([...uploads, next].map((writer) => writer.abort()))
-  t.same([slots.budget.used, slots.spool.stats().uploading], [0, 0])
+  t.same([permits.budget.used, permits.spool.stats().uploading], [0, 0])
 
   const parts = await createRig(t, { budgetBytes: 24 * MIB, clock })
   const chunked = [parts.open(null), parts.open(null)]

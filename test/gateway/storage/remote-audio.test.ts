@@ -72,7 +72,7 @@ t.test('the host is read only as fast as the audio finds a place', async (t) => 
   const clock = new VirtualClock()
   const { spool, budget, open } = await createRig(t, {
     budgetBytes: 2 * MIB,
-    uploadSlots: 1,
+    uploadsMax: 1,
     clock,
   })
   const other = open(3 * MIB)

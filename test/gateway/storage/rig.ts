@@ -17,7 +17,7 @@ export const MIB = 1024 * 1024
 export interface RigOptions {
   readonly budgetBytes?: number
   readonly timing?: Partial<SpoolTiming>
-  readonly uploadSlots?: number
+  readonly uploadsMax?: number
   readonly clock?: Clock
   /** The store to use; default: a folder of its own. */
   readonly objects?: Objects
@@ -35,7 +35,7 @@ export async function createRig(t: Test, options: RigOptions = {}) {
     objects: sealObjects(objects),
     timing: options.timing ?? {},
     clock,
-    ...(options.uploadSlots === undefined ? {} : { uploadSlots: options.uploadSlots }),
+    ...(options.uploadsMax === undefined ? {} : { uploadsMax: options.uploadsMax }),
   })
   // The server's sockets keep a process alive while bodies arrive; the spool's own timers do not.
   const alive = setInterval(() => {}, 1_000)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { GatewayError } from '../../../src/contracts/errors.ts'
 import type { Objects } from '../../../src/contracts/objects.ts'
-import { EmbeddedSlots } from '../../../src/gateway/state/embedded/slots.ts'
+import { EmbeddedPermits } from '../../../src/gateway/state/embedded/permits.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { createSpeechCache } from '../../../src/gateway/storage/speech-cache.ts'
@@ -28,7 +28,7 @@ async function rig(
     createSpeechCache({
       objects: store,
       budget,
-      slots: new EmbeddedSlots(),
+      permits: new EmbeddedPermits(),
       watch: {
         evicted() {
           evicted.count += 1

@@ -115,9 +115,9 @@ t.test('an overdrawn budget is for the store at once, one overdrawn twice for no
   t.equal(budget.used, 0, 'the refused body took its bytes with it')
 })
 
-t.test('upload slots are limited, and the next one waits for them', async (t: Test) => {
+t.test('upload permits are limited, and the next one waits for them', async (t: Test) => {
   const clock = new VirtualClock()
-  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 2, clock })
+  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadsMax: 2, clock })
   const [first, second, third, fourth] = [1, 2, 3, 4].map(() => open(MIB))
   const started = [first!, second!].map((writer) => writer.start())
   await clock.advance(500)
@@ -150,9 +150,9 @@ t.test('a slow sender loses its memory to others, and its body is whole all the 
   stored.release()
 })
 
-t.test('small bodies, complete ones and those without a slot are not moved', async (t: Test) => {
+t.test('small bodies, complete ones and those without a permit are not moved', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, spool, open } = await createRig(t, { clock, uploadSlots: 0 })
+  const { budget, spool, open } = await createRig(t, { clock, uploadsMax: 0 })
   const writers = [open(64 * KIB), open(MIB), open(2 * MIB)]
   await Promise.all(writers.map((writer) => writer.start()))
   await Promise.all([
@@ -167,9 +167,9 @@ t.test('small bodies, complete ones and those without a slot are not moved', asy
   t.equal(budget.used, 0)
 })
 
-t.test('a crawling upload gives its slot to one that waits, and only then', async (t: Test) => {
+t.test('a crawling upload gives its permit to one that waits, and only then', async (t: Test) => {
   const clock = new VirtualClock()
-  const { budget, spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, clock })
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 0, uploadsMax: 1, clock })
   const crawling = open(MIB)
   const failed = new Promise<Error>((resolve) => {
     crawling.onFailure = resolve
@@ -180,7 +180,7 @@ t.test('a crawling upload gives its slot to one that waits, and only then', asyn
   crawling.write(noise(100))
   t.ok(await waitUntil(() => budget.used === 0), 'the store has what came')
   await clock.advance(31_000)
-  t.equal(spool.stats().uploading, 1, 'the slot was not wanted')
+  t.equal(spool.stats().uploading, 1, 'the permit was not wanted')
   const next = open(MIB)
   const starting = next.start()
   await clock.advance(800)
@@ -369,21 +369,24 @@ t.test(
   },
 )
 
-t.test('a body that must be stored waits for an upload slot, and is refused without one', async (t: Test) => {
-  const clock = new VirtualClock()
-  const { budget, spool } = await createRig(t, { uploadSlots: 1, clock })
-  const open = () =>
-    spool.open({ workspace: 'acme', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
-  const first = open()
-  await first.start()
-  const refused = open()
-  refused.write(noise(1_000))
-  await Promise.all([t.rejects(refused.start(), overloaded), clock.advance(2_000)])
-  const waiting = open()
-  const started = waiting.start()
-  await first.abort()
-  await started
-  await waiting.abort()
-  t.equal(spool.stats().refused, 1)
-  t.same({ used: budget.used, uploading: spool.stats().uploading }, { used: 0, uploading: 0 })
-})
+t.test(
+  'a body that must be stored waits for an upload permit, and is refused without one',
+  async (t: Test) => {
+    const clock = new VirtualClock()
+    const { budget, spool } = await createRig(t, { uploadsMax: 1, clock })
+    const open = () =>
+      spool.open({ workspace: 'acme', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
+    const first = open()
+    await first.start()
+    const refused = open()
+    refused.write(noise(1_000))
+    await Promise.all([t.rejects(refused.start(), overloaded), clock.advance(2_000)])
+    const waiting = open()
+    const started = waiting.start()
+    await first.abort()
+    await started
+    await waiting.abort()
+    t.equal(spool.stats().refused, 1)
+    t.same({ used: budget.used, uploading: spool.stats().uploading }, { used: 0, uploading: 0 })
+  },
+)

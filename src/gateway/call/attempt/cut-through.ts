@@ -208,7 +208,7 @@ export class EarlyAttempt {
     })
     const candidate = selection?.candidates[0]
     if (candidate === undefined || candidate.lastResort || !candidate.entry.cutThrough) return null
-    // A slow upload would hold one of its slots.
+    // A slow upload would hold one of its permits.
     if (candidate.entry.provider.concurrency !== null) return null
     const { billsWholeBody } = operationAt(this.#services, call.operation, candidate)
     // The one trial of an entry that was down is not for a request that may never be whole.

@@ -1,8 +1,8 @@
 import type { Entry } from '../../../contracts/catalog.ts'
 import type { OperationName } from '../../../contracts/operations.ts'
+import type { PermitLease } from '../../../contracts/permits.ts'
 import { operationOf } from '../../../contracts/provider.ts'
 import type { AttemptRecord } from '../../../contracts/recorder.ts'
-import type { SlotLease } from '../../../contracts/slots.ts'
 import { type Clock, sleep } from '../../../contracts/time.ts'
 import type { Failure } from '../../../contracts/upstream.ts'
 import type { AttemptOutcome } from '../../../contracts/watch.ts'
@@ -17,7 +17,7 @@ import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from '../sele
 import { type Candidate, isUnhealthy, type Selection, toCandidate } from '../select/selection.ts'
 import type { Verdict } from '../select/verdict.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
-import { type AttemptSlot, callSlot, type SlotOf, spentFor } from './provider-slots.ts'
+import { type AttemptPermit, callPermit, type PermitOf, spentFor } from './provider-permits.ts'
 
 /** One attempt at an entry. */
 export interface Attempt {
@@ -39,8 +39,8 @@ export interface AttemptSuccess<Got> {
 }
 
 export interface FailoverRules {
-  /** Says which slot an attempt needs; it is held until the attempt's recorder is closed. */
-  readonly slotOf: SlotOf
+  /** Says which permit an attempt needs; it is held until the attempt's recorder is closed. */
+  readonly permitOf: PermitOf
   /**
    * Entries that are passed over since their breakers are open are tried once each when all others have failed, in the
    * order in which they opened: for a session, which has nowhere else to go.
@@ -48,7 +48,7 @@ export interface FailoverRules {
   readonly triesOpen: boolean
 }
 
-const OF_A_CALL: FailoverRules = { slotOf: callSlot, triesOpen: false }
+const OF_A_CALL: FailoverRules = { permitOf: callPermit, triesOpen: false }
 
 /**
  * Tries the candidates in order until one answers; the caller sees one outcome. Every attempt but the last gets half of
@@ -87,7 +87,7 @@ class Failover<Active extends ActiveCall, Got> {
   /** Entry at which an earlier claim of the job began; null: none. */
   readonly #begun: Candidate | null
   readonly #attempt: RunAttempt<Active, Got>
-  readonly #slotOf: SlotOf
+  readonly #permitOf: PermitOf
   /** Candidates that their health did not admit; null: they are not tried when all others have failed. */
   #passedOver: Candidate[] | null
   /** Those are tried now, in spite of their health. */
@@ -101,14 +101,14 @@ class Failover<Active extends ActiveCall, Got> {
     active: Active,
     selection: Pick<Selection, 'candidates' | 'considered'>,
     run: RunAttempt<Active, Got>,
-    { slotOf, triesOpen }: FailoverRules,
+    { permitOf, triesOpen }: FailoverRules,
   ) {
     this.#active = active
     this.#considered = selection.considered
     this.#begun = begunCandidate(active.job, selection)
     this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
     this.#attempt = run
-    this.#slotOf = slotOf
+    this.#permitOf = permitOf
     this.#passedOver = triesOpen ? [] : null
   }
 
@@ -183,18 +183,18 @@ class Failover<Active extends ActiveCall, Got> {
   }
 
   #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
-    const slot = this.#slotOf(attempt.candidate.entry)
-    return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
+    const permit = this.#permitOf(attempt.candidate.entry)
+    return permit === null ? this.#try(attempt, startMs, null) : this.#tryInPermit(attempt, startMs, permit)
   }
 
-  /** Waits for a slot first. That takes nothing of the time in which the entry has to answer, or has answered. */
-  async #tryInSlot(attempt: Attempt, askedMs: number, slot: AttemptSlot): Promise<AttemptSuccess<Got>> {
+  /** Waits for a permit first. That takes nothing of the time in which the entry has to answer, or has answered. */
+  async #tryInPermit(attempt: Attempt, askedMs: number, permit: AttemptPermit): Promise<AttemptSuccess<Got>> {
     const { services, context, signal, job, deadlineAtMs } = this.#active
     const { candidate, deadlineAtMs: limitMs } = attempt
     const workspace = context.principal.workspace.id
-    const waitMs = Math.min(job === null ? slot.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
-    const lease = await services.state.slots.wait(slot.limit, { workspace, waitMs, signal })
-    if (slot.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
+    const waitMs = Math.min(job === null ? permit.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
+    const lease = await services.state.permits.wait(permit.limit, { workspace, waitMs, signal })
+    if (permit.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
     if (signal.aborted) {
       lease?.release()
       services.health.released(candidate.entry)
@@ -202,7 +202,7 @@ class Failover<Active extends ActiveCall, Got> {
     signal.throwIfAborted()
     const startMs = services.clock.now()
     if (lease === null) {
-      const failure = { failure: slot.busy, blamed: false, unknown: false }
+      const failure = { failure: permit.busy, blamed: false, unknown: false }
       return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
     }
     const isWhole = limitMs === deadlineAtMs
@@ -211,16 +211,16 @@ class Failover<Active extends ActiveCall, Got> {
   }
 
   /** Makes an attempt: of a provider with replicas, at one of them. */
-  #try(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
+  #try(attempt: Attempt, startMs: number, permit: PermitLease | null): Promise<AttemptSuccess<Got>> {
     const pool = this.#active.services.replicas.of(attempt.candidate.entry.provider)
-    if (pool === null) return this.#run(attempt, startMs, slot)
+    if (pool === null) return this.#run(attempt, startMs, permit)
     const progress = attempt.resumes ? this.#active.job?.progress : null
     const begun = progress?.replica === undefined ? null : pool.placeAt(progress.replica)
-    return this.#run({ ...attempt, placed: begun ?? pool.place() }, startMs, slot)
+    return this.#run({ ...attempt, placed: begun ?? pool.place() }, startMs, permit)
   }
 
-  #run(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
-    const recorder = beginAttempt(this.#active, attempt, startMs, slot)
+  #run(attempt: Attempt, startMs: number, permit: PermitLease | null): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt, startMs, permit)
     return start(this.#attempt, this.#active, attempt).then(
       (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)),
       (error: unknown) => this.#breakOff(recorder, error),
@@ -233,9 +233,9 @@ class Failover<Active extends ActiveCall, Got> {
     this.#failure = failure
     const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
     if (placed !== null) {
-      const slot = recorder.replaced(failure)
+      const permit = recorder.replaced(failure)
       context.money.estimate = null
-      return this.#run({ ...attempt, resumes: false, placed }, services.clock.now(), slot)
+      return this.#run({ ...attempt, resumes: false, placed }, services.clock.now(), permit)
     }
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
@@ -284,11 +284,11 @@ function beginAttempt(
   { services, context, call }: ActiveCall,
   { candidate, placed }: Attempt,
   startMs: number,
-  slot: SlotLease | null,
+  permit: PermitLease | null,
 ): AttemptRecorder {
   const { entry } = candidate
   context.trace?.attempt(call.operation, entry, placed?.replica.baseUrl)
-  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot, placed)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, permit, placed)
   context.routing.noteRoute(candidate.route)
   context.routing.forPurpose = candidate.forPurpose
   context.money.estimate = new AttemptEstimate(entry, call, services.clock)
@@ -346,7 +346,7 @@ class AttemptEstimate {
 /**
  * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
  * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
- * health, and gives its slot back.
+ * health, and gives its permit back.
  */
 class AttemptRecorder implements AttemptRecord {
   status: number | null = null
@@ -357,7 +357,7 @@ class AttemptRecorder implements AttemptRecord {
   readonly #context: CallContext
   readonly #operation: OperationName
   readonly #startedMs: number
-  #slot: SlotLease | null
+  #permit: PermitLease | null
   readonly #placed: PlacedAttempt | null
   readonly #failover: boolean
   /** How long it took; null while it is under way. */
@@ -372,7 +372,7 @@ class AttemptRecorder implements AttemptRecord {
     operation: OperationName,
     candidate: Candidate,
     startedMs: number,
-    slot: SlotLease | null,
+    permit: PermitLease | null,
     placed: PlacedAttempt | null,
   ) {
     this.#services = services
@@ -380,7 +380,7 @@ class AttemptRecorder implements AttemptRecord {
     this.#operation = operation
     this.#candidate = candidate
     this.#startedMs = startedMs
-    this.#slot = slot
+    this.#permit = permit
     this.#placed = placed
     this.#failover = context.routing.attempts.length > 0
     // Most calls have one, and a list that is pushed to takes room for seventeen.
@@ -447,13 +447,13 @@ class AttemptRecorder implements AttemptRecord {
   /**
    * Records the failure of a replica whose call is made at another one, which says nothing of the entry yet.
    *
-   * @returns the slot, which the call keeps
+   * @returns the permit, which the call keeps
    */
-  replaced(failure: Failure): SlotLease | null {
-    const slot = this.#slot
-    this.#slot = null
+  replaced(failure: Failure): PermitLease | null {
+    const permit = this.#permit
+    this.#permit = null
     this.#closeFailed(failure, true)
-    return slot
+    return permit
   }
 
   /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
@@ -475,7 +475,7 @@ class AttemptRecorder implements AttemptRecord {
   #close(outcome: AttemptOutcome): boolean {
     if (this.#closed) return false
     this.#closed = true
-    this.#slot?.release()
+    this.#permit?.release()
     this.#placed?.release()
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({

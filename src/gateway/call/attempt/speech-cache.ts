@@ -4,7 +4,7 @@ import type { CacheTerms, Entry } from '../../../contracts/catalog.ts'
 import { ERRORS, GatewayError } from '../../../contracts/errors.ts'
 import { canonicalJson } from '../../../contracts/json.ts'
 import type { Deltas } from '../../../contracts/operations.ts'
-import type { SlotLease } from '../../../contracts/slots.ts'
+import type { PermitLease } from '../../../contracts/permits.ts'
 import type { CacheOutcome, KeptSpeech, SpeechCache } from '../../../contracts/speech-cache.ts'
 import { unlessAborted } from '../../../contracts/time.ts'
 import type { CallContext } from '../context/call-context.ts'
@@ -310,13 +310,13 @@ async function fly(cached: CachedCall, flight: Flight, leader: Leader): Promise<
  * Waits while another node makes the same, for half of the time that there is: this one does so when it has nothing by
  * then, or when that node has died and its lease is over.
  */
-function leaseFor({ active, place }: CachedCall): Promise<SlotLease | null> {
+function leaseFor({ active, place }: CachedCall): Promise<PermitLease | null> {
   const { services, context, signal, deadlineAtMs } = active
   const waitMs = Math.max(0, (deadlineAtMs - services.clock.now()) / 2)
   const limit = { name: `cache:${place.digest}`, most: 1 }
-  const { slots } = services.state
+  const { permits } = services.state
   return context.externalWait(
-    slots.wait(limit, { workspace: place.workspace, waitMs, signal }),
+    permits.wait(limit, { workspace: place.workspace, waitMs, signal }),
     services.clock,
   )
 }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
+import type { Permits } from '../../../contracts/permits.ts'
 import type { KeptPair, KeptPairs, PairOwner, References, ShadowWatch } from '../../../contracts/shadow.ts'
-import type { Slots } from '../../../contracts/slots.ts'
 import { countWordErrors } from './word-errors.ts'
 
 /** How long a reference waits for another one of the same call, which comes to it first. */
@@ -10,7 +10,7 @@ const WAIT_MS = 10_000
 
 interface ShadowReferencesDependencies {
   readonly pairs: KeptPairs
-  readonly slots: Pick<Slots, 'wait'>
+  readonly permits: Pick<Permits, 'wait'>
   /** All of them are told. */
   readonly watches: readonly ShadowWatch[]
 }
@@ -34,7 +34,7 @@ export class ShadowReferences implements References {
   async take(owner: PairOwner, text: string, signal: CancelSignal): Promise<number> {
     const { workspace, callId } = owner
     const name = `reference:${hash('sha256', JSON.stringify([workspace, callId]))}`
-    const lease = await this.#deps.slots.wait({ name, most: 1 }, { workspace, waitMs: WAIT_MS, signal })
+    const lease = await this.#deps.permits.wait({ name, most: 1 }, { workspace, waitMs: WAIT_MS, signal })
     if (lease === null) throw new GatewayError('CONFLICT', 'another reference of the call is being taken')
     try {
       return await this.#take(owner, text)

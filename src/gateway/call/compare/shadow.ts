@@ -68,7 +68,7 @@ interface ShadowDependencies {
 /**
  * Makes calls again at the shadows of their routes, for comparison alone. Nothing of a shadow reaches the caller: it
  * begins when the call is settled; its attempts are on no context that is answered, logged, recorded or traced; no
- * money is reserved or charged for it; its health and latency are kept apart from those of entries, it takes no slots
+ * money is reserved or charged for it; its health and latency are kept apart from those of entries, it takes no permits
  * of an account (`checkShadow` refuses providers that have any), and draws its own random numbers.
  *
  * Its holdings are bounded: a few calls at once, a few that wait, bodies of a sixteenth of the memory. It never waits

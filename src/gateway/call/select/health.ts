@@ -213,23 +213,23 @@ function createCallWindow(): CallWindow {
   return {
     count(nowMs, failed) {
       const second = Math.floor(nowMs / 1000)
-      const slot = second % WINDOW_SECONDS
-      if (seconds[slot] !== second) {
-        seconds[slot] = second
-        calls[slot] = 0
-        failures[slot] = 0
+      const at = second % WINDOW_SECONDS
+      if (seconds[at] !== second) {
+        seconds[at] = second
+        calls[at] = 0
+        failures[at] = 0
       }
-      calls[slot] = (calls[slot] ?? 0) + 1
-      if (failed) failures[slot] = (failures[slot] ?? 0) + 1
+      calls[at] = (calls[at] ?? 0) + 1
+      if (failed) failures[at] = (failures[at] ?? 0) + 1
     },
 
     totals(nowMs) {
       const oldest = Math.floor(nowMs / 1000) - WINDOW_SECONDS
       const sum = { calls: 0, failures: 0 }
-      for (let slot = 0; slot < WINDOW_SECONDS; slot += 1) {
-        if ((seconds[slot] ?? oldest) <= oldest) continue
-        sum.calls += calls[slot] ?? 0
-        sum.failures += failures[slot] ?? 0
+      for (let at = 0; at < WINDOW_SECONDS; at += 1) {
+        if ((seconds[at] ?? oldest) <= oldest) continue
+        sum.calls += calls[at] ?? 0
+        sum.failures += failures[at] ?? 0
       }
       return sum
     },

@@ -9,7 +9,7 @@ import type { Route, Snapshot } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { Logger } from '../../../contracts/log.ts'
 import type { ModelTable } from '../../../contracts/models.ts'
-import type { SlotLease } from '../../../contracts/slots.ts'
+import type { PermitLease } from '../../../contracts/permits.ts'
 import type { State } from '../../../contracts/state.ts'
 import { type Clock, sleep } from '../../../contracts/time.ts'
 import { Figures } from './figures.ts'
@@ -18,8 +18,8 @@ import { withinRoom } from './room.ts'
 
 /** Every rule is looked at so often. */
 const ROUND_MS = 15_000
-/** The one slot of all nodes: who holds it looks. */
-const WATCH_SLOT = { name: 'alerts', most: 1 }
+/** The one permit of all nodes: who holds it looks. */
+const WATCH_PERMIT = { name: 'alerts', most: 1 }
 
 export interface AlertTiming {
   readonly roundMs: number
@@ -28,7 +28,7 @@ export interface AlertTiming {
 export interface AlertWatchDependencies {
   readonly state: Pick<
     State,
-    'alerts' | 'slots' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'
+    'alerts' | 'permits' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'
   >
   readonly snapshot: () => Snapshot
   /** All routes in force. */
@@ -50,9 +50,9 @@ export interface AlertWatch {
 }
 
 /**
- * Watches what the configuration asks for, on one node of all: whoever has the slot, which is free again seconds after
- * its process has died. What is open is kept in the state, and begins and ends there in one step with what is told of
- * it; so an incident is told once, and its end once, also where two nodes believe that they are the one.
+ * Watches what the configuration asks for, on one node of all: whoever has the permit, which is free again seconds
+ * after its process has died. What is open is kept in the state, and begins and ends there in one step with what is
+ * told of it; so an incident is told once, and its end once, also where two nodes believe that they are the one.
  */
 export function createAlertWatch(deps: AlertWatchDependencies): AlertWatch {
   return new Watch(deps)
@@ -84,7 +84,7 @@ export function startAlertWatch(deps: AlertWatchDependencies): AlertWatch {
 class Watch implements AlertWatch {
   readonly #deps: AlertWatchDependencies
   readonly #figures: Figures
-  #lease: SlotLease | null = null
+  #lease: PermitLease | null = null
   /** Since when the cause of an incident is gone, by its id. A node that takes over counts anew. */
   readonly #wellSince = new Map<string, number>()
   /** Rules whose figures could not be read the last time. */
@@ -118,7 +118,7 @@ class Watch implements AlertWatch {
 
   async #leads(): Promise<boolean> {
     if (this.#lease !== null) return true
-    const taken = await this.#deps.state.slots.take([WATCH_SLOT])
+    const taken = await this.#deps.state.permits.take([WATCH_PERMIT])
     if ('full' in taken) return false
     this.#lease = taken.lease
     return true

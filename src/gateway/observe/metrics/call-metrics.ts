@@ -6,7 +6,7 @@ import type { AttemptOutcome, CallWatch, DoubtOutcome, WatchedAttempt } from '..
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
-const SLOT_SECONDS = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
+const PERMIT_SECONDS = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 /** Attributes of the conventions, as Prometheus writes them; `provider` is what our configuration calls it. */
 const OF_MODEL = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model', 'provider']
@@ -117,9 +117,9 @@ function callFamilies() {
     ),
     waits: new Histograms(
       'larkway_slot_wait_seconds',
-      'Seconds that a call waited for a slot of an account, whether it got one or not.',
+      'Seconds that a call waited for a permit of an account, whether it got one or not.',
       ['provider'],
-      SLOT_SECONDS,
+      PERMIT_SECONDS,
     ),
     doubts: new Counters(
       'larkway_transcript_doubts_total',

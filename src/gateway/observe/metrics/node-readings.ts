@@ -8,8 +8,8 @@ import {
 } from '../../../contracts/catalog.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { BooksGap } from '../../../contracts/ledger.ts'
+import { callLimit, type Permits } from '../../../contracts/permits.ts'
 import type { LimiterFigures, RateLimiter } from '../../../contracts/rate-limit.ts'
-import { callLimit, type Slots } from '../../../contracts/slots.ts'
 import type { Clock } from '../../../contracts/time.ts'
 import type { UsageFigures } from '../../../contracts/usage-segment.ts'
 import { gauge, type Reading } from './family.ts'
@@ -45,7 +45,7 @@ export interface NodeDependencies {
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
   /** Null: the state is a file. */
   readonly memory?: { readonly isLost: boolean } | null
-  readonly slots: Pick<Slots, 'held' | 'waiting'>
+  readonly permits: Pick<Permits, 'held' | 'waiting'>
   /** The servers of a provider; null: it has one. */
   readonly replicas: { of(provider: ConfiguredProvider): { readonly replicas: readonly Replica[] } | null }
   readonly clock: Clock
@@ -106,7 +106,7 @@ export function nodeReadings(deps: NodeDependencies): Reading[] {
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
     lossReading(deps.memory ?? null),
-    slotReading(deps),
+    permitReading(deps),
     ...replicaReadings(deps),
     breakers(deps),
     eventLoop(),
@@ -305,7 +305,7 @@ function replicaReadings({ snapshot, replicas, clock }: NodeDependencies): Readi
 }
 
 /** Accounts that have a limit alone. */
-function slotReading({ snapshot, slots }: NodeDependencies): Reading {
+function permitReading({ snapshot, permits }: NodeDependencies): Reading {
   const limits = new Map<string, number>()
   for (const [name, { concurrency }] of providersOf(snapshot()))
     if (concurrency !== null) limits.set(name, concurrency)
@@ -318,8 +318,8 @@ function slotReading({ snapshot, slots }: NodeDependencies): Reading {
       const { name } = callLimit(provider, most)
       return [
         [[provider, 'limit'], most] as const,
-        [[provider, 'held'], slots.held(name)] as const,
-        [[provider, 'waiting'], slots.waiting(name)] as const,
+        [[provider, 'held'], permits.held(name)] as const,
+        [[provider, 'waiting'], permits.waiting(name)] as const,
       ]
     }),
   }

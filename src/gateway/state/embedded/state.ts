@@ -7,8 +7,8 @@ import type { UsageMark, UsageMarks } from '../../../contracts/usage-lake.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
+import { EmbeddedPermits } from './permits.ts'
 import { EmbeddedRateLimiter, microsecondsOf } from './rate-limiter.ts'
-import { EmbeddedSlots } from './slots.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
 import { EmbeddedUnitLimiter } from './unit-limiter.ts'
@@ -18,7 +18,7 @@ const HEALTH_MS = 2_000
 
 /**
  * State in one SQLite file that survives a kill and a power cut, for the servers of one machine. Other processes, such
- * as the command line, may have the file open at the same time. Rate limits and slots are in this process' memory.
+ * as the command line, may have the file open at the same time. Rate limits and permits are in this process' memory.
  *
  * @param options.file a path, or `:memory:` for a state that ends with this process
  * @throws Error that names the file and says what is wrong with it
@@ -30,7 +30,7 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
 }
 
 /** The parts of an embedded state that are in the memory of one process. */
-export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'slots' | 'listen'> &
+export type InMemory = Pick<State, 'rateLimiter' | 'unitLimiter' | 'permits' | 'listen'> &
   Pick<ConsoleState, 'sessionEnds' | 'usageMarks'>
 
 /** The state whose file `runner` has. @param memory absent: this process alone has the state */
@@ -64,7 +64,7 @@ function ownMemory(ledger: Pick<CallLedger, 'look'>, clock: Clock): InMemory {
   return {
     rateLimiter: withSlots(new EmbeddedRateLimiter(microsecondsOf(clock)), ledger),
     unitLimiter: new EmbeddedUnitLimiter(microsecondsOf(clock)),
-    slots: new EmbeddedSlots(clock),
+    permits: new EmbeddedPermits(clock),
     sessionEnds: createSessionEnds(),
     usageMarks: createUsageMarks(),
     // Only the command line shares the file, and it does little.

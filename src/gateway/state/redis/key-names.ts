@@ -13,8 +13,8 @@ export const keys = {
   nodes: 'lk:nodes',
   /** Which generation of what it holds this Redis is. */
   generation: 'lk:{generation}',
-  /** Slots for what runs at the same time; see `slots/slot_steps.lua` for the rest under its hash tag. */
-  slots: 'lk:{slots}',
+  /** Permits, under the name of older nodes; see `permits/permit_steps.lua` for the rest under its hash tag. */
+  permits: 'lk:{slots}',
   /** An idempotency slot. */
   slot: (workspace: string, slotId: string) => `lk:{${workspace}}:slot:${slotId}`,
   /** That a token of a call was cancelled. */

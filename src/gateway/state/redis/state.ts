@@ -12,10 +12,10 @@ import { createRedisJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
 import type { RedisTiming } from './outage-log.ts'
 import { createRedisOutbox } from './outbox.ts'
+import { RedisPermits } from './permits.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
 import { askOf } from './script.ts'
 import { createRedisSettings } from './settings.ts'
-import { RedisSlots } from './slots.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
 import { RedisUnitLimiter } from './unit-limiter.ts'
 
@@ -51,14 +51,14 @@ export async function createRedisState(options: {
   await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)]), clock).catch(() => {})
 
   const rateLimiter = new RedisRateLimiter(limiter, log, { calmMs, clock })
-  const slots = new RedisSlots(limiter, log, { ...(calmMs === undefined ? {} : { calmMs }), clock })
+  const permits = new RedisPermits(limiter, log, { ...(calmMs === undefined ? {} : { calmMs }), clock })
   const ask = askOf(state)
   const generation = new RedisGeneration(state, ask, log, { lookMs, clock })
   return {
     kind: 'redis',
     rateLimiter,
     unitLimiter: new RedisUnitLimiter(limiter, log, { calmMs, clock }),
-    slots,
+    permits,
     memory: generation,
     ...grantedOnce({ ledger: createRedisLedger(ask), accounts: createRedisAccounts(ask) }, generation),
     keys: createRedisStoredKeys(ask),
@@ -84,7 +84,7 @@ export async function createRedisState(options: {
     blocked: () => null,
     async close() {
       generation.close()
-      await Promise.all([rateLimiter.close(), slots.close()])
+      await Promise.all([rateLimiter.close(), permits.close()])
       limiter.disconnect()
       state.disconnect()
       for (const listener of listeners) listener.disconnect()

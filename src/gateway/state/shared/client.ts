@@ -16,7 +16,7 @@ import {
   type ServerMessage,
   type SharedCall,
 } from './messages.ts'
-import { SharedSlots } from './slots.ts'
+import { SharedPermits } from './permits.ts'
 
 /** Longer than the thread itself lets anybody wait: it says why. */
 const LIMIT_MS = 12_000
@@ -27,9 +27,9 @@ const GONE = 'the process that has the state has ended'
 /** The embedded state that another process of this machine has. */
 export function createSharedState(channel: ClientChannel, clock: Clock = systemClock): State {
   const client = new StateClient(channel, clock)
-  const { limits, units, slots: serverSlots, sessionEnds, usageMarks } = client.memory
-  const slots = new SharedSlots(serverSlots, (item) => client.post(item), clock)
-  client.onServed = (ticket) => slots.serve(ticket)
+  const { limits, units, permits: serverPermits, sessionEnds, usageMarks } = client.memory
+  const permits = new SharedPermits(serverPermits, (item) => client.post(item), clock)
+  client.onServed = (ticket) => permits.serve(ticket)
   const rateLimiter = new LeasingRateLimiter(
     {
       name: 'process',
@@ -44,7 +44,7 @@ export function createSharedState(channel: ClientChannel, clock: Clock = systemC
   )
   const alone = new EmbeddedUnitLimiter(microsecondsOf(clock))
   const state = stateOf(client, clock, {
-    ...{ rateLimiter, slots, sessionEnds, usageMarks },
+    ...{ rateLimiter, permits, sessionEnds, usageMarks },
     unitLimiter: {
       take: (buckets, count, isDue = false) =>
         units.take(buckets, count, isDue).catch(() => alone.take(buckets, count, isDue)),

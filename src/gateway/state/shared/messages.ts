@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process'
 import type { SessionEnds } from '../../../contracts/console.ts'
 import type { ErrorCode } from '../../../contracts/errors.ts'
+import type { PermitLimit } from '../../../contracts/permits.ts'
 import type { RateLimit, Take, UnitBucket, UnitDecision } from '../../../contracts/rate-limit.ts'
-import type { SlotLimit } from '../../../contracts/slots.ts'
 import type { Blocked } from '../../../contracts/state.ts'
 import type { UsageMarks } from '../../../contracts/usage-lake.ts'
 import type { SubjectName } from '../embedded/subjects.ts'
@@ -22,12 +22,12 @@ export interface MemorySubjects {
     giveBack(keyId: string, limit: RateLimit, tokens: number): Promise<void>
   }
   units: { take(buckets: readonly UnitBucket[], units: number, isDue: boolean): Promise<UnitDecision> }
-  slots: {
+  permits: {
     /**
      * @param ticket names what is taken from then on
      * @returns the first name that has none left; null: all were taken
      */
-    take(ticket: number, limits: readonly SlotLimit[]): Promise<string | null>
+    take(ticket: number, limits: readonly PermitLimit[]): Promise<string | null>
   }
   sessionEnds: SessionEnds
   usageMarks: UsageMarks
@@ -38,7 +38,7 @@ export const MEMORY_METHODS: {
 } = {
   limits: { take: true, giveBack: true },
   units: { take: true },
-  slots: { take: true },
+  permits: { take: true },
   sessionEnds: { order: true, pending: true, withdraw: true },
   usageMarks: { note: true, forget: true, read: true },
 }
@@ -51,19 +51,19 @@ export interface SharedCall {
 }
 
 /** Not answered: the ticket is told once it is served. */
-export interface SlotWait {
+export interface PermitWait {
   readonly wait: number
-  readonly limit: SlotLimit
+  readonly limit: PermitLimit
   readonly workspace: string
 }
 
 /** Gives back what a ticket holds, or leaves the queue. */
-export interface SlotRelease {
+export interface PermitEnd {
   readonly release: number
 }
 
 /** From a process, in the order in which it asked. */
-export type ClientMessage = readonly (SharedCall | SlotWait | SlotRelease)[]
+export type ClientMessage = readonly (SharedCall | PermitWait | PermitEnd)[]
 
 export type SharedAnswer =
   | { readonly id: number; readonly value: unknown }

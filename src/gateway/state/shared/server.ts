@@ -1,12 +1,12 @@
 import { Cancellation } from '../../../contracts/cancellation.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { errorMessage } from '../../../contracts/log.ts'
+import type { PermitLease, PermitLimit } from '../../../contracts/permits.ts'
 import type { RateLimit, Take, UnitBucket } from '../../../contracts/rate-limit.ts'
-import type { SlotLease, SlotLimit } from '../../../contracts/slots.ts'
 import { LONGEST_TIMER_MS, systemClock } from '../../../contracts/time.ts'
 import { Batch } from '../embedded/pending-calls.ts'
+import { EmbeddedPermits } from '../embedded/permits.ts'
 import { EmbeddedRateLimiter, microsecondsOf } from '../embedded/rate-limiter.ts'
-import { EmbeddedSlots } from '../embedded/slots.ts'
 import { createSessionEnds, createUsageMarks, withSlots } from '../embedded/state.ts'
 import { METHODS, type SubjectName, subjectsOf } from '../embedded/subjects.ts'
 import { StateThread, type ThreadOptions } from '../embedded/thread.ts'
@@ -16,11 +16,11 @@ import { mostInHand } from '../token-leases.ts'
 import type {
   ClientMessage,
   MemorySubjects,
+  PermitWait,
   ServerChannel,
   ServerMessage,
   SharedAnswer,
   SharedCall,
-  SlotWait,
 } from './messages.ts'
 
 export interface StateServerOptions extends ThreadOptions {
@@ -29,8 +29,8 @@ export interface StateServerOptions extends ThreadOptions {
 }
 
 /**
- * Has the embedded state of several processes: the thread with the file, and the rate limits and slots in its own
- * memory, which are as exact as those of a single process. What a process held in slots is free when that dies.
+ * Has the embedded state of several processes: the thread with the file, and the rate limits and permits in its own
+ * memory, which are as exact as those of a single process. What a process held in permits is free when that dies.
  */
 export class StateServer {
   readonly #thread: StateThread
@@ -70,13 +70,13 @@ export class StateServer {
   }
 }
 
-/** Parts of the state that are not in the file. Which process holds which slots is known of each process. */
-class SharedMemory implements Omit<MemorySubjects, 'slots'> {
+/** Parts of the state that are not in the file. Which process holds which permits is known of each process. */
+class SharedMemory implements Omit<MemorySubjects, 'permits'> {
   readonly #buckets: EmbeddedRateLimiter
   readonly #limiter: ReturnType<typeof withSlots>
   readonly #units: EmbeddedUnitLimiter
   readonly #processes: number
-  readonly slots: EmbeddedSlots
+  readonly permits: EmbeddedPermits
   readonly sessionEnds = createSessionEnds()
   readonly usageMarks = createUsageMarks()
 
@@ -85,7 +85,7 @@ class SharedMemory implements Omit<MemorySubjects, 'slots'> {
     this.#limiter = withSlots(this.#buckets, subjectsOf(thread).ledger)
     this.#units = new EmbeddedUnitLimiter(microsecondsOf(clock))
     this.#processes = processes
-    this.slots = new EmbeddedSlots(clock)
+    this.permits = new EmbeddedPermits(clock)
   }
 
   readonly limits = {
@@ -121,7 +121,7 @@ class Client {
   readonly #thread: StateThread
   readonly #memory: SharedMemory
   readonly #onChanged: (changed: Changed) => void
-  readonly #leases = new Map<number, SlotLease>()
+  readonly #leases = new Map<number, PermitLease>()
   readonly #waits = new Map<number, Cancellation>()
   readonly #outgoing: Batch<SharedAnswer | { readonly served: number } | { readonly changed: Changed }>
   #isClosed = false
@@ -172,23 +172,23 @@ class Client {
 
   #run(subject: SharedCall['subject'], method: string, args: readonly unknown[]): Promise<unknown> {
     if (subject in METHODS) return this.#thread.call(subject as SubjectName, method, args)
-    if (subject === 'slots') return this.#takeSlots(...(args as [number, readonly SlotLimit[]]))
-    const methods = this.#memory[subject as keyof Omit<MemorySubjects, 'slots'>]
+    if (subject === 'permits') return this.#takePermits(...(args as [number, readonly PermitLimit[]]))
+    const methods = this.#memory[subject as keyof Omit<MemorySubjects, 'permits'>]
     return (methods as Record<string, (...args: readonly unknown[]) => Promise<unknown>>)[method]!(...args)
   }
 
-  async #takeSlots(ticket: number, limits: readonly SlotLimit[]): Promise<string | null> {
-    const taken = await this.#memory.slots.take(limits)
+  async #takePermits(ticket: number, limits: readonly PermitLimit[]): Promise<string | null> {
+    const taken = await this.#memory.permits.take(limits)
     if ('full' in taken) return taken.full.name
     this.#keep(ticket, taken.lease)
     return null
   }
 
-  #wait({ wait: ticket, limit, workspace }: SlotWait): void {
+  #wait({ wait: ticket, limit, workspace }: PermitWait): void {
     const signal = new Cancellation()
     this.#waits.set(ticket, signal)
     // How long it waits is told by its process, which then leaves.
-    const served = this.#memory.slots.wait(limit, { workspace, waitMs: LONGEST_TIMER_MS, signal })
+    const served = this.#memory.permits.wait(limit, { workspace, waitMs: LONGEST_TIMER_MS, signal })
     void served.then((lease) => {
       this.#waits.delete(ticket)
       if (lease === null) return
@@ -199,7 +199,7 @@ class Client {
     })
   }
 
-  #keep(ticket: number, lease: SlotLease): void {
+  #keep(ticket: number, lease: PermitLease): void {
     if (this.#isClosed) lease.release()
     else this.#leases.set(ticket, lease)
   }

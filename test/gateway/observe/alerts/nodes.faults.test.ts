@@ -20,7 +20,7 @@ const TIMING = {
   recorder: { tickMs: 100, stepMs: 500 },
   deliveries: { pollMs: 100, schedule: { pausesMs: [50, 50, 50, 50], retryAfterMaxMs: 100 } },
 }
-/** A slot is free again so long after its holder was killed, and a busy machine is late. */
+/** A permit is free again so long after its holder was killed, and a busy machine is late. */
 const TAKEOVER_MS = 40_000
 
 interface Told {

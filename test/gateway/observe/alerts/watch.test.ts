@@ -668,9 +668,9 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
   t.test('two nodes tell once, also when both believe that they are the one', async (t) => {
     const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
     rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
-    const slots = { ...rig.state.slots, take: async () => ({ lease: { release() {} } }) }
+    const permits = { ...rig.state.permits, take: async () => ({ lease: { release() {} } }) }
     const rude = createAlertWatch({
-      state: { ...rig.state, slots },
+      state: { ...rig.state, permits },
       snapshot: () =>
         ({ alerts: rig.catalog.terms, apps: new Map(), keys: new Map() }) as unknown as Snapshot,
       routes: () => rig.catalog.routes,

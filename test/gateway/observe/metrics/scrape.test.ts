@@ -27,7 +27,7 @@ function nodeParts(): NodeDependencies {
     settlements: { pending: 4 },
     keys: { ageMs: 1_500 },
     rateLimiter: { figures: () => ({ mode: 'leases', decisions: { redis: 1, leases: 2, local: 0 } }) },
-    slots: { held: () => 3, waiting: () => 1 },
+    permits: { held: () => 3, waiting: () => 1 },
     replicas: { of: () => null },
     snapshot: () =>
       ({ apps: new Map([['acme', apps]]) }) as unknown as ReturnType<NodeDependencies['snapshot']>,

@@ -1,28 +1,28 @@
-import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../../contracts/slots.ts'
+import type { PermitLease, PermitLimit, Permits, PermitsTaken, Waiter } from '../../../contracts/permits.ts'
 import { type Clock, LONGEST_TIMER_MS } from '../../../contracts/time.ts'
-import { EmbeddedSlots } from '../embedded/slots.ts'
-import type { MemorySubjects, SlotRelease, SlotWait } from './messages.ts'
+import { EmbeddedPermits } from '../embedded/permits.ts'
+import type { MemorySubjects, PermitEnd, PermitWait } from './messages.ts'
 
-/** Slots that the processes of a machine share: the one that has their state counts, and keeps the queues. */
-export class SharedSlots implements Slots {
-  readonly #server: MemorySubjects['slots']
-  readonly #post: (item: SlotWait | SlotRelease) => void
+/** Permits that the processes of a machine share: the one that has their state counts, and keeps the queues. */
+export class SharedPermits implements Permits {
+  readonly #server: MemorySubjects['permits']
+  readonly #post: (item: PermitWait | PermitEnd) => void
   readonly #clock: Clock
   /** Counts what this process holds, and all that it may while the other does not answer. */
-  readonly #own: EmbeddedSlots
+  readonly #own: EmbeddedPermits
   /** Tickets that wait, and what is done when they are served. */
   readonly #served = new Map<number, () => void>()
   readonly #waiting = new Map<string, number>()
   #lastTicket = 0
 
-  constructor(server: MemorySubjects['slots'], post: (item: SlotWait | SlotRelease) => void, clock: Clock) {
+  constructor(server: MemorySubjects['permits'], post: (item: PermitWait | PermitEnd) => void, clock: Clock) {
     this.#server = server
     this.#post = post
     this.#clock = clock
-    this.#own = new EmbeddedSlots(clock)
+    this.#own = new EmbeddedPermits(clock)
   }
 
-  async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
+  async take(limits: readonly PermitLimit[]): Promise<PermitsTaken> {
     const ticket = this.#newTicket()
     try {
       const name = await this.#server.take(ticket, limits)
@@ -35,7 +35,7 @@ export class SharedSlots implements Slots {
     }
   }
 
-  async wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
+  async wait(limit: PermitLimit, { workspace, waitMs, signal }: Waiter): Promise<PermitLease | null> {
     if (signal.aborted) return null
     if (waitMs <= 0) {
       const taken = await this.take([limit])
@@ -43,7 +43,7 @@ export class SharedSlots implements Slots {
     }
     const ticket = this.#newTicket()
     return new Promise((resolve) => {
-      const end = (lease: SlotLease | null) => {
+      const end = (lease: PermitLease | null) => {
         timer.close()
         signal.removeEventListener('abort', leave)
         this.#served.delete(ticket)
@@ -70,7 +70,7 @@ export class SharedSlots implements Slots {
     return this.#waiting.get(name) ?? 0
   }
 
-  /** A ticket that waited has its slot; one that has left gave it back by leaving. */
+  /** A ticket that waited has its permit; one that has left gave it back by leaving. */
   serve(ticket: number): void {
     this.#served.get(ticket)?.()
   }
@@ -80,7 +80,7 @@ export class SharedSlots implements Slots {
     return this.#lastTicket
   }
 
-  #hold(ticket: number, limits: readonly SlotLimit[]): SlotLease {
+  #hold(ticket: number, limits: readonly PermitLimit[]): PermitLease {
     return this.#own.hold(limits, () => this.#post({ release: ticket }))
   }
 

@@ -7,11 +7,11 @@ import { serveHttp } from './http-server.ts'
 
 const NODES = 3
 /** Calls that the account has at once at its provider. */
-export const SLOTS = 8
+export const PERMITS = 8
 const SERVICE_MS = 200
 /** Each has a key and credits; any of them may be the one that floods. */
-export const SLOTS_TENANTS = ['one', 'two', 'flood'] as const
-type Tenant = (typeof SLOTS_TENANTS)[number]
+export const PERMITS_TENANTS = ['one', 'two', 'flood'] as const
+type Tenant = (typeof PERMITS_TENANTS)[number]
 
 /** A provider that takes its time, and knows how many calls it has had at once, and in which order they came. */
 async function openProvider(t: Test) {
@@ -55,8 +55,8 @@ async function openProvider(t: Test) {
   }
 }
 
-/** Three nodes on one Redis, whose one account of a provider has `SLOTS` slots for all tenants. */
-export async function startSlotNodes(t: Test) {
+/** Three nodes on one Redis, whose one account of a provider has `PERMITS` permits for all tenants. */
+export async function startPermitNodes(t: Test) {
   const provider = await openProvider(t)
   const entries = [{ provider: 'slow', model: 'gpt-4o-mini' }]
   const fleet = await startFleet(t, {
@@ -66,20 +66,20 @@ export async function startSlotNodes(t: Test) {
       slow: {
         ...{ kind: 'openai-compatible', access: 'platform', base_url: `${provider.origin}/v1` },
         ...{ capabilities: ['text'], price: { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 } },
-        ...{ concurrency: SLOTS, queue_ms: 30_000 },
+        ...{ concurrency: PERMITS, queue_ms: 30_000 },
       },
     },
     workspaces: Object.fromEntries(
-      SLOTS_TENANTS.map((name) => [name, { entries, terms: { credits_usd: 1, grant_id: 'first' } }]),
+      PERMITS_TENANTS.map((name) => [name, { entries, terms: { credits_usd: 1, grant_id: 'first' } }]),
     ),
   })
   return { provider, fleet }
 }
 
-export type SlotNodes = Awaited<ReturnType<typeof startSlotNodes>>
+export type PermitNodes = Awaited<ReturnType<typeof startPermitNodes>>
 
 /** Calls of a tenant, one after the other, at every node in turn, until it is told to stop. */
-export function callOn({ provider, fleet }: SlotNodes, tenant: Tenant, callers: number) {
+export function callOn({ provider, fleet }: PermitNodes, tenant: Tenant, callers: number) {
   let isOver = false
   const tookMs: number[] = []
   const behind: number[] = []

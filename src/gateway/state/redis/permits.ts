@@ -1,38 +1,38 @@
 import { errorMessage, type Logger } from '../../../contracts/log.ts'
-import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../../contracts/slots.ts'
+import type { PermitLease, PermitLimit, Permits, PermitsTaken, Waiter } from '../../../contracts/permits.ts'
 import { type Clock, LONGEST_TIMER_MS, systemClock, type Timer, within } from '../../../contracts/time.ts'
-import { EmbeddedSlots } from '../embedded/slots.ts'
+import { EmbeddedPermits } from '../embedded/permits.ts'
 import type { RedisConnection } from './connect.ts'
-import { KeptSlots } from './kept-slots.ts'
+import { KeptPermits } from './kept-permits.ts'
 import type { RedisTiming } from './outage-log.ts'
-import { partsOf, SlotCommands, type SlotTimes } from './slot-commands.ts'
-import { SlotOutage, type TellRedis } from './slot-outage.ts'
-import { type SlotQueue, SlotQueues, type Waiting } from './slot-queue.ts'
+import { PermitCommands, type PermitTimes, partsOf } from './permit-commands.ts'
+import { PermitOutage, type TellRedis } from './permit-outage.ts'
+import { type PermitQueue, PermitQueues, type Waiting } from './permit-queue.ts'
 
-export type RedisSlotsOptions = SlotTimes & Partial<RedisTiming>
+export type RedisPermitsOptions = PermitTimes & Partial<RedisTiming>
 
 /**
- * Slots that all nodes share. Redis has a token for each slot that is taken, with the moment at which its lease ends,
- * and for each call that waits its place in the order in which all nodes are served. Redis does not notify: a node asks
- * whether one of its calls is served, and is told so too when it gives a slot back.
+ * Permits that all nodes share. Redis has a token for each permit that is taken, with the moment at which its lease
+ * ends, and for each call that waits its place in the order in which all nodes are served. Redis does not notify: a
+ * node asks whether one of its calls is served, and is told so too when it gives a permit back.
  *
  * While Redis is away, or refuses, this node counts alone, and tries again and again to tell it what is held at that
  * time; everything else that Redis has of this node is freed with that. At no time does a node hold more than there
  * are.
  */
-export class RedisSlots implements Slots {
+export class RedisPermits implements Permits {
   readonly #log: Logger
-  readonly #outage: SlotOutage
-  readonly #commands: SlotCommands
+  readonly #outage: PermitOutage
+  readonly #commands: PermitCommands
   /** Counts what this node holds, whoever gave it. */
-  readonly #own: EmbeddedSlots
+  readonly #own: EmbeddedPermits
   readonly #clock: Clock
-  readonly #kept: KeptSlots
-  /** The tokens that are renewed, also those of slots that are kept. */
-  readonly #held = new Map<string, readonly SlotLimit[]>()
-  /** Tokens that Redis is being asked to give slots to, at once or not at all. */
+  readonly #kept: KeptPermits
+  /** The tokens that are renewed, also those of permits that are kept. */
+  readonly #held = new Map<string, readonly PermitLimit[]>()
+  /** Tokens that Redis is being asked to give permits to, at once or not at all. */
   readonly #asked = new Set<string>()
-  readonly #queues: SlotQueues
+  readonly #queues: PermitQueues
   readonly #returning = new Set<Promise<void>>()
   #renewing: Timer | null = null
 
@@ -40,20 +40,20 @@ export class RedisSlots implements Slots {
   constructor(
     redis: RedisConnection,
     log: Logger,
-    { calmMs, clock = systemClock, ...times }: RedisSlotsOptions = {},
+    { calmMs, clock = systemClock, ...times }: RedisPermitsOptions = {},
   ) {
     this.#log = log
     this.#clock = clock
-    this.#own = new EmbeddedSlots(clock)
-    this.#queues = new SlotQueues(clock)
-    this.#commands = new SlotCommands(redis, { ...times, clock })
-    this.#kept = new KeptSlots((limit, tokens) => {
+    this.#own = new EmbeddedPermits(clock)
+    this.#queues = new PermitQueues(clock)
+    this.#commands = new PermitCommands(redis, { ...times, clock })
+    this.#kept = new KeptPermits((limit, tokens) => {
       for (const some of partsOf(tokens)) this.#return(some, [limit], true)
     }, clock)
-    this.#outage = new SlotOutage(redis, log, this.#tell, { calmMs, clock })
+    this.#outage = new PermitOutage(redis, log, this.#tell, { calmMs, clock })
   }
 
-  async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
+  async take(limits: readonly PermitLimit[]): Promise<PermitsTaken> {
     const token = this.#commands.newToken()
     if (this.#outage.isAlone) return this.#takeAlone(token, limits)
     this.#asked.add(token)
@@ -73,7 +73,7 @@ export class RedisSlots implements Slots {
     }
   }
 
-  async wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
+  async wait(limit: PermitLimit, { workspace, waitMs, signal }: Waiter): Promise<PermitLease | null> {
     if (signal.aborted) return null
     const mayKeep = this.#kept.mayServe(limit, waitMs)
     const kept = this.#mayUseKept(limit) ? this.#kept.take(limit) : undefined
@@ -136,18 +136,18 @@ export class RedisSlots implements Slots {
     return [...this.#held].flatMap(([token, limits]) => limits.map(({ name }) => [name, token] as const))
   }
 
-  #takeAlone(token: string, limits: readonly SlotLimit[]): SlotsTaken {
+  #takeAlone(token: string, limits: readonly PermitLimit[]): PermitsTaken {
     const full = this.#fullHere(limits)
     return full === undefined ? { lease: this.#hold(token, limits) } : { full }
   }
 
   /** The first name of which this node holds as many as there are. */
-  #fullHere(limits: readonly SlotLimit[]): SlotLimit | undefined {
+  #fullHere(limits: readonly PermitLimit[]): PermitLimit | undefined {
     return limits.find(({ name, most }) => this.#own.held(name) >= most)
   }
 
-  /** @param mayKeep the slot, of one name, may stay here when it is given back */
-  #hold(token: string, limits: readonly SlotLimit[], mayKeep = false): SlotLease {
+  /** @param mayKeep the permit, of one name, may stay here when it is given back */
+  #hold(token: string, limits: readonly PermitLimit[], mayKeep = false): PermitLease {
     this.#held.set(token, limits)
     this.#renewing ??= this.#clock.every(this.#commands.leaseMs / 3, this.#renew).unref()
     return this.#own.hold(limits, () => {
@@ -157,8 +157,8 @@ export class RedisSlots implements Slots {
     })
   }
 
-  /** Whether a slot that is given back stays here: for whoever waits here, or for the next call. */
-  #passOn(limit: SlotLimit, token: string, mayKeep: boolean): boolean {
+  /** Whether a permit that is given back stays here: for whoever waits here, or for the next call. */
+  #passOn(limit: PermitLimit, token: string, mayKeep: boolean): boolean {
     if (this.#outage.isAlone) return false
     const queue = this.#queues.get(limit.name)
     if (queue === undefined || queue.size === 0 || !this.#kept.mayHandOn(limit))
@@ -170,20 +170,20 @@ export class RedisSlots implements Slots {
     return true
   }
 
-  /** Whether a slot may go from one call of this node to the next: not ahead of a call that is known to wait. */
-  #mayUseKept({ name, most }: SlotLimit): boolean {
+  /** Whether a permit may go from one call of this node to the next: not ahead of a call that is known to wait. */
+  #mayUseKept({ name, most }: PermitLimit): boolean {
     // A call that has only just asked Redis does not wait yet.
     const isKnownToWait = this.#queues.get(name)?.isLooking === true
     return !this.#outage.isAlone && !isKnownToWait && this.#own.held(name) < most
   }
 
-  #return(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep = false): void {
+  #return(tokens: readonly string[], limits: readonly PermitLimit[], mayKeep = false): void {
     for (const token of tokens) this.#held.delete(token)
     const returned = this.#giveBack(tokens, limits, mayKeep).finally(() => this.#returning.delete(returned))
     this.#returning.add(returned)
   }
 
-  async #giveBack(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep: boolean): Promise<void> {
+  async #giveBack(tokens: readonly string[], limits: readonly PermitLimit[], mayKeep: boolean) {
     try {
       if (this.#outage.isAlone) throw new Error('Redis is away')
       // The calls that wait go by the present limit.
@@ -201,15 +201,15 @@ export class RedisSlots implements Slots {
   readonly #renew = (): void => {
     if (this.#outage.isAlone) return
     this.#commands.renew(this.#heldNames()).catch((error: unknown) => {
-      this.#log.debug({ reason: errorMessage(error) }, 'slots were not renewed')
+      this.#log.debug({ reason: errorMessage(error) }, 'permits were not renewed')
       this.#outage.went(error, [])
     })
   }
 
   /** Has some queued, or all that Redis may not know, and asks who is served. */
   readonly #look = async (
-    queue: SlotQueue,
-    some: SlotQueue['places'] = [],
+    queue: PermitQueue,
+    some: PermitQueue['places'] = [],
     mayKeep = false,
   ): Promise<void> => {
     const { limit } = queue
@@ -233,8 +233,8 @@ export class RedisSlots implements Slots {
     queue.lookAgain(this.#look)
   }
 
-  /** Gives a slot that Redis has given to the call that waits for it; one without a place here goes back. */
-  #grant(limits: readonly SlotLimit[], token: string): void {
+  /** Gives a permit that Redis has given to the call that waits for it; one without a place here goes back. */
+  #grant(limits: readonly PermitLimit[], token: string): void {
     if (this.#held.has(token)) return
     for (const { name } of limits) {
       const queue = this.#queues.get(name)

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { many, openNode, provider } from '../../support/permits-rig.ts'
 import { startRedisLink } from '../../support/redis-link.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { withoutServers } from '../../support/servers.ts'
-import { many, openNode, provider } from '../../support/slots-rig.ts'
-import { newName } from './slots.contract.ts'
+import { newName } from './permits.contract.ts'
 
-// Two nodes share the four slots of a provider when their line to Redis is cut for a while.
+// Two nodes share the four permits of a provider when their line to Redis is cut for a while.
 
 const MOST = 4
 const CALL_MS = 50
-/** Callers of each node: more than there are slots, so that the provider is always asked as much as it takes. */
+/** Callers of each node: more than there are permits, so that the provider is always asked as much as it takes. */
 const CALLERS = 6
 const PATIENCE_MS = 10_000
 
@@ -22,7 +22,7 @@ for (const cutMs of [3_000, 8_000, 30_000])
     const limit = { name: newName(), most: MOST }
     const { run, figures, forget } = provider()
     const stop = run(
-      nodes.flatMap(({ slots }) => many(slots, CALLERS)),
+      nodes.flatMap(({ permits }) => many(permits, CALLERS)),
       limit,
       CALL_MS,
       PATIENCE_MS,
@@ -49,5 +49,5 @@ for (const cutMs of [3_000, 8_000, 30_000])
     t.ok(second >= 0.7 * before, `${second} calls in the second one`)
     t.ok(most <= MOST, `${most} at once in the second after Redis was back`)
     t.equal(refused, 0)
-    t.equal(nodes.filter(({ told }) => told('counts slots alone') === 1).length, 2, 'each says so once')
+    t.equal(nodes.filter(({ told }) => told('counts permits alone') === 1).length, 2, 'each says so once')
   })

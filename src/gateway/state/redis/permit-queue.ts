@@ -1,16 +1,16 @@
-import type { SlotLease, SlotLimit } from '../../../contracts/slots.ts'
+import type { PermitLease, PermitLimit } from '../../../contracts/permits.ts'
 import type { Clock, Timer } from '../../../contracts/time.ts'
 
-/** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
+/** How often a node looks whether one of its calls has got a permit, while calls come and after they stopped coming. */
 const LOOK_MS = { least: 20, most: 250 }
 
 /** A call that waits on this node. */
 export interface Waiting {
   readonly workspace: string
-  /** Its slot may be kept for another call afterwards. */
+  /** Its permit may be kept for another call afterwards. */
   readonly mayKeep: boolean
   /** Called once, when it waits no more. */
-  readonly end: (lease: SlotLease | null) => void
+  readonly end: (lease: PermitLease | null) => void
 }
 
 /** The waiting calls of a workspace, and their places in the order of all nodes, which are as many. */
@@ -20,13 +20,13 @@ interface Line {
 }
 
 /**
- * The calls that wait on this node for a slot of one name. Their places in the order of all nodes are tokens, and
- * belong to the workspace: a slot goes to the first that waits at that moment, and a call that leaves gives up the last
- * place. So none is lost because the one that took it has just left, however long Redis takes to say that it was
+ * The calls that wait on this node for a permit of one name. Their places in the order of all nodes are tokens, and
+ * belong to the workspace: a permit goes to the first that waits at that moment, and a call that leaves gives up the
+ * last place. So none is lost because the one that took it has just left, however long Redis takes to say that it was
  * served.
  */
-export class SlotQueue {
-  limit: SlotLimit
+export class PermitQueue {
+  limit: PermitLimit
   /** Redis may not know all of them. */
   isAstray = false
   /** When the last one came. */
@@ -38,7 +38,7 @@ export class SlotQueue {
   /** Place → its workspace. */
   readonly #places = new Map<string, string>()
 
-  constructor(limit: SlotLimit, clock: Clock) {
+  constructor(limit: PermitLimit, clock: Clock) {
     this.limit = limit
     this.#clock = clock
   }
@@ -62,7 +62,7 @@ export class SlotQueue {
     this.#places.set(place, workspace)
   }
 
-  /** The call that gets the slot that Redis has given to a place; null: no call has that place any more. */
+  /** The call that gets the permit that Redis has given to a place; null: no call has that place any more. */
   serve(place: string): Waiting | null {
     const line = this.#lines.get(this.#places.get(place) ?? '')
     if (line === undefined) return null
@@ -70,7 +70,7 @@ export class SlotQueue {
     return this.#first(line, place)
   }
 
-  /** Whoever gets a slot that this node gives, workspaces in turn, and the place that is given up for it. */
+  /** Whoever gets a permit that this node gives, workspaces in turn, and the place that is given up for it. */
   next(): { readonly waiting: Waiting; readonly place: string } | null {
     for (const [workspace, line] of this.#lines) {
       const place = line.places.pop() as string
@@ -97,7 +97,7 @@ export class SlotQueue {
   }
 
   /** Has it asked after a while, as long as a call waits. */
-  lookAgain(look: (queue: SlotQueue) => Promise<void>): void {
+  lookAgain(look: (queue: PermitQueue) => Promise<void>): void {
     if (this.size === 0 || this.#timer !== null) return
     const ageMs = this.#clock.now() - this.#newestMs
     const afterMs = Math.min(Math.max(ageMs / 10, LOOK_MS.least), LOOK_MS.most)
@@ -126,28 +126,28 @@ export class SlotQueue {
   }
 }
 
-/** The queues of a node, by the name of their slots; each is there while a call waits in it. */
-export class SlotQueues {
+/** The queues of a node, by the name of their permits; each is there while a call waits in it. */
+export class PermitQueues {
   readonly #clock: Clock
-  readonly #queues = new Map<string, SlotQueue>()
+  readonly #queues = new Map<string, PermitQueue>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  get(name: string): SlotQueue | undefined {
+  get(name: string): PermitQueue | undefined {
     return this.#queues.get(name)
   }
 
   /** The queue of a limit, which may have changed since the last call came. */
-  of(limit: SlotLimit): SlotQueue {
-    const queue = this.#queues.get(limit.name) ?? new SlotQueue(limit, this.#clock)
+  of(limit: PermitLimit): PermitQueue {
+    const queue = this.#queues.get(limit.name) ?? new PermitQueue(limit, this.#clock)
     queue.limit = limit
     this.#queues.set(limit.name, queue)
     return queue
   }
 
-  close(name: string, queue: SlotQueue): void {
+  close(name: string, queue: PermitQueue): void {
     queue.stopLooking()
     if (this.#queues.get(name) === queue) this.#queues.delete(name)
   }

@@ -1,8 +1,8 @@
--- Takes a slot of each name for a token, or none of them.
+-- Takes a permit of each name for a token, or none of them.
 --
--- KEYS slots
+-- KEYS permits
 -- ARGV token lease_ms limits
--- Reply the place of the first name, from 1, that has no slot left; 0: all were taken
+-- Reply the place of the first name, from 1, that has no permit left; 0: all were taken
 --
 -- `limits`: JSON, [[name, most], ...]
 

@@ -47,12 +47,12 @@ t.test('an account has no more calls at once than it may, and those that wait ar
   const provider = await openProvider(t)
   const rig = gatewayRig(t, { entries: [limitedEntry(provider.origin, { concurrency: 2 })] })
   const calls = Array.from({ length: 6 }, () => runWhole(rig.services, rig.request('chat', chatCall())))
-  const slots = rig.services.state.slots
-  t.ok(await waitUntil(() => slots.waiting('calls:first') === 4))
+  const permits = rig.services.state.permits
+  t.ok(await waitUntil(() => permits.waiting('calls:first') === 4))
   for (let i = 0; i < 6; i += 1) await provider.answerOne()
   await Promise.all(calls)
   t.equal(provider.most(), 2)
-  t.equal(slots.held('calls:first'), 0)
+  t.equal(permits.held('calls:first'), 0)
 })
 
 t.test('a call that waits too long goes to the next entry, and says why', async (t) => {
@@ -95,18 +95,18 @@ t.test('when no account has room the call is refused, and nobody was asked', asy
   await next
 })
 
-t.test('a failed attempt gives its slot back before the next one', async (t) => {
+t.test('a failed attempt gives its permit back before the next one', async (t) => {
   const origin = await serveHttp(t, (request, response) => {
     request.resume().on('end', () => response.writeHead(500).end())
   })
-  // Two entries of one account that has one slot.
+  // Two entries of one account that has one permit.
   const rig = gatewayRig(t, { entries: [limitedEntry(origin), limitedEntry(origin)] })
   const refusal = await refusalOf(runWhole(rig.services, rig.request('chat', chatCall())))
   t.equal(refusal.code, 'UPSTREAM_ERROR')
-  t.equal(rig.services.state.slots.held('calls:first'), 0)
+  t.equal(rig.services.state.permits.held('calls:first'), 0)
 })
 
-t.test('an answer that streams holds its slot until its end, or until its caller leaves', async (t) => {
+t.test('an answer that streams holds its permit until its end, or until its caller leaves', async (t) => {
   let streams: ServerResponse[] = []
   const origin = await serveHttp(t, (request, response) => {
     request.resume().on('end', () => {
@@ -116,7 +116,7 @@ t.test('an answer that streams holds its slot until its end, or until its caller
     })
   })
   const rig = gatewayRig(t, { entries: [limitedEntry(origin)] })
-  const held = () => rig.services.state.slots.held('calls:first')
+  const held = () => rig.services.state.permits.held('calls:first')
   const begin = () => runStreamed(rig.services, rig.request('chat', chatCall()))
   const whole = await begin()
   t.match(await whole.deltas.next(), { value: { text: 'hello' } })
@@ -141,13 +141,13 @@ t.test('a caller who leaves while it waits takes nothing', async (t) => {
   t.ok(await waitUntil(() => provider.open.length === 1))
   const caller = new AbortController()
   const left = runWhole(rig.services, rig.request('chat', chatCall(), caller.signal))
-  t.ok(await waitUntil(() => rig.services.state.slots.waiting('calls:first') === 1))
+  t.ok(await waitUntil(() => rig.services.state.permits.waiting('calls:first') === 1))
   caller.abort(new Error('left'))
   await t.rejects(left, { message: 'left' })
   await provider.answerOne()
   await slow
   t.equal(provider.asked(), 1)
-  t.equal(rig.services.state.slots.held('calls:first'), 0)
+  t.equal(rig.services.state.permits.held('calls:first'), 0)
 })
 
 t.test('a job waits longer than a caller would', async (t) => {

@@ -1,48 +1,48 @@
-import type { SlotLimit } from '../../../contracts/slots.ts'
+import type { PermitLimit } from '../../../contracts/permits.ts'
 import type { Clock, Timer } from '../../../contracts/time.ts'
 
-/** How long a node keeps slots at least without having heard from Redis that no one waits. */
+/** How long a node keeps permits at least without having heard from Redis that no one waits. */
 const KEPT_MS = 25
-/** Calls that wait for less than so many times that would be refused while another node keeps a slot. */
+/** Calls that wait for less than so many times that would be refused while another node keeps a permit. */
 const PATIENCE = 4
-/** A name with fewer slots keeps none: each is too large a part of them. Names of one slot are without number. */
+/** A name with fewer permits keeps none: each is too large a part of them. Names of one permit are without number. */
 const LEAST = 4
 
 /**
- * The calls that wait for slots of a name, as Redis said it: some on another node; none there; or none anywhere, while
- * a quarter of the slots is free.
+ * The calls that wait for permits of a name, as Redis said it: some on another node; none there; or none anywhere,
+ * while a quarter of the permits is free.
  */
 export type Contention = 'others' | 'none' | 'calm'
 
-/** The slots of one name that may be kept until its time is over. */
+/** The permits of one name that may be kept until its time is over. */
 interface Kept {
-  readonly limit: SlotLimit
+  readonly limit: PermitLimit
   readonly tokens: string[]
   readonly untilMs: number
   readonly timer: Timer
 }
 
 /**
- * Slots that calls gave back and whose leases this node keeps for its next calls, which so need no trip to Redis. It
- * does so for a moment after Redis has said that a name is calm: no call waits for one of its slots, and many are free.
- * A call that comes to wait on another node during that moment is served at its end at the latest, when everything that
- * is kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
+ * Permits that calls gave back and whose leases this node keeps for its next calls, which so need no trip to Redis. It
+ * does so for a moment after Redis has said that a name is calm: no call waits for one of its permits, and many are
+ * free. A call that comes to wait on another node during that moment is served at its end at the latest, when
+ * everything that is kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
  *
- * Where a trip takes longer than that moment, giving a slot back and asking for it again would leave it unused for as
- * long. There a node keeps slots for the length of a trip, be they many or few, and gives one directly to a call that
+ * Where a trip takes longer than that moment, giving a permit back and asking for it again would leave it unused for as
+ * long. There a node keeps permits for the length of a trip, be they many or few, and gives one directly to a call that
  * waits here, unless a call waits on another node.
  */
-export class KeptSlots {
+export class KeptPermits {
   readonly #names = new Map<string, Kept>()
-  /** Until when slots of a name may go to those who wait here. */
+  /** Until when permits of a name may go to those who wait here. */
   readonly #handedOnUntilMs = new Map<string, number>()
-  readonly #giveBack: (limit: SlotLimit, tokens: readonly string[]) => void
+  readonly #giveBack: (limit: PermitLimit, tokens: readonly string[]) => void
   readonly #clock: Clock
   #tripMs = 0
   #isClosed = false
 
-  /** @param giveBack gives slots back to Redis that are kept no longer; not called without any */
-  constructor(giveBack: (limit: SlotLimit, tokens: readonly string[]) => void, clock: Clock) {
+  /** @param giveBack gives permits back to Redis that are kept no longer; not called without any */
+  constructor(giveBack: (limit: PermitLimit, tokens: readonly string[]) => void, clock: Clock) {
     this.#giveBack = giveBack
     this.#clock = clock
   }
@@ -51,8 +51,8 @@ export class KeptSlots {
     return Math.max(KEPT_MS, this.#tripMs)
   }
 
-  /** Whether a slot may be kept when it is given back, if its call would have waited for so long. */
-  mayServe({ most }: SlotLimit, waitMs: number): boolean {
+  /** Whether a permit may be kept when it is given back, if its call would have waited for so long. */
+  mayServe({ most }: PermitLimit, waitMs: number): boolean {
     return most >= LEAST && waitMs >= PATIENCE * this.#keptMs
   }
 
@@ -62,7 +62,7 @@ export class KeptSlots {
    * @param tripMs  how long it took to ask
    * @param mayKeep false: the call that asked would have waited for too short a time
    */
-  learn(limit: SlotLimit, contention: Contention, tripMs: number, mayKeep: boolean): void {
+  learn(limit: PermitLimit, contention: Contention, tripMs: number, mayKeep: boolean): void {
     const { name, most } = limit
     this.#tripMs = tripMs
     const isFar = tripMs > KEPT_MS
@@ -78,20 +78,20 @@ export class KeptSlots {
     this.#names.set(name, begun)
   }
 
-  /** Whether a slot that is given back may go to whoever waits here. */
-  mayHandOn({ name }: SlotLimit): boolean {
+  /** Whether a permit that is given back may go to whoever waits here. */
+  mayHandOn({ name }: PermitLimit): boolean {
     return this.#clock.now() < (this.#handedOnUntilMs.get(name) ?? 0)
   }
 
-  /** Keeps a slot for the next call. False: it has to go back. */
-  keep(limit: SlotLimit, token: string): boolean {
+  /** Keeps a permit for the next call. False: it has to go back. */
+  keep(limit: PermitLimit, token: string): boolean {
     const kept = this.#keptOf(limit)
     kept?.tokens.push(token)
     return kept !== null
   }
 
-  /** The token of a slot that is kept; undefined: there is none. */
-  take(limit: SlotLimit): string | undefined {
+  /** The token of a permit that is kept; undefined: there is none. */
+  take(limit: PermitLimit): string | undefined {
     return this.#keptOf(limit)?.tokens.pop()
   }
 
@@ -102,7 +102,7 @@ export class KeptSlots {
   }
 
   /** Null: nothing may be kept, or its time is over. A process that was stopped may find that before its timer does. */
-  #keptOf({ name, most }: SlotLimit): Kept | null {
+  #keptOf({ name, most }: PermitLimit): Kept | null {
     const kept = this.#names.get(name)
     return kept?.limit.most === most && this.#clock.now() < kept.untilMs ? kept : null
   }

@@ -1,14 +1,14 @@
 // Cost of a small chat at a provider with a limit of calls at once, and at one of several servers, against one
 // with neither. All in turns in one run: the gateway's own parts, without the door, to a server in another process.
 // Counts the CPU of this process alone, so not that of Redis. Justifies that a provider with one address and no limit
-// pays for neither, and says what a slot costs with Redis: where many are free, and where calls wait for one.
-// Run: node bench/micro/slots.ts [rounds, default 30]
+// pays for neither, and says what a permit costs with Redis: where many are free, and where calls wait for one.
+// Run: node bench/micro/permits.ts [rounds, default 30]
 // Status 1 when several servers, or a limit without Redis, cost over a tenth more.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { ConfiguredProvider } from '../../src/contracts/catalog.ts'
-import type { Slots } from '../../src/contracts/slots.ts'
+import type { Permits } from '../../src/contracts/permits.ts'
 import { configuredProvider } from '../../test/support/catalog.ts'
 import { chatCall, entryAt, type GatewayRig, gatewayRig, runWhole } from '../../test/support/gateway-rig.ts'
 import { startRedis } from '../../test/support/redis-server.ts'
@@ -40,12 +40,12 @@ async function startServer(): Promise<string> {
   return `http://127.0.0.1:${String(port).trim()}`
 }
 
-function openRig(origin: string, overrides: Partial<ConfiguredProvider>, slots?: Slots): GatewayRig {
+function openRig(origin: string, overrides: Partial<ConfiguredProvider>, permits?: Permits): GatewayRig {
   const owner = { access: 'byok', workspace: 'acme' } as const
   const provider = configuredProvider({ baseUrl: `${origin}/v1`, ...owner, ...overrides })
   const rig = gatewayRig(t, { entries: [entryAt(origin, { provider })] })
-  if (slots === undefined) return rig
-  return { ...rig, services: { ...rig.services, state: { ...rig.services.state, slots } } }
+  if (permits === undefined) return rig
+  return { ...rig, services: { ...rig.services, state: { ...rig.services.state, permits } } }
 }
 
 /** @returns µs of CPU per call */
@@ -69,15 +69,15 @@ const median = (values: readonly number[]) =>
 
 const origin = await startServer()
 const redis = await startRedis(t as Parameters<typeof startRedis>[0])
-const { slots } = await openRedisState(t as Parameters<typeof openRedisState>[0], redis.url)
+const { permits } = await openRedisState(t as Parameters<typeof openRedisState>[0], redis.url)
 const baseUrls = ['', '/second', '/third'].map((path) => `${origin}${path}/v1`)
 const reached = { name: 'reached', concurrency: WIDTH - 2, queueMs: 60_000 }
 const rigs = [
   ['neither', openRig(origin, {})],
   ['three servers', openRig(origin, { pool: { baseUrls, probe: PROBE } })],
   ['a limit, embedded', openRig(origin, { concurrency: 1_000 })],
-  ['a limit, Redis', openRig(origin, { concurrency: 1_000 }, slots)],
-  ['a limit that is reached, Redis', openRig(origin, reached, slots)],
+  ['a limit, Redis', openRig(origin, { concurrency: 1_000 }, permits)],
+  ['a limit that is reached, Redis', openRig(origin, reached, permits)],
 ] as const
 const costs = new Map<string, number[]>(rigs.map(([name]) => [name, []]))
 for (let round = -WARM; round < rounds; round += 1)

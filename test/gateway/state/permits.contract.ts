@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { Cancellation } from '../../../src/contracts/cancellation.ts'
-import type { SlotLease, Slots, SlotsTaken } from '../../../src/contracts/slots.ts'
+import type { PermitLease, Permits, PermitsTaken } from '../../../src/contracts/permits.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 const LONG_MS = 60_000
@@ -14,8 +14,8 @@ export function newName(): string {
   return `test:${process.pid}:${names}`
 }
 
-export function leaseOf(taken: SlotsTaken): SlotLease {
-  if ('full' in taken) throw new Error(`no slot of ${taken.full.name} is left`)
+export function leaseOf(taken: PermitsTaken): PermitLease {
+  if ('full' in taken) throw new Error(`no permit of ${taken.full.name} is left`)
   return taken.lease
 }
 
@@ -23,12 +23,16 @@ export function leaseOf(taken: SlotsTaken): SlotLease {
 const ROUNDS_MAX = 20
 
 /**
- * What slots keep, wherever they are counted.
+ * What permits keep, wherever they are counted.
  *
  * @param start the nodes that share them, none of which counts alone
  * @param went  how often any of these began to count alone, because what they share did not answer in time
  */
-export function slotsContract(t: Test, start: (t: Test) => Promise<readonly Slots[]>, went = () => 0): void {
+export function permitsContract(
+  t: Test,
+  start: (t: Test) => Promise<readonly Permits[]>,
+  went = () => 0,
+): void {
   t.test('no more than there are, until one is given back', async (t) => {
     const round = async () => {
       const before = went()
@@ -54,29 +58,29 @@ export function slotsContract(t: Test, start: (t: Test) => Promise<readonly Slot
     t.ok('full' in (await nodes.at(-1)!.take([limit])), 'what is given back twice counts once')
   })
 
-  t.test('slots of several names are taken together, or none is', async (t) => {
-    const [slots] = await start(t)
+  t.test('permits of several names are taken together, or none is', async (t) => {
+    const [permits] = await start(t)
     const [wide, narrow] = [
       { name: newName(), most: 3 },
       { name: newName(), most: 1 },
     ]
-    const first = leaseOf(await slots!.take([wide, narrow]))
-    t.same(await slots!.take([wide, narrow]), { full: narrow })
-    t.equal(slots!.held(wide.name), 1)
-    leaseOf(await slots!.take([wide]))
-    leaseOf(await slots!.take([wide]))
-    t.same(await slots!.take([wide]), { full: wide }, 'the refused one has taken nothing')
+    const first = leaseOf(await permits!.take([wide, narrow]))
+    t.same(await permits!.take([wide, narrow]), { full: narrow })
+    t.equal(permits!.held(wide.name), 1)
+    leaseOf(await permits!.take([wide]))
+    leaseOf(await permits!.take([wide]))
+    t.same(await permits!.take([wide]), { full: wide }, 'the refused one has taken nothing')
     first.release()
-    t.equal(slots!.held(narrow.name), 0)
+    t.equal(permits!.held(narrow.name), 0)
     leaseOf(
       await until(async () => {
-        const one = await slots!.take([wide, narrow])
+        const one = await permits!.take([wide, narrow])
         return 'lease' in one ? one : null
       }),
     )
   })
 
-  t.test('who waits gets the slot that is given back', async (t) => {
+  t.test('who waits gets the permit that is given back', async (t) => {
     const nodes = await start(t)
     const limit = { name: newName(), most: 1 }
     const first = leaseOf(await nodes[0]!.take([limit]))
@@ -95,31 +99,31 @@ export function slotsContract(t: Test, start: (t: Test) => Promise<readonly Slot
     const nodes = await start(t)
     const limit = { name: newName(), most: 1 }
     const first = leaseOf(await nodes[0]!.take([limit]))
-    const slots = nodes.at(-1)!
+    const permits = nodes.at(-1)!
     const beganMs = performance.now()
-    t.equal(await slots.wait(limit, { workspace: 'acme', waitMs: 0, signal: NEVER }), null)
-    t.equal(await slots.wait(limit, { workspace: 'acme', waitMs: 60, signal: NEVER }), null)
+    t.equal(await permits.wait(limit, { workspace: 'acme', waitMs: 0, signal: NEVER }), null)
+    t.equal(await permits.wait(limit, { workspace: 'acme', waitMs: 60, signal: NEVER }), null)
     t.ok(performance.now() - beganMs >= 55)
     const call = new Cancellation()
-    const leaves = slots.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: call })
-    await waitUntil(() => slots.waiting(limit.name) === 1)
+    const leaves = permits.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: call })
+    await waitUntil(() => permits.waiting(limit.name) === 1)
     call.abort(new Error('left'))
     t.equal(await leaves, null)
-    t.equal(await slots.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: call }), null)
-    t.equal(slots.waiting(limit.name), 0)
+    t.equal(await permits.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: call }), null)
+    t.equal(permits.waiting(limit.name), 0)
     first.release()
-    const next = await slots.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: NEVER })
+    const next = await permits.wait(limit, { workspace: 'acme', waitMs: LONG_MS, signal: NEVER })
     t.ok(next, 'those who left hold none')
   })
 
-  t.test('workspaces get slots in turn, and the calls of one in line', async (t) => {
+  t.test('workspaces get permits in turn, and the calls of one in line', async (t) => {
     const nodes = await start(t)
     const limit = { name: newName(), most: 1 }
-    let lease: SlotLease | null = leaseOf(await nodes[0]!.take([limit]))
+    let lease: PermitLease | null = leaseOf(await nodes[0]!.take([limit]))
     const served: string[] = []
     const queue = async (workspace: string, n: number) => {
-      const slots = nodes[n % nodes.length]!
-      const got = await slots.wait(limit, { workspace, waitMs: LONG_MS, signal: NEVER })
+      const permits = nodes[n % nodes.length]!
+      const got = await permits.wait(limit, { workspace, waitMs: LONG_MS, signal: NEVER })
       served.push(`${workspace}${n}`)
       lease = got
     }
@@ -135,7 +139,7 @@ export function slotsContract(t: Test, start: (t: Test) => Promise<readonly Slot
       }
     for (let i = 0; i < 16; i += 1) {
       t.ok(await waitUntil(() => lease !== null))
-      const held: SlotLease | null = lease
+      const held: PermitLease | null = lease
       lease = null
       held?.release()
     }

@@ -1,9 +1,9 @@
--- Queues tokens of a node for a slot, says that the node goes on waiting, and tells it which tokens got one.
+-- Queues tokens of a node for a permit, says that the node goes on waiting, and tells it which tokens got one.
 --
--- KEYS slots
+-- KEYS permits
 -- ARGV name most node waiters lease_ms seen_ms
 -- Reply {known, contention, token ...}: '0' when the node was not heard of for so long that its tokens were passed over,
---   so that it has to queue all of them again, else '1'; who else waits; the tokens that have a slot
+--   so that it has to queue all of them again, else '1'; who else waits; the tokens that have a permit
 --
 -- `waiters`: JSON, [[token, workspace], ...]; those that wait already keep their places
 -- `seen_ms`: how long the node is taken to be alive, from now
@@ -14,7 +14,7 @@
 local name, most, node, waiters = ARGV[1], tonumber(ARGV[2]), ARGV[3], cjson.decode(ARGV[4])
 local lease_ms, seen_ms = tonumber(ARGV[5]), tonumber(ARGV[6])
 local waiting, seen, rounds =
-  slots .. ':waiting:' .. name, slots .. ':seen:' .. name, slots .. ':rounds:' .. name
+  permits .. ':waiting:' .. name, permits .. ':seen:' .. name, permits .. ':rounds:' .. name
 local now = now_ms()
 
 local known = tonumber(redis.call('HGET', seen, node) or 0) > now and '1' or '0'
@@ -23,7 +23,7 @@ redis.call('HSET', seen, node, integer(now + seen_ms))
 local reply = { known, '' }
 for _, waiter in ipairs(waiters) do
   local token, workspace = waiter[1], waiter[2]
-  if redis.call('ZSCORE', slots .. ':held:' .. name, token) then
+  if redis.call('ZSCORE', permits .. ':held:' .. name, token) then
     reply[#reply + 1] = token
   elseif not redis.call('ZSCORE', waiting, token) then
     local served = tonumber(redis.call('HGET', rounds, 'now') or 0)

@@ -1,16 +1,16 @@
-import type { SlotLease, SlotLimit, Slots, SlotsTaken, SlotWaiter } from '../../../contracts/slots.ts'
+import type { PermitLease, PermitLimit, Permits, PermitsTaken, Waiter } from '../../../contracts/permits.ts'
 import { type Clock, LONGEST_TIMER_MS, systemClock } from '../../../contracts/time.ts'
 
 /** A call in the queue. */
 interface Waiting {
-  readonly limit: SlotLimit
+  readonly limit: PermitLimit
   readonly workspace: string
   /** Called once, when it leaves the queue. */
-  readonly end: (lease: SlotLease | null) => void
+  readonly end: (lease: PermitLease | null) => void
 }
 
-/** Slots of this process alone: counts, and queues in which workspaces take turns. */
-export class EmbeddedSlots implements Slots {
+/** Permits of this process alone: counts, and queues in which workspaces take turns. */
+export class EmbeddedPermits implements Permits {
   readonly #held = new Map<string, number>()
   readonly #queues = new Map<string, FairQueue>()
   readonly #clock: Clock
@@ -19,17 +19,17 @@ export class EmbeddedSlots implements Slots {
     this.#clock = clock
   }
 
-  async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
+  async take(limits: readonly PermitLimit[]): Promise<PermitsTaken> {
     const full = limits.find(({ name, most }) => this.#count(name) >= most)
     return full === undefined ? { lease: this.hold(limits) } : { full }
   }
 
   /**
-   * Takes slots whether there are any left or not: that was decided elsewhere.
+   * Takes permits whether there are any left or not: that was decided elsewhere.
    *
    * @param onRelease called once, when they were given back here
    */
-  hold(limits: readonly SlotLimit[], onRelease: () => void = () => {}): SlotLease {
+  hold(limits: readonly PermitLimit[], onRelease: () => void = () => {}): PermitLease {
     for (const { name } of limits) this.#held.set(name, this.#count(name) + 1)
     let isHeld = true
     return {
@@ -42,7 +42,7 @@ export class EmbeddedSlots implements Slots {
     }
   }
 
-  wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
+  wait(limit: PermitLimit, { workspace, waitMs, signal }: Waiter): Promise<PermitLease | null> {
     if (signal.aborted) return Promise.resolve(null)
     const { name, most } = limit
     if (this.#count(name) < most && this.waiting(name) === 0) return Promise.resolve(this.hold([limit]))

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { callOn, PERMITS, startPermitNodes } from '../support/permit-nodes.ts'
 import { withoutServers } from '../support/servers.ts'
-import { callOn, SLOTS, startSlotNodes } from '../support/slot-nodes.ts'
 
 const FLOOD = 60
 
@@ -9,13 +9,13 @@ const quantile = (sorted: readonly number[], share: number) =>
   sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN
 
 t.test(
-  'three nodes share the slots of an account, and one tenant keeps no other one waiting',
+  'three nodes share the permits of an account, and one tenant keeps no other one waiting',
   {
     skip: withoutServers,
     timeout: 120_000,
   },
   async (t) => {
-    const nodes = await startSlotNodes(t)
+    const nodes = await startPermitNodes(t)
     const { provider } = nodes
     const measure = async (seconds: number, flood: number) => {
       const running = [callOn(nodes, 'one', 2), callOn(nodes, 'two', 2), callOn(nodes, 'flood', flood)]
@@ -32,15 +32,15 @@ t.test(
     const most = provider.most()
     t.ok(most <= 4, `${most} at once`)
     const [one, two, flood] = await measure(9, FLOOD)
-    t.equal(provider.most(), SLOTS, 'all of them are used, and no more')
-    // As many as there are slots begin in the time that one takes, so that a call which waits for them takes twice as
+    t.equal(provider.most(), PERMITS, 'all of them are used, and no more')
+    // As many as there are permits begin in the time that one takes, so that a call which waits for them takes twice as
     // long as alone; half as many more begin before a busy machine has brought it here. In the order of their coming it
     // would wait for all of the flood.
     for (const { behind, tookMs } of [one, two]) {
       t.ok(behind.length > 20, `${behind.length} calls`)
       const [others, longest] = [quantile(behind, 0.9), Math.round(quantile(tookMs, 0.9))]
       t.ok(
-        others <= 1.5 * SLOTS,
+        others <= 1.5 * PERMITS,
         `nine of ten waited for ${others} others or fewer, and took ${longest} ms or less`,
       )
     }

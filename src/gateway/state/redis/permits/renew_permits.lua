@@ -1,6 +1,6 @@
 -- Renews what a node holds. What Redis has lost meanwhile, in an outage or a failover, counts again.
 --
--- KEYS slots
+-- KEYS permits
 -- ARGV lease_ms held
 -- Reply 0
 --

@@ -1,5 +1,5 @@
 import type { Logger } from '../../../contracts/log.ts'
-import type { SlotLimit } from '../../../contracts/slots.ts'
+import type { PermitLimit } from '../../../contracts/permits.ts'
 import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
 import type { RedisConnection } from './connect.ts'
 import { Fallback, TRIAL_MS } from './fallback.ts'
@@ -11,18 +11,18 @@ import type { OutageTiming } from './outage-log.ts'
  * @param limits of the names of which Redis may have tokens of this node that hold nothing
  * @param isFirst false: it was told so already since it is back
  */
-export type TellRedis = (limits: readonly SlotLimit[], isFirst: boolean) => Promise<void>
+export type TellRedis = (limits: readonly PermitLimit[], isFirst: boolean) => Promise<void>
 
 /**
- * Whether Redis is away for slots, or refuses. While it is, it is told a few times a second what this node holds; once
- * it takes that, it is back. Commands that were on their way when a connection broke may be executed after that, so
- * that it is told once more.
+ * Whether Redis is away for permits, or refuses. While it is, it is told a few times a second what this node holds;
+ * once it takes that, it is back. Commands that were on their way when a connection broke may be executed after that,
+ * so that it is told once more.
  */
-export class SlotOutage {
+export class PermitOutage {
   readonly #redis: RedisConnection
   readonly #fallback: Fallback
   readonly #tell: TellRedis
-  readonly #astray = new Map<string, SlotLimit>()
+  readonly #astray = new Map<string, PermitLimit>()
   readonly #clock: Clock
   #trying: Timer | null = null
   #isTrying = false
@@ -32,8 +32,8 @@ export class SlotOutage {
     this.#redis = redis
     this.#tell = tell
     const words = {
-      away: 'Redis gives no slots: this node counts slots alone',
-      back: 'Redis gives slots again: the nodes share their slots',
+      away: 'Redis gives no permits: this node counts permits alone',
+      back: 'Redis gives permits again: the nodes share their permits',
     }
     this.#fallback = new Fallback(redis, log, words, timing)
     this.#clock = timing.clock ?? systemClock
@@ -46,7 +46,7 @@ export class SlotOutage {
   }
 
   /** Notes that Redis did not answer, or refused. @param limits of what it may have done or not */
-  went(error: unknown, limits: readonly SlotLimit[]): void {
+  went(error: unknown, limits: readonly PermitLimit[]): void {
     for (const limit of limits) this.#astray.set(limit.name, limit)
     this.#fallback.went(error)
     if (!this.#isClosed) this.#trying ??= this.#clock.every(TRIAL_MS, this.#try).unref()

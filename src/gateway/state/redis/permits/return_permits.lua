@@ -1,8 +1,8 @@
--- Gives back what tokens hold of some names, or their places in their queues, and hands free slots on.
+-- Gives back what tokens hold of some names, or their places in their queues, and hands free permits on.
 --
--- KEYS slots
+-- KEYS permits
 -- ARGV tokens node lease_ms limits
--- Reply {contention ..., token ...}: who else waits, for each of the names; then the tokens of the node that got a slot
+-- Reply {contention ..., token ...}: who else waits, for each of the names; then the tokens of the node that got a permit
 --   of one of them
 --
 -- `tokens`: JSON, [token, ...]
@@ -16,8 +16,8 @@ local now = now_ms()
 local reply = {}
 for at, limit in ipairs(limits) do
   local name, most = limit[1], limit[2]
-  redis.call('ZREM', slots .. ':held:' .. name, unpack(tokens))
-  redis.call('ZREM', slots .. ':waiting:' .. name, unpack(tokens))
+  redis.call('ZREM', permits .. ':held:' .. name, unpack(tokens))
+  redis.call('ZREM', permits .. ':waiting:' .. name, unpack(tokens))
   serve(name, most, now, lease_ms)
   table.insert(reply, at, contention(name, most, node, now))
   for _, granted in ipairs(granted_to(node, name)) do reply[#reply + 1] = granted end

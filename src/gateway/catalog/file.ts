@@ -5,7 +5,6 @@ import { Day, FACT_SHAPES, PriceShape } from '../../contracts/facts.ts'
 import { INSTANT } from '../../contracts/instants.ts'
 import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { RequireShape } from '../../contracts/requirements.ts'
-import { ConsoleShape } from './console.ts'
 import { formed, NAME, Name, namedField, optional, optionalFlag, optionalInteger, strict } from './field.ts'
 import { BURST_MAX, REQUESTS_PER_MINUTE_MAX, UNITS_PER_MINUTE_MAX } from './key.ts'
 
@@ -463,6 +462,95 @@ const AlertsShape = strict(
   'what is told to a webhook when it goes wrong, and when it is well again',
 )
 
+const RoleGrantShape = strict({
+  group: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'its members have the role; a value of groups_claim',
+  ),
+  email: optional(
+    Type.String({ minLength: 3, maxLength: 254 }),
+    'in place of group: who has this address, verified by the issuer, has the role',
+  ),
+  role: Type.Enum(['operator', 'admin'], {
+    description:
+      'operator: all workspaces; admin: those named here. Of several the highest wins, or all workspaces',
+  }),
+  workspaces: optional(Type.Array(Name, { minItems: 1, uniqueItems: true }), 'what an admin administers'),
+})
+
+const OidcShape = strict(
+  {
+    name: optional(
+      Type.String({ minLength: 1, maxLength: 40 }),
+      'what the button of the sign-in page calls it: "Sign in with …"; default: single sign-on',
+    ),
+    issuer: Type.String({ maxLength: 2048, description: 'its URL, exactly as its ID tokens have it' }),
+    client_id: Type.String({ minLength: 1, maxLength: 256, description: 'of Larkway at the issuer' }),
+    client_secret: optional(
+      formed('^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:.+)$', `a reference: \${ENV_NAME} or file:<path>`, {
+        maxLength: 4096,
+      }),
+      `a reference, \${ENV_NAME} or file:<path>, never the secret itself; without it the client is a public one`,
+    ),
+    scopes: optional(
+      Type.Array(formed('^[\\x21\\x23-\\x5b\\x5d-\\x7e]+$', 'a scope', { maxLength: 256 }), {
+        minItems: 1,
+        maxItems: 32,
+        uniqueItems: true,
+      }),
+      'what is asked of the issuer; default: openid, profile and email',
+    ),
+    groups_claim: optional(
+      Type.String({ minLength: 1, maxLength: 256 }),
+      'claim with the groups, a text or a list of texts; a.b is b within a; default: groups',
+    ),
+    name_claim: optional(
+      Type.String({ minLength: 1, maxLength: 256 }),
+      'claim by which the audit list calls people; default: email, and sub where there is none',
+    ),
+    session_seconds: optionalInteger(
+      [60, 2_592_000],
+      'longest session of a person, and so how long the groups that it began with count; default: as for keys',
+    ),
+    roles: Type.Array(RoleGrantShape, {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'who may sign in, and as what; nobody else may',
+    }),
+    issuer_logout: optionalFlag(
+      'signing out also ends the session at the issuer, where that can be done; default: true',
+    ),
+  },
+  'single sign-on by OpenID Connect',
+)
+
+const ConsoleShape = strict(
+  {
+    public_url: optional(
+      formed('^https?://[^/?#]+$', 'an origin: scheme, host and port'),
+      'origin under which browsers reach the console, for oidc; default: LARKWAY_PUBLIC_URL',
+    ),
+    key_sign_in: optionalFlag(
+      'whether API keys sign in; false needs an operator in oidc.roles; default: true',
+    ),
+    session_seconds: optionalInteger([60, 2_592_000], 'longest session; default: 43200, 12 hours'),
+    session_idle_seconds: optionalInteger(
+      [60, 2_592_000],
+      'how long a session lasts without a request; default: 7200, 2 hours',
+    ),
+    content_switch: optional(
+      Type.Enum(['admin', 'operator']),
+      'who may have the console show audio and transcripts of a workspace; default: admin',
+    ),
+    trace_url: optional(
+      Type.String({ minLength: 1, maxLength: 2048 }),
+      'where a trace is looked at, with {trace_id} in its path, query or fragment; requests link to it',
+    ),
+    oidc: Type.Optional(OidcShape),
+  },
+  'how people come into the console, and where it leads them',
+)
+
 const MetricsShape = strict(
   {
     tenant_labels: optional(
@@ -519,6 +607,7 @@ export const CatalogFile = strict({
 
 export type AlertFields = Static<typeof AlertsShape>
 export type AlertRuleFields = Static<typeof AlertRuleShape>
+export type ConsoleFields = Static<typeof ConsoleShape>
 export type MetricFields = Static<typeof MetricsShape>
 export type ProviderFields = Static<typeof ProviderShape>
 export type EntryFields = Static<typeof EntryShape>

@@ -7,7 +7,6 @@ import type { RateLimit } from '../../contracts/rate-limit.ts'
 import type { UsageRetention } from '../../contracts/usage-lake.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
-import { resolveSignIn, resolveTraceUrl } from './console.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, issueLines, withoutUnknownKeys } from './issues.ts'
 import {
@@ -25,6 +24,7 @@ import { type ProviderContext, type ResolvedProvider, resolveProvider } from './
 import { rateLimitOf } from './rate-limit.ts'
 import { resolveRoute } from './route.ts'
 import { NOTHING_SHARED, remembering, type Sharing } from './sharing.ts'
+import { resolveSignIn, resolveTraceUrl } from './sign-in.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 const DEFAULT_RATE_LIMIT: RateLimit = { requestsPerMinute: 600, burst: 100 }

@@ -125,7 +125,10 @@ async function decoded(bytes: Uint8Array): Promise<{ samples: Int16Array; sample
 }
 
 function toIntegers(floats: Float32Array): Int16Array {
-  return Int16Array.from(floats, (sample) => Math.max(-32_768, Math.min(32_767, sample * 32_768)))
+  const integers = new Int16Array(floats.length) // `Int16Array.from` takes 30 times as long
+  for (let at = 0; at < floats.length; at++)
+    integers[at] = Math.max(-32_768, Math.min(32_767, floats[at]! * 32_768))
+  return integers
 }
 
 /** Debian's `ffmpeg`, which gets a file: not all that it reads can be read from a pipe. */

@@ -360,6 +360,32 @@ function slivers(files: readonly File[]): Map<string, string> {
   return found
 }
 
+/** Servers of vendors, which stay together however many rooms use them. */
+const VENDOR_SERVERS = /^test\/support\/(?:upstream\/|live-)/
+
+/** Files of `test/support` that tests of one room alone use, by way of others too: they belong beside those. */
+function roomSupport(files: readonly File[]): string[] {
+  const users = new Map<string, string[]>()
+  for (const file of files)
+    for (const { target } of importsIn(file)) {
+      const path = resolve(file.path, target)
+      users.set(path, [...(users.get(path) ?? []), file.path])
+    }
+  const roomsOf = (path: string, seen = new Set<string>()): string[] =>
+    (users.get(path) ?? []).flatMap((user) => {
+      if (seen.has(user)) return []
+      seen.add(user)
+      return user.startsWith('test/support/') ? roomsOf(user, seen) : [roomOf(user)]
+    })
+  return files.flatMap(({ path }) => {
+    if (!path.startsWith('test/support/') || VENDOR_SERVERS.test(path)) return []
+    const [room, another] = new Set(roomsOf(path))
+    return room === undefined || another !== undefined || room.endsWith('.test')
+      ? []
+      : [`${path}: only for ${room}`]
+  })
+}
+
 /** Offenders that are not listed, and lines of the list that name no offender: a list of debts only shrinks. */
 function beyond(found: ReadonlyMap<string, string>, allowed: readonly string[]): string[] {
   return [
@@ -431,6 +457,7 @@ test('the repository is tidy', async (t) => {
   t.same(deadFiles(files), [], 'dead files')
   t.same([...importCircles(importGraph(files, isProgram)).values()], [], 'import circles')
   t.same(beyond(slivers(files), Object.keys(SLIVERS_WITH_REASON)), [], 'slivers')
+  t.same(roomSupport(files), [], 'helpers of one room')
   t.same(crowdedNames(files), [], 'names of functions')
   t.same(overBudget(files), [], 'budgets of lines')
   const hosts = registryHosts()
@@ -635,6 +662,15 @@ test('import circles and slivers are found', async (t) => {
       ],
     ],
   )
+  const helper = sample('test/support/a.ts', 'x')
+  const shared = sample('test/support/b.ts', "import './a.ts'")
+  const user = sample('test/gateway/call/a.test.ts', "import '../../support/b.ts'")
+  const other = sample('test/usage/a.test.ts', "new URL('../support/a.ts', import.meta.url)")
+  t.same(roomSupport([helper, shared, user]), [
+    'test/support/a.ts: only for gateway/call',
+    'test/support/b.ts: only for gateway/call',
+  ])
+  t.same(roomSupport([helper, shared, user, other]), ['test/support/b.ts: only for gateway/call'])
   const small = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES - 1))
   const large = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES))
   const url = sample('src/gateway/jobs/b.ts', "new Worker(new URL('./a.ts', import.meta.url))")

@@ -8,7 +8,7 @@ import type { OidcSettings } from '../../src/contracts/sign-in.ts'
 import { systemClock } from '../../src/contracts/time.ts'
 import { consoleSession } from '../support/console-record.ts'
 import { FakeExchange } from '../support/fake-exchange.ts'
-import { CLIENT, startIssuer, type TestIssuer } from '../support/oidc-issuer.ts'
+import { CLIENT, startIssuer, type TestIssuer } from './oidc-issuer.ts'
 
 let issuer: TestIssuer
 

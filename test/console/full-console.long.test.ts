@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { openBrowser } from '../support/browser.ts'
-import { openPerson } from '../support/console-person.ts'
 import {
   findByKeyboard,
   openView,
@@ -18,6 +17,7 @@ import { axeFaults } from '../support/page-checks.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { openPerson } from './console-person.ts'
 
 const SIZE = { records: 200_000, keys: 1_000, routes: 100 }
 /** Views that have little to show however much there is, and forms of others that add nothing to these. */

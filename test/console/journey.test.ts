@@ -1,6 +1,11 @@
 import t, { type Test } from 'tap'
 import { openBrowser } from '../support/browser.ts'
-import { drag, openPerson, type Person } from '../support/console-person.ts'
+import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { withoutServers } from '../support/servers.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { drag, openPerson, type Person } from './console-person.ts'
 import {
   addEntry,
   addProvider,
@@ -12,12 +17,7 @@ import {
   publishRoute,
   SOON_MS,
   transcribe,
-} from '../support/console-work.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { withoutServers } from '../support/servers.ts'
-import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
-import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
-import { waitUntil } from '../support/wait-until.ts'
+} from './console-work.ts'
 
 /** Longer than any text that the page shows on purpose. */
 const OPENAI_KEY = 'sk-journey-0123456789abcdef'

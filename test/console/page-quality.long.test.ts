@@ -2,8 +2,6 @@ import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { startConsoleNode } from '../support/console-node.ts'
-import { openPerson, type Person } from '../support/console-person.ts'
-import { setScene } from '../support/console-scene.ts'
 import {
   axeFaults,
   faintTexts,
@@ -15,6 +13,8 @@ import {
 } from '../support/page-checks.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { openPerson, type Person } from './console-person.ts'
+import { setScene } from './console-scene.ts'
 
 /** Limit of the first load over the wire: the page, its scripts and its styles. */
 const FIRST_LOAD_BYTES = 100_000

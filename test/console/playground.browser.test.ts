@@ -5,7 +5,16 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { visit } from '../support/console-bench.ts'
-import { openPerson, type Person } from '../support/console-person.ts'
+import { scrape } from '../support/exposition.ts'
+import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { withoutServers } from '../support/servers.ts'
+import { melody, wav } from '../support/tone.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+import { openPerson, type Person } from './console-person.ts'
 import {
   clipboardOf,
   dropFile,
@@ -17,16 +26,7 @@ import {
   uploadBar,
   versionOf,
   watchUpload,
-} from '../support/console-work.ts'
-import { scrape } from '../support/exposition.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { tempFolder } from '../support/scratch.ts'
-import { withoutServers } from '../support/servers.ts'
-import { melody, wav } from '../support/tone.ts'
-import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
-import { startUpstream } from '../support/upstream/upstream.ts'
-import { waitUntil } from '../support/wait-until.ts'
-import { filledWav } from '../support/wav.ts'
+} from './console-work.ts'
 
 const run = promisify(execFile)
 

@@ -5,14 +5,14 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { startConsoleNode } from '../support/console-node.ts'
-import { openPerson } from '../support/console-person.ts'
 import { openSession } from '../support/console-session.ts'
-import { clipboardOf } from '../support/console-work.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { axeFaults } from '../support/page-checks.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { openPerson } from './console-person.ts'
+import { clipboardOf } from './console-work.ts'
 
 const run = promisify(execFile)
 

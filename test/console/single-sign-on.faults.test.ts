@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ConsoleNode } from '../support/console-node.ts'
-import { CLIENT, type Tampering, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
+import { CLIENT, type Tampering, type TestIssuer, Wanderer } from './oidc-issuer.ts'
 import {
   assertUnlogged,
   CALLBACK,
@@ -10,7 +10,7 @@ import {
   signInAs,
   startSignOn,
   visitFrom,
-} from '../support/single-sign-on.ts'
+} from './single-sign-on.ts'
 
 let node: ConsoleNode
 let issuer: TestIssuer

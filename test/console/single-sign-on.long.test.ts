@@ -3,11 +3,11 @@ import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { startConsoleNode } from '../support/console-node.ts'
-import { openPerson } from '../support/console-person.ts'
-import { startIssuer } from '../support/oidc-issuer.ts'
 import { axeFaults } from '../support/page-checks.ts'
 import { withoutServers } from '../support/servers.ts'
-import { assertUnlogged, CALLBACK, configure, consoleFields, SECRET_ENV } from '../support/single-sign-on.ts'
+import { openPerson } from './console-person.ts'
+import { startIssuer } from './oidc-issuer.ts'
+import { assertUnlogged, CALLBACK, configure, consoleFields, SECRET_ENV } from './single-sign-on.ts'
 
 t.test(
   'people sign in at their identity provider, in a browser',

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import t from 'tap'
 import type { ConsoleNode } from '../support/console-node.ts'
-import { CLIENT, type TestIssuer, Wanderer } from '../support/oidc-issuer.ts'
+import { CLIENT, type TestIssuer, Wanderer } from './oidc-issuer.ts'
 import {
   arrivalOf,
   assertUnlogged,
@@ -13,7 +13,7 @@ import {
   signInAs,
   startSignOn,
   visitFrom,
-} from '../support/single-sign-on.ts'
+} from './single-sign-on.ts'
 
 let node: ConsoleNode
 let issuer: TestIssuer

@@ -7,20 +7,13 @@ import {
   startConsoleNode,
   type Told,
 } from '../support/console-node.ts'
-import { openPerson } from '../support/console-person.ts'
-import { draftRoute, makeApp, makeKey, publishRoute, SOON_MS, transcribe } from '../support/console-work.ts'
-import { startIssuer, Wanderer } from '../support/oidc-issuer.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
-import {
-  arrivalOf,
-  CALLBACK,
-  configure,
-  consoleFields,
-  SECRET_ENV,
-  START,
-} from '../support/single-sign-on.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { openPerson } from './console-person.ts'
+import { draftRoute, makeApp, makeKey, publishRoute, SOON_MS, transcribe } from './console-work.ts'
+import { startIssuer, Wanderer } from './oidc-issuer.ts'
+import { arrivalOf, CALLBACK, configure, consoleFields, SECRET_ENV, START } from './single-sign-on.ts'
 
 const ROUTES = '/workspaces/acme/routes'
 const entry = { provider: 'acme-own', model: 'morse-1' }

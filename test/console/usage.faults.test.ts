@@ -4,7 +4,7 @@ import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { usageRecord } from '../support/chat-usage.ts'
 import { startConsoleNode } from '../support/console-node.ts'
 import { lakeOf, putRecords } from '../support/usage-lake.ts'
-import { putUsage } from '../support/usage-month.ts'
+import { putUsage } from './usage-month.ts'
 
 const HOUR_MS = 3_600_000
 const END_MS = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS

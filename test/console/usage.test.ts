@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
-import { putUsage, usageMonth } from '../support/usage-month.ts'
+import { putUsage, usageMonth } from './usage-month.ts'
 
 const RECORDS = usageMonth(Date.now(), { perHour: 1 })
 const ACME = RECORDS.filter(({ workspace }) => workspace === 'acme')

@@ -2,13 +2,10 @@ import t from 'tap'
 import type { ConsoleContext } from '../../src/console/server/context.ts'
 import { consoleRoutes } from '../../src/console/server/table.ts'
 import { createRoutes } from '../../src/gateway/api/table.ts'
-import { CASES } from '../support/canary-cases.ts'
-import { type CanaryRig, type Stores, startCanaryRig } from '../support/canary-rig.ts'
-import { CanaryRun } from '../support/canary-run.ts'
-import { Canaries } from '../support/canary-values.ts'
 import { openDoors } from '../support/doors-rig.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { withoutServers } from '../support/servers.ts'
+import { CASES } from './canary-cases.ts'
 import {
   askAgain,
   askAndLeave,
@@ -24,6 +21,9 @@ import {
   startWrongly,
   stopAtWork,
 } from './canary-phases.ts'
+import { type CanaryRig, type Stores, startCanaryRig } from './canary-rig.ts'
+import { CanaryRun } from './canary-run.ts'
+import { Canaries } from './canary-values.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 

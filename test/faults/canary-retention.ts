@@ -13,7 +13,12 @@ import type { Objects } from '../../src/contracts/objects.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
-import { watchProcess } from '../support/canary-process.ts'
+import { listen } from '../support/http-server.ts'
+import { secret } from '../support/route-gateway.ts'
+import { s3ClientOf } from '../support/s3-server.ts'
+import { freePort, type Teardown, tempFolder } from '../support/scratch.ts'
+import { wavHead } from '../support/wav.ts'
+import { watchProcess } from './canary-process.ts'
 import {
   type CanaryRig,
   environment,
@@ -21,15 +26,10 @@ import {
   type Stores,
   startCollector,
   startServers,
-} from '../support/canary-rig.ts'
-import { CanaryRun, type Kept, keptBy } from '../support/canary-run.ts'
-import { type Mood, startSingingUpstream } from '../support/canary-upstream.ts'
-import { type Canaries, PIECE, singingWav } from '../support/canary-values.ts'
-import { listen } from '../support/http-server.ts'
-import { secret } from '../support/route-gateway.ts'
-import { s3ClientOf } from '../support/s3-server.ts'
-import { freePort, type Teardown, tempFolder } from '../support/scratch.ts'
-import { wavHead } from '../support/wav.ts'
+} from './canary-rig.ts'
+import { CanaryRun, type Kept, keptBy } from './canary-run.ts'
+import { type Mood, startSingingUpstream } from './canary-upstream.ts'
+import { type Canaries, PIECE, singingWav } from './canary-values.ts'
 
 /** How a workspace's calls say that nothing of them may be kept. The first says nothing: it shows what is found. */
 export const DEMANDS = ['nothing', 'header', 'workspace', 'purpose', 'body'] as const

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { publishUnderLoad } from '../support/console-publish.ts'
 import { withoutServers } from '../support/servers.ts'
+import { publishUnderLoad } from './console-publish.ts'
 
 t.test(
   '20 publications under load: no call sees half of one, and none fails',

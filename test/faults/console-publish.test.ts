@@ -1,6 +1,6 @@
 import t from 'tap'
-import { publishUnderLoad } from '../support/console-publish.ts'
 import { withoutServers } from '../support/servers.ts'
+import { publishUnderLoad } from './console-publish.ts'
 
 const PUBLICATIONS = process.env.LARKWAY_TEST_LONG === '1' ? 1_000 : 80
 

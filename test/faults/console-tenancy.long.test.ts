@@ -8,6 +8,7 @@ import { requestRecord } from '../support/console-record.ts'
 import { openSession, type SignedIn } from '../support/console-session.ts'
 import { Dice } from '../support/dice.ts'
 import { startLarkway } from '../support/larkway.ts'
+import { ATTACKS, type Attack, AttackMaker, NOT_ATTACKED, TARGETS, type Twins } from './tenancy-attacks.ts'
 import {
   attackerAt,
   HIDDEN,
@@ -16,8 +17,7 @@ import {
   startTenancyBench,
   type TenancyBench,
   VICTIM,
-} from '../support/tenancy-bench.ts'
-import { ATTACKS, type Attack, AttackMaker, NOT_ATTACKED, TARGETS, type Twins } from './tenancy-attacks.ts'
+} from './tenancy-bench.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 /** Each is made twice: at what is there, and at what is not. */

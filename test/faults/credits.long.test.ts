@@ -9,11 +9,11 @@ import {
   type WorkspaceOptions,
 } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
-import { nameOfPaid, type PaidAnswer, race } from '../support/race.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { nameOfPaid, type PaidAnswer, race } from './race.ts'
 
 const USD = 1_000_000
 

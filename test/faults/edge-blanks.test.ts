@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { startEdgeProduct } from '../support/edge-product.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { cpuMsOf } from '../support/process-load.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
+import { startEdgeProduct } from './edge-product.ts'
 
 const REQUESTS = 400
 const PER_SECOND = 100

@@ -1,13 +1,13 @@
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { multipart, type Part } from '../support/bodies.ts'
-import { PLANTED_HEADER } from '../support/edge-mutator.ts'
 import { startFleet } from '../support/fleet.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { listen } from '../support/http-server.ts'
 import type { Larkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { filledWav } from '../support/wav.ts'
+import { PLANTED_HEADER } from './edge-mutator.ts'
 
 /** A provider that answers any request with the bytes that it was given. */
 interface RawUpstream {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { fuzzEdge } from '../support/edge-fuzz.ts'
+import { fuzzEdge } from './edge-fuzz.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? (LONG ? 1_000_000 : 10_000))

@@ -1,4 +1,4 @@
 import t from 'tap'
-import { fuzzEdge } from '../support/edge-fuzz.ts'
+import { fuzzEdge } from './edge-fuzz.ts'
 
 t.test('2,000 mutated requests', (t) => fuzzEdge(t, 2_000))

@@ -2,17 +2,11 @@ import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { Dice } from '../support/dice.ts'
-import { type EdgeProduct, startEdgeProduct } from '../support/edge-product.ts'
-import {
-  type EdgeRequest,
-  edgeRequests,
-  lastingRequests,
-  openaiRequests,
-  textOf,
-} from '../support/edge-requests.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { RawClient, type RawResponse } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { type EdgeProduct, startEdgeProduct } from './edge-product.ts'
+import { type EdgeRequest, edgeRequests, lastingRequests, openaiRequests, textOf } from './edge-requests.ts'
 
 /** Then slow senders take the minutes that they need. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

@@ -1,16 +1,10 @@
 import t, { type Test } from 'tap'
-import { startEdgeProduct } from '../support/edge-product.ts'
-import {
-  chunkExtensions,
-  type EdgeRequest,
-  edgeRequests,
-  openaiRequests,
-  textOf,
-} from '../support/edge-requests.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
+import { startEdgeProduct } from './edge-product.ts'
+import { chunkExtensions, type EdgeRequest, edgeRequests, openaiRequests, textOf } from './edge-requests.ts'
 
 /** Then every request is cut at every byte. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

@@ -4,8 +4,8 @@ import { startFleet } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
 import type { RawClient } from '../support/raw-client.ts'
-import { answersOf, type Stalled, sendPart, stallAt } from '../support/stalled-calls.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
+import { answersOf, type Stalled, sendPart, stallAt } from './stalled-calls.ts'
 
 const ROUNDS = 2
 const AT_ONCE = 10

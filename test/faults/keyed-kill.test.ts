@@ -7,15 +7,8 @@ import type { RawClient } from '../support/raw-client.ts'
 import { type RedisProxy, startRedisProxy } from '../support/redis-proxy.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
-import {
-  answersOf,
-  reached,
-  type StalledAtRedis,
-  sendPart,
-  stallAt,
-  stallTogether,
-} from '../support/stalled-calls.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
+import { answersOf, reached, type StalledAtRedis, sendPart, stallAt, stallTogether } from './stalled-calls.ts'
 
 const ROUNDS = process.env.LARKWAY_TEST_LONG === '1' ? 5 : 2
 const AT_ONCE = 10

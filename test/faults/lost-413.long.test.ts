@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import { type EdgeProduct, startEdgeProduct } from '../support/edge-product.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { type EdgeProduct, startEdgeProduct } from './edge-product.ts'
 import {
   curlUploads,
   type Framed,

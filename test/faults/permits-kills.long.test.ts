@@ -3,9 +3,9 @@ import { Redis } from 'ioredis'
 import t from 'tap'
 import { keys } from '../../src/gateway/state/redis/key-names.ts'
 import { killNowAndThen } from '../support/fleet.ts'
-import { callOn, PERMITS, PERMITS_TENANTS, startPermitNodes } from '../support/permit-nodes.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { callOn, PERMITS, PERMITS_TENANTS, startPermitNodes } from './permit-nodes.ts'
 
 /** As `RedisPermits` leases them, and some time for a busy machine. */
 const LEASE_MS = 15_000 + 5_000

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { callOn, PERMITS, startPermitNodes } from '../support/permit-nodes.ts'
 import { withoutServers } from '../support/servers.ts'
+import { callOn, PERMITS, startPermitNodes } from './permit-nodes.ts'
 
 const FLOOD = 60
 

@@ -3,9 +3,9 @@ import { startSandboxThread } from '../../src/sandbox/thread.ts'
 import { type Fleet, startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
 import type { Program } from '../support/program.ts'
-import { releaseProgram, withoutRelease } from '../support/release.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { releaseProgram, withoutRelease } from './release.ts'
 import { CALLER_KINDS, type CallerKind, type CallersTally, RollingCallers } from './rolling-callers.ts'
 
 /** The long form restarts every node 20 times, and has them drain as long as they do unless they are told. */

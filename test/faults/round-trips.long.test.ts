@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { startFleet, type WorkspaceOptions } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
-import { nameOfPaid, race } from '../support/race.ts'
 import { type CommandCounts, startRedisMonitor } from '../support/redis-monitor.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { nameOfPaid, race } from './race.ts'
 
 const CALLS = 100
 const AT_ONCE = 10

@@ -7,8 +7,8 @@ import { startDemoProcess } from '../support/demo-route.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { type Bucket, openBucket, startS3 } from '../support/s3-server.ts'
-import { type Senders, startSenders } from '../support/senders.ts'
 import { withoutServers } from '../support/servers.ts'
+import { type Senders, startSenders } from './senders.ts'
 
 const MEMORY_MIB = 64
 const SLOW_CLIENTS = 500

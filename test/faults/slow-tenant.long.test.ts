@@ -1,7 +1,7 @@
 import t from 'tap'
 import { withoutServers } from '../support/servers.ts'
-import { SLOW_KINDS } from '../support/slow-kinds.ts'
-import { assertUnhindered } from '../support/slow-tenant.ts'
+import { SLOW_KINDS } from './slow-kinds.ts'
+import { assertUnhindered } from './slow-tenant.ts'
 
 const CONNECTIONS = 2_000
 /*

@@ -5,12 +5,12 @@ import { JOB_TIMING, jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { cpuMsOf } from '../support/process-load.ts'
-import { nameOfPaid, race } from '../support/race.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
 import { withoutServers } from '../support/servers.ts'
-import { stallAt } from '../support/stalled-calls.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { nameOfPaid, race } from './race.ts'
+import { stallAt } from './stalled-calls.ts'
 
 const FACTS = {
   model: 'm',

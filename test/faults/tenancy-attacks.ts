@@ -1,5 +1,5 @@
 import type { Dice } from '../support/dice.ts'
-import { ATTACKER, type Planted } from '../support/tenancy-bench.ts'
+import { ATTACKER, type Planted } from './tenancy-bench.ts'
 
 /** One request, but for the session that it is sent with. */
 export interface Attack {

@@ -3,9 +3,9 @@ import t from 'tap'
 import { startFleet } from '../support/fleet.ts'
 import { AUDIO_SECONDS, ask, keyedUpload } from '../support/keyed-call.ts'
 import type { Program } from '../support/program.ts'
-import { releaseProgram, withoutRelease } from '../support/release.ts'
 import { NO_TERMS } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { releaseProgram, withoutRelease } from './release.ts'
 
 /** With it a call comes to a whole number of micro-dollars. */
 const HOUR_USD = 72

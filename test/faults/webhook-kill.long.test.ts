@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
-import { SENDER_POINTS, type SenderOrder, type SenderPoint, startSender } from '../support/fleet-sender.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -17,6 +16,7 @@ import {
 } from '../support/webhook-receiver.ts'
 import { startWebhookRig, type WebhookRig } from '../support/webhook-rig.ts'
 import { isVerified } from '../support/webhook-signatures.ts'
+import { SENDER_POINTS, type SenderOrder, type SenderPoint, startSender } from './fleet-sender.ts'
 
 t.setTimeout(600_000)
 // Most of the time they wait for leases.

@@ -6,14 +6,12 @@ import { WebSocket } from 'ws'
 import { startSweeper } from '../../src/gateway/storage/sweep.ts'
 import { keysOf } from '../gateway/storage/rig.ts'
 import { multipart } from '../support/bodies.ts'
-import { tell } from '../support/canary-attacks.ts'
-import type { Ask } from '../support/canary-cases.ts'
-import type { Stores } from '../support/canary-rig.ts'
-import { Canaries } from '../support/canary-values.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
 import { clockAhead } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { tell } from './canary-attacks.ts'
+import type { Ask } from './canary-cases.ts'
 import {
   DEMANDS,
   keptAnywhere,
@@ -23,6 +21,8 @@ import {
   storeOf,
   type Tenant,
 } from './canary-retention.ts'
+import type { Stores } from './canary-rig.ts'
+import { Canaries } from './canary-values.ts'
 
 /** What a caller of the API sends. */
 const CALLS = /^POST \/(?:v1|openai|deepgram|elevenlabs|assemblyai)\//

@@ -13,7 +13,7 @@ import {
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
 import { assertStopsClean, startGateway } from '../support/gateway.ts'
-import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
+import { type ModelEntry, startModelGateway } from './model-gateway.ts'
 
 const ALLOY_HERTZ = 600
 const MORSE = '... --- ...'

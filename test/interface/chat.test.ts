@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { assertStopsClean } from '../support/gateway.ts'
-import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
+import { type ModelEntry, startModelGateway } from './model-gateway.ts'
 
 const HELLO = [{ role: 'user', content: 'hello' }]
 const TOOL = { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { assertStopsClean } from '../support/gateway.ts'
-import { startModelGateway } from '../support/model-gateway.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
 import { vectorOf } from '../support/upstream/openai.ts'
+import { startModelGateway } from './model-gateway.ts'
 
 const ENTRY = { model: 'embedder', capabilities: ['embeddings'], price: { per_1m_input_tokens_usd: 1_000 } }
 

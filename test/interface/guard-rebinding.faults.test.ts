@@ -3,8 +3,8 @@ import { createResolver } from '../../src/gateway/outbound/public-host.ts'
 import { type DnsAnswer, type DnsQuestion, type DnsRecord, serveDns } from '../support/dns-server.ts'
 import { redirect } from '../support/guard-answers.ts'
 import { a, aaaa, NOT_PUBLIC, PUBLIC } from '../support/guard-dns.ts'
-import { good, startGuardRig } from '../support/guard-rig.ts'
 import type { Answering } from '../support/tls-host.ts'
+import { good, startGuardRig } from './guard-rig.ts'
 
 t.setTimeout(120_000)
 

@@ -19,7 +19,6 @@ import {
 } from '../support/guard-answers.ts'
 import { DNS_ANSWERS, NOT_PUBLIC, PUBLIC, UNRESOLVABLE } from '../support/guard-dns.ts'
 import { TLS_HOSTS } from '../support/guard-hosts.ts'
-import { type GuardRigOptions, good, HAS_IPV6, startGuardRig } from '../support/guard-rig.ts'
 import {
   ALLOWED_URLS,
   DOMAINS,
@@ -30,6 +29,7 @@ import {
   URLS_REFUSED_TO_HOOKS,
 } from '../support/guard-urls.ts'
 import { type Answering, serveTcp, serveTls } from '../support/tls-host.ts'
+import { type GuardRigOptions, good, HAS_IPV6, startGuardRig } from './guard-rig.ts'
 
 // The matrices of addresses, answers, names, certificates, times and URLs are held by the tests of src/outbound. Here
 // some of each are sent by the three ways in which a caller's URL becomes a connection: a call, a job, and its event.

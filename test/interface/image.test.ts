@@ -1,6 +1,6 @@
 import t from 'tap'
 import { assertStopsClean } from '../support/gateway.ts'
-import { startModelGateway } from '../support/model-gateway.ts'
+import { startModelGateway } from './model-gateway.ts'
 
 const ENTRY = { model: 'painter', capabilities: ['image'], price: { per_image_usd: 0.04 } }
 

@@ -4,8 +4,8 @@ import { type Ear, type EarOptions, startEar } from '../support/ear.ts'
 import { encodedSpeech } from '../support/encoded-speech.ts'
 import { spokenWords, wordAt } from '../support/long-speech.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import { storedObjects } from '../support/stored-objects.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { storedObjects } from './stored-objects.ts'
 
 // Recordings are heard by real decoders, dozens of times.
 t.setTimeout(180_000)

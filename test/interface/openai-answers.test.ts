@@ -4,11 +4,11 @@ import type { TranscriptionDiarized } from 'openai/resources/audio/transcription
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
 import { assertStopsClean } from '../support/gateway.ts'
-import { type DoorClient, doorClient, wavFile } from '../support/openai-door.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { TOKEN } from '../support/upstream/openai.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
+import { type DoorClient, doorClient, wavFile } from './openai-door.ts'
 
 const PRICE = { per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 1, per_image_usd: 1 }
 const HOURLY = { per_hour_usd: 1 }

@@ -8,8 +8,8 @@ import { speak } from '../../src/sandbox/speak.ts'
 import { decodeSpeech, heardIn } from '../support/decoded-speech.ts'
 import { startDemoProcess } from '../support/demo-route.ts'
 import { assertStopsClean, startGateway } from '../support/gateway.ts'
-import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { doorClient, rejected, wavFile } from './openai-door.ts'
 
 const ALLOY_HERTZ = 600
 const MIB = 1024 * 1024

@@ -5,12 +5,12 @@ import { ERRORS, type ErrorCode } from '../../src/contracts/errors.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
-import { startModelGateway } from '../support/model-gateway.ts'
-import { type DoorClient, doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { startModelGateway } from './model-gateway.ts'
+import { type DoorClient, doorClient, rejected, wavFile } from './openai-door.ts'
 
 /** One second, in which nothing is said. */
 const WAV = filledWav(44 + 32_000, 1)

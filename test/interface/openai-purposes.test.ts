@@ -2,10 +2,10 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
-import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
+import { doorClient, rejected, wavFile } from './openai-door.ts'
 
 const DOOR = '/openai/v1/audio/transcriptions'
 const HEARD = { text: TRANSCRIPT_DELTAS.join(''), usage: { type: 'duration', seconds: 1 } }

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { assertStopsClean } from '../support/gateway.ts'
 import { startLarkway } from '../support/larkway.ts'
-import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
 import { pythonClient } from '../support/python-client.ts'
+import { type ModelEntry, startModelGateway } from './model-gateway.ts'
 
 const ENTRY: ModelEntry = {
   model: 'all',

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { eventsOf } from '../support/event-source.ts'
 import { assertStopsClean } from '../support/gateway.ts'
-import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
-import { doorClient, rejected } from '../support/openai-door.ts'
+import { type ModelEntry, startModelGateway } from './model-gateway.ts'
+import { doorClient, rejected } from './openai-door.ts'
 
 const ENTRY: ModelEntry = {
   model: 'all',

@@ -2,8 +2,8 @@ import type { ParsedResponse, ResponseStreamEvent } from 'openai/resources/respo
 import t from 'tap'
 import { eventsOf } from '../support/event-source.ts'
 import { assertStopsClean, startGateway } from '../support/gateway.ts'
-import { type ModelEntry, startModelGateway } from '../support/model-gateway.ts'
-import { doorClient, rejected } from '../support/openai-door.ts'
+import { type ModelEntry, startModelGateway } from './model-gateway.ts'
+import { doorClient, rejected } from './openai-door.ts'
 
 const MORSE = '... --- ...'
 const ENTRY: ModelEntry = {

@@ -5,8 +5,8 @@ import { ENDPOINTS } from '../../src/gateway/api/table.ts'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { startGateway } from '../support/gateway.ts'
-import { type DocumentedCall, send } from '../support/openapi-calls.ts'
 import { DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
+import { type DocumentedCall, send } from './openapi-calls.ts'
 
 const SCOPES = ['inference', 'jobs', 'queue', 'admin']
 

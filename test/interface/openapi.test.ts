@@ -3,8 +3,8 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
 import type { Example } from '../../src/gateway/api/openapi/document.ts'
 import { startGateway } from '../support/gateway.ts'
-import { type DocumentedCall, demoCalls, type Node, send } from '../support/openapi-calls.ts'
 import { type Answered, DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
+import { type DocumentedCall, demoCalls, type Node, send } from './openapi-calls.ts'
 
 const TEXT_LENGTH_MAX = 160
 const TEXT_LENGTH_SHOWN = 64

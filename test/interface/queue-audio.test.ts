@@ -4,8 +4,8 @@ import type { Job } from '../../src/contracts/jobs.ts'
 import { noise } from '../support/bodies.ts'
 import { options } from '../support/call.ts'
 import { entryAt } from '../support/gateway-rig.ts'
-import { type QueueApi, startQueueApi } from '../support/queue-api.ts'
 import { filledWav } from '../support/wav.ts'
+import { type QueueApi, startQueueApi } from './queue-api.ts'
 
 const NO_SIGNAL = new AbortController().signal
 

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { GatewayError } from '../../src/contracts/errors.ts'
 import type { Jobs } from '../../src/contracts/jobs.ts'
-import { type Enqueued, QUEUE_KEY, startQueueApi } from '../support/queue-api.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { type Enqueued, QUEUE_KEY, startQueueApi } from './queue-api.ts'
 
 const REPLAY = 'x-lk-idempotent-replay'
 const SPEECH = { endpoint: 'speech', payload: { input: 'hello' } }

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { type QueueApi, startQueueApi } from '../support/queue-api.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { type QueueApi, startQueueApi } from './queue-api.ts'
 
 const MAX = 2_097_152
 

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { entryAt } from '../support/gateway-rig.ts'
-import { startQueueApi } from '../support/queue-api.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { startQueueApi } from './queue-api.ts'
 
 /** Too long for the record of a job. */
 const AUDIO = filledWav(80_044).toString('base64')

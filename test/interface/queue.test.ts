@@ -5,7 +5,7 @@ import { embeddingsRequest } from '../../src/gateway/api/native/embeddings.ts'
 import { imageRequest } from '../../src/gateway/api/native/image.ts'
 import { speechRequest } from '../../src/gateway/api/native/speech.ts'
 import { videoRequest } from '../../src/gateway/api/native/video.ts'
-import { QUEUE_KEY, type QueueApi, startQueueApi } from '../support/queue-api.ts'
+import { QUEUE_KEY, type QueueApi, startQueueApi } from './queue-api.ts'
 
 const PIXEL =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='

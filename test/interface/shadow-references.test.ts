@@ -5,9 +5,9 @@ import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
-import { shadowedProviders, shadowedRoute } from '../support/shadowed-route.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { shadowedProviders, shadowedRoute } from './shadowed-route.ts'
 
 t.setTimeout(120_000)
 

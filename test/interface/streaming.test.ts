@@ -1,9 +1,9 @@
 import t from 'tap'
 import { eventsOf, readEvents } from '../support/event-source.ts'
 import { assertStopsClean } from '../support/gateway.ts'
-import { type ModelEntry, type ModelGateway, startModelGateway } from '../support/model-gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { type ModelEntry, type ModelGateway, startModelGateway } from './model-gateway.ts'
 
 const HELLO = [{ role: 'user', content: 'hello' }]
 const TOOL = { type: 'function', function: { name: 'look' } }

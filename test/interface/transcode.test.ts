@@ -8,8 +8,8 @@ import { fixture } from '../gateway/media/fixtures.ts'
 import { startEar } from '../support/ear.ts'
 import { spokenWords, wordAt } from '../support/long-speech.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
-import { storedObjects } from '../support/stored-objects.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { storedObjects } from './stored-objects.ts'
 
 // Audio that no entry takes, made into audio that they take by the system's ffmpeg, where there is one.
 

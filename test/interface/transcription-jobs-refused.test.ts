@@ -7,10 +7,10 @@ import { factsOf } from '../../src/gateway/providers/facts.ts'
 import { fixture } from '../gateway/media/fixtures.ts'
 import { multipart } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
-import { type Answered, type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { type Answered, type JobsApi, startJobsApi } from './jobs-api.ts'
 
 const PATH = '/v1/transcription/jobs'
 /** 18.75 seconds. */

@@ -3,11 +3,11 @@ import type { Audio, AudioFormat } from '../../src/contracts/audio.ts'
 import type { Job } from '../../src/contracts/jobs.ts'
 import { multipart, noise } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
-import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 import { type Sent, waysIn } from '../support/ways-in.ts'
+import { type JobsApi, startJobsApi } from './jobs-api.ts'
 
 const PATH = '/v1/transcription/jobs'
 const NO_SIGNAL = new AbortController().signal

@@ -4,10 +4,10 @@ import { newJobId } from '../../src/contracts/ids.ts'
 import type { JobEnding, JobError, JobFacts } from '../../src/contracts/jobs.ts'
 import { linkEndOf } from '../../src/gateway/jobs/results.ts'
 import { entryAt } from '../support/gateway-rig.ts'
-import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { type JobsApi, startJobsApi } from './jobs-api.ts'
 
 const PATH = '/v1/transcription/jobs'
 /** Too long for the record of a job. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startWorkspaceApi } from '../support/workspace-api.ts'
+import { startWorkspaceApi } from './workspace-api.ts'
 
 const PATH = '/audio-url-domains'
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `d${index}.example.com`)

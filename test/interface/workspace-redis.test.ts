@@ -6,7 +6,7 @@ import { webhookSecretContext } from '../../src/gateway/webhooks/target.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
-import { startWorkspaceApi, workspaceKeys } from '../support/workspace-api.ts'
+import { startWorkspaceApi, workspaceKeys } from './workspace-api.ts'
 
 const DOMAINS = '/audio-url-domains'
 const WEBHOOK = '/stt-webhook'

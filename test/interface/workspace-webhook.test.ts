@@ -10,7 +10,7 @@ import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { webhookSecretContext } from '../../src/gateway/webhooks/target.ts'
 import { startGateway } from '../support/gateway.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { startWorkspaceApi, workspaceKeys } from '../support/workspace-api.ts'
+import { startWorkspaceApi, workspaceKeys } from './workspace-api.ts'
 
 const PATH = '/stt-webhook'
 const HOOK = 'https://hooks.example.com/stt'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { makeKey } from '../../src/gateway/catalog/key.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { type Answer, type AskOptions, startWorkspaceApi, workspaceKeys } from '../support/workspace-api.ts'
+import { type Answer, type AskOptions, startWorkspaceApi, workspaceKeys } from './workspace-api.ts'
 
 const DOMAINS = '/audio-url-domains'
 const WEBHOOK = '/stt-webhook'

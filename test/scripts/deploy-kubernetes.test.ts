@@ -10,7 +10,7 @@ import { healthz, readyz } from '../../src/gateway/api/health.ts'
 import { readEnvironment } from '../../src/gateway/node/config.ts'
 import { larkway } from '../support/cli.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { stopSeconds } from '../support/stop-seconds.ts'
+import { stopSeconds } from './stop-seconds.ts'
 
 const ROOT = new URL('../../', import.meta.url)
 const read = (path: string) => readFile(new URL(path, ROOT), 'utf8')

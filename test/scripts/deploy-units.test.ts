@@ -6,7 +6,7 @@ import t from 'tap'
 import { NODE_FLAGS } from '../../scripts/compile.mjs'
 import { ENVIRONMENT_SCHEMA } from '../../src/gateway/node/config.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { stopSeconds } from '../support/stop-seconds.ts'
+import { stopSeconds } from './stop-seconds.ts'
 
 const UNIT = new URL('../../scripts/deploy/larkway.service', import.meta.url)
 /** What `systemd-analyze security` says of a service that gives up all that it can; 10 is one that gives up nothing. */

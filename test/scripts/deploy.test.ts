@@ -11,7 +11,7 @@ import { larkway } from '../support/cli.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { freePort } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
-import { stopSeconds } from '../support/stop-seconds.ts'
+import { stopSeconds } from './stop-seconds.ts'
 
 const FOLDER = new URL('../../scripts/deploy/', import.meta.url)
 const SOURCE = new URL('../../src/', import.meta.url)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { withoutServers } from '../support/servers.ts'
-import { killWhileWriting } from '../support/usage-kill.ts'
+import { killWhileWriting } from './usage-kill.ts'
 
 const RECORDS = 15_000
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { withoutServers } from '../support/servers.ts'
-import { killWhileWriting } from '../support/usage-kill.ts'
+import { killWhileWriting } from './usage-kill.ts'
 
 /** `LARKWAY_TEST_USAGE_RECORDS=2000000 npm test -- test/usage/kill.long.test.ts` takes fewer. */
 const RECORDS = Number(process.env.LARKWAY_TEST_USAGE_RECORDS ?? 10_000_000)

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleBench } from '../../support/console-bench.ts'
-import { openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { openTab, signIn, WAIT } from '../console-page.ts'
 
 t.test('no line is missing after a refresh', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const { larkway, keys, state } = await startConsoleBench(t)

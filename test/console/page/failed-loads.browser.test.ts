@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { heading, openTab, signIn, WAIT } from '../console-page.ts'
 
 const AWAY = {
   status: 503,

@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { type ConsoleNode, startConsoleNode, type Visitor } from '../../support/console-node.ts'
-import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { openPerson, type Person } from '../console-person.ts'
 
 const PHONE = { width: 375, height: 812 }
 const DESK = { width: 1280, height: 900 }

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, held, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { heading, held, openTab, signIn, WAIT } from '../console-page.ts'
 
 t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const node = await startConsoleNode(t)

@@ -2,8 +2,8 @@ import t from 'tap'
 import type { JobAnswer } from '../../../src/console/server/answers/jobs.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { openTab, signIn, WAIT } from '../console-page.ts'
 
 const FIRST = 50
 const COUNT = 70

@@ -2,9 +2,9 @@ import type { Browser } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
-import { heading, held, openTab, signIn, WAIT } from '../../support/console-page.ts'
-import { setScene } from '../../support/console-scene.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { heading, held, openTab, signIn, WAIT } from '../console-page.ts'
+import { setScene } from '../console-scene.ts'
 
 t.test('parts of the page', { skip: withoutServers, timeout: 240_000 }, async (t) => {
   const node = await startConsoleNode(t)

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { heading, openTab, signIn, WAIT } from '../console-page.ts'
 
 /** Runs in the page: its microphone hears nothing. */
 function openMicrophone(): void {

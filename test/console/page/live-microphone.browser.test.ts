@@ -7,11 +7,11 @@ import { SampleReader } from '../../../src/sandbox/live/samples.ts'
 import { speak } from '../../../src/sandbox/speak.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { openPerson } from '../../support/console-person.ts'
 import { axeFaults, faintTexts, namelessParts, overflowOf, tabFaults } from '../../support/page-checks.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { openPerson } from '../console-person.ts'
 
 const SPOKEN = 'lark sees a lark'
 /** Life of the first provider, in ms of audio. */

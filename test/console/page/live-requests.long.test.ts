@@ -2,9 +2,9 @@ import type { CDPSession, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleBench } from '../../support/console-bench.ts'
-import { held, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { requestRecord } from '../../support/console-record.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { held, openTab, signIn, WAIT } from '../console-page.ts'
 
 /** As many as come in 30 minutes at 25 a second, as fast as the page takes them. */
 const TURNS = 180

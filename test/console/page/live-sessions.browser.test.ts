@@ -2,11 +2,11 @@ import t from 'tap'
 import { WebSocket } from 'ws'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { openPerson } from '../../support/console-person.ts'
 import { liveAudio } from '../../support/live-audio.ts'
 import { LiveClient } from '../../support/live-rig.ts'
 import { axeFaults, faintTexts, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { openPerson } from '../console-person.ts'
 
 t.test('a live session is watched and ended', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const node = await startConsoleNode(t)

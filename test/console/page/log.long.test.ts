@@ -6,11 +6,11 @@ import type { UsageLake } from '../../../src/usage/lake.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
-import { openPerson, type Person } from '../../support/console-person.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { lakeOf, putRecords } from '../../support/usage-lake.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { openPerson, type Person } from '../console-person.ts'
 
 const NOW_MS = Date.now()
 const COUNT = 130

@@ -2,9 +2,9 @@ import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
-import { openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { axisFaults, WATCH_TEXTS } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { openTab, signIn, WAIT } from '../console-page.ts'
 
 /** Limit for everything that is loaded until the overview with its charts is seen: only this first view loads uPlot. */
 const FIRST_LOAD_BYTES_MAX = 100_000

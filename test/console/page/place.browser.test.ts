@@ -1,10 +1,10 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
-import { setScene } from '../../support/console-scene.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { heading, openTab, signIn, WAIT } from '../console-page.ts'
+import { setScene } from '../console-scene.ts'
 
 const LOW = { viewport: { width: 1280, height: 320 } }
 

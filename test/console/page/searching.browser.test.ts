@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import type { WorkspaceSummary } from '../../../src/console/server/answers/workspaces.ts'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode, type Visitor } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { heading, openTab, signIn, WAIT } from '../console-page.ts'
 
 /** More than are seen at a glance, so that there is something to search. */
 const MANY = 12

@@ -2,8 +2,8 @@ import type { BrowserContextOptions } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { heading, openTab, signIn, WAIT } from '../console-page.ts'
 
 const PHONE: BrowserContextOptions = { viewport: { width: 375, height: 812 }, isMobile: true, hasTouch: true }
 

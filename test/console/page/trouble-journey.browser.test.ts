@@ -1,10 +1,10 @@
 import t from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { openPerson } from '../../support/console-person.ts'
-import { setScene } from '../../support/console-scene.ts'
 import { axeFaults, overflowOf } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { openPerson } from '../console-person.ts'
+import { setScene } from '../console-scene.ts'
 
 /** Nodes write down what they saw every 5 s, and pages ask for it as often. */
 const SEEN = { timeout: 30_000 }

@@ -3,7 +3,6 @@ import t, { type Test } from 'tap'
 import { openBrowser } from '../../support/browser.ts'
 import { usageRecord } from '../../support/chat-usage.ts'
 import { startConsoleNode } from '../../support/console-node.ts'
-import { openPerson } from '../../support/console-person.ts'
 import {
   axeFaults,
   axisFaults,
@@ -13,7 +12,8 @@ import {
   WATCH_TEXTS,
 } from '../../support/page-checks.ts'
 import { withoutServers } from '../../support/servers.ts'
-import { putUsage, usageMonth } from '../../support/usage-month.ts'
+import { openPerson } from '../console-person.ts'
+import { putUsage, usageMonth } from '../usage-month.ts'
 
 const DAY_MS = 86_400_000
 const WIDE = { width: 1280, height: 900 }

@@ -13,7 +13,7 @@ import { unheededHints, withoutHints } from '../../../src/gateway/call/facts/hin
 
 import { options, transcriptionCall } from '../../support/call.ts'
 import { facts } from '../../support/catalog.ts'
-import { models, named, pick, plainCall, refused, withRoute } from '../../support/selection.ts'
+import { models, named, pick, plainCall, refused, withRoute } from './selection.ts'
 
 type Options = Partial<TranscriptionOptions>
 

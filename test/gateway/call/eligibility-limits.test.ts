@@ -6,15 +6,7 @@ import { voiceAt } from '../../../src/gateway/call/select/eligibility.ts'
 import { select } from '../../../src/gateway/call/select/selection.ts'
 import { speechCall, transcriptionCall } from '../../support/call.ts'
 import { facts } from '../../support/catalog.ts'
-import {
-  models,
-  named,
-  pick,
-  plainCall,
-  refused,
-  selectionInput,
-  withRoute,
-} from '../../support/selection.ts'
+import { models, named, pick, plainCall, refused, selectionInput, withRoute } from './selection.ts'
 
 const bounded = (limits: ModelLimits) =>
   named('bounded', {

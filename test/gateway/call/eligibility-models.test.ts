@@ -8,7 +8,7 @@ import { factsOf } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, entry } from '../../support/catalog.ts'
-import { selectionInput, withRoute } from '../../support/selection.ts'
+import { selectionInput, withRoute } from './selection.ts'
 
 /** The columns of the matrix below, two characters wide each. */
 const MODELS = [

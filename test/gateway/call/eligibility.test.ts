@@ -4,16 +4,7 @@ import type { ChatCall } from '../../../src/contracts/chat.ts'
 import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../../../src/contracts/operations.ts'
 import type { Call } from '../../../src/gateway/call/facts/call.ts'
 import { configuredProvider, facts, principal, RICH, route } from '../../support/catalog.ts'
-import {
-  chatOf,
-  models,
-  named,
-  PICTURE,
-  pick,
-  plainCall,
-  refused,
-  withRoute,
-} from '../../support/selection.ts'
+import { chatOf, models, named, PICTURE, pick, plainCall, refused, withRoute } from './selection.ts'
 
 const capable = (model: string, capabilities: readonly Capability[], more = {}) =>
   named(model, { facts: facts({ capabilities, ...more }) })

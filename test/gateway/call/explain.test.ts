@@ -10,7 +10,7 @@ import {
 
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'
-import { named, plainCall, refused, selectionInput, withRoute } from '../../support/selection.ts'
+import { named, plainCall, refused, selectionInput, withRoute } from './selection.ts'
 
 function rowOf(left: Exclusion | null, overrides: Partial<Verdict> = {}): ExplainRow {
   const entry = named('model')

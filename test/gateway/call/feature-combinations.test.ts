@@ -10,7 +10,7 @@ import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { callOf, speechCall, transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, entry, facts } from '../../support/catalog.ts'
-import { selectionInput, withRoute } from '../../support/selection.ts'
+import { selectionInput, withRoute } from './selection.ts'
 
 type Options = Partial<TranscriptionOptions>
 type Name = 'transcription' | 'translation' | 'speech'

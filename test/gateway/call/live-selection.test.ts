@@ -16,7 +16,7 @@ import { select } from '../../../src/gateway/call/select/selection.ts'
 import { lackedFeatures } from '../../../src/gateway/providers/unsupported.ts'
 import { callOf, transcriptionCall } from '../../support/call.ts'
 import { facts, PROTOCOLS, principal, route } from '../../support/catalog.ts'
-import { models, named, pick, refused, selectionInput, withRoute } from '../../support/selection.ts'
+import { models, named, pick, refused, selectionInput, withRoute } from './selection.ts'
 
 const never = (): never => {
   throw new Error('selection calls nobody')

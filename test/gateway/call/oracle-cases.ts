@@ -21,7 +21,7 @@ import type { EntryHealth } from '../../../src/gateway/call/select/health.ts'
 import { audio, callOf, options } from '../../support/call.ts'
 import { configuredProvider, entry, principal, RICH, route } from '../../support/catalog.ts'
 import type { Dice } from '../../support/dice.ts'
-import { chatOf, PICTURE, plainCall } from '../../support/selection.ts'
+import { chatOf, PICTURE, plainCall } from './selection.ts'
 
 /** A configuration, the state of a node, and a request. */
 export interface Case {

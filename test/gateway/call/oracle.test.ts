@@ -8,9 +8,9 @@ import { unheededHints } from '../../../src/gateway/call/facts/hints.ts'
 import { select } from '../../../src/gateway/call/select/selection.ts'
 import { explainRows } from '../../../src/gateway/call/select/verdict.ts'
 import { Dice } from '../../support/dice.ts'
-import { selectionInput } from '../../support/selection.ts'
 import { type Case, drawCase } from './oracle-cases.ts'
 import { type Expected, expected, neededFeatures } from './oracle-rules.ts'
+import { selectionInput } from './selection.ts'
 
 const CASES = 10_000
 const SEED = Number(process.env.ORACLE_SEED ?? randomInt(2 ** 32))

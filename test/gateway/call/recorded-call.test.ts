@@ -9,8 +9,8 @@ import { select } from '../../../src/gateway/call/select/selection.ts'
 import { callOf } from '../../support/call.ts'
 import { principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'
-import { chatOf, plainCall, selectionInput } from '../../support/selection.ts'
 import { type Case, drawCase } from './oracle-cases.ts'
+import { chatOf, plainCall, selectionInput } from './selection.ts'
 
 const CASES = 3_000
 const SEED = Number(process.env.ORACLE_SEED ?? randomInt(2 ** 32))

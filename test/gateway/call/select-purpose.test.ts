@@ -4,7 +4,7 @@ import type { EntryHealth } from '../../../src/gateway/call/select/health.ts'
 import type { SelectionInput } from '../../../src/gateway/call/select/selection.ts'
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'
-import { models, named, pick, plainCall, refused } from '../../support/selection.ts'
+import { models, named, pick, plainCall, refused } from './selection.ts'
 
 const tagged = named('tagged', { purposes: ['calls'] })
 const other = named('other')

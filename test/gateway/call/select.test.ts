@@ -5,15 +5,7 @@ import { createCircuitBreakers, createLatencyTracker } from '../../../src/gatewa
 import { select, withUnhealthy } from '../../../src/gateway/call/select/selection.ts'
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'
-import {
-  models,
-  named,
-  pick,
-  plainCall,
-  refused,
-  selectionInput,
-  withRoute,
-} from '../../support/selection.ts'
+import { models, named, pick, plainCall, refused, selectionInput, withRoute } from './selection.ts'
 
 const hearing = transcriptionCall()
 

@@ -4,7 +4,7 @@ import t from 'tap'
 import { countWordErrors } from '../../../src/gateway/call/compare/word-errors.ts'
 import { pythonClient } from '../../support/python-client.ts'
 import { tempFolder } from '../../support/scratch.ts'
-import { drawPairs, SEED } from '../../support/word-pairs.ts'
+import { drawPairs, SEED } from './word-pairs.ts'
 
 const jiwer = await pythonClient('jiwer')
 

@@ -6,7 +6,7 @@ import {
 } from '../../../src/gateway/call/compare/word-errors.ts'
 import { Dice } from '../../support/dice.ts'
 import { turnsWithin } from '../../support/loop-turns.ts'
-import { drawPairs, SEED } from '../../support/word-pairs.ts'
+import { drawPairs, SEED } from './word-pairs.ts'
 
 /** The whole table, cell by cell. */
 function levenshtein(one: readonly string[], other: readonly string[]): number {

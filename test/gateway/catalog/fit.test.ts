@@ -5,7 +5,7 @@ import { recordId } from '../../../src/contracts/catalog-store.ts'
 import { NOTHING_SHARED } from '../../../src/gateway/catalog/sharing.ts'
 import { fitRecords } from '../../../src/gateway/catalog/try-edits.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { recordOf, routeFields } from '../../support/catalog-records.ts'
+import { recordOf, routeFields } from './catalog-records.ts'
 
 const FILE: unknown = load(EXAMPLE)
 

@@ -6,7 +6,7 @@ import { issueLines } from '../../../src/gateway/catalog/issues.ts'
 import { mergeCatalog } from '../../../src/gateway/catalog/merge.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { recordOf, routeFields } from '../../support/catalog-records.ts'
+import { recordOf, routeFields } from './catalog-records.ts'
 
 const FILE: unknown = Object.freeze(load(EXAMPLE))
 

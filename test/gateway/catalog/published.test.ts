@@ -10,8 +10,8 @@ import { GatewayError } from '../../../src/contracts/errors.ts'
 import { openServing, pollPublished } from '../../../src/gateway/catalog/serving.ts'
 import { SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { EXAMPLE, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { publishedOf, recordOf, routeFields } from '../../support/catalog-records.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { publishedOf, recordOf, routeFields } from './catalog-records.ts'
 
 const POLL_MS = 20
 

@@ -11,7 +11,7 @@ import { parseText } from '../../../src/gateway/catalog/parse-text.ts'
 import { openServing, type Serving } from '../../../src/gateway/catalog/serving.ts'
 
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
-import { publishedOf, recordOf, routeFields } from '../../support/catalog-records.ts'
+import { publishedOf, recordOf, routeFields } from './catalog-records.ts'
 
 function fileOf(bend: (file: BentFile) => void = () => {}) {
   const file = new BentFile()

@@ -6,7 +6,7 @@ import { receiveAudio, receiveFields } from '../../../src/gateway/edge/body.ts'
 import type { AudioTap } from '../../../src/gateway/edge/scanner.ts'
 import { cutsOf, fragment, type MultipartBody, multipart, noise } from '../../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../../support/fake-exchange.ts'
-import { MemorySpool } from '../../support/memory-spool.ts'
+import { MemorySpool } from './memory-spool.ts'
 
 /** Keeps what it is given. */
 class RecordingTap implements AudioTap {

@@ -4,7 +4,7 @@ import { DEFAULT_LIMITS, type Limits } from '../../../src/contracts/limits.ts'
 import { type ReceivedAudio, receiveAudio } from '../../../src/gateway/edge/body.ts'
 import { multipart, noise, readAudio, slices } from '../../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../../support/fake-exchange.ts'
-import { MemorySpool, type MemorySpoolOptions } from '../../support/memory-spool.ts'
+import { MemorySpool, type MemorySpoolOptions } from './memory-spool.ts'
 
 const AUDIO = noise(1000)
 

@@ -6,11 +6,11 @@ import { GatewayError, toGatewayError } from '../../../src/contracts/errors.ts'
 import type { Exchange } from '../../../src/gateway/edge/exchange.ts'
 import type { EdgeOptions, EdgeRoute } from '../../../src/gateway/edge/server.ts'
 import { type Edge, startEdge } from '../../support/edge.ts'
-import { untilHeldBack } from '../../support/held-back.ts'
 import { RawClient } from '../../support/raw-client.ts'
 import { whenStill } from '../../support/stands-still.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { untilHeldBack } from './held-back.ts'
 
 const MIB = 1024 * 1024
 /** Connections are swept once a second, and a busy machine is late; its time-outs act no sooner. */

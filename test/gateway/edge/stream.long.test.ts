@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { EdgeRoute } from '../../../src/gateway/edge/server.ts'
 import { startEdge } from '../../support/edge.ts'
-import { untilHeldBack } from '../../support/held-back.ts'
 import { RawClient } from '../../support/raw-client.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { untilHeldBack } from './held-back.ts'
 
 t.setTimeout(180_000)
 

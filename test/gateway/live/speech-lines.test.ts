@@ -2,8 +2,8 @@ import { test } from 'tap'
 import { WebSocket } from 'ws'
 import { configuredProvider, entry, facts } from '../../support/catalog.ts'
 import { openSpeech, SpeechClient, samplesOf, serveVoice, voiceEntry } from '../../support/speech-rig.ts'
-import { serveVoiceSocket } from '../../support/voice-socket.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { serveVoiceSocket } from './voice-socket.ts'
 
 const SENTENCES = ['One lark sings to the morning.', 'Two larks sing to each other!', 'Do three larks sing?']
 /** As in `facts()`. */

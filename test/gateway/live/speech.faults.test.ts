@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
 import { configuredProvider, entry } from '../../support/catalog.ts'
 import { openSpeech, samplesOf, serveVoice, voiceEntry } from '../../support/speech-rig.ts'
-import { serveVoiceSocket } from '../../support/voice-socket.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { serveVoiceSocket } from './voice-socket.ts'
 
 const TEXT = ['One lark sings. ', 'Two larks', ' sing! Three', ' larks?']
 const SENTENCES = ['One lark sings.', 'Two larks sing!', 'Three larks?']

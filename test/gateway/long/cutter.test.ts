@@ -8,8 +8,8 @@ import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { probed } from '../../support/decoded-speech.ts'
 import { spokenWords } from '../../support/long-speech.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
-import { pieceStore } from '../../support/piece-store.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
+import { pieceStore } from './piece-store.ts'
 
 const MIB = 1024 * 1024
 const WAV = spokenWords(20, 3)

@@ -11,8 +11,8 @@ import { createBlocks } from '../../../src/gateway/storage/blocks.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
 import { change, mutated } from '../../support/mutations.ts'
-import { pieceStore } from '../../support/piece-store.ts'
 import { fixture, formatOf, VERDICTS } from '../media/fixtures.ts'
+import { pieceStore } from './piece-store.ts'
 
 /** As many as the environment asks for; a sample in each run: each is a process. */
 const RUNS = Number(process.env.LARKWAY_TEST_HOSTILE ?? 12)

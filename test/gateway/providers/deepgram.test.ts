@@ -6,9 +6,9 @@ import { deepgram } from '../../../src/gateway/providers/deepgram/provider.ts'
 import { audio, options, speechCall } from '../../support/call.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
 import { fixture, reply } from '../../support/replies.ts'
-import { operationRunner } from '../../support/run-operation.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../../support/upstream/deepgram.ts'
 import { startUpstream } from '../../support/upstream/upstream.ts'
+import { operationRunner } from './run-operation.ts'
 
 const BYTES = Buffer.alloc(700_001, 'some audio ')
 const DIGEST = createHash('sha256').update(BYTES).digest('hex')

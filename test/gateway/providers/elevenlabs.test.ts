@@ -6,9 +6,9 @@ import { audio, options, speechCall } from '../../support/call.ts'
 import { requestOf } from '../../support/form-of.ts'
 import { memoryAudio, STANDINGS } from '../../support/memory-audio.ts'
 import { fixture, reply } from '../../support/replies.ts'
-import { operationRunner } from '../../support/run-operation.ts'
 import { ELEVENLABS_KEY, elevenlabsDialect } from '../../support/upstream/elevenlabs.ts'
 import { startUpstream } from '../../support/upstream/upstream.ts'
+import { operationRunner } from './run-operation.ts'
 
 const BYTES = Buffer.alloc(700_001, 'some audio ')
 const DIGEST = createHash('sha256').update(BYTES).digest('hex')

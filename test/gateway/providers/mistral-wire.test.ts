@@ -7,10 +7,10 @@ import { audio, options, speechCall } from '../../support/call.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { memoryAudio, STANDINGS } from '../../support/memory-audio.ts'
 import { secret } from '../../support/route-gateway.ts'
-import { operationRunner } from '../../support/run-operation.ts'
 import { MISTRAL_KEY, mistralDialect } from '../../support/upstream/mistral.ts'
 import { startUpstream } from '../../support/upstream/upstream.ts'
 import { filledWav } from '../../support/wav.ts'
+import { operationRunner } from './run-operation.ts'
 
 // Over real sockets, against a server that refuses what Mistral refuses.
 

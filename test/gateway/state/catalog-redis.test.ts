@@ -15,20 +15,13 @@ import {
   viewOf,
 } from '../../support/catalog-under-test.ts'
 import { beginToMove, startRedisCluster } from '../../support/redis-cluster.ts'
-import {
-  CUTS,
-  type EmptiedState,
-  insist,
-  judge,
-  startCutCluster,
-  startCutServer,
-} from '../../support/redis-cuts.ts'
 import type { Verdict } from '../../support/redis-proxy.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { openRedisState } from '../../support/redis-state.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { storedKey } from '../../support/stored-key.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { CUTS, type EmptiedState, insist, judge, startCutCluster, startCutServer } from './redis-cuts.ts'
 
 const UNAVAILABLE = { code: 'DEPENDENCY_UNAVAILABLE', cause: Error }
 const VOICE = routeOf('acme')

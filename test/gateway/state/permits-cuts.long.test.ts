@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { many, openNode, provider } from '../../support/permits-rig.ts'
 import { startRedisLink } from '../../support/redis-link.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { newName } from './permits.contract.ts'
+import { many, openNode, provider } from './permits-rig.ts'
 
 // Two nodes share the four permits of a provider when their line to Redis is cut for a while.
 

@@ -1,12 +1,12 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { Cancellation } from '../../../src/contracts/cancellation.ts'
-import { many, openNode, PATIENT, provider } from '../../support/permits-rig.ts'
 import { startRedisLink } from '../../support/redis-link.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { leaseOf, newName } from './permits.contract.ts'
+import { many, openNode, PATIENT, provider } from './permits-rig.ts'
 
 t.test('what was given back without Redis is free when it is back', { skip: withoutServers }, async (t) => {
   const server = await startRedis(t)

@@ -4,14 +4,6 @@ import { newId } from '../../../src/contracts/ids.ts'
 import type { State } from '../../../src/contracts/state.ts'
 import type { StoredKey } from '../../../src/contracts/stored-keys.ts'
 import { consoleSession, nodeSample, requestFilter, requestRecord } from '../../support/console-record.ts'
-import {
-  CUTS,
-  type CutState,
-  insist,
-  judge,
-  startCutCluster,
-  startCutServer,
-} from '../../support/redis-cuts.ts'
 import { startRedisProxy } from '../../support/redis-proxy.ts'
 import { startSentinels } from '../../support/redis-sentinel.ts'
 import { startRedis } from '../../support/redis-server.ts'
@@ -30,6 +22,7 @@ import {
   resultOf,
 } from '../../support/state-under-test.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { CUTS, type CutState, insist, judge, startCutCluster, startCutServer } from './redis-cuts.ts'
 
 /** What an operation is done to; each time another. */
 interface Place {

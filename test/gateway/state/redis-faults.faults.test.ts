@@ -3,7 +3,6 @@ import t, { type Test } from 'tap'
 import type { Charge, SlotEnd } from '../../../src/contracts/ledger.ts'
 import type { State } from '../../../src/contracts/state.ts'
 import { Dice } from '../../support/dice.ts'
-import { CUTS } from '../../support/redis-cuts.ts'
 import { type RedisProxy, startRedisProxy } from '../../support/redis-proxy.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
 import { openRedisState } from '../../support/redis-state.ts'
@@ -19,6 +18,7 @@ import {
   reserve,
   resultOf,
 } from '../../support/state-under-test.ts'
+import { CUTS } from './redis-cuts.ts'
 
 const FAULTS = 500
 /** Of so many faults one is a kill of the server, and the others break connections. */

@@ -11,18 +11,11 @@ import {
   specOf,
   storyOf,
 } from '../../support/jobs-under-test.ts'
-import {
-  CUTS,
-  type EmptiedState,
-  insist,
-  judge,
-  startCutCluster,
-  startCutServer,
-} from '../../support/redis-cuts.ts'
 import type { Verdict } from '../../support/redis-proxy.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { LONG_MS } from '../../support/state-under-test.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { CUTS, type EmptiedState, insist, judge, startCutCluster, startCutServer } from './redis-cuts.ts'
 
 /** What an operation is done to; each time another, in an empty state. */
 type Place = ReturnType<typeof newPlace>

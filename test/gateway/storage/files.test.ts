@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { tempFolder } from '../../support/scratch.ts'
-import { watchSyncs } from '../../support/watch-syncs.ts'
 import { chunksOf, testObjects } from './objects.contract.ts'
+import { watchSyncs } from './watch-syncs.ts'
 
 t.test('the contract of object stores', async (t: Test) => {
   await testObjects(t, await createFileObjects(await tempFolder(t)))

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { syncFolder } from '../../../src/gateway/storage/folder.ts'
 import { tempFolder } from '../../support/scratch.ts'
-import { watchSyncs } from '../../support/watch-syncs.ts'
+import { watchSyncs } from './watch-syncs.ts'
 
 t.test('many share a sync, and each has one that began after its call', async (t: Test) => {
   const folder = await tempFolder(t)

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { GatewayError } from '../../../../src/contracts/errors.ts'
 import { Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
-import { cutFile, plainPlan } from '../../../support/cut-audio.ts'
 import { change, mutated } from '../../../support/mutations.ts'
+import { cutFile, plainPlan } from '../cut-audio.ts'
 import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
 
 /** As many as the environment asks for; a sample in each run. */

@@ -3,9 +3,9 @@ import type { Audio } from '../../../../src/contracts/audio.ts'
 import { planCut } from '../../../../src/gateway/media/cut/plan.ts'
 import { Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
 import { speak } from '../../../../src/sandbox/speak.ts'
-import { cutFile, plainPlan } from '../../../support/cut-audio.ts'
 import { decodeSpeech, heardIn, probed } from '../../../support/decoded-speech.ts'
 import { encodedSpeech } from '../../../support/encoded-speech.ts'
+import { cutFile, plainPlan } from '../cut-audio.ts'
 import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
 
 /** Files whose sound does not tell its packets, and why. */

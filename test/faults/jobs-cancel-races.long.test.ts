@@ -20,7 +20,7 @@ t.test(`${RACES} jobs are cancelled while they are done`, async (t) => {
   const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 20) })
   // Fewer places than callers, so that some are still queued.
-  const env = { LARKWAY_JOBS: '6', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
+  const env = { LARKWAY_JOBS: '2', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
   const tenants = jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
   const fleet = await startFleet(t, { ...tenants, env })
   const { url } = fleet.node()

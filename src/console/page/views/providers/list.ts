@@ -19,7 +19,7 @@ import { type Column, Table } from '../../components/table.ts'
 import { toast } from '../../components/toasts.ts'
 import { plural } from '../../format.ts'
 import { h } from '../../h.ts'
-import { LOADING, useLoad } from '../../load.ts'
+import { LOADING, type Load, useLoad } from '../../load.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import type { ViewProps } from '../../view.ts'
 import { priceInWords } from '../routes/words.ts'
@@ -40,8 +40,10 @@ const OWN_LEAD =
 export function AllProviders({ workspace, session }: ViewProps) {
   const place = workspace === null ? '' : apiPath`/workspaces/${workspace}`
   const load = useLoad((signal) => api.get<Listing>(`${place}/providers`, { signal }), [workspace])
+  const platform = useLoad((signal) => platformProviders(workspace, signal), [workspace])
   const health = useHealth(workspace)
-  const shown = health === undefined ? LOADING : load
+  // Each is above the next, which would move.
+  const shown = health === undefined || platform.state === 'loading' ? LOADING : load
   const [dialog, setDialog] = useState<OpenDialog | null>(null)
   const close = () => setDialog(null)
   const add = h(
@@ -72,11 +74,11 @@ export function AllProviders({ workspace, session }: ViewProps) {
             add,
             onDialog: setDialog,
           }),
-      }), // Only then is the height above it known.
+      }),
       workspace === null || shown.state === 'loading'
         ? null
-        : h(PlatformList, { workspace, isOperator: setsAddress, health: health ?? null }),
-      load.state === 'ready' ? h(Facts, load.value.facts) : null,
+        : h(PlatformList, { workspace, load: platform, isOperator: setsAddress, health: health ?? null }),
+      shown.state === 'ready' ? h(Facts, shown.value.facts) : null,
     ),
     dialog?.what === 'edit' && load.state === 'ready'
       ? h(EditProvider, {
@@ -95,6 +97,13 @@ export function AllProviders({ workspace, session }: ViewProps) {
       ? h(DeleteProvider, { place, provider: dialog.provider, onDone: load.reload, onClose: close })
       : null,
   ]
+}
+
+/** The platform's accounts that a workspace may use; the platform itself lists them as its own. */
+async function platformProviders(workspace: string | null, signal: AbortSignal) {
+  if (workspace === null) return []
+  const { providers } = await api.get<ModelsAnswer>(apiPath`/workspaces/${workspace}/models`, { signal })
+  return providers.filter(({ access }) => access === 'platform')
 }
 
 /** How old the knowledge about models is, and what of it asks for attention. */
@@ -262,24 +271,15 @@ function declaredInWords({ price, capabilities }: ProviderAnswer['facts']) {
 type PlatformProvider = ModelsAnswer['providers'][number]
 
 /** Shared providers that a workspace may use in addition to its own; operators manage them. */
-function PlatformList({
-  workspace,
-  isOperator,
-  health,
-}: {
+function PlatformList(props: {
   readonly workspace: string
+  readonly load: Load<PlatformProvider[]>
   readonly isOperator: boolean
   /** Health as seen by the workspace's own calls; null: not known yet. */
   readonly health: HealthAnswer | null
 }) {
+  const { workspace, load, isOperator, health } = props
   const columns = useMemo(() => sharedColumns(health), [health])
-  const load = useLoad<readonly PlatformProvider[]>(
-    async (signal) => {
-      const { providers } = await api.get<ModelsAnswer>(apiPath`/workspaces/${workspace}/models`, { signal })
-      return providers.filter(({ access }) => access === 'platform')
-    },
-    [workspace],
-  )
   const manage = isOperator ? h('a', { href: pathOf(null, 'providers') }, 'Manage') : null
   return h(
     Section,
@@ -288,11 +288,10 @@ function PlatformList({
       lead: 'Available to every workspace. Usage is charged as credits.',
       actions: manage,
     },
-    h(Loaded<readonly PlatformProvider[]>, {
+    h(Loaded<PlatformProvider[]>, {
       load,
       what: 'The shared providers',
-      rows: 2,
-      render: (providers: readonly PlatformProvider[]) =>
+      render: (providers: PlatformProvider[]) =>
         providers.length === 0
           ? h('p', { class: 'quiet' }, 'None yet.', isOperator ? '' : ' Operators can add them.')
           : h(Table<PlatformProvider>, {

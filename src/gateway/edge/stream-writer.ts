@@ -1,7 +1,9 @@
 import { nextTurn } from '../../contracts/time.ts'
 import type { StreamedBody } from './exchange.ts'
+import type { ImmediateBatch } from './immediate-batch.ts'
 import { SLICE_BYTES } from './reply.ts'
 import type { Socket } from './socket.ts'
+import { TurnPieces } from './turn-pieces.ts'
 import type { HttpResponse } from './uws.ts'
 
 /** Bytes written in one turn of the loop, so that one fast answer does not hold up the others. */
@@ -10,8 +12,8 @@ const TURN_BYTES = 1024 * 1024
 const HEAD_BYTES = 8_192
 /** Bytes around a chunk: a line end, its size in four digits, and another line end. */
 const FRAME_BYTES = 8
-/** Minimum size that a piece counts as in a turn: a small one costs a system call too. */
-const PIECE_BYTES = 16_384
+/** Minimum size that a write counts as in a turn: a small one costs a system call too, and may be of many pieces. */
+const WRITE_BYTES = 65_536
 /**
  * Size of the write that probes whether a reader has taken what uWS held for it: there is no other sign than whether
  * the write goes through. It is small because uWS holds it as well when it does not.
@@ -30,9 +32,10 @@ interface Outcome {
 }
 
 /**
- * Writes an answer whose pieces are still being made, in chunked coding: each piece goes out as soon as it is there,
- * and the next one is asked for when this one was taken. The head goes with the first piece, so that what fails before
- * can be answered like any error; uWS has no way to send it alone (20.69's `beginWrite` breaks the coding).
+ * Writes an answer whose pieces are still being made, in chunked coding: those that come in one turn of the loop go out
+ * at its end, and while they are not taken one more is asked for, at most. The head goes with the first piece, so that
+ * what fails before can be answered like any error; uWS has no way to send it alone (20.69's `beginWrite` breaks the
+ * coding).
  *
  * uWS sends the line break that ends a chunk with the next chunk, and some readers (Python's `requests`) hand a chunk
  * out only then. So the last byte of a piece is a chunk of its own: the others do not wait for the next piece.
@@ -61,11 +64,16 @@ export class StreamWriter {
   #sentBytes = 0
   #wake: (() => void) | null = null
 
-  /** @param corkBytes the most that may be written in one cork, see `loadUws` */
-  constructor(socket: Socket, body: StreamedBody, corkBytes: number, outcome: Outcome) {
+  /** @param shared of the server: the most that may be written in one cork, see `loadUws`, and its turns */
+  constructor(
+    socket: Socket,
+    body: StreamedBody,
+    shared: { readonly corkBytes: number; readonly immediate: ImmediateBatch },
+    outcome: Outcome,
+  ) {
     this.#socket = socket
-    this.#corkBytes = corkBytes
-    this.#source = body.stream[Symbol.asyncIterator]()
+    this.#corkBytes = shared.corkBytes
+    this.#source = new TurnPieces(body.stream[Symbol.asyncIterator](), shared.immediate)
     this.#outcome = outcome
   }
 
@@ -149,7 +157,7 @@ export class StreamWriter {
   #writeCork(res: HttpResponse): void {
     let room = this.#begun ? this.#corkBytes : this.#corkBytes - HEAD_BYTES
     if (!this.#begun) this.#begin(res)
-    this.#turnBytes += Math.max(0, PIECE_BYTES - this.#rest.length)
+    this.#turnBytes += Math.max(0, WRITE_BYTES - this.#rest.length)
     while (this.#rest.length > 0 && this.#turnBytes < TURN_BYTES && room > FRAME_BYTES) {
       const mostBytes =
         this.#blockedSinceMs === null ? Math.min(SLICE_BYTES, room - FRAME_BYTES) : PROBE_BYTES

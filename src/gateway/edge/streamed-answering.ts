@@ -13,7 +13,7 @@ export class StreamedAnswering extends Answering {
 
   /** Sends the answer in a later turn: once the request is read, unless the answer begins before. */
   beginStream(reply: StreamedReply): void {
-    const stream = new StreamWriter(this.socket, reply.body, this.context.corkBytes, this)
+    const stream = new StreamWriter(this.socket, reply.body, this.context, this)
     try {
       this.#head = prepareStreamedHead(reply, this.exchange.requestId)
     } catch (error) {

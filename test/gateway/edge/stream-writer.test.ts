@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { ImmediateBatch } from '../../../src/gateway/edge/immediate-batch.ts'
 import { Socket } from '../../../src/gateway/edge/socket.ts'
 import { StreamWriter } from '../../../src/gateway/edge/stream-writer.ts'
 import type { HttpResponse } from '../../../src/gateway/edge/uws.ts'
@@ -65,15 +66,19 @@ class SlowResponse {
   }
 }
 
+/** Pieces of turns of their own: those of one turn would be joined. */
 async function* inPieces(bytes: Buffer, size: number) {
-  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+  for (let at = 0; at < bytes.length; at += size) {
+    yield bytes.subarray(at, at + size)
+    await new Promise(setImmediate)
+  }
 }
 
 t.test('the end does not wait for a second report of room', async (t) => {
   const { res, ended } = start(t, noise(20), 10)
-  await new Promise(setImmediate)
+  for (let turns = 0; turns < 3; turns += 1) await new Promise(setImmediate)
   await res.read(0)
-  await new Promise(setImmediate)
+  for (let turns = 0; turns < 3; turns += 1) await new Promise(setImmediate)
   t.equal(ended(), 0, 'the last byte is not taken')
   await res.read(10)
   await new Promise(setImmediate)
@@ -85,8 +90,9 @@ function start(t: Test, bytes: Buffer, size: number) {
   const clock = new VirtualClock()
   const res = new SlowResponse()
   let ended = 0
+  const shared = { corkBytes: CORK_BYTES, immediate: new ImmediateBatch() }
   const socket = new Socket(res as unknown as HttpResponse, clock, clock.now())
-  const writer = new StreamWriter(socket, { stream: inPieces(bytes, size) }, CORK_BYTES, {
+  const writer = new StreamWriter(socket, { stream: inPieces(bytes, size) }, shared, {
     onEnded: () => (ended += 1),
     onFailed: (error) => t.fail(String(error)),
     onFailedLate: (error) => t.fail(String(error)),

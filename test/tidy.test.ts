@@ -87,7 +87,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
   'gateway/catalog': 4_410,
-  'gateway/edge': 6_721,
+  'gateway/edge': 6_723,
   'gateway/jobs': 1_830,
   'gateway/live': 4_695,
   'gateway/long': 930,

@@ -135,15 +135,10 @@ const TRANSCRIPTS = 12
 const KILLS_AT_DELETION = 3
 const SAID = 'what nobody may read behind that'
 
-interface Asked {
-  readonly text: string
-  readonly view: Record<string, unknown>
-}
-
 /** AssemblyAI's door of the one process, which is another one after each kill. */
 function doorOf(fleet: Fleet) {
   const authorization = fleet.authorizationOf('ws_0')
-  const ask = async (method: string, path: string, body?: string | Buffer): Promise<Asked> => {
+  const ask = async (method: string, path: string, body?: string | Buffer) => {
     const contentType = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
     const response = await fetch(`${fleet.node().url}/assemblyai/v2/${path}`, {
       method,
@@ -151,9 +146,9 @@ function doorOf(fleet: Fleet) {
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
     })
     const text = await response.text()
-    // So many texts at a time may be more than these 8 MiB hold.
-    if (response.status === 503) return sleep(500).then(() => ask(method, path, body))
-    if (response.status !== 200) throw new Error(`${method} ${path}: ${text}`)
+    // So many texts at a time may be more than these 8 MiB hold: whoever looks for one looks again.
+    const isBusy = method === 'GET' && response.status === 503
+    if (response.status !== 200 && !isBusy) throw new Error(`${method} ${path}: ${text}`)
     return { text, view: JSON.parse(text) as Record<string, unknown> }
   }
   /** @returns the id of a transcript that is completed, of an upload of its own */

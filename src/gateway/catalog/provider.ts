@@ -55,12 +55,8 @@ export function resolveProvider(
   const address = providerAddress(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || address === null) return null
   const rates = fields.rate_limit === undefined ? {} : { unitRates: unitRatesOf(fields.rate_limit) }
-  const bounds = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
-  return {
-    configured: { name, kind, ...address, credential, access, workspace, ...bounds },
-    protocol,
-    fields,
-  }
+  const terms = { concurrency, queueMs: queueMs ?? QUEUE_MS, ...rates }
+  return { configured: { name, kind, ...address, credential, access, workspace, ...terms }, protocol, fields }
 }
 
 function checkOwner(

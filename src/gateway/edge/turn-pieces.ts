@@ -49,8 +49,10 @@ export class TurnPieces implements AsyncIterator<Piece, unknown>, Due {
   #step(): void {
     if (this.#length >= ENOUGH || this.#end !== null) this.#handOut()
     else {
-      if (this.#pieces.length > 0 && !this.#isDue) this.#immediate.add(this)
-      this.#isDue ||= this.#pieces.length > 0
+      if (this.#pieces.length > 0 && !this.#isDue) {
+        this.#isDue = true
+        this.#immediate.add(this)
+      }
       if (!this.#isAsked) this.#ask()
     }
   }

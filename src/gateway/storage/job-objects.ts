@@ -93,7 +93,7 @@ async function putWhole(objects: Objects, put: WholePut): Promise<void> {
 
 /**
  * Objects put at a time, beside the uploads of the spool. A store gets no faster by more of them, and nodes times both
- * must stay below its own permits; see `UPLOADS_MAX`.
+ * must stay below what the store takes; see `UPLOADS_MAX`.
  */
 const PUTS = 64
 /** How long the store may take with anything, in ms, and how many bytes per millisecond it has to take beyond that. */

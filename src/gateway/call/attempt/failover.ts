@@ -184,11 +184,11 @@ class Failover<Active extends ActiveCall, Got> {
 
   #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
     const permit = this.#permitOf(attempt.candidate.entry)
-    return permit === null ? this.#try(attempt, startMs, null) : this.#tryInPermit(attempt, startMs, permit)
+    return permit === null ? this.#try(attempt, startMs, null) : this.#tryLimited(attempt, startMs, permit)
   }
 
   /** Waits for a permit first. That takes nothing of the time in which the entry has to answer, or has answered. */
-  async #tryInPermit(attempt: Attempt, askedMs: number, permit: AttemptPermit): Promise<AttemptSuccess<Got>> {
+  async #tryLimited(attempt: Attempt, askedMs: number, permit: AttemptPermit): Promise<AttemptSuccess<Got>> {
     const { services, context, signal, job, deadlineAtMs } = this.#active
     const { candidate, deadlineAtMs: limitMs } = attempt
     const workspace = context.principal.workspace.id

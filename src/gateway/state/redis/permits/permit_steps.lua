@@ -59,7 +59,7 @@ local function serve(name, most, now, lease_ms)
 end
 
 -- Who waits for permits of a name, for a node that asks: 'others' when somebody waits on another node or did within the
--- last moments; 'calm' when nobody waits, and a quarter of the permits or more is free; else 'none'.
+-- last moments; 'calm' when nobody waits, and at least a quarter of the permits is free; else 'none'.
 local function contention(name, most, node, now)
   if redis.call('EXISTS', permits .. ':waiting:' .. name) == 0 and held_count(name, now) * 4 <= most * 3 then
     return 'calm'

@@ -13,8 +13,8 @@ export interface EmbeddingsCall {
 }
 
 export interface EmbeddingsResult {
-  /** In the order of the input. */
-  readonly embeddings: readonly (readonly number[])[]
+  /** In the order of the input; a `Float32Array` where the provider sent one. */
+  readonly embeddings: readonly ArrayLike<number>[]
   readonly usage: TokenUsage | null
 }
 

@@ -47,11 +47,11 @@ export function largeText(text: string): string | Large<string> {
 /**
  * Vectors, one piece each.
  *
- * @param written makes the member of the answer out of a vector; default: the vector itself
+ * @param written makes the member of the answer out of a vector; default: its numbers
  */
 export function largeRows(
-  rows: readonly (readonly number[])[],
-  written: (row: readonly number[], index: number) => unknown = (row) => row,
+  rows: readonly ArrayLike<number>[],
+  written: (row: ArrayLike<number>, index: number) => unknown = (row) => Array.from(row),
 ): Large<string> {
   return new Large(function* () {
     for (const [index, row] of rows.entries())

@@ -117,7 +117,7 @@ t.test('embeddings', async (t) => {
     const vector = [Math.fround(0.1), -0.5, 1]
     const embeddings = 'embeddings' in result ? result.embeddings : []
     t.same(
-      embeddings.map((embedding) => embedding.map(Math.fround)),
+      embeddings.map((embedding) => Array.from(embedding, Math.fround)),
       [vector, vector],
       provider.kind,
     )

@@ -83,17 +83,15 @@ function embeddingsResponse({ envelope, result }: Outcome<'embeddings'>, base64:
   }
 }
 
-function itemsOf(rows: readonly (readonly number[])[], base64: boolean): Large<string> {
+function itemsOf(rows: readonly ArrayLike<number>[], base64: boolean): Large<string> {
   return largeRows(rows, (row, index) => ({
     object: 'embedding',
     index,
-    embedding: base64 ? base64Of(row) : row,
+    embedding: base64 ? base64Of(row) : Array.from(row),
   }))
 }
 
-function base64Of(row: readonly number[]): string {
-  const bytes = Buffer.alloc(row.length * Float32Array.BYTES_PER_ELEMENT)
-  for (const [index, value] of row.entries())
-    bytes.writeFloatLE(value, index * Float32Array.BYTES_PER_ELEMENT)
-  return bytes.toString('base64')
+function base64Of(row: ArrayLike<number>): string {
+  const { buffer } = row instanceof Float32Array ? row : Float32Array.from(row)
+  return Buffer.from(buffer).toString('base64')
 }

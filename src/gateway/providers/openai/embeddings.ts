@@ -6,9 +6,6 @@ import { unusable } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 import { type ExtraHeaders, jsonRequest, readUsage } from './wire.ts'
 
-/** Bytes of one float32. */
-const FLOAT_BYTES = 4
-
 /**
  * `POST /embeddings`, https://platform.openai.com/docs/api-reference/embeddings/create
  *
@@ -45,10 +42,13 @@ export function embeddingsOperation(
  * One embedding for each text, in the order of the texts, whatever the order of the answer; else what is
  * wrong.
  */
-function readEmbeddings(body: JsonObject, { input, dimensions }: EmbeddingsCall): number[][] | string {
+function readEmbeddings(
+  body: JsonObject,
+  { input, dimensions }: EmbeddingsCall,
+): ArrayLike<number>[] | string {
   const items = objectsIn(body.data)
   if (items.length !== input.length) return 'the answer has another number of embeddings than there are texts'
-  const ordered = new Map<number, number[]>()
+  const ordered = new Map<number, ArrayLike<number>>()
   for (const [position, item] of items.entries()) {
     const embedding = readEmbedding(item.embedding)
     if (embedding === null) return 'an embedding of the answer cannot be read'
@@ -64,18 +64,16 @@ function readEmbeddings(body: JsonObject, { input, dimensions }: EmbeddingsCall)
   return embeddings.length === input.length ? embeddings : 'the embeddings of the answer cannot be told apart'
 }
 
-/** Numbers, or base64 of little-endian float32; null for anything else. */
-function readEmbedding(value: unknown): number[] | null {
+/** Numbers, or base64 of little-endian float32; null for anything else. A large answer has millions of them. */
+function readEmbedding(value: unknown): ArrayLike<number> | null {
   const numbers = typeof value === 'string' ? readFloats(value) : value
-  if (!Array.isArray(numbers) || numbers.length === 0) return null
-  return numbers.every((number) => typeof number === 'number' && Number.isFinite(number)) ? numbers : null
+  if (!(Array.isArray(numbers) || numbers instanceof Float32Array) || numbers.length === 0) return null
+  for (const number of numbers) if (!Number.isFinite(number)) return null
+  return numbers
 }
 
-function readFloats(base64: string): number[] | null {
-  const bytes = Buffer.from(base64, 'base64')
-  if (bytes.byteLength % FLOAT_BYTES !== 0) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return Array.from({ length: bytes.byteLength / FLOAT_BYTES }, (_, index) =>
-    view.getFloat32(index * FLOAT_BYTES, true),
-  )
+/** As the processors that this runs on keep them, so that nothing is to be made of them. */
+function readFloats(base64: string): Float32Array | null {
+  const bytes = Uint8Array.from(Buffer.from(base64, 'base64'))
+  return bytes.length % Float32Array.BYTES_PER_ELEMENT === 0 ? new Float32Array(bytes.buffer) : null
 }

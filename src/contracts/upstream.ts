@@ -23,6 +23,8 @@ export interface UpstreamReply {
   /** Lower-case names; repeated headers joined with `, `. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: readonly Uint8Array[]
+  /** The body as JSON, null when it is none; absent: it was not parsed yet. */
+  readonly json?: unknown
 }
 
 /** Kinds of failed attempts; they decide failover, cooling down and whether the outcome is ambiguous. */

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { nextTurn, systemClock } from '../../contracts/time.ts'
+import { TimeSlices } from '../../contracts/time-slices.ts'
 import type { ReplyPiece, WholeReply } from '../edge/exchange.ts'
 
 /** Text that is escaped at a time, UTF-16 units. */
 const SLICE_LENGTH = 64 * 1024
-/** How long the writing of an answer may hold up the event loop, ms of the machine's clock: it measures work. */
-const TURN_MS = 4
+/** How long the writing of an answer may hold up the event loop. */
+const SLICE_MS = 4
 /**
  * Placeholder of a large member in the JSON text. Drawn at start, so that no caller's or model's text can hold it.
  */
@@ -167,12 +167,10 @@ function takeLarge<Piece extends ReplyPiece>(): readonly Large<Piece>[] {
 /** The pieces of an answer, made in turns of the event loop; each one must be quick to make. */
 export async function inTurns<Piece extends ReplyPiece>(made: Iterable<Piece>): Promise<Piece[]> {
   const pieces: Piece[] = []
-  let turnMs = systemClock.now()
+  const slices = new TimeSlices(SLICE_MS)
   for (const piece of made) {
     if (piece !== '') pieces.push(piece)
-    if (systemClock.now() - turnMs < TURN_MS) continue
-    await nextTurn()
-    turnMs = systemClock.now()
+    if (slices.isOver) await slices.next()
   }
   return pieces
 }

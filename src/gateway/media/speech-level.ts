@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
+import { TimeSlices } from '../../contracts/time-slices.ts'
 import { converter, samplesOf, WholeFrames } from './pcm.ts'
-import { TimeSlices } from './time-slices.ts'
 import { readWavHead } from './wav-head.ts'
 
 /** Larger audio is not measured: it would be read once more for it. */

@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../contracts/audio.ts'
+import { TimeSlices } from '../../contracts/time-slices.ts'
 import { joinedBytes } from './bytes.ts'
-import { TimeSlices } from './time-slices.ts'
 
 /** Largest range that is asked of the reader at once. */
 export const RANGE_BYTES = 256 * 1024

@@ -9,7 +9,7 @@ export function replyText({ body }: UpstreamReply): string {
 
 /** The body of a reply as JSON; null when it is none. */
 export function replyJson(reply: UpstreamReply): unknown {
-  return parseJson(replyText(reply))
+  return reply.json === undefined ? parseJson(replyText(reply)) : reply.json
 }
 
 /** The body of a reply as a JSON object; null when it is none. */

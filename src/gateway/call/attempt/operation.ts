@@ -4,7 +4,7 @@ import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import type { Entry } from '../../../contracts/catalog.ts'
 import type { OperationName, Results } from '../../../contracts/operations.ts'
 import type { Ending, Operation, Step, Target } from '../../../contracts/provider.ts'
-import { type Clock, ownTurn, sleep } from '../../../contracts/time.ts'
+import { type Clock, sleep } from '../../../contracts/time.ts'
 import {
   type Failure,
   type FailureKind,
@@ -18,6 +18,7 @@ import type { CallTiming } from '../context/services.ts'
 import { Interrupted, type JobContext } from '../facts/call.ts'
 import { isCurable } from '../select/health.ts'
 import { replicaKey } from '../select/replicas.ts'
+import { inOwnTurn } from './large-answer.ts'
 
 type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
 
@@ -301,15 +302,6 @@ function unobserved(failure: Failure): Failure {
 
 export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
   return reply !== null && reply.status >= 200 && reply.status <= 299
-}
-
-/** Answers that take milliseconds to parse: several in one turn of the event loop would keep other calls waiting. */
-const LARGE_BYTES = 256 * 1024
-
-function inOwnTurn(reply: UpstreamReply): UpstreamReply | Promise<UpstreamReply> {
-  let bytes = 0
-  for (const { length } of reply.body) bytes += length
-  return bytes < LARGE_BYTES ? reply : ownTurn().then(() => reply)
 }
 
 /** Sends the request of a step, again where that is safe. */

@@ -1,5 +1,5 @@
+import { TimeSlices } from '../../../contracts/time-slices.ts'
 import { joinedBytes } from '../bytes.ts'
-import { TimeSlices } from '../time-slices.ts'
 
 const NOTHING = new Uint8Array(0)
 

@@ -27,3 +27,23 @@ export function shapeCheck<Shape extends TSchema>(
     return Value.Check(shape, value)
   }
 }
+
+const checks = new WeakMap<TSchema, (value: unknown, isLarge?: boolean) => boolean>()
+
+/**
+ * Whether a value has a shape. What is known of a shape is kept, so that it is compiled once: give shapes that stay.
+ *
+ * @param isLarge it has as many parts as make it worth compiling the shape for it alone
+ */
+export function hasShape<Shape extends TSchema>(
+  shape: Shape,
+  value: unknown,
+  isLarge = false,
+): value is Static<Shape> {
+  let check = checks.get(shape)
+  if (check === undefined) {
+    check = shapeCheck(shape)
+    checks.set(shape, check)
+  }
+  return check(value, isLarge)
+}

@@ -1,13 +1,18 @@
 import { type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { hasShape } from '../../contracts/shape.ts'
 import { isObject } from '../edge/json-body.ts'
 import { invalid, invalidField, MUST } from '../edge/refusals.ts'
 import { meantBy } from './fields.ts'
 
-/** Finds the first thing that is wrong with a value that does not fit its schema: a 400 that names the field. */
-export function faultOf(schema: TSchema, value: unknown): ReturnType<typeof invalid> {
+/**
+ * Finds the first thing that is wrong with a value that does not fit its schema: a 400 that names the field.
+ *
+ * @param isLarge it has as many parts as make it worth compiling the parts of the schema
+ */
+export function faultOf(schema: TSchema, value: unknown, isLarge = false): ReturnType<typeof invalid> {
   if (!isObject(value)) return invalid('the body is not a JSON object')
-  const { path, message } = locate(schema, value, '')
+  const { path, message } = locate(schema, value, '', isLarge)
   return invalidField(path, message)
 }
 
@@ -21,28 +26,29 @@ interface Fault {
  * TypeBox tells what every branch of a union has against a value. Here only that branch is followed which the
  * value is plainly meant for, by its type and by its `type` or `role`.
  */
-function locate(schema: TSchema, value: unknown, path: string): Fault {
-  if (Type.IsUnion(schema)) return locateBranch(schema, value, path)
+function locate(schema: TSchema, value: unknown, path: string, isLarge: boolean): Fault {
+  const fits = (part: TSchema, of: unknown) => (isLarge ? hasShape(part, of, true) : Value.Check(part, of))
+  if (Type.IsUnion(schema)) return locateBranch(schema, value, path, isLarge)
   if (Type.IsObject(schema) && isObject(value)) {
     const required: readonly string[] = schema.required ?? []
     for (const [name, member] of Object.entries(schema.properties)) {
       const at = path === '' ? name : `${path}.${name}`
       if (!Object.hasOwn(value, name)) {
         if (required.includes(name)) return { path: at, message: missing(name, value, schema.properties) }
-      } else if (!Value.Check(member, value[name])) return locate(member, value[name], at)
+      } else if (!fits(member, value[name])) return locate(member, value[name], at, isLarge)
     }
   }
   if (Type.IsArray(schema) && Array.isArray(value)) {
-    const index = value.findIndex((item) => !Value.Check(schema.items, item))
-    if (index >= 0) return locate(schema.items, value[index], `${path}[${index}]`)
+    const index = value.findIndex((item) => !fits(schema.items, item))
+    if (index >= 0) return locate(schema.items, value[index], `${path}[${index}]`, isLarge)
   }
   return { path, message: leafMessage(schema, value) }
 }
 
-function locateBranch(schema: Type.TUnion, value: unknown, path: string): Fault {
+function locateBranch(schema: Type.TUnion, value: unknown, path: string, isLarge: boolean): Fault {
   const branches = branchesOf(schema)
   const meant = branches.filter((branch) => isMeant(branch, value))
-  if (meant.length === 1) return locate(meant[0] as TSchema, value, path)
+  if (meant.length === 1) return locate(meant[0] as TSchema, value, path, isLarge)
   const objects = branches.filter((branch) => Type.IsObject(branch))
   const name = isObject(value) ? strangeDiscriminator(objects, value) : undefined
   if (name !== undefined) {
@@ -100,7 +106,9 @@ function leafMessage(schema: TSchema, value: unknown): string {
   if (Type.IsNull(schema)) return MUST.beLeftOut(descriptionOf(schema))
   if (Type.IsEnum(schema) || Type.IsLiteral(schema) || !isMeant(schema, value))
     return `must be ${shapeOf(schema)}`
-  const [error] = Value.Errors(schema, value)
+  const isLong = 'maxItems' in schema && Array.isArray(value)
+  // Its items fit, and one too many is enough to say so.
+  const [error] = Value.Errors(schema, isLong ? value.slice(0, Number(schema.maxItems) + 1) : value)
   switch (error?.keyword) {
     case 'type':
       return `must be ${shapeOf(schema)}`

@@ -1,7 +1,6 @@
-import type { Static, TSchema } from 'typebox'
+import type { TSchema } from 'typebox'
 import { Settings } from 'typebox/system'
 import { Pointer, Value } from 'typebox/value'
-import { shapeCheck } from '../../contracts/shape.ts'
 
 /** Keys and indexes that lead to a place in the file. */
 export type Path = readonly (string | number)[]
@@ -97,25 +96,4 @@ function unescaped(part: string): string {
 /** A copy of `value` without the keys that the schema does not know, so that the rest can be looked at further. */
 export function withoutUnknownKeys(schema: TSchema, value: unknown): unknown {
   return Value.Clean(schema, structuredClone(value))
-}
-
-const checks = new WeakMap<TSchema, (value: unknown, isLarge?: boolean) => boolean>()
-
-/**
- * Whether a value has a shape. Parts of a catalog are checked with every change of it, on the thread that serves, so
- * what is known of a shape is kept: give shapes that stay.
- *
- * @param isLarge it has as many parts as make it worth compiling the shape for it alone
- */
-export function hasShape<Shape extends TSchema>(
-  shape: Shape,
-  value: unknown,
-  isLarge = false,
-): value is Static<Shape> {
-  let check = checks.get(shape)
-  if (check === undefined) {
-    check = shapeCheck(shape)
-    checks.set(shape, check)
-  }
-  return check(value, isLarge)
 }

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import type { Capability } from '../../contracts/calls.ts'
+import { hasShape } from '../../contracts/shape.ts'
 import {
   type AppFields,
   AppShape,
@@ -16,7 +17,6 @@ import {
   type WorkspaceFields,
   WorkspaceShape,
 } from './file.ts'
-import { hasShape } from './issues.ts'
 import { kept, remembering } from './sharing.ts'
 
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */

@@ -2,9 +2,10 @@ import { hash } from 'node:crypto'
 import type { CacheTerms, Entry, Route, Shadow } from '../../contracts/catalog.ts'
 import { canonicalJson } from '../../contracts/json.ts'
 import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
+import { hasShape } from '../../contracts/shape.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
-import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
+import { checkShape, type Issues, type Path } from './issues.ts'
 import {
   foreignPart,
   type Named,

@@ -4,11 +4,12 @@ import type { AppPrincipal, Principal, Route } from '../../contracts/catalog.ts'
 import type { ServedCatalog } from '../../contracts/catalog-service.ts'
 import { DEFAULT_LIMITS } from '../../contracts/limits.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
+import { hasShape } from '../../contracts/shape.ts'
 import type { UsageRetention } from '../../contracts/usage-lake.ts'
 import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
-import { checkShape, hasShape, type Issue, Issues, issueLines, withoutUnknownKeys } from './issues.ts'
+import { checkShape, type Issue, Issues, issueLines, withoutUnknownKeys } from './issues.ts'
 import {
   arrayIn,
   at,

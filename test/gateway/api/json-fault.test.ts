@@ -23,10 +23,32 @@ const ROWS: [TSchema, unknown, string][] = [
   [Type.Union([Type.String(), Type.Array(Type.String())]), 5, 'must be a string, or a list'],
 ]
 
-t.test('what a field has against it, in plain words', async (t) => {
-  for (const [schema, value, message] of ROWS) {
-    const fault = faultOf(Type.Object({ field: schema }), { field: value })
-    t.equal(fault.message, `\`field\` ${message}`)
-    t.equal(fault.extra.param, 'field')
-  }
-})
+for (const isLarge of [false, true])
+  t.test(`what a field has against it, in plain words${isLarge ? ', in a large body' : ''}`, async (t) => {
+    for (const [schema, value, message] of ROWS) {
+      const fault = faultOf(Type.Object({ field: schema }), { field: value }, isLarge)
+      t.equal(fault.message, `\`field\` ${message}`)
+      t.equal(fault.extra.param, 'field')
+    }
+  })
+
+t.test(
+  'the last of many items is found at a fraction of the time where the body is known to be large',
+  async (t) => {
+    const Item = Type.Union([Type.Object({ role: Type.Literal('a'), text: Type.String() }), Type.String()])
+    const schema = Type.Object({ items: Type.Array(Item, { maxItems: 30_000 }) })
+    const good = Array.from({ length: 30_000 }, (_, at) => (at % 2 === 0 ? { role: 'a', text: 'b' } : 'c'))
+    const find = (items: unknown[], isLarge: boolean) => {
+      const startedMs = performance.now()
+      const { message } = faultOf(schema, { items }, isLarge)
+      return { message, ms: performance.now() - startedMs }
+    }
+    const slow = find([...good.slice(1), { role: 'a' }], false)
+    const fast = find([...good.slice(1), { role: 'a' }], true)
+    t.equal(slow.message, '`items[29999].text` must be given')
+    t.equal(fast.message, slow.message)
+    t.ok(fast.ms < slow.ms / 3, `${fast.ms} of ${slow.ms} ms`)
+    const tooMany = find([...good, 'd'], true)
+    t.equal(tooMany.message, '`items` must have at most 30000 items')
+  },
+)

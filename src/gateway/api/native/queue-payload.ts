@@ -50,16 +50,18 @@ export interface QueuedCall extends Pick<Call<OperationName>, 'selectors' | 'war
 /**
  * The call that a payload of JSON asks for.
  *
+ * @param bytes of the payload
  * @throws GatewayError INVALID_REQUEST naming the field at fault, or as `run` refuses a preview
  */
-async function readGeneration<K extends Exclude<OperationName, TranscriptionTask>>(
-  request: JsonRequest<K>,
+async function readGeneration<K extends Generation>(
+  operation: K,
   payload: unknown,
+  bytes: number,
   asker: Admitted,
 ): Promise<QueuedCall> {
-  const { operation } = request
+  const request: JsonRequest<K> = GENERATIONS[operation]
   const { exchange, context, deps } = asker
-  const call = request.read(payload, exchange)
+  const call = request.read(payload, exchange, bytes)
   await run(deps.services, context, { mode: 'preview', asJob: true, call })
   const { selectors, warnings } = call
   return {
@@ -260,7 +262,7 @@ function readAs(
   if (endpoint === 'audio') return readAudio(payload, asker)
   const value = parseJson(payload)
   refuseWaiting(value)
-  return generation(endpoint, value, asker)
+  return readGeneration(endpoint, value, payload.length, asker)
 }
 
 /** As `task` says. */
@@ -271,15 +273,7 @@ function readAudio(payload: Buffer, asker: Admitted): Promise<QueuedCall> {
   if (task !== 'speech') return readHearing(task, payload, body, asker)
   const fields = speechFields(body)
   refuseWaiting(fields)
-  return generation('speech', fields, asker)
-}
-
-function generation<K extends Generation>(
-  operation: K,
-  value: unknown,
-  asker: Admitted,
-): Promise<QueuedCall> {
-  return readGeneration<K>(GENERATIONS[operation], value, asker)
+  return readGeneration('speech', fields, payload.length, asker)
 }
 
 /** A queued request has no one to read a stream, and cannot itself be a job. */

@@ -72,8 +72,8 @@ function readEmbedding(value: unknown): ArrayLike<number> | null {
   return numbers
 }
 
-/** As the processors that this runs on keep them, so that nothing is to be made of them. */
+/** The bytes as they are: little-endian is how the processors that this runs on keep a float. */
 function readFloats(base64: string): Float32Array | null {
-  const bytes = Uint8Array.from(Buffer.from(base64, 'base64'))
+  const bytes = new Uint8Array(Buffer.from(base64, 'base64'))
   return bytes.length % Float32Array.BYTES_PER_ELEMENT === 0 ? new Float32Array(bytes.buffer) : null
 }

@@ -36,7 +36,7 @@ export interface ReceivedJson<K extends OperationName, Fields = unknown> {
   readonly stream: boolean
 }
 
-/** Bodies for which alone a shape is compiled: a call of 60,000 messages took six times as long without. */
+/** A shape is compiled at once for a body of this size: without, a call of 60,000 messages took six times as long. */
 const LARGE_BYTES = 64 * 1024
 
 /** A field that may be left out; null counts as left out. */

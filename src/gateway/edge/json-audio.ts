@@ -1,10 +1,11 @@
+import { JsonString } from '../../contracts/json-string.ts'
 import type { Limits } from '../../contracts/limits.ts'
 import { decodeUtf8 } from '../../contracts/utf8.ts'
 import { Base64Text } from './base64-text.ts'
 import { ByteBuilder } from './byte-builder.ts'
 import { declaredMediaType } from './header-value.ts'
 import { isObject, readJsonSource } from './json-body.ts'
-import { JsonString, readKey } from './json-structure.ts'
+import { readKey } from './json-structure.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
 

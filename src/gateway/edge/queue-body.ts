@@ -1,10 +1,11 @@
 import type { ByteBudget } from '../../contracts/budget.ts'
 import { GatewayError } from '../../contracts/errors.ts'
+import { JsonString } from '../../contracts/json-string.ts'
 import type { Limits } from '../../contracts/limits.ts'
 import { ByteBuilder } from './byte-builder.ts'
 import type { Exchange } from './exchange.ts'
 import { holdJson, isObject, parseJson } from './json-body.ts'
-import { JsonString, JsonStructure, readKey } from './json-structure.ts'
+import { JsonStructure, readKey } from './json-structure.ts'
 import { invalid, invalidField, MUST } from './refusals.ts'
 
 interface ReadQueueBodyOptions {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { JsonString, QUOTE } from '../../../contracts/json-string.ts'
 import { ownTurn } from '../../../contracts/time.ts'
 import { TimeSlices } from '../../../contracts/time-slices.ts'
 import type { UpstreamReply } from '../../../contracts/upstream.ts'
@@ -45,10 +46,8 @@ export async function parseInTurns(pieces: readonly Uint8Array[]): Promise<unkno
 }
 
 const STRUCTURE = /["[\]{}]/g
-/** More levels are no answer. */
+/** A text with more levels counts as no JSON. */
 const DEPTH_MAX = 10_000
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 /** A text that takes the place of an array that is parsed already. Drawn at start, so that no answer can hold it. */
 const PLACE = `place ${randomUUID()} `
 
@@ -57,9 +56,9 @@ interface Container {
   readonly isArray: boolean
   /** Where it begins. */
   readonly start: number
-  /** Where that begins which is neither parsed nor in `text`. */
+  /** Start of the bytes that are neither parsed nor in `text`. */
   from: number
-  /** The part up to the last place that is not parsed. */
+  /** Text that is still to be parsed, with a place for each array that is parsed already; empty without one. */
   text: string
   /** Items that are parsed already; null: the array is as short as most are. */
   items: unknown[] | null
@@ -72,6 +71,7 @@ class LargeJson {
   readonly #open: Container[] = []
   /** The arrays whose places are in a text. */
   readonly #arrays: unknown[][] = []
+  readonly #string = new JsonString()
   #at = 0
 
   constructor(bytes: Buffer) {
@@ -89,14 +89,16 @@ class LargeJson {
       const at = base + STRUCTURE.lastIndex
       const code = this.#bytes[at - 1]!
       if (code === QUOTE) {
-        const end = this.#endOfString(at)
-        if (end >= this.#at) {
-          this.#at = end
+        const end = this.#string.endIn(this.#bytes, at)
+        if (end === -1 || end >= this.#at) {
+          this.#at = end === -1 ? this.#bytes.length : end + 1
           break
         }
-        STRUCTURE.lastIndex = end - base
-      } // Brackets and braces that open, and those that close, differ in one bit.
-      else if ((code | 0x20) === 0x7b) this.#begin(code === 0x5b, at - 1, at)
+        STRUCTURE.lastIndex = end + 1 - base
+        continue
+      }
+      // Both brackets that open differ in this bit alone.
+      if ((code | 0x20) === 0x7b) this.#begin(code === 0x5b, at - 1, at)
       else this.#close(code === 0x5d, at)
     }
     return this.#at < this.#bytes.length
@@ -136,7 +138,7 @@ class LargeJson {
 
   /** Parses the items of an array up to here. */
   #take(array: Container, end: number): void {
-    // Later ones begin with a comma, or end the array.
+    // After the first items the text begins with a comma, or is empty.
     const [first, ...others] = this.#parse(array.items === null ? '[' : '[""', array, end, ']') as unknown[]
     if (array.items === null) array.items = [first]
     for (const item of others) array.items.push(item)
@@ -156,16 +158,5 @@ class LargeJson {
 
   #read(from: number, end: number): string {
     return readUtf8(this.#bytes.subarray(from, end))
-  }
-
-  /** @param from after the quote that begins it @returns the index after the one that ends it */
-  #endOfString(from: number): number {
-    for (let at = from; ; at += 1) {
-      at = this.#bytes.indexOf(QUOTE, at)
-      if (at === -1) return this.#bytes.length
-      let before = at
-      while (this.#bytes[before - 1] === BACKSLASH) before -= 1
-      if ((at - before) % 2 === 0) return at + 1
-    }
   }
 }

@@ -58,8 +58,8 @@ local function serve(name, most, now, lease_ms)
   if redis.call('EXISTS', waiting) == 0 then redis.call('DEL', rounds) end
 end
 
--- Who waits for permits of a name, for a node that asks: 'others' when somebody waits on another node or did within the
--- last moments; 'calm' when nobody waits, and at least a quarter of the permits is free; else 'none'.
+-- Tells a node which calls wait for permits of a name: 'others' if calls of another node wait or did within the last
+-- moments; 'calm' if no call waits and at least a quarter of the permits is free; else 'none'.
 local function contention(name, most, node, now)
   if redis.call('EXISTS', permits .. ':waiting:' .. name) == 0 and held_count(name, now) * 4 <= most * 3 then
     return 'calm'

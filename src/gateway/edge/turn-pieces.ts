@@ -2,7 +2,7 @@ import type { Due, ImmediateBatch } from './immediate-batch.ts'
 
 type Piece = string | Uint8Array
 
-/** Pieces of this length do not wait for others; a small one costs time too, and counts as a longer one. */
+/** Pieces of this length do not wait, as their bytes may change. A small one costs time too, and counts as longer. */
 const ENOUGH = 16_384
 const PIECE_LENGTH_MIN = 512
 
@@ -70,8 +70,7 @@ export class TurnPieces implements AsyncIterator<Piece, unknown>, Due {
     this.#isAsked = false
     if (answer instanceof Promise) this.#end = answer
     else {
-      // Bytes may be overwritten once the next ones are asked for, which a large piece is not held beside.
-      this.#pieces.push(typeof answer === 'string' || answer.length >= ENOUGH ? answer : Buffer.from(answer))
+      this.#pieces.push(answer)
       this.#length += Math.max(PIECE_LENGTH_MIN, answer.length)
     }
     if (this.#reader !== null) this.#step()

@@ -88,12 +88,12 @@ t.test('a large piece does not wait, nor is another one asked for', async (t) =>
   t.equal(source.asked, 1)
 })
 
-t.test('a source may overwrite what it gave when it is asked for more', async (t) => {
+t.test('a source may overwrite a large piece when it is asked for more', async (t) => {
   const sizes = [10, 3_000, 16_384, 100, 16_383, 40_000, 1, 2, 3]
   const block = Buffer.alloc(40_000)
   async function* overwriting() {
     for (const [index, size] of sizes.entries()) {
-      yield block.fill(index, 0, size).subarray(0, size)
+      yield size < 16_384 ? Buffer.alloc(size, index) : block.fill(index, 0, size).subarray(0, size)
       block.fill(255)
     }
   }

@@ -62,6 +62,8 @@ const REFUSALS = 'src/gateway/edge/refusals.ts'
 
 /** What browsers run; its folder is served as it is. */
 const PAGE = 'src/console/page'
+/** Made beside the compiled program; the sources have none. */
+const PAGE_PACK = 'src/console/server/page.pack'
 const PAGE_ENTRY_POINTS = [`${PAGE}/main.ts`, `${PAGE}/early.ts`]
 
 /** What nothing imports because it is run; everything else in src must be reached from here. */
@@ -322,6 +324,18 @@ function importGraph(files: readonly File[], isIn = isSource): Graph {
   return new Map(files.filter(({ path }) => isIn(path)).map((file) => [file.path, new Set(importsOf(file))]))
 }
 
+/** Files that a program names by its own URL, and that are not there: a compiler does not look at them. */
+function absentFiles(files: readonly File[], isThere: (path: string) => boolean): string[] {
+  const form = /\bnew URL\(\s*(['"`])([^'"`$:]+)\1,\s*import\.meta\.url\b/g
+  return files.flatMap(({ path, text, code }) =>
+    [...text.matchAll(form)]
+      .filter((match) => code.startsWith('new URL', match.index))
+      .map((match) => posix.join(posix.dirname(path), match[2]!))
+      .filter((named) => !isThere(named))
+      .map((named) => `${path} names ${named}, which is not there`),
+  )
+}
+
 /** Files that import themselves by way of others, each with the shortest way round. */
 function importCircles(graph: Graph): Map<string, string> {
   const circles = new Map<string, string>()
@@ -458,6 +472,8 @@ test('the repository is tidy', async (t) => {
   t.same([...importCircles(importGraph(files, isProgram)).values()], [], 'import circles')
   t.same(beyond(slivers(files), Object.keys(SLIVERS_WITH_REASON)), [], 'slivers')
   t.same(roomSupport(files), [], 'helpers of one room')
+  const isThere = (path: string) => path === PAGE_PACK || existsSync(ROOT + path)
+  t.same(absentFiles(programs, isThere), [], 'files named by a URL')
   t.same(crowdedNames(files), [], 'names of functions')
   t.same(overBudget(files), [], 'budgets of lines')
   const hosts = registryHosts()
@@ -671,6 +687,15 @@ test('import circles and slivers are found', async (t) => {
     'test/support/b.ts: only for gateway/call',
   ])
   t.same(roomSupport([helper, shared, user, other]), ['test/support/b.ts: only for gateway/call'])
+  const named = (code: string) =>
+    absentFiles([sample('test/usage/a.ts', code)], (path) => path === 'test/usage/b.ts')
+  t.same(
+    named("new URL('b.ts', import.meta.url)\nnew URL('./b.ts', import.meta.url)\nnew URL('/c', base)"),
+    [],
+  )
+  t.same(named("new URL('../b.ts', import.meta.url)\n\"new URL('c.ts', import.meta.url)\""), [
+    'test/usage/a.ts names test/b.ts, which is not there',
+  ])
   const small = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES - 1))
   const large = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES))
   const url = sample('src/gateway/jobs/b.ts', "new Worker(new URL('./a.ts', import.meta.url))")

@@ -10,7 +10,7 @@ import { openEmbeddedState } from '../../src/gateway/state/embedded/state.ts'
 import { createRedisState } from '../../src/gateway/state/redis/state.ts'
 import { startDeliveries } from '../../src/gateway/webhooks/deliveries.ts'
 import { createWorkers } from '../../src/gateway/workers/pool.ts'
-import type { SenderOrder } from '../faults/fleet-sender.ts'
+import type { SenderOrder } from './fleet-sender.ts'
 
 /**
  * A process that delivers webhooks by the product's own loop, and stops for good where it is told to. It tells on

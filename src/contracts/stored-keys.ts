@@ -33,6 +33,18 @@ export interface FormerKey {
   readonly untilMs: number
 }
 
+/** Some of the keys, and where the others begin; null: these were the last. */
+export interface KeyPage {
+  readonly keys: readonly StoredKey[]
+  readonly next: string | null
+}
+
+/** Keys that have changed, as they are, and the version by then. */
+export interface KeyChanges {
+  readonly keys: readonly StoredKey[]
+  readonly version: string
+}
+
 /**
  * Keys in the state. Methods answer within 2 s and throw GatewayError DEPENDENCY_UNAVAILABLE when the state does not
  * answer.
@@ -54,8 +66,17 @@ export interface StoredKeys {
    * the same after it.
    */
   forget(id: string): Promise<void>
-  /** All of them, the revoked ones too, oldest first. */
+  /** All of them, the revoked ones too, oldest first: for commands, not for a process that serves. */
   list(): Promise<readonly StoredKey[]>
+  /**
+   * All of them in parts of a thousand or so, in any order, each at least once. Where a key changes meanwhile it may be
+   * there as it was before.
+   *
+   * @param from `next` of the part before; null: the first part
+   */
+  page(from: string | null): Promise<KeyPage>
+  /** Keys that have changed since a version; null when that is not known any more. */
+  changes(since: string): Promise<KeyChanges | null>
   /** Changes with every `create`, `replace` and `revoke`, by whichever process. */
   version(): Promise<string>
 }

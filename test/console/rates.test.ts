@@ -34,12 +34,17 @@ t.test('a workspace has so many keys, and no line about one more', async (t) => 
   const settings = { workspace: 'acme', app: 'web', name: 'one', scopes: ['inference'] as const }
   const none = { rateLimit: null, budgetMicros: null, expiresAtMs: null }
   const { stored } = newKey({ ...settings, ...none }, 0)
-  const kept = Array.from({ length: 4_999 }, () => ({ ...stored, revokedAtMs: 1 }))
+  const kept = Array.from({ length: 4_999 }, (_, i) => ({ ...stored, id: `key_${i}`, revokedAtMs: 1 }))
   const notes: unknown[] = []
   const create = async (key: typeof stored) => void kept.push({ ...key, revokedAtMs: 1 })
   const context = {
     state: {
-      keys: { list: async () => kept, version: async () => `${kept.length}`, create },
+      keys: {
+        page: async () => ({ keys: structuredClone(kept), next: null, total: kept.length }),
+        version: async () => `${kept.length}`,
+        changes: async () => null,
+        create,
+      },
       catalog: { note: async (_token: string, note: unknown) => void notes.push(note) },
     },
     refreshKeys: async () => {},

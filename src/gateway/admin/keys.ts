@@ -15,6 +15,7 @@ import {
   REQUESTS_PER_MINUTE_MAX,
   UNITS_PER_MINUTE_MAX,
 } from '../catalog/key.ts'
+import { knownKeysOf, readKeys } from '../catalog/known-keys.ts'
 import { rateLimitOf } from '../catalog/rate-limit.ts'
 import { parseUsd } from '../catalog/terms.ts'
 import { invalid, invalidField, MUST } from '../edge/refusals.ts'
@@ -230,9 +231,10 @@ async function requireKey(
   context: KeyContext,
 ): Promise<{ readonly key: StoredKey; readonly version: string }> {
   requireOwner(actor, workspace)
-  const { all, version } = await readKeys(context.state.keys)
-  const key = all.find((one) => one.id === id)
-  if (key === undefined || (workspace !== null && key.workspace !== workspace))
+  const known = await readKeys(context.state.keys)
+  const { version } = known
+  const key = known.byId(id)
+  if (key === undefined || version === null || (workspace !== null && key.workspace !== workspace))
     throw await missingKey(id, workspace, context)
   if (actor.role !== 'operator' && key.scopes.includes('operator'))
     throw new GatewayError('PERMISSION_DENIED', `only an operator may ${what} an operator's key`)
@@ -300,42 +302,25 @@ export async function requireRoomForKeys(
   }
 }
 
-interface KnownKeys {
-  readonly version: string
-  readonly all: readonly StoredKey[]
-  readonly byWorkspace: ReadonlyMap<string, readonly StoredKey[]>
-  readonly names: ReadonlyMap<string, string>
-}
-
-/** The last reading of each state: thousands of keys are read again only when one of them has changed. */
-const known = new WeakMap<StoredKeys, KnownKeys>()
-
-async function readKeys(keys: StoredKeys): Promise<KnownKeys> {
-  const version = await keys.version()
-  const last = known.get(keys)
-  if (last?.version === version) return last
-  const all = await keys.list()
-  const byWorkspace = Map.groupBy(all, ({ workspace }) => workspace)
-  const read = { version, all, byWorkspace, names: new Map(all.map(({ id, name }) => [id, name])) }
-  known.set(keys, read)
-  return read
-}
-
 /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
 export async function storedKeys(keys: StoredKeys, workspace: string): Promise<readonly StoredKey[]> {
-  return (await readKeys(keys)).byWorkspace.get(workspace) ?? []
+  return (await readKeys(keys)).of(workspace)
 }
 
-/** Names of the keys of the state by their ids. @throws GatewayError DEPENDENCY_UNAVAILABLE */
-export async function storedKeyNames(keys: StoredKeys): Promise<ReadonlyMap<string, string>> {
-  return (await readKeys(keys)).names
+/** Tells names of the keys of the state by their ids. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+export async function storedKeyNames(keys: StoredKeys): Promise<(id: string) => string | undefined> {
+  const known = await readKeys(keys)
+  return (id) => known.byId(id)?.name
 }
 
 /** Pages come and go; without this their keys would be most of what every node reads. */
 async function forgetExpired(all: readonly StoredKey[], keys: StoredKeys, nowMs: number): Promise<void> {
   const isOver = ({ kind, expiresAtMs }: StoredKey) =>
     kind === 'playground' && expiresAtMs !== null && expiresAtMs <= nowMs - PLAYGROUND_KEEP_MS
-  for (const { id } of all.filter(isOver).slice(0, FORGOTTEN_AT_ONCE)) await keys.forget(id)
+  for (const { id } of all.filter(isOver).slice(0, FORGOTTEN_AT_ONCE)) {
+    await keys.forget(id)
+    knownKeysOf(keys).drop(id)
+  }
 }
 
 /** @returns the rate limit of keys that have none of their own */

@@ -3,9 +3,9 @@ import type { ApiKeys, AppPrincipal, Principal, Snapshot } from '../../contracts
 import { GatewayError } from '../../contracts/errors.ts'
 import type { Logger } from '../../contracts/log.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
-import type { FormerKey, StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import type { StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
-import { formerUntilMs } from './key.ts'
+import { type CallableKey, type KnownKeys, knownKeysOf } from './known-keys.ts'
 import { type Polling, startPolling } from './polling.ts'
 
 export interface ApiKeysOptions {
@@ -13,7 +13,7 @@ export interface ApiKeysOptions {
   readonly snapshot: () => Snapshot
   /** False while it lacks what is published in the state, which could not be read yet. */
   readonly isWhole: () => boolean
-  readonly keys: Pick<StoredKeys, 'version' | 'list'>
+  readonly keys: Pick<StoredKeys, 'version' | 'page' | 'changes'>
   readonly log: Logger
   readonly pollMs?: number
   readonly clock?: Clock
@@ -32,21 +32,9 @@ export function createApiKeys(options: ApiKeysOptions): PolledApiKeys {
   return new Book(options)
 }
 
-interface Made {
-  readonly from: StoredKey
-  readonly app: AppPrincipal
-  readonly rateLimit: RateLimit
-  readonly principal: Principal
-}
-
 class Book implements PolledApiKeys {
   readonly #options: ApiKeysOptions
-  /** SHA-256 → key, without the revoked ones; null until they could be read. */
-  #stored: ReadonlyMap<string, StoredKey> | null = null
-  /** Version of the state that `#stored` was read at; null: it has to be read. */
-  #version: string | null = null
-  /** Principals are kept: others remember by their identity whom they have met. */
-  readonly #made = new Map<string, Made>()
+  readonly #known: KnownKeys
   readonly ready: Polling['ready']
   readonly refresh: Polling['refresh']
   readonly hinted: Polling['hinted']
@@ -57,13 +45,14 @@ class Book implements PolledApiKeys {
 
   constructor(options: ApiKeysOptions) {
     this.#options = options
-    const { log, pollMs, clock = systemClock } = options
+    const { keys, log, pollMs, clock = systemClock } = options
     this.#clock = clock
+    this.#known = knownKeysOf(keys, clock)
     this.#freshMs = clock.now()
     const polling = startPolling({
       read: () => this.#read(),
       onAway: (error) => {
-        const known = this.#stored?.size ?? null
+        const known = this.#known.version === null ? null : this.#known.callable
         log.warn({ err: error, known }, 'stored keys cannot be read; the last known ones hold')
       },
       onBack: () => log.info('stored keys can be read again'),
@@ -86,52 +75,31 @@ class Book implements PolledApiKeys {
     if (configured !== undefined) return configured
     const { keysStaleAfterMs } = snapshot
     const isStale = keysStaleAfterMs !== undefined && this.ageMs > keysStaleAfterMs
-    if (this.#stored === null || isStale) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
-    const key = this.#stored.get(sha256)
+    if (this.#known.version === null || isStale) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+    const key = this.#known.find(sha256)
     return key === undefined ? undefined : this.#principalOf(key, snapshot)
   }
 
-  #principalOf(key: StoredKey, { apps, rateLimit }: Snapshot): Principal | undefined {
+  /** The principal is kept: others remember by its identity whom they have met. */
+  #principalOf(callable: CallableKey, { apps, rateLimit }: Snapshot): Principal | undefined {
+    const { key, made } = callable
     const app = apps.get(key.workspace)?.get(key.app)
     if (app === undefined) {
       if (!this.#options.isWhole()) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
       return undefined
     }
-    const made = this.#made.get(key.sha256)
-    if (made?.from === key && made.app === app && made.rateLimit === rateLimit) return made.principal
-    const isSame = made?.app === app && isDeepStrictEqual([made.from, made.rateLimit], [key, rateLimit])
+    if (made?.app === app && made.rateLimit === rateLimit) return made.principal
+    const isSame = made?.app === app && isDeepStrictEqual(made.rateLimit, rateLimit)
     const principal = isSame ? made.principal : makePrincipal(key, app, rateLimit)
-    this.#made.set(key.sha256, { from: key, app, rateLimit, principal })
+    callable.made = { app, rateLimit, principal }
     return principal
   }
 
   async #read(): Promise<void> {
-    const { keys } = this.#options
     const beganMs = this.#clock.now()
-    // Before the list: a change in between is then read once more, and never missed.
-    const version = await keys.version()
-    if (this.#stored !== null && version === this.#version) {
-      this.#freshMs = beganMs
-      return
-    }
-    const list = await keys.list()
-    const stored = new Map<string, StoredKey>()
-    for (const key of list) {
-      if (key.revokedAtMs !== null) continue
-      stored.set(key.sha256, key)
-      if (key.former !== undefined) stored.set(key.former.sha256, formerOf(key, key.former))
-    }
-    for (const sha256 of this.#made.keys()) if (!stored.has(sha256)) this.#made.delete(sha256)
-    this.#stored = stored
-    this.#version = version
+    await this.#known.read()
     this.#freshMs = beganMs
   }
-}
-
-/** A key that was rotated, by what it was before: it ends when that is no longer taken. */
-function formerOf(key: StoredKey, former: FormerKey): StoredKey {
-  const { sha256, prefix } = former
-  return { ...key, sha256, prefix, expiresAtMs: formerUntilMs(former, key) }
 }
 
 function makePrincipal(key: StoredKey, app: AppPrincipal, rateLimit: RateLimit): Principal {

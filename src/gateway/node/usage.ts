@@ -17,6 +17,7 @@ import { openUsageStore } from '../../usage/store.ts'
 import { WriteAhead } from '../../usage/write-ahead.ts'
 import type { UsageAdminContext } from '../admin/usage.ts'
 import { CALLS } from '../api/table.ts'
+import { readKeys } from '../catalog/known-keys.ts'
 import type { Metrics } from '../observe/metrics/metrics.ts'
 import { documentedParam } from '../observe/recorder/record.ts'
 import { lockRemovable } from '../storage/folder-lock.ts'
@@ -144,7 +145,7 @@ export async function openUsage(
     workspaces: () => catalog.current().apps.keys(),
     appOf: async (keyId) => {
       const configured = [...catalog.current().keys.values()].find(({ key }) => key.id === keyId)
-      return configured?.app.id ?? (await state.keys.list()).find(({ id }) => id === keyId)?.app ?? ''
+      return configured?.app.id ?? (await readKeys(state.keys)).byId(keyId)?.app ?? ''
     },
     ...timing.usageFiles,
   })

@@ -6,9 +6,10 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { Snapshot } from '../../../src/contracts/catalog.ts'
 import { GatewayError } from '../../../src/contracts/errors.ts'
-import type { StoredKey, StoredKeys } from '../../../src/contracts/stored-keys.ts'
+import type { KeyChanges, KeyPage, StoredKey, StoredKeys } from '../../../src/contracts/stored-keys.ts'
 import { createApiKeys } from '../../../src/gateway/catalog/api-keys.ts'
 import { hashKey, makeKey } from '../../../src/gateway/catalog/key.ts'
+import { readKeys } from '../../../src/gateway/catalog/known-keys.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
 import { watchTurns } from '../../support/loop-turns.ts'
@@ -16,6 +17,7 @@ import { storedKey } from '../../support/stored-key.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 const POLL_MS = 20
+const PAGE = 1_000
 const FILE_KEY = '0a'.repeat(32)
 
 function snapshotAfter(bend: (file: BentFile) => void = () => {}): Snapshot {
@@ -29,8 +31,14 @@ function snapshotAfter(bend: (file: BentFile) => void = () => {}): Snapshot {
 /** Keys as a state gives them: new objects each time, after a while, or not at all. */
 class Keys implements Omit<StoredKeys, 'forget'> {
   readonly #keys = new Map<string, StoredKey>()
+  /** Ids, as they were changed. */
+  readonly #log: string[] = []
   #changes = 0
   away = false
+  /** It does not know any more what has changed. */
+  forgetful = false
+  /** Keys that it told of as changed. */
+  told = 0
   /** What answers wait for. */
   held: Promise<void> | null = null
   reading = 0
@@ -44,6 +52,7 @@ class Keys implements Omit<StoredKeys, 'forget'> {
 
   async create(key: StoredKey): Promise<void> {
     this.#keys.set(key.id, key)
+    this.#log.push(key.id)
     this.#changes += 1
   }
 
@@ -65,8 +74,31 @@ class Keys implements Omit<StoredKeys, 'forget'> {
   }
 
   async list(): Promise<readonly StoredKey[]> {
-    this.lists += 1
-    return this.#answer(() => structuredClone([...this.#keys.values()]))
+    throw new Error('a process that serves does not ask for all at once')
+  }
+
+  async page(from: string | null): Promise<KeyPage> {
+    if (from === null) this.lists += 1
+    return this.#answer(() => {
+      const begin = Number(from ?? 0)
+      const keys = structuredClone([...this.#keys.values()].slice(begin, begin + PAGE))
+      return { keys, next: begin + PAGE < this.#keys.size ? String(begin + PAGE) : null }
+    })
+  }
+
+  async changes(since: string): Promise<KeyChanges | null> {
+    return this.#answer(() => {
+      if (this.forgetful) return null
+      const ids = new Set(this.#log.slice(Number(since)))
+      this.told += ids.size
+      const keys = structuredClone([...ids].flatMap((id) => this.#keys.get(id) ?? []))
+      return { keys, version: String(this.#changes) }
+    })
+  }
+
+  /** As the state forgets an expired key: no version tells of it. */
+  forget(id: string): void {
+    this.#keys.delete(id)
   }
 
   async #answer<Result>(read: () => Result): Promise<Result> {
@@ -158,7 +190,7 @@ t.test('the configuration goes first, and what it does not serve is nobody', asy
   for (const digit of [1, 2, 3, 4]) t.equal(book.find(`0${digit}`.repeat(32)), undefined, `0${digit}`)
 })
 
-t.test('what is created and revoked elsewhere is seen, and only changes are listed', async (t) => {
+t.test('what is created and revoked elsewhere is seen, and nothing else is read for it', async (t) => {
   const keys = new Keys()
   const { book, log, clock } = bookOf(t, keys)
   await book.ready()
@@ -175,7 +207,74 @@ t.test('what is created and revoked elsewhere is seen, and only changes are list
   await clock.advance(10 * POLL_MS)
   t.ok(keys.versions > versions + 5)
   t.equal(keys.lists, lists, 'nothing has changed')
+  t.same([lists, keys.told], [1, 2], 'the rest is read once')
   t.same(log, [])
+})
+
+t.test('all keys are read again where what has changed is not known, and once a day', async (t) => {
+  const [kept, lost, forgotten] = [storedKey(), storedKey(), storedKey()]
+  const keys = new Keys(kept, lost, forgotten)
+  const { book, clock } = bookOf(t, keys)
+  await book.ready()
+  const principal = book.find(kept.sha256)
+  keys.forgetful = true
+  keys.forget(lost.id)
+  const made = storedKey()
+  await keys.create(made)
+  await book.refresh()
+  t.ok(book.find(made.sha256))
+  t.equal(book.find(lost.sha256), undefined, 'as after a failover that lost it')
+  t.equal(book.find(kept.sha256), principal)
+  t.equal(keys.lists, 2)
+
+  keys.forgetful = false
+  keys.forget(forgotten.id)
+  await book.refresh()
+  t.ok(book.find(forgotten.sha256), 'no version told of it')
+  book.close()
+  await clock.advance(24 * 3_600_000)
+  await readKeys(keys)
+  t.equal(book.find(forgotten.sha256), undefined)
+  t.equal(book.find(kept.sha256), principal)
+})
+
+t.test('a reading that breaks off in the middle is made again', async (t) => {
+  const all = Array.from({ length: 2 * PAGE }, () => storedKey())
+  const keys = new Keys(...all)
+  const page = keys.page.bind(keys)
+  keys.page = (from) => (from === null ? page(from) : Promise.reject(new Error('broken off')))
+  const { book, clock } = bookOf(t, keys)
+  await book.ready()
+  t.throws(() => book.find(all[0]!.sha256), { code: 'DEPENDENCY_UNAVAILABLE' }, 'it may be a part of all')
+  keys.page = page
+  await clock.advance(2 * POLL_MS)
+  t.ok(all.every(({ sha256 }) => book.find(sha256) !== undefined))
+})
+
+t.test('keys are found by their ids and workspaces, and share what they have in common', async (t) => {
+  const limit = () => ({ requestsPerMinute: 5, burst: 2 })
+  const [first, second, foreign] = [
+    storedKey({ createdAtMs: 2, rateLimit: limit() }),
+    storedKey({ createdAtMs: 1, rateLimit: limit() }),
+    storedKey({ workspace: 'globex' }),
+  ]
+  const keys = new Keys(first, second, foreign)
+  const known = await readKeys(keys)
+  t.same(known.of('acme'), [second, first], 'oldest first')
+  t.same(known.of('globex'), [foreign])
+  t.same(known.of('nobody'), [])
+  t.same([...known.all()].map(({ id }) => id).sort(), [first, second, foreign].map(({ id }) => id).sort())
+  const [one, other] = [known.byId(first.id), known.byId(second.id)]
+  t.equal(one?.scopes, other?.scopes)
+  t.equal(one?.rateLimit, other?.rateLimit)
+  await keys.revoke(first.id)
+  t.equal(await readKeys(keys), known, 'one copy, whoever asks')
+  t.type(known.byId(first.id)?.revokedAtMs, 'number')
+  t.equal(known.find(first.sha256), undefined)
+  t.equal(known.of('acme').length, 2)
+  known.drop(first.id)
+  t.same(known.of('acme'), [second])
+  t.equal(known.byId(first.id), undefined)
 })
 
 t.test('a change while the keys are being listed is not missed', async (t) => {
@@ -428,7 +527,7 @@ t.test('a closed book asks no more, not even after the answer that was under way
 t.test('it keeps no process alive', async (t) => {
   const program = `
     import { createApiKeys } from '${new URL('../../../src/gateway/catalog/api-keys.ts', import.meta.url)}'
-    const keys = { version: async () => '1', list: async () => [] }
+    const keys = { version: async () => '1', page: async () => ({ keys: [], next: null }) }
     const options = { isWhole: () => true, keys, log: null, pollMs: 60_000 }
     const book = createApiKeys({ snapshot: () => { throw new Error() }, ...options })
     await book.ready()

@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import type { KeyPage, StoredKey } from '../../../src/contracts/stored-keys.ts'
 import type { StateUnderTest } from '../../support/state-under-test.ts'
 import { storedKey } from '../../support/stored-key.ts'
 
@@ -110,6 +111,67 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
       { revokedAtMs: null },
       'nothing of it is left',
     )
+  })
+
+  t.test('all keys are read in parts', async (t) => {
+    const { keys } = (await start(t)).state
+    t.same(await keys.page(null), { keys: [], next: null })
+    const all = Array.from({ length: 2_500 }, () => storedKey())
+    await Promise.all(all.map((key) => keys.create(key)))
+    const revoked = await keys.revoke(all[7]!.id)
+    const read = new Map<string, StoredKey>()
+    let parts = 0
+    for (let from: string | null = null; parts === 0 || from !== null; parts += 1) {
+      const page: KeyPage = await keys.page(from)
+      t.ok(page.keys.length <= 1_500, `${page.keys.length} at once`)
+      for (const key of page.keys) read.set(key.id, key)
+      from = page.next
+    }
+    t.ok(parts > 1)
+    const listed = await keys.list()
+    t.equal(listed.length, all.length)
+    t.same(new Map(listed.map((key) => [key.id, key])), read)
+    t.same(read.get(all[7]!.id), revoked)
+  })
+
+  t.test('what has changed since a version is told, each key as it is', async (t) => {
+    const { keys } = (await start(t)).state
+    const [old, key, other, over] = [
+      storedKey(),
+      storedKey(),
+      storedKey(),
+      storedKey({ createdAtMs: 1_700_000_000_000, expiresAtMs: 1_700_003_600_000 }),
+    ]
+    await keys.create(old)
+    const before = await keys.version()
+    for (const one of [key, other, over]) await keys.create(one)
+    const between = await keys.version()
+    const named = { ...key, name: 'another' }
+    t.equal(await keys.replace(named, between), true)
+    const revoked = await keys.revoke(old.id)
+    await keys.forget(over.id)
+    const now = await keys.version()
+    const told = async (version: string) => {
+      const changes = await keys.changes(version)
+      return changes && { ...changes, keys: changes.keys.toSorted((a, b) => (a.id < b.id ? -1 : 1)) }
+    }
+    const byId = (...some: (StoredKey | null)[]) => some.toSorted((a, b) => (a!.id < b!.id ? -1 : 1))
+    t.same(await told(before), { keys: byId(named, other, revoked), version: now })
+    t.same(await told(between), { keys: byId(named, revoked), version: now })
+    t.same(await told(now), { keys: [], version: now })
+    await keys.revoke(old.id)
+    await keys.create(named)
+    t.same(await told(now), { keys: [], version: now }, 'what changes nothing')
+  })
+
+  t.test('more changes than can be told one by one are not told', async (t) => {
+    const { keys } = (await start(t)).state
+    await keys.create(storedKey())
+    const before = await keys.version()
+    for (let more = 0; more < 6; more += 1)
+      await Promise.all(Array.from({ length: 1_000 }, () => keys.create(storedKey())))
+    t.equal(await keys.changes(before), null)
+    t.equal((await keys.list()).length, 6_001)
   })
 
   t.test('a key that is not there cannot be revoked', async (t) => {

@@ -140,9 +140,14 @@ const OPERATIONS: readonly Operation[] = [
     run: ({ keys }, { keyId }) => keys.forget(keyId),
   },
   {
-    command: 'list_keys',
+    command: 'page_keys',
     prepare: (state, place) => state.keys.create(keyOf(place)),
-    run: async ({ keys }, { keyId }) => (await keys.list()).filter(({ id }) => id === keyId).length,
+    run: async ({ keys }, { keyId }) => (await keys.page(null)).keys.some(({ id }) => id === keyId),
+  },
+  {
+    command: 'changed_keys',
+    prepare: (state, place) => state.keys.create(keyOf(place)),
+    run: async ({ keys }) => (await keys.changes(await keys.version()))?.keys,
   },
   { command: 'hmget', run: async ({ keys }) => typeof (await keys.version()) },
   PUT_DOMAINS,

@@ -86,6 +86,7 @@ t.test('every key is of its workspace, and what can expire does', { skip: withou
     'lk:{acme}:audio-url-domains': 'forever',
     'lk:{acme}:webhook': 'forever',
     'lk:{keys}:all': 'forever',
+    'lk:{keys}:changes': 'forever',
     'lk:{keys}:revoked': 'forever',
     'lk:{keys}:version': 'forever',
   })
@@ -137,6 +138,8 @@ t.test(
       () => accounts.addCredits('acme', { id: 'x', micros: 1 }),
       () => accounts.addUsage({ token: 'x', workspace: 'acme', spentMicros: {} }),
       () => keys.list(),
+      () => keys.page(null),
+      () => keys.changes('1-1'),
       () => keys.version(),
       () => keys.revoke('x'),
       () => settings.audioUrlDomains('acme'),
@@ -335,3 +338,41 @@ t.test('nodes that start at once on an empty Redis miss nothing', { skip: withou
   t.match(noted, /^gen_/)
   t.same([one.memory?.isLost, other.memory?.isLost], [false, false])
 })
+
+t.test(
+  'a change of keys that the list of changes lacks has all of them read',
+  { skip: withoutServers },
+  async (t) => {
+    const { url } = await startRedis(t)
+    const redis = client(t, url)
+    const { keys } = await openRedisState(t, url)
+    const [first, second, third] = [storedKey(), storedKey(), storedKey()]
+    await keys.create(first)
+    const before = await keys.version()
+    // As a version writes that does not know the list.
+    await redis.hset('lk:{keys}:all', second.id, JSON.stringify(second))
+    await redis.hincrby('lk:{keys}:version', 'count', 1)
+    await redis.hset('lk:{keys}:version', 'changed_at', '1.5')
+    t.equal(await keys.changes(before), null)
+    const between = await keys.version()
+    t.equal(between, '2-1.5')
+    await keys.create(third)
+    t.equal(await keys.changes(between), null, 'where it began is not in the list')
+    const now = await keys.version()
+    await keys.revoke(second.id)
+    t.same(
+      (await keys.changes(now))?.keys.map(({ id }) => id),
+      [second.id],
+    )
+
+    const lost = await keys.version()
+    const [newest = '', last = ''] = await redis.lrange('lk:{keys}:changes', 0, 1)
+    t.ok(newest.startsWith(`${lost} `))
+    // As a failover leaves it that has lost the last change.
+    await redis.lpop('lk:{keys}:changes')
+    await redis.hset('lk:{keys}:version', 'count', 3, 'changed_at', last.split(/[- ]/)[1] ?? '')
+    t.equal(await keys.changes(lost), null)
+    await keys.create(storedKey())
+    t.equal(await keys.changes(lost), null, 'a count that was there before is another change')
+  },
+)

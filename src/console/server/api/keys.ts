@@ -204,7 +204,7 @@ export async function keyNames({ deps }: ConsoleContext): Promise<(id: string) =
   const stored = await storedKeyNames(state.keys).catch(() => null)
   const inFile = new Map<string, string>()
   for (const { key } of snapshot().keys.values()) inFile.set(key.id, key.name)
-  return (id) => stored?.get(id) ?? inFile.get(id) ?? null
+  return (id) => stored?.(id) ?? inFile.get(id) ?? null
 }
 
 function shownKey(

@@ -4,6 +4,7 @@ import type { Route, Snapshot } from '../../../contracts/catalog.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import type { ModelTable } from '../../../contracts/models.ts'
 import type { State } from '../../../contracts/state.ts'
+import { readKeys } from '../../catalog/known-keys.ts'
 import { GIVEN_UP_KEEP_MS } from '../../webhooks/delivery-outcome.ts'
 import { endUserFindings, NAMED_MS } from './end-users.ts'
 import {
@@ -137,7 +138,7 @@ export class Figures {
     const { state, snapshot } = this.#sources
     this.#looked = new Set()
     const current = snapshot()
-    const all = budgetedAccounts(current, await state.keys.list())
+    const all = budgetedAccounts(current, (await readKeys(state.keys)).all())
     this.#budgeted = new Set(all.map(({ workspace }) => workspace))
     if (this.#nextAccount >= all.length) this.#nextAccount = 0
     const chosen = all.slice(this.#nextAccount, this.#nextAccount + ACCOUNTS.perRound)

@@ -47,7 +47,7 @@ export interface BudgetedAccount {
 /** Workspaces that have a budget, or a key with one. Keys of the state among them, without the revoked ones. */
 export function budgetedAccounts(
   { apps, keys }: Pick<Snapshot, 'apps' | 'keys'>,
-  stored: readonly StoredKey[],
+  stored: Iterable<StoredKey>,
 ): BudgetedAccount[] {
   const caps = new Map<string, Map<string, number>>()
   const add = (workspace: string, key: string, micros: number | null) => {

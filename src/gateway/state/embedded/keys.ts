@@ -22,6 +22,11 @@ type Row = {
   readonly unit_rates: string | null
 }
 
+/** Keys of a page: some milliseconds of this thread, for which everything else waits. */
+const PAGE = 1_000
+/** Changes that are told one by one: where there are more, pages do less harm. */
+const CHANGES_MAX = 5_000
+
 export function createKeys(db: DatabaseSync, now: () => number): Operations<StoredKeys> {
   const put = db.prepare(`
     INSERT INTO stored_keys (
@@ -39,34 +44,53 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
     WHERE id = :id AND EXISTS (SELECT 1 FROM keys_version WHERE version = :version)`)
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
+  const page = db.prepare(`SELECT * FROM stored_keys WHERE id > ? ORDER BY id LIMIT ${PAGE}`)
+  const since = db.prepare(`SELECT * FROM stored_keys WHERE version > ? LIMIT ${CHANGES_MAX + 1}`)
   const revoke = db.prepare('UPDATE stored_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL')
   const forget = db.prepare('DELETE FROM stored_keys WHERE id = ? AND expires_at_ms <= ?')
   const version = db.prepare('SELECT version FROM keys_version')
   const raise = db.prepare('UPDATE keys_version SET version = version + 1')
+  const mark = db.prepare('UPDATE stored_keys SET version = (SELECT version FROM keys_version) WHERE id = ?')
+  const readVersion = () => String(version.get()?.version)
+  const changed = (id: string, { changes }: { readonly changes: number | bigint }): boolean => {
+    if (changes === 0) return false
+    raise.run()
+    mark.run(id)
+    return true
+  }
 
   return {
     create({ workspace, createdAtMs, revokedAtMs, kind, ...key }) {
       const row = { ...keyColumns(key), workspace, createdAtMs, revokedAtMs, kind: kind ?? null }
-      if (put.run(row).changes !== 0) raise.run()
+      changed(key.id, put.run(row))
     },
 
     replace(key, version) {
-      const isReplaced = replace.run({ ...keyColumns(key), version: Number(version) }).changes !== 0
-      if (isReplaced) raise.run()
-      return isReplaced
+      return changed(key.id, replace.run({ ...keyColumns(key), version: Number(version) }))
     },
 
     revoke(id) {
-      if (revoke.run(now(), id).changes !== 0) raise.run()
-      const row = find.get(id) as Row | undefined
-      return row ? rowKey(row) : null
+      changed(id, revoke.run(now(), id))
+      return rowsOf(find.all(id))[0] ?? null
     },
 
     forget: (id) => void forget.run(id, now()),
 
-    list: () => (list.all() as Row[]).map(rowKey),
+    list: () => rowsOf(list.all()),
 
-    version: () => String(version.get()?.version),
+    page(from) {
+      const keys = rowsOf(page.all(from ?? ''))
+      return { keys, next: keys.length < PAGE ? null : keys[PAGE - 1]!.id }
+    },
+
+    changes(version) {
+      // Before the keys: a change in between is then told once more, and never left out.
+      const now = readVersion()
+      const keys = rowsOf(since.all(Number(version)))
+      return keys.length > CHANGES_MAX ? null : { keys, version: now }
+    },
+
+    version: readVersion,
   }
 }
 
@@ -82,7 +106,19 @@ function keyColumns(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedA
   }
 }
 
-function rowKey(row: Row): StoredKey {
+/** Keys of rows as SQLite gives them. */
+function rowsOf(rows: unknown): StoredKey[] {
+  // One array for all that are equal goes to the other thread as one.
+  const scopes = new Map<string, StoredKey['scopes']>()
+  const scopesOf = (json: string) => {
+    const some = scopes.get(json) ?? (JSON.parse(json) as StoredKey['scopes'])
+    scopes.set(json, some)
+    return some
+  }
+  return (rows as Row[]).map((row) => rowKey(row, scopesOf))
+}
+
+function rowKey(row: Row, scopesOf: (json: string) => StoredKey['scopes']): StoredKey {
   const { requests_per_minute: requestsPerMinute, burst, unit_rates: rates } = row
   return {
     id: row.id,
@@ -91,7 +127,7 @@ function rowKey(row: Row): StoredKey {
     workspace: row.workspace,
     app: row.app,
     name: row.name,
-    scopes: JSON.parse(row.scopes) as StoredKey['scopes'],
+    scopes: scopesOf(row.scopes),
     rateLimit:
       requestsPerMinute === null || burst === null
         ? null

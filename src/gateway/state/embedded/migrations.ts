@@ -546,4 +546,9 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX job_inputs_since ON job_inputs (since_ms);
   `,
+  `
+  -- The version that a change of the key has made; 0: it was before there was this column.
+  ALTER TABLE stored_keys ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX stored_keys_version ON stored_keys (version);
+  `,
 ]

@@ -99,6 +99,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     revoke: 'write',
     forget: 'write',
     list: 'read',
+    page: 'read',
+    changes: 'read',
     version: 'read',
   },
   settings: {

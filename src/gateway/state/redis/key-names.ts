@@ -84,4 +84,6 @@ export const keys = {
   revokedApiKeys: 'lk:{keys}:revoked',
   /** Which change of them was the last. */
   apiKeysVersion: 'lk:{keys}:version',
+  /** The last changes of them, newest first. */
+  apiKeysChanges: 'lk:{keys}:changes',
 }

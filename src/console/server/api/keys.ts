@@ -189,21 +189,21 @@ export function fileKeys({ keys, rateLimit: fallback }: Snapshot, workspace: str
   const own = [...keys.values()].filter((principal) => principal.workspace.id === workspace)
   return own.map(({ app, key }) => ({
     ...key,
+    ...{ app: app.id, prefix: null, createdAtMs: null, revokedAtMs: null, managedBy: 'file' as const },
     hasDefaultRateLimit: isDeepStrictEqual(key.rateLimit, fallback),
-    app: app.id,
-    prefix: null,
-    createdAtMs: null,
-    revokedAtMs: null,
-    managedBy: 'file',
   }))
 }
+
+/** Names of the configuration's keys by their ids: of 100,000 they take too long to be gathered for each answer. */
+const namesInFile = new WeakMap<Snapshot['keys'], ReadonlyMap<string, string>>()
 
 /** Names by the ids of keys, those of the configuration file too. */
 export async function keyNames({ deps }: ConsoleContext): Promise<(id: string) => string | null> {
   const { state, snapshot } = deps.services
   const stored = await storedKeyNames(state.keys).catch(() => null)
-  const inFile = new Map<string, string>()
-  for (const { key } of snapshot().keys.values()) inFile.set(key.id, key.name)
+  const { keys } = snapshot()
+  const inFile = namesInFile.get(keys) ?? new Map([...keys.values()].map(({ key }) => [key.id, key.name]))
+  namesInFile.set(keys, inFile)
   return (id) => stored?.(id) ?? inFile.get(id) ?? null
 }
 

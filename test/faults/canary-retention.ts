@@ -7,6 +7,7 @@ import {
   GetObjectCommand,
   ListMultipartUploadsCommand,
   ListPartsCommand,
+  type S3Client,
 } from '@aws-sdk/client-s3'
 import { WebSocketServer } from 'ws'
 import type { Objects } from '../../src/contracts/objects.ts'
@@ -325,13 +326,31 @@ export async function keptAnywhere(rig: RetentionRig, alsoParts: boolean): Promi
   return [...names, ...values, ...pages, ...ofRedis]
 }
 
-/** Makes objects of what was sent of uploads that nobody goes on with: of its parts alone nobody can be given bytes. */
-async function endUploads({ s3, bucket: Bucket }: RetentionRig): Promise<number> {
+/** Uploads in parts that are under way at the S3 server, with those parts. */
+async function openUploads(client: S3Client, Bucket: string) {
+  const { Uploads: uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket }))
+  return await Promise.all(
+    uploads.map(async ({ Key, UploadId }) => {
+      const { Parts: parts = [] } = await client.send(new ListPartsCommand({ Bucket, Key, UploadId }))
+      return { Key, UploadId, parts }
+    }),
+  )
+}
+
+/** Number of parts of them; 0 for a folder. */
+export async function partsUnderWay({ s3, bucket }: RetentionRig): Promise<number> {
   if (s3 === null) return 0
   const client = s3ClientOf(s3)
-  const { Uploads: uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket }))
-  for (const { Key, UploadId } of uploads) {
-    const { Parts: parts = [] } = await client.send(new ListPartsCommand({ Bucket, Key, UploadId }))
+  const uploads = await openUploads(client, bucket)
+  client.destroy()
+  return uploads.reduce((sum, { parts }) => sum + parts.length, 0)
+}
+
+/** Makes objects of what was sent of uploads that nobody goes on with: of its parts alone nobody can be given bytes. */
+async function endUploads({ s3, bucket: Bucket }: RetentionRig): Promise<void> {
+  if (s3 === null) return
+  const client = s3ClientOf(s3)
+  for (const { Key, UploadId, parts } of await openUploads(client, Bucket)) {
     if (parts.length === 0) continue
     const Parts = parts.map(({ ETag, PartNumber }) => ({ ETag, PartNumber }))
     await client.send(
@@ -340,7 +359,6 @@ async function endUploads({ s3, bucket: Bucket }: RetentionRig): Promise<number>
     await client.send(new GetObjectCommand({ Bucket, Key }))
   }
   client.destroy()
-  return uploads.length
 }
 
 /** The object store of a node that is gone. */

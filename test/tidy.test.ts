@@ -82,7 +82,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/admin': 2_585,
   'gateway/api': 17_350,
   'gateway/call': 855,
-  'gateway/call/attempt': 4_080,
+  'gateway/call/attempt': 4_115,
   'gateway/call/compare': 645,
   'gateway/call/context': 1_315,
   'gateway/call/facts': 1_130,

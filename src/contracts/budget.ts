@@ -20,6 +20,8 @@ export interface ByteBudget {
    * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
    */
   reserve?(bytes: number, options: ReserveOptions): Promise<boolean>
+  /** Whether it holds more than its share, of memory that is all used or that others want; absent where none may. */
+  isOver?(workspace: string): boolean
   /** Registers a holder from whom memory can be taken back; absent where it never is. */
   enrol?(holder: MemoryHolder): void
   /** Forgets a holder. Idempotent. */

@@ -6,6 +6,7 @@ import { attempt } from './failure.ts'
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
+  isOver(workspace: string): boolean
   enrol(holder: MemoryHolder): void
   dismiss(holder: MemoryHolder): void
   /** Waiting callers of `reserve`. */
@@ -152,6 +153,10 @@ class FairBudget implements WaitingBudget {
     return this.#wait(bytes, options)
   }
 
+  isOver(workspace: string): boolean {
+    return this.limit - this.#used < this.#headroomOf(workspace) && !this.#isWithin(workspace, 0)
+  }
+
   enrol(holder: MemoryHolder): void {
     const account = this.#accountOf(holder.workspace)
     account.holders ??= new Set()
@@ -213,8 +218,7 @@ class FairBudget implements WaitingBudget {
   }
 
   #shareOf(workspace: string): number {
-    const isUsed = this.#accounts.get(workspace)?.isUsed ?? false
-    return this.limit / (this.#usedAccounts + (isUsed ? 0 : 1))
+    return this.limit / (this.#usedAccounts + (this.#accounts.get(workspace)?.isUsed ? 0 : 1))
   }
 
   #isWithin(workspace: string, bytes: number): boolean {
@@ -284,8 +288,7 @@ class FairBudget implements WaitingBudget {
       }
     }
     // The share of an earlier look counts while it is on its way: a store may take a second to end an upload.
-    let coming = 0
-    for (const units of this.#ended.values()) coming += units
+    let coming = [...this.#ended.values()].reduce((sum, units) => sum + units, 0)
     for (const [i, account] of over.entries()) {
       for (const holder of slowest[i] ?? []) {
         if (this.#used - coming <= enough || account.held <= share) break
@@ -295,21 +298,22 @@ class FairBudget implements WaitingBudget {
         coming += later
       }
     }
-    if (asker !== undefined) this.#refuseWaiting(this.#used - coming - enough, asker, share)
+    this.#refuseWaiting(this.#used - coming - enough, asker, share)
     this.#taking = false
   }
 
   /** Ends the turns of others who wait for more than their share, the last first, until `missing` comes free. */
-  #refuseWaiting(missing: number, asker: string, share: number): void {
+  #refuseWaiting(missing: number, asker: string | undefined, share: number): void {
     let left = missing
-    if (left <= 0) return
     for (const waiter of [...this.#over].reverse()) {
-      const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}
+      if (left <= 0) return
       const heldBytes = waiter.heldBytes?.() ?? 0
+      const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}
       if (waiter.workspace === asker || heldBytes === 0 || held + waiting <= share) continue
+      // For the headroom only answers that are read on: they wait for nothing but to keep what they have.
+      if (asker === undefined && (waiter.bytes > 0 || this.#headroomOf(waiter.workspace) === 0)) continue
       left -= heldBytes
       waiter.grant(false)
-      if (left <= 0) break
     }
   }
 

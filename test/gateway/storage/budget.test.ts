@@ -287,3 +287,57 @@ t.test(
     t.same(refused, [3])
   },
 )
+
+t.test(
+  'a workspace is over its share where memory is all used, or where others want some',
+  async (t: Test) => {
+    const budget = createBudget(100, 0)
+    budget.charge(100, 'greedy')
+    t.equal(budget.isOver('greedy'), false, 'alone it may hold all')
+    budget.charge(1, 'greedy')
+    t.equal(budget.isOver('greedy'), true)
+    t.equal(budget.isOver('modest'), false, 'it holds nothing')
+    budget.refund(21, 'greedy')
+    t.equal(budget.isOver('greedy'), false)
+    t.equal(budget.tryReserve(10, 'modest'), true)
+    t.equal(budget.isOver('greedy'), true, 'ten are left, and a quarter is for others')
+    t.equal(budget.isOver('modest'), false)
+    budget.refund(15, 'greedy')
+    t.equal(budget.isOver('greedy'), false)
+  },
+)
+
+t.test(
+  'answers that are read on leave room for others, and end for it where they hold more',
+  async (t: Test) => {
+    const clock = new VirtualClock()
+    const budget = createBudget(100, 0, clock)
+    budget.charge(90, 'greedy')
+    const refused: string[] = []
+    const readOn = async (name: string, bytes: number) => {
+      const heldBytes = () => 10
+      if (await budget.reserve(bytes, { ...wait('greedy'), heldBytes })) return
+      refused.push(name)
+      budget.refund(10, 'greedy')
+    }
+    t.equal(budget.tryReserve(5, 'modest'), true)
+    const turns = [readOn('first', 0), readOn('body', 50), readOn('second', 0)]
+    await clock.advance(150)
+    t.same(refused, ['second', 'first'], 'twenty were missing of a quarter; a body may wait')
+    budget.refund(60, 'greedy')
+    await Promise.all(turns)
+    t.same(refused, ['second', 'first'])
+    t.equal(budget.waiting, 0)
+
+    budget.refund(5, 'modest')
+    budget.refund(60, 'greedy')
+    await clock.advance(60_000)
+    budget.charge(110, 'greedy')
+    const alone = readOn('third', 0)
+    await clock.advance(4_000)
+    t.same(refused, ['second', 'first'], 'alone it may wait until others of its workspace end')
+    budget.refund(20, 'greedy')
+    await alone
+    t.same(refused, ['second', 'first'])
+  },
+)

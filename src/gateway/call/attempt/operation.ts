@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { ByteBudget } from '../../../contracts/budget.ts'
 import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import type { Entry } from '../../../contracts/catalog.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
 import type { OperationName, Results } from '../../../contracts/operations.ts'
 import type { Ending, Operation, Step, Target } from '../../../contracts/provider.ts'
 import { type Clock, sleep } from '../../../contracts/time.ts'
@@ -467,6 +468,7 @@ export class Checkpoint {
 
 /** Bytes of an answer, charged to the share of the caller's workspace while they are in memory. */
 export interface MemoryLease {
+  readonly charged: number
   /** @param bytes negative when they are freed */
   charge(bytes: number): void
   /** Gives back everything that was charged so far. */
@@ -477,6 +479,9 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
   const workspace = principal?.workspace.id
   let charged = 0
   return {
+    get charged() {
+      return charged
+    },
     charge(bytes) {
       charged += bytes
       if (bytes < 0) budget.refund(-bytes, workspace)
@@ -487,4 +492,30 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
       charged = 0
     },
   }
+}
+
+/** Time that an answer waits for memory, as bodies do. */
+const TURN_MS = 5_000
+
+/**
+ * To be asked before more of an answer is read: while its workspace holds more than its share, it waits.
+ *
+ * @param leases what the answer holds, which comes free when it is given up
+ * @returns null: there is nothing to wait for
+ * @throws GatewayError OVERLOADED when that does not end soon; the signal's reason
+ */
+export function memoryTurn(
+  budget: ByteBudget,
+  { principal }: Pick<CallContext, 'principal'>,
+  leases: readonly MemoryLease[],
+  signal: AbortSignal,
+): Promise<void> | null {
+  const workspace = principal?.workspace.id
+  if (workspace === undefined || !budget.isOver?.(workspace)) return null
+  const heldBytes = () => leases.reduce((sum, { charged }) => sum + charged, 0)
+  const waited = budget.reserve?.(0, { workspace, waitMs: TURN_MS, signal, heldBytes })
+  return (waited ?? Promise.resolve(false)).then((granted) => {
+    signal.throwIfAborted()
+    if (!granted) throw new GatewayError('OVERLOADED', 'this node has no memory left for more of the answer')
+  })
 }

@@ -25,6 +25,7 @@ import {
   LATE,
   leaseMemory,
   type MemoryLease,
+  memoryTurn,
   traceContextOf,
   traced,
 } from './operation.ts'
@@ -262,6 +263,8 @@ export async function openAttempt(
   const left = new AbortController()
   const memory = leaseMemory(services.budget, context)
   const ended = AbortSignal.any([toAbortSignal(signal), left.signal])
+  const unread = leaseMemory(services.budget, context)
+  const waiting = leaseMemory(services.budget, context)
   const answer = readAnswer({
     streamed,
     upstream: traced(step.request, traceContextOf(context)),
@@ -272,8 +275,9 @@ export async function openAttempt(
     signal: ended,
     deadlineAtMs: active.deadlineAtMs,
     memory,
-    unread: leaseMemory(services.budget, context),
-    waiting: leaseMemory(services.budget, context),
+    unread,
+    waiting,
+    turn: () => memoryTurn(services.budget, context, [memory, unread, waiting], ended),
   })
   const rest = inFormat(active, answer, adapted.encoding, ended)
   const late = () => left.abort(new UpstreamFailure(LATE))
@@ -352,9 +356,10 @@ interface StreamSource {
   readonly unread: MemoryLease
   /** Memory of bytes that are received and not read. */
   readonly waiting: MemoryLease
+  readonly turn: () => ReturnType<typeof memoryTurn>
 }
 
-/** Sends the request and reads its answer, delta by delta on demand. @throws UpstreamFailure */
+/** Sends the request and reads its answer, delta by delta on demand. @throws UpstreamFailure, or OVERLOADED */
 async function* readAnswer(reading: StreamSource): AsyncGenerator<Delta, Results[StreamedName], void> {
   const { streamed, upstream, payload, target, open, signal, memory, unread, waiting } = reading
   const deadlineMs = Math.max(1, reading.deadlineAtMs - reading.clock.now())
@@ -366,6 +371,8 @@ async function* readAnswer(reading: StreamSource): AsyncGenerator<Delta, Results
     for await (const chunk of stream.chunks) {
       bytes += chunk.byteLength
       if (bytes > STREAM_BYTES_MAX) throw new UpstreamFailure(TOO_LARGE)
+      const turn = reading.turn()
+      if (turn !== null) await turn
       const deltas = reader.push(chunk)
       if ('kind' in deltas) throw new UpstreamFailure(deltas)
       if (deltas.length === 0) unread.charge(chunk.byteLength)

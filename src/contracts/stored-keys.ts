@@ -37,6 +37,8 @@ export interface FormerKey {
 export interface KeyPage {
   readonly keys: readonly StoredKey[]
   readonly next: string | null
+  /** Number of all keys by then; told at least with the last part. */
+  readonly total: number | null
 }
 
 /** Keys that have changed, as they are, and the version by then. */
@@ -70,7 +72,7 @@ export interface StoredKeys {
   list(): Promise<readonly StoredKey[]>
   /**
    * All of them in parts of a thousand or so, in any order, each at least once. Where a key changes meanwhile it may be
-   * there as it was before.
+   * there as it was before. A failover between two parts may leave some out: then there are fewer than `total`.
    *
    * @param from `next` of the part before; null: the first part
    */

@@ -8,6 +8,8 @@ import { formerUntilMs } from './key.ts'
 
 /** Keys that are forgotten in the state raise no version: they are found out by reading all again. */
 const WHOLE_MS = 24 * 3_600_000
+/** How often all are read where some were left out. */
+const WHOLE_TRIES = 3
 
 type ReadKeys = Pick<StoredKeys, 'version' | 'page' | 'changes'>
 
@@ -108,18 +110,27 @@ export class KnownKeys {
   }
 
   async #readAll(version: string): Promise<void> {
+    // Fewer than there are: some were left out, or have come meanwhile and are changes of the next reading.
+    for (let tries = 0; tries < WHOLE_TRIES; tries += 1)
+      if ((await this.#readParts()) <= this.#byId.size) break
+    this.#version = version
+    this.#wholeAtMs = this.#clock.now()
+  }
+
+  /** @returns how many there are */
+  async #readParts(): Promise<number> {
     const gone = new Set(this.#byId.keys())
-    for (let from: string | null = null, isFirst = true; isFirst || from !== null; isFirst = false) {
-      const { keys, next } = await this.#keys.page(from)
+    for (let from: string | null = null; ; ) {
+      const { keys, next, total } = await this.#keys.page(from)
       for (const key of keys) {
         this.#put(key)
         gone.delete(key.id)
       }
       from = next
+      if (from !== null) continue
+      for (const id of gone) this.drop(id)
+      return total ?? 0
     }
-    for (const id of gone) this.drop(id)
-    this.#version = version
-    this.#wholeAtMs = this.#clock.now()
   }
 
   /** Keeps a key that was read, as the object before where it is the same. */

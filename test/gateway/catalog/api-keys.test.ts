@@ -82,7 +82,8 @@ class Keys implements Omit<StoredKeys, 'forget'> {
     return this.#answer(() => {
       const begin = Number(from ?? 0)
       const keys = structuredClone([...this.#keys.values()].slice(begin, begin + PAGE))
-      return { keys, next: begin + PAGE < this.#keys.size ? String(begin + PAGE) : null }
+      const total = this.#keys.size
+      return { keys, next: begin + PAGE < total ? String(begin + PAGE) : null, total }
     })
   }
 
@@ -249,6 +250,24 @@ t.test('a reading that breaks off in the middle is made again', async (t) => {
   keys.page = page
   await clock.advance(2 * POLL_MS)
   t.ok(all.every(({ sha256 }) => book.find(sha256) !== undefined))
+})
+
+t.test('what a failover between two parts leaves out is read again', async (t) => {
+  const all = Array.from({ length: 3 * PAGE }, () => storedKey())
+  const keys = new Keys(...all)
+  const page = keys.page.bind(keys)
+  let cursors = 0
+  keys.page = (from) => page(from !== null && cursors++ === 0 ? String(2 * PAGE) : from)
+  const known = await readKeys(keys)
+  t.equal(keys.lists, 2)
+  t.equal(known.callable, all.length)
+  // Where there are always more than are told, it does not read for ever.
+  keys.page = async (from) => ({ ...(await page(from)), total: 10 * PAGE })
+  keys.forgetful = true
+  await keys.revoke(all[0]!.id)
+  await readKeys(keys)
+  t.equal(keys.lists, 5)
+  t.equal(known.callable, all.length - 1)
 })
 
 t.test('keys are found by their ids and workspaces, and share what they have in common', async (t) => {
@@ -527,7 +546,7 @@ t.test('a closed book asks no more, not even after the answer that was under way
 t.test('it keeps no process alive', async (t) => {
   const program = `
     import { createApiKeys } from '${new URL('../../../src/gateway/catalog/api-keys.ts', import.meta.url)}'
-    const keys = { version: async () => '1', page: async () => ({ keys: [], next: null }) }
+    const keys = { version: async () => '1', page: async () => ({ keys: [], next: null, total: 0 }) }
     const options = { isWhole: () => true, keys, log: null, pollMs: 60_000 }
     const book = createApiKeys({ snapshot: () => { throw new Error() }, ...options })
     await book.ready()

@@ -115,7 +115,7 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
 
   t.test('all keys are read in parts', async (t) => {
     const { keys } = (await start(t)).state
-    t.same(await keys.page(null), { keys: [], next: null })
+    t.same(await keys.page(null), { keys: [], next: null, total: 0 })
     const all = Array.from({ length: 2_500 }, () => storedKey())
     await Promise.all(all.map((key) => keys.create(key)))
     const revoked = await keys.revoke(all[7]!.id)
@@ -126,6 +126,7 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
       t.ok(page.keys.length <= 1_500, `${page.keys.length} at once`)
       for (const key of page.keys) read.set(key.id, key)
       from = page.next
+      if (from === null) t.equal(page.total, all.length)
     }
     t.ok(parts > 1)
     const listed = await keys.list()

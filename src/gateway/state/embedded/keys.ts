@@ -45,6 +45,7 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
   const page = db.prepare(`SELECT * FROM stored_keys WHERE id > ? ORDER BY id LIMIT ${PAGE}`)
+  const count = db.prepare('SELECT count(*) AS total FROM stored_keys')
   const since = db.prepare(`SELECT * FROM stored_keys WHERE version > ? LIMIT ${CHANGES_MAX + 1}`)
   const revoke = db.prepare('UPDATE stored_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL')
   const forget = db.prepare('DELETE FROM stored_keys WHERE id = ? AND expires_at_ms <= ?')
@@ -80,7 +81,8 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
 
     page(from) {
       const keys = rowsOf(page.all(from ?? ''))
-      return { keys, next: keys.length < PAGE ? null : keys[PAGE - 1]!.id }
+      if (keys.length === PAGE) return { keys, next: keys[PAGE - 1]!.id, total: null }
+      return { keys, next: null, total: Number(count.get()?.total) }
     },
 
     changes(version) {

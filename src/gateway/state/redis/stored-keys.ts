@@ -41,8 +41,12 @@ const pageKeys = script('stored-keys/page_keys', {
   keys: ['all', 'revoked'],
   args: ['cursor', 'count'],
   reply: (reply): KeyPage => {
-    const [cursor, read, moments] = reply as unknown[]
-    return { keys: readKeys(read, moments), next: cursor === '0' ? null : String(cursor) }
+    const [cursor, read, moments, total] = reply as unknown[]
+    return {
+      keys: readKeys(read, moments),
+      next: cursor === '0' ? null : String(cursor),
+      total: Number(total),
+    }
   },
 })
 

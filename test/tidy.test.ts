@@ -99,10 +99,10 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/metrics': 1_690,
   'gateway/observe/recorder': 1_150,
   'gateway/observe/tracing': 700,
-  'gateway/outbound': 3_200,
+  'gateway/outbound': 3_220,
   'gateway/providers': 11_440,
   'gateway/state': 13_090,
-  'gateway/storage': 6_290,
+  'gateway/storage': 6_300,
   'gateway/webhooks': 650,
   'gateway/workers': 450,
 }

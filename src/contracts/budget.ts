@@ -20,8 +20,12 @@ export interface ByteBudget {
    * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
    */
   reserve?(bytes: number, options: ReserveOptions): Promise<boolean>
-  /** Whether it holds more than its share, of memory that is all used or that others want; absent where none may. */
-  isOver?(workspace: string): boolean
+  /**
+   * Whether it holds more than its share of memory that others want; absent where none may.
+   *
+   * @param own bytes that are not counted: what it asks for is read in any case, if it is all that it holds
+   */
+  isOver?(workspace: string, own?: number): boolean
   /** Registers a holder from whom memory can be taken back; absent where it never is. */
   enrol?(holder: MemoryHolder): void
   /** Forgets a holder. Idempotent. */
@@ -38,6 +42,8 @@ export interface ReserveOptions {
    * share of its workspace, may be refused sooner: when a workspace within its share finds nothing.
    */
   readonly heldBytes?: () => number
+  /** It waits until its workspace is within its share, for nothing but to keep what it holds. */
+  readonly keeps?: true
 }
 
 /** A body that arrives or an answer that is read: as fast as the client likes, and memory is held all that time. */

@@ -102,6 +102,8 @@ export interface SendOptions {
   readonly signal: CancelSignal
   /** Told of every chunk of the answer that is kept, bytes, so that the byte budget can count it. */
   readonly onHeld: (bytes: number) => void
+  /** Asked while more of the answer comes; the provider is held back for as long as that takes, see `MemoryLease`. */
+  readonly turn?: () => Promise<void> | null
 }
 
 /** An answer whose body is still coming. */

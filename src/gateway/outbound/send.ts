@@ -76,6 +76,8 @@ class WholeAnswer extends Sending {
   readonly #resolve: (reply: UpstreamReply) => void
   readonly #reject: (reason: unknown) => void
   readonly #onHeld: SendOptions['onHeld']
+  readonly #turn: SendOptions['turn']
+  #isHeldBack = false
   #body = NO_CHUNKS
   #bytes = 0
   #status = 0
@@ -91,6 +93,7 @@ class WholeAnswer extends Sending {
   ) {
     super(connections, reader, request, options)
     this.#onHeld = options.onHeld
+    this.#turn = options.turn
     this.#resolve = resolve
     this.#reject = reject
   }
@@ -108,7 +111,19 @@ class WholeAnswer extends Sending {
     this.#onHeld(chunk.length)
     // Most answers are one chunk, and a list that is pushed to takes room for seventeen.
     if (this.#body === NO_CHUNKS) this.#body = [chunk]
-    else this.#body.push(chunk)
+    else if (this.#body.push(chunk) > 1) this.#awaitTurn()
+  }
+
+  #awaitTurn(): void {
+    const turn = this.#isHeldBack ? null : (this.#turn?.() ?? null)
+    if (turn === null) return
+    this.#isHeldBack = true
+    this.pause()
+    const onTurn = () => {
+      this.#isHeldBack = false
+      this.resume()
+    }
+    turn.then(onTurn, (error: Error) => this.abort(error))
   }
 
   protected override answered(): void {

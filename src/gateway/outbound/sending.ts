@@ -1,5 +1,6 @@
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { CancelSignal } from '../../contracts/cancellation.ts'
+import { GatewayError } from '../../contracts/errors.ts'
 import {
   type Failure,
   type SendOptions,
@@ -155,10 +156,11 @@ export abstract class Sending extends Perishable implements WaitingExchange {
     return this.#reading.ended
   }
 
-  /** Chooses the error to throw for `cause`: a caller's leaving and a store's failure are not the provider's. */
+  /** Chooses the error to throw: a caller's leaving, a store's failure and a want of memory are not the provider's. */
   errorOf(cause: unknown): unknown {
     if (this.#signal.aborted) return this.#signal.reason
     if (this.#reading.failed) return this.#reading.error
+    if (cause instanceof GatewayError) return cause
     return new UpstreamFailure(toFailure(cause, this.#begun), cause)
   }
 }

@@ -6,7 +6,7 @@ import { attempt } from './failure.ts'
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
-  isOver(workspace: string): boolean
+  isOver(workspace: string, own?: number): boolean
   enrol(holder: MemoryHolder): void
   dismiss(holder: MemoryHolder): void
   /** Waiting callers of `reserve`. */
@@ -58,6 +58,7 @@ interface Waiter {
   readonly bytes: number
   readonly workspace: string
   readonly heldBytes: (() => number) | undefined
+  readonly keeps: true | undefined
   grant(granted: boolean): void
 }
 
@@ -102,7 +103,7 @@ class FairBudget implements WaitingBudget {
   readonly #ended = new Map<MemoryHolder, number>()
   /** Workspace that asked last, its time, and the time at which another one did. */
   #asker = ''
-  #askedAtMs = 0
+  #askedAtMs = Number.NEGATIVE_INFINITY
   #othersAskedAtMs = Number.NEGATIVE_INFINITY
   #timer: Timer | undefined
   /** Memory is being taken back for one caller: what comes free meanwhile is not for those who wait after it. */
@@ -148,13 +149,17 @@ class FairBudget implements WaitingBudget {
 
   async reserve(bytes: number, options: ReserveOptions): Promise<boolean> {
     if (bytes > this.limit || options.signal.aborted) return false
-    if (this.tryReserve(bytes, options.workspace)) return true
-    if (options.waitMs <= 0) return false
-    return this.#wait(bytes, options)
+    if (options.keeps) this.#noteWaiting(options.workspace)
+    else if (this.tryReserve(bytes, options.workspace)) return true
+    return options.waitMs > 0 ? this.#wait(bytes, options) : false
   }
 
-  isOver(workspace: string): boolean {
-    return this.limit - this.#used < this.#headroomOf(workspace) && !this.#isWithin(workspace, 0)
+  isOver(workspace: string, own = 0): boolean {
+    const headroom = this.#headroomOf(workspace)
+    if (this.limit - this.#used >= headroom || headroom === 0) return false
+    // One that asked lately has its share also while it holds nothing.
+    const held = (this.#accounts.get(workspace)?.held ?? 0) - own
+    return held > Math.min(this.#shareOf(workspace), this.limit / 2)
   }
 
   enrol(holder: MemoryHolder): void {
@@ -170,8 +175,8 @@ class FairBudget implements WaitingBudget {
     if (account?.holders?.delete(holder)) this.#book(holder.workspace, 0, 0)
   }
 
-  #wait(bytes: number, { workspace, waitMs, signal, heldBytes }: ReserveOptions): Promise<boolean> {
-    const queue = this.#isWithin(workspace, bytes) ? this.#within : this.#over
+  #wait(bytes: number, { workspace, waitMs, signal, heldBytes, keeps }: ReserveOptions): Promise<boolean> {
+    const queue = !keeps && this.#isWithin(workspace, bytes) ? this.#within : this.#over
     this.#book(workspace, 0, bytes)
     this.#watch()
     return new Promise((resolve) => {
@@ -185,7 +190,7 @@ class FairBudget implements WaitingBudget {
         if (!granted) this.#grantWaiting()
       }
       const giveUp = () => grant(false)
-      const waiter: Waiter = { bytes, workspace, heldBytes, grant }
+      const waiter: Waiter = { bytes, workspace, heldBytes, keeps, grant }
       const timer = this.#clock.after(waitMs, giveUp)
       signal.addEventListener('abort', giveUp, { once: true })
       queue.add(waiter)
@@ -196,7 +201,7 @@ class FairBudget implements WaitingBudget {
     if (this.#taking) return
     for (const queue of [this.#within, this.#over]) {
       for (const waiter of queue) {
-        if (!this.#fits(waiter.bytes, waiter.workspace)) return
+        if (waiter.keeps ? this.isOver(waiter.workspace) : !this.#fits(waiter.bytes, waiter.workspace)) return
         this.charge(waiter.bytes, waiter.workspace)
         waiter.grant(true)
       }
@@ -275,18 +280,12 @@ class FairBudget implements WaitingBudget {
     if (missing <= 0) return
     const enough = this.#used - missing
     const share = asker === undefined ? this.limit / this.#usedAccounts : this.#shareOf(asker)
-    const over = [...this.#accounts.values()]
-      .filter(({ held, holders }) => holders !== null && held > share)
-      .sort((a, b) => b.held - a.held)
+    const over = heaviestOver(share, this.#accounts.values())
     this.#taking = true
     const nowMs = this.#clock.now()
     const slowest = over.map(({ holders }) => slowestOf(holders, nowMs))
-    for (const [i, { holders }] of over.entries()) {
-      for (const holder of (asker === undefined ? slowest[i] : holders) ?? []) {
-        if (this.#used <= enough) break
-        holder.shrink?.()
-      }
-    }
+    const shrinking = asker === undefined ? slowest : over.map(({ holders }) => [...(holders ?? [])])
+    for (const holder of shrinking.flat()) if (this.#used > enough) holder.shrink?.()
     // The share of an earlier look counts while it is on its way: a store may take a second to end an upload.
     let coming = [...this.#ended.values()].reduce((sum, units) => sum + units, 0)
     for (const [i, account] of over.entries()) {
@@ -298,12 +297,14 @@ class FairBudget implements WaitingBudget {
         coming += later
       }
     }
-    this.#refuseWaiting(this.#used - coming - enough, asker, share)
+    if (asker !== undefined) this.#refuseWaiting(this.#used - coming - enough, share, asker)
+    else if (this.#headroomOf(this.#asker) > 0)
+      this.#refuseWaiting(this.#used - coming - enough, Math.min(share, this.limit / 2))
     this.#taking = false
   }
 
   /** Ends the turns of others who wait for more than their share, the last first, until `missing` comes free. */
-  #refuseWaiting(missing: number, asker: string | undefined, share: number): void {
+  #refuseWaiting(missing: number, share: number, asker?: string): void {
     let left = missing
     for (const waiter of [...this.#over].reverse()) {
       if (left <= 0) return
@@ -311,7 +312,7 @@ class FairBudget implements WaitingBudget {
       const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}
       if (waiter.workspace === asker || heldBytes === 0 || held + waiting <= share) continue
       // For the headroom only answers that are read on: they wait for nothing but to keep what they have.
-      if (asker === undefined && (waiter.bytes > 0 || this.#headroomOf(waiter.workspace) === 0)) continue
+      if (asker === undefined && !waiter.keeps) continue
       left -= heldBytes
       waiter.grant(false)
     }
@@ -336,6 +337,12 @@ class FairBudget implements WaitingBudget {
     this.#accounts.set(workspace, account)
     return account
   }
+}
+
+/** Accounts with holders and more than a share, the heaviest first. */
+function heaviestOver(share: number, accounts: Iterable<Account>): Account[] {
+  const over = [...accounts].filter(({ held, holders }) => holders !== null && held > share)
+  return over.sort((a, b) => b.held - a.held)
 }
 
 /** Holders that can be ended, those that would need longest first. */

@@ -317,7 +317,8 @@ function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamR
 function sendStep(step: RequestStep, options: AttemptOptions, signal: CancelSignal): Promise<UpstreamReply> {
   const { send, clock, deadlineAtMs, memory, traceContext } = options
   const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - clock.now()))
-  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge }).then(
+  const turn = () => memory.turn(signal)
+  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge, turn }).then(
     inOwnTurn,
   )
 }
@@ -473,7 +474,18 @@ export interface MemoryLease {
   charge(bytes: number): void
   /** Gives back everything that was charged so far. */
   release(): void
+  /**
+   * To be asked before more of an answer is read: while its workspace holds more than its share, it waits.
+   *
+   * @param beside what the answer holds besides, and comes free, too, when it is given up
+   * @returns null: there is nothing to wait for
+   * @throws GatewayError OVERLOADED when that does not end soon; the signal's reason
+   */
+  turn(signal: CancelSignal, beside?: readonly MemoryLease[]): Promise<void> | null
 }
+
+/** Time that an answer waits for memory, as bodies do. */
+const TURN_MS = 5_000
 
 export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext, 'principal'>): MemoryLease {
   const workspace = principal?.workspace.id
@@ -491,31 +503,15 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
       budget.refund(charged, workspace)
       charged = 0
     },
+    turn(signal, beside = []) {
+      const heldBytes = () => beside.reduce((sum, other) => sum + other.charged, charged)
+      if (workspace === undefined || !budget.isOver?.(workspace, heldBytes())) return null
+      const waited = budget.reserve?.(0, { workspace, waitMs: TURN_MS, signal, heldBytes, keeps: true })
+      return (waited ?? Promise.resolve(false)).then((granted) => {
+        signal.throwIfAborted()
+        if (!granted)
+          throw new GatewayError('OVERLOADED', 'this node has no memory left for more of the answer')
+      })
+    },
   }
-}
-
-/** Time that an answer waits for memory, as bodies do. */
-const TURN_MS = 5_000
-
-/**
- * To be asked before more of an answer is read: while its workspace holds more than its share, it waits.
- *
- * @param leases what the answer holds, which comes free when it is given up
- * @returns null: there is nothing to wait for
- * @throws GatewayError OVERLOADED when that does not end soon; the signal's reason
- */
-export function memoryTurn(
-  budget: ByteBudget,
-  { principal }: Pick<CallContext, 'principal'>,
-  leases: readonly MemoryLease[],
-  signal: AbortSignal,
-): Promise<void> | null {
-  const workspace = principal?.workspace.id
-  if (workspace === undefined || !budget.isOver?.(workspace)) return null
-  const heldBytes = () => leases.reduce((sum, { charged }) => sum + charged, 0)
-  const waited = budget.reserve?.(0, { workspace, waitMs: TURN_MS, signal, heldBytes })
-  return (waited ?? Promise.resolve(false)).then((granted) => {
-    signal.throwIfAborted()
-    if (!granted) throw new GatewayError('OVERLOADED', 'this node has no memory left for more of the answer')
-  })
 }

@@ -25,7 +25,6 @@ import {
   LATE,
   leaseMemory,
   type MemoryLease,
-  memoryTurn,
   traceContextOf,
   traced,
 } from './operation.ts'
@@ -263,8 +262,6 @@ export async function openAttempt(
   const left = new AbortController()
   const memory = leaseMemory(services.budget, context)
   const ended = AbortSignal.any([toAbortSignal(signal), left.signal])
-  const unread = leaseMemory(services.budget, context)
-  const waiting = leaseMemory(services.budget, context)
   const answer = readAnswer({
     streamed,
     upstream: traced(step.request, traceContextOf(context)),
@@ -275,9 +272,8 @@ export async function openAttempt(
     signal: ended,
     deadlineAtMs: active.deadlineAtMs,
     memory,
-    unread,
-    waiting,
-    turn: () => memoryTurn(services.budget, context, [memory, unread, waiting], ended),
+    unread: leaseMemory(services.budget, context),
+    waiting: leaseMemory(services.budget, context),
   })
   const rest = inFormat(active, answer, adapted.encoding, ended)
   const late = () => left.abort(new UpstreamFailure(LATE))
@@ -356,7 +352,6 @@ interface StreamSource {
   readonly unread: MemoryLease
   /** Memory of bytes that are received and not read. */
   readonly waiting: MemoryLease
-  readonly turn: () => ReturnType<typeof memoryTurn>
 }
 
 /** Sends the request and reads its answer, delta by delta on demand. @throws UpstreamFailure, or OVERLOADED */
@@ -371,7 +366,7 @@ async function* readAnswer(reading: StreamSource): AsyncGenerator<Delta, Results
     for await (const chunk of stream.chunks) {
       bytes += chunk.byteLength
       if (bytes > STREAM_BYTES_MAX) throw new UpstreamFailure(TOO_LARGE)
-      const turn = reading.turn()
+      const turn = memory.turn(signal, [unread, waiting])
       if (turn !== null) await turn
       const deltas = reader.push(chunk)
       if ('kind' in deltas) throw new UpstreamFailure(deltas)

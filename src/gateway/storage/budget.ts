@@ -306,7 +306,7 @@ class FairBudget implements WaitingBudget {
   /** Ends the turns of others who wait for more than their share, the last first, until `missing` comes free. */
   #refuseWaiting(missing: number, share: number, asker?: string): void {
     let left = missing
-    for (const waiter of [...this.#over].reverse()) {
+    for (const waiter of left > 0 ? [...this.#over].reverse() : []) {
       if (left <= 0) return
       const heldBytes = waiter.heldBytes?.() ?? 0
       const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}

@@ -103,7 +103,7 @@ export interface SendOptions {
   /** Told of every chunk of the answer that is kept, bytes, so that the byte budget can count it. */
   readonly onHeld: (bytes: number) => void
   /** Asked while more of the answer comes; the provider is held back for as long as that takes, see `MemoryLease`. */
-  readonly turn?: () => Promise<void> | null
+  readonly turn?: (signal: CancelSignal) => Promise<void> | null
 }
 
 /** An answer whose body is still coming. */

@@ -116,7 +116,7 @@ export async function makeTrial(
       signal: new AbortController().signal,
       traceContext: undefined,
       deadlineAtMs: startMs + TRIAL_MS,
-      memory: { charged: 0, charge() {}, release() {}, turn: () => null },
+      memory: { held: () => 0, charge() {}, release() {}, turn: () => null },
       checkpoint: null,
     },
   )

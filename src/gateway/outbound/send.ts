@@ -115,7 +115,7 @@ class WholeAnswer extends Sending {
   }
 
   #awaitTurn(): void {
-    const turn = this.#isHeldBack ? null : (this.#turn?.() ?? null)
+    const turn = this.#isHeldBack ? null : (this.#turn?.(this.signal) ?? null)
     if (turn === null) return
     this.#isHeldBack = true
     this.pause()

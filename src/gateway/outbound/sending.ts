@@ -31,7 +31,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
   #begun = false
   readonly #connections: Connections
   #connection: Connection | null = null
-  readonly #signal: CancelSignal
+  protected readonly signal: CancelSignal
   /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
   /** When the clock began to run; null while it is stopped. */
@@ -48,7 +48,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
     super()
     signal.throwIfAborted()
     this.#connections = connections
-    this.#signal = signal
+    this.signal = signal
     this.#leftMs = Math.max(1, deadlineMs)
     try {
       this.head = requestHead(request)
@@ -69,7 +69,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
   /** Sends it over a connection to its origin; its deadline counts from now on. */
   begin(): void {
     this.runClock()
-    this.#signal.addEventListener('abort', this)
+    this.signal.addEventListener('abort', this)
     this.#connections.send(this)
   }
 
@@ -133,7 +133,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
 
   /** Called when the caller leaves. */
   handleEvent(): void {
-    this.abort(this.#signal.reason ?? REQUEST_OVER)
+    this.abort(this.signal.reason ?? REQUEST_OVER)
   }
 
   /**
@@ -143,7 +143,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
   #unwatch(): void {
     this.over = true
     this.#connections.deadlines.remove(this)
-    this.#signal.removeEventListener('abort', this)
+    this.signal.removeEventListener('abort', this)
     this.stopReading(REQUEST_OVER)
   }
 
@@ -158,7 +158,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
 
   /** Chooses the error to throw: a caller's leaving, a store's failure and a want of memory are not the provider's. */
   errorOf(cause: unknown): unknown {
-    if (this.#signal.aborted) return this.#signal.reason
+    if (this.signal.aborted) return this.signal.reason
     if (this.#reading.failed) return this.#reading.error
     if (cause instanceof GatewayError) return cause
     return new UpstreamFailure(toFailure(cause, this.#begun), cause)

@@ -37,7 +37,7 @@ for (const [what, bytes, steps, most] of [
       signal: new Cancellation(),
       traceContext: undefined,
       deadlineAtMs: systemClock.now() + 60_000,
-      memory: { charged: 0, charge: () => {}, release: () => {}, turn: () => null },
+      memory: { held: () => 0, charge: () => {}, release: () => {}, turn: () => null },
       checkpoint: null,
     }
     const runs = Array.from({ length: 3 }, () =>

@@ -317,10 +317,8 @@ function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamR
 function sendStep(step: RequestStep, options: AttemptOptions, signal: CancelSignal): Promise<UpstreamReply> {
   const { send, clock, deadlineAtMs, memory, traceContext } = options
   const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - clock.now()))
-  const turn = () => memory.turn(signal)
-  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge, turn }).then(
-    inOwnTurn,
-  )
+  const sending = { deadlineMs, signal, onHeld: memory.charge, turn: memory.turn }
+  return send(traced(step.request, traceContext), sending).then(inOwnTurn)
 }
 
 /**
@@ -469,7 +467,8 @@ export class Checkpoint {
 
 /** Bytes of an answer, charged to the share of the caller's workspace while they are in memory. */
 export interface MemoryLease {
-  readonly charged: number
+  /** Bytes that are charged now. */
+  held(): number
   /** @param bytes negative when they are freed */
   charge(bytes: number): void
   /** Gives back everything that was charged so far. */
@@ -491,9 +490,7 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
   const workspace = principal?.workspace.id
   let charged = 0
   return {
-    get charged() {
-      return charged
-    },
+    held: () => charged,
     charge(bytes) {
       charged += bytes
       if (bytes < 0) budget.refund(-bytes, workspace)
@@ -504,7 +501,7 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
       charged = 0
     },
     turn(signal, beside = []) {
-      const heldBytes = () => beside.reduce((sum, other) => sum + other.charged, charged)
+      const heldBytes = () => beside.reduce((sum, other) => sum + other.held(), charged)
       if (workspace === undefined || !budget.isOver?.(workspace, heldBytes())) return null
       const waited = budget.reserve?.(0, { workspace, waitMs: TURN_MS, signal, heldBytes, keeps: true })
       return (waited ?? Promise.resolve(false)).then((granted) => {

@@ -106,7 +106,7 @@ export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8
  * A body that is made while it is sent, in chunked coding. Its next piece is asked for when the client has taken the
  * last one, or sooner if that has under 16 KiB: a small piece keeps its bytes for good, a larger one until then. An
  * empty piece is passed over. It is left (`return`) when the client leaves, or was gone before the answer. An error
- * before its first piece becomes the answer; a later one cuts the connection, lest its part is taken for the whole.
+ * before its first piece becomes the answer; a later one cuts the connection, as a part must not pass for the whole.
  */
 export interface StreamedBody {
   readonly stream: AsyncIterable<string | Uint8Array>

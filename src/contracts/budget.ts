@@ -20,12 +20,8 @@ export interface ByteBudget {
    * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
    */
   reserve?(bytes: number, options: ReserveOptions): Promise<boolean>
-  /**
-   * Whether it holds more than its share of memory that others want; absent where none may.
-   *
-   * @param own bytes that are not counted: what it asks for is read in any case, if it is all that it holds
-   */
-  isOver?(workspace: string, own?: number): boolean
+  /** Whether it holds more than its share of memory that others want, the bytes that `own` tells not counted. */
+  isOver?(workspace: string, own?: () => number): boolean
   /** Registers a holder from whom memory can be taken back; absent where it never is. */
   enrol?(holder: MemoryHolder): void
   /** Forgets a holder. Idempotent. */
@@ -66,3 +62,6 @@ export interface HolderPace {
   /** Bytes until it ends; infinite where it is unknown. */
   readonly bytesLeft: number
 }
+
+/** Longest time that a body or an answer waits for memory. */
+export const MEMORY_WAIT_MS = 5_000

@@ -33,11 +33,10 @@ export interface FormerKey {
   readonly untilMs: number
 }
 
-/** Some of the keys, and where the others begin; null: these were the last. */
+/** Some of the keys, and where the others begin; null: these were the last, with the number of all by then. */
 export interface KeyPage {
   readonly keys: readonly StoredKey[]
   readonly next: string | null
-  /** Number of all keys by then; told at least with the last part. */
   readonly total: number | null
 }
 
@@ -71,9 +70,8 @@ export interface StoredKeys {
   /** All of them, the revoked ones too, oldest first: for commands, not for a process that serves. */
   list(): Promise<readonly StoredKey[]>
   /**
-   * All of them in parts of a thousand or so, in any order, each at least once. Where a key changes meanwhile it may be
-   * there as it was before. A failover between two parts may leave some out: then there are fewer than `total`.
-   *
+   * All of them in parts of a thousand or so, in any order, each at least once. One that changes meanwhile may be there
+   * as it was before; a failover between two parts may leave some out, so that there are fewer than `total`.
    * @param from `next` of the part before; null: the first part
    */
   page(from: string | null): Promise<KeyPage>
@@ -81,4 +79,9 @@ export interface StoredKeys {
   changes(since: string): Promise<KeyChanges | null>
   /** Changes with every `create`, `replace` and `revoke`, by whichever process. */
   version(): Promise<string>
+}
+
+/** Order of keys by age, oldest first. */
+export function byAge(one: StoredKey, other: StoredKey): number {
+  return one.createdAtMs - other.createdAtMs || (one.id < other.id ? -1 : 1)
 }

@@ -1,9 +1,8 @@
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { startFleet } from '../support/fleet.ts'
 import { assertStopsClean } from '../support/gateway.ts'
+import { serveHttp } from '../support/http-server.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MEMORY_MIB = 16
@@ -15,7 +14,7 @@ const CALLS = 40
 async function startUpstream(t: Test) {
   /** Answers that have yet to end. */
   const open = new Set<ServerResponse>()
-  const server = createServer(async (asked, response) => {
+  const url = await serveHttp(t, async (asked, response) => {
     let body = ''
     for await (const chunk of asked) if (body.length < 200) body += String(chunk)
     const isLarge = body.includes('much')
@@ -29,13 +28,7 @@ async function startUpstream(t: Test) {
     response.setHeader('content-type', 'text/event-stream')
     response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: TEXT } }] })}\n\n`)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, open }
+  return { url: `${url}/v1`, open }
 }
 
 async function startRig(t: Test) {

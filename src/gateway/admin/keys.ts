@@ -232,13 +232,12 @@ async function requireKey(
 ): Promise<{ readonly key: StoredKey; readonly version: string }> {
   requireOwner(actor, workspace)
   const known = await readKeys(context.state.keys)
-  const { version } = known
   const key = known.byId(id)
-  if (key === undefined || version === null || (workspace !== null && key.workspace !== workspace))
+  if (key === undefined || (workspace !== null && key.workspace !== workspace))
     throw await missingKey(id, workspace, context)
   if (actor.role !== 'operator' && key.scopes.includes('operator'))
     throw new GatewayError('PERMISSION_DENIED', `only an operator may ${what} an operator's key`)
-  return { key, version }
+  return { key, version: known.version! }
 }
 
 /**

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AppPrincipal, Principal } from '../../contracts/catalog.ts'
 import { oneAtATime } from '../../contracts/one-at-a-time.ts'
 import type { RateLimit } from '../../contracts/rate-limit.ts'
-import type { FormerKey, StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import type { FormerKey, KeyPage, StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import { byAge } from '../../contracts/stored-keys.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { formerUntilMs } from './key.ts'
 
@@ -80,7 +81,7 @@ export class KnownKeys {
 
   /** Keys of a workspace, oldest first. */
   of(workspace: string): StoredKey[] {
-    return [...(this.#byWorkspace.get(workspace) ?? [])].sort(byTime)
+    return [...(this.#byWorkspace.get(workspace) ?? [])].sort(byAge)
   }
 
   /** All keys, in no order. */
@@ -120,17 +121,16 @@ export class KnownKeys {
   /** @returns how many there are */
   async #readParts(): Promise<number> {
     const gone = new Set(this.#byId.keys())
-    for (let from: string | null = null; ; ) {
-      const { keys, next, total } = await this.#keys.page(from)
-      for (const key of keys) {
+    let page: KeyPage | null = null
+    do {
+      page = await this.#keys.page(page?.next ?? null)
+      for (const key of page.keys) {
         this.#put(key)
         gone.delete(key.id)
       }
-      from = next
-      if (from !== null) continue
-      for (const id of gone) this.drop(id)
-      return total ?? 0
-    }
+    } while (page.next !== null)
+    for (const id of gone) this.drop(id)
+    return page.total ?? 0
   }
 
   /** Keeps a key that was read, as the object before where it is the same. */
@@ -167,8 +167,4 @@ export class KnownKeys {
 function formerOf(key: StoredKey, former: FormerKey): StoredKey {
   const { sha256, prefix } = former
   return { ...key, sha256, prefix, expiresAtMs: formerUntilMs(former, key) }
-}
-
-function byTime(one: StoredKey, other: StoredKey): number {
-  return one.createdAtMs - other.createdAtMs || (one.id < other.id ? -1 : 1)
 }

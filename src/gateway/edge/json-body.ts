@@ -1,4 +1,5 @@
 import type { ByteBudget, HolderPace, MemoryHolder } from '../../contracts/budget.ts'
+import { MEMORY_WAIT_MS } from '../../contracts/budget.ts'
 import { toAbortSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { ownTurn } from '../../contracts/time.ts'
@@ -19,8 +20,6 @@ const FIRST_BYTES = 16 * 1024
 const JUDGED_MS = 1_000
 /** When a sender may come back whose memory was wanted by others. */
 const SLOW_RETRY_MS = 30_000
-/** How long a larger body waits for memory. */
-const WAIT_MS = 5_000
 /**
  * Copies of a body that exist at once: first its bytes, its text and the parsed value; later the value, the JSON sent
  * to a provider and the bytes of that.
@@ -376,7 +375,7 @@ class JsonMemory implements MemoryHolder, FinishListener {
   async #wait(bytes: number): Promise<void> {
     const { signal } = this.#exchange
     const heldBytes = () => this.#charged + this.#exchange.receivedBytes
-    const options = { workspace: this.workspace, waitMs: WAIT_MS, signal, heldBytes }
+    const options = { workspace: this.workspace, waitMs: MEMORY_WAIT_MS, signal, heldBytes }
     const granted =
       (await this.#budget.reserve?.(bytes, options)) ?? this.#budget.tryReserve(bytes, this.workspace)
     if (granted) return

@@ -1,4 +1,4 @@
-import type { ByteBudget } from '../../contracts/budget.ts'
+import { type ByteBudget, MEMORY_WAIT_MS } from '../../contracts/budget.ts'
 import type { CancelSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { JobObjects } from '../../contracts/job-objects.ts'
@@ -8,8 +8,6 @@ import type { State } from '../../contracts/state.ts'
 
 /** Longest life of a URL to a result, in seconds; each look at the job makes a new URL. */
 const LINK_SECONDS = 900
-/** Longest time that an answer waits for memory, in ms. */
-const MEMORY_WAIT_MS = 5_000
 
 /**
  * The time at which a URL to the job's result expires, in epoch seconds with a fraction: never after the job itself.

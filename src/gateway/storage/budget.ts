@@ -6,7 +6,7 @@ import { attempt } from './failure.ts'
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
-  isOver(workspace: string, own?: number): boolean
+  isOver(workspace: string, own?: () => number): boolean
   enrol(holder: MemoryHolder): void
   dismiss(holder: MemoryHolder): void
   /** Waiting callers of `reserve`. */
@@ -154,11 +154,10 @@ class FairBudget implements WaitingBudget {
     return options.waitMs > 0 ? this.#wait(bytes, options) : false
   }
 
-  isOver(workspace: string, own = 0): boolean {
-    const headroom = this.#headroomOf(workspace)
-    if (this.limit - this.#used >= headroom || headroom === 0) return false
+  isOver(workspace: string, own = () => 0): boolean {
+    if (!isScarce(this) || this.#headroomOf(workspace) === 0) return false
     // One that asked lately has its share also while it holds nothing.
-    const held = (this.#accounts.get(workspace)?.held ?? 0) - own
+    const held = (this.#accounts.get(workspace)?.held ?? 0) - own()
     return held > Math.min(this.#shareOf(workspace), this.limit / 2)
   }
 
@@ -284,8 +283,8 @@ class FairBudget implements WaitingBudget {
     this.#taking = true
     const nowMs = this.#clock.now()
     const slowest = over.map(({ holders }) => slowestOf(holders, nowMs))
-    const shrinking = asker === undefined ? slowest : over.map(({ holders }) => [...(holders ?? [])])
-    for (const holder of shrinking.flat()) if (this.#used > enough) holder.shrink?.()
+    const shrinking = asker === undefined ? slowest : over.map(({ holders }) => holders)
+    shrinkUntil(() => this.#used <= enough, shrinking)
     // The share of an earlier look counts while it is on its way: a store may take a second to end an upload.
     let coming = [...this.#ended.values()].reduce((sum, units) => sum + units, 0)
     for (const [i, account] of over.entries()) {
@@ -297,17 +296,17 @@ class FairBudget implements WaitingBudget {
         coming += later
       }
     }
-    if (asker !== undefined) this.#refuseWaiting(this.#used - coming - enough, share, asker)
-    else if (this.#headroomOf(this.#asker) > 0)
-      this.#refuseWaiting(this.#used - coming - enough, Math.min(share, this.limit / 2))
+    const ofHeadroom =
+      this.#headroomOf(this.#asker) > 0 ? Math.min(share, this.limit / 2) : Number.POSITIVE_INFINITY
+    const left = this.#used - coming - enough
+    if (left > 0) this.#refuseWaiting(left, asker === undefined ? ofHeadroom : share, asker)
     this.#taking = false
   }
 
   /** Ends the turns of others who wait for more than their share, the last first, until `missing` comes free. */
   #refuseWaiting(missing: number, share: number, asker?: string): void {
     let left = missing
-    for (const waiter of left > 0 ? [...this.#over].reverse() : []) {
-      if (left <= 0) return
+    for (const waiter of [...this.#over].reverse()) {
       const heldBytes = waiter.heldBytes?.() ?? 0
       const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}
       if (waiter.workspace === asker || heldBytes === 0 || held + waiting <= share) continue
@@ -315,6 +314,7 @@ class FairBudget implements WaitingBudget {
       if (asker === undefined && !waiter.keeps) continue
       left -= heldBytes
       waiter.grant(false)
+      if (left <= 0) break
     }
   }
 
@@ -339,7 +339,10 @@ class FairBudget implements WaitingBudget {
   }
 }
 
-/** Accounts with holders and more than a share, the heaviest first. */
+function shrinkUntil(isEnough: () => boolean, lists: Iterable<Iterable<MemoryHolder> | null>): void {
+  for (const holders of lists) for (const holder of holders ?? []) if (!isEnough()) holder.shrink?.()
+}
+
 function heaviestOver(share: number, accounts: Iterable<Account>): Account[] {
   const over = [...accounts].filter(({ held, holders }) => holders !== null && held > share)
   return over.sort((a, b) => b.held - a.held)

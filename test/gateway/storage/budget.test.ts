@@ -295,7 +295,11 @@ t.test('a workspace is over its share where others want what it holds', async (t
   budget.refund(20, 'greedy')
   t.equal(budget.tryReserve(10, 'modest'), true)
   t.equal(budget.isOver('greedy'), true, 'nothing is left, and a quarter is for others')
-  t.equal(budget.isOver('greedy', 40), false, 'without what is its own it holds half')
+  t.equal(
+    budget.isOver('greedy', () => 40),
+    false,
+    'without what is its own it holds half',
+  )
   t.equal(budget.isOver('modest'), false)
   budget.refund(10, 'modest')
   t.equal(budget.isOver('greedy'), true, 'the other may ask again')

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { ByteBudget } from '../../../contracts/budget.ts'
+import { type ByteBudget, MEMORY_WAIT_MS, type ReserveOptions } from '../../../contracts/budget.ts'
 import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import type { Entry } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
@@ -483,9 +483,6 @@ export interface MemoryLease {
   turn(signal: CancelSignal, beside?: readonly MemoryLease[]): Promise<void> | null
 }
 
-/** Time that an answer waits for memory, as bodies do. */
-const TURN_MS = 5_000
-
 export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext, 'principal'>): MemoryLease {
   const workspace = principal?.workspace.id
   let charged = 0
@@ -502,13 +499,14 @@ export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext,
     },
     turn(signal, beside = []) {
       const heldBytes = () => beside.reduce((sum, other) => sum + other.held(), charged)
-      if (workspace === undefined || !budget.isOver?.(workspace, heldBytes())) return null
-      const waited = budget.reserve?.(0, { workspace, waitMs: TURN_MS, signal, heldBytes, keeps: true })
-      return (waited ?? Promise.resolve(false)).then((granted) => {
-        signal.throwIfAborted()
-        if (!granted)
-          throw new GatewayError('OVERLOADED', 'this node has no memory left for more of the answer')
-      })
+      if (workspace === undefined || !budget.isOver?.(workspace, heldBytes)) return null
+      return waitForTurn(budget, { workspace, waitMs: MEMORY_WAIT_MS, signal, heldBytes, keeps: true })
     },
   }
+}
+
+async function waitForTurn(budget: ByteBudget, options: ReserveOptions): Promise<void> {
+  const granted = await budget.reserve?.(0, options)
+  options.signal.throwIfAborted()
+  if (!granted) throw new GatewayError('OVERLOADED', 'this node has no memory left for more of the answer')
 }

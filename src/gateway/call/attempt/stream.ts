@@ -361,12 +361,13 @@ async function* readAnswer(reading: StreamSource): AsyncGenerator<Delta, Results
   const stream = await open(upstream, { deadlineMs, signal, onHeld: waiting.charge })
   if (!isGood(stream)) throw new UpstreamFailure(streamed.refused(await readError(stream)))
   const reader = streamed.read(stream, payload, target)
+  const beside = [unread, waiting]
   let bytes = 0
   try {
     for await (const chunk of stream.chunks) {
       bytes += chunk.byteLength
       if (bytes > STREAM_BYTES_MAX) throw new UpstreamFailure(TOO_LARGE)
-      const turn = memory.turn(signal, [unread, waiting])
+      const turn = memory.turn(signal, beside)
       if (turn !== null) await turn
       const deltas = reader.push(chunk)
       if ('kind' in deltas) throw new UpstreamFailure(deltas)

@@ -1,4 +1,10 @@
-import type { KeyChanges, KeyPage, StoredKey, StoredKeys } from '../../../contracts/stored-keys.ts'
+import {
+  byAge,
+  type KeyChanges,
+  type KeyPage,
+  type StoredKey,
+  type StoredKeys,
+} from '../../../contracts/stored-keys.ts'
 import { keys } from './key-names.ts'
 import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'
 
@@ -89,7 +95,7 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
         for (const key of keys) all.set(key.id, key)
         from = next
       }
-      return [...all.values()].sort(byTime)
+      return [...all.values()].sort(byAge)
     },
     page,
     changes: (since) => ask((redis) => changedKeys(redis, { ...places, ...partsOf(since) })),
@@ -122,8 +128,4 @@ function readStoredKey(json: string, revokedAtMs: string | undefined): StoredKey
 /** Older versions told the playground's keys by their name and their life of an hour. */
 function wasPlaygroundKey({ name, createdAtMs, expiresAtMs }: StoredKey): boolean {
   return name === 'playground' && expiresAtMs === createdAtMs + HOUR_MS
-}
-
-function byTime(one: StoredKey, other: StoredKey): number {
-  return one.createdAtMs - other.createdAtMs || (one.id < other.id ? -1 : 1)
 }

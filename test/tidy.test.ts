@@ -88,7 +88,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/facts': 1_130,
   'gateway/call/money': 1_070,
   'gateway/call/select': 2_490,
-  'gateway/catalog': 4_525,
+  'gateway/catalog': 4_685,
   'gateway/edge': 6_680,
   'gateway/jobs': 1_830,
   'gateway/live': 4_695,

@@ -295,7 +295,7 @@ export async function requireRoomForKeys(
   stored: StoredKeys,
 ): Promise<void> {
   for (const [workspace, more] of Map.groupBy(keys, (key) => key.workspace)) {
-    const known = (await storedKeys(stored, workspace)).length
+    const known = (await readKeys(stored)).sizeOf(workspace)
     if (known + more.length > KEYS_MAX)
       throw issuesError([`the workspace may have at most ${KEYS_MAX} keys, revoked ones included`])
   }

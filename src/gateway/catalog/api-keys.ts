@@ -52,7 +52,7 @@ class Book implements PolledApiKeys {
     const polling = startPolling({
       read: () => this.#read(),
       onAway: (error) => {
-        const known = this.#known.version === null ? null : this.#known.callable
+        const known = this.#known.version === null ? null : this.#known.size
         log.warn({ err: error, known }, 'stored keys cannot be read; the last known ones hold')
       },
       onBack: () => log.info('stored keys can be read again'),

@@ -6,17 +6,22 @@ import type { FormerKey, KeyPage, StoredKey, StoredKeys } from '../../contracts/
 import { byAge } from '../../contracts/stored-keys.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { formerUntilMs } from './key.ts'
+import { type KeyBudget, KeyTable } from './key-table.ts'
 
 /** Keys that are forgotten in the state raise no version: they are found out by reading all again. */
 const WHOLE_MS = 24 * 3_600_000
 /** How often all are read where some were left out. */
 const WHOLE_TRIES = 3
+/** Keys that calls came with are kept as objects, up to twice as many; the others are looked up in 2 µs. */
+const MET_MAX = 65_536
 
 type ReadKeys = Pick<StoredKeys, 'version' | 'page' | 'changes'>
 
 /** A key that calls come with, and the principal that was made of it and these. */
 export interface CallableKey {
   readonly key: StoredKey
+  /** The table that it is of. */
+  readonly table: KeyTable
   made: { readonly app: AppPrincipal; readonly rateLimit: RateLimit; readonly principal: Principal } | null
 }
 
@@ -43,19 +48,20 @@ export async function readKeys(keys: ReadKeys): Promise<KnownKeys> {
 export class KnownKeys {
   readonly #keys: ReadKeys
   readonly #clock: Clock
+  readonly #metMax: number
   /** Version of the state that the copy is of; null: it has not been read as a whole. */
   #version: string | null = null
   #wholeAtMs = 0
-  readonly #byId = new Map<string, StoredKey>()
-  readonly #byWorkspace = new Map<string, Set<StoredKey>>()
-  /** Without the revoked ones, by SHA-256. */
-  readonly #callable = new Map<string, CallableKey>()
-  /** Values that many keys have in common: each comes as a copy of its own. */
-  readonly #shared = new Map<string, unknown>()
+  /** Null: there are none. */
+  #table: KeyTable | null = null
+  /** By SHA-256: those that calls came with lately, and those that did before these. */
+  #met = new Map<string, CallableKey>()
+  #metBefore = new Map<string, CallableKey>()
 
-  constructor(keys: ReadKeys, clock: Clock) {
+  constructor(keys: ReadKeys, clock: Clock, metMax = MET_MAX) {
     this.#keys = keys
     this.#clock = clock
+    this.#metMax = metMax
   }
 
   /** Null: nothing could be read yet. */
@@ -63,40 +69,53 @@ export class KnownKeys {
     return this.#version
   }
 
-  /** Number of keys that calls may come with. */
-  get callable(): number {
-    return this.#callable.size
+  /** Number of all keys, the revoked ones too. It is counted. */
+  get size(): number {
+    return this.#table?.size ?? 0
   }
 
   /** Reads what is new since the last time. @throws GatewayError DEPENDENCY_UNAVAILABLE; what was known stays */
   readonly read = oneAtATime(() => this.#read())
 
+  /** The key that calls may come with, the same object as the last time while it is the same key. */
   find(sha256: string): CallableKey | undefined {
-    return this.#callable.get(sha256)
+    const table = this.#table
+    const recent = this.#met.get(sha256)
+    if (recent !== undefined && recent.table === table) return recent
+    const met = recent ?? this.#metBefore.get(sha256)
+    if (met !== undefined && met.table === table) return this.#meet(sha256, met)
+    const key = table?.find(sha256)
+    if (table === null || key === undefined) return undefined
+    const own = key.sha256 === sha256 ? key : formerOf(key, key.former!)
+    const isSame = met !== undefined && isDeepStrictEqual(met.key, own)
+    return this.#meet(sha256, { key: own, table, made: isSame ? met.made : null })
   }
 
   byId(id: string): StoredKey | undefined {
-    return this.#byId.get(id)
+    return this.#table?.byId(id)
   }
 
   /** Keys of a workspace, oldest first. */
   of(workspace: string): StoredKey[] {
-    return [...(this.#byWorkspace.get(workspace) ?? [])].sort(byAge)
+    return this.#table?.of(workspace).sort(byAge) ?? []
   }
 
-  /** All keys, in no order. */
-  all(): Iterable<StoredKey> {
-    return this.#byId.values()
+  /** Number of a workspace's keys. */
+  sizeOf(workspace: string): number {
+    return this.#table?.sizeOf(workspace) ?? 0
+  }
+
+  /** Caps of the keys that calls may come with. */
+  async budgets(): Promise<KeyBudget[]> {
+    const all: KeyBudget[] = []
+    for (let some: KeyBudget[] | undefined; some === undefined || some.length > 0; all.push(...some))
+      some = (await this.#table?.budgets(some?.at(-1) ?? null)) ?? []
+    return all
   }
 
   /** Drops a key that was forgotten in the state. */
   drop(id: string): void {
-    const key = this.#byId.get(id)
-    if (key === undefined) return
-    this.#byId.delete(id)
-    this.#byWorkspace.get(key.workspace)?.delete(key)
-    this.#callable.delete(key.sha256)
-    if (key.former !== undefined) this.#callable.delete(key.former.sha256)
+    this.#forget(this.#table?.drop(id))
   }
 
   async #read(): Promise<void> {
@@ -106,60 +125,49 @@ export class KnownKeys {
     if (isWhole && version === this.#version) return
     const changes = isWhole ? await this.#keys.changes(this.#version!) : null
     if (changes === null) return await this.#readAll(version)
-    for (const key of changes.keys) this.#put(key)
+    if (changes.keys.length > 0) this.#table ??= new KeyTable()
+    await this.#table?.put(changes.keys, (key) => this.#forget(key))
     this.#version = changes.version
   }
 
   async #readAll(version: string): Promise<void> {
+    const before = this.#table
     // Fewer than there are: some were left out, or have come meanwhile and are changes of the next reading.
-    for (let tries = 0; tries < WHOLE_TRIES; tries += 1)
-      if ((await this.#readParts()) <= this.#byId.size) break
+    let table: KeyTable | null = null
+    try {
+      for (let tries = 0; tries < WHOLE_TRIES; tries += 1) {
+        let page: KeyPage | null = null
+        do {
+          page = await this.#keys.page(page?.next ?? null)
+          if (page.keys.length > 0) table ??= new KeyTable()
+          await table?.put(page.keys, () => {})
+        } while (page.next !== null)
+        if ((page.total ?? 0) <= (table?.size ?? 0)) break
+      }
+    } catch (error) {
+      table?.close()
+      throw error
+    }
+    this.#table = table
+    before?.close()
     this.#version = version
     this.#wholeAtMs = this.#clock.now()
   }
 
-  /** @returns how many there are */
-  async #readParts(): Promise<number> {
-    const gone = new Set(this.#byId.keys())
-    let page: KeyPage | null = null
-    do {
-      page = await this.#keys.page(page?.next ?? null)
-      for (const key of page.keys) {
-        this.#put(key)
-        gone.delete(key.id)
-      }
-    } while (page.next !== null)
-    for (const id of gone) this.drop(id)
-    return page.total ?? 0
-  }
-
-  /** Keeps a key that was read, as the object before where it is the same. */
-  #put(key: StoredKey): void {
-    const before = this.#byId.get(key.id)
-    if (before !== undefined && isDeepStrictEqual(before, key)) return
-    this.drop(key.id)
-    const shared = {
-      workspace: this.#share(key.workspace),
-      app: this.#share(key.app),
-      scopes: this.#share(key.scopes),
-      rateLimit: this.#share(key.rateLimit),
+  #meet(sha256: string, key: CallableKey): CallableKey {
+    if (this.#met.size >= this.#metMax) {
+      this.#metBefore = this.#met
+      this.#met = new Map()
     }
-    // The object that was read is kept: a copy of each would double what is collected later.
-    const kept = Object.assign(key, shared)
-    this.#byId.set(key.id, kept)
-    const beside = this.#byWorkspace.get(kept.workspace) ?? new Set()
-    this.#byWorkspace.set(kept.workspace, beside.add(kept))
-    if (kept.revokedAtMs !== null) return
-    this.#callable.set(kept.sha256, { key: kept, made: null })
-    const { former } = kept
-    if (former !== undefined) this.#callable.set(former.sha256, { key: formerOf(kept, former), made: null })
+    this.#met.set(sha256, key)
+    return key
   }
 
-  #share<Value>(value: Value): Value {
-    const text = JSON.stringify(value)
-    const shared = this.#shared.get(text) ?? value
-    this.#shared.set(text, shared)
-    return shared as Value
+  #forget(key: StoredKey | undefined): void {
+    for (const sha256 of [key?.sha256 ?? '', key?.former?.sha256 ?? '']) {
+      this.#met.delete(sha256)
+      this.#metBefore.delete(sha256)
+    }
   }
 }
 

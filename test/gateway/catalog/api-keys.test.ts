@@ -9,7 +9,7 @@ import { GatewayError } from '../../../src/contracts/errors.ts'
 import type { KeyChanges, KeyPage, StoredKey, StoredKeys } from '../../../src/contracts/stored-keys.ts'
 import { createApiKeys } from '../../../src/gateway/catalog/api-keys.ts'
 import { hashKey, makeKey } from '../../../src/gateway/catalog/key.ts'
-import { readKeys } from '../../../src/gateway/catalog/known-keys.ts'
+import { KnownKeys, readKeys } from '../../../src/gateway/catalog/known-keys.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
 import { watchTurns } from '../../support/loop-turns.ts'
@@ -244,11 +244,11 @@ t.test('a reading that breaks off in the middle is made again', async (t) => {
   const keys = new Keys(...all)
   const page = keys.page.bind(keys)
   keys.page = (from) => (from === null ? page(from) : Promise.reject(new Error('broken off')))
-  const { book, clock } = bookOf(t, keys)
+  const { book } = bookOf(t, keys)
   await book.ready()
   t.throws(() => book.find(all[0]!.sha256), { code: 'DEPENDENCY_UNAVAILABLE' }, 'it may be a part of all')
   keys.page = page
-  await clock.advance(2 * POLL_MS)
+  await book.refresh()
   t.ok(all.every(({ sha256 }) => book.find(sha256) !== undefined))
 })
 
@@ -260,17 +260,21 @@ t.test('what a failover between two parts leaves out is read again', async (t) =
   keys.page = (from) => page(from !== null && cursors++ === 0 ? String(2 * PAGE) : from)
   const known = await readKeys(keys)
   t.equal(keys.lists, 2)
-  t.equal(known.callable, all.length)
+  t.equal(known.size, all.length)
   // Where there are always more than are told, it does not read for ever.
   keys.page = async (from) => ({ ...(await page(from)), total: 10 * PAGE })
   keys.forgetful = true
   await keys.revoke(all[0]!.id)
   await readKeys(keys)
   t.equal(keys.lists, 5)
-  t.equal(known.callable, all.length - 1)
+  t.equal(known.size, all.length)
+  t.same(
+    all.filter(({ sha256 }) => known.find(sha256) === undefined),
+    [all[0]],
+  )
 })
 
-t.test('keys are found by their ids and workspaces, and share what they have in common', async (t) => {
+t.test('keys are found by their ids and workspaces', async (t) => {
   const limit = () => ({ requestsPerMinute: 5, burst: 2 })
   const [first, second, foreign] = [
     storedKey({ createdAtMs: 2, rateLimit: limit() }),
@@ -282,10 +286,8 @@ t.test('keys are found by their ids and workspaces, and share what they have in 
   t.same(known.of('acme'), [second, first], 'oldest first')
   t.same(known.of('globex'), [foreign])
   t.same(known.of('nobody'), [])
-  t.same([...known.all()].map(({ id }) => id).sort(), [first, second, foreign].map(({ id }) => id).sort())
-  const [one, other] = [known.byId(first.id), known.byId(second.id)]
-  t.equal(one?.scopes, other?.scopes)
-  t.equal(one?.rateLimit, other?.rateLimit)
+  t.same([known.size, known.sizeOf('acme'), known.sizeOf('nobody')], [3, 2, 0])
+  for (const key of [first, second, foreign]) t.same(known.byId(key.id), key)
   await keys.revoke(first.id)
   t.equal(await readKeys(keys), known, 'one copy, whoever asks')
   t.type(known.byId(first.id)?.revokedAtMs, 'number')
@@ -294,6 +296,54 @@ t.test('keys are found by their ids and workspaces, and share what they have in 
   known.drop(first.id)
   t.same(known.of('acme'), [second])
   t.equal(known.byId(first.id), undefined)
+})
+
+t.test('caps are read in parts: those of keys that calls may come with', async (t) => {
+  const capped = Array.from({ length: 2_500 }, (_, at) =>
+    storedKey({ workspace: `ws${at % 7}`, budgetMicros: at + 1 }),
+  )
+  const others = [{ budgetMicros: 0 }, {}, { budgetMicros: 5, revokedAtMs: 1 }]
+  const keys = new Keys(...capped, ...others.map((over) => storedKey(over)))
+  const known = await readKeys(keys)
+  const capsOf = (some: readonly Pick<StoredKey, 'id' | 'workspace' | 'budgetMicros'>[]) =>
+    some.map(({ id, workspace, budgetMicros }) => `${id} ${workspace} ${budgetMicros}`).sort()
+  t.same(capsOf(await known.budgets()), capsOf(capped))
+  await keys.revoke(capped[0]!.id)
+  await keys.create({ ...capped[1]!, budgetMicros: 9_000 })
+  t.same(
+    capsOf(await (await readKeys(keys)).budgets()),
+    capsOf([{ ...capped[1]!, budgetMicros: 9_000 }, ...capped.slice(2)]),
+  )
+})
+
+t.test('keys that calls came with lately are the same objects, and all others are found', async (t) => {
+  const all = Array.from({ length: 100 }, () => storedKey())
+  const known = new KnownKeys(new Keys(...all), new VirtualClock(), 10)
+  await known.read()
+  const find = (some: StoredKey[]) => some.map(({ sha256 }) => known.find(sha256))
+  const first = find(all)
+  t.same(
+    first.map((found) => found?.key),
+    all,
+  )
+  const lately = [99, 95, 90, 89]
+  t.ok(lately.every((at) => known.find(all[at]!.sha256) === first[at]))
+  t.same(find(all.slice(0, 50)), first.slice(0, 50), 'read anew')
+  t.not(known.find(all[0]!.sha256), first[0])
+})
+
+t.test('a key that was rotated is found by both, until the former is no longer kept', async (t) => {
+  const former = { sha256: 'ab'.repeat(32), prefix: 'lk_before', untilMs: 1_900_000_000_000 }
+  const key = storedKey({ former })
+  const keys = new Keys(key)
+  const { book } = bookOf(t, keys)
+  await book.ready()
+  const ends = (sha256: string) => book.find(sha256)?.key.expiresAtMs
+  t.same([ends(key.sha256), ends(former.sha256)], [null, former.untilMs])
+  const { former: _, ...alone } = { ...key, sha256: 'cd'.repeat(32) }
+  await keys.create(alone)
+  await book.refresh()
+  t.same([ends(alone.sha256), ends(key.sha256), ends(former.sha256)], [null, undefined, undefined])
 })
 
 t.test('a change while the keys are being listed is not missed', async (t) => {

@@ -138,7 +138,7 @@ export class Figures {
     const { state, snapshot } = this.#sources
     this.#looked = new Set()
     const current = snapshot()
-    const all = budgetedAccounts(current, (await readKeys(state.keys)).all())
+    const all = budgetedAccounts(current, await (await readKeys(state.keys)).budgets())
     this.#budgeted = new Set(all.map(({ workspace }) => workspace))
     if (this.#nextAccount >= all.length) this.#nextAccount = 0
     const chosen = all.slice(this.#nextAccount, this.#nextAccount + ACCOUNTS.perRound)

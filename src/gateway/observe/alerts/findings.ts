@@ -5,7 +5,7 @@ import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import type { ModelTable } from '../../../contracts/models.ts'
 import type { GivenUp } from '../../../contracts/outbox.ts'
-import type { StoredKey } from '../../../contracts/stored-keys.ts'
+import type { KeyBudget } from '../../catalog/key-table.ts'
 import { daysLeft } from '../../providers/facts.ts'
 import type { EntryStretch, ModelCalls } from './sample-window.ts'
 
@@ -47,7 +47,7 @@ export interface BudgetedAccount {
 /** Workspaces that have a budget, or a key with one. Keys of the state among them, without the revoked ones. */
 export function budgetedAccounts(
   { apps, keys }: Pick<Snapshot, 'apps' | 'keys'>,
-  stored: Iterable<StoredKey>,
+  stored: readonly KeyBudget[],
 ): BudgetedAccount[] {
   const caps = new Map<string, Map<string, number>>()
   const add = (workspace: string, key: string, micros: number | null) => {
@@ -56,8 +56,7 @@ export function budgetedAccounts(
     caps.set(workspace, own.set(key, micros))
   }
   for (const { workspace, key } of keys.values()) add(workspace.id, key.id, key.budgetMicros)
-  for (const { workspace, id, budgetMicros, revokedAtMs } of stored)
-    if (revokedAtMs === null) add(workspace, id, budgetMicros)
+  for (const { workspace, id, budgetMicros } of stored) add(workspace, id, budgetMicros)
   return [...apps].flatMap(([workspace, named]) => {
     const [app] = named.values()
     const budgetMicros = app?.workspace.terms.budgetMicros || null

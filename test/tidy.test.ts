@@ -100,7 +100,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/recorder': 1_150,
   'gateway/observe/tracing': 700,
   'gateway/outbound': 3_220,
-  'gateway/providers': 11_440,
+  'gateway/providers': 11_460,
   'gateway/state': 13_090,
   'gateway/storage': 6_300,
   'gateway/webhooks': 650,

@@ -7,6 +7,7 @@ import type { ChatAnswer } from '../chat-answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
+import { TextPieces } from '../text-pieces.ts'
 import { beginToolCall, finishReasonOf, readCounts, tokenUsage } from './answer.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
@@ -22,8 +23,8 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
   readonly #head: Head
   readonly #settle: (answer: ChatAnswer | null) => Settled
   readonly #events: JsonEvents
-  #text = ''
-  readonly #calls: { readonly id: string; readonly name: string; arguments: string }[] = []
+  readonly #text = new TextPieces()
+  readonly #calls: { readonly id: string; readonly name: string; readonly input: TextPieces }[] = []
   /** The index of a block → that of its tool call. */
   readonly #callOfBlock = new Map<unknown, number>()
   #counts: ReturnType<typeof readCounts> = {}
@@ -47,9 +48,15 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
   end(): { readonly result: ChatResult } | Failure {
     if (!this.#events.done) return brokenOff(this.#head)
     const settled = this.#settle({
-      text: this.#text,
+      text: this.#text.whole,
       refusal: '',
-      toolCalls: this.#calls.map((call): ToolCall => ({ ...call, arguments: call.arguments || '{}' })),
+      toolCalls: this.#calls.map(
+        ({ id, name, input }): ToolCall => ({
+          id,
+          name,
+          arguments: input.whole || '{}',
+        }),
+      ),
       finishReason: finishReasonOf(this.#stopReason),
       audioBase64: '',
       usage: tokenUsage(this.#counts),
@@ -76,10 +83,10 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
     if (begun === null) return null
     const index = this.#calls.length
     // The input of a block that begins is an empty object, in the place of the pieces that follow.
-    const call = { id: begun.id || `call_${index}`, name: begun.name, arguments: '' }
-    this.#calls.push(call)
+    const call = { id: begun.id || `call_${index}`, name: begun.name }
+    this.#calls.push({ ...call, input: new TextPieces() })
     this.#callOfBlock.set(block, index)
-    return { type: 'tool_call', index, ...call } as const
+    return { type: 'tool_call', index, ...call, arguments: '' } as const
   }
 
   #continue(block: unknown, { type, text, partial_json: json }: JsonObject) {
@@ -90,12 +97,12 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
   /** A call without arguments has no pieces; its end is told as the empty object that they are. */
   #finish(block: unknown) {
     const call = this.#calls[this.#callOfBlock.get(block) ?? -1]
-    return call?.arguments === '' ? this.#argue(block, '{}') : null
+    return call?.input.whole === '' ? this.#argue(block, '{}') : null
   }
 
   #write(text: unknown) {
     if (typeof text !== 'string' || text === '') return null
-    this.#text += text
+    this.#text.add(text)
     return { type: 'text', text } as const
   }
 
@@ -104,7 +111,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
     const index = this.#callOfBlock.get(block)
     const call = index === undefined ? undefined : this.#calls[index]
     if (index === undefined || call === undefined || json === '') return null
-    call.arguments += json
+    call.input.add(json)
     return { type: 'tool_call', index, id: null, name: null, arguments: json } as const
   }
 }

@@ -8,6 +8,7 @@ import { settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
 import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
+import { TextPieces } from '../text-pieces.ts'
 import { type GeminiAnswer, geminiFinishReason, readAnswer, withheldOf } from './answer.ts'
 import { callsBefore, encodeMessages } from './contents.ts'
 import { methodUrl, postJson } from './wire.ts'
@@ -108,7 +109,7 @@ class GatheredChat {
   readonly #call: ChatCall
   readonly #callsBefore: number
   readonly #toolCalls: ToolCall[] = []
-  #text = ''
+  readonly #text = new TextPieces()
   #finishReason: string | null = null
   #blockReason: string | null = null
   #usage: TokenUsage | null = null
@@ -132,14 +133,14 @@ class GatheredChat {
   }
 
   settle(head: Head): { readonly result: ChatResult } | Failure {
-    const empty = this.#text === '' && this.#toolCalls.length === 0
+    const empty = this.#text.whole === '' && this.#toolCalls.length === 0
     const withheld = withheldOf({ blockReason: this.#blockReason, finishReason: this.#finishReason }, head)
     if (withheld !== null && (empty || this.#blockReason !== null)) return withheld
     const finishReason = geminiFinishReason(this.#finishReason)
     // Such as MALFORMED_FUNCTION_CALL and OTHER: another attempt or another model may do better.
     if (empty && finishReason === null) return unusable(head, 'the answer of the provider is empty')
     const answer = {
-      text: this.#text,
+      text: this.#text.whole,
       refusal: '',
       toolCalls: this.#toolCalls,
       finishReason,
@@ -153,7 +154,7 @@ class GatheredChat {
 
   #addPart({ text, functionCall }: JsonObject): ChatDelta[] {
     if (typeof text === 'string' && text !== '') {
-      this.#text += text
+      this.#text.add(text)
       return [{ type: 'text', text }]
     }
     const { id, name, args } = asObject(functionCall) ?? {}

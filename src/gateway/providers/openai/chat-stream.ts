@@ -9,6 +9,7 @@ import { brokenOff } from '../answer.ts'
 import { type AskedOf, type ChoiceAnswer, settleChat, wantsLogprobs } from '../chat-answer.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
+import { TextPieces } from '../text-pieces.ts'
 import { argumentsText, contentText, indexOf, messageOf, readFinishReason } from './chat-answer.ts'
 import { LogprobPieces, readLogprobs } from './logprobs.ts'
 import { readFacts, readUsage } from './wire.ts'
@@ -78,8 +79,8 @@ class ChoicePieces {
   readonly #logprobs: LogprobPieces | null
   readonly #tools = new ToolCallPieces()
   readonly #audio: Buffer[] = []
-  #text = ''
-  #refusal = ''
+  readonly #text = new TextPieces()
+  readonly #refusal = new TextPieces()
   #finishReason: FinishReason | null = null
 
   constructor(index: number, call: AskedOf['call']) {
@@ -101,8 +102,8 @@ class ChoicePieces {
 
   answer(): ChoiceAnswer {
     return {
-      text: this.#text,
-      refusal: this.#refusal,
+      text: this.#text.whole,
+      refusal: this.#refusal.whole,
       toolCalls: this.#tools.calls(),
       finishReason: this.#finishReason,
       audioBase64: Buffer.concat(this.#audio).toString('base64'),
@@ -115,8 +116,8 @@ class ChoicePieces {
     const spoken = this.#isSpoken && typeof data === 'string' && data !== '' ? data : null
     const said = contentText(content) + contentText(transcript)
     const declined = contentText(refusal)
-    this.#text += said
-    this.#refusal += declined
+    this.#text.add(said)
+    this.#refusal.add(declined)
     if (spoken !== null) this.#audio.push(Buffer.from(spoken, 'base64'))
     // Figures of tokens without a text of their own, such as halves of a character, belong to a piece as well.
     const texts = [said, declined].filter((text) => text !== '')
@@ -136,7 +137,7 @@ class ChoicePieces {
  * 0 or none: there a new id begins a new call.
  */
 class ToolCallPieces {
-  readonly #calls: { readonly id: string; readonly name: string; arguments: string }[] = []
+  readonly #calls: { readonly id: string; readonly name: string; readonly input: TextPieces }[] = []
   /** The server's index → ours. */
   readonly #positions = new Map<number, number>()
 
@@ -148,19 +149,21 @@ class ToolCallPieces {
     const text = argumentsText(given)
     const call = known === undefined ? undefined : this.#calls[known]
     if (known !== undefined && call !== undefined && (id === null || id === call.id)) {
-      call.arguments += text
+      call.input.add(text)
       return text === '' ? [] : [{ type: 'tool_call', index: known, id: null, name: null, arguments: text }]
     }
     // A piece of a call that never began has nothing to belong to.
     if (typeof name !== 'string' || name === '') return []
     const index = this.#calls.length
-    const begun = { id: id ?? `call_${index}`, name, arguments: text }
-    this.#calls.push(begun)
+    const begun = { id: id ?? `call_${index}`, name }
+    const input = new TextPieces()
+    input.add(text)
+    this.#calls.push({ ...begun, input })
     this.#positions.set(wireIndex, index)
-    return [{ type: 'tool_call', index, ...begun }]
+    return [{ type: 'tool_call', index, ...begun, arguments: text }]
   }
 
   calls(): ToolCall[] {
-    return this.#calls.map((call) => ({ ...call }))
+    return this.#calls.map(({ id, name, input }) => ({ id, name, arguments: input.whole }))
   }
 }

@@ -86,7 +86,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/call/compare': 645,
   'gateway/call/context': 1_315,
   'gateway/call/facts': 1_130,
-  'gateway/call/money': 1_070,
+  'gateway/call/money': 1_105,
   'gateway/call/select': 2_490,
   'gateway/catalog': 4_685,
   'gateway/edge': 6_680,

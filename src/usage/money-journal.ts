@@ -7,8 +7,8 @@ import { SEGMENT_SUFFIX } from './open-segment.ts'
 
 const FILE = 'money'
 const UNFINISHED = '.new'
-/** The file is written anew at this size, with the money that is held then. */
-const BYTES_MAX = 1024 * 1024
+/** The file is written anew at this size, and at least at twice the size that the money held then takes. */
+const BYTES_MIN = 1024 * 1024
 
 /** One write: changes of the held money, and the condition under which they count. */
 interface Line {
@@ -37,6 +37,7 @@ export class MoneyJournal {
   readonly #sources: MoneySource[] = []
   #fd: number | null = null
   #bytes = 0
+  #mostBytes = 0
 
   constructor(folder: string) {
     this.#folder = folder
@@ -48,7 +49,7 @@ export class MoneyJournal {
 
   /** @param segment that records are written to next, with its size after that; null: none are */
   write(segment: { readonly id: string; readonly bytes: number } | null): void {
-    const isNew = this.#fd === null || this.#bytes > BYTES_MAX
+    const isNew = this.#fd === null || this.#bytes > this.#mostBytes
     const entries = this.#sources.flatMap((source) => source.entries(isNew))
     if (entries.length === 0) return
     const line: Line = { segment: segment?.id ?? null, bytes: segment?.bytes ?? 0, entries }
@@ -76,6 +77,7 @@ export class MoneyJournal {
     this.#drop()
     this.#fd = openSync(path + UNFINISHED, 'w', 0o600)
     this.#append(bytes)
+    this.#mostBytes = Math.max(BYTES_MIN, 2 * bytes.length)
     renameSync(path + UNFINISHED, path)
   }
 

@@ -1,4 +1,4 @@
-import { appendFile, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { HeldEntry } from '../../src/contracts/recorder.ts'
@@ -77,4 +77,20 @@ t.test('a journal does not grow, and is gone when nothing is held', async (t) =>
   write({ key: 'a' })
   journal.close()
   t.equal(await readJournal(folder), null)
+})
+
+t.test('money that takes more than the file may have is not written anew each time', async (t) => {
+  const { folder, write, tokens } = await journalOf(t)
+  const path = join(folder, 'money')
+  for (let count = 0; count < 10_000; count += 1) write({ key: `k${count}`, money: [held(`t${count}`, 1)] })
+  let files = 0
+  for (let [count, last] = [0, 0]; count < 500; count += 1) {
+    write({ key: 'k0', money: [held('t0', count)] })
+    const { ino, birthtimeMs } = await stat(path)
+    files += last === ino + birthtimeMs ? 0 : 1
+    last = ino + birthtimeMs
+  }
+  t.ok(files <= 2, `${files} files for 500 lines`)
+  t.equal((await tokens())?.length, 10_000)
+  t.same((await tokens())?.[0], ['t0', 499])
 })

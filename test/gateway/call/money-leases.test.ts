@@ -1,3 +1,4 @@
+import { deepStrictEqual as deepEqual } from 'node:assert'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Principal } from '../../../src/contracts/catalog.ts'
@@ -9,6 +10,7 @@ import type {
   Leasing,
 } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
+import type { HeldEntry, MoneySource } from '../../../src/contracts/recorder.ts'
 import { createMoneyLeases, type LeasedMoney } from '../../../src/gateway/call/money/money-leases.ts'
 import { startBareOperations } from '../../support/bare-operations.ts'
 import { principal } from '../../support/catalog.ts'
@@ -25,6 +27,35 @@ const LARGEST = 5 * USD
 /** Longer than a lease stays that no call uses. */
 const IDLE_MS = 3_000
 
+/** A journal that is told what has changed, and has to know all of it. */
+class Journal {
+  #source: MoneySource | null = null
+  readonly #told = new Map<string, HeldEntry>()
+  /** Entries that it was told. */
+  read = 0
+
+  keepMoney(source: MoneySource): void {
+    this.#source = source
+  }
+
+  beforeReport(): void {
+    this.compare()
+  }
+
+  /** @returns how many leases there are */
+  compare(): number {
+    const changed = this.#source!.entries(false)
+    this.read += changed.length
+    for (const entry of changed) {
+      if (entry.money === undefined) this.#told.delete(entry.key)
+      else this.#told.set(entry.key, entry)
+    }
+    const all = new Map(this.#source!.entries(true).map((entry) => [entry.key, entry]))
+    deepEqual(this.#told, all)
+    return all.size
+  }
+}
+
 type Fault = 'lost' | 'answer lost' | null
 
 /** A node on a ledger whose messages may be lost. */
@@ -40,6 +71,7 @@ async function nodeOf(t: Test, micros: number, fault: (leasing: Leasing) => Faul
       const happens = fault(leasing)
       if (happens === 'lost') throw new Error('it did not arrive')
       const leased = await state.ledger.lease(leasing)
+      journal.compare()
       if (happens === 'answer lost') throw new Error('its answer did not arrive')
       return leased
     },
@@ -48,7 +80,9 @@ async function nodeOf(t: Test, micros: number, fault: (leasing: Leasing) => Faul
     cancelled.push(cancellation.token)
     void state.ledger.cancel(cancellation)
   }
-  const leases = createMoneyLeases({ ledger, settlements: { cancel }, log: createLogger('silent') })
+  const journal = new Journal()
+  const log = createLogger('silent')
+  const leases = createMoneyLeases({ ledger, settlements: { cancel }, log, usageKeeper: journal })
   t.teardown(() => leases.close())
   const caller = principal()
   return {
@@ -59,6 +93,7 @@ async function nodeOf(t: Test, micros: number, fault: (leasing: Leasing) => Faul
     sent,
     cancelled,
     caller,
+    journal,
     take: (estimate = ESTIMATE, of: Principal = caller) =>
       leases.take(of, reserve(estimate, { keyId: of.key.id, terms: of.workspace.terms })),
     show: (terms: AccountTerms = NO_TERMS) => state.accounts.show('acme', terms),
@@ -194,6 +229,28 @@ t.test('a node that stops knows when all is reported', async (t) => {
   t.match(await show(), { creditsMicros: USD - COST, spentMicros: COST })
 })
 
+t.test('the journal is told of a lease when it changes, and when it is over', async (t) => {
+  const { take, leases, caller, journal } = await nodeOf(t, 100 * USD)
+  const callers = Array.from({ length: 200 }, (_, at) => ({
+    ...caller,
+    key: { ...caller.key, id: `key_${at}` },
+  }))
+  for (const one of callers) await settleAfter(take(ESTIMATE, one))
+  t.equal(journal.compare(), callers.length)
+  const { read } = journal
+  journal.compare()
+  t.equal(journal.read, read, 'nothing has changed')
+  const under = await take(ESTIMATE, callers[7])
+  journal.compare()
+  t.equal(journal.read, read + 1)
+  under?.accrue(both(1))
+  journal.compare()
+  t.equal(journal.read, read + 2)
+  under?.settle(both(2))
+  await leases.giveBack('acme')
+  t.equal(journal.compare(), 0)
+})
+
 t.test('other terms need another lease', async (t) => {
   const { take, caller, sent } = await nodeOf(t, USD)
   await settleAfter(take())
@@ -223,7 +280,7 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
     // What a beginning took goes back by a cancellation, which these tests do not repeat.
     const fault = ({ from }: Leasing): Fault =>
       stable || from === null ? null : dice.one(['lost', 'answer lost', null, null] as const)
-    const { take, leases, show, sent } = await nodeOf(t, 50 * USD, fault)
+    const { take, leases, show, sent, journal } = await nodeOf(t, 50 * USD, fault)
     const [count, dearest] = [300, 2_000]
     let [creditsMicros, spentMicros, overageMicros] = [50 * USD, 0, 0]
     const call = async () => {
@@ -233,7 +290,10 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
       const leased = await Promise.resolve(take(estimate)).catch(() => null)
       if (leased === null) return
       await sleep(dice.below(60))
+      if (dice.chance(0.3)) leased.accrue(both(Math.floor(cost / 2)))
+      journal.compare()
       leased.settle(both(cost))
+      journal.compare()
       creditsMicros -= Math.min(cost, estimate)
       overageMicros += Math.max(0, cost - estimate)
       spentMicros += cost
@@ -250,6 +310,7 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
     await calls
     stable = true
     await leases.close()
+    t.equal(journal.compare(), 0)
     t.match(
       await show(),
       { creditsMicros, spentMicros, overageMicros, reservedMicros: 0, expired: { count: 0 } },

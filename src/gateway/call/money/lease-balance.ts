@@ -18,6 +18,11 @@ export class LeaseBalance {
   /** Cost so far of calls under way that tell it, and what was handed to them. */
   readonly #accrued: Sum = { platformMicros: 0, spendMicros: 0 }
   readonly #accruedOut: Sum = { platformMicros: 0, spendMicros: 0 }
+  readonly #entry: Pick<LeaseEntry, 'change'>
+
+  constructor(entry: Pick<LeaseEntry, 'change'>) {
+    this.#entry = entry
+  }
 
   get isUsed(): boolean {
     return this.out.platformMicros > 0 || this.out.spendMicros > 0
@@ -42,6 +47,7 @@ export class LeaseBalance {
     this.free.spendMicros -= spendMicros
     this.out.platformMicros += platformMicros
     this.out.spendMicros += spendMicros
+    this.#entry.change()
   }
 
   /** Takes back what a call was handed, and charges what it cost. */
@@ -61,6 +67,7 @@ export class LeaseBalance {
     this.#accrued.spendMicros += sign * charge.spendMicros
     this.#accruedOut.platformMicros += sign * handed.platformMicros
     this.#accruedOut.spendMicros += sign * handed.spendMicros
+    this.#entry.change()
   }
 
   /** Lowers what is free to `aim`. @returns what it lacks of that */
@@ -115,6 +122,7 @@ export class LeaseBalance {
       overageMicros,
       this.out.spendMicros,
       this.#accrued.spendMicros,
+      this.#accruedOut.spendMicros,
     ].join()
   }
 }
@@ -125,9 +133,20 @@ export class LeaseEntry {
   readonly #workspace: string
   /** Mark of what the journal was told last. */
   #reportedState = ''
+  /** Whether it may be another than when it was read last. */
+  #isChanged = false
+  readonly #onChange: () => void
 
-  constructor(workspace: string) {
+  /** @param onChange called once until the entry is read */
+  constructor(workspace: string, onChange: () => void) {
     this.#workspace = workspace
+    this.#onChange = onChange
+  }
+
+  change(): void {
+    if (this.#isChanged) return
+    this.#isChanged = true
+    this.#onChange()
   }
 
   /**
@@ -136,6 +155,7 @@ export class LeaseEntry {
    * @param isAll also what was told before
    */
   entries(token: string | null, sent: Leasing | null, balance: LeaseBalance, isAll: boolean): HeldEntry[] {
+    this.#isChanged = false
     const next = sent?.token ?? null
     const mark = `${token},${next},${balance.mark}`
     if (!isAll && mark === this.#reportedState) return []

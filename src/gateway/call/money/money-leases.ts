@@ -80,7 +80,7 @@ export interface LeaseDependencies {
   readonly log: Logger
   readonly clock: Clock
   /** Absent: no record is kept of what calls came to. */
-  readonly usageKeeper?: UsageKeeper | undefined
+  readonly usageKeeper?: Pick<UsageKeeper, 'keepMoney' | 'beforeReport'> | undefined
 }
 
 export function createMoneyLeases({
@@ -92,12 +92,15 @@ export function createMoneyLeases({
 
 class NodeLeases implements MoneyLeases, MoneySource {
   readonly #deps: LeaseDependencies
-  /** A principal changes with its terms, and begins anew then. */
-  readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
+  /** A principal changes with its terms, and begins anew then. Calls without platform money need no purse. */
+  readonly #platform = new WeakMap<Principal, KeyMoney>()
+  readonly #own = new WeakMap<Principal, KeyMoney>()
   /** By workspace: every lease that is not over. */
   readonly #leases = new Map<string, Set<MoneyLease>>()
   #timer: Timer | null = null
-  /** Leases that are over, since the journal was told last. */
+  /** Leases that may have changed since the journal was told last: there are thousands that have not. */
+  #changed: MoneyLease[] = []
+  /** Leases that are over, since then. */
   #over: string[] = []
 
   constructor(deps: LeaseDependencies) {
@@ -105,23 +108,38 @@ class NodeLeases implements MoneyLeases, MoneySource {
     deps.usageKeeper?.keepMoney(this)
   }
 
+  readonly #begin: Begin = (workspace, terms, forget) => {
+    const leases = this.#leases.get(workspace) ?? new Set()
+    this.#leases.set(workspace, leases)
+    const isKept = this.#deps.usageKeeper !== undefined
+    const entry = new LeaseEntry(workspace, () => void (isKept && this.#changed.push(lease)))
+    const onOver = () => {
+      leases.delete(lease)
+      if (isKept) this.#over.push(entry.key)
+      if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
+      forget(lease)
+    }
+    const lease = new MoneyLease(this.#deps, { workspace, terms, entry, onOver })
+    leases.add(lease)
+    this.#timer ??= this.#deps.clock.every(TICK_MS, () => this.#tick()).unref()
+    return lease
+  }
+
   entries(isAll: boolean): HeldEntry[] {
     const over = this.#over.map((key) => ({ key }))
     this.#over = []
-    const held = this.#all().flatMap((lease) => lease.entries(isAll))
+    const leases = isAll ? this.#all() : this.#changed
+    this.#changed = []
+    const held = leases.flatMap((lease) => lease.entries(isAll))
     return isAll ? held : [...over, ...held]
   }
 
   take(principal: Principal, money: ReservationTerms) {
-    let key = this.#keys.get(principal)
-    if (key === undefined) {
-      const begin = (terms: ReservationTerms) => this.#begin(principal.workspace.id, terms)
-      const { clock } = this.#deps
-      key = { platform: new KeyMoney(begin, clock), own: new KeyMoney(begin, clock) }
-      this.#keys.set(principal, key)
-    }
-    // Calls without platform money need no purse, and a lease has one purse.
-    return money.platformMicros > 0 ? key.platform.take(money) : key.own.take(money)
+    // A lease has one purse.
+    const keys = money.platformMicros > 0 ? this.#platform : this.#own
+    const key = keys.get(principal) ?? new KeyMoney(principal.workspace.id, this.#begin, this.#deps.clock)
+    keys.set(principal, key)
+    return key.take(money)
   }
 
   giveBack(workspace: string, keyId?: string): Promise<boolean> | null {
@@ -150,20 +168,6 @@ class NodeLeases implements MoneyLeases, MoneySource {
     return [...this.#leases.values()].flatMap((leases) => [...leases])
   }
 
-  #begin(workspace: string, terms: ReservationTerms): MoneyLease {
-    const leases = this.#leases.get(workspace) ?? new Set()
-    this.#leases.set(workspace, leases)
-    const onOver = () => {
-      leases.delete(lease)
-      if (this.#deps.usageKeeper !== undefined) this.#over.push(lease.key)
-      if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
-    }
-    const lease = new MoneyLease(this.#deps, { workspace, terms, onOver })
-    leases.add(lease)
-    this.#timer ??= this.#deps.clock.every(TICK_MS, () => this.#tick()).unref()
-    return lease
-  }
-
   #tick(): void {
     const nowMs = this.#deps.clock.now()
     for (const lease of this.#all()) lease.tick(nowMs)
@@ -173,9 +177,13 @@ class NodeLeases implements MoneyLeases, MoneySource {
   }
 }
 
+/** @param forget called when the lease is over: most keys call seldom, and would each keep their last one */
+type Begin = (workspace: string, terms: ReservationTerms, forget: (lease: MoneyLease) => void) => MoneyLease
+
 /** Leased money of a key: the lease that is handed out, one after the other. */
 class KeyMoney {
-  readonly #begin: (terms: ReservationTerms) => MoneyLease
+  readonly #workspace: string
+  readonly #begin: Begin
   readonly #clock: Clock
   #lease: MoneyLease | null = null
   #scarceUntilMs = 0
@@ -183,7 +191,8 @@ class KeyMoney {
   #platformWaited = 0
   #spendWaited = 0
 
-  constructor(begin: (terms: ReservationTerms) => MoneyLease, clock: Clock) {
+  constructor(workspace: string, begin: Begin, clock: Clock) {
+    this.#workspace = workspace
     this.#begin = begin
     this.#clock = clock
   }
@@ -224,8 +233,11 @@ class KeyMoney {
 
   /** The lease of now, or another one. Null: this one ends too early for the call. */
   #usable(money: ReservationTerms): MoneyLease | null {
-    if (this.#lease?.isOpen !== true) this.#lease = this.#begin(money)
-    return this.#lease.lasts(money) ? this.#lease : null
+    if (this.#lease?.isOpen === true) return this.#lease.lasts(money) ? this.#lease : null
+    this.#lease = this.#begin(this.#workspace, money, (over) => {
+      if (this.#lease === over) this.#lease = null
+    })
+    return this.#lease
   }
 
   async #giveUp(lease: MoneyLease): Promise<void> {
@@ -241,6 +253,7 @@ interface LeaseOrigin {
   readonly workspace: string
   /** Terms of its first call. */
   readonly terms: ReservationTerms
+  readonly entry: LeaseEntry
   readonly onOver: () => void
 }
 
@@ -250,7 +263,7 @@ class MoneyLease {
   readonly #origin: LeaseOrigin
   readonly #bornMs: number
   readonly #entry: LeaseEntry
-  readonly balance = new LeaseBalance()
+  readonly balance: LeaseBalance
   /** Null until the lease has begun. */
   #token: string | null = null
   #state: 'open' | 'draining' | 'over' = 'open'
@@ -271,14 +284,10 @@ class MoneyLease {
   constructor(deps: LeaseDependencies, origin: LeaseOrigin) {
     this.#deps = deps
     this.#origin = origin
-    this.#entry = new LeaseEntry(origin.workspace)
+    this.#entry = origin.entry
+    this.balance = new LeaseBalance(this.#entry)
     this.#bornMs = deps.clock.now()
     this.#renewedMs = this.#bornMs
-  }
-
-  /** Names it in the journal. */
-  get key(): string {
-    return this.#entry.key
   }
 
   get keyId(): string {
@@ -334,6 +343,7 @@ class MoneyLease {
 
   /** Its entry of the journal, if that has changed. */
   entries(isAll: boolean): HeldEntry[] {
+    if (this.#isOver) return []
     return this.#entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
   }
 
@@ -450,6 +460,7 @@ class MoneyLease {
     this.#renewedMs = sentMs
     this.#taken = 0
     this.#sent = leasing
+    this.#entry.change()
     usageKeeper?.beforeReport()
     try {
       const leased = await ledger.lease(leasing)
@@ -477,6 +488,8 @@ class MoneyLease {
         this.#end()
       }
       return 'failed'
+    } finally {
+      this.#entry.change()
     }
   }
 

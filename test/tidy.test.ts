@@ -99,7 +99,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/metrics': 1_690,
   'gateway/observe/recorder': 1_150,
   'gateway/observe/tracing': 700,
-  'gateway/outbound': 3_220,
+  'gateway/outbound': 3_225,
   'gateway/providers': 11_460,
   'gateway/state': 13_090,
   'gateway/storage': 6_300,

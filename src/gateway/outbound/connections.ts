@@ -58,6 +58,8 @@ export class Connections {
   readonly deadlines: Deadlines
   readonly options: ConnectionsOptions
   readonly #origins = new Map<string, Origin>()
+  /** Origins with something to hand out: of thousands there are few in a turn. */
+  #stirred = new Set<Origin>()
   #handing: NodeJS.Immediate | null = null
   #sweeping: Timer | null = null
   #closed = false
@@ -80,7 +82,7 @@ export class Connections {
       this.#origins.set(origin, one)
     }
     one.wait(exchange)
-    this.handOut()
+    this.handOut(one)
   }
 
   /** Ends every request. */
@@ -95,14 +97,17 @@ export class Connections {
     for (const origin of this.#origins.values()) origin.sweep(Number.POSITIVE_INFINITY)
   }
 
-  /** Hands waiting requests to connections, later in this turn of the loop. */
-  handOut(): void {
+  /** Hands waiting requests of an origin to connections, later in this turn of the loop. */
+  handOut(origin: Origin): void {
+    this.#stirred.add(origin)
     this.#handing ??= setImmediate(this.#handNow)
   }
 
   readonly #handNow = (): void => {
     this.#handing = null
-    for (const origin of this.#origins.values()) origin.handOut()
+    const origins = this.#stirred
+    this.#stirred = new Set()
+    for (const origin of origins) origin.handOut()
   }
 
   /** Has idle connections given up in time. */
@@ -170,7 +175,7 @@ class Origin implements ConnectionOwner {
     if (this.#resting.length === 0) return
     this.#idle.push(...this.#resting)
     this.#resting = []
-    if (this.#waiting.length > 0) this.#connections.handOut()
+    if (this.#waiting.length > 0) this.#connections.handOut(this)
   }
 
   #handOver(exchange: WaitingExchange): void {
@@ -188,14 +193,14 @@ class Origin implements ConnectionOwner {
     connection.idleSinceMs = this.deadlines.clock.now()
     this.#resting.push(connection)
     this.#connections.sweepLater()
-    this.#connections.handOut()
+    this.#connections.handOut(this)
   }
 
   onClosed(connection: Connection): void {
     this.#open.delete(connection)
     remove(this.#idle, connection)
     remove(this.#resting, connection)
-    if (this.#waiting.length > 0) this.#connections.handOut()
+    if (this.#waiting.length > 0) this.#connections.handOut(this)
   }
 
   /** Closes what has been idle for too long. @returns how many are still idle */

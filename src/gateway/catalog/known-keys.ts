@@ -108,9 +108,11 @@ export class KnownKeys {
   /** Caps of the keys that calls may come with. */
   async budgets(): Promise<KeyBudget[]> {
     const all: KeyBudget[] = []
-    for (let some: KeyBudget[] | undefined; some === undefined || some.length > 0; all.push(...some))
-      some = (await this.#table?.budgets(some?.at(-1) ?? null)) ?? []
-    return all
+    for (;;) {
+      const some = (await this.#table?.budgets(all.at(-1) ?? null)) ?? []
+      if (some.length === 0) return all
+      all.push(...some)
+    }
   }
 
   /** Drops a key that was forgotten in the state. */

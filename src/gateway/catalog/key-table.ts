@@ -97,9 +97,10 @@ export class KeyTable {
 
   /** @returns the key that was there; undefined: none */
   drop(id: string): StoredKey | undefined {
-    const { row } = this.#run('SELECT row FROM keys WHERE id = ?').get(id) ?? {}
-    if (row === undefined) return undefined
-    const key = this.byId(id)!
+    const found = this.#run('SELECT row, key FROM keys WHERE id = ?').all(id)
+    const [key] = keysOf(found)
+    if (key === undefined) return undefined
+    const { row = null } = found[0]!
     for (const sha256 of digestsOf(key))
       this.#run('DELETE FROM digests WHERE digest = ? AND row = ?').run(digits(sha256), row)
     this.#run('DELETE FROM keys WHERE row = ?').run(row)

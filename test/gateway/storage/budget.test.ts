@@ -1,11 +1,22 @@
 import t, { type Test } from 'tap'
-import type { HolderPace, MemoryHolder } from '../../../src/contracts/budget.ts'
+import type { HolderPace, MemoryHolder, ReserveOptions } from '../../../src/contracts/budget.ts'
 import { createBudget, type WaitingBudget } from '../../../src/gateway/storage/budget.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 const forever = new AbortController().signal
 const wait = (workspace: string, waitMs = 5_000) => ({ workspace, waitMs, signal: forever })
+
+/** Turns of a workspace, each of which gives ten bytes back when it is refused. */
+function greedyTurns<Name>(budget: WaitingBudget) {
+  const refused: Name[] = []
+  const ask = async (name: Name, bytes: number, options: Partial<ReserveOptions>) => {
+    if (await budget.reserve(bytes, { ...wait('greedy'), ...options })) return
+    refused.push(name)
+    budget.refund(10, 'greedy')
+  }
+  return { refused, ask }
+}
 
 t.test('counts what is taken, by whatever way', async (t: Test) => {
   const budget = createBudget(100)
@@ -267,14 +278,8 @@ t.test(
     const clock = new VirtualClock()
     const budget = createBudget(100, 0, clock)
     budget.charge(90, 'greedy')
-    const refused: number[] = []
-    const turns = [1, 2, 3].map(async (turn) => {
-      const heldBytes = () => (turn === 1 ? 0 : 10)
-      const granted = await budget.reserve(50, { ...wait('greedy'), heldBytes })
-      if (granted) return
-      refused.push(turn)
-      budget.refund(10, 'greedy')
-    })
+    const { refused, ask } = greedyTurns<number>(budget)
+    const turns = [1, 2, 3].map((turn) => ask(turn, 50, { heldBytes: () => (turn === 1 ? 0 : 10) }))
     await clock.advance(150)
     t.same(refused, [], 'none is refused while no one else waits')
     t.equal(await budget.reserve(20, wait('modest', 1_000)), true)
@@ -314,13 +319,9 @@ t.test(
     const clock = new VirtualClock()
     const budget = createBudget(100, 0, clock)
     budget.charge(90, 'greedy')
-    const refused: string[] = []
-    const readOn = async (name: string, bytes: number) => {
-      const keeps = bytes === 0 ? ({ keeps: true } as const) : {}
-      if (await budget.reserve(bytes, { ...wait('greedy'), ...keeps, heldBytes: () => 10 })) return
-      refused.push(name)
-      budget.refund(10, 'greedy')
-    }
+    const { refused, ask } = greedyTurns<string>(budget)
+    const readOn = (name: string, bytes: number) =>
+      ask(name, bytes, { heldBytes: () => 10, ...(bytes === 0 ? { keeps: true } : {}) })
     t.equal(budget.tryReserve(5, 'modest'), true)
     const turns = [readOn('first', 0), readOn('body', 50), readOn('second', 0)]
     await clock.advance(150)

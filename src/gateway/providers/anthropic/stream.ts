@@ -1,4 +1,4 @@
-import type { ChatDelta, ChatResult, ToolCall } from '../../../contracts/chat.ts'
+import type { ChatDelta, ChatResult } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
@@ -50,13 +50,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
     const settled = this.#settle({
       text: this.#text.whole,
       refusal: '',
-      toolCalls: this.#calls.map(
-        ({ id, name, input }): ToolCall => ({
-          id,
-          name,
-          arguments: input.whole || '{}',
-        }),
-      ),
+      toolCalls: this.#calls.map(({ id, name, input }) => ({ id, name, arguments: input.whole || '{}' })),
       finishReason: finishReasonOf(this.#stopReason),
       audioBase64: '',
       usage: tokenUsage(this.#counts),

@@ -1,5 +1,3 @@
-import { accessSync, constants } from 'node:fs'
-import { tmpdir } from 'node:os'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import type { StoredKey } from '../../contracts/stored-keys.ts'
@@ -32,10 +30,11 @@ export class KeyTable {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor() {
+  /** @param isInMemory without a temporary file, however many there are */
+  constructor(isInMemory = false) {
     // Most processes have no such keys, and need none of it.
     const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
-    this.#db = new DatabaseSync(hasTemporaryFiles() ? '' : ':memory:')
+    this.#db = new DatabaseSync(isInMemory ? ':memory:' : '')
     this.#db.exec(SCHEMA)
   }
 
@@ -80,7 +79,12 @@ export class KeyTable {
     `).all(workspace, id) as unknown as KeyBudget[]
   }
 
-  /** Puts keys in the place of those with their ids, in slices of time. @param replaced takes each that was another */
+  /**
+   * Puts keys in the place of those with their ids, in slices of time.
+   *
+   * @param replaced takes each that was another
+   * @throws an error that `isOfTable` knows: the temporary file cannot be made, or not grow, and keys may be missing
+   */
   async put(keys: readonly StoredKey[], replaced: (key: StoredKey) => void): Promise<void> {
     const slices = new TimeSlices()
     // A transaction for each statement would take twenty times as long.
@@ -131,14 +135,9 @@ export class KeyTable {
   }
 }
 
-/** SQLite makes one only when it is needed, and fails then. */
-function hasTemporaryFiles(): boolean {
-  try {
-    accessSync(tmpdir(), constants.W_OK)
-    return true
-  } catch {
-    return false
-  }
+/** True for a failure of the table itself. */
+export function isOfTable(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ERR_SQLITE_ERROR'
 }
 
 /** SHA-256 that calls come with for the key. */

@@ -6,7 +6,7 @@ import type { FormerKey, KeyPage, StoredKey, StoredKeys } from '../../contracts/
 import { byAge } from '../../contracts/stored-keys.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { formerUntilMs } from './key.ts'
-import { type KeyBudget, KeyTable } from './key-table.ts'
+import { isOfTable, type KeyBudget, KeyTable } from './key-table.ts'
 
 /** Keys that are forgotten in the state raise no version: they are found out by reading all again. */
 const WHOLE_MS = 24 * 3_600_000
@@ -54,6 +54,8 @@ export class KnownKeys {
   #wholeAtMs = 0
   /** Null: there are none. */
   #table: KeyTable | null = null
+  /** True once its temporary file could not be made, or not grow: calls need their keys all the same. */
+  #isInMemory = false
   /** By SHA-256: those that calls came with lately, and those that did before these. */
   #met = new Map<string, CallableKey>()
   #metBefore = new Map<string, CallableKey>()
@@ -121,13 +123,23 @@ export class KnownKeys {
   }
 
   async #read(): Promise<void> {
+    try {
+      await this.#readNew()
+    } catch (error) {
+      if (this.#isInMemory || !isOfTable(error)) throw error
+      this.#isInMemory = true
+      await this.#readAll(await this.#keys.version())
+    }
+  }
+
+  async #readNew(): Promise<void> {
     // Before the keys: a change in between is then read once more, and never missed.
     const version = await this.#keys.version()
     const isWhole = this.#version !== null && this.#clock.now() - this.#wholeAtMs < WHOLE_MS
     if (isWhole && version === this.#version) return
     const changes = isWhole ? await this.#keys.changes(this.#version!) : null
     if (changes === null) return await this.#readAll(version)
-    if (changes.keys.length > 0) this.#table ??= new KeyTable()
+    if (changes.keys.length > 0) this.#table ??= new KeyTable(this.#isInMemory)
     await this.#table?.put(changes.keys, (key) => this.#forget(key))
     this.#version = changes.version
   }
@@ -141,7 +153,7 @@ export class KnownKeys {
         let page: KeyPage | null = null
         do {
           page = await this.#keys.page(page?.next ?? null)
-          if (page.keys.length > 0) table ??= new KeyTable()
+          if (page.keys.length > 0) table ??= new KeyTable(this.#isInMemory)
           await table?.put(page.keys, () => {})
         } while (page.next !== null)
         if ((page.total ?? 0) <= (table?.size ?? 0)) break

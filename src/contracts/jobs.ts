@@ -379,15 +379,13 @@ export interface Jobs {
   figures(): Promise<JobFigures>
 }
 
-/**
- * Audio that is in the records of jobs, until they end. Where no worker takes a job up soon, its audio is moved to the
- * object that the job names.
- */
+/** Audio in the records of jobs until they end; of those that wait, it goes to its object where there is no room. */
 export interface JobInputs {
+  /** True while the state may take more. */
+  hasRoom(): Promise<boolean>
   /**
-   * Takes audio of jobs that wait. What is not said to be `moved` within a minute is handed out again.
-   *
-   * @param ageMs the shortest time that it has been in the record
+   * Takes audio of jobs that wait, if it was put into the record `ageMs` ago or earlier. It is handed out again unless
+   * it is `moved` within a minute.
    */
   take(limit: number, ageMs: number): Promise<readonly WaitingInput[]>
   /** The object is there: the record lets go of the audio. @returns false: the object is not needed */

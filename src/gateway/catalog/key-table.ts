@@ -83,7 +83,7 @@ export class KeyTable {
    * Puts keys in the place of those with their ids, in slices of time.
    *
    * @param replaced takes each that was another
-   * @throws an error that `isOfTable` knows: the temporary file cannot be made, or not grow, and keys may be missing
+   * @throws ERR_SQLITE_ERROR: the temporary file cannot be made, or not grow, and keys may be missing
    */
   async put(keys: readonly StoredKey[], replaced: (key: StoredKey) => void): Promise<void> {
     const slices = new TimeSlices()
@@ -133,11 +133,6 @@ export class KeyTable {
     this.#statements.set(sql, statement)
     return statement
   }
-}
-
-/** True for a failure of the table itself. */
-export function isOfTable(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ERR_SQLITE_ERROR'
 }
 
 /** SHA-256 that calls come with for the key. */

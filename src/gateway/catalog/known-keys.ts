@@ -6,7 +6,7 @@ import type { FormerKey, KeyPage, StoredKey, StoredKeys } from '../../contracts/
 import { byAge } from '../../contracts/stored-keys.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { formerUntilMs } from './key.ts'
-import { isOfTable, type KeyBudget, KeyTable } from './key-table.ts'
+import { type KeyBudget, KeyTable } from './key-table.ts'
 
 /** Keys that are forgotten in the state raise no version: they are found out by reading all again. */
 const WHOLE_MS = 24 * 3_600_000
@@ -126,7 +126,8 @@ export class KnownKeys {
     try {
       await this.#readNew()
     } catch (error) {
-      if (this.#isInMemory || !isOfTable(error)) throw error
+      const isOfTable = (error as NodeJS.ErrnoException).code === 'ERR_SQLITE_ERROR'
+      if (this.#isInMemory || !isOfTable) throw error
       this.#isInMemory = true
       await this.#readAll(await this.#keys.version())
     }

@@ -4,7 +4,7 @@ import type { JobInputs, JobSubmission, WaitingInput } from '../../contracts/job
 import type { Logger } from '../../contracts/log.ts'
 import { startRounds } from '../../contracts/rounds.ts'
 import type { State } from '../../contracts/state.ts'
-import { type Clock, within } from '../../contracts/time.ts'
+import type { Clock } from '../../contracts/time.ts'
 
 /** The audio of a job that is about to be submitted, as `JobSubmission` has it. */
 export interface KeptInput extends Pick<JobSubmission, 'input'> {
@@ -28,8 +28,6 @@ const BATCH = 32
 const AGE_MS = 10_000
 /** Short beside the age, long enough that an idle node hardly feels it. */
 const PAUSE_MS = 5_000
-/** How long a stop may take. What is left is moved after the next start. */
-const STOP_MS = 10_000
 
 interface MoveDependencies {
   readonly inputs: JobInputs
@@ -39,10 +37,10 @@ interface MoveDependencies {
 }
 
 /**
- * Moves the audio of jobs that no worker takes up soon from their records to the store, so that a backlog does not
- * blow up the state. A stop moves all, since the version before this one looks for it in the store.
+ * Moves the audio of jobs that no worker takes up soon from their records to the store, so that a large backlog does
+ * not blow up the state. A small one stays: a job whose audio is moved takes half as much CPU again.
  */
-export function startInputMoves({ inputs, objects, log, clock }: MoveDependencies) {
+export function startInputMoves({ inputs, objects, log, clock }: MoveDependencies): () => Promise<void> {
   async function move({ job, input }: WaitingInput): Promise<void> {
     try {
       await objects.storeInline(job, input)
@@ -53,22 +51,13 @@ export function startInputMoves({ inputs, objects, log, clock }: MoveDependencie
     }
   }
 
-  async function round(ageMs: number): Promise<boolean> {
-    const waiting = await inputs.take(BATCH, ageMs)
+  async function round(): Promise<boolean> {
+    if (await inputs.hasRoom()) return false
+    const waiting = await inputs.take(BATCH, AGE_MS)
     await Promise.all(waiting.map(move))
     return waiting.length === BATCH
   }
 
-  async function moveAll(): Promise<void> {
-    while (await round(0));
-  }
-
   const onAway = (error: unknown) => log.warn({ err: error }, 'audio stays in the records of jobs for now')
-  const rounds = startRounds(() => round(AGE_MS), { pauseMs: PAUSE_MS, clock, onAway })
-  return {
-    async stop(): Promise<void> {
-      await rounds.stop()
-      await within(STOP_MS, moveAll(), clock).catch(onAway)
-    },
-  }
+  return startRounds(round, { pauseMs: PAUSE_MS, clock, onAway }).stop
 }

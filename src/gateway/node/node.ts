@@ -186,8 +186,7 @@ function openBodies(
   closers.push(() => spool.close())
   const jobObjects = createJobObjects({ objects, holds, ...deps })
   const { inputs } = store
-  const moves = inputs && startInputMoves({ inputs, objects: jobObjects, ...deps })
-  closers.push(async () => moves?.stop())
+  if (inputs !== null) closers.push(startInputMoves({ inputs, objects: jobObjects, ...deps }))
   return { holds, objects, spool, ahead: createReadAhead(objects, deps.budget), jobObjects }
 }
 

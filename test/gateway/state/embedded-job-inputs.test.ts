@@ -98,7 +98,7 @@ t.test('audio that no worker takes up is moved: once at a time, the oldest first
   )
   t.same(await waiting(), [old[2]!.id])
   t.same(await waiting(), [], 'others have them')
-  t.same(await waiting(0), [young.id], 'a node that stops takes young ones, too')
+  t.same(await waiting(0), [young.id], 'and young ones for whoever asks')
   await pass(AGAIN_MS + AGE_MS)
   const [first, ...rest] = await jobInputs.take(10, AGE_MS)
   t.same(Buffer.from(first!.input), old[0]!.input, 'again, since none was moved')
@@ -167,3 +167,19 @@ t.test('nothing of deleted audio and transcripts can be read in the files of the
   t.notOk(found(heard))
   t.notOk(found(said))
 })
+
+t.test(
+  'the state has room for audio until it holds 128 MiB, and again when it does not any more',
+  async (t) => {
+    const { jobs, jobInputs } = await start(t)
+    const MIB = 1024 ** 2
+    const specs = Array.from({ length: 128 }, () => specOf('acme', { kind: 'transcription' }))
+    for (const [at, spec] of specs.entries()) {
+      if (at === 120) t.equal(await jobInputs.hasRoom(), true, '120 MiB')
+      await jobs.submit({ spec, slot: null, input: Buffer.alloc(MIB) })
+    }
+    t.equal(await jobInputs.hasRoom(), false, '128 MiB')
+    for (const { id } of specs.slice(0, 8)) t.equal(await jobInputs.moved(id), true)
+    t.equal(await jobInputs.hasRoom(), true, '120 MiB again')
+  },
+)

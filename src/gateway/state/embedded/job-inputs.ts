@@ -2,8 +2,12 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { JobKind, JobStatus } from '../../../contracts/jobs.ts'
 import { query } from './database.ts'
 
+/** Bytes in the state, audio or not, from which on there is no room. Its file stays as large as it was once. */
+const STATE_BYTES = 128 * 1024 ** 2
+
 /** The audio in the records of jobs. */
 export interface InputRows {
+  hasRoom(): boolean
   put(number: number, input: Uint8Array, nowMs: number): void
   of(number: number): Uint8Array | undefined
   /** Audio that came before `untilMs` and that no worker has. @param againMs from when on it may be taken again */
@@ -27,7 +31,13 @@ export function createInputRows(db: DatabaseSync): InputRows {
     ) RETURNING number, input`,
   )
   const remove = db.prepare('DELETE FROM job_inputs WHERE number = ?')
+  const used = query<{ readonly bytes: number }>(
+    db,
+    `SELECT (page_count - freelist_count) * page_size AS bytes
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
+  )
   return {
+    hasRoom: () => used.get()!.bytes < STATE_BYTES,
     put: (number, input, nowMs) => void put.run(number, nowMs, input),
     of: (number) => find.get(number)?.input,
     take: (limit, untilMs, againMs) => take.all({ limit, untilMs, againMs }),

@@ -389,6 +389,8 @@ function createOperatorMethods(
 /** Audio that waits in records, to be moved to its objects. */
 function createMoving({ rows, inputs, now }: JobDependencies): Operations<Subjects['jobInputs']> {
   return {
+    hasRoom: inputs.hasRoom,
+
     take(limit, ageMs) {
       const nowMs = now()
       return inputs.take(limit, nowMs - ageMs, nowMs + MOVE_MS).flatMap(({ number, input }) => {

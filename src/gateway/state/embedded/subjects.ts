@@ -133,7 +133,7 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     waiting: 'read',
     figures: 'read',
   },
-  jobInputs: { take: 'write', moved: 'write' },
+  jobInputs: { hasRoom: 'read', take: 'write', moved: 'write' },
   outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write', givenUp: 'read' },
   alerts: { open: 'read', begin: 'write', update: 'write', end: 'write' },
   catalog: {

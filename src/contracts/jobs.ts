@@ -379,7 +379,7 @@ export interface Jobs {
   figures(): Promise<JobFigures>
 }
 
-/** Audio in the records of jobs until they end; of those that wait, it goes to its object where there is no room. */
+/** Audio in the records of jobs until they end. If the state has no room, audio of jobs that wait moves to objects. */
 export interface JobInputs {
   /** True while the state may take more. */
   hasRoom(): Promise<boolean>

@@ -30,7 +30,7 @@ export class KeyTable {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
 
-  /** @param isInMemory without a temporary file, however many there are */
+  /** @param isInMemory no keys go into a temporary file, however many there are */
   constructor(isInMemory = false) {
     // Most processes have no such keys, and need none of it.
     const { DatabaseSync } = process.getBuiltinModule('node:sqlite')

@@ -54,7 +54,7 @@ export class KnownKeys {
   #wholeAtMs = 0
   /** Null: there are none. */
   #table: KeyTable | null = null
-  /** True once its temporary file could not be made, or not grow: calls need their keys all the same. */
+  /** True once the temporary file of one could not be made, or not grow: calls need their keys all the same. */
   #isInMemory = false
   /** By SHA-256: those that calls came with lately, and those that did before these. */
   #met = new Map<string, CallableKey>()
@@ -126,8 +126,8 @@ export class KnownKeys {
     try {
       await this.#readNew()
     } catch (error) {
-      const isOfTable = (error as NodeJS.ErrnoException).code === 'ERR_SQLITE_ERROR'
-      if (this.#isInMemory || !isOfTable) throw error
+      // Also where that was so before: the state may have been away when all was to be read into memory.
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_SQLITE_ERROR') throw error
       this.#isInMemory = true
       await this.#readAll(await this.#keys.version())
     }

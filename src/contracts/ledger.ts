@@ -283,7 +283,7 @@ export interface CreditsAdded {
 export interface UsageBatch {
   readonly token: string
   readonly workspace: string
-  /** Key id → micro-USD. */
+  /** Key id → micro-USD; below 0: they were charged to the key, and are moved to others. */
   readonly spentMicros: Readonly<Record<string, number>>
 }
 

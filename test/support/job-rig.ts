@@ -10,6 +10,7 @@ import type { Objects } from '../../src/contracts/objects.ts'
 import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
 import type { WorkspaceSettings } from '../../src/contracts/settings.ts'
 import type { State } from '../../src/contracts/state.ts'
+import { systemClock } from '../../src/contracts/time.ts'
 import type { Services } from '../../src/gateway/call/context/services.ts'
 import { createSettlements, createUsageBuffer } from '../../src/gateway/call/money/accounts.ts'
 import { createMoneyLeases } from '../../src/gateway/call/money/money-leases.ts'
@@ -284,11 +285,17 @@ export async function patiently<Value>(ask: () => Promise<Value>): Promise<Value
 function servicesOn(t: Test, services: Services, state: State): Services {
   const log = pino({ level: 'silent' })
   const settlements = createSettlements(state.ledger, log)
-  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
-  const usage = createUsageBuffer(state.accounts, log)
+  const usage = createUsageBuffer({ accounts: state.accounts, log, clock: systemClock })
+  const moneyLeases = createMoneyLeases({
+    ledger: state.ledger,
+    settlements,
+    usage,
+    log,
+    clock: systemClock,
+  })
   t.teardown(async () => {
-    await usage.close()
     await moneyLeases.close()
+    await usage.close()
     await settlements.close()
   })
   return { ...services, state, settlements, moneyLeases, usage }

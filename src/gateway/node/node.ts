@@ -331,10 +331,10 @@ function openServices(
   const { usageKeeper, clock } = outside
   const settlements = createSettlements(state.ledger, log, clock)
   closers.push(() => settlements.close())
-  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, clock, usageKeeper })
-  closers.push(() => moneyLeases.close())
-  const usage = createUsageBuffer(state.accounts, log, usageKeeper, clock)
+  const usage = createUsageBuffer({ accounts: state.accounts, log, clock, usageKeeper })
   closers.push(() => usage.close())
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, usage, log, clock, usageKeeper })
+  closers.push(() => moneyLeases.close())
   return {
     ...outside,
     snapshot,

@@ -11,6 +11,8 @@ import type {
 } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
 import type { HeldEntry, MoneySource } from '../../../src/contracts/recorder.ts'
+import { systemClock } from '../../../src/contracts/time.ts'
+import { createUsageBuffer } from '../../../src/gateway/call/money/accounts.ts'
 import { createMoneyLeases, type LeasedMoney } from '../../../src/gateway/call/money/money-leases.ts'
 import { startBareOperations } from '../../support/bare-operations.ts'
 import { principal } from '../../support/catalog.ts'
@@ -82,22 +84,46 @@ async function nodeOf(t: Test, micros: number, fault: (leasing: Leasing) => Faul
   }
   const journal = new Journal()
   const log = createLogger('silent')
-  const leases = createMoneyLeases({ ledger, settlements: { cancel }, log, usageKeeper: journal })
-  t.teardown(() => leases.close())
+  const parts = { log, clock: systemClock }
+  const usage = createUsageBuffer({ accounts: state.accounts, ...parts })
+  const leases = createMoneyLeases({
+    ledger,
+    settlements: { cancel },
+    usage,
+    usageKeeper: journal,
+    ...parts,
+  })
+  t.teardown(async () => {
+    await leases.close()
+    await usage.close()
+  })
   const caller = principal()
   return {
     state,
     pass,
     setClock: (ms: number) => setClock?.(ms),
     leases,
+    usage,
     sent,
     cancelled,
     caller,
     journal,
     take: (estimate = ESTIMATE, of: Principal = caller) =>
-      leases.take(of, reserve(estimate, { keyId: of.key.id, terms: of.workspace.terms })),
+      leases.take(
+        of,
+        reserve(estimate, {
+          keyId: of.key.id,
+          keyBudgetMicros: of.key.budgetMicros,
+          terms: of.workspace.terms,
+        }),
+      ),
     show: (terms: AccountTerms = NO_TERMS) => state.accounts.show('acme', terms),
   }
+}
+
+/** The same caller with another key. */
+function withKey(caller: Principal, id: string, budgetMicros: number | null = null): Principal {
+  return { ...caller, key: { ...caller.key, id, budgetMicros } }
 }
 
 const both = (micros: number): Charge => ({ platformMicros: micros, spendMicros: micros })
@@ -231,10 +257,7 @@ t.test('a node that stops knows when all is reported', async (t) => {
 
 t.test('the journal is told of a lease when it changes, and when it is over', async (t) => {
   const { take, leases, caller, journal } = await nodeOf(t, 100 * USD)
-  const callers = Array.from({ length: 200 }, (_, at) => ({
-    ...caller,
-    key: { ...caller.key, id: `key_${at}` },
-  }))
+  const callers = Array.from({ length: 200 }, (_, at) => withKey(caller, `key_${at}`, 100 * USD))
   for (const one of callers) await settleAfter(take(ESTIMATE, one))
   t.equal(journal.compare(), callers.length)
   const { read } = journal
@@ -254,9 +277,23 @@ t.test('the journal is told of a lease when it changes, and when it is over', as
 t.test('other terms need another lease', async (t) => {
   const { take, caller, sent } = await nodeOf(t, USD)
   await settleAfter(take())
-  const capped = { ...caller, key: { ...caller.key, budgetMicros: 5 } }
-  await settleAfter(take(ESTIMATE, capped))
+  const terms = { ...caller.workspace.terms, budgetMicros: USD }
+  await settleAfter(take(ESTIMATE, { ...caller, workspace: { ...caller.workspace, terms } }))
   t.equal(sent.filter(({ from }) => from === null).length, 2)
+})
+
+t.test('keys without a budget share a lease, and each has spent what it has', async (t) => {
+  const { take, caller, sent, leases, usage, show } = await nodeOf(t, USD)
+  for (let i = 0; i < 100; i++) t.ok(await settleAfter(take(ESTIMATE, withKey(caller, `key_${i % 50}`))))
+  t.ok(sent.length <= 12, `${sent.length} renewals for 50 keys`)
+  t.equal(sent.filter(({ from }) => from === null).length, 1)
+  await settleAfter(take(ESTIMATE, withKey(caller, 'key_capped', 100 * USD)))
+  t.equal(sent.filter(({ from }) => from === null).length, 2, 'one with a budget has its own')
+  await leases.close()
+  await usage.close()
+  const spent = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`key_${i}`, 2 * COST]))
+  t.match(await show(), { creditsMicros: USD - 101 * COST, spentMicros: 101 * COST, reservedMicros: 0 })
+  t.same((await show()).spentByKey, { ...spent, key_capped: COST })
 })
 
 /** What leases can have set aside: each what a renewal holds on, and at most a hundredth of what is left besides. */
@@ -280,14 +317,17 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
     // What a beginning took goes back by a cancellation, which these tests do not repeat.
     const fault = ({ from }: Leasing): Fault =>
       stable || from === null ? null : dice.one(['lost', 'answer lost', null, null] as const)
-    const { take, leases, show, sent, journal } = await nodeOf(t, 50 * USD, fault)
+    const { take, caller, leases, usage, show, sent, journal } = await nodeOf(t, 50 * USD, fault)
     const [count, dearest] = [300, 2_000]
+    const spentByKey: Record<string, number> = {}
     let [creditsMicros, spentMicros, overageMicros] = [50 * USD, 0, 0]
     const call = async () => {
       const estimate = 1 + dice.below(dearest)
       const cost = dice.chance(0.9) ? dice.below(estimate) : estimate + dice.below(500)
       await sleep(dice.below(300))
-      const leased = await Promise.resolve(take(estimate)).catch(() => null)
+      const keyId = dice.one(['key_a', 'key_b', 'key_c'] as const)
+      const taken = take(estimate, withKey(caller, keyId))
+      const leased = await Promise.resolve(taken).catch(() => null)
       if (leased === null) return
       await sleep(dice.below(60))
       if (dice.chance(0.3)) leased.accrue(both(Math.floor(cost / 2)))
@@ -297,6 +337,7 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
       creditsMicros -= Math.min(cost, estimate)
       overageMicros += Math.max(0, cost - estimate)
       spentMicros += cost
+      spentByKey[keyId] = (spentByKey[keyId] ?? 0) + cost
     }
     const calls = Promise.all(Array.from({ length: count }, call))
     for (let i = 0; i < 10; i++) {
@@ -310,10 +351,11 @@ t.test(`random calls are charged exactly while messages are lost, from seed ${fi
     await calls
     stable = true
     await leases.close()
+    await usage.close()
     t.equal(journal.compare(), 0)
     t.match(
       await show(),
-      { creditsMicros, spentMicros, overageMicros, reservedMicros: 0, expired: { count: 0 } },
+      { creditsMicros, spentMicros, spentByKey, overageMicros, reservedMicros: 0, expired: { count: 0 } },
       `seed ${seed}`,
     )
     t.ok(spentMicros > 0)

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { UsageBatch } from '../../../src/contracts/ledger.ts'
 import { createLogger } from '../../../src/contracts/log.ts'
+import { systemClock } from '../../../src/contracts/time.ts'
 import { createUsageBuffer } from '../../../src/gateway/call/money/accounts.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
@@ -28,7 +29,7 @@ const plus = (a: number, b: number) => a + b
 
 t.test('many calls are one batch per workspace', async (t) => {
   const book = accounts()
-  const usage = createUsageBuffer(book, createLogger('silent'))
+  const usage = createUsageBuffer({ accounts: book, log: createLogger('silent'), clock: systemClock })
   for (let i = 0; i < 1000; i++) usage.note(i % 2 ? 'acme' : 'other', `key_${i % 10}`, 3)
   usage.note('free', 'key_1', 0)
   await usage.close()
@@ -39,7 +40,7 @@ t.test('many calls are one batch per workspace', async (t) => {
 t.test('nothing is lost or counted twice while the state comes and goes', async (t) => {
   const book = accounts()
   const clock = new VirtualClock()
-  const usage = createUsageBuffer(book, createLogger('silent'), undefined, clock)
+  const usage = createUsageBuffer({ accounts: book, log: createLogger('silent'), clock })
   book.state.away = true
   for (let i = 0; i < 20; i++) {
     for (const workspace of ['a', 'b', 'c']) usage.note(workspace, 'key', 7)

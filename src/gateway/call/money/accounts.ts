@@ -12,7 +12,6 @@ import type {
 import type { Logger } from '../../../contracts/log.ts'
 import type { HeldEntry, MoneySource, UsageKeeper } from '../../../contracts/recorder.ts'
 import { type Clock, sleep, systemClock, type Timer } from '../../../contracts/time.ts'
-import type { MoneyLeases } from './money-leases.ts'
 
 /** Pauses between tries while the state does not answer. */
 const FIRST_PAUSE_MS = 100
@@ -195,25 +194,27 @@ const FLUSH_MS = 1_000
 export interface UsageBuffer {
   /** @param micros micro-USD */
   note(workspace: string, keyId: string, micros: number): void
+  /** Counts what was charged to one key for another one, if it is another. */
+  move(workspace: string, fromKeyId: string, keyId: string, micros: number): void
   /** Writes the rest. Resolves also when the state does not take it, which is logged. */
   close(): Promise<void>
 }
 
-/** @param keeper absent: no record is kept of what calls came to */
-export function createUsageBuffer(
-  accounts: Pick<Accounts, 'addUsage'>,
-  log: Logger,
-  keeper?: UsageKeeper,
-  clock: Clock = systemClock,
-): UsageBuffer {
-  return new BatchingUsageBuffer(accounts, log, keeper, clock)
+/** The parts of the gateway that a buffer of usage is made with. */
+export interface UsageDependencies {
+  readonly accounts: Pick<Accounts, 'addUsage'>
+  readonly log: Logger
+  readonly clock: Clock
+  /** Absent: no record is kept of what calls came to. */
+  readonly usageKeeper?: UsageKeeper | undefined
+}
+
+export function createUsageBuffer(deps: UsageDependencies): UsageBuffer {
+  return new BatchingUsageBuffer(deps)
 }
 
 class BatchingUsageBuffer implements UsageBuffer, MoneySource {
-  readonly #accounts: Pick<Accounts, 'addUsage'>
-  readonly #log: Logger
-  readonly #keeper: UsageKeeper | undefined
-  readonly #clock: Clock
+  readonly #deps: UsageDependencies
   /** By workspace: the next batch, with micro-USD by key. */
   #noted = new Map<string, { readonly token: string; readonly spent: Map<string, number> }>()
   /** Batches that are being sent. */
@@ -224,17 +225,9 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   #timer: Timer | null = null
   #flushing: Promise<void> = Promise.resolve()
 
-  constructor(
-    accounts: Pick<Accounts, 'addUsage'>,
-    log: Logger,
-    keeper: UsageKeeper | undefined,
-    clock: Clock,
-  ) {
-    this.#accounts = accounts
-    this.#log = log
-    this.#keeper = keeper
-    this.#clock = clock
-    keeper?.keepMoney(this)
+  constructor(deps: UsageDependencies) {
+    this.#deps = deps
+    deps.usageKeeper?.keepMoney(this)
   }
 
   entries(isAll: boolean): HeldEntry[] {
@@ -256,11 +249,17 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
     if (this.#timer === null) this.#schedule()
   }
 
+  move(workspace: string, fromKeyId: string, keyId: string, micros: number): void {
+    if (fromKeyId === keyId) return
+    this.note(workspace, fromKeyId, -micros)
+    this.note(workspace, keyId, micros)
+  }
+
   async close(): Promise<void> {
     await this.#flushing
     this.#timer?.close()
     await this.#flush()
-    if (this.#unsure !== null) this.#log.error('the usage of the last calls is lost')
+    if (this.#unsure !== null) this.#deps.log.error('the usage of the last calls is lost')
   }
 
   #schedule(): void {
@@ -270,7 +269,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
         if (this.#unsure !== null || this.#noted.size > 0) this.#schedule()
       })
     }
-    this.#timer = this.#clock.after(FLUSH_MS, flush).unref()
+    this.#timer = this.#deps.clock.after(FLUSH_MS, flush).unref()
   }
 
   async #flush(): Promise<void> {
@@ -278,10 +277,10 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
     const batches = [...(this.#unsure === null ? [] : [this.#unsure]), ...this.#takeNoted()]
     this.#unsure = null
     this.#sent = batches
-    this.#keeper?.beforeReport()
+    this.#deps.usageKeeper?.beforeReport()
     for (const [index, batch] of batches.entries()) {
       try {
-        await this.#accounts.addUsage(batch)
+        await this.#deps.accounts.addUsage(batch)
       } catch {
         // Unsent batches are joined with new usage, so that an outage piles nothing up.
         this.#unsure = batch
@@ -292,7 +291,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
     this.#sent = []
     this.#hasChanged = true
     if (this.#unsure !== null && !wasAway) {
-      this.#log.warn('the state does not take the usage of calls: it is kept here until it does')
+      this.#deps.log.warn('the state does not take the usage of calls: it is kept here until it does')
     }
   }
 
@@ -327,7 +326,7 @@ export interface AccountViews {
 /** @param giveBack reports first what calls of this node came to, and gives back what they left */
 export function createAccountViews(
   accounts: Pick<Accounts, 'show'>,
-  giveBack: MoneyLeases['giveBack'] = () => null,
+  giveBack: (workspace: string) => Promise<unknown> | null = () => null,
   clock: Clock = systemClock,
 ): AccountViews {
   interface Look {

@@ -3,12 +3,14 @@ import { newId } from '../../../contracts/ids.ts'
 import type { CallLedger, Charge, Leasing, ReservationTerms } from '../../../contracts/ledger.ts'
 import type { Logger } from '../../../contracts/log.ts'
 import type { HeldEntry, MoneySource, UsageKeeper } from '../../../contracts/recorder.ts'
-import { type Clock, systemClock, type Timer } from '../../../contracts/time.ts'
+import type { Clock, Timer } from '../../../contracts/time.ts'
+import type { UsageBuffer } from './accounts.ts'
 import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
 
 /*
- * Leases of money. A node reserves money for the calls of a key in advance and hands it out in memory, so that a call
- * needs no trip to the state. The rules, which make it as exact as a reservation for each call:
+ * Leases of money. A node reserves money for calls in advance and hands it out in memory, so that a call needs no trip
+ * to the state. A key with a budget has its own lease; all others of a workspace share one, since most keys call too
+ * seldom for a lease to pay. The rules, which make it as exact as a reservation for each call:
  *
  * 1. A lease is an ordinary reservation of the ledger. A renewal charges what its calls came to, holds on what calls
  *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so
@@ -20,13 +22,15 @@ import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
  * 4. Renewed within a second, and ended in the second in which no call came: figures lag by that at most.
  * 5. A lease whose node died is settled by the records of the node. Without them it expires: it is charged what calls
  *    under way had of it when it was renewed last, and the rest goes back. A node that lives all the same settles it.
- * 6. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
+ * 6. A lease counts as spending of the key that began it. What calls of other keys cost is moved to them with the next
+ *    batch of usage, so that what each key has spent lags by a second.
+ * 7. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
  *    cannot reach the state refuses again soon.
  */
 
-/** Longest time until the charges of calls are reported. A tick comes in between. */
+/** Longest time until the charges of calls are reported. A tick comes in between; thousands of leases share it. */
 const REPORT_MS = 750
-const TICK_MS = 250
+const TICK_MS = 50
 /** How long money may be handed out since it was set aside: longer than a report takes to come. */
 const USE_MS = 1_500
 /** How long calls are reserved one by one after a lease did not cover one: trips for nothing are few then. */
@@ -77,24 +81,25 @@ export interface LeaseDependencies {
   readonly ledger: Pick<CallLedger, 'lease' | 'recover'>
   /** Takes back a beginning whose answer was lost. */
   readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
+  readonly usage: Pick<UsageBuffer, 'move'>
   readonly log: Logger
   readonly clock: Clock
   /** Absent: no record is kept of what calls came to. */
   readonly usageKeeper?: Pick<UsageKeeper, 'keepMoney' | 'beforeReport'> | undefined
 }
 
-export function createMoneyLeases({
-  clock = systemClock,
-  ...parts
-}: Omit<LeaseDependencies, 'clock'> & { readonly clock?: Clock }): MoneyLeases {
-  return new NodeLeases({ ...parts, clock })
+export function createMoneyLeases(deps: LeaseDependencies): MoneyLeases {
+  return new NodeLeases(deps)
 }
 
 class NodeLeases implements MoneyLeases, MoneySource {
   readonly #deps: LeaseDependencies
-  /** A principal changes with its terms, and begins anew then. Calls without platform money need no purse. */
-  readonly #platform = new WeakMap<Principal, KeyMoney>()
-  readonly #own = new WeakMap<Principal, KeyMoney>()
+  /**
+   * By the principal of a key with a budget, or by the workspace of all others: both change with their terms, and begin
+   * anew then. Calls without platform money need no purse.
+   */
+  readonly #platform = new WeakMap<object, MoneyPool>()
+  readonly #own = new WeakMap<object, MoneyPool>()
   /** By workspace: every lease that is not over. */
   readonly #leases = new Map<string, Set<MoneyLease>>()
   #timer: Timer | null = null
@@ -136,10 +141,11 @@ class NodeLeases implements MoneyLeases, MoneySource {
 
   take(principal: Principal, money: ReservationTerms) {
     // A lease has one purse.
-    const keys = money.platformMicros > 0 ? this.#platform : this.#own
-    const key = keys.get(principal) ?? new KeyMoney(principal.workspace.id, this.#begin, this.#deps.clock)
-    keys.set(principal, key)
-    return key.take(money)
+    const pools = money.platformMicros > 0 ? this.#platform : this.#own
+    const owner = money.keyBudgetMicros === null ? principal.workspace : principal
+    const pool = pools.get(owner) ?? new MoneyPool(principal.workspace.id, this.#begin, this.#deps.clock)
+    pools.set(owner, pool)
+    return pool.take(money)
   }
 
   giveBack(workspace: string, keyId?: string): Promise<boolean> | null {
@@ -151,9 +157,7 @@ class NodeLeases implements MoneyLeases, MoneySource {
 
   report(): number {
     const nowMs = this.#deps.clock.now()
-    const unreported = this.#all().filter(({ isReported }) => !isReported)
-    for (const lease of unreported) lease.report(nowMs)
-    return unreported.length
+    return this.#all().filter((lease) => !lease.report(nowMs)).length
   }
 
   async close(): Promise<void> {
@@ -177,11 +181,11 @@ class NodeLeases implements MoneyLeases, MoneySource {
   }
 }
 
-/** @param forget called when the lease is over: most keys call seldom, and would each keep their last one */
+/** @param forget called when the lease is over: most pools are used seldom, and would each keep their last one */
 type Begin = (workspace: string, terms: ReservationTerms, forget: (lease: MoneyLease) => void) => MoneyLease
 
-/** Leased money of a key: the lease that is handed out, one after the other. */
-class KeyMoney {
+/** Leased money of a key or a workspace: the lease that is handed out, one after the other. */
+class MoneyPool {
   readonly #workspace: string
   readonly #begin: Begin
   readonly #clock: Clock
@@ -262,7 +266,6 @@ class MoneyLease {
   readonly #deps: LeaseDependencies
   readonly #origin: LeaseOrigin
   readonly #bornMs: number
-  readonly #entry: LeaseEntry
   readonly balance: LeaseBalance
   /** Null until the lease has begun. */
   #token: string | null = null
@@ -284,8 +287,7 @@ class MoneyLease {
   constructor(deps: LeaseDependencies, origin: LeaseOrigin) {
     this.#deps = deps
     this.#origin = origin
-    this.#entry = origin.entry
-    this.balance = new LeaseBalance(this.#entry)
+    this.balance = new LeaseBalance(origin.entry)
     this.#bornMs = deps.clock.now()
     this.#renewedMs = this.#bornMs
   }
@@ -301,10 +303,6 @@ class MoneyLease {
 
   get #isOver(): boolean {
     return this.#state === 'over'
-  }
-
-  get isReported(): boolean {
-    return this.#renewing === null && !this.hasCharges
   }
 
   /** True while something is to be reported, or reported again. */
@@ -338,17 +336,18 @@ class MoneyLease {
     const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
     const isLow = balance.free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
     if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
-    return new CallMoney(this, platformMicros, spendMicros)
+    return new CallMoney(this, money)
   }
 
   /** Its entry of the journal, if that has changed. */
   entries(isAll: boolean): HeldEntry[] {
     if (this.#isOver) return []
-    return this.#entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
+    return this.#origin.entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
   }
 
-  settle(handed: Charge, charge: Charge): void {
+  settle(handed: CallMoney, charge: Charge): void {
     this.balance.settle(handed, charge)
+    this.#deps.usage.move(this.#origin.workspace, this.keyId, handed.keyId, charge.spendMicros)
     // The last call of a lease that takes no more.
     if (this.#state === 'draining' && this.balance.out.spendMicros === 0) void this.#renew(NOTHING)
   }
@@ -376,21 +375,30 @@ class MoneyLease {
     return gives
   }
 
-  /** Reports what calls came to before it is due; what is in doubt not more often than that. */
-  report(nowMs: number): void {
+  /**
+   * Reports what calls came to before it is due; what is in doubt not more often than that.
+   *
+   * @returns true when all was reported before
+   */
+  report(nowMs: number): boolean {
+    if (this.#renewing === null && !this.hasCharges) return true
     const isEarly = this.#unsure !== null && nowMs - this.#renewedMs < REPORT_MS
     if (this.#renewing === null && !isEarly) void this.giveBack()
+    return false
   }
 
   tick(nowMs: number): void {
     const sinceMs = nowMs - this.#renewedMs
     if (this.#renewing !== null || sinceMs < REPORT_MS) return
-    const isIdle = this.#taken === 0 || nowMs - this.#bornMs > LEASE_AGE_MS
+    // A second call is not likely soon: what is left would come back with another renewal.
+    const isSeldom = this.#taken <= (this.balance.isUsed ? 0 : 1)
+    const isIdle = isSeldom || nowMs - this.#bornMs > LEASE_AGE_MS
     if (isIdle && this.#state === 'open') this.#state = 'draining'
     if (this.#state === 'open') void this.#renew(this.#aim(this.#origin.terms))
     else if (this.#isDue()) void this.#renew(NOTHING)
     // Calls that never end keep nothing: their reservation has expired.
-    else if (sinceMs > this.#leaseMs) void this.#giveUp()
+    else if (sinceMs > this.#leaseMs && this.#expired === null) this.#end()
+    else if (sinceMs > this.#leaseMs) void this.#renew(NOTHING)
   }
 
   /** True when a lease that takes no more calls has something to report. */
@@ -430,12 +438,6 @@ class MoneyLease {
     }
   }
 
-  #giveUp(): Promise<unknown> | null {
-    if (this.#expired !== null) return this.#renew(NOTHING)
-    this.#end()
-    return null
-  }
-
   #next(aim: Charge): Leasing {
     const { workspace, terms } = this.#origin
     const { free, out } = this.balance
@@ -460,8 +462,8 @@ class MoneyLease {
     this.#renewedMs = sentMs
     this.#taken = 0
     this.#sent = leasing
-    this.#entry.change()
-    usageKeeper?.beforeReport()
+    this.#origin.entry.change()
+    if (from !== null) usageKeeper?.beforeReport()
     try {
       const leased = await ledger.lease(leasing)
       this.#unsure = null
@@ -489,7 +491,7 @@ class MoneyLease {
       }
       return 'failed'
     } finally {
-      this.#entry.change()
+      this.#origin.entry.change()
     }
   }
 
@@ -527,12 +529,14 @@ function aimOf(charge: Charge, call: Charge, sinceMs: number): Charge {
 /** Money that one call has of a lease. */
 class CallMoney implements LeasedMoney, Charge {
   readonly #lease: MoneyLease
+  readonly keyId: string
   readonly platformMicros: number
   readonly spendMicros: number
   #accrued: Charge | null = null
 
-  constructor(lease: MoneyLease, platformMicros: number, spendMicros: number) {
+  constructor(lease: MoneyLease, { keyId, platformMicros, spendMicros }: ReservationTerms) {
     this.#lease = lease
+    this.keyId = keyId
     this.platformMicros = platformMicros
     this.spendMicros = spendMicros
   }

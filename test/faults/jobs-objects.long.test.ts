@@ -8,9 +8,9 @@ import type { Objects } from '../../src/contracts/objects.ts'
 import type { State } from '../../src/contracts/state.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
-import { startSweeper, sweepOrphans } from '../../src/gateway/storage/sweep.ts'
+import { sweepOrphans } from '../../src/gateway/storage/sweep.ts'
 
-import { keysOf } from '../gateway/storage/rig.ts'
+import { keysOf, sweepOnce } from '../gateway/storage/rig.ts'
 import { type Fleet, killNowAndThen, startFleet } from '../support/fleet.ts'
 import { hearing, JOB_TIMING, jobTenants, KILLED_JOB_TIMING, submitJob } from '../support/fleet-jobs.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -72,7 +72,7 @@ async function censusOf(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promis
 /** What the sweeper does within the hour, at once: nothing is under way any more, so that all is old enough. */
 async function sweepAll(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promise<number> {
   const clock = clockAhead(3_600_000)
-  await (await startSweeper({ objects, log, alone: false, clock })).stop()
+  await sweepOnce({ objects, log, alone: false, clock })
   return sweepOrphans(objects, new Date(clock.wallNow()), (ids) => jobs.known(ids))
 }
 

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { createS3Objects } from '../../src/gateway/storage/s3.ts'
-import { startSweeper } from '../../src/gateway/storage/sweep.ts'
+import { sweepOnce } from '../gateway/storage/rig.ts'
 import { answerOf, send, tally, uploadsOf } from '../support/audio-upload.ts'
 import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { assertStopsClean } from '../support/gateway.ts'
@@ -227,8 +227,7 @@ async function crashed(t: Test, server: S3Server): Promise<void> {
   const objects = createS3Objects({ ...server, bucket: bucket.env.S3_BUCKET ?? '' })
   t.teardown(() => objects.close())
   const log = pino({ level: 'silent' })
-  const sweeper = await startSweeper({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
-  await sweeper.stop()
+  await sweepOnce({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
   t.same(await bucket.contents(), [], 'an hour later it is nobody’s, and swept')
 }
 

@@ -3,8 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { startSweeper } from '../../src/gateway/storage/sweep.ts'
-import { keysOf } from '../gateway/storage/rig.ts'
+import { keysOf, sweepOnce } from '../gateway/storage/rig.ts'
 import { multipart } from '../support/bodies.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -242,7 +241,7 @@ async function judgeSweep(t: Test, rig: RetentionRig): Promise<void> {
   const objects = await storeOf(rig)
   const sweepIn = async (hours: number) => {
     const clock = clockAhead(hours * 3_600_000)
-    await (await startSweeper({ objects, log: pino({ level: 'silent' }), alone: true, clock })).stop()
+    await sweepOnce({ objects, log: pino({ level: 'silent' }), alone: true, clock })
     return { uploads: (await keysOf(objects, 'upload/')).length, bodies: await keysOf(objects, 'spool/') }
   }
   const atOnce = await sweepIn(0)

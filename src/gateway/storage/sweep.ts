@@ -22,7 +22,7 @@ type KnownJobs = (ids: readonly string[]) => Promise<ReadonlyMap<string, KnownJo
  * @returns how many objects went
  * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the store or the state fails
  */
-export async function sweepOrphans(objects: Objects, before: Date, knownJobs: KnownJobs): Promise<number> {
+export async function sweepOrphans(objects: Sweepable, before: Date, knownJobs: KnownJobs): Promise<number> {
   let removed = 0
   let keysOf = new Map<string, string[]>()
   const settle = async () => {
@@ -36,20 +36,17 @@ export async function sweepOrphans(objects: Objects, before: Date, knownJobs: Kn
       removed += needless.length
     }
   }
-  for await (const { key, modifiedAt } of keptForJobs(objects)) {
-    const id = key.split('/')[2] ?? ''
-    if (!(modifiedAt < before) || jobPartition(id) === null) continue
-    const keys = keysOf.get(id)
-    if (keys === undefined) keysOf.set(id, [key])
-    else keys.push(key)
-    if (keysOf.size >= BATCH) await settle()
-  }
+  for (const kind of ['job/', 'result/'] as const)
+    for await (const { key, modifiedAt } of objects.list(kind)) {
+      const id = key.split('/')[2] ?? ''
+      if (!(modifiedAt < before) || jobPartition(id) === null) continue
+      const keys = keysOf.get(id)
+      if (keys === undefined) keysOf.set(id, [key])
+      else keys.push(key)
+      if (keysOf.size >= BATCH) await settle()
+    }
   if (keysOf.size > 0) await settle()
   return removed
-}
-
-async function* keptForJobs(objects: Pick<Objects, 'list'>): AsyncGenerator<ObjectInfo> {
-  for (const kind of ['job/', 'result/'] as const) yield* objects.list(kind)
 }
 
 /** By what its record says now, which is newer than the object. */
@@ -110,21 +107,20 @@ export interface SweeperOptions {
 }
 
 interface Sweeper {
-  /** Ends the rounds; resolves when the one under way has. */
+  /** Resolves when the round under way is over. */
+  round(): Promise<void>
+  /** Ends the rounds; resolves when the one under way looks at no more. */
   stop(): Promise<void>
 }
 
-interface Swept {
-  readonly objects: number
-  readonly uploads: number
-}
-
 /**
- * Deletes what crashes leave in the store. The first round is over when the promise resolves; a store that is away is
- * logged and met again with the next round.
+ * Deletes what crashes leave in the store; a store that is away is logged and met again with the next round. Resolves
+ * when the bodies of an earlier boot are gone: what else there is may take minutes to look through.
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
-  const { objects, log, alone, slotTtlSeconds, cacheTtlSeconds, longestCallMs = () => 0, knownJobs } = options
+  const { log, alone, slotTtlSeconds, cacheTtlSeconds, longestCallMs = () => 0, knownJobs } = options
+  let stopped = false
+  const objects = listedWhile(options.objects, () => !stopped)
   const { clock = systemClock, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
   /** An object that was of use for `seconds` and appeared before this is of none any more. */
   const outlived = (seconds: number) => new Date(clock.wallNow() - seconds * 1000 - staleMs)
@@ -136,6 +132,9 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     return isUploadId(id) && idTimeMs(id) <= outlived(UPLOAD_SECONDS).getTime()
   }
   const zeroMs = clock.wallNow() - clock.now()
+  const isPastEnd = ({ key }: ObjectInfo) => pairEndMs(key) <= clock.wallNow()
+  /** Not one of a job, which goes with it. */
+  const isResult = ({ key }: ObjectInfo) => key.split('/')[2]?.startsWith(`${RESULT_ID_PREFIX}_`) === true
   /** A clock that is set forward makes no body old that is still being received. */
   const receivedBefore = () => {
     const passedMs = Math.min(clock.wallNow(), zeroMs + clock.now())
@@ -146,44 +145,55 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     const due = rounds > 0 && rounds % ORPHAN_ROUNDS === 0
     return due && knownJobs !== undefined ? await sweepOrphans(objects, outlived(0), knownJobs) : 0
   }
-  const round = async (before: Date) => {
+  const round = async (sweeping: ReturnType<typeof sweep>) => {
     try {
-      const swept = await sweep(objects, before)
-      const results = await sweepResults(objects, outlived(RESULT_SECONDS))
+      const swept = await sweeping
+      const results = await removeOlder(objects, 'result/', outlived(RESULT_SECONDS), isResult)
       const resumable = await removeOlder(objects, 'resumable/', ANY_DATE, isPastUse)
       const ahead = (await removeOutlived('upload/', UPLOAD_SECONDS)) + resumable
       const slotSeconds = slotTtlSeconds && slotTtlSeconds() + SLOT_LATE_SECONDS
       const slots = await removeOutlived('slot/', slotSeconds)
       const speech = await removeOutlived('cache/', cacheTtlSeconds?.())
-      const pairs = await removeOlder(
-        objects,
-        'pair/',
-        ANY_DATE,
-        ({ key }) => pairEndMs(key) <= clock.wallNow(),
-      )
+      const pairs = await removeOlder(objects, 'pair/', ANY_DATE, isPastEnd)
       const orphans = await orphansOf()
-      if (swept.objects + ahead + swept.uploads + results + slots + speech + pairs + orphans > 0)
-        log.info(
-          { ...swept, objects: swept.objects + ahead, results, slots, speech, pairs, orphans },
-          'swept',
-        )
+      const counts = { ...swept, objects: swept.objects + ahead, results, slots, speech, pairs, orphans }
+      if (Object.values(counts).some((count) => count > 0)) log.info(counts, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }
     rounds += 1
   }
-  let running = round(alone ? ANY_DATE : receivedBefore())
-  await running
+  const first = sweep(objects, alone ? ANY_DATE : receivedBefore())
+  let running = round(first)
+  await first.catch(() => {})
   const spread = intervalMs * (1 + JITTER * (Math.random() - 0.5))
   const timer = clock.every(spread, () => {
-    running = running.then(() => round(receivedBefore()))
+    running = running.then(() => round(sweep(objects, receivedBefore())))
   })
   timer.unref()
   return {
+    round: () => running,
     stop() {
+      stopped = true
       timer.close()
       return running
     },
+  }
+}
+
+type Sweepable = Pick<Objects, 'list' | 'remove' | 'abortUploads'>
+
+/** Ends its lists early. */
+function listedWhile(objects: Sweepable, goOn: () => boolean): Sweepable {
+  return {
+    async *list(prefix) {
+      for await (const object of objects.list(prefix)) {
+        if (!goOn()) return
+        yield object
+      }
+    },
+    remove: (key) => objects.remove(key),
+    abortUploads: (prefix, before) => objects.abortUploads(prefix, before),
   }
 }
 
@@ -192,27 +202,13 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
  *
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
  */
-export async function sweep(objects: Objects, before: Date): Promise<Swept> {
+export async function sweep(objects: Sweepable, before: Date) {
   const spooled = await removeOlder(objects, 'spool/', before)
   return { objects: spooled, uploads: await objects.abortUploads('', before) }
 }
 
-/**
- * Deletes results that their URL no longer opens.
- *
- * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
- */
-export function sweepResults(objects: Objects, before: Date): Promise<number> {
-  return removeOlder(
-    objects,
-    'result/',
-    before,
-    ({ key }) => key.split('/')[2]?.startsWith(`${RESULT_ID_PREFIX}_`) === true,
-  )
-}
-
 async function removeOlder(
-  objects: Objects,
+  objects: Sweepable,
   prefix: string,
   before: Date,
   matches: (object: ObjectInfo) => boolean = () => true,

@@ -107,7 +107,7 @@ t.test('an upload is its app’s, and ends a day after it began', async (t) => {
   await clock.advance(1)
   await t.rejects(uploads.find(id, OWNER, SIGNAL), { code: 'NOT_FOUND' })
   await clock.advance(3_600_000)
-  await sweeper.stop()
+  await sweeper.round()
   const left: string[] = []
   for await (const { key } of objects.list('resumable/')) left.push(key)
   t.same(left, [], 'nothing is left in the store')

@@ -5,11 +5,10 @@ import { type Clock, systemClock } from '../../../src/contracts/time.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { createKeptPairs } from '../../../src/gateway/storage/kept-pairs.ts'
-import { startSweeper } from '../../../src/gateway/storage/sweep.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { clockAhead } from '../../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
-import { keysOf } from './rig.ts'
+import { keysOf, sweepOnce } from './rig.ts'
 
 const PAIR = {
   workspace: 'acme',
@@ -68,7 +67,7 @@ t.test('the sweeper removes a pair and what is left of one when their time is ov
   t.same(await pairs.find(OWNER), { takenWords: 3 })
   const sweepAhead = async (ms: number) => {
     const log = pino({ level: 'silent' })
-    await (await startSweeper({ objects, log, alone: false, clock: clockAhead(ms) })).stop()
+    await sweepOnce({ objects, log, alone: false, clock: clockAhead(ms) })
     return (await keysOf(objects, 'pair/')).length
   }
   t.equal(await sweepAhead(0), 2)

@@ -10,6 +10,7 @@ import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { sealObjects } from '../../../src/gateway/storage/sealed-objects.ts'
 import { createSpool } from '../../../src/gateway/storage/spool.ts'
 import type { SpoolTiming } from '../../../src/gateway/storage/spool-context.ts'
+import { type SweeperOptions, startSweeper } from '../../../src/gateway/storage/sweep.ts'
 import { tempFolder } from '../../support/scratch.ts'
 
 export const MIB = 1024 * 1024
@@ -95,6 +96,12 @@ export const digest = (bytes: Uint8Array) => createHash('sha256').update(bytes).
 
 /** Bytes that differ everywhere, so that a piece in the wrong place is seen. */
 export const noise = (length: number) => randomBytes(length)
+
+export async function sweepOnce(options: SweeperOptions): Promise<void> {
+  const sweeper = await startSweeper(options)
+  await sweeper.round()
+  await sweeper.stop()
+}
 
 export async function keysOf(objects: Objects, prefix = ''): Promise<string[]> {
   const keys: string[] = []

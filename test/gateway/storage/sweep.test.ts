@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -16,7 +17,7 @@ import { withoutServers } from '../../support/servers.ts'
 import { sharedS3 } from '../../support/shared-s3.ts'
 import { clockAhead, VirtualClock } from '../../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
-import { keysOf } from './rig.ts'
+import { keysOf, sweepOnce } from './rig.ts'
 
 const log = pino({ level: 'silent' })
 const HOUR_MS = 60 * 60_000
@@ -59,15 +60,31 @@ t.test(
     await crashUnderUploads({ s3: options })
     t.equal((await keysOf(objects, 'spool/')).length, 1, 'a put that was cut is no object')
 
-    const young = await startSweeper({ objects, log, alone: false })
-    await young.stop()
+    await sweepOnce({ objects, log, alone: false })
     t.equal((await keysOf(objects, 'spool/')).length, 1, 'it may be of another node')
-    const old = await startSweeper({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
-    await old.stop()
+    await sweepOnce({ objects, log, alone: false, clock: clockAhead(HOUR_MS + 5_000) })
     t.same(await keysOf(objects), ['job/acme/tj_1/1'])
     t.equal(await objects.abortUploads('', new Date(Date.now() + HOUR_MS)), 0, 'no upload is open')
   },
 )
+
+t.test('a start waits for no round, and a stop ends it early', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  const endless: Objects = {
+    ...objects,
+    async *list(prefix) {
+      yield* objects.list(prefix)
+      while (prefix === 'result/') {
+        yield { key: 'result/acme/tj_1/1', bytes: 1, modifiedAt: new Date() }
+        await setImmediate()
+      }
+    },
+  }
+  await put(objects, 'spool/acme/a/1')
+  const sweeper = await startSweeper({ objects: endless, log, alone: true })
+  t.same(await keysOf(objects), [], 'bodies of an earlier boot are gone')
+  await sweeper.stop()
+})
 
 t.test('only spool objects go, and only those from before', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
@@ -85,7 +102,7 @@ t.test(
     for (const key of [...kept, 'upload/acme/upl_1/0', 'upload/acme/upl_2/0']) await put(objects, key)
     const round = async (aheadHours: number) => {
       const clock = clockAhead(aheadHours * HOUR_MS)
-      await (await startSweeper({ objects, log, alone: true, clock })).stop()
+      await sweepOnce({ objects, log, alone: true, clock })
       return await keysOf(objects, 'upload/')
     }
     t.equal((await round(0)).length, 2, 'a node that starts finds it of use')
@@ -105,6 +122,7 @@ async function sweepRounds(
   const intervalMs = 60_000
   const sweeper = await startSweeper({ objects, log, alone: false, clock, intervalMs, ...options })
   await clock.advance(1.1 * rounds * intervalMs)
+  await sweeper.round()
   await sweeper.stop()
 }
 
@@ -134,6 +152,7 @@ t.test('a clock that is set forward takes no body that may still be received', a
   await clock.advance(2 * intervalMs)
   t.same(await keysOf(objects), ['spool/acme/a/1'])
   await clock.advance(2 * HOUR_MS)
+  await sweeper.round()
   await sweeper.stop()
   t.same(await keysOf(objects), [], 'and it goes when its time has passed')
 })
@@ -146,7 +165,7 @@ t.test('answers for replay go when no slot replays them, by what is in force now
   let aheadMs = 0
   const round = async (options: { slotTtlSeconds?: () => number }) => {
     const clock = clockAhead(aheadMs)
-    await (await startSweeper({ objects, log, alone: true, clock, ...options })).stop()
+    await sweepOnce({ objects, log, alone: true, clock, ...options })
     return (await keysOf(objects)).sort()
   }
   const slotTtlSeconds = () => ttlSeconds
@@ -212,7 +231,7 @@ t.test('a node that has just started deletes nothing of jobs', async (t: Test) =
   await put(objects, `job/acme/${newJobId('tj', 'acme')}/a`)
   const clock = clockAhead(2 * HOUR_MS)
   const knownJobs = () => Promise.reject(new Error('not to be asked'))
-  await (await startSweeper({ objects, log, alone: true, clock, knownJobs })).stop()
+  await sweepOnce({ objects, log, alone: true, clock, knownJobs })
   t.equal((await keysOf(objects)).length, 1)
 })
 
@@ -298,6 +317,7 @@ t.test('what nothing names goes within the hour, and not in the first half of it
     if (minute < 60) for (const key of keys) bornMs.set(key, clock.wallNow())
     await clock.advance(MINUTE_MS)
   }
+  await sweeper.round()
   await sweeper.stop()
   t.equal(ages.length, 180)
   t.ok(Math.min(...ages) > 30 && Math.max(...ages) < 60, `${Math.min(...ages)} to ${Math.max(...ages)} min`)

@@ -53,9 +53,9 @@ export function createOutbox(db: DatabaseSync, events: Events, now: () => number
     WHERE id = ? AND event_id IS NOT NULL AND ended_at_ms IS NOT NULL
       AND marked = 0 AND (expires_at_ms IS NULL OR expires_at_ms > ?)`,
   )
-  const countGivenUp = query<GivenUp>(
+  const listGivenUp = query<Pick<GivenUp, 'workspace'>>(
     db,
-    'SELECT workspace, count(*) AS events FROM events WHERE kept_until_ms > ? GROUP BY workspace',
+    'SELECT workspace FROM events WHERE kept_until_ms > ?',
   )
   // An event that is on its way is not sent a second time meanwhile.
   const repeatLater = db.prepare('UPDATE events SET again = 1 WHERE job_id = ? AND leased = 1')
@@ -75,7 +75,10 @@ export function createOutbox(db: DatabaseSync, events: Events, now: () => number
       return true
     },
 
-    givenUp: (keptPastMs) => countGivenUp.all(keptPastMs),
+    givenUp(keptPastMs) {
+      const byWorkspace = Map.groupBy(listGivenUp.all(keptPastMs), ({ workspace }) => workspace)
+      return Array.from(byWorkspace, ([workspace, events]) => ({ workspace, events: events.length }))
+    },
   }
 }
 

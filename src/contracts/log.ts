@@ -3,9 +3,11 @@ import { systemClock } from './time.ts'
 import { onWarning } from './warnings.ts'
 
 /** Lines are written together: a system call for each took a third of the CPU time of a small request. */
-const BATCH_CHARACTERS = 64 * 1024
+const BATCH_LINES = 128
 /** How late a line may be. Only SIGKILL loses what is younger than this. */
 const FLUSH_MS = 100
+/** Characters that wait for a reader which is stuck; further lines are lost, since calls need the memory. */
+const UNREAD_MAX = 32 * 1024 * 1024
 
 /** One attempt at an entry of the route, as the line of its call tells of it. */
 export interface LoggedAttempt {
@@ -162,9 +164,7 @@ export interface Logger extends Readonly<Record<Level, Say>> {
 }
 
 /** Takes the lines of the log, each with its end of line. */
-export interface LogOutput {
-  write(line: string): void
-}
+export type LogOutput = { readonly write: (line: string) => void }
 
 /**
  * Writes JSON lines, by default to standard output. Callers name the fields that they log; whole requests, headers and
@@ -214,9 +214,8 @@ function logLine(
   time: string,
 ): string {
   const { err } = fields
-  const written = JSON.stringify(
-    err === undefined ? fields : { ...fields, err: this[symbols.serializersSym].err(err) },
-  )
+  const shown = err === undefined ? fields : { ...fields, err: this[symbols.serializersSym].err(err) }
+  const written = JSON.stringify(shown)
   const some = written === '{}' ? '' : `,${written.slice(1, -1)}`
   const said = message === undefined ? '' : `,"msg":${JSON.stringify(message)}`
   return `${this[symbols.lsCacheSym][level]}${time}${this[symbols.chindingsSym]}${some}${said}}\n`
@@ -307,13 +306,17 @@ function withoutMessageEnds(text: string, begins: RegExp, instead: string): stri
  */
 function createOutput(): LogOutput {
   let lines: string[] = []
-  let characters = 0
+  let lost = 0
   const flush = (): void => {
-    if (characters === 0) return
-    const text = lines.join('')
+    if (lines.length === 0) return
+    if (process.stdout.writableLength > UNREAD_MAX) lost += lines.length
+    else {
+      const rest = '"msg":"lines of the log were lost: nothing read them"}\n'
+      if (lost > 0) lines.unshift(`{"level":"warn"${timestamps()()},"count":${lost},${rest}`)
+      lost = 0
+      process.stdout.write(lines.join(''))
+    }
     lines = []
-    characters = 0
-    process.stdout.write(text)
   }
   systemClock.every(FLUSH_MS, flush).unref()
   process.once('exit', flush)
@@ -321,9 +324,7 @@ function createOutput(): LogOutput {
   process.stdout.on('error', () => {})
   return {
     write(line) {
-      lines.push(line)
-      characters += line.length
-      if (characters >= BATCH_CHARACTERS) flush()
+      if (lines.push(line) >= BATCH_LINES) flush()
     },
   }
 }

@@ -1,4 +1,6 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { pino, symbols } from 'pino'
 import t from 'tap'
@@ -123,6 +125,32 @@ t.test('what ends the process is a line like others', async (t) => {
   t.equal(stderr, '', 'and nothing stands beside the log')
   t.match(crashed, { level: 'fatal', msg: 'crashed', err: { type: 'Error', message: 'nobody catches it' } })
   t.notMatch(stdout + stderr, CANARY)
+})
+
+t.test('a log that is not read takes some memory, and says later what was lost', async (t) => {
+  const script = `
+    import { createLogger } from './src/contracts/log.ts'
+    const log = createLogger('info')
+    const path = '/'.padEnd(1_000, 'x')
+    for (let i = 0; i < 100_000; i++) log.info({ path }, 'request')
+    const waiting = process.stdout.writableLength
+    process.stderr.write('written')
+    process.stdin.once('data', () => process.stdout.write('', () => log.info({ bytes: waiting }, 'read')))
+  `
+  const cwd = new URL('../..', import.meta.url)
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { cwd })
+  await once(child.stderr, 'data')
+  const read = text(child.stdout)
+  child.stdin.end('go on')
+  const lines = (await read)
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const [lost, last] = lines.splice(-2)
+  t.match(lost, { level: 'warn', msg: 'lines of the log were lost: nothing read them' })
+  t.equal(lines.length + lost.count, 100_000, 'no other line is lost')
+  t.ok(lost.count > 50_000)
+  t.ok(last.bytes < 40_000_000, `${last.bytes} bytes wait`)
 })
 
 t.test('a field that is not in the list does not compile', (t) => {

@@ -31,11 +31,13 @@ export interface DnsQuestion {
  * A name server on the loopback interface until the test ends. All records have a TTL of 0.
  *
  * @param answer null leaves the question without an answer
+ * @param place absent: any port
  * @returns its address for a resolver, and the questions so far, as `name type`
  */
 export async function serveDns(
   t: Pick<Test, 'teardown'>,
   answer: (question: DnsQuestion) => DnsAnswer | null,
+  place = { port: 0, address: '127.0.0.1' },
 ): Promise<{ server: string; asked: string[] }> {
   const socket = createSocket('udp4')
   const asked: string[] = []
@@ -45,10 +47,10 @@ export async function serveDns(
     const answered = answer(question)
     if (answered !== null) socket.send(reply(message, question, answered), from.port, from.address)
   })
-  socket.bind(0, '127.0.0.1')
+  socket.bind(place)
   await once(socket, 'listening')
   t.teardown(() => socket.close())
-  return { server: `127.0.0.1:${socket.address().port}`, asked }
+  return { server: `${place.address}:${socket.address().port}`, asked }
 }
 
 const HEADER_BYTES = 12

@@ -36,44 +36,27 @@ function tableOf(holds: (code: number) => boolean): Uint8Array {
 
 /** Status line and headers of one answer after another, as far as they decide where it ends. */
 export class AnswerHead {
-  #status = 0
+  status = 0
   /** HTTP/1.1, not 1.0. */
   #modern = false
   /** Content-Length; -1: none. */
-  #length = -1
-  #coded = false
+  length = -1
+  /** The body comes in chunks. */
+  isCoded = false
   #connection = ''
   #keepAlive = ''
-  #encoding = ''
-
-  get status(): number {
-    return this.#status
-  }
-
   /** Value of Content-Encoding; empty: none. */
-  get encoding(): string {
-    return this.#encoding
-  }
-
-  /** Content-Length; -1: none. */
-  get length(): number {
-    return this.#length
-  }
-
-  /** The body comes in chunks. */
-  get isCoded(): boolean {
-    return this.#coded
-  }
+  encoding = ''
 
   /** The answer ends with its head. */
   get isBodiless(): boolean {
-    return this.#status === 204 || this.#status === 304
+    return this.status === 204 || this.status === 304
   }
 
   /** The connection may be used for another request. */
   get keepsAlive(): boolean {
     if (!this.#isFramed() || CLOSE.test(this.#connection)) return false
-    return this.#modern || (KEEP_ALIVE.test(this.#connection) && !this.#coded)
+    return this.#modern || (KEEP_ALIVE.test(this.#connection) && !this.isCoded)
   }
 
   /** How long the other side keeps an idle connection, as it says, ms; null: it does not say. */
@@ -91,14 +74,14 @@ export class AnswerHead {
    * @throws  MalformedAnswer
    */
   read(bytes: Buffer, start: number, end: number): number {
-    this.#length = -1
-    this.#coded = false
+    this.length = -1
+    this.isCoded = false
     this.#connection = ''
     this.#keepAlive = ''
-    this.#encoding = ''
+    this.encoding = ''
     const fieldsAt = this.#readStatus(bytes, start)
     this.#readFields(bytes, fieldsAt, end, false)
-    if (this.#coded && this.#length !== -1) throw new MalformedAnswer('a length beside a transfer coding')
+    if (this.isCoded && this.length !== -1) throw new MalformedAnswer('a length beside a transfer coding')
     return fieldsAt
   }
 
@@ -123,7 +106,7 @@ export class AnswerHead {
     const isSpaced = bytes[at + 1] === SPACE && (next === SPACE || next === CR)
     if (!isSpaced || !(status >= 100) || !(minor === 0 || minor === 1))
       throw new MalformedAnswer('no status line')
-    this.#status = status
+    this.status = status
     this.#modern = minor === 1
     return endOfLine(bytes, at + 5)
   }
@@ -154,25 +137,25 @@ export class AnswerHead {
         return
       case 14:
         if (!isNamed(bytes, nameAt, 'content-length')) return
-        if (this.#length !== -1) throw new MalformedAnswer('two lengths')
-        this.#length = contentLengthOf(fieldValue(bytes, nameEnd, end))
+        if (this.length !== -1) throw new MalformedAnswer('two lengths')
+        this.length = contentLengthOf(fieldValue(bytes, nameEnd, end))
         return
       case 16:
-        if (isNamed(bytes, nameAt, 'content-encoding')) this.#encoding += fieldValue(bytes, nameEnd, end)
+        if (isNamed(bytes, nameAt, 'content-encoding')) this.encoding += fieldValue(bytes, nameEnd, end)
         return
       case 17:
         if (!isNamed(bytes, nameAt, 'transfer-encoding')) return
-        if (this.#coded || fieldValue(bytes, nameEnd, end).toLowerCase() !== 'chunked')
+        if (this.isCoded || fieldValue(bytes, nameEnd, end).toLowerCase() !== 'chunked')
           throw new MalformedAnswer('an unknown transfer coding')
-        this.#coded = true
+        this.isCoded = true
     }
   }
 
   /** True if the answer ends certainly without the end of the connection. */
   #isFramed(): boolean {
     // A 204 or 304 has no body. One that announces a body may send it all the same.
-    if (this.isBodiless) return this.#length <= 0 && !this.#coded
-    return this.#coded || this.#length !== -1
+    if (this.isBodiless) return this.length <= 0 && !this.isCoded
+    return this.isCoded || this.length !== -1
   }
 }
 

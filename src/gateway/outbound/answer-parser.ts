@@ -55,7 +55,8 @@ export class AnswerParser {
   #left = 0
   /** Bytes of the line in front of a chunk. */
   #line = 0
-  readonly #head = new AnswerHead()
+  /** Head of the answer that was read last. */
+  readonly head = new AnswerHead()
 
   constructor(sink: AnswerSink) {
     this.#sink = sink
@@ -70,16 +71,6 @@ export class AnswerParser {
   /** The answer is whole. */
   get done(): boolean {
     return this.#state === 'done'
-  }
-
-  /** The connection may be used for another request, by the answer that was read last. */
-  get keepsAlive(): boolean {
-    return this.#head.keepsAlive
-  }
-
-  /** How long the other side keeps an idle connection, as it says, ms; null: it does not say. */
-  get keepAliveMs(): number | null {
-    return this.#head.keepAliveMs
   }
 
   /** How many of the next bytes certainly belong to the body: all that is left of it, or of a chunk. */
@@ -106,7 +97,7 @@ export class AnswerParser {
    * @returns whether the answer is whole
    */
   finish(reset: boolean): boolean {
-    if (this.#state === 'close' && (!reset || this.#head.status >= 300)) this.#state = 'done'
+    if (this.#state === 'close' && (!reset || this.head.status >= 300)) this.#state = 'done'
     return this.#state === 'done'
   }
 
@@ -149,7 +140,7 @@ export class AnswerParser {
   }
 
   #endSection(bytes: Buffer, start: number, end: number): void {
-    const head = this.#head
+    const head = this.head
     if (this.#state === 'trailer') {
       head.checkTrailer(bytes, start, end)
       this.#state = 'done'

@@ -106,7 +106,7 @@ export class Connection extends Perishable implements AnswerSink {
 
   /** How long the server keeps it while it is idle, ms; null: it does not say. */
   get keepAliveMs(): number | null {
-    return this.#parser.keepAliveMs
+    return this.#parser.head.keepAliveMs
   }
 
   /** It has carried a request before the present one: the server may have closed it meanwhile. */
@@ -288,7 +288,7 @@ export class Connection extends Perishable implements AnswerSink {
   #finish(exchange: Exchange, clean: boolean): void {
     this.#exchange = null
     this.#paused = false
-    if (clean && !this.#writing && this.#parser.keepsAlive) this.#owner.onIdle(this)
+    if (clean && !this.#writing && this.#parser.head.keepsAlive) this.#owner.onIdle(this)
     else this.close()
     exchange.onEnd()
   }

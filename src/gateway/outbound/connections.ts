@@ -3,6 +3,7 @@ import { connect as connectTls } from 'node:tls'
 import type { Clock, Timer } from '../../contracts/time.ts'
 import { Connection, type ConnectionOwner, type Dial, type Exchange } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
+import { lookUp } from './host-lookup.ts'
 
 /**
  * Connections to servers, by origin: an idle one is used again, the newest first, and the rest are opened.
@@ -276,13 +277,14 @@ function dialOf({ protocol, hostname, port }: URL): Dial {
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   if (protocol !== 'https:') {
     return (onread) => ({
-      socket: connect({ host, port: Number(port || 80), onread }),
+      socket: connect({ host, port: Number(port || 80), onread, lookup: lookUp }),
       event: 'connect',
     })
   }
   let session: Buffer | undefined
   return (onread) => {
-    const options = { host, port: Number(port || 443), onread, session, ALPNProtocols: ['http/1.1'] }
+    const secure = { session, ALPNProtocols: ['http/1.1'] }
+    const options = { host, port: Number(port || 443), onread, lookup: lookUp, ...secure }
     // A server is named by its name only (RFC 6066, section 3).
     const socket = connectTls(isIP(host) === 0 ? { ...options, servername: host } : options)
     socket.on('session', (given) => {

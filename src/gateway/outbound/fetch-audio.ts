@@ -19,22 +19,16 @@ import { type AllowedUrl, judgeRedirect, judgeUrl } from './remote-url.ts'
 const HTTPS_PORT = 443
 const REDIRECTS_MAX = 3
 
-export interface FetchTiming {
+const TIMING = {
   /** For a connection, all addresses and TLS included. */
-  readonly connectMs: number
-  /** From the request to the end of the head of its answer. */
-  readonly headMs: number
-  /** For the body: so long, and a second for every so many bytes. */
-  readonly bodyMs: number
-  readonly bodyBytesPerSecond: number
-}
-
-const TIMING: FetchTiming = {
   connectMs: 5_000,
+  /** From the request to the end of the head of its answer. */
   headMs: 10_000,
+  /** For the body: so long, and a second for every so many bytes. */
   bodyMs: 10_000,
   bodyBytesPerSecond: 64 * 1024,
 }
+export type FetchTiming = Readonly<typeof TIMING>
 
 export interface FetchDependencies extends HostAccessOptions {
   readonly timing?: Partial<FetchTiming>

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { TimeoutError, timed, within } from '../../contracts/time.ts'
 import type { Posted, PostWebhook, WebhookMessage } from '../../contracts/webhooks.ts'
-import { askHost, codeOf, isUnreadable } from './ask-host.ts'
+import { askHost, codeOf, isUnreadable, type Question } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
 import {
   type HostAccess,
@@ -23,14 +23,13 @@ const LOOPBACK: Readonly<Record<string, readonly string[]>> = {
   localhost: ['127.0.0.1', '::1'],
 }
 
-export interface PostTiming {
+const TIMING = {
   /** From the look-up of the host to the end of the head of its answer. */
-  readonly totalMs: number
+  totalMs: 10_000,
   /** For the body of its answer, on top of that. */
-  readonly bodyMs: number
+  bodyMs: 1_000,
 }
-
-const TIMING: PostTiming = { totalMs: 10_000, bodyMs: 1_000 }
+export type PostTiming = Readonly<typeof TIMING>
 
 export interface PosterDependencies extends HostAccessOptions {
   /** For development: also posts to http at 127.0.0.1 and localhost. */
@@ -72,7 +71,7 @@ async function post(access: Posting, target: WebhookUrl, message: WebhookMessage
   const send = async (ended: AbortSignal) => {
     const socket = await connect(access, target, ended)
     try {
-      return await askReceiver(socket, target, message, ended)
+      return await askHost(socket, questionOf(target, message), ended)
     } catch (cause) {
       socket.destroy()
       throw cause
@@ -115,20 +114,10 @@ async function connect(
   }
 }
 
-function askReceiver(
-  socket: Socket,
-  { url }: WebhookUrl,
-  { method = 'POST', headers, body }: WebhookMessage,
-  signal: AbortSignal,
-) {
-  const path = url.pathname + url.search
-  const question = {
-    method,
-    path,
-    headers: { host: url.host, ...headers, 'accept-encoding': 'identity', connection: 'close' },
-    body,
-  } as const
-  return askHost(socket, question, signal)
+function questionOf({ url }: WebhookUrl, message: WebhookMessage): Question {
+  const { method = 'POST', headers, body } = message
+  const own = { 'accept-encoding': 'identity', connection: 'close' }
+  return { method, path: url.pathname + url.search, headers: { host: url.host, ...headers, ...own }, body }
 }
 
 /** Reads to the end of the body, so that an honest target sees its answer taken, and no further than it may be. */
@@ -151,13 +140,10 @@ function toPosted(cause: unknown, { totalMs }: PostTiming): Posted {
       ? { kind: 'refused', reason: 'the host has an address that is not public' }
       : { kind: 'failed', reason: 'the host has no address in the DNS' }
   }
-  return { kind: 'failed', reason: webhookFailure(cause, totalMs) }
-}
-
-function webhookFailure(cause: unknown, totalMs: number): string {
-  if (cause instanceof TimeoutError) return `no answer within ${totalMs} ms`
-  if (cause instanceof NoConnection) return `no connection${toldCode(cause.cause)}`
-  return isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${toldCode(cause)}`
+  const failed = (reason: string): Posted => ({ kind: 'failed', reason })
+  if (cause instanceof TimeoutError) return failed(`no answer within ${totalMs} ms`)
+  if (cause instanceof NoConnection) return failed(`no connection${toldCode(cause.cause)}`)
+  return failed(isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${toldCode(cause)}`)
 }
 
 /** Error code of Node or OpenSSL, in parentheses; no code contains text from the target. */

@@ -7,23 +7,18 @@ import { isPublicAddress } from './public-address.ts'
 /** Addresses of a host that a connection is tried to. */
 const ADDRESSES_TRIED_MAX = 3
 
-/** Replacements for the parts that reach into the network; absent ones are the real ones. */
-export interface HostAccessOptions {
-  readonly resolve?: ResolveHost
-  readonly dial?: Dial
-  /** Certificates to trust instead of the system's, PEM. */
-  readonly ca?: string
-  readonly clock?: Clock
-}
-
 /** Access to hosts that callers name. */
 export interface HostAccess {
   readonly resolve: ResolveHost
   readonly dial: Dial
   readonly verifyPeer: boolean
+  /** Certificates to trust instead of the system's, PEM. */
   readonly ca: string | undefined
   readonly clock: Clock
 }
+
+/** Replacements for the parts that reach into the network; absent ones are the real ones. */
+export type HostAccessOptions = Partial<Omit<HostAccess, 'verifyPeer'>>
 
 export function hostAccess({ resolve, dial, ca, clock = systemClock }: HostAccessOptions): HostAccess {
   return {
@@ -120,12 +115,6 @@ export function createResolver(
 }
 
 function mixedAddresses(four: readonly string[], six: readonly string[]): string[] {
-  const turns: string[] = []
-  for (let index = 0; index < Math.max(four.length, six.length); index++) {
-    for (const family of [four, six]) {
-      const address = family[index]
-      if (address !== undefined) turns.push(address)
-    }
-  }
-  return turns
+  const pairs = four.flatMap((address, index) => [address, ...six.slice(index, index + 1)])
+  return [...pairs, ...six.slice(four.length)]
 }

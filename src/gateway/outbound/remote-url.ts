@@ -3,7 +3,8 @@ import type { UrlRejection } from '../../contracts/remote-audio.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /** Longest URL, characters. */
-const URL_LENGTH_MAX = 2048
+const URL_LENGTH_MAX = 2_048
+const TOO_LONG = `must have at most ${URL_LENGTH_MAX} characters`
 
 /** Visible ASCII but for the backslash, which the URL parser takes for a slash; line breaks it drops. */
 const PLAIN = /^[\x21-\x5b\x5d-\x7e]+$/
@@ -90,7 +91,6 @@ function isListed(host: string, domains: readonly string[]): boolean {
   )
 }
 
-const MAX_CHARACTERS = 2_048
 /** Characters that the URL parser would strip or change instead of refusing. */
 const NOT_IN_URL = /[\s\\]|\p{Cc}/u
 /** The parser would also take `https:example.com`, and more slashes than two. */
@@ -124,8 +124,7 @@ export function judgeWebhookUrl(text: string, insecure: boolean): WebhookUrl | {
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   if (!isPublicHost(host) && !local) return { issue: 'must have a public host' }
   // Non-ASCII characters grow on their way into the URL.
-  if (Math.max(text.length, url.href.length) > MAX_CHARACTERS)
-    return { issue: `must have at most ${MAX_CHARACTERS} characters` }
+  if (Math.max(text.length, url.href.length) > URL_LENGTH_MAX) return { issue: TOO_LONG }
   return { url, host, port: url.port === '' ? (local ? 80 : 443) : Number(url.port), local }
 }
 
@@ -144,7 +143,7 @@ export interface CallbackUrl {
  * @returns or what is wrong with it, after "the URL"
  */
 export function judgeCallbackUrl(text: string, insecure: boolean): CallbackUrl | { readonly issue: string } {
-  if (text.length > MAX_CHARACTERS) return { issue: `must have at most ${MAX_CHARACTERS} characters` }
+  if (text.length > URL_LENGTH_MAX) return { issue: TOO_LONG }
   const url = NOT_IN_URL.test(text) || !ABSOLUTE.test(text) ? null : URL.parse(text)
   if (url === null) return { issue: 'must be an absolute https URL' }
   const credentials = [url.username, url.password].map(decoded)

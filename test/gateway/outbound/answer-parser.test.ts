@@ -42,7 +42,7 @@ function readParts(parts: readonly string[]): Read {
     if (!(error instanceof MalformedAnswer)) throw error
     end = error.message
   }
-  return { status, body, headers: readHeaders(fields), end, behind, keepsAlive: parser.keepsAlive }
+  return { status, body, headers: readHeaders(fields), end, behind, keepsAlive: parser.head.keepsAlive }
 }
 
 function splits(text: string): string[][] {

@@ -247,11 +247,11 @@ class UpstreamTally {
   readonly #all: UpstreamTally | null
   /** Latencies of answered attempts only: otherwise a dead provider would be the fastest. */
   readonly #latenciesMs = new Float64Array(LATENCIES)
-  #models: ModelTally[] = []
+  models: ModelTally[] = []
   #lastModel: ModelTally | null = null
-  #calls = 0
+  calls = 0
   #answered = 0
-  #failed = 0
+  failed = 0
 
   /** @param all the provider in all workspaces together; null: this is it, and it leaves the models to the others */
   constructor(provider: string, all: UpstreamTally | null) {
@@ -278,24 +278,12 @@ class UpstreamTally {
     tally.lastFailure = { atMs: clock.wallNow(), status: failure.status, reason: failure.reason }
   }
 
-  get calls(): number {
-    return this.#calls
-  }
-
-  get failed(): number {
-    return this.#failed
-  }
-
-  get models(): readonly ModelTally[] {
-    return this.#models
-  }
-
   sample(models: readonly ModelTally[]): UpstreamSample {
     const sorted = this.#latenciesMs.slice(0, this.#answered).sort()
     return {
       provider: this.provider,
-      calls: this.#calls,
-      failed: this.#failed,
+      calls: this.calls,
+      failed: this.failed,
       p50Ms: sorted.length === 0 ? null : quantile(sorted, 0.5),
       p95Ms: sorted.length === 0 ? null : quantile(sorted, 0.95),
       models: modelSamples(models),
@@ -303,16 +291,16 @@ class UpstreamTally {
   }
 
   clear(): void {
-    this.#models = []
+    this.models = []
     this.#lastModel = null
-    this.#calls = 0
+    this.calls = 0
     this.#answered = 0
-    this.#failed = 0
+    this.failed = 0
   }
 
   #count({ status, failure, milliseconds }: AttemptRecord): void {
-    this.#calls += 1
-    if (failure !== null) this.#failed += 1
+    this.calls += 1
+    if (failure !== null) this.failed += 1
     // Without a status the caller left before there was an answer.
     else if (status !== null) {
       this.#latenciesMs[this.#answered % LATENCIES] = milliseconds
@@ -321,9 +309,9 @@ class UpstreamTally {
   }
 
   #findModel(model: string): ModelTally {
-    const known = this.#models.find((one) => one.model === model)
+    const known = this.models.find((one) => one.model === model)
     const tally = known ?? newModelTally(model)
-    if (known === undefined) this.#models.push(tally)
+    if (known === undefined) this.models.push(tally)
     this.#lastModel = tally
     return tally
   }

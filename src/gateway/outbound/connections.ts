@@ -3,7 +3,7 @@ import { connect as connectTls } from 'node:tls'
 import type { Clock, Timer } from '../../contracts/time.ts'
 import { Connection, type ConnectionOwner, type Dial, type Exchange } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
-import { lookUp } from './host-lookup.ts'
+import { TO_HOST } from './host-lookup.ts'
 
 /**
  * Connections to servers, by origin: an idle one is used again, the newest first, and the rest are opened.
@@ -275,16 +275,12 @@ function isStale({ idleSinceMs, keepAliveMs }: Connection, nowMs: number): boole
 function dialOf({ protocol, hostname, port }: URL): Dial {
   // The brackets around an IPv6 address are the URL's.
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  if (protocol !== 'https:') {
-    return (onread) => ({
-      socket: connect({ host, port: Number(port || 80), onread, lookup: lookUp }),
-      event: 'connect',
-    })
-  }
+  const isSecure = protocol === 'https:'
+  const to = { host, port: Number(port || (isSecure ? 443 : 80)), ...TO_HOST }
+  if (!isSecure) return (onread) => ({ socket: connect({ ...to, onread }), event: 'connect' })
   let session: Buffer | undefined
   return (onread) => {
-    const secure = { session, ALPNProtocols: ['http/1.1'] }
-    const options = { host, port: Number(port || 443), onread, lookup: lookUp, ...secure }
+    const options = { ...to, onread, session, ALPNProtocols: ['http/1.1'] }
     // A server is named by its name only (RFC 6066, section 3).
     const socket = connectTls(isIP(host) === 0 ? { ...options, servername: host } : options)
     socket.on('session', (given) => {

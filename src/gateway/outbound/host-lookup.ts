@@ -52,5 +52,9 @@ export function createHostLookup(
   }
 }
 
-/** For all connections of the process, which share the threads that look up. */
-export const lookUp = createHostLookup((host) => lookup(host, { all: true }), systemClock)
+/** Options of all connections of the process, which share the threads that look up. */
+export const TO_HOST = {
+  lookup: createHostLookup((host) => lookup(host, { all: true }), systemClock),
+  /** Wait for each address but the last, ms: TCP sends a packet that was lost again after a second. Node's is 250. */
+  autoSelectFamilyAttemptTimeout: 1_500,
+}

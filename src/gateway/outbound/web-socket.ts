@@ -12,7 +12,7 @@ import type {
 import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
 import type { InnerHost } from './connections.ts'
-import { lookUp } from './host-lookup.ts'
+import { TO_HOST } from './host-lookup.ts'
 
 /** Largest message of a provider, bytes. */
 const MESSAGE_BYTES_MAX = 1024 * 1024
@@ -91,7 +91,7 @@ class ProviderSocket implements UpstreamSocket {
         maxPayload: MESSAGE_BYTES_MAX,
         perMessageDeflate: false,
         followRedirects: false,
-        lookup: lookUp,
+        ...TO_HOST,
       })
     } catch {
       return void this.fail('connect', 'the address or the headers cannot be sent')

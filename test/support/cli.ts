@@ -19,7 +19,8 @@ export async function larkway(args: readonly string[], { input = '', env = {}, c
     env: childEnvironment({ ...program.env, ...env }),
     ...(cwd === undefined ? {} : { cwd }),
   })
-  child.stdin.end(input)
+  // A command that reads no input may be over before it is written.
+  child.stdin.on('error', () => {}).end(input)
   const [output, errors, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),

@@ -17,6 +17,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import type { Links } from '../../contracts/links.ts'
 import type { ObjectInfo, Objects, PartUpload } from '../../contracts/objects.ts'
 import { type Clock, deadline, sleep, systemClock } from '../../contracts/time.ts'
+import { TO_HOST } from '../outbound/host-lookup.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
 import { attempt, storeFailure } from './failure.ts'
 import { checkKey } from './key.ts'
@@ -240,7 +241,7 @@ function createClient(
   { connectMs, answerMs }: S3Timing,
 ): S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey } = options
-  const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS }
+  const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS, ...TO_HOST }
   return new S3Client({
     endpoint,
     region,

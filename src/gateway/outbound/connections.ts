@@ -1,9 +1,9 @@
-import { connect, isIP } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Clock, Timer } from '../../contracts/time.ts'
 import { Connection, type ConnectionOwner, type Dial, type Exchange } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
-import { TO_HOST } from './host-lookup.ts'
+import { noteSilent, TO_HOST } from './host-lookup.ts'
 
 /**
  * Connections to servers, by origin: an idle one is used again, the newest first, and the rest are opened.
@@ -277,13 +277,14 @@ function dialOf({ protocol, hostname, port }: URL): Dial {
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const isSecure = protocol === 'https:'
   const to = { host, port: Number(port || (isSecure ? 443 : 80)), ...TO_HOST }
-  if (!isSecure) return (onread) => ({ socket: connect({ ...to, onread }), event: 'connect' })
+  const noted = <One extends Socket>(socket: One) => socket.on('connectionAttemptTimeout', noteSilent)
+  if (!isSecure) return (onread) => ({ socket: noted(connect({ ...to, onread })), event: 'connect' })
   let session: Buffer | undefined
   return (onread) => {
     const options = { ...to, onread, session, ALPNProtocols: ['http/1.1'] }
     // A server is named by its name only (RFC 6066, section 3).
     const socket = connectTls(isIP(host) === 0 ? { ...options, servername: host } : options)
-    socket.on('session', (given) => {
+    noted(socket).on('session', (given) => {
       session = given
     })
     return { socket, event: 'secureConnect' }

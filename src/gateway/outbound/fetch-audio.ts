@@ -167,10 +167,7 @@ function redirectOf({ statusCode, headers }: Head): string | null {
  * @throws GatewayError AUDIO_URL_REJECTED with `details.reason` status, no_content_length or unsupported_content_type;
  *         AUDIO_URL_FETCH_FAILED for any other status but 200; AUDIO_TOO_LARGE
  */
-function judgeAnswer(
-  { statusCode = 0, headers }: Head,
-  maxBytes: number,
-): { readonly length: number; readonly mediaType: string } {
+function judgeAnswer({ statusCode = 0, headers }: Head, maxBytes: number) {
   if (statusCode >= 400 && statusCode <= 499) throw rejected('status', { status: statusCode })
   if (statusCode !== 200)
     throw fetchFailed(`answered with status ${statusCode}`, undefined, { status: statusCode })

@@ -35,18 +35,14 @@ export function rejected(
  * @param cause what really happened; for the log only
  */
 export function fetchFailed(what: string, cause?: unknown, details = {}): GatewayError {
-  return new GatewayError('AUDIO_URL_FETCH_FAILED', `the host of audio.url ${what}`, {
-    param: PARAM,
-    details,
-    cause,
-  })
+  const message = `the host of audio.url ${what}`
+  return new GatewayError('AUDIO_URL_FETCH_FAILED', message, { param: PARAM, details, cause })
 }
 
 /** The audio is longer than it may be, by the length that the host declared. */
 export function tooLarge(limitBytes: number, declaredBytes: number): GatewayError {
   const limit = 'max_audio_url_bytes'
-  return new GatewayError('AUDIO_TOO_LARGE', `audio is over ${limit} (${limitBytes} bytes)`, {
-    param: PARAM,
-    details: { limit, limit_bytes: limitBytes, received_bytes: declaredBytes },
-  })
+  const details = { limit, limit_bytes: limitBytes, received_bytes: declaredBytes }
+  const message = `audio is over ${limit} (${limitBytes} bytes)`
+  return new GatewayError('AUDIO_TOO_LARGE', message, { param: PARAM, details })
 }

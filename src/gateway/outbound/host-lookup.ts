@@ -8,6 +8,7 @@ import { codeOf } from './ask-host.ts'
 const PATIENCE_MS = 250
 /** How long those are of use. */
 const STALE_MS = 3_600_000
+const SILENT_MS = 60_000
 
 /**
  * Looks hosts up for `net.connect`, each once at a time. Node looks up two hosts at a time, and one whose name servers
@@ -52,9 +53,23 @@ export function createHostLookup(
   }
 }
 
+/** Addresses that gave no connection in their time. */
+const silent = new Set<string>()
+
+/** Has an address be tried after the other ones of its host for a minute. */
+export function noteSilent(address: string): void {
+  silent.add(address)
+  systemClock.after(SILENT_MS, () => silent.delete(address)).unref()
+}
+
+async function resolve(host: string): Promise<LookupAddress[]> {
+  const addresses = await lookup(host, { all: true })
+  return addresses.sort((one, other) => Number(silent.has(one.address)) - Number(silent.has(other.address)))
+}
+
 /** Options of all connections of the process, which share the threads that look up. */
 export const TO_HOST = {
-  lookup: createHostLookup((host) => lookup(host, { all: true }), systemClock),
+  lookup: createHostLookup(resolve, systemClock),
   /** Wait for each address but the last, ms: TCP sends a packet that was lost again after a second. Node's is 250. */
   autoSelectFamilyAttemptTimeout: 1_500,
 }

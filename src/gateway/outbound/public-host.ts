@@ -20,15 +20,10 @@ export interface HostAccess {
 /** Replacements for the parts that reach into the network; absent ones are the real ones. */
 export type HostAccessOptions = Partial<Omit<HostAccess, 'verifyPeer'>>
 
-export function hostAccess({ resolve, dial, ca, clock = systemClock }: HostAccessOptions): HostAccess {
-  return {
-    resolve: resolve ?? createResolver({ clock }),
-    dial: dial ?? dialAddress,
-    // A dial of the caller's own may lead wherever it likes.
-    verifyPeer: dial === undefined,
-    ca,
-    clock,
-  }
+export function hostAccess({ ca, clock = systemClock, ...own }: HostAccessOptions): HostAccess {
+  const { resolve = createResolver({ clock }), dial = dialAddress } = own
+  // A dial of the caller's own may lead wherever it likes.
+  return { resolve, dial, verifyPeer: own.dial === undefined, ca, clock }
 }
 
 /** A host is not connected to. */

@@ -75,8 +75,7 @@ const NO_CHUNKS: Uint8Array[] = []
 class WholeAnswer extends Sending {
   readonly #resolve: (reply: UpstreamReply) => void
   readonly #reject: (reason: unknown) => void
-  readonly #onHeld: SendOptions['onHeld']
-  readonly #turn: SendOptions['turn']
+  readonly #options: SendOptions
   #isHeldBack = false
   #body = NO_CHUNKS
   #bytes = 0
@@ -92,8 +91,7 @@ class WholeAnswer extends Sending {
     reject: (reason: unknown) => void,
   ) {
     super(connections, reader, request, options)
-    this.#onHeld = options.onHeld
-    this.#turn = options.turn
+    this.#options = options
     this.#resolve = resolve
     this.#reject = reject
   }
@@ -108,14 +106,14 @@ class WholeAnswer extends Sending {
     const chunk = copyOf(bytes, start, end)
     this.#bytes += chunk.length
     if (this.#bytes > REPLY_BYTES_MAX) throw new ReplyTooLarge()
-    this.#onHeld(chunk.length)
+    this.#options.onHeld(chunk.length)
     // Most answers are one chunk, and a list that is pushed to takes room for seventeen.
     if (this.#body === NO_CHUNKS) this.#body = [chunk]
     else if (this.#body.push(chunk) > 1) this.#awaitTurn()
   }
 
   #awaitTurn(): void {
-    const turn = this.#isHeldBack ? null : (this.#turn?.(this.signal) ?? null)
+    const turn = this.#isHeldBack ? null : (this.#options.turn?.(this.signal) ?? null)
     if (turn === null) return
     this.#isHeldBack = true
     this.pause()

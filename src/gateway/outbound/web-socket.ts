@@ -111,13 +111,10 @@ class ProviderSocket implements UpstreamSocket {
     // A close follows every error.
     socket.on('error', () => {})
     socket.on('close', (code, reason) => {
-      if (code === NO_CLOSE_FRAME) this.fail(this.#wasOpen ? 'ambiguous' : 'connect', this.#brokenReason)
-      else this.#end({ kind: 'closed', code, reason: reason.toString('utf8') })
+      if (code !== NO_CLOSE_FRAME) this.#end({ kind: 'closed', code, reason: reason.toString('utf8') })
+      else if (this.#wasOpen) this.fail('ambiguous', 'the connection broke')
+      else this.fail('connect', 'no connection')
     })
-  }
-
-  get #brokenReason(): string {
-    return this.#wasOpen ? 'the connection broke' : 'no connection'
   }
 
   send(frame: LiveFrame): void {

@@ -91,3 +91,9 @@ export function isBadLength(cause: unknown): boolean {
 export function codeOf(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : ''
 }
+
+/** Error code of Node or OpenSSL, in parentheses; no code contains text from the target. */
+export function toldCode(cause: unknown): string {
+  const code = codeOf(cause)
+  return /^[A-Z][A-Z0-9_]{1,63}$/.test(code) ? ` (${code})` : ''
+}

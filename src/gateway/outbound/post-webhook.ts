@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { TimeoutError, timed, within } from '../../contracts/time.ts'
 import type { Posted, PostWebhook, WebhookMessage } from '../../contracts/webhooks.ts'
-import { askHost, codeOf, isUnreadable, type Question } from './ask-host.ts'
+import { askHost, isUnreadable, type Question, toldCode } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
 import {
   type HostAccess,
@@ -144,10 +144,4 @@ function toPosted(cause: unknown, { totalMs }: PostTiming): Posted {
   if (cause instanceof TimeoutError) return failed(`no answer within ${totalMs} ms`)
   if (cause instanceof NoConnection) return failed(`no connection${toldCode(cause.cause)}`)
   return failed(isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${toldCode(cause)}`)
-}
-
-/** Error code of Node or OpenSSL, in parentheses; no code contains text from the target. */
-function toldCode(cause: unknown): string {
-  const code = codeOf(cause)
-  return /^[A-Z][A-Z0-9_]{1,63}$/.test(code) ? ` (${code})` : ''
 }

@@ -7,6 +7,7 @@ import {
   UpstreamFailure,
   type UpstreamRequest,
 } from '../../contracts/upstream.ts'
+import { toldCode } from './ask-host.ts'
 import type { Connection } from './connection.ts'
 import type { Connections, WaitingExchange } from './connections.ts'
 import { Perishable } from './deadlines.ts'
@@ -208,6 +209,6 @@ function toFailure(cause: unknown, begun: boolean): Failure {
     return { ...plain, kind: 'ambiguous', reason: 'no answer before its deadline' }
   if (cause instanceof ReplyTooLarge) return { ...plain, kind: 'server', reason: 'its answer is over 64 MiB' }
   if (cause instanceof ReplyEncoded) return { ...plain, kind: 'server', reason: 'its answer is compressed' }
-  if (!begun) return { ...plain, kind: 'connect', reason: 'no connection' }
+  if (!begun) return { ...plain, kind: 'connect', reason: `no connection${toldCode(cause)}` }
   return { ...plain, kind: 'ambiguous', reason: 'the connection broke' }
 }

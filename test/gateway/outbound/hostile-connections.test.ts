@@ -76,8 +76,7 @@ async function ending(t: Pick<ReturnType<typeof sender>, 'send'>, request: Upstr
   } catch (error) {
     if (!(error instanceof UpstreamFailure)) throw error
     const { kind, reason } = error.failure
-    const { code } = (error.cause ?? {}) as NodeJS.ErrnoException
-    return kind === 'connect' && code !== undefined ? `${kind}: ${reason} (${code})` : `${kind}: ${reason}`
+    return `${kind}: ${reason}`
   }
 }
 

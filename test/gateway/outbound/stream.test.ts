@@ -201,7 +201,7 @@ t.test('no answer at all', async (t) => {
   const closed = createServer()
   const unheard = await listen(t, closed)
   closed.close()
-  t.equal(await failing(unheard), 'connect: no connection')
+  t.equal(await failing(unheard), 'connect: no connection (ECONNREFUSED)')
   const cutting = await serveHttp(t, (req) => void req.socket.destroy())
   t.equal(await failing(cutting), 'ambiguous: the connection broke')
   const garbled = await listen(

@@ -183,7 +183,7 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
 
 type Sweepable = Pick<Objects, 'list' | 'remove' | 'abortUploads'>
 
-/** Ends its lists early. */
+/** The same store, whose lists end once `goOn` is false. */
 function listedWhile(objects: Sweepable, goOn: () => boolean): Sweepable {
   return {
     async *list(prefix) {

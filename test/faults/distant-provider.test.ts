@@ -2,13 +2,12 @@ import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { serveDns } from '../support/dns-server.ts'
-import { tenantsOf } from '../support/fleet.ts'
-import { startLarkway } from '../support/larkway.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { startNamedChats } from './named-chats.ts'
 
 /** The file runs itself in a network of its own, where it may do as it likes. */
 const IS_ALONE = process.env.LARKWAY_TEST_NETWORK === 'own'
@@ -22,21 +21,15 @@ const ADDRESSES: Readonly<Record<string, readonly [v4: readonly string[], v6: re
   half: [['10.9.0.3', SERVER], []],
 }
 
-const run = (command: string) => void execFileSync('sh', ['-c', command], { stdio: 'pipe' })
+const run = (command: string) => execFileSync('sh', ['-c', command], { stdio: 'pipe' }).toString()
 
 /** Links this network to another one, in which a provider of chats listens. */
 async function startProvider(t: Test, folder: string) {
   const script = `
-    require('node:http').createServer((request, response) => {
-      request.resume().on('end', () => {
-        const message = { role: 'assistant', content: 'good' }
-        const choices = [{ index: 0, message, finish_reason: 'stop' }]
-        const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
-        response.writeHead(200, { 'content-type': 'application/json', connection: 'close' })
-        response.end(JSON.stringify({ id: 'c', object: 'chat.completion', choices, usage }))
-      })
-    }).listen(${PORT}, '0.0.0.0', () => console.log('listening'))`
-  const provider = spawn('unshare', ['--net', process.execPath, '--eval', script])
+    import { createServer } from 'node:http'
+    import { answerChat } from '${new URL('./named-chats.ts', import.meta.url)}'
+    createServer(answerChat).listen(${PORT}, '0.0.0.0', () => console.log('listening'))`
+  const provider = spawn('unshare', ['--net', process.execPath, '--input-type=module', '--eval', script])
   t.teardown(() => provider.kill('SIGKILL'))
   await once(provider.stdout, 'data')
   const there = `nsenter --net --target ${provider.pid}`
@@ -52,35 +45,6 @@ async function startProvider(t: Test, folder: string) {
   }
 }
 
-async function startCaller(t: Test) {
-  const account = (host: string) => ({
-    kind: 'openai-compatible',
-    access: 'platform',
-    base_url: `http://${host}.test:${PORT}/v1`,
-    capabilities: ['text'],
-  })
-  const price = { per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 1 }
-  const workspaceOf = (provider: string) => ({
-    entries: [{ provider, model: 'gpt-4o-mini', price }],
-    terms: { credits_usd: 1_000, grant_id: 'first' },
-  })
-  const tenants = tenantsOf({
-    providers: { far: account('far'), half: account('half') },
-    workspaces: { far: workspaceOf('far'), half: workspaceOf('half') },
-  })
-  const { url } = await startLarkway(t, { config: tenants.config })
-  return async (workspace: string) => {
-    const beganMs = performance.now()
-    const response = await fetch(`${url}/v1/chat`, {
-      method: 'POST',
-      headers: { authorization: tenants.authorizationOf(workspace), 'content-type': 'application/json' },
-      body: JSON.stringify({ messages: [{ role: 'user', content: 'hello' }] }),
-    })
-    await response.arrayBuffer()
-    return { status: response.status, tookMs: performance.now() - beganMs }
-  }
-}
-
 async function tryNetwork(t: Test): Promise<void> {
   const { appear, vanish } = await startProvider(t, await tempFolder(t))
   const answer = ({ name, type }: { readonly name: string; readonly type: string | null }) => {
@@ -89,10 +53,10 @@ async function tryNetwork(t: Test): Promise<void> {
     return { records: type === 'AAAA' ? v6.map((data) => ({ type, data }) as const) : [] }
   }
   await serveDns(t, answer, { port: 53, address: '127.0.0.1' })
-  const call = await startCaller(t)
+  const call = await startNamedChats(t, PORT, { far: ['far'], half: ['half'] })
   const far = call('far')
-  // Longer than Node waits for an address by itself. The first packet is sent again after a second.
-  await sleep(600)
+  // The first packet has gone to where nothing is. It is sent again after a second.
+  t.ok(await waitUntil(() => run(`ip neigh show ${SERVER}`).includes('INCOMPLETE')))
   appear()
   t.equal((await far).status, 200, 'a first packet that is lost is no failure')
   const first = await call('half')

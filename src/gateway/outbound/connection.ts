@@ -162,8 +162,9 @@ export class Connection extends Perishable implements AnswerSink {
 
   /** Called when connecting has taken too long. */
   override expire(): void {
+    if (this.#connected) return
     const late = new ConnectionEnded(`no connection within ${this.#owner.connectMs} ms`)
-    if (!this.#connected) this.#break(Object.assign(late, { code: 'ETIMEDOUT' }))
+    this.#break(Object.assign(late, { code: 'ETIMEDOUT' }))
   }
 
   onHead(status: number, fields: string, encoding: string): void {

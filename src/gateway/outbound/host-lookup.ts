@@ -8,6 +8,7 @@ import { codeOf } from './ask-host.ts'
 const PATIENCE_MS = 250
 /** How long those are of use. */
 const STALE_MS = 3_600_000
+/** How long an address is tried last that gave no connection in its time. */
 const SILENT_MS = 60_000
 
 /**
@@ -53,10 +54,9 @@ export function createHostLookup(
   }
 }
 
-/** Addresses that gave no connection in their time. */
 const silent = new Set<string>()
 
-/** Has an address be tried after the other ones of its host for a minute. */
+/** Has an address be tried after the other ones of its host for a while. */
 export function noteSilent(address: string): void {
   silent.add(address)
   systemClock.after(SILENT_MS, () => silent.delete(address)).unref()

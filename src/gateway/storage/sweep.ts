@@ -131,10 +131,10 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     const [, , id = ''] = key.split('/')
     return isUploadId(id) && idTimeMs(id) <= outlived(UPLOAD_SECONDS).getTime()
   }
-  const zeroMs = clock.wallNow() - clock.now()
   const isPastEnd = ({ key }: ObjectInfo) => pairEndMs(key) <= clock.wallNow()
   /** Not one of a job, which goes with it. */
   const isResult = ({ key }: ObjectInfo) => key.split('/')[2]?.startsWith(`${RESULT_ID_PREFIX}_`) === true
+  const zeroMs = clock.wallNow() - clock.now()
   /** A clock that is set forward makes no body old that is still being received. */
   const receivedBefore = () => {
     const passedMs = Math.min(clock.wallNow(), zeroMs + clock.now())

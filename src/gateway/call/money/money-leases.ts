@@ -28,7 +28,7 @@ import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
  *    cannot reach the state refuses again soon.
  */
 
-/** Longest time until the charges of calls are reported. A tick comes in between; thousands of leases share it. */
+/** Longest time until the charges of calls are reported. A tick comes in between: few of many leases are due at one. */
 const REPORT_MS = 750
 const TICK_MS = 50
 /** How long money may be handed out since it was set aside: longer than a report takes to come. */

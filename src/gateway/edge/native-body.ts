@@ -48,7 +48,7 @@ export class NativeBody implements RequestBody {
   #onDiscarded: ((ended: boolean) => void) | null = null
   /** Time until its last byte was here; null before. */
   #endedAfterMs: number | null = null
-  #receivedBytes = 0
+  receivedBytes = 0
 
   constructor(socket: Socket, context: BodyContext, startedMs: number, contentLength: number | null) {
     this.#socket = socket
@@ -61,17 +61,13 @@ export class NativeBody implements RequestBody {
     return this.#endedAfterMs !== null
   }
 
-  get receivedBytes(): number {
-    return this.#receivedBytes
-  }
-
   /** Milliseconds for which its sender was waited for so far: pauses are ours. */
   get waitedMs(): number {
     return this.#endedAfterMs ?? this.#sentForMs(this.#socket.clock.now())
   }
 
   get #leftBytes(): number | null {
-    return this.#contentLength === null ? null : this.#contentLength - this.#receivedBytes
+    return this.#contentLength === null ? null : this.#contentLength - this.receivedBytes
   }
 
   consume(consumer: BodyConsumer): void {
@@ -107,10 +103,10 @@ export class NativeBody implements RequestBody {
   receive(bytes: Buffer, last: boolean): void {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.
     if (bytes.length === 0 && !last) return
-    this.#receivedBytes += bytes.length
+    this.receivedBytes += bytes.length
     this.#countPaused(bytes.length)
     if (last) {
-      this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
+      this.#endedAfterMs = this.receivedBytes === 0 ? 0 : this.#sentForMs(this.#socket.clock.now())
       this.#socket.bodyEnded()
       this.#context.turns.leave(this.#socket, bytes.length)
     } else if (!this.#dropped) this.#context.turns.take(this.#socket, bytes.length, this.#leftBytes)
@@ -181,10 +177,10 @@ export class NativeBody implements RequestBody {
     if (this.ended || this.#dropped) return
     this.#rate ??= new RateMeter(this.#context.timing)
     const isLasting = this.#consumer?.isLasting === true
-    if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes, isLasting)) return
+    if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.receivedBytes, isLasting)) return
     const consumer = this.#consumer
     this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
-      details: { received_bytes: this.#receivedBytes },
+      details: { received_bytes: this.receivedBytes },
     })
     this.drop()
     consumer?.onError(this.#failure)

@@ -98,7 +98,7 @@ class FairBudget implements WaitingBudget {
   // Sets keep their order and forget a member in O(1), which a caller that gives up needs.
   readonly #within = new Set<Waiter>()
   readonly #over = new Set<Waiter>()
-  #used = 0
+  used = 0
   /** Holders that were ended and have not given all back yet, with what is still to come of them. */
   readonly #ended = new Map<MemoryHolder, number>()
   /** Workspace that asked last, its time, and the time at which another one did. */
@@ -115,23 +115,19 @@ class FairBudget implements WaitingBudget {
     this.#clock = clock
   }
 
-  get used(): number {
-    return this.#used
-  }
-
   get waiting(): number {
     return this.#within.size + this.#over.size
   }
 
   charge(bytes: number, workspace?: string): void {
-    this.#used += bytes
+    this.used += bytes
     if (workspace !== undefined) this.#book(workspace, bytes, 0)
-    if (this.#used > this.limit * (1 - HEADROOM)) this.#watch()
+    if (this.used > this.limit * (1 - HEADROOM)) this.#watch()
   }
 
   tryReserve(bytes: number, workspace?: string): boolean {
     if (workspace === undefined) {
-      if (this.#used + bytes > this.limit) return false
+      if (this.used + bytes > this.limit) return false
     } else {
       this.#noteWaiting(workspace)
       if (!this.#isTurnOf(workspace, bytes)) return false
@@ -142,7 +138,7 @@ class FairBudget implements WaitingBudget {
   }
 
   refund(bytes: number, workspace?: string): void {
-    this.#used -= bytes
+    this.used -= bytes
     if (workspace !== undefined) this.#book(workspace, -bytes, 0)
     this.#grantWaiting()
   }
@@ -238,7 +234,7 @@ class FairBudget implements WaitingBudget {
   }
 
   #fits(bytes: number, workspace: string): boolean {
-    const left = this.limit - this.#used - bytes
+    const left = this.limit - this.used - bytes
     if (left < 0) return false
     const held = this.#accounts.get(workspace)?.held ?? 0
     // A workspace that has nothing may take all: a large body would wait for ever on a small node.
@@ -249,7 +245,7 @@ class FairBudget implements WaitingBudget {
   /** Takes memory back for a workspace within its share. @returns whether `bytes` fit now */
   #isFreed(bytes: number, workspace: string): boolean {
     if (!this.#isWithin(workspace, bytes)) return false
-    this.#takeBack(this.#used + bytes - this.limit, workspace)
+    this.#takeBack(this.used + bytes - this.limit, workspace)
     return this.#fits(bytes, workspace)
   }
 
@@ -261,8 +257,8 @@ class FairBudget implements WaitingBudget {
   #relieve(): void {
     const [waiter] = this.#within
     const mark = this.limit - this.#headroomOf(this.#asker)
-    if (waiter !== undefined) this.#takeBack(this.#used + waiter.bytes - this.limit, waiter.workspace)
-    else if (this.#used > mark) this.#takeBack(this.#used - mark)
+    if (waiter !== undefined) this.#takeBack(this.used + waiter.bytes - this.limit, waiter.workspace)
+    else if (this.used > mark) this.#takeBack(this.used - mark)
     else if (this.#over.size === 0) {
       this.#timer?.close()
       this.#timer = undefined
@@ -277,19 +273,19 @@ class FairBudget implements WaitingBudget {
    */
   #takeBack(missing: number, asker?: string): void {
     if (missing <= 0) return
-    const enough = this.#used - missing
+    const enough = this.used - missing
     const share = asker === undefined ? this.limit / this.#usedAccounts : this.#shareOf(asker)
     const over = heaviestOver(share, this.#accounts.values())
     this.#taking = true
     const nowMs = this.#clock.now()
     const slowest = over.map(({ holders }) => slowestOf(holders, nowMs))
     const shrinking = asker === undefined ? slowest : over.map(({ holders }) => holders)
-    shrinkUntil(() => this.#used <= enough, shrinking)
+    shrinkUntil(() => this.used <= enough, shrinking)
     // The share of an earlier look counts while it is on its way: a store may take a second to end an upload.
     let coming = [...this.#ended.values()].reduce((sum, units) => sum + units, 0)
     for (const [i, account] of over.entries()) {
       for (const holder of slowest[i] ?? []) {
-        if (this.#used - coming <= enough || account.held <= share) break
+        if (this.used - coming <= enough || account.held <= share) break
         account.holders?.delete(holder)
         const later = holder.end()
         if (later > 0) this.#ended.set(holder, later)
@@ -298,7 +294,7 @@ class FairBudget implements WaitingBudget {
     }
     const ofHeadroom =
       this.#headroomOf(this.#asker) > 0 ? Math.min(share, this.limit / 2) : Number.POSITIVE_INFINITY
-    const left = this.#used - coming - enough
+    const left = this.used - coming - enough
     if (left > 0) this.#refuseWaiting(left, asker === undefined ? ofHeadroom : share, asker)
     this.#taking = false
   }

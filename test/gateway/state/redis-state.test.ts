@@ -169,6 +169,33 @@ t.test(
   },
 )
 
+t.test('a Redis that answers and refuses writes is not healthy', { skip: withoutServers }, async (t) => {
+  const redis = await startRedis(t)
+  const client = new Redis(redis.url)
+  t.teardown(() => client.quit())
+  const lines: string[] = []
+  const state = await openRedisState(t, redis.url, (line) => lines.push(JSON.parse(line).msg))
+  const refusals: Readonly<Record<string, (begins: boolean) => Promise<unknown>>> = {
+    'is full': (begins) => client.config('SET', 'maxmemory', begins ? '1' : '0'),
+    'misses its replicas': (begins) => client.config('SET', 'min-replicas-to-write', begins ? '1' : '0'),
+    'is a replica': (begins) => (begins ? client.replicaof('127.0.0.1', 1) : client.replicaof('NO', 'ONE')),
+  }
+  for (const [name, change] of Object.entries(refusals)) {
+    t.equal(await state.healthy(), true, `before it ${name}`)
+    await change(true)
+    t.equal(await client.ping(), 'PONG')
+    t.equal(await state.healthy(), false, `while it ${name}`)
+    await change(false)
+    // The connection to a replica is made anew.
+    t.ok(await waitUntil(() => state.healthy()), `after it ${name}`)
+  }
+  t.equal(
+    lines.filter((line) => line === 'Redis refuses writes').length,
+    1,
+    'one line, since it is one outage',
+  )
+})
+
 t.test('while Redis hangs nobody waits over two seconds', { skip: withoutServers }, async (t) => {
   const redis = await startRedis(t)
   const state = await openRedisState(t, redis.url)

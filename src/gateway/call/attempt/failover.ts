@@ -352,7 +352,7 @@ class AttemptRecorder implements AttemptRecord {
   status: number | null = null
   reason = 'not finished'
   failure: Failure | null = null
-  readonly #candidate: Candidate
+  readonly candidate: Candidate
   readonly #services: RecorderServices
   readonly #context: CallContext
   readonly #operation: OperationName
@@ -378,7 +378,7 @@ class AttemptRecorder implements AttemptRecord {
     this.#services = services
     this.#context = context
     this.#operation = operation
-    this.#candidate = candidate
+    this.candidate = candidate
     this.#startedMs = startedMs
     this.#permit = permit
     this.#placed = placed
@@ -388,20 +388,16 @@ class AttemptRecorder implements AttemptRecord {
     else context.routing.attempts = [this]
   }
 
-  get candidate(): Candidate {
-    return this.#candidate
-  }
-
   get region(): string | undefined {
-    return this.#candidate.entry.facts.region
+    return this.candidate.entry.facts.region
   }
 
   get provider(): string {
-    return this.#candidate.entry.provider.name
+    return this.candidate.entry.provider.name
   }
 
   get model(): string {
-    return this.#candidate.entry.model
+    return this.candidate.entry.model
   }
 
   get replica(): number | null {
@@ -423,7 +419,7 @@ class AttemptRecorder implements AttemptRecord {
     const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
     const milliseconds = this.#note(200, 'ok', null, nowMs)
-    this.#services.latency.note(this.#candidate.entry, milliseconds, nowMs)
+    this.#services.latency.note(this.candidate.entry, milliseconds, nowMs)
     this.#placed?.answered()
   }
 
@@ -431,7 +427,7 @@ class AttemptRecorder implements AttemptRecord {
   succeeded(): void {
     if (!this.#close('ok')) return
     this.#context.trace?.attemptEnded(200, null)
-    this.#services.health.succeeded(this.#candidate.entry, this.#services.clock.now())
+    this.#services.health.succeeded(this.candidate.entry, this.#services.clock.now())
   }
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
@@ -440,8 +436,8 @@ class AttemptRecorder implements AttemptRecord {
     const wasAnswered = this.#answered
     if (!this.#closeFailed(failure, blamed)) return
     if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
-      this.#services.health.failed(this.#candidate.entry, failure, this.#services.clock.now())
-    else this.#services.health.released(this.#candidate.entry)
+      this.#services.health.failed(this.candidate.entry, failure, this.#services.clock.now())
+    else this.#services.health.released(this.candidate.entry)
   }
 
   /**
@@ -461,7 +457,7 @@ class AttemptRecorder implements AttemptRecord {
     if (!this.#close('abandoned')) return
     if (!this.#answered) this.#note(null, reason, null)
     this.#context.trace?.attemptLeft()
-    this.#services.health.released(this.#candidate.entry)
+    this.#services.health.released(this.candidate.entry)
   }
 
   #closeFailed(failure: Failure, blamed: boolean): boolean {
@@ -479,7 +475,7 @@ class AttemptRecorder implements AttemptRecord {
     this.#placed?.release()
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({
-      entry: this.#candidate.entry,
+      entry: this.candidate.entry,
       operation: this.#operation,
       outcome,
       milliseconds: this.#services.clock.now() - this.#startedMs,

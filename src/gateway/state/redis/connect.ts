@@ -1,4 +1,4 @@
-import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { Cluster, Redis, type RedisOptions, ReplyError } from 'ioredis'
 import { errorMessage, type Logger } from '../../../contracts/log.ts'
 import { type Clock, systemClock } from '../../../contracts/time.ts'
 import { OutageLog, type OutageTiming } from './outage-log.ts'
@@ -47,6 +47,9 @@ export function redisConnector(url: string, log: Logger, timing: OutageTiming = 
 export function primariesOf(redis: RedisConnection): readonly Redis[] {
   return redis instanceof Cluster ? redis.nodes('master') : [redis]
 }
+
+/** Redis answered with an error, such as that its memory is full. */
+export const isRefusal = (error: unknown): boolean => error instanceof ReplyError
 
 /** Resolves when each server that takes writes has a connection: until then a cluster refuses what is for others. */
 export async function connected(redis: RedisConnection): Promise<void> {

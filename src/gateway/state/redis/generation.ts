@@ -42,7 +42,7 @@ export class RedisGeneration implements StateMemory {
   #timer: Timer | null = null
   #known: string | null = null
   #isNoted = false
-  #isLost = false
+  isLost = false
   /** Terms whose grant is booked → the same without it. */
   #booked = new WeakMap<AccountTerms, AccountTerms>()
 
@@ -57,10 +57,6 @@ export class RedisGeneration implements StateMemory {
     this.#log = log
     this.#lookMs = lookMs
     this.#clock = clock
-  }
-
-  get isLost(): boolean {
-    return this.#isLost
   }
 
   async watch(witness: GenerationWitness | null): Promise<void> {
@@ -95,7 +91,7 @@ export class RedisGeneration implements StateMemory {
   ): Promise<Answer> {
     if (!this.#isWatched || (terms.grant === null && terms.trial === null)) return run(terms, false)
     const booked = this.#booked.get(terms)
-    if (booked !== undefined && !this.#isLost) return run(booked, false)
+    if (booked !== undefined && !this.isLost) return run(booked, false)
     if (!(await this.#isTheSame())) return run({ ...terms, grant: null, trial: null }, true)
     const answer = await run(terms, false)
     this.#booked.set(terms, { ...terms, grant: null })
@@ -103,7 +99,7 @@ export class RedisGeneration implements StateMemory {
   }
 
   async #isTheSame(): Promise<boolean> {
-    if (this.#isLost) return false
+    if (this.isLost) return false
     if (this.#witness === null) return true
     if (this.#known === null) return false
     return (await this.#mark()).id === this.#known
@@ -129,7 +125,7 @@ export class RedisGeneration implements StateMemory {
 
   async #compare({ id, after, missed }: Mark, remembered: string | null): Promise<void> {
     if (this.#witness === null) {
-      this.#isLost = missed !== null && !after.includes(missed)
+      this.isLost = missed !== null && !after.includes(missed)
       return
     }
     if (id !== null && (remembered === null || remembered === id || after.includes(remembered)))
@@ -141,8 +137,8 @@ export class RedisGeneration implements StateMemory {
   }
 
   async #adopt(id: string): Promise<void> {
-    if (this.#isLost) this.#log.warn('the loss of what Redis held is accepted: grants are booked again')
-    this.#isLost = false
+    if (this.isLost) this.#log.warn('the loss of what Redis held is accepted: grants are booked again')
+    this.isLost = false
     if (this.#known !== id) {
       this.#known = id
       this.#isNoted = false
@@ -155,8 +151,8 @@ export class RedisGeneration implements StateMemory {
 
   async #miss(remembered: string): Promise<void> {
     this.#known = remembered
-    if (!this.#isLost) this.#log.error({ reason: `it does not have ${remembered}` }, LOST)
-    this.#isLost = true
+    if (!this.isLost) this.#log.error({ reason: `it does not have ${remembered}` }, LOST)
+    this.isLost = true
     // For the command that accepts it, which remembers no generation.
     await this.#ask((redis) => redis.hset(keys.generation, 'missed', remembered))
   }

@@ -11,6 +11,8 @@ export const keys = {
   units: (partition: string, id: string) => `lk:{${partition}}:units:${id}`,
   /** The nodes that are alive. */
   nodes: 'lk:nodes',
+  /** Written by health checks. */
+  health: 'lk:{health}',
   /** Which generation of what it holds this Redis is. */
   generation: 'lk:{generation}',
   /** Permits, under the name of older nodes; see `permits/permit_steps.lua` for the rest under its hash tag. */

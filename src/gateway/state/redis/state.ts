@@ -5,12 +5,20 @@ import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
-import { type Connect, connected, primariesOf, type RedisConnection, redisConnector } from './connect.ts'
+import {
+  type Connect,
+  connected,
+  isRefusal,
+  primariesOf,
+  type RedisConnection,
+  redisConnector,
+} from './connect.ts'
 import { createRedisConsole } from './console.ts'
 import { grantedOnce, RedisGeneration } from './generation.ts'
 import { createRedisJobs } from './jobs.ts'
+import { keys } from './key-names.ts'
 import { createRedisLedger } from './ledger.ts'
-import type { RedisTiming } from './outage-log.ts'
+import { OutageLog, type RedisTiming } from './outage-log.ts'
 import { createRedisOutbox } from './outbox.ts'
 import { RedisPermits } from './permits.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
@@ -25,6 +33,12 @@ const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
+
+/** How long Redis keeps what a health check wrote. */
+const HEALTH_KEPT_MS = 60_000
+
+/** Lines of the log about a Redis that is reached and refuses to write. */
+const REFUSALS = { away: 'Redis refuses writes', back: 'Redis writes again' }
 
 /** How long the start waits for Redis. A node whose Redis is away starts nevertheless, and finds it later. */
 const START_TIMEOUT_MS = 2_000
@@ -46,6 +60,7 @@ export async function createRedisState(options: {
   const connect = redisConnector(url, log, { calmMs, clock })
   const limiter = connect('larkway-limiter')
   const state = connect('larkway-state')
+  const refusals = new OutageLog(log, REFUSALS, { calmMs, clock })
   const listeners: RedisConnection[] = []
   const checked = connected(state).then(() => warnOfLosses(state, log))
   await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)]), clock).catch(() => {})
@@ -72,8 +87,12 @@ export async function createRedisState(options: {
     listen: (hints) => void listeners.push(listenToHints(connect, hints, log)),
     async healthy() {
       try {
-        return (await within(HEALTH_TIMEOUT_MS, state.ping(), clock)) === 'PONG'
-      } catch {
+        // A write, since a Redis that is full, or a replica by now, answers a PING.
+        await within(HEALTH_TIMEOUT_MS, state.set(keys.health, 1, 'PX', HEALTH_KEPT_MS), clock)
+        refusals.ended()
+        return true
+      } catch (error) {
+        if (isRefusal(error)) refusals.began({ reason: errorMessage(error) })
         return false
       }
     },

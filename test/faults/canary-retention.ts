@@ -337,13 +337,13 @@ async function openUploads(client: S3Client, Bucket: string) {
   )
 }
 
-/** Number of parts of them; 0 for a folder. */
-export async function partsUnderWay({ s3, bucket }: RetentionRig): Promise<number> {
-  if (s3 === null) return 0
+/** Ids of those that have a part; none for a folder. */
+export async function uploadsUnderWay({ s3, bucket }: RetentionRig): Promise<string[]> {
+  if (s3 === null) return []
   const client = s3ClientOf(s3)
   const uploads = await openUploads(client, bucket)
   client.destroy()
-  return uploads.reduce((sum, { parts }) => sum + parts.length, 0)
+  return uploads.filter(({ parts }) => parts.length > 0).map(({ UploadId = '' }) => UploadId)
 }
 
 /** Makes objects of what was sent of uploads that nobody goes on with: of its parts alone nobody can be given bytes. */

@@ -11,6 +11,7 @@ import type {
 } from '../../contracts/live.ts'
 import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import { toldCode } from './ask-host.ts'
 import type { InnerHost } from './connections.ts'
 import { TO_HOST } from './host-lookup.ts'
 
@@ -40,13 +41,8 @@ export function createSocketOpener(inner: InnerHost | undefined, clock: Clock = 
   }
 }
 
-let client: Promise<typeof import('ws')> | null = null
-
 /** Most nodes never open a socket: the client is loaded with the first one. */
-function loadClient(): Promise<typeof import('ws')> {
-  client ??= import('ws')
-  return client
-}
+const loadClient = () => import('ws')
 
 async function innerAddress({ url }: SocketHandshake, inner: InnerHost | undefined): Promise<string> {
   const address = new URL(url)
@@ -108,12 +104,15 @@ class ProviderSocket implements UpstreamSocket {
         request.destroy()
       })
     })
+    let cause: unknown = null
     // A close follows every error.
-    socket.on('error', () => {})
+    socket.on('error', (error) => {
+      cause = error
+    })
     socket.on('close', (code, reason) => {
       if (code !== NO_CLOSE_FRAME) this.#end({ kind: 'closed', code, reason: reason.toString('utf8') })
       else if (this.#wasOpen) this.fail('ambiguous', 'the connection broke')
-      else this.fail('connect', 'no connection')
+      else this.fail('connect', `no connection${toldCode(cause)}`)
     })
   }
 

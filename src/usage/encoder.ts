@@ -85,7 +85,8 @@ export class SegmentEncoder {
   #endedAtMs: number
   /** Rows that took no other's place. */
   #places = 0
-  #rows = 0
+  /** Rows that wait to be written. */
+  rows = 0
   /** Where the frame begins that rows are added to. */
   #frame = 0
 
@@ -100,14 +101,9 @@ export class SegmentEncoder {
     this.#beginFrame(writer.at)
   }
 
-  /** Rows that wait to be written. */
-  get rows(): number {
-    return this.#rows
-  }
-
   /** Bytes that wait to be written, but for some rows. */
   get bytes(): number {
-    return this.#rows === 0 ? this.#frame : this.#writer.at
+    return this.rows === 0 ? this.#frame : this.#writer.at
   }
 
   /**
@@ -121,7 +117,7 @@ export class SegmentEncoder {
     const mask = maskOf(row) + (instead === undefined ? 0 : AGAIN)
     const form = shape.mask === mask ? shape.form : this.#formOf(shape, mask)
     this.#gathered.add(row, form, instead === undefined ? null : this.#places - instead)
-    this.#rows += 1
+    this.rows += 1
     if (this.#gathered.isFull) this.#encode()
     if (instead !== undefined) return instead
     this.#places += 1
@@ -132,10 +128,10 @@ export class SegmentEncoder {
   take(): Buffer {
     const writer = this.#writer
     this.#encode()
-    if (this.#rows > 0) this.#sealFrame(ROWS_FRAME)
+    if (this.rows > 0) this.#sealFrame(ROWS_FRAME)
     else writer.at = this.#frame
     const taken = writer.bytes.subarray(0, writer.at)
-    this.#rows = 0
+    this.rows = 0
     this.#beginFrame(0)
     return taken
   }

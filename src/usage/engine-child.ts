@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { setPriority } from 'node:os'
 import type {
@@ -26,6 +27,10 @@ import { convertSegment } from './segment-csv.ts'
 
 // Threads that are made from here on have the priority of this one.
 setPriority(19)
+try {
+  // Where a container runs out of memory the kernel ends this process, not the node, whose answers it would take along.
+  writeFileSync('/proc/self/oom_score_adj', '1000')
+} catch {} // no Linux
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 
 /** Rows that are handed over together, at least: a message for each chunk of DuckDB would cost more than the rows. */

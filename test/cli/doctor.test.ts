@@ -211,11 +211,14 @@ t.test('a machine that is too small', async (t) => {
   t.equal(fewDescriptors('Max open files            1048576              1048576    files'), null)
   t.equal(fewDescriptors('Max open files            unlimited            unlimited  files'), null)
   t.equal(fewDescriptors(''), null)
-  const one = { LARKWAY_MEMORY_MIB: 256, LARKWAY_PROCESSES: 1 }
+  const one = { LARKWAY_MEMORY_MIB: 256, LARKWAY_PROCESSES: 1, LARKWAY_USAGE: false }
   const two = { ...one, LARKWAY_PROCESSES: 2 }
+  const recording = { ...one, LARKWAY_USAGE: true }
   t.match(littleMemory(one, 300 * 1024 ** 2), /may take 300 MiB, and LARKWAY_MEMORY_MIB gives bodies 256/)
   t.equal(littleMemory(one, 512 * 1024 ** 2), null)
   t.match(littleMemory(two, 512 * 1024 ** 2), /in each of 2 processes/)
   t.equal(littleMemory(two, 1024 ** 3), null)
   t.equal(littleMemory(one, 0), null)
+  t.match(littleMemory(recording, 512 * 1024 ** 2), /beside 384 for the program and its usage ledger: it may/)
+  t.equal(littleMemory(recording, 640 * 1024 ** 2), null)
 })

@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -128,6 +129,14 @@ t.test('its death fails what is under way, and the next question starts another'
   process.kill(engine.pid!, 'SIGKILL')
   await t.rejects(failing, { name: 'EngineError', message: /has ended/ })
   t.equal(await one(engine, 'SELECT 1'), 1)
+})
+
+const OOM_SCORE = '/proc/self/oom_score_adj'
+
+t.test('where memory is short the kernel ends it first', { skip: !existsSync(OOM_SCORE) }, async (t) => {
+  const { engine } = await open(t)
+  await one(engine, 'SELECT 1')
+  t.equal(readFileSync(OOM_SCORE.replace('self', String(engine.pid)), 'utf8').trim(), '1000')
 })
 
 t.test('folders of processes that are gone are removed', async (t) => {

@@ -5,15 +5,13 @@ import type { Environment } from './config.ts'
 const DESCRIPTORS_LEAST = 10_000
 /** Memory of a node beside the bodies that it holds, MiB: 105 when it is idle, and garbage. */
 const PROGRAM_MIB = 192
+/** Memory of the process that makes the files of its usage ledger and answers questions, MiB: 288 at most. */
+const LEDGER_MIB = 192
 
 const LIMITS = '/proc/self/limits'
 
-type Settings = Pick<
-  Environment,
-  'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS' | 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES'
->
-
-type MemorySettings = Pick<Settings, 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES'>
+type MemorySettings = Pick<Environment, 'LARKWAY_MEMORY_MIB' | 'LARKWAY_PROCESSES' | 'LARKWAY_USAGE'>
+type Settings = MemorySettings & Pick<Environment, 'REDIS_URL' | 'S3_BUCKET' | 'LARKWAY_SECRET_KEYS'>
 
 /** Says in a sentence each what about the environment and the machine will do harm to a node, if anything does. */
 export function remarksOn(environment: Settings): string[] {
@@ -56,15 +54,16 @@ export function fewDescriptors(limits: string): string | null {
 
 /** @param bytes that the container may take; 0, or more than any machine has: all */
 export function littleMemory(
-  { LARKWAY_MEMORY_MIB: budget, LARKWAY_PROCESSES: processes }: MemorySettings,
+  { LARKWAY_MEMORY_MIB: budget, LARKWAY_PROCESSES: processes, LARKWAY_USAGE: keepsUsage }: MemorySettings,
   bytes: number | undefined,
 ): string | null {
   const most = Math.floor((bytes ?? 0) / 1024 ** 2)
-  if (most === 0 || most >= processes * (budget + PROGRAM_MIB)) return null
+  const program = PROGRAM_MIB + (keepsUsage ? LEDGER_MIB : 0)
+  if (most === 0 || most >= processes * (budget + program)) return null
   const each = processes === 1 ? '' : ` in each of ${processes} processes`
   return (
-    `the container may take ${most} MiB, and LARKWAY_MEMORY_MIB gives bodies ${budget} of them beside the ` +
-    `program's ${PROGRAM_MIB}${each}: it may be killed under load`
+    `the container may take ${most} MiB, and LARKWAY_MEMORY_MIB gives bodies ${budget} of them beside ` +
+    `${program} for the program${keepsUsage ? ' and its usage ledger' : ''}${each}: it may be killed under load`
   )
 }
 

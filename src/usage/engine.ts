@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -130,6 +131,7 @@ const CANCEL_MS = 5_000
 /** Statements that may wait for their turn. */
 const WAITING_MAX = 32
 const RETRY_MS = 5_000
+const CANNOT_START = 'the process that reads and writes usage cannot be started'
 /** How DuckDB begins to say that its memory is not enough. */
 const OUT_OF_MEMORY = 'Out of Memory Error'
 
@@ -209,9 +211,9 @@ class Engine implements UsageEngine {
     if (this.#isClosed) throw new Error('usage: the engine is closed')
     this.#idle?.close()
     this.#child ??= this.#start()
-    const child = await this.#child.catch((error: unknown) => {
+    const child = await this.#child.catch((cause: unknown) => {
       this.#child = null
-      throw error
+      throw new GatewayError('OVERLOADED', CANNOT_START, { retryAfterMs: RETRY_MS, cause })
     })
     signal?.throwIfAborted()
     const id = this.#ids++
@@ -271,6 +273,8 @@ class Engine implements UsageEngine {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     })
+    // Rejects where the process cannot be made, as beyond a limit of processes: it has no end then that could be heard.
+    await once(child, 'spawn')
     child.on('message', (reply: EngineReply) => this.#take(reply))
     this.pid = child.pid ?? null
     // A message to a process that has ended fails with it.
@@ -325,13 +329,7 @@ class Engine implements UsageEngine {
   }
 }
 
-function engineRows({
-  names,
-  columns,
-}: {
-  readonly names: string[]
-  readonly columns: unknown[][]
-}): EngineRows {
+function engineRows({ names, columns }: Job['found'][number]): EngineRows {
   return { names, columns, rows: columns[0]?.length ?? 0 }
 }
 

@@ -204,24 +204,20 @@ export class PayloadReader {
 
 /** Writes numbers and texts into a buffer that grows. */
 export class PayloadWriter {
-  #bytes: Buffer
+  bytes: Buffer
   at: number
 
   constructor(bytes = 64 * 1024) {
-    this.#bytes = Buffer.allocUnsafeSlow(bytes)
+    this.bytes = Buffer.allocUnsafeSlow(bytes)
     this.at = 0
-  }
-
-  get bytes(): Buffer {
-    return this.#bytes
   }
 
   /** Has room for so many more bytes. */
   ensure(more: number): void {
-    if (this.at + more <= this.#bytes.length) return
-    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, this.at + more))
-    this.#bytes.copy(larger, 0, 0, this.at)
-    this.#bytes = larger
+    if (this.at + more <= this.bytes.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.bytes.length, this.at + more))
+    this.bytes.copy(larger, 0, 0, this.at)
+    this.bytes = larger
   }
 
   /**
@@ -229,7 +225,7 @@ export class PayloadWriter {
    * @throws RangeError when it is larger: no reader could go past it
    */
   number(value: number): void {
-    const bytes = this.#bytes
+    const bytes = this.bytes
     let { at } = this
     let rest = value
     while (rest >= 0x8000_0000) {
@@ -254,14 +250,14 @@ export class PayloadWriter {
     const { length } = value
     this.ensure(3 * length + 8)
     this.number(Buffer.byteLength(value))
-    this.at += this.#bytes.write(value, this.at)
+    this.at += this.bytes.write(value, this.at)
   }
 
   /** Writes a text from other bytes. */
   textFrom(source: Buffer, from: number, length: number): void {
     this.ensure(length + 8)
     this.number(length)
-    const bytes = this.#bytes
+    const bytes = this.bytes
     const { at } = this
     // For the few bytes of an id, a native call would take longer.
     for (let index = 0; index < length; index += 1) bytes[at + index] = source[from + index]!

@@ -131,6 +131,22 @@ t.test('its death fails what is under way, and the next question starts another'
   t.equal(await one(engine, 'SELECT 1'), 1)
 })
 
+t.test('where its process cannot be made it says so, and makes it once it can', async (t) => {
+  const { engine } = await open(t)
+  const { execPath } = process
+  t.teardown(() => {
+    process.execPath = execPath
+  })
+  process.execPath = join(t.testdirName, 'nothing')
+  for (const lane of ['asking', 'writing'] as const)
+    await t.rejects(engine.run([{ sql: 'SELECT 1' }], { lane }), {
+      code: 'OVERLOADED',
+      cause: { code: 'ENOENT' },
+    })
+  process.execPath = execPath
+  t.equal(await one(engine, 'SELECT 1'), 1)
+})
+
 const OOM_SCORE = '/proc/self/oom_score_adj'
 
 t.test('where memory is short the kernel ends it first', { skip: !existsSync(OOM_SCORE) }, async (t) => {

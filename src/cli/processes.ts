@@ -238,7 +238,7 @@ function startServing(
     serialization: 'advanced',
     detached: true,
   })
-  if (child.stdout !== null) passLines(child.stdout, print)
+  if (child.stdout) passLines(child.stdout, print)
   return {
     pid: child.pid,
     child,

@@ -23,10 +23,12 @@ export class Handovers {
   readonly #feed: LiveFeed
   readonly #messages: SessionMessages
   readonly #watch: LiveWatch | undefined
-  #last: Candidate | null = null
-  #lastLive: Candidate | null = null
-  #switches = 0
-  #replayedSeconds = 0
+  /** The entry that audio was last sent to; null: none yet. */
+  last: Candidate | null = null
+  /** The same of entries for live audio. */
+  lastLive: Candidate | null = null
+  switches = 0
+  replayedSeconds = 0
   #countedLost = 0
   /** Seconds that pieces will repeat of what a connection was sent; null: the caller was told. */
   #untoldReplay: number | null = null
@@ -38,29 +40,11 @@ export class Handovers {
     this.#watch = watch
   }
 
-  /** The entry that audio was last sent to; null: none yet. */
-  get last(): Candidate | null {
-    return this.#last
-  }
-
-  /** The same of entries for live audio. */
-  get lastLive(): Candidate | null {
-    return this.#lastLive
-  }
-
-  get switches(): number {
-    return this.#switches
-  }
-
-  get replayedSeconds(): number {
-    return this.#replayedSeconds
-  }
-
   /** A connection is left. @throws GatewayError when the session has changed its provider too often */
   leave({ candidate }: LiveConnection, reason: SwitchReason): void {
-    this.#switches += 1
+    this.switches += 1
     this.#watch?.switched(candidate.entry, reason)
-    if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
+    if (this.switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
   }
 
   /** A connection takes audio: from the first byte that is not settled and still here. */
@@ -71,9 +55,9 @@ export class Handovers {
     const moved = this.#feed.begin(connection)
     this.countLost(connection)
     const announced = this.#announced
-    if (this.#last !== null || announced.entry !== candidate.entry) this.#tell(announced, connection, moved)
-    this.#last = candidate
-    this.#lastLive = candidate
+    if (this.last !== null || announced.entry !== candidate.entry) this.#tell(announced, connection, moved)
+    this.last = candidate
+    this.lastLive = candidate
   }
 
   /** The next pieces repeat what is not settled. */
@@ -91,7 +75,7 @@ export class Handovers {
     }
     this.#untoldReplay = null
     this.countLost(from)
-    this.#last = candidate
+    this.last = candidate
   }
 
   countLost({ candidate }: Pick<Heard, 'candidate'>): void {
@@ -103,7 +87,7 @@ export class Handovers {
 
   /** The entry that the caller takes for the one that transcribes: `ready` names the first of the selection. */
   get #announced(): Candidate {
-    return this.#last ?? this.#request.selection.candidates[0]!
+    return this.last ?? this.#request.selection.candidates[0]!
   }
 
   #tell(
@@ -112,7 +96,7 @@ export class Handovers {
     { replayed, lost }: Moved,
   ): void {
     const { candidate } = to
-    this.#replayedSeconds += replayed
+    this.replayedSeconds += replayed
     this.#watch?.replayed(candidate.entry, replayed)
     const moved = {
       'larkway.live.replayed_seconds': seconds(replayed),

@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os'
-import type { Piscina } from 'piscina'
+import { GatewayError } from '../../contracts/errors.ts'
 import type { Base64Decoder, LeafHasher } from '../../contracts/media.ts'
 import type { SpeechEncoders } from '../../contracts/speech-encoding.ts'
 import type { Signable, Signatures, WebhookSigner } from '../../contracts/webhooks.ts'
 import { type Base64Task, decodeBase64 } from './base64.ts'
 import { hashLeaves, LeafHashes, type LeavesTask } from './leaf-hash.ts'
-import { createSpeechEncoders } from './speech-encoders.ts'
+import { createSpeechEncoders, type Pool } from './speech-encoders.ts'
 import { signWebhook } from './webhook-signature.ts'
 
 /**
@@ -43,7 +43,7 @@ type Task = Base64Task | LeavesTask | readonly Signable[]
 
 /** Computes what would hold up the event loop, in threads that are started when there is something for them. */
 export function createWorkers(): Workers {
-  let opened: Promise<Piscina<Task, unknown>> | null = null
+  let opened: Promise<Pool<Task, unknown>> | null = null
   const encoders = createSpeechEncoders(openPool)
   const run = async (task: Task, which: typeof DECODE): Promise<unknown> => {
     opened ??= openPool<Task, unknown>()
@@ -76,15 +76,30 @@ export function createWorkers(): Workers {
   }
 }
 
-/** Loaded with the first task: most nodes never have one. */
-async function openPool<Task, Result>(tasksPerThread = 1): Promise<Piscina<Task, Result>> {
-  const { Piscina } = await import('piscina')
-  return new Piscina({
+/** Loaded with the first task: most nodes never have one. `run` throws OVERLOADED where no thread can be started. */
+async function openPool<Task, Result>(tasksPerThread = 1): Promise<Pool<Task, Result>> {
+  const { ArrayTaskQueue, Piscina } = await import('piscina')
+  const taskQueue = new ArrayTaskQueue()
+  const pool = new Piscina<Task, Result>({
     concurrentTasksPerWorker: tasksPerThread,
     minThreads: 0,
     maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
     idleTimeout: IDLE_MS,
+    taskQueue,
   })
+  return {
+    run(task, options) {
+      const { size } = taskQueue
+      try {
+        return pool.run(task, options)
+      } catch (cause) {
+        // The task stays in the queue, for the next thread, and by then its memory may be that of another call.
+        taskQueue.tasks.splice(size)
+        throw new GatewayError('OVERLOADED', 'no thread can be started', { cause })
+      }
+    },
+    destroy: () => pool.destroy(),
+  }
 }
 
 /** Only shared memory reaches a thread without a copy, and a copy costs more than it saves. */

@@ -8,15 +8,18 @@ export const FILES_PER_THREAD = 256
 
 const ENCODE = { filename: new URL('./speech-encoding.ts', import.meta.url).href, name: 'encode' }
 
+/** Threads that run tasks. */
+export type Pool<Task, Result> = Pick<Piscina<Task, Result>, 'run' | 'destroy'>
+
 export interface ClosableEncoders extends SpeechEncoders {
   close(): Promise<void>
 }
 
 /** Encodes in threads, each of which has many files at once: a file stays in its thread, where its encoder is. */
 export function createSpeechEncoders(
-  openPool: (tasksPerThread: number) => Promise<Piscina<EncodingTask, void>>,
+  openPool: (tasksPerThread: number) => Promise<Pool<EncodingTask, void>>,
 ): ClosableEncoders {
-  let opened: Promise<Piscina<EncodingTask, void>> | null = null
+  let opened: Promise<Pool<EncodingTask, void>> | null = null
   return {
     begin(source, form) {
       const { port1: near, port2: far } = new MessageChannel()

@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { speechForm } from '../../../src/gateway/media/speech-form.ts'
 import { createWorkers, HASH_OFFLOAD_BYTES, OFFLOAD_BYTES } from '../../../src/gateway/workers/pool.ts'
 
 const MIB = 1024 * 1024
@@ -54,6 +56,40 @@ t.test('agrees with the definition of base64 on arbitrary text', async (t: Test)
     { numRuns: 2_000 },
   )
 })
+
+t.test(
+  'a task for which no thread can be started is refused, and no later thread runs it',
+  async (t: Test) => {
+    const threads: { Worker: unknown } = createRequire(import.meta.url)('node:worker_threads')
+    const { Worker } = threads
+    const restore = () => {
+      threads.Worker = Worker
+    }
+    t.teardown(restore)
+    threads.Worker = class {
+      constructor() {
+        throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' })
+      }
+    }
+    const { decoder, encoders, close } = createWorkers()
+    t.teardown(close)
+    const text = shared(ascii(Buffer.alloc(OFFLOAD_BYTES, 'a').toString('base64')))
+    const out = shared(OFFLOAD_BYTES)
+    await t.rejects(async () => decoder.decode(text, out), {
+      code: 'OVERLOADED',
+      message: 'no thread can be started',
+    })
+    const encoder = encoders.begin(null, speechForm('mp3_24000_48')!)
+    await t.rejects(encoder.end(), { code: 'OVERLOADED' })
+    encoder.close()
+    restore()
+
+    // Its memory is another's from here on.
+    out.fill(0x62)
+    t.equal(await decoder.decode(text, shared(OFFLOAD_BYTES)), OFFLOAD_BYTES)
+    t.ok(out.every((byte) => byte === 0x62))
+  },
+)
 
 t.test('one wrong character anywhere is found, by a worker too', async (t: Test) => {
   const { decoder, close } = createWorkers()

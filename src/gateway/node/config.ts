@@ -170,7 +170,9 @@ const Environment = Type.Object({
   S3_BUCKET: Type.Optional(
     Type.String({ minLength: 3, description: 'bucket; default: objects in the data folder' }),
   ),
-  S3_ACCESS_KEY_ID: Type.Optional(Type.String({ minLength: 1, description: 'access key of the bucket' })),
+  S3_ACCESS_KEY_ID: Type.Optional(
+    Type.String({ minLength: 1, description: 'access key of the bucket; default: as the AWS SDK finds it' }),
+  ),
   S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ minLength: 1, description: 'secret key of the bucket' })),
   LOG_LEVEL: Type.String({
     pattern: '^(trace|debug|info|warn|error|fatal|silent)$',
@@ -244,7 +246,9 @@ export function readEnvironment(env: Env): Environment {
   }
   const filled = Value.Default(Environment, given) as Static<typeof Environment>
   faults.push(...faultsOf(filled))
-  const s3 = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+  const keys = ['S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+  const hasKeys = keys.some((name) => given[name] !== undefined)
+  const s3 = ['S3_ENDPOINT', 'S3_BUCKET', ...(hasKeys ? keys : [])] as const
   const missing = s3.filter((name) => given[name] === undefined)
   if (missing.length > 0 && missing.length < s3.length)
     faults.push(`an S3 store also needs ${missing.join(', ')}`)

@@ -149,8 +149,8 @@ export async function openBucket(
     endpoint: S3_ENDPOINT as string,
     region: S3_REGION,
     bucket: S3_BUCKET as string,
-    accessKeyId: S3_ACCESS_KEY_ID as string,
-    secretAccessKey: S3_SECRET_ACCESS_KEY as string,
+    accessKeyId: S3_ACCESS_KEY_ID,
+    secretAccessKey: S3_SECRET_ACCESS_KEY,
     clock,
   }
   const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })

@@ -26,17 +26,13 @@ export class ChunkQueue {
   readonly #workspace: string
   readonly #pieces: Piece[] = []
   #lent = 0
-  #pending = 0
+  /** Bytes that the store has not taken yet, the lent ones included. */
+  pending = 0
 
   constructor(budget: WaitingBudget, pool: BlockPool, workspace: string) {
     this.#budget = budget
     this.#pool = pool
     this.#workspace = workspace
-  }
-
-  /** Bytes that the store has not taken yet, the lent ones included. */
-  get pending(): number {
-    return this.#pending
   }
 
   /** Memory is used up so far that little should wait here. */
@@ -50,7 +46,7 @@ export class ChunkQueue {
     for (const block of held.shiftBlocks(held.blocks.length)) {
       const end = Math.min(left, block.length)
       this.#pieces.push({ block, start: 0, end, free: () => held.giveBlock(block) })
-      this.#pending += end
+      this.pending += end
       left -= end
     }
     held.dropCredit()
@@ -65,7 +61,7 @@ export class ChunkQueue {
       piece.end += part.length
       from += part.length
     }
-    this.#pending += chunk.length
+    this.pending += chunk.length
   }
 
   /** The next bytes, at most `max` of them; undefined when there are none. Valid until `settle`. */
@@ -81,7 +77,7 @@ export class ChunkQueue {
     const piece = this.#pieces[0]
     if (piece === undefined || this.#lent === 0) return
     piece.start += this.#lent
-    this.#pending -= this.#lent
+    this.pending -= this.#lent
     this.#lent = 0
     if (piece.start < piece.end) return
     this.#pieces.shift()
@@ -92,7 +88,7 @@ export class ChunkQueue {
   release(): void {
     for (const piece of this.#pieces.splice(0)) piece.free()
     this.#lent = 0
-    this.#pending = 0
+    this.pending = 0
   }
 
   #tail(wanted: number): Piece {
@@ -123,8 +119,10 @@ export class HeldBody {
   readonly #expected: number | null
   #blocks: Block[] = []
   #held = 0
-  #credit = 0
-  #length = 0
+  /** Bytes of memory that were reserved for this body and are not used. */
+  credit = 0
+  /** Bytes of the body so far. */
+  length = 0
 
   constructor(budget: WaitingBudget, pool: BlockPool, workspace: string, expected: number | null) {
     this.#budget = budget
@@ -138,31 +136,21 @@ export class HeldBody {
     return this.#blocks
   }
 
-  /** Bytes of the body so far. */
-  get length(): number {
-    return this.#length
-  }
-
   /** Bytes of memory that the budget counts for this body, used or reserved ahead. */
   get charged(): number {
-    return this.#held + this.#credit
-  }
-
-  /** Bytes of it that were reserved and are not used. */
-  get credit(): number {
-    return this.#credit
+    return this.#held + this.credit
   }
 
   /** Adds memory that has been reserved for this body. */
   addCredit(bytes: number): void {
-    this.#credit += bytes
+    this.credit += bytes
   }
 
   /** Gives back what was reserved and is not used. */
   dropCredit(): void {
-    if (this.#credit === 0) return
-    const credit = this.#credit
-    this.#credit = 0
+    if (this.credit === 0) return
+    const credit = this.credit
+    this.credit = 0
     this.#budget.refund(credit, this.#workspace)
   }
 
@@ -174,14 +162,14 @@ export class HeldBody {
       const part = chunk.subarray(from, from + room.length)
       copyInto(room, 0, part)
       from += part.length
-      this.#length += part.length
+      this.length += part.length
     }
   }
 
   /** Takes the first `count` blocks out; the caller gives each back with `giveBlock`. */
   shiftBlocks(count: number): Block[] {
     const blocks = this.#blocks.splice(0, count)
-    for (const block of blocks) this.#length -= Math.min(block.length, this.#length)
+    for (const block of blocks) this.length -= Math.min(block.length, this.length)
     return blocks
   }
 
@@ -193,7 +181,7 @@ export class HeldBody {
   giveBlock(block: Block, keepBytes = 0): void {
     this.#held -= block.length
     this.#pool.give(block)
-    if (this.charged + block.length <= keepBytes) this.#credit += block.length
+    if (this.charged + block.length <= keepBytes) this.credit += block.length
     else this.#budget.refund(block.length, this.#workspace)
   }
 
@@ -201,20 +189,20 @@ export class HeldBody {
   release(): void {
     const blocks = this.#blocks
     this.#blocks = []
-    this.#length = 0
+    this.length = 0
     for (const block of blocks) this.giveBlock(block)
     this.dropCredit()
   }
 
   /** Room after the last byte, at least one byte of it. */
   #room(wanted: number): Uint8Array {
-    const filled = this.#length % BLOCK_BYTES
+    const filled = this.length % BLOCK_BYTES
     const last = this.#blocks.at(-1)
     if (last === undefined || (filled === 0 && last.length === BLOCK_BYTES))
       return this.#add(this.#nextSize(0, wanted))
     if (filled > 0 && filled < last.length) return last.subarray(filled)
     // A slice is full: the bytes move to a larger one. Sizes grow fourfold, so a byte moves at most three times.
-    const reserved = this.#expected === null || this.#credit === 0 ? 0 : heldBytes(this.#expected)
+    const reserved = this.#expected === null || this.credit === 0 ? 0 : heldBytes(this.#expected)
     const larger = this.#add(this.#nextSize(filled, wanted))
     copyInto(larger, 0, last)
     this.#blocks.splice(-2, 1)
@@ -224,17 +212,17 @@ export class HeldBody {
 
   /** Room for all that is to come where that is reserved; a body that still waits for memory takes what it needs. */
   #nextSize(filled: number, wanted: number): number {
-    const known = this.#expected === null || this.#credit === 0 ? 0 : this.#expected - this.#length
+    const known = this.#expected === null || this.credit === 0 ? 0 : this.#expected - this.length
     return sliceBytes(Math.min(filled + Math.max(known, wanted), BLOCK_BYTES))
   }
 
   #add(size: number): Block {
-    const missing = size - this.#credit
+    const missing = size - this.credit
     if (missing > 0) {
       if (!this.#budget.tryReserve(missing, this.#workspace)) this.#budget.charge(missing, this.#workspace)
-      this.#credit = size
+      this.credit = size
     }
-    this.#credit -= size
+    this.credit -= size
     this.#held += size
     const block = this.#pool.take(size)
     this.#blocks.push(block)

@@ -160,12 +160,20 @@ export interface S3Options {
   readonly endpoint: string
   readonly region: string
   readonly bucket: string
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
+  /** Both absent: the credentials that the SDK finds, such as those of the role of a machine or a pod. */
+  readonly accessKeyId?: string | undefined
+  readonly secretAccessKey?: string | undefined
   readonly timing?: Partial<S3Timing>
   /** Memory that objects are read into; absent: each reader has its own. */
   readonly memory?: StoreMemory | undefined
   readonly clock?: Clock
+}
+
+type Keys = Pick<S3Options, 'accessKeyId' | 'secretAccessKey'>
+
+function credentialsIn({ accessKeyId, secretAccessKey }: Keys) {
+  if (accessKeyId === undefined || secretAccessKey === undefined) return {}
+  return { credentials: { accessKeyId, secretAccessKey } }
 }
 
 // A server on the next machine connects in milliseconds; what takes longer is a dead host, and a caller waits.
@@ -240,12 +248,12 @@ function createClient(
   options: Omit<S3Options, 'bucket' | 'memory' | 'clock'>,
   { connectMs, answerMs }: S3Timing,
 ): S3Client {
-  const { endpoint, region, accessKeyId, secretAccessKey } = options
+  const { endpoint, region } = options
   const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS, ...TO_HOST }
   return new S3Client({
     endpoint,
     region,
-    credentials: { accessKeyId, secretAccessKey },
+    ...credentialsIn(options),
     forcePathStyle: true,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
@@ -319,9 +327,9 @@ export function createS3Links({
   endpoint,
   region,
   clock = systemClock,
-  ...credentials
+  ...keys
 }: Omit<S3Options, 'timing' | 'memory'>): Links {
-  const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true })
+  const client = new S3Client({ endpoint, region, ...credentialsIn(keys), forcePathStyle: true })
   return {
     sign({ key, mediaType }, endsAtSeconds) {
       const command = new GetObjectCommand({ Bucket: bucket, Key: key, ResponseContentType: mediaType })

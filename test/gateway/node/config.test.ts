@@ -20,6 +20,7 @@ t.test('every bad variable is named at once, and none of their values', async (t
     S3_ENDPOINT: 'secret-c',
     S3_PUBLIC_ENDPOINT: 'secret-d',
     S3_BUCKET: 'x',
+    S3_ACCESS_KEY_ID: 'secret-f',
     LOG_LEVEL: 'secret-e',
   }
   try {
@@ -27,10 +28,16 @@ t.test('every bad variable is named at once, and none of their values', async (t
     t.fail('nothing was refused')
   } catch (error) {
     const { message } = error as Error
-    for (const name of Object.keys(bad)) t.match(message, name)
-    t.match(message, 'S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY', 'what else an S3 store needs')
+    for (const name of Object.keys(bad).filter((name) => name !== 'S3_ACCESS_KEY_ID')) t.match(message, name)
+    t.match(message, 'also needs S3_SECRET_ACCESS_KEY', 'what else an S3 store needs')
     t.notMatch(message, 'secret-')
   }
+})
+
+t.test('a bucket whose credentials the SDK finds', async (t) => {
+  const s3 = { S3_ENDPOINT: 'https://s3.eu-central-1.amazonaws.com', S3_BUCKET: 'bucket' }
+  t.match(readEnvironment(s3), { S3_ACCESS_KEY_ID: undefined, S3_SECRET_ACCESS_KEY: undefined })
+  t.throws(() => readEnvironment({ S3_BUCKET: 'bucket' }), /also needs S3_ENDPOINT$/)
 })
 
 t.test('a port has a range', async (t) => {

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { createBlocks } from '../../../src/gateway/storage/blocks.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import type { StoreMemory } from '../../../src/gateway/storage/read-buffers.ts'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
+import { createS3Links, createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { createAuthority } from '../../support/certificates.ts'
 import { chunksOf } from './objects.contract.ts'
 import { MIB, noise } from './rig.ts'
@@ -396,3 +396,50 @@ t.test(
     t.equal(asked.length, 1, 'what may not be there is asked for once')
   },
 )
+
+t.test('without keys, the credentials of a role are those that the SDK finds', async (t: Test) => {
+  const found = {
+    AccessKeyId: 'of-role',
+    SecretAccessKey: 's',
+    Token: 'session',
+    Expiration: '2100-01-01T00:00:00Z',
+  }
+  const asked: string[] = []
+  const signedBy: unknown[][] = []
+  const server = createHttpServer((request, response) => {
+    request.resume()
+    if (request.url === '/role') {
+      asked.push('role')
+      response.end(JSON.stringify(found))
+      return
+    }
+    const { authorization = '', 'x-amz-security-token': token } = request.headers
+    signedBy.push([request.method, /Credential=([^/]*)/.exec(authorization)?.[1], token])
+    t.match(authorization, /SignedHeaders=[^,]*x-amz-security-token/)
+    request.on('end', () =>
+      response.writeHead(request.method === 'DELETE' ? 204 : 200, { etag: '"e"' }).end(),
+    )
+  })
+  const origin = `http://127.0.0.1:${await listen(t, server)}`
+  const { AWS_CONTAINER_CREDENTIALS_FULL_URI: before } = process.env
+  process.env.AWS_CONTAINER_CREDENTIALS_FULL_URI = `${origin}/role`
+  t.teardown(() => {
+    if (before === undefined) delete process.env.AWS_CONTAINER_CREDENTIALS_FULL_URI
+    else process.env.AWS_CONTAINER_CREDENTIALS_FULL_URI = before
+  })
+  const bucket = { endpoint: origin, region: 'us-east-1', bucket: 'b' }
+  const objects = createS3Objects(bucket)
+  t.teardown(() => objects.close())
+  await objects.put(KEY, chunksOf(Buffer.from('abc')), 3, { signal: fresh() })
+  await objects.remove(KEY)
+  t.same(signedBy, [
+    ['PUT', 'of-role', 'session'],
+    ['DELETE', 'of-role', 'session'],
+  ])
+  const link = await createS3Links(bucket).sign(
+    { key: KEY, mediaType: 'audio/wav', bytes: 3 },
+    Date.now() / 1_000 + 60,
+  )
+  t.match(link, /X-Amz-Security-Token=session/)
+  t.equal(asked.length, 2, 'once for each client')
+})

@@ -111,11 +111,7 @@ export class EmbeddedPermits implements Permits {
 /** A line for each workspace; whose first was served goes to the end of the round. */
 class FairQueue {
   readonly #lines = new Map<string, Set<Waiting>>()
-  #size = 0
-
-  get size(): number {
-    return this.#size
-  }
+  size = 0
 
   get first(): Waiting | undefined {
     for (const line of this.#lines.values()) for (const waiting of line) return waiting
@@ -126,14 +122,14 @@ class FairQueue {
     const line = this.#lines.get(waiting.workspace)
     if (line === undefined) this.#lines.set(waiting.workspace, new Set([waiting]))
     else line.add(waiting)
-    this.#size += 1
+    this.size += 1
   }
 
   /** @param isServed its workspace has had its turn; false: it gave up */
   remove(waiting: Waiting, isServed: boolean): void {
     const line = this.#lines.get(waiting.workspace)
     if (line === undefined || !line.delete(waiting)) return
-    this.#size -= 1
+    this.size -= 1
     if (line.size > 0 && !isServed) return
     this.#lines.delete(waiting.workspace)
     if (line.size > 0) this.#lines.set(waiting.workspace, line)

@@ -159,9 +159,9 @@ export function sizingPage(results: readonly Result[]): string {
       'is for threads that decode, sign and hash, and for the ledger.',
     `![Nodes for the example and multiples of it](charts/sizing.svg)`,
     [
-      '- **Memory:** 250 MiB for a node, and `LARKWAY_MEMORY_MIB` for bodies. In memory a body takes what its ' +
-        'provider has not taken yet; what does not fit is streamed into the store, which costs twice the CPU. ' +
-        'A live session takes some 100 KiB.',
+      '- **Memory:** 250 MiB for a node, 200 for the process of its [usage ledger](usage.md), and ' +
+        '`LARKWAY_MEMORY_MIB` for bodies. In memory a body takes what its provider has not taken yet; what does ' +
+        'not fit is streamed into the store, which costs twice the CPU. A live session takes some 100 KiB.',
       '- **Jobs** can have processes of their own (`larkway worker`), with the same cost: they wait for providers ' +
         'and for the store.',
       redisPart(),

@@ -47,13 +47,16 @@ export class LiveFeed {
   #settled = 0
   #lost = 0
   readonly #clock: Clock
-  #endedMs: number | null = null
-  #pushedMs: number
-  #soundSentMs = 0
+  /** When the caller had sent all; null: more may come. */
+  endedMs: number | null = null
+  /** When audio came for the last time, on the node's clock. */
+  pushedMs: number
+  /** When sound was sent on for the last time, on the same clock. */
+  soundSentMs = 0
 
   constructor(audio: LiveAudio, memory: RingMemory, reachSeconds: number, clock: Clock) {
     this.#clock = clock
-    this.#pushedMs = clock.now()
+    this.pushedMs = clock.now()
     this.#audio = audio
     this.bytesPerSecond = bytesPerSecond(audio)
     this.frameBytes = frameBytes(audio)
@@ -81,20 +84,6 @@ export class LiveFeed {
     return this.#lost / this.bytesPerSecond
   }
 
-  /** When audio came for the last time, on the node's clock. */
-  get pushedMs(): number {
-    return this.#pushedMs
-  }
-  /** When the caller had sent all; null: more may come. */
-  get endedMs(): number | null {
-    return this.#endedMs
-  }
-
-  /** When sound was sent on for the last time, on the same clock. */
-  get soundSentMs(): number {
-    return this.#soundSentMs
-  }
-
   /** Seconds that came and were sent to no provider yet. */
   unsentSeconds(connection: LiveConnection | null): number {
     const sent = connection === null ? this.#settled : connection.place
@@ -102,18 +91,18 @@ export class LiveFeed {
   }
 
   push(bytes: Uint8Array, nowMs: number): void {
-    this.#pushedMs = nowMs
+    this.pushedMs = nowMs
     this.#ring.push(bytes)
   }
 
   /** The caller is there, and sends no audio for now. */
   touch(): void {
-    this.#pushedMs = this.#clock.now()
+    this.pushedMs = this.#clock.now()
   }
 
   /** The caller has sent all. */
   end(nowMs: number): void {
-    this.#endedMs = nowMs
+    this.endedMs = nowMs
   }
 
   /** Marks what came so far as to be settled. */
@@ -138,7 +127,7 @@ export class LiveFeed {
     for (; state === 'sent'; state = this.#sendChunk(connection, money, nowMs))
       this.#tellMarks(connection, onFinalized)
     this.#tellMarks(connection, onFinalized)
-    if (this.#endedMs !== null && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
+    if (this.endedMs !== null && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
     return state === 'later' || this.#ring.end > connection.place
   }
 
@@ -152,7 +141,7 @@ export class LiveFeed {
     const place = this.#settled
     connection.base = place
     connection.place = place
-    this.#soundSentMs = 0
+    this.soundSentMs = 0
     for (const mark of this.#marks) mark.isSent = false
     return { replayed: this.unsettledSeconds, lost: lost / this.bytesPerSecond }
   }
@@ -169,18 +158,18 @@ export class LiveFeed {
     const place = this.#settled
     const bytes = this.#ring.read(place, most)
     const [mark] = this.#marks
-    const end = mark?.place ?? (this.#endedMs !== null ? this.#ring.end : null)
+    const end = mark?.place ?? (this.endedMs !== null ? this.#ring.end : null)
     return { place, bytes, due: end === null ? null : end - place }
   }
 
   /** Something is to be settled now: the audio is over, or the caller asked for it. */
   get isDue(): boolean {
-    return this.#endedMs !== null || this.#marks.length > 0
+    return this.endedMs !== null || this.#marks.length > 0
   }
 
   /** All of it came, and is settled. */
   get isDone(): boolean {
-    return this.#endedMs !== null && this.#settled >= this.#ring.end
+    return this.endedMs !== null && this.#settled >= this.#ring.end
   }
 
   /** Everything before `place` is settled, by no connection. @returns the marks that are reached */
@@ -232,7 +221,7 @@ export class LiveFeed {
     const length = limit / this.bytesPerSecond
     if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
     const bytes = this.#ring.read(connection.place, limit)
-    if (isSound(bytes, this.#audio)) this.#soundSentMs = nowMs
+    if (isSound(bytes, this.#audio)) this.soundSentMs = nowMs
     connection.sendAudio(bytes, nowMs)
     connection.place += bytes.length
     if (connection.bills === 'audio') money.spend(length)
@@ -249,7 +238,7 @@ export class LiveFeed {
 
   /** A piece that is short waits for the rest of it, unless nothing follows. */
   #isMoreToCome(nowMs: number): boolean {
-    if (this.#endedMs !== null || nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000) return false
+    if (this.endedMs !== null || nowMs - this.pushedMs >= CHUNK_SECONDS * 1000) return false
     return !this.#marks.some(({ isSent }) => !isSent)
   }
 

@@ -15,8 +15,10 @@ export class SpeechReport {
   readonly #request: SpeechRequest
   readonly #watch: LiveWatch | undefined
   readonly #warnings = new Set<string>()
-  #last: Envelope | null = null
-  #switches = 0
+  /** The answer of the sentence that was spoken last; null: none was yet. */
+  last: Envelope | null = null
+  /** How often another entry spoke than before. */
+  switches = 0
   #characters = 0
 
   constructor(request: SpeechRequest, watch: LiveWatch | undefined) {
@@ -24,16 +26,6 @@ export class SpeechReport {
     this.#watch = watch
     this.#warn(request.call.warnings)
     this.#warn(request.selection.warnings)
-  }
-
-  /** The answer of the sentence that was spoken last; null: none was yet. */
-  get last(): Envelope | null {
-    return this.#last
-  }
-
-  /** How often another entry spoke than before. */
-  get switches(): number {
-    return this.#switches
   }
 
   ready(limits: Limits): void {
@@ -49,9 +41,9 @@ export class SpeechReport {
 
   /** @param seconds that its first audio took */
   spoken({ seq, text, characters, audioBytes }: Sentence, envelope: Envelope, seconds: number): void {
-    const before = this.#last
+    const before = this.last
     const { provider, model, cost_usd } = envelope
-    this.#last = envelope
+    this.last = envelope
     this.#watch?.spoke(envelope, characters, seconds)
     if (before !== null && (before.provider !== provider || before.model !== model))
       this.#switched(before, envelope)
@@ -75,7 +67,7 @@ export class SpeechReport {
   done(): void {
     const { context, selection, sink } = this.#request
     const { usage, costUsd } = context.money
-    const said = this.#last ?? {
+    const said = this.last ?? {
       ...headOf(context, selection, selection.candidates[0]!),
       ...{ content: '', content_blocks: [], determinism: { seed_honored: false } },
     }
@@ -95,7 +87,7 @@ export class SpeechReport {
   }
 
   #switched(from: Envelope, { provider, model }: Envelope): void {
-    this.#switches += 1
+    this.switches += 1
     this.#watch?.revoiced(from)
     const to = { 'larkway.provider': provider, 'gen_ai.request.model': model }
     this.#request.context.trace?.event('live.switched', to)

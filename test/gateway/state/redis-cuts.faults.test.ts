@@ -259,7 +259,8 @@ async function breaks(
   t.ok(tookMs < 10_000, `after ${tookMs} ms`)
   const has = cut === 'cut after' || cut === 'cut inside the answer'
   t.equal(executions(rig, command) - executed, has ? 1 : 0, 'executed')
-  await waitUntil(() => state.healthy())
+  // A health check would write, as some of the operations do.
+  await waitUntil(() => state.clockMs().then(Number.isFinite, () => false))
   await sleep(20)
   // A node of a cluster that does not know the script yet is sent it whole.
   t.ok(arrivals(rig, command) - arrived <= (rig.proxies.length === 1 ? 1 : 2), 'not sent again')

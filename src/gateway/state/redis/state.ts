@@ -34,11 +34,10 @@ const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
 
-/** How long Redis keeps what a health check wrote. */
+/** How long the answer of one holds: whoever asks for readiness needs no key, and a write may be one of a disk. */
+const HEALTH_MS = 250
+/** How long Redis keeps what one wrote. */
 const HEALTH_KEPT_MS = 60_000
-
-/** Lines of the log about a Redis that is reached and refuses to write. */
-const REFUSALS = { away: 'Redis refuses writes', back: 'Redis writes again' }
 
 /** How long the start waits for Redis. A node whose Redis is away starts nevertheless, and finds it later. */
 const START_TIMEOUT_MS = 2_000
@@ -60,7 +59,6 @@ export async function createRedisState(options: {
   const connect = redisConnector(url, log, { calmMs, clock })
   const limiter = connect('larkway-limiter')
   const state = connect('larkway-state')
-  const refusals = new OutageLog(log, REFUSALS, { calmMs, clock })
   const listeners: RedisConnection[] = []
   const checked = connected(state).then(() => warnOfLosses(state, log))
   await within(START_TIMEOUT_MS, Promise.all([checked, connected(limiter)]), clock).catch(() => {})
@@ -85,17 +83,7 @@ export async function createRedisState(options: {
     catalog: createRedisCatalog(ask),
     console: createRedisConsole(ask, clock),
     listen: (hints) => void listeners.push(listenToHints(connect, hints, log)),
-    async healthy() {
-      try {
-        // A write, since a Redis that is full, or a replica by now, answers a PING.
-        await within(HEALTH_TIMEOUT_MS, state.set(keys.health, 1, 'PX', HEALTH_KEPT_MS), clock)
-        refusals.ended()
-        return true
-      } catch (error) {
-        if (isRefusal(error)) refusals.began({ reason: errorMessage(error) })
-        return false
-      }
-    },
+    healthy: createHealth(state, log, { calmMs, clock }),
     async clockMs() {
       const [seconds, micros] = (await primariesOf(state)[0]?.time()) ?? []
       return Number(seconds) * 1_000 + Number(micros) / 1_000
@@ -109,6 +97,30 @@ export async function createRedisState(options: {
       for (const listener of listeners) listener.disconnect()
     },
   }
+}
+
+/** Looks whether Redis writes: one that is full, or a replica by now, answers a PING. */
+function createHealth(
+  redis: RedisConnection,
+  log: Logger,
+  { calmMs, clock }: { readonly calmMs: number | undefined; readonly clock: Clock },
+): () => Promise<boolean> {
+  const words = { away: 'Redis refuses writes', back: 'Redis writes again' }
+  const refusals = new OutageLog(log, words, { calmMs, clock })
+  const look = async (): Promise<boolean> => {
+    try {
+      await within(HEALTH_TIMEOUT_MS, redis.set(keys.health, 1, 'PX', HEALTH_KEPT_MS), clock)
+      refusals.ended()
+      return true
+    } catch (error) {
+      if (isRefusal(error)) refusals.began({ reason: errorMessage(error) })
+      return false
+    } finally {
+      clock.after(HEALTH_MS, () => (looked = null)).unref()
+    }
+  }
+  let looked: Promise<boolean> | null = null
+  return () => (looked ??= look())
 }
 
 /**

@@ -28,7 +28,7 @@ import { convertSegment } from './segment-csv.ts'
 // Threads that are made from here on have the priority of this one.
 setPriority(19)
 try {
-  // Where a container runs out of memory the kernel ends this process, not the node, whose answers it would take along.
+  // When a container runs out of memory, the kernel ends this process before the node, which has calls to answer.
   writeFileSync('/proc/self/oom_score_adj', '1000')
 } catch {} // no Linux
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))

@@ -273,7 +273,7 @@ class Engine implements UsageEngine {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     })
-    // Rejects where the process cannot be made, as beyond a limit of processes: it has no end then that could be heard.
+    // Rejects where the process cannot be made, such as beyond a limit: it never exits, since it never was.
     await once(child, 'spawn')
     child.on('message', (reply: EngineReply) => this.#take(reply))
     this.pid = child.pid ?? null

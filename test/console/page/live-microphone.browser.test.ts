@@ -70,8 +70,8 @@ class SentAudio {
 }
 
 /**
- * What two listeners agree on: all of what was heard whole. A word with a hole in it, and there the provider changes,
- * is heard in another way by who hears only the rest of it.
+ * The words that two listeners agree on: those that came whole. A word with a hole in it, where the provider changes,
+ * sounds different to the one who hears only the rest of it.
  */
 function agreed(heard: string, sent: string): string {
   if (sent === SPOKEN) return heard

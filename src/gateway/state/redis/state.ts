@@ -34,9 +34,9 @@ const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64})|settings)$/
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
 
-/** How long the answer of one holds: whoever asks for readiness needs no key, and a write may be one of a disk. */
+/** How long its answer holds: readiness needs no API key, and each write may be one to a disk. */
 const HEALTH_MS = 250
-/** How long Redis keeps what one wrote. */
+/** How long Redis keeps what it wrote. */
 const HEALTH_KEPT_MS = 60_000
 
 /** How long the start waits for Redis. A node whose Redis is away starts nevertheless, and finds it later. */
@@ -99,7 +99,7 @@ export async function createRedisState(options: {
   }
 }
 
-/** Looks whether Redis writes: one that is full, or a replica by now, answers a PING. */
+/** Finds out whether Redis takes writes: one that is full, or a replica by now, still answers a PING. */
 function createHealth(
   redis: RedisConnection,
   log: Logger,

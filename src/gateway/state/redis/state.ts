@@ -18,7 +18,7 @@ import { grantedOnce, RedisGeneration } from './generation.ts'
 import { createRedisJobs } from './jobs.ts'
 import { keys } from './key-names.ts'
 import { createRedisLedger } from './ledger.ts'
-import { OutageLog, type RedisTiming } from './outage-log.ts'
+import { OutageLog, type OutageTiming, type RedisTiming } from './outage-log.ts'
 import { createRedisOutbox } from './outbox.ts'
 import { RedisPermits } from './permits.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
@@ -103,7 +103,7 @@ export async function createRedisState(options: {
 function createHealth(
   redis: RedisConnection,
   log: Logger,
-  { calmMs, clock }: { readonly calmMs: number | undefined; readonly clock: Clock },
+  { calmMs, clock = systemClock }: OutageTiming,
 ): () => Promise<boolean> {
   const words = { away: 'Redis refuses writes', back: 'Redis writes again' }
   const refusals = new OutageLog(log, words, { calmMs, clock })

@@ -92,35 +92,48 @@ t.test(
     const file = join(await tempFolder(t), 'spoken.wav')
     const wav = speak(SPOKEN, 600, 1)
     await writeFile(file, wav)
-    const person = await openPerson(await openBrowser(t, flags(file)), node.url)
+    const speakOnce = async () => {
+      const person = await openPerson(await openBrowser(t, flags(file)), node.url)
+      const { page } = person
+      const sent = new SentAudio(page)
+      await person.signIn(node.keys.admin)
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+      await page.goto('/console/acme/playground?tab=live')
+      const start = page.getByRole('button', { name: 'Start listening' })
+      await start.waitFor()
+      await page.keyboard.press('Tab')
+      await start.focus()
+      await page.keyboard.press('Enter')
+
+      const stop = page.getByRole('button', { name: 'Stop' })
+      await stop.waitFor()
+      const focused = await page.evaluate('document.activeElement?.textContent')
+      t.equal(focused, 'Stop', 'the next button has the focus as soon as it is there')
+      await page.getByRole('meter', { name: 'Microphone level' }).waitFor()
+      const level = async () => Number(await page.evaluate('document.querySelector("meter").value'))
+      t.ok(await waitUntil(async () => (await level()) > 0.5, 10_000), 'the meter shows the sound')
+      await page.locator('.play-live-partial').waitFor()
+      t.same(await axeFaults(page), [], 'while it listens')
+      t.same(await namelessParts(page), [], 'all parts have names')
+
+      const log = page.getByRole('log', { name: 'Finished text' })
+      await log.getByText('Provider switched from acme-own/morse-1').waitFor()
+      t.match(await log.textContent(), /none lost/)
+      const said = async () => (await log.locator('.play-live-said').allTextContents()).join('').trim()
+      const spokenSeconds = wav.readUInt32LE(40) / wav.readUInt32LE(28)
+      t.ok(await waitUntil(() => sent.seconds > spokenSeconds + 1, 60_000), 'all of it was sent')
+      return { person, sent, stop, said }
+    }
+    let recording = await speakOnce()
+    // A browser that is short of CPU loses sound, and who hears a word from its middle on hears another one.
+    if (recording.sent.heard() !== SPOKEN) {
+      await recording.stop.press('Enter')
+      await recording.person.page.getByRole('heading', { name: 'Session' }).waitFor()
+      await recording.person.page.close()
+      recording = await speakOnce()
+    }
+    const { person, sent, stop, said } = recording
     const { page, complaints } = person
-    const sent = new SentAudio(page)
-    await person.signIn(node.keys.admin)
-    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-    await page.goto('/console/acme/playground?tab=live')
-    const start = page.getByRole('button', { name: 'Start listening' })
-    await start.waitFor()
-    await page.keyboard.press('Tab')
-    await start.focus()
-    await page.keyboard.press('Enter')
-
-    const stop = page.getByRole('button', { name: 'Stop' })
-    await stop.waitFor()
-    const focused = await page.evaluate('document.activeElement?.textContent')
-    t.equal(focused, 'Stop', 'the next button has the focus as soon as it is there')
-    await page.getByRole('meter', { name: 'Microphone level' }).waitFor()
-    const level = async () => Number(await page.evaluate('document.querySelector("meter").value'))
-    t.ok(await waitUntil(async () => (await level()) > 0.5, 10_000), 'the meter shows the sound')
-    await page.locator('.play-live-partial').waitFor()
-    t.same(await axeFaults(page), [], 'while it listens')
-    t.same(await namelessParts(page), [], 'all parts have names')
-
-    const log = page.getByRole('log', { name: 'Finished text' })
-    await log.getByText('Provider switched from acme-own/morse-1').waitFor()
-    t.match(await log.textContent(), /none lost/)
-    const said = async () => (await log.locator('.play-live-said').allTextContents()).join('').trim()
-    const spokenSeconds = wav.readUInt32LE(40) / wav.readUInt32LE(28)
-    t.ok(await waitUntil(() => sent.seconds > spokenSeconds + 1, 60_000), 'all of it was sent')
     t.ok(await waitUntil(async () => (await said()) === sent.heard(), 30_000), 'finished text stays')
     // Meanwhile the microphone still records: its audio reaches the page after the end.
     await page.evaluate(holdUpClick, 200)

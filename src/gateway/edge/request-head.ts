@@ -15,10 +15,7 @@ export interface RequestHead {
   readonly path: string
   /** Without `?`. */
   readonly query: string
-  /**
-   * Lower-case names; repeated headers joined with `, `. Without a prototype, so that any name is only a
-   * name.
-   */
+  /** Lower-case names; repeated headers joined with `, `. Without a prototype: any name is only a name. */
   readonly headers: Readonly<Record<string, string>>
   /** Names of headers whose values lack bytes over 0x7f that they had at an end. */
   readonly cut: readonly string[]
@@ -165,8 +162,11 @@ export class HeadWindow {
   restore(begins: string, headers: Record<string, string>): Pick<RequestHead, 'cut' | 'length'> {
     const end = this.#bytes.indexOf(HEAD_END)
     const [first = '', ...lines] = this.#bytes.toString('latin1', 0, Math.max(0, end)).split('\r\n')
-    if (!first.startsWith(begins))
-      return { cut: lines.some((line) => line.startsWith(':')) ? [''] : NOTHING_CUT, length: null }
+    if (!first.startsWith(begins)) {
+      // A segment that begins with a line end may be only the end of the head: the bytes after it are of another one.
+      const isKnown = first !== '' && !first.startsWith('\n')
+      return { cut: isKnown && lines.some((line) => line.startsWith(':')) ? [''] : NOTHING_CUT, length: null }
+    }
     const cut = new Set<string>()
     const endUsers: string[] = []
     for (const line of lines) {

@@ -153,6 +153,16 @@ t.test('blanks, other headers and what stood in the memory before are no reason'
     const status = (await client.response())?.status
     if (status !== 200) t.equal(status, 200, `in two segments, cut at ${cut}`)
   }
+  // The segment before leaves a line without a name after the end of the head.
+  for (const rest of ['\n', '\r\n', '\n\r\n']) {
+    await ask(client, ['X-Rest: '.padEnd(10_000, 'x')])
+    const end = '\r\n\r\n'.slice(0, -rest.length)
+    await client.send('GET /v1/me HTTP/1.1\r\nHost: a\r\nX-', `${'L'.repeat(rest.length)}: b${end}`, rest)
+    const answer = await client.response()
+    t.equal(answer?.status, 200, `${JSON.stringify(rest)} alone: ${answer?.body}`)
+  }
+  await client.send('GET /v1/me HTTP/1.1\r\nHo', 'st: a\r\n: b\r\n\r\n')
+  t.equal((await client.response())?.status, 400, 'a line without a name in the last segment')
 })
 
 t.test('an unknown method is answered in JSON, and so is one that is not a token', async (t) => {

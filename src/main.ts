@@ -18,7 +18,7 @@ type Variables = Readonly<Record<string, string | undefined>>
  */
 export async function serve(env: Variables): Promise<void> {
   const shared = PLACE !== 'alone'
-  Object.assign(process.env, UWS_ENVIRONMENT)
+  prepareProcess()
   const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
     place: PLACE,
     timing: readTestTiming(env),
@@ -36,8 +36,18 @@ export async function serve(env: Variables): Promise<void> {
  * @throws Error that says what is wrong with the environment or the configuration
  */
 export async function work(env: Variables): Promise<void> {
+  prepareProcess()
   stopOnSignals(await openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env)))
   leaveObjectsYoung()
+}
+
+/**
+ * Sets what native code reads once. Of libuv's threads, half look names up, and a name whose servers are silent holds
+ * one for ten seconds and more: of its own four, two such providers left none for another host, Redis among them.
+ */
+function prepareProcess(): void {
+  process.env.UV_THREADPOOL_SIZE ??= '16'
+  Object.assign(process.env, UWS_ENVIRONMENT)
 }
 
 /**

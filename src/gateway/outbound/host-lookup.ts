@@ -12,8 +12,8 @@ const STALE_MS = 3_600_000
 const SILENT_MS = 60_000
 
 /**
- * Looks hosts up for `net.connect`, each once at a time. Node looks up two hosts at a time, and one whose name servers
- * are silent takes ten seconds and more: a few calls to such a provider would keep all others from being found.
+ * Looks hosts up for `net.connect`, each once at a time. Node looks up eight at a time (see `prepareProcess`), and one
+ * whose name servers are silent takes ten seconds and more: a few calls to it would keep all others from being found.
  *
  * @param resolve finds the addresses of a host
  */

@@ -1,5 +1,5 @@
 import { pino, stdSerializers } from 'pino'
-import { systemClock } from './time.ts'
+import { systemClock, type Timer } from './time.ts'
 import { onWarning } from './warnings.ts'
 
 /** Lines are written together: a system call for each took a third of the CPU time of a small request. */
@@ -172,9 +172,8 @@ export type LogOutput = { readonly write: (line: string) => void }
  */
 export function createLogger(level: string, output: LogOutput = createOutput()): Logger {
   const formatters = { level: (label: string) => ({ level: label }) }
-  const serializers = { err: described }
-  const log = pino({ level, base: null, timestamp: timestamps(), formatters, serializers }, output)
-  return Object.assign(log, { [symbols.asJsonSym]: logLine })
+  const options = { level, base: null, timestamp: timestamps(), formatters, serializers: { err: described } }
+  return Object.assign(pino(options, output), { [symbols.asJsonSym]: logLine })
 }
 
 /** Writes the time of a line; most have that of the one before. */
@@ -307,8 +306,10 @@ function withoutMessageEnds(text: string, begins: RegExp, instead: string): stri
 function createOutput(): LogOutput {
   let lines: string[] = []
   let lost = 0
+  let timer: Timer | undefined
   const flush = (): void => {
-    if (lines.length === 0) return
+    timer?.close()
+    timer = undefined
     if (process.stdout.writableLength > UNREAD_MAX) lost += lines.length
     else {
       const rest = '"msg":"lines of the log were lost: nothing read them"}\n'
@@ -318,13 +319,13 @@ function createOutput(): LogOutput {
     }
     lines = []
   }
-  systemClock.every(FLUSH_MS, flush).unref()
   process.once('exit', flush)
   // A log that is no longer read is no reason to stop serving.
   process.stdout.on('error', () => {})
   return {
     write(line) {
       if (lines.push(line) >= BATCH_LINES) flush()
+      else timer ??= systemClock.after(FLUSH_MS, flush).unref()
     },
   }
 }

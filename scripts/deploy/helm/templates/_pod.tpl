@@ -29,6 +29,9 @@ metadata:
     # Changes of larkway.yaml need no restart, those of the environment do.
     checksum/environment: {{ with $root.Values }}{{ list .memoryMib .usageBacklogMib .drainSeconds .s3 .environment | toJson | sha256sum }}{{ end }}
 spec:
+  {{- with $root.Values.serviceAccountName }}
+  serviceAccountName: {{ . }}
+  {{- end }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}

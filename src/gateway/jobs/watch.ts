@@ -39,15 +39,16 @@ export function createJobSignals(): JobSignals {
   }
 }
 
-/** Poll interval of the state, in ms: other processes change jobs without telling this one. */
+/** Poll interval of the state, in ms: that another process has begun a job, no signal tells. */
 const POLL_MS = 500
+/** Time that each look has for itself, in ms: of many jobs, most that are looked at have not changed. */
+const LOOK_MS = 5
 
 /** Waits for changes of jobs; callers that wait for the same job share one poll. */
 export interface JobWatch {
   /**
    * Resolves to the job once its status, or the count of its parts that are done, differs from that of `job`; to its
-   * last seen form when that does not happen
-   * within `waitMs`; to null when it is gone.
+   * last seen form when that does not happen within `waitMs`; to null when it is gone.
    *
    * @throws GatewayError as `Jobs.get`; the signal's reason when aborted
    */
@@ -56,12 +57,13 @@ export interface JobWatch {
 
 export function createJobWatch(jobs: Pick<Jobs, 'get'>, signals: JobSignals, clock: Clock): JobWatch {
   const watched = new Map<string, WatchedJob>()
+  const pollMs = () => Math.max(POLL_MS, watched.size * LOOK_MS)
   return {
     changed(job, waitMs, signal) {
       const { id } = job
       let one = watched.get(id)
       if (one === undefined) {
-        one = new WatchedJob(id, { jobs, signals, clock, onLeft: () => void watched.delete(id) })
+        one = new WatchedJob(id, { jobs, signals, clock, pollMs, onLeft: () => void watched.delete(id) })
         watched.set(id, one)
       }
       return one.wait(job, waitMs, signal)
@@ -81,6 +83,7 @@ interface WatchDependencies {
   readonly jobs: Pick<Jobs, 'get'>
   readonly signals: JobSignals
   readonly clock: Clock
+  readonly pollMs: () => number
   /** Called when the last waiter has left. */
   readonly onLeft: () => void
 }
@@ -123,7 +126,7 @@ class WatchedJob {
   }
 
   #lookLater(): void {
-    this.#timer = this.#deps.clock.after(POLL_MS, () => void this.#look())
+    this.#timer = this.#deps.clock.after(this.#deps.pollMs(), () => void this.#look())
   }
 
   async #look(): Promise<void> {

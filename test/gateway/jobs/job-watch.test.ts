@@ -7,6 +7,7 @@ import { systemClock } from '../../../src/contracts/time.ts'
 import { createJobSignals, createJobWatch } from '../../../src/gateway/jobs/watch.ts'
 import { options } from '../../support/call.ts'
 import { memoryState } from '../../support/own-state.ts'
+import { VirtualClock } from '../../support/virtual-clock.ts'
 
 const KEEP = { transcriptionMs: 60_000, queueMs: 60_000, deadMs: 60_000 }
 const OWNER = { workspace: 'acme', app: 'web' }
@@ -103,3 +104,37 @@ t.test('who has left already does not wait, and the last to leave ends the looks
   await sleep(700)
   t.equal(seam.looks, 0)
 })
+
+t.test(
+  'however many jobs are waited for, 200 a second are looked at, and signals are heard at once',
+  async (t) => {
+    const { job } = await open(t)
+    for (const [count, looked] of [
+      [1, 20],
+      [100, 2_000],
+      [1_000, 2_000],
+      [4_000, 0],
+    ] as const) {
+      const [clock, signals] = [new VirtualClock(), createJobSignals()]
+      let looks = 0
+      const get = async (id: string) => {
+        looks += 1
+        return { ...job, id, status: id === 'ended' ? ('failed' as const) : job.status }
+      }
+      const watch = createJobWatch({ get }, signals, clock)
+      const left = new AbortController()
+      const others = Array.from({ length: count - 1 }, (_, place) =>
+        watch.changed({ ...job, id: `tj_${place}` }, 30_000, left.signal).catch(() => null),
+      )
+      const last = watch.changed({ ...job, id: 'tj_last' }, 30_000, left.signal).catch(() => null)
+      await clock.advance(10_000)
+      t.ok(Math.abs(looks - looked) <= count, `${looks} looks at ${count} in 10 s`)
+      const ended = watch.changed({ ...job, id: 'ended' }, 30_000, NEVER)
+      signals.changed('ended')
+      t.match(await ended, { status: 'failed' })
+      left.abort(new Error('left'))
+      await Promise.all([last, ...others])
+      t.same(clock.dueInMs, [], 'and no timer is left')
+    }
+  },
+)

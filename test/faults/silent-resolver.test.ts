@@ -1,6 +1,7 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { serveDns } from '../support/dns-server.ts'
 import { serveHttp } from '../support/http-server.ts'
@@ -19,11 +20,11 @@ const skip = canMount ? false : 'a resolver of its own needs root, and unshare'
 
 const statusOf = ({ status }: { readonly status: number }) => status
 
-/** A Node whose process has the name server of the test. */
-async function nodeWithResolver(t: Test): Promise<string> {
+/** A Node whose process has a name server of its own. */
+async function nodeWithResolver(t: Test, server = PLACE.address): Promise<string> {
   const folder = await tempFolder(t)
   const [conf, node] = [join(folder, 'resolv.conf'), join(folder, 'node')]
-  await writeFile(conf, `nameserver ${PLACE.address}\n`)
+  await writeFile(conf, `nameserver ${server}\n`)
   const mount = `mount --bind '${conf}' /etc/resolv.conf && exec '${process.execPath}' "$@"`
   await writeFile(node, `#!/bin/sh\nexec unshare --mount sh -c '${mount.replaceAll("'", `'"'"'`)}' sh "$@"\n`)
   await chmod(node, 0o755)
@@ -65,5 +66,26 @@ t.test(
       const times = asked.filter((question) => question === `${name}.test A`).length
       t.ok(times > 0 && times < CALLS / 2, `${name} was asked for once at a time`)
     }
+  },
+)
+
+t.test(
+  'name servers that the machine has after the start are asked for hosts of callers',
+  { skip },
+  async (t) => {
+    await serveDns(t, ({ type }) => ({ records: type === 'A' ? [{ type, data: '192.0.2.1' }] : [] }), PLACE)
+    const script = `
+    import { writeFile } from 'node:fs/promises'
+    import { createResolver } from './src/gateway/outbound/public-host.ts'
+    const { signal } = new AbortController()
+    const resolve = createResolver()
+    const before = await resolve('late.test', signal).catch(({ code }) => code)
+    await writeFile('/etc/resolv.conf', 'nameserver ${PLACE.address}\\n')
+    console.log(JSON.stringify([before, await resolve('late.test', signal)]))
+  `
+    const node = await nodeWithResolver(t, '127.53.0.9')
+    const cwd = new URL('../..', import.meta.url)
+    const { stdout } = await promisify(execFile)(node, ['--input-type=module', '--eval', script], { cwd })
+    t.same(JSON.parse(stdout), ['ECONNREFUSED', ['192.0.2.1']])
   },
 )

@@ -1,4 +1,4 @@
-import { getServers, Resolver } from 'node:dns/promises'
+import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { type Clock, systemClock, timed } from '../../contracts/time.ts'
 import { type Dial, dialAddress } from './connect-address.ts'
@@ -80,14 +80,15 @@ export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonl
  * mDNS, names hosts of this network. A family that has no answer or none in time is left out, whatever the reason;
  * every address that is used is checked, so that an answer that was lost can open nothing.
  *
- * @param options.servers name servers as `address` or `address:port`; those of the system when absent
+ * @param options.servers name servers as `address` or `address:port`; absent: those that the system has at the time
  * @param options.timeoutMs for both families together
  */
 export function createResolver(
   options: { servers?: readonly string[]; timeoutMs?: number; clock?: Clock } = {},
 ): ResolveHost {
-  const { servers = getServers(), timeoutMs = RESOLVE_MS, clock = systemClock } = options
+  const { timeoutMs = RESOLVE_MS, clock = systemClock } = options
   return async (host, signal) => {
+    const servers = options.servers ?? new Resolver().getServers()
     // One for each lookup: it is what can be cancelled, and its cache would outlive what the records say.
     // A name server that is silent leaves time for the next. Node looks for what is overdue once a second, or as
     // often as a time-out is long: one of a second or less may take twice as long.

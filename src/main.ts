@@ -42,8 +42,8 @@ export async function work(env: Variables): Promise<void> {
 }
 
 /**
- * Sets what native code reads once. Of libuv's threads, half look names up, and a name whose servers are silent holds
- * one for ten seconds and more: of its own four, two such providers left none for another host, Redis among them.
+ * Sets what native code reads once. Half of libuv's threads look names up, and a name whose servers are silent holds
+ * one for ten seconds and more. With libuv's four, two such providers left none for any other host, Redis included.
  */
 function prepareProcess(): void {
   process.env.UV_THREADPOOL_SIZE ??= '16'

@@ -39,9 +39,9 @@ export function createJobSignals(): JobSignals {
   }
 }
 
-/** Poll interval of the state, in ms: that another process has begun a job, no signal tells. */
+/** Poll interval of the state, in ms, for what no signal tells: that another process has begun a job. */
 const POLL_MS = 500
-/** Time that each look has for itself, in ms: of many jobs, most that are looked at have not changed. */
+/** Mean time between two looks at the state, in ms, however many jobs are waited for. */
 const LOOK_MS = 5
 
 /** Waits for changes of jobs; callers that wait for the same job share one poll. */

@@ -1,6 +1,9 @@
 import { parse, UsageError } from './cli/arguments.ts'
 import { runCommand } from './cli/commands.ts'
 import { onWarning } from './contracts/warnings.ts'
+import { POOL_THREADS } from './gateway/outbound/host-lookup.ts'
+
+process.env.UV_THREADPOOL_SIZE ??= POOL_THREADS
 
 async function serve(args: string[]): Promise<number> {
   const { values } = parse(args, { processes: { type: 'string' } }, 0)

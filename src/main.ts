@@ -6,6 +6,7 @@ import { BOOTING, PLACE } from './gateway/node/booting.ts'
 import type { Environment } from './gateway/node/config.ts'
 import { openServer, openWorker, type RunningNode } from './gateway/node/serve.ts'
 import { readTestTiming } from './gateway/node/timing.ts'
+import { POOL_THREADS } from './gateway/outbound/host-lookup.ts'
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -41,12 +42,9 @@ export async function work(env: Variables): Promise<void> {
   leaveObjectsYoung()
 }
 
-/**
- * Sets what native code reads once. Half of libuv's threads look names up, and a name whose servers are silent holds
- * one for ten seconds and more. With libuv's four, two such providers left none for any other host, Redis included.
- */
+/** Sets what native code reads once. */
 function prepareProcess(): void {
-  process.env.UV_THREADPOOL_SIZE ??= '16'
+  process.env.UV_THREADPOOL_SIZE ??= POOL_THREADS
   Object.assign(process.env, UWS_ENVIRONMENT)
 }
 

@@ -3,6 +3,7 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { larkway } from '../support/cli.ts'
 import { serveDns } from '../support/dns-server.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -68,6 +69,39 @@ t.test(
     }
   },
 )
+
+t.test('and `larkway doctor` finds the others well', { skip, timeout: 120_000 }, async (t) => {
+  await serveDns(
+    t,
+    ({ name, type }) => {
+      if (name.startsWith('silent-')) return null
+      return { records: type === 'A' ? [{ type, data: '127.0.0.1' }] : [] }
+    },
+    PLACE,
+  )
+  const { port } = new URL(
+    await serveHttp(t, (_, response) => response.end('{"data":[{"id":"gpt-4o-mini"}]}')),
+  )
+  const account = (name: string) => ({
+    ...{ kind: 'openai-compatible', access: 'byok', workspace: 'acme', capabilities: ['text'] },
+    base_url: `http://${name}.test:${port}/v1`,
+  })
+  const folder = await tempFolder(t)
+  const names = [...SILENT, 'heard']
+  const config = {
+    providers: Object.fromEntries(names.map((name) => [name, account(name)])),
+    routes: {
+      all: { workspace: 'acme', entries: names.map((provider) => ({ provider, model: 'gpt-4o-mini' })) },
+    },
+    workspaces: { acme: { apps: { web: { route: 'all' } } } },
+  }
+  await writeFile(join(folder, 'larkway.json'), JSON.stringify(config))
+  const node = await nodeWithResolver(t)
+  const env = { LARKWAY_CONFIG: join(folder, 'larkway.json'), LARKWAY_DATA: join(folder, 'data') }
+  const { output } = await larkway(['doctor'], { node, env })
+  t.match(output, /^ok +provider heard /m)
+  for (const name of SILENT) t.match(output, new RegExp(`^fault +provider ${name} `, 'm'))
+})
 
 t.test(
   'name servers that the machine has after the start are asked for hosts of callers',

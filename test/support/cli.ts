@@ -10,12 +10,15 @@ export interface Run {
   readonly input?: string
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
+  /** The Node that runs a process of its own. */
+  readonly node?: string
 }
 
 /** Runs the command to its end, in a process of its own. */
-export async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
+export async function larkway(args: readonly string[], run: Run = {}) {
+  const { input = '', env = {}, cwd, node = process.execPath } = run
   const program = await programOf('cli.ts')
-  const child = spawn(process.execPath, [...program.args, ...args], {
+  const child = spawn(node, [...program.args, ...args], {
     env: childEnvironment({ ...program.env, ...env }),
     ...(cwd === undefined ? {} : { cwd }),
   })

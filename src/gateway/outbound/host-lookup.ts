@@ -11,9 +11,11 @@ const STALE_MS = 3_600_000
 /** How long an address is tried last that gave no connection in its time. */
 const SILENT_MS = 60_000
 
+/** For `UV_THREADPOOL_SIZE`: half of the threads look names up, and a silent name server holds one for ten seconds. */
+export const POOL_THREADS = '16'
+
 /**
- * Looks hosts up for `net.connect`, each once at a time. Node looks up eight at a time (see `prepareProcess`), and one
- * whose name servers are silent takes ten seconds and more: a few calls to it would keep all others from being found.
+ * Looks hosts up for `net.connect`, each once at a time: calls to one with silent name servers would hold all threads.
  *
  * @param resolve finds the addresses of a host
  */

@@ -86,9 +86,8 @@ export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonl
 export function createResolver(
   options: { servers?: readonly string[]; timeoutMs?: number; clock?: Clock } = {},
 ): ResolveHost {
-  const { timeoutMs = RESOLVE_MS, clock = systemClock } = options
   return async (host, signal) => {
-    const servers = options.servers ?? new Resolver().getServers()
+    const { servers = new Resolver().getServers(), timeoutMs = RESOLVE_MS, clock = systemClock } = options
     // One for each lookup: it is what can be cancelled, and its cache would outlive what the records say.
     // A name server that is silent leaves time for the next. Node looks for what is overdue once a second, or as
     // often as a time-out is long: one of a second or less may take twice as long.

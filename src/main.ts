@@ -19,7 +19,8 @@ type Variables = Readonly<Record<string, string | undefined>>
  */
 export async function serve(env: Variables): Promise<void> {
   const shared = PLACE !== 'alone'
-  prepareProcess()
+  process.env.UV_THREADPOOL_SIZE ??= POOL_THREADS
+  Object.assign(process.env, UWS_ENVIRONMENT)
   const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
     place: PLACE,
     timing: readTestTiming(env),
@@ -37,15 +38,8 @@ export async function serve(env: Variables): Promise<void> {
  * @throws Error that says what is wrong with the environment or the configuration
  */
 export async function work(env: Variables): Promise<void> {
-  prepareProcess()
   stopOnSignals(await openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env)))
   leaveObjectsYoung()
-}
-
-/** Sets what native code reads once. */
-function prepareProcess(): void {
-  process.env.UV_THREADPOOL_SIZE ??= POOL_THREADS
-  Object.assign(process.env, UWS_ENVIRONMENT)
 }
 
 /**

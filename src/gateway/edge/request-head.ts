@@ -163,8 +163,8 @@ export class HeadWindow {
     const end = this.#bytes.indexOf(HEAD_END)
     const [first = '', ...lines] = this.#bytes.toString('latin1', 0, Math.max(0, end)).split('\r\n')
     if (!first.startsWith(begins)) {
-      // A segment that begins with a line end may be only the end of the head: the rest is of an earlier one.
-      const isKnown = first !== '' && !first.startsWith('\n')
+      // A segment may have no more than the end of the head: the lines after it are of an earlier one.
+      const isKnown = this.segment.headEnds().length === 1
       return { cut: isKnown && lines.some((line) => line.startsWith(':')) ? [''] : NOTHING_CUT, length: null }
     }
     const cut = new Set<string>()

@@ -170,6 +170,15 @@ t.test('refusals are as documented, whatever the operation', { timeout: 120_000 
     for (const operation of limited) await refused(t, rig, 'limited', 'RATE_LIMITED', bodiedCall(operation))
   })
 
+  await t.test('heads at fault', async (t) => {
+    const headers = { 'x-lk-end-user': 'a'.repeat(129) }
+    for (const operation of keyed)
+      await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...bodiedCall(operation), headers })
+    const requiring = ENDPOINTS.filter(({ parameters }) => parameters.includes('Require'))
+    t.ok(requiring.length > 20)
+    for (const { id, errors } of requiring) t.ok(errors.includes('REQUIRED_FEATURE_UNAVAILABLE'), id)
+  })
+
   await t.test('bodies that are none', async (t) => {
     for (const operation of bodied) {
       const asked = asking(operation)
@@ -219,6 +228,8 @@ async function seeCalls(t: Test, rig: Rig): Promise<void> {
   const response = { id: 'openaiResponse', path: '/openai/v1/responses', json: { input: 'e' } }
   for (const call of [CHAT, SPEECH, openai, response]) {
     await refused(t, rig, 'failing', 'UPSTREAM_ERROR', call)
+    const demanding = { ...call, headers: { 'x-lk-require': 'retention=zero' } }
+    await refused(t, rig, 'ok', 'REQUIRED_FEATURE_UNAVAILABLE', demanding)
     await refused(t, rig, 'refusing', 'UPSTREAM_REJECTED', call)
     await refused(t, rig, 'hanging', 'UPSTREAM_TIMEOUT', call)
     await refused(t, rig, 'poor', 'INSUFFICIENT_CREDITS', call)

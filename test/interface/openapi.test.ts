@@ -354,6 +354,10 @@ async function seeManagement(see: See): Promise<void> {
   await go('DeletePurpose', 'DELETE', `${W}/purposes/calls`)
   await go('DeleteProvider', 'DELETE', `${W}/providers/extra.own`)
   await go('ListAudit', 'GET', '/audit?workspace=extra')
+  for (const format of ['csv', 'json']) {
+    await go('ListAudit', 'GET', `/audit?workspace=extra&format=${format}`)
+    await go('ListLog', 'GET', `/log?format=${format}`)
+  }
   await go('CompareBooks', 'GET', '/books?workspace=extra')
   await go('ListLog', 'GET', '/log?workspace=extra')
   await go('GetLogRecord', 'GET', '/log/none?workspace=extra', { status: 404, summary: 'None' })

@@ -503,6 +503,10 @@ export const Log = listShape('Log', 'records', LogRecord, {
   total: nullable(count('how many there are'), 'null: that is not known'),
 })
 
+const TRUNCATED = { truncated: flag('there are more than the file has') }
+
+export const LogExport = listShape('LogExport', 'records', LogRecord, TRUNCATED)
+
 export const OneLogRecord = shape('OneLogRecord', {
   record: LogRecord,
   newer: nullable(text('id of the record that ended after it'), 'null: there is none'),
@@ -529,3 +533,5 @@ export const AuditLine = shape('ManagedAuditLine', {
 export const Audit = listShape('ManagedAudit', 'lines', AuditLine, {
   next: nullable(count('`below` of the next page'), 'null: there is none'),
 })
+
+export const AuditExport = listShape('ManagedAuditExport', 'lines', AuditLine, TRUNCATED)

@@ -1,7 +1,7 @@
-import type { TObject, TSchema } from 'typebox'
+import { type TObject, type TSchema, Type } from 'typebox'
 import type { ErrorCode } from '../../contracts/errors.ts'
 import type { ParameterName } from '../../gateway/api/openapi/headers.ts'
-import { BODY_ERRORS, json, KEY_ERRORS, type Operation } from '../../gateway/api/openapi/operation.ts'
+import { BODY_ERRORS, CSV, json, KEY_ERRORS, type Operation } from '../../gateway/api/openapi/operation.ts'
 import { type Json, PlainSchemas } from '../../gateway/api/openapi/schema.ts'
 import type { EdgeRoute } from '../../gateway/edge/server.ts'
 import * as shapes from './answer-shapes.ts'
@@ -13,6 +13,8 @@ interface Described {
   readonly summary: string
   readonly description?: string
   readonly answer: TSchema
+  /** The answer that `format=json` asks for. */
+  readonly exported?: TSchema
   readonly errors?: readonly ErrorCode[]
 }
 
@@ -285,7 +287,7 @@ const REST = {
       'Of the workspace; for operators of all, or of one. `difference_usd` is 0 when nothing was called since ' +
       '`complete_until`',
     answer: shapes.Books,
-    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+    errors: ['OVERLOADED'],
   },
   'GET /log': {
     id: 'listLog',
@@ -294,14 +296,15 @@ const REST = {
       'Of the workspace; for operators of all, or of one. A page ends early when it has read 256 MiB or for 8 s: ' +
       '`searched` says how far it came, and `next` is `after` of the next page. `format` sends all, at most 100,000',
     answer: shapes.Log,
-    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+    exported: shapes.LogExport,
+    errors: ['OVERLOADED'],
   },
   'GET /log/:record': {
     id: 'getLogRecord',
     summary: 'Get a record of the usage ledger, and which are next to it',
     description: 'Those next to it pass the filters; the record itself need not',
     answer: shapes.OneLogRecord,
-    errors: ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'],
+    errors: ['OVERLOADED'],
   },
   'GET /audit': {
     id: 'listAudit',
@@ -311,6 +314,7 @@ const REST = {
       '`from` and `to` are dates, times in RFC 3339, or epoch milliseconds, both inclusive. `format` sends all of ' +
       'them, at most 100,000',
     answer: shapes.Audit,
+    exported: shapes.AuditExport,
   },
 } as const satisfies Record<string, Described>
 
@@ -338,8 +342,10 @@ export function operationsOf(endpoints: readonly ConsoleRoute[]): Operation[] {
 }
 
 function operationOf({ method, byKey, options }: ConsoleRoute, described: Described): Operation {
-  const { id, summary, description, answer, errors = [] } = described
+  const { id, summary, description, answer, exported, errors = [] } = described
   const { body, query, role, status = 200 } = options
+  const contents = exported === undefined ? [json(answer)] : [json(Type.Union([answer, exported])), CSV]
+  const headers = exported === undefined ? [] : (['Content-Disposition'] as const)
   return {
     method,
     path: byKey.path,
@@ -352,11 +358,11 @@ function operationOf({ method, byKey, options }: ConsoleRoute, described: Descri
     limited: false,
     idempotent: false,
     parameters: query === undefined ? [] : parametersOf(query),
-    ...(body === undefined ? {} : { body: [json(body)] }),
-    answers: [{ status, description: 'as it is now', contents: [json(answer)] }],
+    ...(body === undefined ? {} : { body: [json({ ...body, additionalProperties: false })] }),
+    answers: [{ status, description: 'as it is now', contents, headers }],
     errors: [
       ...KEY_ERRORS,
-      ...(body === undefined ? ['INVALID_REQUEST' as const] : BODY_ERRORS),
+      ...(body === undefined ? [] : BODY_ERRORS),
       'NOT_FOUND',
       ...(method === 'GET' ? [] : ['CONFLICT' as const]),
       ...errors,

@@ -61,7 +61,7 @@ export function socketEndpoint<const Path extends string>(
     answers: [{ status: 101, description: 'the connection is a WebSocket' }],
     ...(door === undefined ? {} : { door, headers: [door.requestIdHeader] }),
     ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
-    errors: [...KEY_ERRORS, 'INVALID_REQUEST', 'OVERLOADED', ...errors],
+    errors: [...KEY_ERRORS, 'OVERLOADED', ...errors],
     route: (needs) => ({
       ...observedRoute(
         needs,

@@ -51,7 +51,6 @@ export const listTranscripts = endpoint({
       headers: ['X-LK-Warnings'],
     },
   ],
-  errors: ['INVALID_REQUEST'],
   async handle({ exchange, context, deps }) {
     const { workspace, app } = context.principal
     const { page, query, isEmpty, warnings } = listingIn(exchange)

@@ -27,7 +27,7 @@ const ONE = {
   ...ASSEMBLYAI,
   method: 'GET',
   kind: 'none',
-  errors: ['JOB_NOT_FOUND', 'OVERLOADED', 'INVALID_REQUEST'],
+  errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
 } as const
 
 export const showSentences = endpoint({

@@ -24,7 +24,7 @@ import { warningHeaders } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
 import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'
 import { AssemblyAiTranscript } from '../openapi/assemblyai-answers.ts'
-import { type Answer, AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
+import { type Answer, JOB_ERRORS, json } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
 import { jobStatus, type KeptTranscript, transcriptView } from './transcript.ts'
 import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
@@ -79,7 +79,7 @@ export const submitTranscript = endpoint({
       ),
   },
   answers: [TRANSCRIPT],
-  errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
+  errors: [...JOB_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
   callback: CALLBACK,
   async handle({ exchange, context, deps, body: { request, door, callback: asked } }) {
     const key = idempotencyKeyOf(exchange)

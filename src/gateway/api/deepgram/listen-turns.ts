@@ -26,7 +26,7 @@ export const listenTurns = socketEndpoint({
     'Deepgram’s streaming protocol v2, that of Flux, with its options as query parameters. Entries that do not tell ' +
     'turns are not asked.',
   parameters: ['Purpose', 'Require'],
-  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED'],
   open: (call) => new TurnsSocket(call, readTurnsOptions(call.exchange, call.context.principal)),
 })
 

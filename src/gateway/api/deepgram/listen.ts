@@ -20,7 +20,7 @@ export const listen = socketEndpoint({
     'Deepgram’s streaming protocol v1, with its options as query parameters. The key goes as `Authorization: Token`, ' +
     'or in a browser with the subprotocols `token, <key>`.',
   parameters: ['Purpose', 'Require'],
-  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED'],
   open: (call) => new ListenSocket(call, readListenOptions(call.exchange, call.context.principal)),
 })
 

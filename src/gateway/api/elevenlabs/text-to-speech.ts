@@ -117,7 +117,7 @@ export const textToSpeechStream = endpoint({
 
 const TIMED = {
   ...SPEAK,
-  errors: [...CALL_ERRORS, 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: CALL_ERRORS,
 } as const
 
 const TIMED_FACTS = ['x-character-count', ...SPEECH_FACTS] as const

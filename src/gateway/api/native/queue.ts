@@ -26,7 +26,7 @@ import { faultOf } from '../json-fault.ts'
 import { timestamp } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { QueuedJob } from '../openapi/answers.ts'
-import { AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
+import { JOB_ERRORS, json } from '../openapi/operation.ts'
 import { type QueuedCall, readPayload } from './queue-payload.ts'
 
 const ENDPOINTS = [
@@ -93,7 +93,7 @@ export const queue = endpoint({
       headers: ['X-LK-Idempotent-Replay'],
     },
   ],
-  errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS],
+  errors: JOB_ERRORS,
   async handle(request) {
     const { context, deps, body } = request
     const { order, unknown } = body

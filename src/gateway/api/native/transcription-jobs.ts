@@ -20,7 +20,7 @@ import {
 } from '../endpoint.ts'
 import { isKeptFromStore } from '../fields.ts'
 import { SubmittedJob, TranscriptionJob } from '../openapi/answers.ts'
-import { AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
+import { JOB_ERRORS, json } from '../openapi/operation.ts'
 
 import { JOB_ACCEPTED, JOBS_PATH, jobReply, type ResultPage, submittedReply } from './job-view.ts'
 import {
@@ -66,7 +66,7 @@ export const submitTranscriptionJob = endpoint({
       headers: ['Location', 'Retry-After', 'X-LK-Idempotent-Replay'],
     },
   ],
-  errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED'],
+  errors: [...JOB_ERRORS, 'IDEMPOTENCY_KEY_REUSED'],
   async handle({ exchange, context, deps, body: { id, key, audio } }) {
     const request = readSubmission(exchange, audio)
     // From here on the audio belongs to the job: one that the state may have taken keeps it.
@@ -107,7 +107,7 @@ export const showTranscriptionJob = endpoint({
       headers: ['Retry-After'],
     },
   ],
-  errors: ['JOB_NOT_FOUND', 'OVERLOADED', 'INVALID_REQUEST'],
+  errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
   async handle({ exchange, context, deps }: EndpointCall<undefined, JobNeeds>) {
     const { services, watch } = deps
     const { principal } = context

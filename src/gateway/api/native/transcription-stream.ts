@@ -28,7 +28,7 @@ export const transcriptionStream = socketEndpoint({
     'the first message, `{"type":"start", …}`. Binary messages are audio. When a provider fails, another one ' +
     'continues with what was not settled.',
   parameters: ['Purpose', 'Require', queryFields(FIELDS)],
-  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED'],
   ...nativeSocket<LiveSession>({
     open({ exchange, context, deps: { live }, admitted }, fields, sink) {
       const call = readLiveCall(exchange, flat(fields))

@@ -66,7 +66,7 @@ const CREATED: Answer = {
   headers: [...TUS_HEADERS, 'Location'],
 }
 const DONE: Answer = { status: 204, description: 'done', headers: TUS_HEADERS }
-const TUS_ERRORS = ['NOT_FOUND', 'PRECONDITION_FAILED', 'INVALID_REQUEST'] as const
+const TUS_ERRORS = ['NOT_FOUND', 'PRECONDITION_FAILED'] as const
 const APPEND_ERRORS = [...TUS_ERRORS, 'CONFLICT', 'CHECKSUM_MISMATCH', 'AUDIO_TOO_LARGE'] as const
 
 /** Methods and headers that a page of another origin may send. */

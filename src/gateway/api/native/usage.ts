@@ -10,7 +10,7 @@ import { accepts } from '../accept.ts'
 import { type Dependencies, type EndpointCall, endpoint } from '../endpoint.ts'
 import { inTurns, jsonReply, largeList } from '../json-reply.ts'
 import { Usage } from '../openapi/answers.ts'
-import { json } from '../openapi/operation.ts'
+import { CSV, json } from '../openapi/operation.ts'
 import type { Json } from '../openapi/schema.ts'
 
 /** Parts that the endpoint of usage works with. */
@@ -39,10 +39,10 @@ export const usage = endpoint({
     {
       status: 200,
       description: 'sums by group, the most costly first',
-      contents: [json(Usage), { type: 'text/csv', schema: { type: 'string', description: '`format=csv`' } }],
+      contents: [json(Usage), CSV],
     },
   ],
-  errors: ['INVALID_REQUEST', 'NOT_FOUND', 'DEPENDENCY_UNAVAILABLE'],
+  errors: ['NOT_FOUND'],
   async handle({ exchange, context, deps }: EndpointCall<undefined, UsageNeeds>): Promise<Reply> {
     const { usage } = deps
     if (usage === undefined) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')

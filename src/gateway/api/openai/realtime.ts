@@ -52,7 +52,7 @@ export const realtime = socketEndpoint({
     },
   ],
   limits: { maxMessageBytes: MESSAGE_BYTES_MAX },
-  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED'],
   authorization: authorizationIn,
   authenticate(authorization, context, { services, secretKeys }) {
     const sent = bearerIn(authorization)

@@ -90,6 +90,7 @@ export const HEADERS = {
   'Upload-Length': header('bytes of the whole', COUNT),
   'Upload-Expires': header('when it can be used no more, as an HTTP date'),
   'Accept-Ranges': header('`bytes`'),
+  'Content-Disposition': header('name of the file that `format` asks for'),
   'Content-Range': header('byte range and total size'),
 } as const
 
@@ -150,77 +151,47 @@ export const TOKEN_FACTS: readonly HeaderName[] = [
 /** Beside pictures in OpenAI's shape. */
 export const IMAGE_FACTS: readonly HeaderName[] = [...TOKEN_FACTS, 'X-LK-Usage-Images']
 
+const TEXT: Json = { type: 'string' }
+
+function inHeader(name: string, description: string, schema = TEXT) {
+  return { name, in: 'header', description, schema }
+}
+
+function inPath(name: string, description: string) {
+  return { name, in: 'path', required: true, description, schema: TEXT }
+}
+
 /** Parameters of requests that more than one operation takes, by the name of the component. */
 export const PARAMETERS = {
-  RequestId: {
-    name: 'X-LK-Request-ID',
-    in: 'header',
-    description: 'request ID; an invalid one is replaced',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
-  },
-  Traceparent: {
-    name: 'traceparent',
-    in: 'header',
-    description: 'W3C trace context, passed on to the provider',
-    schema: { type: 'string' },
-  },
-  Purpose: {
-    name: 'X-LK-Purpose',
-    in: 'header',
-    description:
-      'purpose that selects the route; the field `purpose` takes precedence, an unknown one is ignored',
-    schema: { type: 'string' },
-  },
-  Require: {
-    name: 'X-LK-Require',
-    in: 'header',
-    description:
-      'what every provider that is tried has to promise, e.g. `region=eu|us, retention=zero, training=never`; ' +
+  RequestId: inHeader(
+    'X-LK-Request-ID',
+    'request ID, 1 to 128 of `A-Z a-z 0-9 . _ -`; an invalid one is replaced',
+  ),
+  Traceparent: inHeader('traceparent', 'W3C trace context, passed on to the provider'),
+  Purpose: inHeader(
+    'X-LK-Purpose',
+    'purpose that selects the route; the field `purpose` takes precedence, an unknown one is ignored',
+  ),
+  Require: inHeader(
+    'X-LK-Require',
+    'what every provider that is tried has to promise, e.g. `region=eu|us, retention=zero, training=never`; ' +
       'what the field `require`, the purpose and the workspace demand holds beside it',
-    schema: { type: 'string' },
-  },
-  EndUser: {
-    name: 'X-LK-End-User',
-    in: 'header',
-    description:
-      'your customer whom the request is for, in UTF-8: counted in the usage ledger, and limited where the workspace ' +
+  ),
+  EndUser: inHeader(
+    'X-LK-End-User',
+    'your customer whom the request is for, in UTF-8: counted in the usage ledger, and limited where the workspace ' +
       'says so',
-    schema: { type: 'string', minLength: 1, maxLength: 128 },
-  },
-  IdempotencyKey: {
-    name: 'Idempotency-Key',
-    in: 'header',
-    description: 'executes the request at most once; 1 to 256 visible ASCII characters',
-    schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,256}$' },
-  },
-  TenantId: {
-    name: 'tenant_id',
-    in: 'path',
-    required: true,
-    description: 'ID of the key’s workspace',
-    schema: { type: 'string' },
-  },
-  JobId: {
-    name: 'job_id',
-    in: 'path',
-    required: true,
-    description: '`tj_…`',
-    schema: { type: 'string' },
-  },
-  UploadId: {
-    name: 'upload_id',
-    in: 'path',
-    required: true,
-    description: '`upl_…`',
-    schema: { type: 'string' },
-  },
-  Token: {
-    name: 'token',
-    in: 'path',
-    required: true,
-    description: 'from the URL',
-    schema: { type: 'string' },
-  },
+    { type: 'string', minLength: 1, maxLength: 128 },
+  ),
+  IdempotencyKey: inHeader(
+    'Idempotency-Key',
+    'executes the request at most once; 1 to 256 visible ASCII characters',
+    { type: 'string', pattern: '^[\\x21-\\x7e]{1,256}$' },
+  ),
+  TenantId: inPath('tenant_id', 'ID of the key’s workspace'),
+  JobId: inPath('job_id', '`tj_…`'),
+  UploadId: inPath('upload_id', '`upl_…`'),
+  Token: inPath('token', 'from the URL'),
 } as const satisfies Record<string, Json>
 
 export type ParameterName = keyof typeof PARAMETERS

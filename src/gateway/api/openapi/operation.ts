@@ -95,6 +95,7 @@ export function shapedError(
 
 /** Errors of every endpoint with a key. */
 export const KEY_ERRORS: readonly ErrorCode[] = [
+  'INVALID_REQUEST',
   'UNAUTHENTICATED',
   'PERMISSION_DENIED',
   'RATE_LIMITED',
@@ -104,7 +105,6 @@ export const KEY_ERRORS: readonly ErrorCode[] = [
 
 /** Errors of every endpoint with a body. */
 export const BODY_ERRORS: readonly ErrorCode[] = [
-  'INVALID_REQUEST',
   'REQUEST_TIMEOUT',
   'LENGTH_REQUIRED',
   'REQUEST_TOO_LARGE',
@@ -118,6 +118,7 @@ export const CALL_ERRORS: readonly ErrorCode[] = [
   'TRIAL_EXHAUSTED',
   'BUDGET_EXCEEDED',
   'PLAN_NOT_ENTITLED',
+  'REQUIRED_FEATURE_UNAVAILABLE',
   'UPSTREAM_REJECTED',
   'UPSTREAM_ERROR',
   'NO_HEALTHY_PROVIDER',
@@ -126,13 +127,12 @@ export const CALL_ERRORS: readonly ErrorCode[] = [
 ]
 
 /** Errors of audio before any provider is asked. */
-export const AUDIO_ERRORS: readonly ErrorCode[] = [
+const AUDIO_ERRORS: readonly ErrorCode[] = [
   'ROUTE_CONTROL_NOT_ALLOWED',
   'AUDIO_URL_REJECTED',
   'AUDIO_TOO_LARGE',
   'AUDIO_TOO_LONG',
   'UNSUPPORTED_AUDIO_FORMAT',
-  'REQUIRED_FEATURE_UNAVAILABLE',
 ]
 
 /** Errors of a call that brings audio. */
@@ -150,13 +150,20 @@ export const LEDGER_ERRORS: readonly ErrorCode[] = [
   'UPSTREAM_OUTCOME_UNKNOWN',
 ]
 
-/** Errors of a call that becomes a job and that no entry could serve. */
-export const PREFLIGHT_ERRORS: readonly ErrorCode[] = ['PLAN_NOT_ENTITLED', 'NO_HEALTHY_PROVIDER']
+/** Errors of audio that becomes a job. */
+export const JOB_ERRORS: readonly ErrorCode[] = [
+  ...AUDIO_ERRORS,
+  'PLAN_NOT_ENTITLED',
+  'REQUIRED_FEATURE_UNAVAILABLE',
+  'NO_HEALTHY_PROVIDER',
+]
 
 /** An answer of JSON. */
 export function json(schema: TSchema | Json): Content {
   return { type: 'application/json', schema }
 }
+
+export const CSV: Content = { type: 'text/csv', schema: { type: 'string', description: '`format=csv`' } }
 
 /** An answer of server-sent events. */
 export function events(event: TSchema, description: string): Content {

@@ -17,6 +17,8 @@ import { DocumentUnderTest, type OpenApi } from '../../../support/openapi-docume
 
 const document = (await openApiDocument(ENDPOINTS)) as unknown as OpenApi
 const text = JSON.stringify(document)
+const managed = managementOperations(emptyConsoleContext())
+const whole = (await openApiDocument([...ENDPOINTS, ...managed])) as unknown as OpenApi
 
 // No request goes through them. The paths of the console are for its page, not for applications.
 const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
@@ -52,8 +54,6 @@ function repeated(part: unknown, seen = new Set<string>()): string[] {
 }
 
 t.test('a shape that stands more than once has a name, and means what it did in its places', async (t) => {
-  const managed = managementOperations(emptyConsoleContext())
-  const whole = (await openApiDocument([...ENDPOINTS, ...managed])) as unknown as OpenApi
   const given = Object.keys(whole.components.schemas).filter((name) => /^[A-Z]\w*$/.test(name))
   t.equal(given.length, Object.keys(whole.components.schemas).length, 'as types are called')
   const { schemas: _, ...components } = whole.components
@@ -70,7 +70,6 @@ t.test('the event loop has its turns while the document is made', async (t) => {
   const counting = setInterval(() => {
     turns += 1
   }, 0)
-  const managed = managementOperations(emptyConsoleContext())
   await openApiDocument([...ENDPOINTS, ...managed])
   clearInterval(counting)
   t.ok(turns > 10, `${turns} timers ran`)
@@ -144,9 +143,11 @@ t.test('every error is documented', async (t) => {
 
 t.test('every reference leads somewhere, and every component is used', async (t) => {
   const refs = new Set(
-    [...text.matchAll(/"\$ref":"#\/components\/(\w+)\/([^"]+)"/g)].map(([, ...path]) => path.join('/')),
+    [...JSON.stringify(whole).matchAll(/"\$ref":"#\/components\/(\w+)\/([^"]+)"/g)].map(([, ...path]) =>
+      path.join('/'),
+    ),
   )
-  for (const [kind, parts] of Object.entries(document.components)) {
+  for (const [kind, parts] of Object.entries(whole.components)) {
     if (kind === 'securitySchemes') continue
     t.same(
       Object.keys(parts).filter((name) => !refs.delete(`${kind}/${name}`)),
@@ -190,7 +191,6 @@ t.test('every example fits its schema', async (t) => {
   const examples = JSON.parse(
     await readFile(new URL('../../../../src/gateway/api/openapi/examples.json', import.meta.url), 'utf8'),
   ) as Examples
-  const managed = managementOperations(emptyConsoleContext())
   const ids = new Set([...ENDPOINTS, ...managed].map(({ id }) => id))
   t.same(
     Object.keys(examples).filter((id) => !ids.has(id)),
@@ -232,4 +232,10 @@ t.test('schemas become plain', async (t) => {
   })
   t.same(schemas.components, { Yes: { type: 'boolean' } })
   t.throws(() => schemas.of(Type.String({ title: 'Yes' })), { message: 'two schemas are called Yes' })
+})
+
+t.test('bodies of the management API take no other fields, as it refuses them', async (t) => {
+  const bodies = managed.flatMap(({ id, body = [] }) => body.map(({ schema }) => ({ id, schema })))
+  t.ok(bodies.length > 15)
+  for (const { id, schema } of bodies) t.equal(Object(schema).additionalProperties, false, id)
 })

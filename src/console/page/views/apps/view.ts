@@ -169,32 +169,11 @@ function appColumns(workspace: string, onDialog: (dialog: OpenDialog) => void): 
         ),
     },
     { head: 'Purposes', cell: ({ fields }) => pairs(Object.entries(fields.purposes ?? {})) },
-    {
-      head: 'Actions',
-      hideHead: true,
-      align: 'end',
-      cell: (app) =>
-        app.managed_by === 'file'
-          ? null
-          : [
-              h(
-                Button,
-                {
-                  small: true,
-                  label: `Edit the app ${app.id}`,
-                  onClick: () => onDialog({ what: 'app', app }),
-                },
-                'Edit',
-              ),
-              h(Button, {
-                small: true,
-                kind: 'quiet',
-                icon: 'trash',
-                label: `Delete the app ${app.id}`,
-                onClick: () => onDialog({ what: 'delete-app', app }),
-              }),
-            ],
-    },
+    actionsColumn(
+      'app',
+      ({ id }) => id,
+      (app, what) => onDialog({ what, app }),
+    ),
   ]
 }
 
@@ -271,32 +250,11 @@ function purposeColumns(
           disabled: purpose.managed_by === 'file' || busy,
         }),
     },
-    {
-      head: 'Actions',
-      hideHead: true,
-      align: 'end',
-      cell: (purpose) =>
-        purpose.managed_by === 'file'
-          ? null
-          : [
-              h(
-                Button,
-                {
-                  small: true,
-                  label: `Edit the purpose ${purpose.purpose}`,
-                  onClick: () => onDialog({ what: 'purpose', purpose }),
-                },
-                'Edit',
-              ),
-              h(Button, {
-                small: true,
-                kind: 'quiet',
-                icon: 'trash',
-                label: `Delete the purpose ${purpose.purpose}`,
-                onClick: () => onDialog({ what: 'delete-purpose', purpose }),
-              }),
-            ],
-    },
+    actionsColumn(
+      'purpose',
+      ({ purpose }) => purpose,
+      (purpose, what) => onDialog({ what, purpose }),
+    ),
   ]
 }
 
@@ -414,4 +372,33 @@ function bindersOf({ workspace }: Known, purpose: string): readonly string[] {
   return workspace.apps
     .filter(({ fields }) => Object.hasOwn(fields.purposes ?? {}, purpose))
     .map(({ id }) => id)
+}
+
+/** Buttons beside what the file does not manage. */
+function actionsColumn<What extends 'app' | 'purpose', Row extends AppAnswer | PurposeAnswer>(
+  what: What,
+  nameOf: (row: Row) => string,
+  open: (row: Row, dialog: What | `delete-${What}`) => void,
+): Column<Row> {
+  const labelled = (action: string, row: Row) => ({
+    small: true,
+    label: `${action} the ${what} ${nameOf(row)}`,
+  })
+  return {
+    head: 'Actions',
+    hideHead: true,
+    align: 'end',
+    cell: (row) =>
+      row.managed_by === 'file'
+        ? null
+        : [
+            h(Button, { ...labelled('Edit', row), onClick: () => open(row, what) }, 'Edit'),
+            h(Button, {
+              ...labelled('Delete', row),
+              kind: 'quiet',
+              icon: 'trash',
+              onClick: () => open(row, `delete-${what}`),
+            }),
+          ],
+  }
 }

@@ -32,9 +32,9 @@ interface Said {
 
 /**
  * `POST /v1/chat/completions`: the last message in Morse code, or in letters when it is Morse code; of a picture
- * what it says or is, of a recording what is heard. A tool that the message names, or that `tool_choice` asks for,
- * is called with the message in every text argument, one alone with `parallel_tool_calls: false`. All of `n` choices
- * are the same.
+ * what it says or is, of a recording what is heard. With `response_format` it is in JSON, in every text of the schema.
+ * A tool that the message names, or that `tool_choice` asks for, is called with the message in every text argument, one
+ * alone with `parallel_tool_calls: false`. All of `n` choices are the same.
  *
  * @throws Refusal
  */
@@ -45,7 +45,7 @@ export function chat(body: CallBody): Answer {
   if (last === undefined) throw new Refusal(400, 'messages is required', { param: 'messages' })
   const asked = messageText(last)
   const said = limited(
-    callTools(body, last, asked) ?? { text: answerTo(asked), calls: [], finish: 'stop' },
+    callTools(body, last, asked) ?? { text: formatted(body, answerTo(asked)), calls: [], finish: 'stop' },
     body,
   )
   const prompt = tokens(messages.map((message) => messageText(message)).join(' '))
@@ -165,16 +165,53 @@ function callTools(body: CallBody, last: unknown, asked: string): Said | null {
   const calls = called.map((tool, index) => ({
     id: `call_${sha256(Buffer.from(`${index} ${asked}`)).slice(0, 24)}`,
     name: stringIn(memberOf(tool, 'name')) ?? '',
-    arguments: JSON.stringify(argumentsOf(memberOf(tool, 'parameters'), asked)),
+    arguments: JSON.stringify(instanceOf({ type: 'object', ...Object(memberOf(tool, 'parameters')) }, asked)),
   }))
   return { text: '', calls, finish: 'tool_calls' }
 }
 
-function argumentsOf(schema: unknown, asked: string): Record<string, string> {
-  const properties = memberOf(schema, 'properties')
-  if (typeof properties !== 'object' || properties === null) return {}
-  const texts = Object.entries(properties).filter(([, property]) => memberOf(property, 'type') === 'string')
-  return Object.fromEntries(texts.map(([name]) => [name, asked]))
+/** The text in the form that `response_format` asks for. */
+function formatted(body: CallBody, text: string): string {
+  const format = memberOf(body.json, 'response_format')
+  const type = memberOf(format, 'type')
+  if (type === 'json_object') return JSON.stringify({ answer: text })
+  if (type !== 'json_schema') return text
+  return JSON.stringify(instanceOf(memberOf(memberOf(format, 'json_schema'), 'schema'), text))
+}
+
+/** Levels below which lists are empty and the last of several forms is taken, since a schema may hold itself. */
+const DEPTH_MAX = 4
+
+/** The least that a schema takes, with the text wherever it takes one. */
+function instanceOf(schema: unknown, text: string, root = schema, depth = 0): unknown {
+  const inner = (part: unknown) => instanceOf(part, text, root, depth + 1)
+  const ref = stringIn(memberOf(schema, '$ref'))
+  if (ref !== null && depth < 4 * DEPTH_MAX) return inner(ref.split('/').slice(1).reduce(memberOf, root))
+  const forms = listIn(schema, 'anyOf')
+  if (forms.length > 0) return inner(depth < DEPTH_MAX ? forms[0] : forms.at(-1))
+  const [choice = memberOf(schema, 'const')] = listIn(schema, 'enum')
+  if (choice !== undefined) return choice
+  const type = memberOf(schema, 'type')
+  switch (Array.isArray(type) ? type[0] : type) {
+    case 'object': {
+      const required = listIn(schema, 'required')
+      const members = Object.entries(Object(memberOf(schema, 'properties'))).filter(
+        ([name, part]) => required.includes(name) || memberOf(part, 'type') === 'string',
+      )
+      return Object.fromEntries(members.map(([name, part]) => [name, inner(part)]))
+    }
+    case 'array':
+      return depth < DEPTH_MAX ? [inner(memberOf(schema, 'items'))] : []
+    case 'number':
+    case 'integer':
+      return memberOf(schema, 'minimum') ?? 0
+    case 'boolean':
+      return true
+    case 'null':
+      return null
+    default:
+      return text
+  }
 }
 
 function limited(said: Said, body: CallBody): Said {

@@ -170,6 +170,11 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
       summary: 'Spoken',
       json: { messages: MESSAGES, modalities: ['text', 'audio'], audio: { format: 'wav' } },
     },
+    {
+      ...chat,
+      summary: 'In JSON',
+      json: { messages: MESSAGES, response_schema: { type: 'array', items: { type: 'string' } } },
+    },
     ...CALLED.map((call) => ({ ...chat, ...call })),
     {
       path: '/v1/complete',

@@ -79,6 +79,35 @@ t.test('an answer is spoken, and cut at its limit', async (t) => {
   t.match(cut.choices[0], { finish_reason: 'length', message: { content: /^.{8}$/ } })
 })
 
+t.test('the answer is in JSON where that is asked for', async (t) => {
+  const content = async (format: object) =>
+    JSON.parse((await ask('sos', { response_format: format })).choices[0].message.content)
+  const said = '... --- ...'
+  t.same(await content({ type: 'json_object' }), { answer: said })
+  const follows = (schema: object) => content({ type: 'json_schema', json_schema: { name: 'a', schema } })
+  const [string, integer] = [{ type: 'string' }, { type: 'integer', minimum: 3 }]
+  const node = {
+    type: 'object',
+    properties: { name: string, next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } },
+    required: ['next'],
+  }
+  for (const [schema, value] of [
+    [{}, said],
+    [{ type: 'array', items: integer }, [3]],
+    [{ type: ['boolean', 'null'] }, true],
+    [{ enum: ['b', 'c'] }, 'b'],
+    [{ const: 7 }, 7],
+    [
+      { type: 'object', properties: { a: string, b: integer, c: integer }, required: ['c'] },
+      { a: said, c: 3 },
+    ],
+    [{ type: 'array', items: { type: 'array', items: { $ref: '#' } } }, [[[[]]]]],
+  ] as const)
+    t.same(await follows(schema), value, JSON.stringify(schema))
+  const held = await follows({ $defs: { node }, $ref: '#/$defs/node' })
+  t.match(held, { name: said, next: { name: said } }, 'what holds itself ends')
+})
+
 const tool = {
   type: 'function',
   function: {

@@ -113,7 +113,7 @@ interface Rig {
 
 type Asked = Omit<DocumentedCall, 'summary' | 'status'>
 
-/** Sends what is refused, and holds the refusal against the document. */
+/** Sends what is refused, and holds the refusal against the document. @returns the body of it */
 async function refused(
   t: Test,
   { node, documented, seen }: Rig,
@@ -130,6 +130,7 @@ async function refused(
   const documentedCodes = ENDPOINTS.find(({ id }) => id === asked.id)?.errors
   t.ok(documentedCodes?.includes(code), `${name} is among its codes`)
   seen.add(code)
+  return answered.body.toString()
 }
 
 /** The path of an operation with something for its parameters. */
@@ -237,6 +238,9 @@ async function seeCalls(t: Test, rig: Rig): Promise<void> {
     await refused(t, rig, 'capped', 'BUDGET_EXCEEDED', call)
     await refused(t, rig, 'planned', 'PLAN_NOT_ENTITLED', call)
   }
+  const figures = { ...response, json: { input: 'e', top_logprobs: 2 } }
+  const figured = await refused(t, rig, 'ok', 'REQUIRED_FEATURE_UNAVAILABLE', figures)
+  t.match(figured, /feature: top_logprobs"/, 'a feature that is asked for by two options stands once')
   await refused(t, rig, 'writing', 'NO_HEALTHY_PROVIDER', SPEECH)
   await refused(t, rig, 'writing', 'NO_HEALTHY_PROVIDER', {
     ...SPEECH,

@@ -23,7 +23,7 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/\bek_sealed1[\w.-]+/g, 'ek_…'],
   [/\bsess_[0-9a-z]{26}\b/g, 'sess_01m7vpxmwhcxyhwv0c3a668m1h'],
   [/"expires_at":\d{10}\b/g, '"expires_at":1795165800'],
-  [/\/results\/[^"]+/g, '/results/…'],
+  [/\/results\/[^"]+/g, '/results/xxxx'],
 ]
 
 /** A call and its answer as the document shows them. */

@@ -130,7 +130,7 @@ const SUBTITLES = {
       name: 'chars_per_caption',
       in: 'query',
       description: 'longest caption in characters, but for longer words',
-      schema: { type: 'integer', minimum: 1 },
+      schema: { type: 'integer', minimum: 1, maximum: 999_999 },
     },
   ],
 }
@@ -185,7 +185,7 @@ function captionLength({ query }: Exchange): number | null {
   const sent = new URLSearchParams(query).get('chars_per_caption')
   if (sent === null) return null
   if (!/^[1-9]\d{0,5}$/.test(sent))
-    throw invalidField('chars_per_caption', 'must be a whole number from 1 on')
+    throw invalidField('chars_per_caption', 'must be a whole number from 1 to 999999')
   return Number(sent)
 }
 

@@ -67,7 +67,9 @@ export class PlainSchemas {
   #plain(value: unknown): unknown {
     if (Array.isArray(value)) return value.map((part) => this.#plain(part))
     if (!isObject(value)) return value
-    const parts = Object.entries(value).map(([name, part]) => [name, this.#plain(part)])
+    // A keyword of editors, for the schema of configurations.
+    const { patternErrorMessage: _, ...own } = value
+    const parts = Object.entries(own).map(([name, part]) => [name, this.#plain(part)])
     const schema = simplified(Object.fromEntries(parts))
     const { title, ...rest } = schema
     if (typeof title !== 'string') return schema

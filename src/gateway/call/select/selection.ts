@@ -596,16 +596,14 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   const [limit] = limits
   if (limit !== undefined)
     return new GatewayError('INVALID_REQUEST', inMadeFormats(limits, demand), { param: limit.param, details })
-  if (exclusionsOf(exclusions, 'features').length > 0) {
-    const required = [...demand.features, ...demand.protocolFeatures, ...demand.extras.map(calledName)]
-    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
+  const unavailable = (features: readonly string[]) => {
+    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${[...new Set(features)].join(', ')}`
     return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
   }
+  if (exclusionsOf(exclusions, 'features').length > 0)
+    return unavailable([...demand.features, ...demand.protocolFeatures, ...demand.extras.map(calledName)])
   const unpromised = exclusionsOf(exclusions, 'residency').flatMap(({ missing }) => missing)
-  if (unpromised.length > 0) {
-    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${[...new Set(unpromised)].join(', ')}`
-    return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
-  }
+  if (unpromised.length > 0) return unavailable(unpromised)
   if (exclusionsOf(exclusions, 'plan').length > 0)
     return new GatewayError('PLAN_NOT_ENTITLED', undefined, { details })
   return new GatewayError('NO_HEALTHY_PROVIDER', undefined, {

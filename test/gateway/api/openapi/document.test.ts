@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { Ajv2020 as Ajv } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { Type } from 'typebox'
 import { managementOperations } from '../../../../src/console/server/table.ts'
@@ -139,6 +140,16 @@ t.test('every error is documented', async (t) => {
     ['METHOD_NOT_ALLOWED', 'CLIENT_CLOSED'],
     'of no operation: one is of a path, one is not sent',
   )
+})
+
+t.test('schemas have no keywords but those of JSON Schema', (t) => {
+  const keywords = ['example', ...Object.keys(whole)]
+  const ajv = new Ajv({ strictTypes: false, strictRequired: false, validateFormats: false, keywords })
+  ajv.addSchema({ $id: 'whole', ...whole })
+  for (const name of Object.keys(whole.components.schemas))
+    t.doesNotThrow(() => ajv.compile({ $ref: `whole#/components/schemas/${name}` }), name)
+  t.throws(() => ajv.compile({ patternErrorMessage: '' }), /unknown keyword/)
+  t.end()
 })
 
 t.test('every reference leads somewhere, and every component is used', async (t) => {

@@ -181,37 +181,49 @@ function formatted(body: CallBody, text: string): string {
 
 /** Levels below which lists are empty and the last of several forms is taken, since a schema may hold itself. */
 const DEPTH_MAX = 4
+/** A schema is refused that needs more: it may hold itself without an end, or others many times. */
+const LEVELS_MAX = 64
+const STEPS_MAX = 100_000
 
-/** The least that a schema takes, with the text wherever it takes one. */
-function instanceOf(schema: unknown, text: string, root = schema, depth = 0): unknown {
-  const inner = (part: unknown) => instanceOf(part, text, root, depth + 1)
-  const ref = stringIn(memberOf(schema, '$ref'))
-  if (ref !== null && depth < 4 * DEPTH_MAX) return inner(ref.split('/').slice(1).reduce(memberOf, root))
-  const forms = listIn(schema, 'anyOf')
-  if (forms.length > 0) return inner(depth < DEPTH_MAX ? forms[0] : forms.at(-1))
-  const [choice = memberOf(schema, 'const')] = listIn(schema, 'enum')
-  if (choice !== undefined) return choice
-  const type = memberOf(schema, 'type')
-  switch (Array.isArray(type) ? type[0] : type) {
-    case 'object': {
-      const required = listIn(schema, 'required')
-      const members = Object.entries(Object(memberOf(schema, 'properties'))).filter(
-        ([name, part]) => required.includes(name) || memberOf(part, 'type') === 'string',
-      )
-      return Object.fromEntries(members.map(([name, part]) => [name, inner(part)]))
+/** The least that a schema takes, with the text wherever it takes one. @throws Refusal */
+function instanceOf(schema: unknown, text: string): unknown {
+  let steps = 0
+  const make = (part: unknown, depth: number): unknown => {
+    const inner = (one: unknown) => make(one, depth + 1)
+    const ref = stringIn(memberOf(part, '$ref')) ?? ''
+    const properties = Object.entries(Object(memberOf(part, 'properties')))
+    const required = listIn(part, 'required')
+    steps += ref.length + properties.length + required.length
+    if (steps > STEPS_MAX || depth > LEVELS_MAX)
+      throw new Refusal(400, 'The schema asks for too large a value.')
+    if (ref !== '') return inner(ref.split('/').slice(1).reduce(memberOf, schema))
+    const forms = listIn(part, 'anyOf')
+    if (forms.length > 0) return inner(depth < DEPTH_MAX ? forms[0] : forms.at(-1))
+    const [choice = memberOf(part, 'const')] = listIn(part, 'enum')
+    if (choice !== undefined) return choice
+    const type = memberOf(part, 'type')
+    switch (Array.isArray(type) ? type[0] : type) {
+      case 'object': {
+        const needed = new Set(required)
+        const members = properties.filter(
+          ([name, one]) => needed.has(name) || memberOf(one, 'type') === 'string',
+        )
+        return Object.fromEntries(members.map(([name, one]) => [name, inner(one)]))
+      }
+      case 'array':
+        return depth < DEPTH_MAX ? [inner(memberOf(part, 'items'))] : []
+      case 'number':
+      case 'integer':
+        return memberOf(part, 'minimum') ?? 0
+      case 'boolean':
+        return true
+      case 'null':
+        return null
+      default:
+        return text
     }
-    case 'array':
-      return depth < DEPTH_MAX ? [inner(memberOf(schema, 'items'))] : []
-    case 'number':
-    case 'integer':
-      return memberOf(schema, 'minimum') ?? 0
-    case 'boolean':
-      return true
-    case 'null':
-      return null
-    default:
-      return text
   }
+  return make(schema, 0)
 }
 
 function limited(said: Said, body: CallBody): Said {

@@ -106,6 +106,22 @@ t.test('the answer is in JSON where that is asked for', async (t) => {
     t.same(await follows(schema), value, JSON.stringify(schema))
   const held = await follows({ $defs: { node }, $ref: '#/$defs/node' })
   t.match(held, { name: said, next: { name: said } }, 'what holds itself ends')
+  const names = Array.from({ length: 20 }, (_, at) => `a${at}`)
+  const all = (part: object) => ({
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name, part])),
+    required: names,
+  })
+  const levels = names.map((name, at) => [name, all({ $ref: `#/$defs/a${at + 1}` })])
+  for (const schema of [all({ $ref: '#' }), { $defs: Object.fromEntries(levels), $ref: '#/$defs/a0' }]) {
+    const response_format = { type: 'json_schema', json_schema: { name: 'a', schema } }
+    const messages = [{ role: 'user', content: 'sos' }]
+    t.equal(
+      (await post('/chat/completions', { messages, response_format })).status,
+      400,
+      'no end, or one too far',
+    )
+  }
 })
 
 const tool = {

@@ -115,15 +115,10 @@ export const textToSpeechStream = endpoint({
   summary: 'Text to speech, as it is made',
 })
 
-const TIMED = {
-  ...SPEAK,
-  errors: CALL_ERRORS,
-} as const
-
 const TIMED_FACTS = ['x-character-count', ...SPEECH_FACTS] as const
 
 export const textToSpeechTimed = endpoint({
-  ...TIMED,
+  ...SPEAK,
   path: '/elevenlabs/v1/text-to-speech/:voice_id/with-timestamps',
   id: 'elevenlabsTimedSpeech',
   summary: 'Text to speech with the times of its characters',
@@ -132,7 +127,7 @@ export const textToSpeechTimed = endpoint({
 })
 
 export const textToSpeechTimedStream = endpoint({
-  ...TIMED,
+  ...SPEAK,
   path: '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
   id: 'elevenlabsTimedSpeechStream',
   summary: 'Text to speech with the times of its characters, as it is made',

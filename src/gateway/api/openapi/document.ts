@@ -4,7 +4,14 @@ import { nextTurn } from '../../../contracts/time.ts'
 import { readVersion } from '../../../contracts/version.ts'
 import { JobEnded } from './answers.ts'
 import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
-import { commonHeaders, HEADERS, type HeaderName, PARAMETERS, type ParameterName } from './headers.ts'
+import {
+  commonHeaders,
+  HEADERS,
+  type HeaderName,
+  inHeader,
+  PARAMETERS,
+  type ParameterName,
+} from './headers.ts'
 import { type Answer, type Content, type ErrorShape, type Operation, TAGS } from './operation.ts'
 import { type Json, PlainSchemas } from './schema.ts'
 import { shareSchemas } from './shared-schemas.ts'
@@ -283,11 +290,8 @@ function isOf({ type }: Example, content: Content): boolean {
 }
 
 const header = (name: string, description: string): Json => ({
-  name,
-  in: 'header',
+  ...inHeader(name, description),
   required: true,
-  description,
-  schema: { type: 'string' },
 })
 
 /** Documents what a node sends to the webhook of a workspace. */

@@ -153,7 +153,7 @@ export const IMAGE_FACTS: readonly HeaderName[] = [...TOKEN_FACTS, 'X-LK-Usage-I
 
 const TEXT: Json = { type: 'string' }
 
-function inHeader(name: string, description: string, schema = TEXT) {
+export function inHeader(name: string, description: string, schema = TEXT) {
   return { name, in: 'header', description, schema }
 }
 

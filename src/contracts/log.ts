@@ -304,22 +304,22 @@ function withoutMessageEnds(text: string, begins: RegExp, instead: string): stri
  * encoding are then computed several times over: 4 µs a line.
  */
 function createOutput(): LogOutput {
-  let lines: string[] = []
+  const lines: string[] = []
   let lost = 0
   let timer: Timer | undefined
   const flush = (): void => {
     timer?.close()
     timer = undefined
-    if (process.stdout.writableLength > UNREAD_MAX) lost += lines.length
+    if (process.stdout.writableLength > UNREAD_MAX) lost += lines.splice(0).length
     else {
       const rest = '"msg":"lines of the log were lost: nothing read them"}\n'
       if (lost > 0) lines.unshift(`{"level":"warn"${timestamps()()},"count":${lost},${rest}`)
       lost = 0
-      process.stdout.write(lines.join(''))
+      process.stdout.write(lines.splice(0).join(''))
     }
-    lines = []
   }
-  process.once('exit', flush)
+  // A flush at exit leaves out what a full pipe does not take; one before it is waited for.
+  for (const event of ['beforeExit', 'exit']) process.once(event, flush)
   // A log that is no longer read is no reason to stop serving.
   process.stdout.on('error', () => {})
   return {

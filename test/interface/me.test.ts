@@ -126,3 +126,18 @@ t.test('what a key stands for, whole', async (t) => {
   await waitUntil(() => line() !== undefined)
   t.match(line(), { key_id: 'key_jobs', error: 'PERMISSION_DENIED' }, 'the log tells whose key it was')
 })
+
+t.test('no cache on the way keeps what a key reads, whichever header brings it', async (t) => {
+  const { url } = await startGateway(t, { config: CONFIG })
+  const caching = async (path: string, headers: Record<string, string>, method = 'GET') => {
+    const { status, headers: answered } = await fetch(url + path, { method, headers })
+    return [status, answered.get('cache-control')]
+  }
+  const bearer = { authorization: `Bearer ${keys.web}` }
+  t.same(await caching('/v1/me', bearer), [200, 'no-store'])
+  t.same(await caching('/v1/me', bearer, 'HEAD'), [200, 'no-store'])
+  t.same(await caching('/elevenlabs/v1/voices', { 'xi-api-key': keys.web }), [200, 'no-store'])
+  t.same(await caching('/v1/transcription/jobs/tj_0', bearer), [404, 'no-store'], 'nor a refusal')
+  t.same(await caching('/readyz', {}), [200, 'no-store'], 'nor that the node is ready')
+  t.same(await caching('/v1/chat', bearer, 'POST'), [415, null], 'caches keep no answer to a change')
+})

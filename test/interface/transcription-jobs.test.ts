@@ -444,7 +444,8 @@ t.test('a job that is not there, and one that is somebody else’s, are the same
       for (const query of method === 'GET' ? ['', '?wait=5'] : ['']) {
         const answer = await api.ask(method, `${PATH}/${path}${query}`, { headers })
         t.equal(answer.status, 404, `${method} ${what}`)
-        const bare = [...answer.headers].filter(([name]) => !/^(date|x-ratelimit-)/.test(name))
+        t.equal(answer.headers.get('cache-control'), method === 'GET' ? 'no-store' : null)
+        const bare = [...answer.headers].filter(([name]) => !/^(date|cache-|x-ratelimit-)/.test(name))
         answers.add(answer.text + JSON.stringify(bare))
       }
     }

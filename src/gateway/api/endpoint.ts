@@ -277,9 +277,10 @@ export function publicEndpoint<
     ...{ scope: null, limited: false, idempotent: false },
     route(needs) {
       const answer: EdgeRoute['handle'] = (exchange) => {
+        const send = (reply: Reply) => exchange.reply(probe ? { ...reply, lines: NOT_STORED } : reply)
         const reply = handle(exchange, needs)
-        if (reply instanceof Promise) return reply.then((answered) => exchange.reply(answered))
-        exchange.reply(reply)
+        if (reply instanceof Promise) return reply.then(send)
+        send(reply)
       }
       if (probe) return { method, path, probe, handle: answer }
       return keyless(needs, { method, path, handle: answer })
@@ -442,6 +443,9 @@ function isUpgrade(ending: Ending): ending is UpgradeReply {
   return ending.status === 101
 }
 
+/** Shared caches know a key in `Authorization` alone: one in another header does not keep an answer from others. */
+const NOT_STORED = '\r\ncache-control: no-store'
+
 const idLine = rememberedLines((name: string) => `\r\n${name}: `)
 
 /** Facts that all requests of a route share. */
@@ -513,8 +517,11 @@ class ObservedRequest implements FinishListener {
 
   #lines(headers: Readonly<Record<string, string>>): string {
     const { door } = this.#observed
-    const lines = callLines(this.#context, headers)
-    return door === undefined ? lines : idLine(door.requestIdHeader) + this.#exchange.requestId + lines
+    const { method, requestId } = this.#exchange
+    const isRead = method === 'GET' || method === 'HEAD'
+    const called = callLines(this.#context, headers)
+    const lines = isRead && headers['cache-control'] === undefined ? NOT_STORED + called : called
+    return door === undefined ? lines : idLine(door.requestIdHeader) + requestId + lines
   }
 
   refuse(thrown: unknown): void {

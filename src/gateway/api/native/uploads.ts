@@ -53,12 +53,7 @@ const UploadView = shape('Upload', {
   expires_at: text('when it can be used no more'),
 })
 
-const TUS_HEADERS: readonly HeaderName[] = [
-  'Tus-Resumable',
-  'Upload-Offset',
-  'Upload-Expires',
-  'Cache-Control',
-]
+const TUS_HEADERS: readonly HeaderName[] = ['Tus-Resumable', 'Upload-Offset', 'Upload-Expires']
 const CREATED: Answer = {
   status: 201,
   description: 'it is made; with a body, that is stored',
@@ -332,7 +327,6 @@ function uploadView({ id, length, offset, expiresAtMs }: Upload) {
 function uploadHeaders({ offset, expiresAtMs }: Upload) {
   return {
     'tus-resumable': TUS_VERSION,
-    'cache-control': 'no-store',
     'upload-offset': String(offset),
     'upload-expires': new Date(expiresAtMs).toUTCString(),
   }

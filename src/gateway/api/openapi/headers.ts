@@ -84,7 +84,6 @@ export const HEADERS = {
   'Tus-Checksum-Algorithm': header('algorithms of `Upload-Checksum`'),
   'Upload-Metadata': header('as it was sent'),
   'Upload-Concat': header('as it was sent'),
-  'Cache-Control': header('`no-store`'),
   'Tus-Resumable': header('version of tus', { type: 'string', const: '1.0.0' }),
   'Upload-Offset': header('bytes that are stored', COUNT),
   'Upload-Length': header('bytes of the whole', COUNT),

@@ -206,7 +206,7 @@ t.test('nginx waits long enough, and lets go of connections soon enough', async 
 })
 
 /** Headers of answers, which stand in the source like those of requests; one that is only set is none of these. */
-const OF_ANSWERS = new Set(['etag'])
+const OF_ANSWERS = new Set(['cache-control', 'etag'])
 /** What a request is framed by: nginx writes it itself. */
 const OF_FRAMING = new Set(['content-length', 'transfer-encoding'])
 

@@ -157,14 +157,15 @@ interface Say {
 
 type Level = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
-/** Says what happened, in a constant sentence, and fields of one list. */
+/** Says what happened, in a constant sentence, and fields of one list. `flush` calls back once its lines are out. */
 export interface Logger extends Readonly<Record<Level, Say>> {
   isLevelEnabled(level: Level): boolean
   child(fields: Pick<LogFields, 'pid'>): Logger
+  flush(written: () => void): void
 }
 
 /** Takes the lines of the log, each with its end of line. */
-export type LogOutput = { readonly write: (line: string) => void }
+export type LogOutput = { write(line: string): void; flush?(written?: () => void): void }
 
 /**
  * Writes JSON lines, by default to standard output. Callers name the fields that they log; whole requests, headers and
@@ -307,22 +308,22 @@ function createOutput(): LogOutput {
   const lines: string[] = []
   let lost = 0
   let timer: Timer | undefined
-  const flush = (): void => {
+  const flush = (written?: () => void): void => {
     timer?.close()
     timer = undefined
     if (process.stdout.writableLength > UNREAD_MAX) lost += lines.splice(0).length
-    else {
+    else if (lost > 0) {
       const rest = '"msg":"lines of the log were lost: nothing read them"}\n'
-      if (lost > 0) lines.unshift(`{"level":"warn"${timestamps()()},"count":${lost},${rest}`)
+      lines.unshift(`{"level":"warn"${timestamps()()},"count":${lost},${rest}`)
       lost = 0
-      process.stdout.write(lines.splice(0).join(''))
     }
+    if (lines.length > 0 || written) process.stdout.write(lines.splice(0).join(''), written)
   }
-  // A flush at exit leaves out what a full pipe does not take; one before it is waited for.
-  for (const event of ['beforeExit', 'exit']) process.once(event, flush)
+  process.once('exit', () => flush())
   // A log that is no longer read is no reason to stop serving.
   process.stdout.on('error', () => {})
   return {
+    flush,
     write(line) {
       if (lines.push(line) >= BATCH_LINES) flush()
       else timer ??= systemClock.after(FLUSH_MS, flush).unref()

@@ -49,8 +49,7 @@ export interface AudioTranscoder {
    * @param limitMs how long it may take
    * @returns the whole as one file in the object store, which `AudioCutter.drop` deletes
    * @throws GatewayError UNSUPPORTED_AUDIO_FORMAT when it is no audio that can be read; UPSTREAM_TIMEOUT after the
-   *         limit; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted. Nothing is left of it
-   *         then
+   *         limit; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted. It leaves nothing
    */
   transcode(
     audio: Audio,

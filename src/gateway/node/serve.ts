@@ -1,6 +1,7 @@
 import { LOOK } from '../../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../../console/server/table.ts'
 import type { Logger } from '../../contracts/log.ts'
+import { within } from '../../contracts/time.ts'
 import type { AdminContext } from '../admin/actor.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes, RECORDED_PATHS } from '../api/table.ts'
@@ -28,6 +29,8 @@ const ENDING_MS = 10_000
 const LIVE_GRACE_SECONDS = 30
 /** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
 const JOBS_GRACE_MS = 25_000
+/** Time that the reader of the log has for its last lines. */
+const LOG_READ_MS = 2_000
 
 type Variables = Readonly<Record<string, string | undefined>>
 
@@ -283,4 +286,6 @@ async function closeAll({ log, budget, spool }: Node, closers: Closer[]): Promis
     }
   }
   log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
+  const read = new Promise<void>((resolve) => log.flush(resolve))
+  await within(LOG_READ_MS, read).catch(() => {})
 }

@@ -1,8 +1,13 @@
 import t from 'tap'
 import { createLogger } from '../../../src/contracts/log.ts'
+import { makeKey } from '../../../src/gateway/catalog/key.ts'
 import type { EdgeServer } from '../../../src/gateway/edge/server.ts'
+import { UWS_ENVIRONMENT } from '../../../src/gateway/edge/uws.ts'
 import { type DrainTimes, drain } from '../../../src/gateway/node/drain.ts'
+import { openServer } from '../../../src/gateway/node/serve.ts'
+import { gatewayEnvironment } from '../../support/gateway.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const log = createLogger('silent')
 const TIMES: DrainTimes = { listenMs: 2_000, quietMs: 3_000, extraMs: 10_000, answerMs: 5_000, idleMs: 400 }
@@ -117,4 +122,27 @@ t.test('what is not answered in time is refused', async (t) => {
   server.inFlight = server.connections = 1
   await drainedMs(server, { listenMs: 0 })
   t.same(server.told, ['close connections', 'stop listening', 'refuse'])
+})
+
+t.test('a node has stopped when its last lines are read', async (t) => {
+  const lines: string[] = []
+  let read: (() => void) | null = null
+  const output = {
+    write: (line: string) => void lines.push(line),
+    flush: (written: () => void) => {
+      read = written
+    },
+  }
+  const { env } = await gatewayEnvironment(t, {}, makeKey())
+  Object.assign(process.env, UWS_ENVIRONMENT)
+  const node = await openServer(env, () => createLogger('info', output))
+  let isStopped = false
+  const stopped = node.stop('SIGINT').then(() => {
+    isStopped = true
+  })
+  t.ok(await waitUntil(() => read !== null))
+  t.match(lines.at(-1), '"msg":"stopped"')
+  t.notOk(isStopped, 'as long as nothing has read it')
+  read!()
+  await stopped
 })

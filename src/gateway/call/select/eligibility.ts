@@ -62,20 +62,11 @@ export function demandOf(
   const { includes } = workspace
   const extras = requiredExtras(call)
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
-  if (call.operation !== 'transcription' && call.operation !== 'translation')
-    return {
-      call,
-      capabilities,
-      unentitled,
-      workspace,
-      require,
-      extras,
-      protocolFeatures: call.operation === 'speech' && call.payload.times === true ? TIMES : NONE,
-      features: NONE,
-      redactions: NONE,
-      language: null,
-    }
-  const { options, live } = call.payload
+  const heard = call.operation === 'transcription' || call.operation === 'translation' ? call.payload : null
+  const isTimed =
+    heard === null
+      ? call.operation === 'speech' && call.payload.times === true
+      : heard.options.character_times === true
   return {
     call,
     capabilities,
@@ -83,10 +74,10 @@ export function demandOf(
     workspace,
     require,
     extras,
-    protocolFeatures: options.character_times === true ? TIMES : live?.turns === true ? TURNS : NONE,
-    features: requiredFeatures(options),
-    redactions: options.redaction,
-    language: knownLanguage(options),
+    protocolFeatures: isTimed ? TIMES : heard?.live?.turns === true ? TURNS : NONE,
+    features: heard === null ? NONE : requiredFeatures(heard.options),
+    redactions: heard === null ? NONE : heard.options.redaction,
+    language: heard === null ? null : knownLanguage(heard.options),
   }
 }
 

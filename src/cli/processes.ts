@@ -16,6 +16,8 @@ const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 30_000
 /** So many early ends in a row without a settled process mean that none serves, and none will. */
 const EARLY_ENDS_MAX = 6
+/** Time that the reader of the log has for its last lines. */
+const LOG_READ_MS = 2_000
 
 export interface ProcessesOptions {
   readonly count: number
@@ -54,6 +56,7 @@ export async function serveProcesses({ env, ...options }: ProcessesOptions): Pro
   const folder = await shareFolder(environment, createLogger(environment.LOG_LEVEL), options.count)
   const exitCode = await new Processes({ ...options, env: common }, port, folder).run()
   await folder.close()
+  systemClock.after(LOG_READ_MS, () => process.exit()).unref()
   return exitCode
 }
 
@@ -93,17 +96,12 @@ async function findPort(host: string, port: number): Promise<number> {
   return found
 }
 
-interface Running {
-  readonly process: ServingProcess
-  state: 'starting' | 'listening' | 'settled'
-}
-
 class Processes {
   readonly #options: ProcessesOptions
   readonly #port: number
   readonly #folder: SharedFolder
   readonly #stopping = new AbortController()
-  readonly #running = new Set<Running>()
+  readonly #running = new Set<ServingProcess>()
   /** One for each number, from 1 on: ends when that process is not started again. */
   readonly #kept: Promise<void>[] = []
   #exitCode = 0
@@ -117,12 +115,12 @@ class Processes {
 
   async run(): Promise<number> {
     // A closed output is no reason to stop serving.
-    process.stdout.on('error', () => {})
+    process.stdout.setMaxListeners(0).on('error', () => {})
     process.on('SIGTERM', (signal) => this.#stop(signal))
     process.on('SIGINT', (signal) => this.#stop(signal))
     process.on('SIGHUP', () => {
       // One that is starting reads the newest configuration anyway, and would die of the signal.
-      for (const { process, state } of this.#running) if (state !== 'starting') process.kill('SIGHUP')
+      for (const { child, state } of this.#running) if (state !== 'starting') child.kill('SIGHUP')
     })
     this.#kept.push(this.#keep(1))
     for (const kept of this.#kept) await kept
@@ -132,7 +130,7 @@ class Processes {
   #stop(signal: NodeJS.Signals): void {
     const again = this.#stopping.signal.aborted
     this.#stopping.abort()
-    for (const { process } of this.#running) process.kill(again ? 'SIGKILL' : signal)
+    for (const { child } of this.#running) child.kill(again ? 'SIGKILL' : signal)
     if (again) process.exit(1)
   }
 
@@ -155,30 +153,29 @@ class Processes {
     const { env, print, complain } = this.#options
     const place = this.#hasStarted ? 'further' : 'first'
     this.#hasStarted = true
-    const process = startServing(withMetricsPort(env, number), place, print)
-    const running: Running = { process, state: 'starting' }
+    const running = startServing(withMetricsPort(env, number), place, print)
     this.#running.add(running)
-    this.#folder.serve(process.child)
+    this.#folder.serve(running.child)
     let settling: Timer | undefined
-    void running.process.listening.then((greeting) => {
+    void running.listening.then((greeting) => {
       running.state = 'listening'
       settling = systemClock.after(SETTLED_MS, () => {
         running.state = 'settled'
       })
-      this.#welcome(number, running.process, greeting)
+      this.#welcome(number, running.child, greeting)
     })
-    const end = await running.process.ended
+    const end = await running.ended
     settling?.close()
     this.#running.delete(running)
     const stopped = this.#stopping.signal.aborted
     // One that was stopped before it listened had nothing to finish.
     if (end === 'with 0' || (stopped && running.state === 'starting')) return true
-    complain(`process ${number} (pid ${running.process.pid}) ended ${end}`)
+    complain(`process ${number} (pid ${running.child.pid}) ended ${end}`)
     if (stopped) this.#exitCode = 1
     return running.state === 'settled'
   }
 
-  #welcome(number: number, { pid }: ServingProcess, greeting: string): void {
+  #welcome(number: number, { pid }: ChildProcess, greeting: string): void {
     const { count, print } = this.#options
     const isFirst = this.#kept.length === 1
     print(`larkway: process ${number} of ${count} (pid ${pid}) listens on port ${this.#port}\n`)
@@ -206,16 +203,12 @@ const NODE_FLAGS = ['--v8-pool-size=1']
 
 /** One of several servers on a port. */
 interface ServingProcess {
-  readonly pid: number | undefined
+  state: 'starting' | 'listening' | 'settled'
   readonly child: ChildProcess
   /** Resolves with what a newcomer is told, once it listens; never when it ends before that. */
   readonly listening: Promise<string>
-  /**
-   * Resolves when it has ended and all that it wrote was passed on: `with 1`, `by SIGKILL`, or why it never
-   * ran.
-   */
+  /** Resolves when it has ended and its log is passed on: `with 1`, `by SIGKILL`, or why it never ran. */
   readonly ended: Promise<string>
-  kill(signal: NodeJS.Signals): void
 }
 
 /**
@@ -239,13 +232,7 @@ function startServing(
     detached: true,
   })
   if (child.stdout) passLines(child.stdout, print)
-  return {
-    pid: child.pid,
-    child,
-    listening: greetingOf(child),
-    ended: exitOf(child),
-    kill: (signal) => void child.kill(signal),
-  }
+  return { state: 'starting', child, listening: greetingOf(child), ended: exitOf(child) }
 }
 
 function greetingOf(child: ChildProcess): Promise<string> {
@@ -260,7 +247,10 @@ function greetingOf(child: ChildProcess): Promise<string> {
 function exitOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', ({ message }) => resolve(`before it ran: ${message}`))
-    child.once('close', (code, signal) => resolve(code === null ? `by ${signal}` : `with ${code}`))
+    const end = (code: number | null, signal: string | null) =>
+      resolve(code === null ? `by ${signal}` : `with ${code}`)
+    child.once('close', end)
+    child.once('exit', (...how) => systemClock.after(LOG_READ_MS, () => end(...how)).unref())
   })
 }
 
@@ -271,6 +261,10 @@ function passLines(from: Readable, print: (lines: string) => void): void {
     const end = text.lastIndexOf('\n') + 1
     if (end > 0) print(begun + text.slice(0, end))
     begun = end > 0 ? text.slice(end) : begun + text
+    // Each process itself bounds what waits for a log that nothing reads.
+    if (!process.stdout.writableNeedDrain) return
+    from.pause()
+    process.stdout.once('drain', () => from.resume())
   })
   from.on('end', () => {
     if (begun !== '') print(`${begun}\n`)

@@ -307,6 +307,20 @@ async function assertProcesses(t: Test, servers: Shared): Promise<void> {
     t.ok(await waitUntil(() => !gateway.pids().some(isAlive)))
   })
 
+  t.test('when nothing reads their log they serve, and end', async (t) => {
+    const gateway = await startProcesses(t, servers)
+    gateway.parent.stdout?.pause()
+    const statuses: number[] = []
+    // More than the pipes on the way take.
+    for (let round = 0; round < 40; round++)
+      statuses.push(...(await Promise.all(Array.from({ length: 100 }, () => askOnce(gateway.port)))))
+    t.same(new Set(statuses), new Set([200]))
+    const exited = once(gateway.parent, 'exit')
+    gateway.parent.kill('SIGTERM')
+    t.same(await exited, [0, null])
+    gateway.parent.stdout?.resume()
+  })
+
   t.test('when their parent is killed they end what they do, and themselves', async (t) => {
     const gateway = await startProcesses(t, servers, { options: { delay_ms: 2_000 } })
     const client = await upload(gateway.port)

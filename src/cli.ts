@@ -53,13 +53,15 @@ async function sandbox(args: string[]): Promise<number> {
   return 0
 }
 
-/** Commands that keep running when their log is no longer read. */
+/** Commands that keep running when their log can no longer be written. */
 const SERVING = ['serve', 'worker']
 
-// Whoever reads the output may have read enough, as `head` has.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  if (!SERVING.includes(process.argv[2] ?? '')) process.exit()
+process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  if (SERVING.includes(process.argv[2] ?? '')) return
+  // Whoever reads the output may have read enough, as `head` has.
+  if (code === 'EPIPE') process.exit()
+  complain(message)
+  process.exit(1)
 })
 
 onWarning(({ message }) => complain(message))

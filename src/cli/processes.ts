@@ -114,8 +114,7 @@ class Processes {
   }
 
   async run(): Promise<number> {
-    // A closed output is no reason to stop serving.
-    process.stdout.setMaxListeners(0).on('error', () => {})
+    process.stdout.setMaxListeners(0)
     process.on('SIGTERM', (signal) => this.#stop(signal))
     process.on('SIGINT', (signal) => this.#stop(signal))
     process.on('SIGHUP', () => {

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { hashKey, looksLikeKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { EXAMPLE } from '../support/catalog-file.ts'
@@ -9,6 +11,8 @@ import { childEnvironment } from '../support/child-environment.ts'
 import { larkway, runInProcess } from '../support/cli.ts'
 import { startSqliteBench } from '../support/cli-state.ts'
 import { programOf } from '../support/program.ts'
+import { freePort } from '../support/scratch.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 t.test('help, version and nothing', async (t) => {
   for (const args of [['help'], ['--help'], []]) {
@@ -168,4 +172,30 @@ t.test('the sandbox runs alone until it is stopped', async (t) => {
   t.match(await response.json(), { data: [{ id: 'morse-1' }] })
   child.kill('SIGTERM')
   t.same(await once(child, 'exit'), [null, 'SIGTERM'])
+})
+
+t.test('output that cannot be written is a fault of a command, and none of a server', async (t) => {
+  const program = await programOf('cli.ts')
+  const full = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(full))
+  const start = (args: readonly string[], env: Record<string, string> = {}) => {
+    const child = spawn(process.execPath, [...program.args, ...args], {
+      env: childEnvironment({ ...program.env, ...env }),
+      stdio: ['ignore', full, 'pipe'],
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    return { child, errors: text(child.stderr!), exited: once(child, 'exit') }
+  }
+  const schema = start(['schema'])
+  t.same(await schema.exited, [1, null])
+  t.equal(await schema.errors, 'larkway: ENOSPC: no space left on device, write\n')
+  for (const count of ['1', '2']) {
+    const port = String(await freePort())
+    const env = { PORT: port, HOST: '127.0.0.1', LARKWAY_DATA: t.testdir() }
+    const server = start(['serve', '--processes', count], env)
+    const isAlive = () => fetch(`http://127.0.0.1:${port}/healthz`).then(({ ok }) => ok)
+    t.ok(await waitUntil(() => isAlive().catch(() => false)), count)
+    server.child.kill('SIGINT')
+    t.same(await server.exited, [0, null])
+  }
 })

@@ -189,6 +189,12 @@ t.test('output that cannot be written is a fault of a command, and none of a ser
   const schema = start(['schema'])
   t.same(await schema.exited, [1, null])
   t.equal(await schema.errors, 'larkway: ENOSPC: no space left on device, write\n')
+  const env = childEnvironment(program.env)
+  const mute = spawn(process.execPath, [...program.args, 'nonsense'], {
+    env,
+    stdio: ['ignore', 'ignore', full],
+  })
+  t.same(await once(mute, 'exit'), [2, null], 'nor is a complaint')
   for (const count of ['1', '2']) {
     const port = String(await freePort())
     const env = { PORT: port, HOST: '127.0.0.1', LARKWAY_DATA: t.testdir() }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { createLogger } from '../contracts/log.ts'
+import { createLogger, LOG_READ_MS } from '../contracts/log.ts'
 import { sleep, systemClock, type Timer } from '../contracts/time.ts'
 import { certificateFiles } from '../gateway/node/certificate.ts'
 import { type Environment, PROCESSES_MAX, readEnvironment } from '../gateway/node/config.ts'
@@ -16,8 +16,6 @@ const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 30_000
 /** So many early ends in a row without a settled process mean that none serves, and none will. */
 const EARLY_ENDS_MAX = 6
-/** Time that the reader of the log has for its last lines. */
-const LOG_READ_MS = 2_000
 
 export interface ProcessesOptions {
   readonly count: number
@@ -114,7 +112,7 @@ class Processes {
   }
 
   async run(): Promise<number> {
-    process.stdout.setMaxListeners(0)
+    process.stdout.on('drain', readPaused).on('error', readPaused)
     process.on('SIGTERM', (signal) => this.#stop(signal))
     process.on('SIGINT', (signal) => this.#stop(signal))
     process.on('SIGHUP', () => {
@@ -253,6 +251,14 @@ function exitOf(child: ChildProcess): Promise<string> {
   })
 }
 
+/** Logs that wait for standard output. Each process itself bounds what waits where nothing reads. */
+const paused = new Set<Readable>()
+
+function readPaused(): void {
+  for (const from of paused) from.resume()
+  paused.clear()
+}
+
 function passLines(from: Readable, print: (lines: string) => void): void {
   let begun = ''
   from.setEncoding('utf8')
@@ -260,10 +266,7 @@ function passLines(from: Readable, print: (lines: string) => void): void {
     const end = text.lastIndexOf('\n') + 1
     if (end > 0) print(begun + text.slice(0, end))
     begun = end > 0 ? text.slice(end) : begun + text
-    // Each process itself bounds what waits for a log that nothing reads.
-    if (!process.stdout.writableNeedDrain) return
-    from.pause()
-    process.stdout.once('drain', () => from.resume())
+    if (process.stdout.writableNeedDrain) paused.add(from.pause())
   })
   from.on('end', () => {
     if (begun !== '') print(`${begun}\n`)

@@ -1,4 +1,4 @@
-import { pino, stdSerializers } from 'pino'
+import { pino, stdSerializers, symbols } from 'pino'
 import { systemClock, type Timer } from './time.ts'
 import { onWarning } from './warnings.ts'
 
@@ -8,6 +8,8 @@ const BATCH_LINES = 128
 const FLUSH_MS = 100
 /** Characters that wait for a reader which is stuck; further lines are lost, since calls need the memory. */
 const UNREAD_MAX = 32 * 1024 * 1024
+/** Time that the reader has for the last lines of a process. */
+export const LOG_READ_MS = 2_000
 
 /** One attempt at an entry of the route, as the line of its call tells of it. */
 export interface LoggedAttempt {
@@ -190,8 +192,6 @@ function timestamps(): () => string {
     return text
   }
 }
-
-const { symbols } = pino
 
 /** A logger of pino's, as far as it knows what its lines are made of. */
 interface LineMaker {

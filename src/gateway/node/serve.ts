@@ -1,6 +1,6 @@
 import { LOOK } from '../../console/server/page-assets.ts'
 import { consoleRoutes, managementOperations } from '../../console/server/table.ts'
-import type { Logger } from '../../contracts/log.ts'
+import { LOG_READ_MS, type Logger } from '../../contracts/log.ts'
 import { within } from '../../contracts/time.ts'
 import type { AdminContext } from '../admin/actor.ts'
 import type { Dependencies } from '../api/endpoint.ts'
@@ -29,8 +29,6 @@ const ENDING_MS = 10_000
 const LIVE_GRACE_SECONDS = 30
 /** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
 const JOBS_GRACE_MS = 25_000
-/** Time that the reader of the log has for its last lines. */
-const LOG_READ_MS = 2_000
 
 type Variables = Readonly<Record<string, string | undefined>>
 

@@ -151,6 +151,8 @@ t.test('who leaves, or never reads, leaves no file open', { timeout: 60_000 }, a
     if (round % 2 === 0) await client.receives(5_000)
     client.destroy()
   }
+  // One that came last is answered: the others, too, have been read and have opened the file.
+  t.equal((await (await fetch(gateway.url + path)).arrayBuffer()).byteLength, 30_000_000)
   // Soon: what the collector of garbage closes some day was left open.
   t.ok(await waitUntil(() => openFiles(gateway, 'acme+vid_a+0') === 0, 1_000), 'none is open')
   await assertStopsClean(t, gateway)

@@ -63,6 +63,7 @@ process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
   complain(message)
   process.exit(1)
 })
+// There is no other place to say it.
 process.stderr.on('error', () => {})
 
 onWarning(({ message }) => complain(message))

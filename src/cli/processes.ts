@@ -54,6 +54,7 @@ export async function serveProcesses({ env, ...options }: ProcessesOptions): Pro
   const folder = await shareFolder(environment, createLogger(environment.LOG_LEVEL), options.count)
   const exitCode = await new Processes({ ...options, env: common }, port, folder).run()
   await folder.close()
+  // By itself the process ends once its output is read, which may be never.
   systemClock.after(LOG_READ_MS, () => process.exit()).unref()
   return exitCode
 }

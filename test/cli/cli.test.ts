@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -201,7 +203,16 @@ t.test('output that cannot be written is a fault of a command, and none of a ser
     const server = start(['serve', '--processes', count], env)
     const isAlive = () => fetch(`http://127.0.0.1:${port}/healthz`).then(({ ok }) => ok)
     t.ok(await waitUntil(() => isAlive().catch(() => false)), count)
+    // It answers a moment before it takes signals.
+    t.ok(await waitUntil(() => takesSignals(server.child.pid ?? 0)))
     server.child.kill('SIGINT')
     t.same(await server.exited, [0, null])
   }
 })
+
+/** Whether a process handles signals: SIGHUP is the one of them that Node handles for no other. */
+async function takesSignals(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  const caught = BigInt(`0x${/SigCgt:\s+([0-9a-f]+)/.exec(status)?.[1] ?? '0'}`)
+  return (caught & (1n << BigInt(constants.signals.SIGHUP - 1))) !== 0n
+}

@@ -14,6 +14,7 @@ import { createSpool } from '../../../src/gateway/storage/spool.ts'
 import { noise, slices } from '../../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../../support/fake-exchange.ts'
 import { tempFolder } from '../../support/scratch.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -69,6 +70,8 @@ t.test('a client that leaves loses the piece under way, and nothing that was who
     code: 'CLIENT_CLOSED',
   })
   t.equal((await find()).offset, (256 + 512 + 1024) * KIB)
+  // The write that was under way gives its memory back when it has ended.
+  await waitUntil(() => budget.used === 0)
   t.equal(budget.used, 0, 'nothing is held')
   const { offset } = await find()
   await append({ chunks: slices(bytes.subarray(offset), CHUNK) }, offset)

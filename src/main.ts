@@ -21,12 +21,13 @@ export async function serve(env: Variables): Promise<void> {
   const shared = PLACE !== 'alone'
   process.env.UV_THREADPOOL_SIZE ??= POOL_THREADS
   Object.assign(process.env, UWS_ENVIRONMENT)
-  const node = await openServer(env, (environment) => logOfProcess(environment, shared), {
+  const opening = openServer(env, (environment) => logOfProcess(environment, shared), {
     place: PLACE,
     timing: readTestTiming(env),
     booting: BOOTING,
   })
-  stopOnSignals(node)
+  takeSignals(opening)
+  const node = await opening
   leaveObjectsYoung()
   giveBackGarbage()
   greet(node, shared)
@@ -38,7 +39,9 @@ export async function serve(env: Variables): Promise<void> {
  * @throws Error that says what is wrong with the environment or the configuration
  */
 export async function work(env: Variables): Promise<void> {
-  stopOnSignals(await openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env)))
+  const opening = openWorker(env, (environment) => logOfProcess(environment, false), readTestTiming(env))
+  takeSignals(opening)
+  await opening
   leaveObjectsYoung()
 }
 
@@ -93,16 +96,33 @@ function greet({ greeting, hasState }: RunningNode, shared: boolean): void {
   process.send?.({ greeting })
 }
 
-function stopOnSignals(node: RunningNode): void {
+/** How long a stop waits for a start to end, ms: what waits for Redis or for a folder is not waited for. */
+const START_END_MS = 1_000
+
+/**
+ * From the beginning, because a node listens and works before its start has ended: the default of a signal would cut
+ * off the calls of that moment, and a SIGHUP would end the process.
+ *
+ * @param opening who awaits it reports why it failed
+ */
+function takeSignals(opening: Promise<RunningNode>): void {
   let stopping = false
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) process.exit(1)
     stopping = true
-    void node.stop(signal).finally(() => process.exit(0))
+    const late = setTimeout(() => {
+      process.removeAllListeners(signal)
+      process.kill(process.pid, signal) // As if this process had not taken it.
+    }, START_END_MS)
+    const stopNode = (node: RunningNode): void => {
+      clearTimeout(late)
+      void node.stop(signal).finally(() => process.exit(0))
+    }
+    void opening.then(stopNode, () => {})
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  process.on('SIGHUP', () => void node.reload())
+  process.on('SIGHUP', () => void opening.then((node) => node.reload()).catch(() => {}))
 }
 
 if (process.argv[1] === import.meta.filename)

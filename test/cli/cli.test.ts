@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { constants } from 'node:os'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -203,16 +202,34 @@ t.test('output that cannot be written is a fault of a command, and none of a ser
     const server = start(['serve', '--processes', count], env)
     const isAlive = () => fetch(`http://127.0.0.1:${port}/healthz`).then(({ ok }) => ok)
     t.ok(await waitUntil(() => isAlive().catch(() => false)), count)
-    // It answers a moment before it takes signals.
-    t.ok(await waitUntil(() => takesSignals(server.child.pid ?? 0)))
     server.child.kill('SIGINT')
     t.same(await server.exited, [0, null])
   }
 })
 
-/** Whether a process handles signals: SIGHUP is the one of them that Node handles for no other. */
-async function takesSignals(pid: number): Promise<boolean> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  const caught = BigInt(`0x${/SigCgt:\s+([0-9a-f]+)/.exec(status)?.[1] ?? '0'}`)
-  return (caught & (1n << BigInt(constants.signals.SIGHUP - 1))) !== 0n
+t.test('a server takes signals before its start has ended, from when it listens', async (t) => {
+  const program = await programOf('cli.ts')
+  for (const signals of [['SIGINT'], ['SIGHUP', 'SIGINT']] as const) {
+    const port = await freePort()
+    const env = { ...program.env, PORT: String(port), HOST: '127.0.0.1', LARKWAY_DATA: t.testdir() }
+    const child = spawn(process.execPath, [...program.args, 'serve'], {
+      env: childEnvironment(env),
+      stdio: 'ignore',
+    })
+    t.teardown(() => child.kill('SIGKILL'))
+    const exited = once(child, 'exit')
+    t.ok(await waitUntil(() => isListening(port), 10_000, 1))
+    for (const signal of signals) child.kill(signal)
+    t.same(await exited, [0, null], signals.join(', '))
+  }
+})
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  const isConnected = await once(socket, 'connect').then(
+    () => true,
+    () => false,
+  )
+  socket.destroy()
+  return isConnected
 }

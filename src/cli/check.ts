@@ -1,4 +1,5 @@
 import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
+import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import { errorMessage } from '../contracts/log.ts'
 import type { ModelTable } from '../contracts/models.ts'
 import { systemClock } from '../contracts/time.ts'
@@ -8,7 +9,8 @@ import { TRIAL_AUDIO } from '../gateway/call/trial-call.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
-import { readEnvironment } from '../gateway/node/config.ts'
+import { type Environment, readEnvironment } from '../gateway/node/config.ts'
+import { createEgressProxy } from '../gateway/outbound/egress-proxy.ts'
 import { createSender } from '../gateway/outbound/send.ts'
 import { documentAge, endedModels, fadingModels, notesOn, SHIPPED } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
@@ -64,7 +66,7 @@ export async function check(
     if (transcodes === true && findTranscoder(env.PATH) === null)
       print(`\nWarning: ${name} transcodes, and there is no ffmpeg here.\n`)
   const serves = await checkCertificate(env, nowMs, print)
-  const answers = providers ? await checkProviders(good.providers, good.routes, print) : 0
+  const answers = providers ? showAnswers(await askProviders(readEnvironment(env), good), print) : 0
   const age = documentAge(table, nowMs)
   if (age !== null) print(`\nWarning: ${age}; \`larkway models update\` brings newer ones.\n`)
   return serves && ended.length === 0 ? answers : 1
@@ -122,12 +124,7 @@ function keyTable(principals: readonly Principal[]): string {
   return columns([['WORKSPACE', 'APP', 'KEY', 'ROUTE', 'SCOPES', 'RATE LIMIT', 'EXPIRES'], ...rows])
 }
 
-async function checkProviders(
-  providers: readonly ConfiguredProvider[],
-  routes: readonly Route[],
-  print: Print,
-): Promise<number> {
-  const asked = await askProviders(providers, routes)
+function showAnswers(asked: readonly AskedProvider[], print: Print): number {
   const rows = asked.map(({ provider, listed, trouble, unlisted }) => [
     provider.name,
     provider.kind,
@@ -151,20 +148,23 @@ export interface AskedProvider extends ListedModels {
 
 /** Asks each provider for its models. */
 export function askProviders(
-  providers: readonly ConfiguredProvider[],
-  routes: readonly Route[],
+  environment: Environment,
+  { providers, routes }: Pick<ServedCatalog, 'providers' | 'routes'>,
 ): Promise<AskedProvider[]> {
   const ask = async (provider: ConfiguredProvider, send: Send): Promise<AskedProvider> => {
     const answer = await listModels(provider, PROVIDERS, send)
     return { provider, ...answer, unlisted: unlistedOf(provider, routes, answer.listed) }
   }
-  return withProviders((send) => Promise.all(providers.map((provider) => ask(provider, send))))
+  return withProviders(environment, (send) => Promise.all(providers.map((provider) => ask(provider, send))))
 }
 
 /** Lends the means to ask providers, with the built-in sandbox among them. */
-export async function withProviders<Result>(work: (send: Send) => Promise<Result>): Promise<Result> {
+export async function withProviders<Result>(
+  environment: Environment,
+  work: (send: Send) => Promise<Result>,
+): Promise<Result> {
   const sandbox = new BuiltInSandbox(() => {})
-  const sender = createSender({ reader: TRIAL_AUDIO, inner: sandbox })
+  const sender = createSender({ reader: TRIAL_AUDIO, inner: sandbox, egress: createEgressProxy(environment) })
   try {
     return await work(sender.send)
   } finally {

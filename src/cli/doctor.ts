@@ -123,7 +123,7 @@ async function examine(context: CliContext, { config, call, yes }: Wanted): Prom
       ...modelFindings(served.routes, serving.models(), context.env),
     ]
   })
-  const others = served === null ? [] : await providerFindings(served, { call, yes })
+  const others = served === null ? [] : await providerFindings(environment, served, { call, yes })
   return [...configuration, ...groups.flat(), ...others]
 }
 
@@ -362,14 +362,16 @@ async function reasonsOf(asked: readonly AskedProvider[]): Promise<Map<string, s
 }
 
 async function providerFindings(
+  environment: Environment,
   { providers, routes }: ServedCatalog,
   { call, yes }: Wanted,
 ): Promise<Finding[]> {
   const unused = providers.filter(
     ({ name }) => !routes.some(({ entries }) => entries.some(({ provider }) => provider.name === name)),
   )
-  const asked = await askProviders(providers, routes)
-  const unreached = await reasonsOf(asked)
+  const asked = await askProviders(environment, { providers, routes })
+  // The trouble itself has the answer of a proxy.
+  const unreached = await reasonsOf(environment.HTTPS_PROXY === undefined ? asked : [])
   const findings = asked.map(({ provider, listed, trouble, unlisted }): Finding => {
     const about = `provider ${provider.name}`
     if (trouble !== null) return { about, ...fault(unreached.get(provider.name) ?? trouble) }
@@ -381,7 +383,7 @@ async function providerFindings(
   if (call !== true) return findings
   const trials = planTrials(routes, PROVIDERS)
   if (yes !== true) return [...findings, ...trials.map((trial) => entryFinding(trial, foreseen(trial)))]
-  await withProviders(async (send) => {
+  await withProviders(environment, async (send) => {
     // One after the other, so that none runs into the limits of its account.
     for (const trial of trials) findings.push(entryFinding(trial, await tried(trial, send)))
   })

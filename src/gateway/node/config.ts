@@ -76,6 +76,19 @@ const Environment = Type.Object({
     default: false,
     description: 'for development: `true` lets webhooks go to `http://127.0.0.1` and `http://localhost`, too',
   }),
+  HTTPS_PROXY: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^/?#]+/?$',
+      description:
+        'proxy, with a name and a password where it asks for them, for what goes over TLS to providers, to receivers ' +
+        'of webhooks and to hosts of audio; see [Egress proxy](operations.md#egress-proxy)',
+    }),
+  ),
+  NO_PROXY: Type.Optional(
+    Type.String({
+      description: 'hosts and networks that are reached without it, separated by commas; `*` for all',
+    }),
+  ),
   LARKWAY_PUBLIC_URL: Type.Optional(
     Type.String({
       pattern: '^https?://[^/?#]+$',
@@ -204,6 +217,7 @@ export function usageFolder({ LARKWAY_USAGE_FOLDER, LARKWAY_DATA }: Environment)
 /** Variables that may be in a file, which the variable with `_FILE` behind its name names. */
 const SECRET_VARIABLES = [
   'REDIS_URL',
+  'HTTPS_PROXY',
   'S3_ACCESS_KEY_ID',
   'S3_SECRET_ACCESS_KEY',
   'LARKWAY_SECRET_KEYS',
@@ -240,7 +254,7 @@ export function readEnvironment(env: Env): Environment {
   const faults: string[] = []
   const all = withSecretFiles(env, faults)
   for (const [name, schema] of Object.entries(Environment.properties)) {
-    const text = all[name]
+    const text = all[name] || (name.endsWith('_PROXY') ? all[name.toLowerCase()] : undefined)
     if (text === undefined || text === '') continue
     given[name] = parsedSetting(text, 'type' in schema ? schema.type : undefined)
   }

@@ -54,7 +54,11 @@ export function startJobWork(node: Node): JobWork {
       openResult: (job, result, reader) =>
         openResult(job, result, reader, { budget: node.budget, state, objects }),
     },
-    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS, clock: node.clock }),
+    post: createWebhookPoster({
+      insecure: environment.LARKWAY_INSECURE_WEBHOOKS,
+      egress: node.egress,
+      clock: node.clock,
+    }),
     alertTarget: () => alertTarget(node),
     timing: timing.deliveries ?? {},
     onOutcome: (outcome) => node.metrics?.work.delivered(outcome),

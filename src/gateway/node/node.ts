@@ -31,6 +31,7 @@ import { createMetrics, type Metrics } from '../observe/metrics/metrics.ts'
 import { servedRoutes } from '../observe/metrics/node-readings.ts'
 import { BatchingRecorder } from '../observe/recorder/recorder.ts'
 import { startTracing } from '../observe/tracing/start.ts'
+import { createEgressProxy, type EgressProxy } from '../outbound/egress-proxy.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
@@ -102,7 +103,8 @@ export async function openNode(
   await keepStore(store, state, clock, closers)
   await sweep(store, state, catalog, { log, clock, place }, closers)
   const usageFiles = openUsageFiles(environment, env, store, clock, closers)
-  const own = { environment, log, timing, clock, usageFiles }
+  const egress = createEgressProxy(environment, clock)
+  const own = { environment, log, timing, clock, egress, usageFiles }
   const usage = await openUsage({ ...own, state, catalog, metrics }, closers)
   const gateway = await openGateway()
   return { ...own, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
@@ -122,7 +124,7 @@ export async function openNode(
     const { tally, ...compared } = openShadows(comparing, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       ...{ clock, endUserHash: createEndUserHash(secretKeys) },
-      ...openUpstream(reader, sandbox, clock, closers),
+      ...openUpstream(reader, { sandbox, egress }, clock, closers),
       ...{ budget, encoders: workers.encoders, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, permits, watch: metrics?.calls, clock }, closers),
       ...openLongAudio({ reader, objects: jobObjects, blocks, budget, probe, clock, path: env.PATH }),
@@ -140,7 +142,7 @@ export async function openNode(
       recorder: openRecorder(services, recorded, closers),
       ...{ keys, probe },
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
-      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ clock }) }),
+      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({ egress, clock }) }),
       uploads: new Uploads(objects, secretKeys, clock),
       ...{ readAhead: ahead.begin, jobObjects, signals },
     }
@@ -191,10 +193,15 @@ function openBodies(
 }
 
 /** Opens the clients of providers. */
-function openUpstream(reader: AudioReader, sandbox: BuiltInSandbox, clock: Clock, closers: Closer[]) {
-  const { send, open, close } = createSender({ reader, inner: sandbox, clock })
+function openUpstream(
+  reader: AudioReader,
+  { sandbox, egress }: { readonly sandbox: BuiltInSandbox; readonly egress: EgressProxy | undefined },
+  clock: Clock,
+  closers: Closer[],
+) {
+  const { send, open, close } = createSender({ reader, inner: sandbox, egress, clock })
   closers.push(close)
-  return { send, open, openSocket: createSocketOpener(sandbox, clock) }
+  return { send, open, openSocket: createSocketOpener(sandbox, egress, clock) }
 }
 
 /** Opens what tells of changes to jobs, and of changes to keys and the catalog on other nodes. */

@@ -138,7 +138,11 @@ function adminContext({
     state,
     catalog: () => catalog.service,
     webhooks,
-    sending: { signer: workers.signer, post: createWebhookPoster({ ...webhooks, clock }), clock },
+    sending: {
+      signer: workers.signer,
+      post: createWebhookPoster({ ...webhooks, egress: node.egress, clock }),
+      clock,
+    },
     objects: node.jobObjects,
     signals: node.signals,
     refreshKeys: () => node.keys.refresh(),

@@ -1,6 +1,7 @@
-import { connect, isIP, isIPv6, type Socket, SocketAddress } from 'node:net'
+import { connect, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { connect as startTls, type TLSSocket } from 'node:tls'
 import { type Clock, timed } from '../../contracts/time.ts'
+import { type EgressProxy, secureOptions } from './egress-proxy.ts'
 
 /** Begins a TCP connection to an IP address. */
 export type Dial = (address: string, port: number) => Socket
@@ -28,6 +29,7 @@ export interface ConnectOptions {
   readonly dial: Dial
   /** The socket's own word for its peer has to be the address dialled. */
   readonly verifyPeer: boolean
+  readonly egress?: EgressProxy | undefined
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca: string | undefined
   readonly limitMs: number
@@ -42,7 +44,11 @@ export interface ConnectOptions {
  * @throws what the last address, or TLS, failed with; the signal's reason when aborted
  */
 export async function connectAddress(peer: SecurePeer, options: ConnectOptions): Promise<TLSSocket> {
-  return secure(await connectPlain(peer, options), peer.host, options)
+  const { egress } = options
+  const tunnelled: typeof connected = (host, port, limitMs, { signal }) =>
+    egress!.open({ host, port }, limitMs, signal)
+  const open = egress?.leadsTo(peer) ? tunnelled : connected
+  return secure(await connectPlain(peer, options, open), peer, options)
 }
 
 /**
@@ -51,13 +57,17 @@ export async function connectAddress(peer: SecurePeer, options: ConnectOptions):
  *
  * @throws what the last address failed with; the signal's reason when aborted
  */
-export async function connectPlain({ addresses, port }: Peer, options: ConnectOptions): Promise<Socket> {
+export async function connectPlain(
+  { addresses, port }: Peer,
+  options: ConnectOptions,
+  open = connected,
+): Promise<Socket> {
   const { clock } = options
   const untilMs = clock.now() + options.limitMs
   for (const [index, address] of addresses.entries()) {
     const shareMs = (untilMs - clock.now()) / (addresses.length - index)
     try {
-      return await connected(address, port, shareMs, options)
+      return await open(address, port, shareMs, options)
     } catch (cause) {
       if (options.signal.aborted || index === addresses.length - 1) throw cause
     }
@@ -81,14 +91,12 @@ async function connected(
 }
 
 /** Starts TLS. The environment's NODE_TLS_REJECT_UNAUTHORIZED has no effect here. */
-async function secure(socket: Socket, host: string, { ca, signal }: ConnectOptions): Promise<TLSSocket> {
+async function secure(socket: Socket, peer: SecurePeer, { ca, signal }: ConnectOptions): Promise<TLSSocket> {
   const secured = startTls({
     socket,
-    // A server is named by its name only (RFC 6066, section 3).
-    ...(isIP(host) === 0 ? { servername: host } : { host }),
+    ...secureOptions(peer),
     minVersion: 'TLSv1.2',
     rejectUnauthorized: true,
-    ALPNProtocols: ['http/1.1'],
     ...(ca === undefined ? {} : { ca }),
   })
   await settled(secured, 'secureConnect', signal)

@@ -1,8 +1,9 @@
-import { connect, isIP, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Clock, Timer } from '../../contracts/time.ts'
-import { Connection, type ConnectionOwner, type Dial, type Exchange } from './connection.ts'
+import { Connection, type ConnectionOwner, type Dial, type Exchange, type ReadInto } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
+import { type EgressProxy, secureOptions, type Target, targetOf } from './egress-proxy.ts'
 import { noteSilent, TO_HOST } from './host-lookup.ts'
 
 /**
@@ -45,6 +46,7 @@ export interface WaitingExchange extends Exchange {
 export interface ConnectionsOptions {
   readonly clock: Clock
   readonly inner?: InnerHost | undefined
+  readonly egress?: EgressProxy | undefined
   /** Longest wait for a connection, TLS included; default: 5 s. */
   readonly connectMs?: number
   /** Requests name memory that bodies are read into. */
@@ -131,30 +133,36 @@ export class Connections {
 /** Connections to one scheme, host and port, and the requests that wait for one. */
 class Origin implements ConnectionOwner {
   readonly #connections: Connections
-  readonly #dial: Dial
+  readonly #dial: DialOver
   readonly deadlines: Deadlines
   readonly connectMs: number
   readonly readsInPlace: boolean
-  /** Port of the inner host at this time; null for any other host. */
-  readonly #innerPort: (() => Promise<number>) | null
+  /** For the inner host, whose port is asked for each time, and behind a proxy; null for any other. */
+  readonly #findDial: (() => Promise<Dial>) | null
   readonly #open = new Set<Connection>()
   readonly #idle: Connection[] = []
   /** Idle since this turn of the loop: the next poll phase tells whether the server leaves them. */
   #resting: Connection[] = []
   #waiting: WaitingExchange[] = []
-  /** Connections to the inner host whose port is asked for. */
+  /** Connections whose dial is being found. */
   #dialling = 0
   /** Why there are no connections any more. */
   #closed: Error | null = null
 
   constructor(url: URL, connections: Connections) {
-    const { inner, connectMs = CONNECT_MS, readsInPlace = false } = connections.options
+    const { inner, egress, connectMs = CONNECT_MS, readsInPlace = false } = connections.options
     this.#connections = connections
     this.deadlines = connections.deadlines
     this.connectMs = connectMs
     this.readsInPlace = readsInPlace && url.protocol !== 'https:'
-    this.#innerPort = inner?.name === url.hostname ? () => inner.port() : null
-    this.#dial = dialOf(url)
+    const target = targetOf(url)
+    this.#dial = dialOf(url.protocol, target)
+    if (inner?.name === url.hostname) this.#findDial = () => inner.port().then(dialLoopback)
+    else if (url.protocol !== 'https:' || !egress?.leadsTo(target)) this.#findDial = null
+    else {
+      const open = () => egress.open(target, this.connectMs, NEVER)
+      this.#findDial = () => open().then((socket) => (onread) => this.#dial(onread, socket))
+    }
   }
 
   /** It has neither connections nor requests. */
@@ -233,17 +241,17 @@ class Origin implements ConnectionOwner {
   }
 
   #connect(exchange: WaitingExchange): void {
-    if (this.#innerPort === null) {
+    if (this.#findDial === null) {
       this.#send(exchange, this.#dial)
       return
     }
     this.#dialling += 1
-    this.#innerPort().then(
-      (port) => {
+    this.#findDial().then(
+      (dial) => {
         this.#dialling -= 1
-        if (exchange.over) return
-        if (this.#closed === null) this.#send(exchange, dialLoopback(port))
-        else exchange.onBroken(this.#closed)
+        if (!exchange.over && this.#closed === null) return this.#send(exchange, dial)
+        dial(UNREAD).socket.destroy()
+        if (!exchange.over) exchange.onBroken(this.#closed!)
       },
       (cause: Error) => {
         this.#dialling -= 1
@@ -271,24 +279,36 @@ function isStale({ idleSinceMs, keepAliveMs }: Connection, nowMs: number): boole
   return nowMs - idleSinceMs >= limitMs
 }
 
+/** Signal of what is not stopped. */
+const NEVER = new AbortController().signal
+/** For a connection that nothing is read from. */
+const UNREAD: ReadInto = { buffer: new Uint8Array(1), callback: () => false }
+
+/** Dials, for TLS also over a socket that is open already. */
+type DialOver = (onread: ReadInto, over?: Socket) => ReturnType<Dial>
+
 /** Dials as the environment of the process says: its resolver, its certificates. */
-function dialOf({ protocol, hostname, port }: URL): Dial {
-  // The brackets around an IPv6 address are the URL's.
-  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  const isSecure = protocol === 'https:'
-  const to = { host, port: Number(port || (isSecure ? 443 : 80)), ...TO_HOST }
+function dialOf(protocol: string, target: Target): DialOver {
+  const to = { ...target, ...TO_HOST }
   const noted = <One extends Socket>(socket: One) => socket.on('connectionAttemptTimeout', noteSilent)
-  if (!isSecure) return (onread) => ({ socket: noted(connect({ ...to, onread })), event: 'connect' })
+  if (protocol !== 'https:')
+    return (onread) => ({ socket: noted(connect({ ...to, onread })), event: 'connect' })
   let session: Buffer | undefined
-  return (onread) => {
-    const options = { ...to, onread, session, ALPNProtocols: ['http/1.1'] }
-    // A server is named by its name only (RFC 6066, section 3).
-    const socket = connectTls(isIP(host) === 0 ? { ...options, servername: host } : options)
-    noted(socket).on('session', (given) => {
+  return (onread, socket) => {
+    const options = { ...to, ...secureOptions(target), onread, session }
+    const secured = connectTls(socket === undefined ? options : { ...options, socket })
+    noted(secured).on('session', (given) => {
       session = given
     })
-    return { socket, event: 'secureConnect' }
+    if (socket !== undefined) secured.on('data', (bytes) => takeOver(onread, bytes) || secured.pause())
+    return { socket: secured, event: 'secureConnect' }
   }
+}
+
+/** Does what Node leaves out where TLS begins on a socket that is open. It hands over 16 KiB at most. */
+function takeOver({ buffer, callback }: ReadInto, bytes: Buffer): boolean {
+  buffer.set(bytes)
+  return callback(bytes.length, buffer)
 }
 
 function dialLoopback(port: number): Dial {

@@ -89,17 +89,17 @@ async function allowedAddresses(
 }
 
 async function requestAudio(
-  { dial, verifyPeer, ca, timing, clock }: Fetching,
+  access: Fetching,
   { url, host }: AllowedUrl,
   addresses: readonly string[],
   signal: AbortSignal,
 ): Promise<Answer> {
+  const { timing, clock } = access
   const limitMs = timing.connectMs
   let socket: TLSSocket
   try {
     const peer = { addresses, port: HTTPS_PORT, host }
-    const options = { dial, verifyPeer, ca, limitMs, clock }
-    const connect = (ended: AbortSignal) => connectAddress(peer, { ...options, signal: ended })
+    const connect = (ended: AbortSignal) => connectAddress(peer, { ...access, limitMs, signal: ended })
     socket = await timed(limitMs, signal, connect, clock)
   } catch (cause) {
     throw fetchFailed('cannot be connected to', cause)

@@ -99,11 +99,11 @@ async function connect(
   { host, port, local }: WebhookUrl,
   signal: AbortSignal,
 ): Promise<Socket> {
-  const { dial, verifyPeer, ca, timing, clock } = access
+  const { timing, clock } = access
   const beganMs = clock.now()
   const addresses = local ? (LOOPBACK[host] ?? []) : await publicAddresses(access, host, signal)
   const limitMs = Math.max(1, timing.totalMs - (clock.now() - beganMs))
-  const options = { dial, verifyPeer, ca, limitMs, signal, clock }
+  const options = { ...access, limitMs, signal }
   try {
     return local
       ? await connectPlain({ addresses, port }, options)

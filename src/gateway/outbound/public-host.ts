@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { type Clock, systemClock, timed } from '../../contracts/time.ts'
 import { type Dial, dialAddress } from './connect-address.ts'
+import type { EgressProxy } from './egress-proxy.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /** Addresses of a host that a connection is tried to. */
@@ -12,6 +13,7 @@ export interface HostAccess {
   readonly resolve: ResolveHost
   readonly dial: Dial
   readonly verifyPeer: boolean
+  readonly egress: EgressProxy | undefined
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca: string | undefined
   readonly clock: Clock
@@ -21,9 +23,9 @@ export interface HostAccess {
 export type HostAccessOptions = Partial<Omit<HostAccess, 'verifyPeer'>>
 
 export function hostAccess({ ca, clock = systemClock, ...own }: HostAccessOptions): HostAccess {
-  const { resolve = createResolver({ clock }), dial = dialAddress } = own
+  const { resolve = createResolver({ clock }), dial = dialAddress, egress } = own
   // A dial of the caller's own may lead wherever it likes.
-  return { resolve, dial, verifyPeer: own.dial === undefined, ca, clock }
+  return { resolve, dial, verifyPeer: own.dial === undefined, egress, ca, clock }
 }
 
 /** A host is not connected to. */

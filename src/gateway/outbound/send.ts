@@ -9,6 +9,7 @@ import type {
 } from '../../contracts/upstream.ts'
 import { readHeaders } from './answer-head.ts'
 import { Connections, type InnerHost } from './connections.ts'
+import type { EgressProxy } from './egress-proxy.ts'
 import { copyOf, ReplyTooLarge, refuseEncoded, Sending } from './sending.ts'
 import { openStream } from './stream.ts'
 
@@ -22,13 +23,15 @@ interface Sender {
 export function createSender({
   reader,
   inner,
+  egress,
   clock = systemClock,
 }: {
   readonly reader: AudioReader
   readonly inner?: InnerHost
+  readonly egress?: EgressProxy | undefined
   readonly clock?: Clock
 }): Sender {
-  const connections = new Connections({ clock, inner })
+  const connections = new Connections({ clock, inner, egress })
   return {
     send: (request, sendOptions) => sendRequest(connections, reader, request, sendOptions),
     open: (request, openOptions) => openStream(connections, reader, request, openOptions),

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { connect as startTls, type TLSSocket } from 'node:tls'
 import type { RawData, WebSocket } from 'ws'
 import type {
   LiveFrame,
@@ -13,6 +14,7 @@ import { type Clock, systemClock, type Timer } from '../../contracts/time.ts'
 import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
 import { toldCode } from './ask-host.ts'
 import type { InnerHost } from './connections.ts'
+import { type EgressProxy, secureOptions, targetOf } from './egress-proxy.ts'
 import { TO_HOST } from './host-lookup.ts'
 
 /** Largest message of a provider, bytes. */
@@ -30,15 +32,37 @@ const NO_CLOSE_FRAME = 1006
  *
  * @param inner a host that is this process itself
  */
-export function createSocketOpener(inner: InnerHost | undefined, clock: Clock = systemClock): OpenSocket {
+export function createSocketOpener(
+  inner: InnerHost | undefined,
+  egress?: EgressProxy,
+  clock: Clock = systemClock,
+): OpenSocket {
   return (handshake, listener, options) => {
     const socket = new ProviderSocket(listener, clock)
-    void Promise.all([innerAddress(handshake, inner), loadClient()]).then(
-      ([url, { WebSocket: Client }]) => socket.connect(Client, url, handshake, options),
-      () => socket.fail('connect', 'no connection'),
+    const ways = [innerAddress(handshake, inner), wayThrough(egress, handshake, options)] as const
+    void Promise.all([...ways, loadClient()]).then(
+      ([url, way, { WebSocket: Client }]) => socket.connect(Client, url, handshake, { ...options, ...way }),
+      (cause) => socket.fail('connect', `no connection${toldCode(cause)}`),
     )
     return socket
   }
+}
+
+/** Options of the client that has its connection made through the proxy. */
+async function wayThrough(
+  egress: EgressProxy | undefined,
+  { url }: SocketHandshake,
+  { handshakeMs }: SocketOptions,
+): Promise<Way> {
+  const to = new URL(url)
+  const target = targetOf(to)
+  if (to.protocol !== 'wss:' || !egress?.leadsTo(target)) return {}
+  const socket = await egress.open(target, handshakeMs, new AbortController().signal)
+  return { createConnection: () => startTls({ socket, ...secureOptions(target) }) }
+}
+
+interface Way {
+  readonly createConnection?: () => TLSSocket
 }
 
 /** Most nodes never open a socket: the client is loaded with the first one. */
@@ -76,9 +100,9 @@ class ProviderSocket implements UpstreamSocket {
     Client: typeof WebSocket,
     url: string,
     { protocols, headers }: SocketHandshake,
-    options: SocketOptions,
+    { createConnection, ...options }: SocketOptions & Way,
   ): void {
-    if (this.#isOver) return
+    if (this.#isOver) return void createConnection?.().destroy()
     let socket: WebSocket
     try {
       socket = new Client(url, [...protocols], {
@@ -88,6 +112,7 @@ class ProviderSocket implements UpstreamSocket {
         perMessageDeflate: false,
         followRedirects: false,
         ...TO_HOST,
+        ...(createConnection === undefined ? {} : { createConnection }),
       })
     } catch {
       return void this.fail('connect', 'the address or the headers cannot be sent')

@@ -17,6 +17,7 @@ t.test('every bad variable is named at once, and none of their values', async (t
     PORT: 'secret-a',
     LARKWAY_MEMORY_MIB: '1.5',
     REDIS_URL: 'secret-b',
+    HTTPS_PROXY: 'secret-g',
     S3_ENDPOINT: 'secret-c',
     S3_PUBLIC_ENDPOINT: 'secret-d',
     S3_BUCKET: 'x',
@@ -73,6 +74,14 @@ t.test('TLS takes a certificate, a key and a port of its own', async (t) => {
   t.throws(() => readEnvironment({ ...pair, PORT: '8443' }), /LARKWAY_TLS_PORT must be another one than PORT/)
   t.equal(readEnvironment({ ...pair, PORT: '0', LARKWAY_TLS_PORT: '0' }).LARKWAY_TLS_PORT, 0)
   t.equal(readEnvironment({ PORT: '8443' }).PORT, 8443, 'without TLS any port will do')
+})
+
+t.test('a proxy may be named in lower case, as other programs take it', async (t) => {
+  const url = 'http://name:pass@proxy:3128'
+  t.match(readEnvironment({ https_proxy: url, no_proxy: '*' }), { HTTPS_PROXY: url, NO_PROXY: '*' })
+  t.match(readEnvironment({ HTTPS_PROXY: url, https_proxy: 'http://other' }), { HTTPS_PROXY: url })
+  for (const bad of ['socks5://proxy:1080', 'proxy:3128', 'http://proxy/path'])
+    t.throws(() => readEnvironment({ HTTPS_PROXY: bad }), /environment: HTTPS_PROXY/, bad)
 })
 
 t.test('secrets may be in files, and are in one place only', async (t) => {
